@@ -1,0 +1,3 @@
+//! The `tickscope` command.
+
+fn main() {}

@@ -1,0 +1,167 @@
+//! A known map put between a node's counters and everything that reads them: the truth that tests compare with.
+//!
+//! Two processes of one host share a TSC, so their true relation is known. An injection makes one of them read
+//! `y = apply(x)` instead of `x`, at every reading, before anything is stored. The relation that tickscope then finds
+//! must contain this map. It is exact in integers and the same in `tickscope.h`, so that no rounding blurs the truth:
+//!
+//! `y = anchor + offset + d + floor((d * drift_ppb + W(d)) / 10^9)` with `d = x - anchor`, where `W` is the integral of
+//! a rate that swings linearly between `+wander_ppb` and `-wander_ppb` with the period given. (A triangle in the rate:
+//! it reaches the same peak as a sinusoid, and needs no floating point.)
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A map from a counter's true ticks to the ticks it is made to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Injection {
+    /// The true tick around which the map is stated.
+    pub anchor: i64,
+    /// Ticks added at the anchor.
+    pub offset: i64,
+    /// Constant relative rate, parts per 10^9; positive: the injected counter is faster.
+    pub drift_ppb: i64,
+    /// Peak of the swinging relative rate, parts per 10^9.
+    pub wander_ppb: i64,
+    /// Ticks of one swing; even, at least 2.
+    pub wander_period: i64,
+}
+
+/// A description of an injection that could not be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InjectionError {
+    found: String,
+}
+
+impl fmt::Display for InjectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { found } = self;
+        write!(
+            f,
+            "TICKSCOPE_INJECT: expected anchor:offset:drift_ppb:wander_ppb:wander_period, five whole numbers with an \
+             even period >= 2 and |drift| + |wander| < 10^8; found '{found}'. Unset it to read the true counter"
+        )
+    }
+}
+
+impl std::error::Error for InjectionError {}
+
+impl FromStr for Injection {
+    type Err = InjectionError;
+
+    fn from_str(text: &str) -> Result<Self, InjectionError> {
+        let wrong = || InjectionError { found: text.to_owned() };
+        let fields: Result<Vec<i64>, _> = text.split(':').map(str::parse).collect();
+        let Ok(&[anchor, offset, drift_ppb, wander_ppb, wander_period]) = fields.as_deref() else {
+            return Err(wrong());
+        };
+        let steep = drift_ppb.unsigned_abs().saturating_add(wander_ppb.unsigned_abs()) >= 100_000_000;
+        if wander_period < 2 || wander_period % 2 != 0 || wander_period >= 1 << 46 || steep {
+            return Err(wrong());
+        }
+        Ok(Self { anchor, offset, drift_ppb, wander_ppb, wander_period })
+    }
+}
+
+impl fmt::Display for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { anchor, offset, drift_ppb, wander_ppb, wander_period } = self;
+        write!(f, "{anchor}:{offset}:{drift_ppb}:{wander_ppb}:{wander_period}")
+    }
+}
+
+impl Injection {
+    /// The environment variable that `tickscope.h` and this crate read, once a process.
+    pub const VARIABLE: &str = "TICKSCOPE_INJECT";
+
+    /// The injection that this process was started with; `None`: its counters read true.
+    pub fn from_environment() -> Result<Option<Self>, InjectionError> {
+        match std::env::var(Self::VARIABLE) {
+            Ok(text) if !text.is_empty() => text.parse().map(Some),
+            Err(std::env::VarError::NotUnicode(raw)) => Err(InjectionError { found: raw.to_string_lossy().into() }),
+            _ => Ok(None),
+        }
+    }
+
+    /// What the injected counter reads when the true one reads `raw`.
+    pub fn apply(&self, raw: i64) -> i64 {
+        let d = i128::from(raw) - i128::from(self.anchor);
+        let period = i128::from(self.wander_period);
+        let phase = d.rem_euclid(period);
+        let (sign, p) = if 2 * phase < period { (1, phase) } else { (-1, phase - period / 2) };
+        // The rate is wander * (1 - 4p/period), so its integral is wander * p * (period - 2p) / period.
+        let wander = sign * i128::from(self.wander_ppb) * p * (period - 2 * p);
+        let slow = (d * i128::from(self.drift_ppb) * period + wander).div_euclid(1_000_000_000 * period);
+        (i128::from(self.anchor) + i128::from(self.offset) + d + slow) as i64
+    }
+
+    /// Every true tick at which the injected counter reads `injected`: first and last. `None` where it skips the value.
+    pub fn invert(&self, injected: i64) -> Option<(i64, i64)> {
+        let first = self.first_reaching(injected);
+        let past = self.first_reaching(injected + 1);
+        (first < past).then_some((first, past - 1))
+    }
+
+    /// The first true tick at which the injected counter reads at least `injected`; the map never steps back.
+    fn first_reaching(&self, injected: i64) -> i64 {
+        let guess = injected - self.offset;
+        let reach = 1 + (guess - self.anchor).abs() / 5 + self.wander_period / 8;
+        let (mut below, mut reached) = (guess - reach, guess + reach);
+        while reached - below > 1 {
+            let middle = below + (reached - below) / 2;
+            if self.apply(middle) >= injected { reached = middle } else { below = middle }
+        }
+        reached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_identity_changes_nothing() {
+        let identity: Injection = "0:0:0:0:2".parse().unwrap();
+        assert_eq!([-5, 0, 7, i64::MAX].map(|raw| identity.apply(raw)), [-5, 0, 7, i64::MAX]);
+    }
+
+    #[test]
+    fn the_wander_returns_to_zero_each_half_period_and_peaks_at_an_eighth_of_it() {
+        let map: Injection = "0:0:0:1000:8000000".parse().unwrap();
+        assert_eq!([0, 4_000_000, 8_000_000].map(|d| map.apply(d) - d), [0, 0, 0]);
+        assert_eq!(map.apply(2_000_000) - 2_000_000, 1, "1 ppm of an eighth of the period is one tick");
+        assert_eq!(map.apply(6_000_000) - 6_000_000, -1);
+    }
+
+    #[test]
+    fn a_malformed_description_is_refused_with_what_was_found() {
+        for text in
+            ["", "1:2:3", "a:b:c:d:e", "0:0:0:0:3", "0:0:0:0:0", "0:0:100000000:0:2", "0:0:0:-9223372036854775808:2"]
+        {
+            assert!(text.parse::<Injection>().unwrap_err().to_string().contains(&format!("'{text}'")));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn property_the_rate_never_leaves_drift_plus_minus_wander(
+            drift in -50_000i64..50_000, wander in 0i64..10_000, from in 0i64..1 << 40, length in 1i64..1 << 36,
+        ) {
+            let map = Injection { anchor: 1 << 30, offset: 9, drift_ppb: drift, wander_ppb: wander, wander_period: 1 << 34 };
+            let gained = i128::from(map.apply(from + length)) - i128::from(map.apply(from)) - i128::from(length);
+            let (slowest, fastest) = (i128::from(drift - wander), i128::from(drift + wander));
+            let length = i128::from(length);
+            prop_assert!((gained + 1) * 1_000_000_000 >= slowest * length && (gained - 1) * 1_000_000_000 <= fastest * length);
+        }
+
+        #[test]
+        fn property_inversion_finds_exactly_the_ticks_that_read_so(
+            drift in -50_000i64..50_000, wander in 0i64..10_000, raw in -(1i64 << 45)..1 << 45,
+        ) {
+            let map = Injection { anchor: 77, offset: 1_000_000_000, drift_ppb: drift, wander_ppb: wander, wander_period: 1 << 34 };
+            let (first, last) = map.invert(map.apply(raw)).unwrap();
+            prop_assert!(first <= raw && raw <= last);
+            prop_assert!(map.apply(first - 1) < map.apply(raw) && map.apply(raw) < map.apply(last + 1));
+        }
+    }
+}

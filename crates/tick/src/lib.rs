@@ -1,0 +1,21 @@
+//! Ticks, domains and intervals, and the only Rust code that reads a clock.
+//!
+//! A *tick* is one reading of a counter, an `i64`. A *domain* is the counter it was read from. Ticks of different
+//! domains do not compile together: every tick carries a marker type, and only a relation (crate `bracket`) turns one
+//! into the other. Everything that is uncertain is an [`Interval`], rounded outward to whole ticks.
+//!
+//! Assumes: a counter never runs for 2^63 ticks. Guarantees: no operation here clamps; what cannot be represented is an
+//! error that carries the values. Deliberately absent: nanoseconds. Seconds are presentation, and are declared
+//! ([`Frequency`]), not measured.
+
+pub mod counter;
+mod domain;
+mod injection;
+mod interval;
+mod tick;
+
+pub use counter::Ordering;
+pub use domain::{BootId, Counter, Domain, DomainError, Frequency};
+pub use injection::{Injection, InjectionError};
+pub use interval::{Contradiction, Count, Interval};
+pub use tick::{Local, Reference, Span, Tick};
