@@ -1,1 +1,2 @@
-//! (being written)
+//! Channels, policies and the shared-memory blocks behind them: what a measured program carries.
+pub mod block;

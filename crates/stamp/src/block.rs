@@ -1,0 +1,350 @@
+//! The layout of pools and blocks, version 1: the one descriptor. `docs/block-format.md` has it as a page.
+//!
+//! No offset literal stands anywhere else in Rust; `tests/layout.rs` holds these structs against `tickscope.h`.
+//! Fields that both processes touch while a block changes hands are atomic; the rest is written before a release store
+//! of the same struct and read after an acquire load of it.
+
+use std::mem::{offset_of, size_of};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+
+/// Version of everything in this file.
+pub const VERSION: u32 = 1;
+/// `TICKPOOL`, little endian.
+pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"TICKPOOL");
+/// `TBLK`, little endian.
+pub const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"TBLK");
+/// Bytes of a name, padded with zeros; the last is always zero.
+pub const NAME_BYTES: usize = 48;
+/// Channel entries in a pool: channels that are open, or closed and not yet collected.
+pub const ENTRY_COUNT: u32 = 256;
+/// A record is one or two units of this many bytes.
+pub const UNIT_BYTES: usize = 16;
+/// The smallest and the largest block.
+pub const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 4096..=65536;
+/// The size of a block unless `TICKSCOPE_BLOCK_BYTES` says otherwise: 1 s of stamps at 1 kHz.
+pub const DEFAULT_BLOCK_BYTES: u32 = 16384;
+/// The size of a pool's blocks together unless `TICKSCOPE_POOL_BYTES` says otherwise.
+pub const DEFAULT_POOL_BYTES: u64 = 16 << 20;
+/// The fewest blocks that a pool is made with.
+pub const FEWEST_BLOCKS: u32 = 4;
+
+/// Start of a pool file.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PoolHeader {
+    /// [`POOL_MAGIC`].
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Where the channel entries begin.
+    pub entry_offset: u32,
+    /// Size of a channel entry.
+    pub entry_bytes: u32,
+    /// How many there are.
+    pub entry_count: u32,
+    /// Where the blocks begin.
+    pub block_offset: u64,
+    /// Size of a block, a power of two.
+    pub block_bytes: u32,
+    /// How many there are.
+    pub block_count: u32,
+    /// The pool's random identity.
+    pub instance: u64,
+    /// Boot of the kernel it was made under.
+    pub boot_id: [u8; 16],
+    /// Process, in its own pid namespace.
+    pub pid: i32,
+    /// Number of the stamped counter.
+    pub counter: u8,
+    /// A [`WhenFull`].
+    pub when_full: u8,
+    /// Zero.
+    pub zero: u16,
+    /// Start of the process, clock ticks since boot.
+    pub process_start: i64,
+    /// Epoch of the domain.
+    pub epoch: u32,
+    /// 1: the counter is read through an injected map.
+    pub injected: u32,
+    /// Tick at which the pool was made.
+    pub created_tick: i64,
+    /// Node, zero-padded.
+    pub node: [u8; NAME_BYTES],
+    /// Command, zero-padded.
+    pub command: [u8; NAME_BYTES],
+    /// A [`PoolState`].
+    pub state: AtomicU32,
+    /// Channels opened so far.
+    pub channels: AtomicU32,
+    zero_to_256: [u8; 56],
+    /// Blocks leased so far.
+    pub leases: AtomicU64,
+    zero_to_320: [u8; 56],
+    /// Where to look for a free block first.
+    pub hint: AtomicU32,
+    zero_to_384: [u8; 60],
+    /// Stamps on a channel that was never opened.
+    pub without_channel: AtomicU64,
+    /// Channels that found no free entry.
+    pub channels_refused: AtomicU64,
+    zero_to_4096: [u8; 3696],
+}
+
+/// One channel, as the collector and whoever switches policies see it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ChannelEntry {
+    /// Low half a policy's number, high half its epoch. Alone on its cache line: the hot path reads it at every stamp.
+    pub policy: AtomicU64,
+    zero_to_64: [u8; 56],
+    /// An [`EntryState`].
+    pub state: AtomicU32,
+    /// Number within the pool.
+    pub serial: AtomicU32,
+    /// Number within the node, given by the collector; 0: none yet.
+    pub number: AtomicI32,
+    /// Thread id.
+    pub thread: AtomicI32,
+    /// Number of a [`tickscope_tick::Ordering`].
+    pub ordering: u8,
+    /// Units a record.
+    pub shape: u8,
+    zero_to_88: [u8; 6],
+    /// Tick at which it was opened.
+    pub opened_tick: AtomicI64,
+    zero_to_128: [u8; 32],
+    /// Stamps that found no free block.
+    pub dropped: AtomicU64,
+    /// Stamps after close, or with a tick of 0.
+    pub refused: AtomicU64,
+    /// Times the program waited for a block.
+    pub stalls: AtomicU64,
+    /// Dropped since the last lease.
+    pub lost: AtomicU64,
+    /// Tick of the first of those.
+    pub lost_first: AtomicI64,
+    /// Tick of the last of those.
+    pub lost_last: AtomicI64,
+    zero_to_192: [u8; 16],
+    /// Point, zero-padded.
+    pub point: [u8; NAME_BYTES],
+    zero_to_256: [u8; 16],
+}
+
+/// Start of a block.
+#[repr(C)]
+#[derive(Debug)]
+pub struct BlockHeader {
+    /// [`BLOCK_MAGIC`] once the rest of the header stands.
+    pub magic: AtomicU32,
+    /// [`VERSION`].
+    pub version: u16,
+    /// Where the records begin.
+    pub header_bytes: u16,
+    /// A [`BlockState`].
+    pub state: AtomicU32,
+    /// Channel, by its number within the pool.
+    pub serial: u32,
+    /// The block's number within its channel.
+    pub number: u32,
+    /// Epoch of the policy it was leased under.
+    pub policy_epoch: u32,
+    /// The pool's identity.
+    pub instance: u64,
+    /// Boot of the kernel.
+    pub boot_id: [u8; 16],
+    /// Process.
+    pub pid: i32,
+    /// Thread.
+    pub thread: i32,
+    /// Start of the process, clock ticks since boot.
+    pub process_start: i64,
+    /// Number of an ordering.
+    pub ordering: u8,
+    /// Units a record.
+    pub shape: u8,
+    /// Number of the stamped counter.
+    pub counter: u8,
+    /// Zero.
+    pub zero: u8,
+    /// Epoch of the domain.
+    pub epoch: u32,
+    /// Stamps dropped between the previous block and this one.
+    pub lost: u64,
+    /// Tick of the first of those.
+    pub lost_first: i64,
+    /// Tick of the last of those.
+    pub lost_last: i64,
+    /// Point, zero-padded.
+    pub point: [u8; NAME_BYTES],
+    zero_to_192: [u8; 48],
+}
+
+/// One stamp; a tick of 0: not committed.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SlimRecord {
+    /// What was stamped.
+    pub id: AtomicI64,
+    /// When.
+    pub tick: AtomicI64,
+}
+
+/// One stamp with what rides along; a tick of 0: not committed.
+#[repr(C)]
+#[derive(Debug)]
+pub struct WideRecord {
+    /// What was stamped.
+    pub id: AtomicI64,
+    /// When.
+    pub tick: AtomicI64,
+    /// What rode along.
+    pub value: AtomicI64,
+    /// Class of the id.
+    pub kind: AtomicI32,
+    /// Core, -1: not recorded.
+    pub cpu: AtomicI32,
+}
+
+/// Whether the program still uses its pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum PoolState {
+    /// In use, or left behind by a kill.
+    Open = 0,
+    /// The program said it was done.
+    Closed = 1,
+    /// A collector took what a dead process had left.
+    Recovered = 2,
+}
+
+/// What happens to a stamp that finds no free block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum WhenFull {
+    /// It is dropped and counted.
+    #[default]
+    Drop = 0,
+    /// The program waits while a collector lives, at most 1 s at a time; then it is dropped and counted.
+    Wait = 1,
+}
+
+/// Where a channel entry is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum EntryState {
+    /// Describes nothing.
+    Free = 0,
+    /// Being written by its program.
+    Opening = 1,
+    /// In use.
+    Open = 2,
+    /// Closed; free again once all of it is stored.
+    Closed = 3,
+}
+
+/// Where a block is on its way from a program to a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum BlockState {
+    /// All zero, for any channel.
+    Free = 0,
+    /// A channel's.
+    Leased = 1,
+    /// A channel's that will not be written again.
+    Released = 2,
+    /// Stored, and being zeroed.
+    Zeroing = 3,
+}
+
+/// What a channel keeps of its stamps: the low half of its policy word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Policy {
+    /// Nothing.
+    Null = 0,
+    /// Every stamp, in blocks.
+    Buffered = 1,
+}
+
+impl Policy {
+    /// The name in files and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::Null => "null",
+            Policy::Buffered => "buffered",
+        }
+    }
+
+    /// The policy with that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Policy::Null, Policy::Buffered].into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// The policy in a channel's policy word; `None`: of a later version.
+    pub fn from_word(word: u64) -> Option<Self> {
+        [Policy::Null, Policy::Buffered].into_iter().find(|&policy| policy as u32 == word as u32)
+    }
+}
+
+/// Units of 16 bytes that a block's header takes.
+pub const HEADER_UNITS: u32 = (size_of::<BlockHeader>() / UNIT_BYTES) as u32;
+
+/// Records that fit into a block of `block_bytes`.
+pub const fn capacity(block_bytes: u32, shape: u8) -> u32 {
+    (block_bytes / UNIT_BYTES as u32 - HEADER_UNITS) / shape as u32
+}
+
+/// Where the blocks begin: after header and entries, on a page.
+pub const BLOCK_OFFSET: u64 = (size_of::<PoolHeader>() + ENTRY_COUNT as usize * size_of::<ChannelEntry>()) as u64;
+
+/// A name as it stands in shared memory, zero-padded. `None`: too long, empty, or not a name.
+pub fn padded(name: &str) -> Option<[u8; NAME_BYTES]> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    if name.is_empty() || name.len() >= NAME_BYTES || name.starts_with('.') || !name.bytes().all(allowed) {
+        return None;
+    }
+    let mut bytes = [0; NAME_BYTES];
+    bytes[..name.len()].copy_from_slice(name.as_bytes());
+    Some(bytes)
+}
+
+/// The name in a zero-padded field; `None` if it is not one that [`padded`] could have written.
+pub fn unpadded(bytes: &[u8; NAME_BYTES]) -> Option<&str> {
+    let length = bytes.iter().position(|&byte| byte == 0)?;
+    let name = std::str::from_utf8(&bytes[..length]).ok()?;
+    (padded(name).as_ref() == Some(bytes)).then_some(name)
+}
+
+const _: () = {
+    assert!(size_of::<PoolHeader>() == 4096 && size_of::<ChannelEntry>() == 256 && size_of::<BlockHeader>() == 192);
+    assert!(size_of::<SlimRecord>() == UNIT_BYTES && size_of::<WideRecord>() == 2 * UNIT_BYTES);
+    assert!(BLOCK_OFFSET.is_multiple_of(4096));
+    assert!(offset_of!(PoolHeader, state) == 192 && offset_of!(PoolHeader, leases) == 256);
+    assert!(offset_of!(PoolHeader, hint) == 320 && offset_of!(PoolHeader, without_channel) == 384);
+    assert!(offset_of!(ChannelEntry, state) == 64 && offset_of!(ChannelEntry, dropped) == 128);
+    assert!(offset_of!(ChannelEntry, point) == 192 && offset_of!(BlockHeader, point) == 96);
+    assert!(offset_of!(SlimRecord, tick) == offset_of!(WideRecord, tick));
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_fill_a_block_to_its_last_byte() {
+        assert_eq!(capacity(16384, 1), 1012);
+        assert_eq!(capacity(16384, 2), 506);
+        assert_eq!(capacity(4096, 2) * 32 + 192, 4096);
+    }
+
+    #[test]
+    fn names_are_kept_within_47_bytes_of_plain_characters() {
+        let longest = "a".repeat(NAME_BYTES - 1);
+        assert_eq!(padded(&longest).as_ref().and_then(unpadded), Some(longest.as_str()));
+        for wrong in ["", "a b", "a/b", ".hidden", &"a".repeat(NAME_BYTES)] {
+            assert_eq!(padded(wrong), None, "{wrong}");
+        }
+        assert_eq!(unpadded(&[b'a'; NAME_BYTES]), None);
+    }
+}
