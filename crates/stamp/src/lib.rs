@@ -1,6 +1,25 @@
 //! Channels, policies and the shared-memory blocks behind them: what a measured program carries.
+//!
+//! A program opens a point on a thread ([`Channel::open`]) and stamps ids there; a collector (crate `store`) takes the blocks that
+//! fill up. `docs/block-format.md` is the format, `include/tickscope.h` the same for C.
+//!
+//! Guarantees: a stamp that returned is kept, also when the process is killed right after; a stamp makes no system call
+//! and takes no lock; memory is bounded and claimed at the start; what cannot be kept is counted.
+//! Deliberately absent: files other than the pool, encodings, threads.
 
 pub mod block;
+#[cfg(not(loom))]
+mod channel;
+#[cfg(not(loom))]
+mod environment;
 pub mod handover;
+#[cfg(not(loom))]
 pub mod pool;
 pub mod primitive;
+#[cfg(not(loom))]
+mod process;
+
+#[cfg(not(loom))]
+pub use channel::{Channel, Fields};
+#[cfg(not(loom))]
+pub use process::OpenError;

@@ -223,6 +223,11 @@ impl<'a> MappedBlock<'a> {
         Self { base, block_bytes, pool: std::marker::PhantomData }
     }
 
+    /// Where the header lies, for the program that claimed the block.
+    pub(crate) fn header_address(&self) -> *mut BlockHeader {
+        self.base.cast().as_ptr()
+    }
+
     /// The header; meaningful once [`MappedBlock::is_described`].
     pub fn header(&self) -> &'a BlockHeader {
         // SAFETY: a block is longer than its header and 64-byte aligned; fields that change while shared are atomic, the

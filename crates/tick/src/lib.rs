@@ -14,7 +14,7 @@ mod injection;
 mod interval;
 mod tick;
 
-pub use counter::Ordering;
+pub use counter::{NodeCounter, Ordering};
 pub use domain::{BootId, Counter, Domain, DomainError, Frequency};
 pub use injection::{Injection, InjectionError};
 pub use interval::{Contradiction, Count, Interval};

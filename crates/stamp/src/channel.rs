@@ -1,0 +1,423 @@
+//! One point on one thread: the stamp itself.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
+use std::time::Duration;
+
+use tickscope_tick::Ordering as ReadOrdering;
+use tickscope_tick::counter;
+
+use crate::block::{BLOCK_MAGIC, EntryState, HEADER_UNITS, padded};
+use crate::block::{
+    BlockHeader, ChannelEntry, NAME_BYTES, Policy, SlimRecord, UNIT_BYTES, VERSION, WhenFull, WideRecord,
+};
+use crate::handover;
+use crate::pool::MappedBlock;
+use crate::primitive::{own_add, own_exchange};
+use crate::process::{self, OpenError, OwnPool, Process, thread_id};
+
+/// What a channel's stamps carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Fields {
+    /// Tick and id: 16 bytes.
+    #[default]
+    Slim,
+    /// Kind, value and core too: 32 bytes.
+    Wide,
+}
+
+/// One point on one thread. Dropping it closes it; the end of the process leaves it to the collector.
+///
+/// ```
+/// use tickscope_stamp::{Channel, Fields};
+/// use tickscope_tick::Ordering;
+/// let sent = Channel::open("sent", Ordering::Before, Fields::Slim)?; // off unless TICKSCOPE_DIR is set
+/// sent.stamp(7);
+/// # Ok::<(), tickscope_stamp::OpenError>(())
+/// ```
+#[derive(Debug)]
+pub struct Channel {
+    handle: NonNull<Handle>,
+    /// A channel belongs to the thread that opened it.
+    this_thread: PhantomData<*const ()>,
+}
+
+/// A policy number that no channel has: the inline path then leaves everything to the slow one.
+const NEVER: u32 = 0xffff_ffff;
+/// Policy words of this process's own, that a handle points to when its entry's does not apply.
+static OFF: AtomicU64 = AtomicU64::new(Policy::Null as u64);
+static CLOSED: AtomicU64 = AtomicU64::new(0xffff_fffe);
+static FORKED: AtomicU64 = AtomicU64::new(0xffff_fffd);
+
+/// The process's private side of a channel; never freed, so that a stale one can only be refused.
+#[repr(align(64))]
+#[derive(Debug)]
+pub(crate) struct Handle {
+    /// High half: blocks leased so far; low half: unit of the pool where the next record goes.
+    next: AtomicU64,
+    /// The entry's policy word, or one of this process's own.
+    policy: AtomicPtr<AtomicU64>,
+    blocks: Cell<*mut u8>,
+    /// Units a block, less one; a unit with these bits 0 is a header: the block is full.
+    unit_mask: Cell<u32>,
+    /// The policy number under which `stamp` may go on inline.
+    fast_slim: Cell<u32>,
+    fast_wide: Cell<u32>,
+    ordering: ReadOrdering,
+    shape: u8,
+    entry: Cell<Option<&'static ChannelEntry>>,
+    pool: Cell<Option<OwnPool>>,
+    serial: Cell<u32>,
+    /// No block was free: not before this tick is one looked for again.
+    retry_tick: Cell<i64>,
+    point: [u8; NAME_BYTES],
+}
+
+impl Channel {
+    /// Opens the point for this thread; off, without an error, where `TICKSCOPE_DIR` is unset.
+    ///
+    /// Not for signal handlers. Errors say why the point cannot be measured; [`Channel::off`] then stands in for it.
+    pub fn open(point: &str, ordering: ReadOrdering, fields: Fields) -> Result<Self, OpenError> {
+        let name = padded(point).ok_or_else(|| {
+            let expected = "expected a point's name of 1 to 47 letters, digits, '_', '-', '.', the first no '.'";
+            OpenError::new(format!("{expected}; found '{point}'"))
+        })?;
+        let handle = Handle::new(name, ordering, if fields == Fields::Wide { 2 } else { 1 });
+        let handle = process::with(|process| {
+            if !process.start()? {
+                return Ok(None);
+            }
+            let handle = NonNull::from(Box::leak(Box::new(handle)));
+            process.handles.push(handle);
+            // SAFETY: leaked just now.
+            enter(unsafe { handle.as_ref() }, process).map(|()| Some(handle))
+        })?;
+        Ok(handle.map_or_else(Self::off, |handle| Self { handle, this_thread: PhantomData }))
+    }
+
+    /// A channel that keeps nothing.
+    pub fn off() -> Self {
+        let handle = Box::new(Handle::new([0; NAME_BYTES], ReadOrdering::Plain, 1));
+        Self { handle: NonNull::from(Box::leak(handle)), this_thread: PhantomData }
+    }
+
+    /// Stamps `id` now. May be called from a signal handler on this thread.
+    #[inline(always)]
+    pub fn stamp(&self, id: i64) {
+        let handle = self.handle();
+        let policy = handle.policy_number();
+        if policy == Policy::Null as u32 {
+            return;
+        }
+        if policy != handle.fast_slim.get() {
+            return stamp_slow(handle, id, 0, 0);
+        }
+        // An `after` reading is taken at once, the others as late as can be: that keeps intervals narrow.
+        let early = if handle.ordering == ReadOrdering::After { counter::after() } else { 0 };
+        let Some(record) = handle.reserve(1) else { return stamp_slow(handle, id, 0, 0) };
+        let tick = match handle.ordering {
+            ReadOrdering::After => early,
+            ReadOrdering::Plain => counter::plain(),
+            ReadOrdering::Before => counter::before(),
+        };
+        commit_slim(record, id, tick);
+    }
+
+    /// Stamps `id` with its kind and a value that rides along; both are kept where the channel was opened wide.
+    #[inline]
+    pub fn stamp_with(&self, id: i64, kind: i32, value: i64) {
+        let handle = self.handle();
+        let policy = handle.policy_number();
+        if policy == Policy::Null as u32 {
+            return;
+        }
+        if policy != handle.fast_wide.get() {
+            return stamp_slow(handle, id, kind, value);
+        }
+        let tick = handle.ordering.read();
+        let Some(record) = handle.reserve(2) else { return stamp_slow(handle, id, kind, value) };
+        commit_wide(record, id, kind, value, tick);
+    }
+
+    fn handle(&self) -> &Handle {
+        // SAFETY: handles are leaked.
+        unsafe { self.handle.as_ref() }
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        process::with(|_| close(self.handle()));
+    }
+}
+
+impl Handle {
+    fn new(point: [u8; NAME_BYTES], ordering: ReadOrdering, shape: u8) -> Self {
+        Self {
+            next: AtomicU64::new(0),
+            policy: AtomicPtr::new(word(&OFF)),
+            blocks: Cell::new(std::ptr::null_mut()),
+            unit_mask: Cell::new(u32::MAX),
+            fast_slim: Cell::new(NEVER),
+            fast_wide: Cell::new(NEVER),
+            ordering,
+            shape,
+            entry: Cell::new(None),
+            pool: Cell::new(None),
+            serial: Cell::new(0),
+            retry_tick: Cell::new(i64::MIN),
+            point,
+        }
+    }
+
+    #[inline(always)]
+    fn policy_number(&self) -> u32 {
+        // SAFETY: points to one of the statics above or to the entry in this process's mapping, both always valid.
+        unsafe { (*self.policy.load(Ordering::Relaxed)).load(Ordering::Relaxed) as u32 }
+    }
+
+    fn points_to(&self, own: &'static AtomicU64) -> bool {
+        std::ptr::eq(self.policy.load(Ordering::Relaxed), own)
+    }
+
+    /// Takes the next record of the channel's block; `None`: the block is full.
+    #[inline(always)]
+    fn reserve(&self, units: u64) -> Option<*mut u8> {
+        let mut next = self.next.load(Ordering::Relaxed);
+        loop {
+            if next as u32 & self.unit_mask.get() == 0 {
+                return None;
+            }
+            match own_exchange(&self.next, next, next + units) {
+                // SAFETY: the unit lies in a block leased to this channel: within the pool's mapping.
+                Ok(()) => return Some(unsafe { self.blocks.get().add(next as u32 as usize * UNIT_BYTES) }),
+                Err(found) => next = found,
+            }
+        }
+    }
+}
+
+fn word(own: &'static AtomicU64) -> *mut AtomicU64 {
+    std::ptr::from_ref(own).cast_mut()
+}
+
+#[inline(always)]
+fn commit_slim(record: *mut u8, id: i64, tick: i64) {
+    // SAFETY: `reserve` gave this record to us alone; a collector reads it by its atomics.
+    let slim = unsafe { &*record.cast::<SlimRecord>() };
+    handover::commit(&slim.id, &slim.tick, id, tick);
+}
+
+fn commit_wide(record: *mut u8, id: i64, kind: i32, value: i64, tick: i64) {
+    // SAFETY: as in `commit_slim`; a wide channel reserves two units.
+    let wide = unsafe { &*record.cast::<WideRecord>() };
+    wide.value.store(value, Ordering::Relaxed);
+    wide.kind.store(kind, Ordering::Relaxed);
+    // SAFETY: no arguments; -1 where it fails, which is what "not recorded" is.
+    wide.cpu.store(unsafe { libc::sched_getcpu() }, Ordering::Relaxed);
+    handover::commit(&wide.id, &wide.tick, id, tick);
+}
+
+/// Gives the handle an entry of the process's pool.
+fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
+    let (Some(environment), Some(pool)) = (&process.environment, process.pool) else { return Ok(()) };
+    let length = handle.point.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
+    let policy = environment.policy_of(std::str::from_utf8(&handle.point[..length]).unwrap_or(""));
+    let now = process.counter.read(ReadOrdering::Plain);
+    let Some(index) = pool.enter(handle.point, handle.ordering, handle.shape, policy, now) else {
+        pool.header().channels_refused.fetch_add(1, Ordering::Relaxed);
+        let message =
+            "expected at most 256 channels open or uncollected, found more. Close channels, or run a collector";
+        return Err(OpenError::new(message.into()));
+    };
+    let entry = &pool.entries()[index];
+    handle.entry.set(Some(entry));
+    handle.pool.set(Some(pool));
+    handle.serial.set(entry.serial.load(Ordering::Relaxed));
+    handle.blocks.set(pool.blocks().as_ptr());
+    handle.unit_mask.set(pool.header().block_bytes / UNIT_BYTES as u32 - 1);
+    handle.next.store(0, Ordering::Relaxed);
+    handle.retry_tick.set(i64::MIN);
+    let injected = environment.injection.is_some();
+    let inline = |shape| if !injected && handle.shape == shape { Policy::Buffered as u32 } else { NEVER };
+    handle.fast_slim.set(inline(1));
+    handle.fast_wide.set(inline(2));
+    compiler_fence(Ordering::SeqCst); // a handler sees the handle whole once the policy applies
+    handle.policy.store(std::ptr::from_ref(&entry.policy).cast_mut(), Ordering::Relaxed);
+    Ok(())
+}
+
+/// In a forked child: the handle forgets the parent's pool.
+pub(crate) fn cut_off(handle: &Handle) {
+    let Some(_) = handle.entry.take() else { return };
+    handle.policy.store(word(&FORKED), Ordering::Relaxed);
+    handle.fast_slim.set(NEVER);
+    handle.fast_wide.set(NEVER);
+    handle.pool.set(None);
+    handle.next.store(0, Ordering::Relaxed);
+}
+
+fn close(handle: &Handle) {
+    handle.policy.store(word(&CLOSED), Ordering::Relaxed);
+    handle.fast_slim.set(NEVER);
+    handle.fast_wide.set(NEVER);
+    let (Some(entry), Some(pool)) = (handle.entry.take(), handle.pool.take()) else { return };
+    let unit = handle.next.load(Ordering::Relaxed) as u32;
+    let units = handle.unit_mask.get() + 1;
+    if unit & handle.unit_mask.get() != 0 {
+        handover::release(&pool.block(unit / units)); // a full one is complete without our word
+    }
+    entry.state.store(EntryState::Closed as u32, Ordering::Release);
+    pool.header().leases.fetch_add(1, Ordering::Release); // there is something to collect
+}
+
+/// Everything but the common case: closed, forked, injected, wide through the slim call, block full.
+#[cold]
+#[inline(never)]
+fn stamp_slow(handle: &Handle, id: i64, kind: i32, value: i64) {
+    if handle.points_to(&FORKED) && !reopen(handle) {
+        return;
+    }
+    let policy = handle.policy_number();
+    let (Some(entry), Some(pool)) = (handle.entry.get(), handle.pool.get()) else { return };
+    if policy == Policy::Null as u32 {
+        return;
+    }
+    if policy != Policy::Buffered as u32 {
+        return own_add(&entry.refused, 1);
+    }
+    let read = |ordering| process::counter().read(ordering);
+    let early = if handle.ordering == ReadOrdering::After { read(ReadOrdering::After) } else { 0 };
+    let Some(record) = reserve_leasing(handle, entry, pool) else { return };
+    let tick = if handle.ordering == ReadOrdering::After { early } else { read(handle.ordering) };
+    match (tick, handle.shape) {
+        (0, _) => own_add(&entry.refused, 1), // reads as "not committed": the only tick that cannot be kept
+        (_, 2) => commit_wide(record, id, kind, value, tick),
+        _ => commit_slim(record, id, tick),
+    }
+}
+
+/// The first stamp after fork: a pool of the child's own, and the same point on it.
+fn reopen(handle: &Handle) -> bool {
+    let opened = process::with(|process| match process.start() {
+        Ok(true) if handle.points_to(&FORKED) => enter(handle, process).is_ok(),
+        Ok(started) => started,
+        Err(_) => false, // the refusal lies in the stamp directory
+    });
+    if !opened {
+        handle.policy.store(word(&OFF), Ordering::Relaxed);
+    }
+    opened
+}
+
+/// Ticks after a failed search before the next one: a pool that is full should cost little to find full.
+const RETRY_TICKS: i64 = 100_000;
+
+/// A record for one stamp, leasing as needed; `None`: dropped and counted.
+fn reserve_leasing(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> Option<*mut u8> {
+    loop {
+        if let Some(record) = handle.reserve(u64::from(handle.shape)) {
+            return Some(record);
+        }
+        if counter::plain() >= handle.retry_tick.get() {
+            if lease(handle, entry, pool) || (waits(pool) && wait_for_block(handle, entry, pool)) {
+                continue;
+            }
+            handle.retry_tick.set(counter::plain() + RETRY_TICKS);
+        }
+        drop_stamp(entry, process::counter().read(ReadOrdering::Plain));
+        return None;
+    }
+}
+
+fn waits(pool: OwnPool) -> bool {
+    pool.header().when_full == WhenFull::Wait as u8
+}
+
+fn drop_stamp(entry: &ChannelEntry, tick: i64) {
+    if entry.lost.load(Ordering::Relaxed) == 0 {
+        entry.lost_first.store(tick, Ordering::Relaxed);
+    }
+    entry.lost_last.store(tick, Ordering::Relaxed);
+    own_add(&entry.lost, 1);
+    own_add(&entry.dropped, 1);
+}
+
+/// Moves the full channel to a new block; `false`: no block is free.
+fn lease(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
+    let full = handle.next.load(Ordering::Relaxed);
+    if full as u32 & handle.unit_mask.get() != 0 {
+        return true; // a signal handler was here first
+    }
+    let Some((index, block)) = claim(pool) else { return false };
+    let number = (full >> 32) as u32;
+    let lost = describe(handle, entry, pool, block, number);
+    handover::publish(&block, BLOCK_MAGIC);
+    let first = index * (handle.unit_mask.get() + 1) + HEADER_UNITS;
+    if own_exchange(&handle.next, full, u64::from(number + 1) << 32 | u64::from(first)).is_ok() {
+        own_add(&entry.lost, lost.wrapping_neg());
+        pool.header().leases.fetch_add(1, Ordering::Release);
+    } else {
+        handover::withdraw(&block); // a signal handler leased one meanwhile
+    }
+    true
+}
+
+/// Claims a free block, looking at each once.
+fn claim(pool: OwnPool) -> Option<(u32, MappedBlock<'static>)> {
+    let header = pool.header();
+    let start = header.hint.load(Ordering::Relaxed);
+    let mut order = (0..header.block_count).map(|step| (start.wrapping_add(step)) % header.block_count);
+    let index = order.find(|&index| handover::claim(&pool.block(index)))?;
+    header.hint.store((index + 1) % header.block_count, Ordering::Relaxed);
+    Some((index, pool.block(index)))
+}
+
+/// Writes the header of a claimed block; returns how many lost stamps it tells of.
+fn describe(handle: &Handle, entry: &ChannelEntry, pool: OwnPool, block: MappedBlock<'_>, number: u32) -> u64 {
+    let header = pool.header();
+    let lost = entry.lost.load(Ordering::Relaxed);
+    let plain = block.header_address();
+    // SAFETY: the block is claimed and its magic not yet stored, so nobody else reads or writes these fields.
+    unsafe {
+        (*plain).version = VERSION as u16;
+        (*plain).header_bytes = size_of::<BlockHeader>() as u16;
+        (*plain).serial = handle.serial.get();
+        (*plain).number = number;
+        (*plain).policy_epoch = (entry.policy.load(Ordering::Relaxed) >> 32) as u32;
+        (*plain).instance = header.instance;
+        (*plain).boot_id = header.boot_id;
+        (*plain).pid = header.pid;
+        (*plain).thread = thread_id();
+        (*plain).process_start = header.process_start;
+        (*plain).ordering = handle.ordering as u8;
+        (*plain).shape = handle.shape;
+        (*plain).counter = header.counter;
+        (*plain).epoch = header.epoch;
+        (*plain).lost = lost;
+        (*plain).lost_first = entry.lost_first.load(Ordering::Relaxed);
+        (*plain).lost_last = entry.lost_last.load(Ordering::Relaxed);
+        (*plain).point = handle.point;
+    }
+    lost
+}
+
+/// Waits for a block while a collector lives, at most 1 s.
+fn wait_for_block(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
+    const NAP: Duration = Duration::from_micros(50);
+    const NAPS: u32 = 20_000;
+    const NAPS_BETWEEN_LOOKS: u32 = 200;
+    own_add(&entry.stalls, 1);
+    for nap in 0..NAPS {
+        if nap % NAPS_BETWEEN_LOOKS == 0 && !process::with(|process| process.has_collector()) {
+            return false;
+        }
+        std::thread::sleep(NAP);
+        if lease(handle, entry, pool) {
+            return true;
+        }
+    }
+    false
+}

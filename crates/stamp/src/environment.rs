@@ -1,0 +1,137 @@
+//! What a process is told through its environment: the same variables as `tickscope.h`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use tickscope_tick::Injection;
+
+use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, NAME_BYTES, Policy, WhenFull, padded};
+
+/// The settings of a process that was asked to measure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Environment {
+    pub directory: PathBuf,
+    pub node: [u8; NAME_BYTES],
+    pub policies: Vec<(String, Policy)>,
+    pub pool_bytes: u64,
+    pub block_bytes: u32,
+    pub when_full: WhenFull,
+    pub injection: Option<Injection>,
+}
+
+impl Environment {
+    /// Reads the variables through `get`; `Ok(None)`: `TICKSCOPE_DIR` is unset, so nothing is to be measured.
+    pub fn read(get: impl Fn(&str) -> Option<OsString>) -> Result<Option<Self>, String> {
+        let text =
+            |name: &str| get(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned());
+        let Some(directory) = get("TICKSCOPE_DIR").filter(|value| !value.is_empty()) else { return Ok(None) };
+        let node = text("TICKSCOPE_NODE").unwrap_or_else(|| "node".into());
+        let wrong_node =
+            || format!("expected TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-', '.'; found '{node}'");
+        let block_bytes =
+            number(text, "TICKSCOPE_BLOCK_BYTES", DEFAULT_BLOCK_BYTES, *BLOCK_BYTES.start(), *BLOCK_BYTES.end())?;
+        if !block_bytes.is_power_of_two() {
+            return Err(format!("expected TICKSCOPE_BLOCK_BYTES as a power of two; found {block_bytes}"));
+        }
+        let when_full = match text("TICKSCOPE_WHEN_FULL").as_deref() {
+            None | Some("drop") => WhenFull::Drop,
+            Some("wait") => WhenFull::Wait,
+            Some(other) => return Err(format!("expected TICKSCOPE_WHEN_FULL as drop or wait; found '{other}'")),
+        };
+        Ok(Some(Self {
+            directory: directory.into(),
+            node: padded(&node).ok_or_else(wrong_node)?,
+            policies: policies(&text("TICKSCOPE_POLICY").unwrap_or_default())?,
+            pool_bytes: number(text, "TICKSCOPE_POOL_BYTES", DEFAULT_POOL_BYTES, 4096, 1 << 35)?,
+            block_bytes,
+            when_full,
+            injection: text(Injection::VARIABLE).map(|map| map.parse()).transpose().map_err(|e| format!("{e}"))?,
+        }))
+    }
+
+    /// The policy of a point: the first rule whose glob matches; else `buffered`.
+    pub fn policy_of(&self, point: &str) -> Policy {
+        let rule = self.policies.iter().find(|(glob, _)| matches(glob, point));
+        rule.map_or(Policy::Buffered, |&(_, policy)| policy)
+    }
+}
+
+fn number<N: TryFrom<u64> + Into<u64> + Copy>(
+    text: impl Fn(&str) -> Option<String>,
+    name: &str,
+    otherwise: N,
+    least: N,
+    most: N,
+) -> Result<N, String> {
+    let Some(found) = text(name) else { return Ok(otherwise) };
+    let range = least.into()..=most.into();
+    let parsed = found.parse::<u64>().ok().filter(|number| range.contains(number));
+    let wrong =
+        || format!("expected {name} as a whole number from {} to {}; found '{found}'", range.start(), range.end());
+    parsed.and_then(|number| N::try_from(number).ok()).ok_or_else(wrong)
+}
+
+fn policies(rules: &str) -> Result<Vec<(String, Policy)>, String> {
+    let rule = |rule: &str| {
+        let (glob, policy) = rule.split_once('=').ok_or_else(|| format!("expected glob=policy; found '{rule}'"))?;
+        let known = Policy::from_name(policy);
+        let wrong = || format!("expected TICKSCOPE_POLICY with the policies null and buffered; found '{policy}'");
+        Ok((glob.to_owned(), known.ok_or_else(wrong)?))
+    };
+    rules.split(',').filter(|rule| !rule.is_empty()).map(rule).collect()
+}
+
+/// `fnmatch` without brackets: names hold none.
+fn matches(glob: &str, name: &str) -> bool {
+    match glob.chars().next() {
+        None => name.is_empty(),
+        Some('*') => {
+            name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| matches(&glob[1..], &name[at..]))
+        }
+        Some(first) => {
+            let rest = name.chars().next().filter(|&found| first == '?' || first == found);
+            rest.is_some_and(|found| matches(&glob[first.len_utf8()..], &name[found.len_utf8()..]))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Option<Environment>, String> {
+        Environment::read(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+    }
+
+    #[test]
+    fn without_a_directory_nothing_is_measured() {
+        assert_eq!(read(&[("TICKSCOPE_NODE", "a")]), Ok(None));
+        assert_eq!(read(&[("TICKSCOPE_DIR", "")]), Ok(None));
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_what_was_expected() {
+        for (name, value) in [
+            ("TICKSCOPE_BLOCK_BYTES", "4095"),
+            ("TICKSCOPE_BLOCK_BYTES", "65537"),
+            ("TICKSCOPE_BLOCK_BYTES", "5000"),
+            ("TICKSCOPE_POOL_BYTES", "much"),
+            ("TICKSCOPE_WHEN_FULL", "panic"),
+            ("TICKSCOPE_POLICY", "send=every"),
+            ("TICKSCOPE_POLICY", "send"),
+            ("TICKSCOPE_NODE", "a b"),
+            ("TICKSCOPE_INJECT", "1:2"),
+        ] {
+            let error = read(&[("TICKSCOPE_DIR", "/x"), (name, value)]).unwrap_err();
+            assert!(error.contains("expected") && error.contains(value.rsplit('=').next().unwrap()), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_first_matching_glob_decides_the_policy() {
+        let environment = read(&[("TICKSCOPE_DIR", "/x"), ("TICKSCOPE_POLICY", "sen?=null,send*=buffered,*=null")]);
+        let environment = environment.unwrap().unwrap();
+        let found = ["send", "sending", "receive"].map(|point| environment.policy_of(point));
+        assert_eq!(found, [Policy::Null, Policy::Buffered, Policy::Null]);
+    }
+}

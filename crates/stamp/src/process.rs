@@ -1,0 +1,369 @@
+//! The one pool of this process: made at the first opening, cut off from by fork, collected when the process ends.
+//!
+//! Everything here is cold. What guards it is one spin lock, taken with signals blocked, so that a handler that makes the
+//! first stamp after a fork never waits for the code it interrupted.
+
+use std::cell::UnsafeCell;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::{fmt, io, mem};
+
+use tickscope_tick::{BootId, Counter, NodeCounter, Ordering as ReadOrdering};
+
+use crate::block::{
+    BLOCK_OFFSET, ChannelEntry, ENTRY_COUNT, EntryState, FEWEST_BLOCKS, NAME_BYTES, POOL_MAGIC, Policy, PoolHeader,
+    PoolState, VERSION, padded,
+};
+use crate::channel::{Handle, cut_off};
+use crate::environment::Environment;
+use crate::pool::{MappedBlock, lock_of_first_byte};
+
+/// Why a point could not be opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenError {
+    message: String,
+}
+
+impl OpenError {
+    pub(crate) fn new(message: String) -> Self {
+        Self { message }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// This process's own mapping of its pool; never unmapped but in a forked child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnPool {
+    base: NonNull<u8>,
+    length: usize,
+}
+
+pub(crate) struct Process {
+    pub environment: Option<Environment>,
+    pub counter: NodeCounter,
+    pub pool: Option<OwnPool>,
+    lock: Option<File>,
+    pub handles: Vec<NonNull<Handle>>,
+    mask_at_fork: Option<libc::sigset_t>,
+}
+
+struct Guarded {
+    busy: AtomicBool,
+    started: AtomicU32,
+    process: UnsafeCell<Process>,
+}
+
+// SAFETY: `process` is only touched by whoever holds `busy` (`with`), or between `before_fork` and `after_fork`.
+unsafe impl Sync for Guarded {}
+
+static PROCESS: Guarded = Guarded {
+    busy: AtomicBool::new(false),
+    started: AtomicU32::new(0),
+    process: UnsafeCell::new(Process {
+        environment: None,
+        counter: NodeCounter::true_counter(),
+        pool: None,
+        lock: None,
+        handles: Vec::new(),
+        mask_at_fork: None,
+    }),
+};
+
+/// Runs `f` with the process's state to itself, with signals blocked.
+pub(crate) fn with<R>(f: impl FnOnce(&mut Process) -> R) -> R {
+    let mask = hold();
+    // SAFETY: `busy` is ours until `let_go`, and `f` cannot keep the reference.
+    let result = f(unsafe { &mut *PROCESS.process.get() });
+    let_go(&mask);
+    result
+}
+
+fn hold() -> libc::sigset_t {
+    // SAFETY: both sets are valid for writing; blocking signals has no other effect.
+    let mask = unsafe {
+        let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    while PROCESS.busy.swap(true, Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    mask
+}
+
+fn let_go(mask: &libc::sigset_t) {
+    PROCESS.busy.store(false, Ordering::Release);
+    // SAFETY: `mask` is what `hold` found.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) };
+}
+
+extern "C" fn before_fork() {
+    let mask = hold();
+    // SAFETY: `busy` is held until `after_fork_*`.
+    unsafe { (*PROCESS.process.get()).mask_at_fork = Some(mask) };
+}
+
+extern "C" fn after_fork_in_parent() {
+    // SAFETY: `before_fork` holds `busy`.
+    if let Some(mask) = unsafe { (*PROCESS.process.get()).mask_at_fork.take() } {
+        let_go(&mask);
+    }
+}
+
+/// The child's handles must never write to the parent's blocks: cut them off; the first stamp opens a pool.
+extern "C" fn after_fork_in_child() {
+    // SAFETY: `before_fork` holds `busy`, and the child has this thread alone.
+    let process = unsafe { &mut *PROCESS.process.get() };
+    for &handle in &process.handles {
+        // SAFETY: handles are never freed.
+        cut_off(unsafe { handle.as_ref() });
+    }
+    if let Some(pool) = process.pool.take() {
+        // SAFETY: the mapping is this process's own and no handle points into it any more.
+        unsafe { libc::munmap(pool.base.as_ptr().cast(), pool.length) };
+    }
+    process.lock = None;
+    if let Some(mask) = process.mask_at_fork.take() {
+        let_go(&mask);
+    }
+}
+
+/// Other threads may still be stamping: blocks are left as they are, for the collector to take once the lock is free.
+extern "C" fn process_ends() {
+    with(|process| {
+        if let Some(pool) = process.pool.filter(|pool| pool.header().pid == std::process::id() as i32) {
+            pool.header().state.store(PoolState::Closed as u32, Ordering::Release);
+        }
+    });
+}
+
+impl Process {
+    /// Whether a collector holds the stamp directory.
+    pub fn has_collector(&self) -> bool {
+        self.environment.as_ref().is_some_and(|environment| collector_lives(&environment.directory))
+    }
+
+    /// Reads the environment, once a process; `Ok(false)`: nothing is to be measured.
+    pub fn start(&mut self) -> Result<bool, OpenError> {
+        if PROCESS.started.swap(1, Ordering::Relaxed) == 0 {
+            self.environment = Environment::read(|name| std::env::var_os(name)).map_err(OpenError::new)?;
+            self.counter = NodeCounter::new(self.environment.as_ref().and_then(|environment| environment.injection));
+            // SAFETY: the handlers are functions of this object that stay valid while it is loaded.
+            unsafe {
+                libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child));
+                libc::atexit(process_ends);
+            }
+        }
+        match (&self.environment, self.pool) {
+            (None, _) => Ok(false),
+            (Some(_), Some(_)) => Ok(true),
+            (Some(environment), None) => {
+                let (pool, lock) = OwnPool::make(environment, &self.counter)?;
+                (self.pool, self.lock) = (Some(pool), Some(lock));
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// The counter as this node reads it: set before the first channel exists and never again.
+pub(crate) fn counter() -> NodeCounter {
+    // SAFETY: `start` writes it once, under the lock, before any channel exists that could lead here.
+    unsafe { (*PROCESS.process.get()).counter }
+}
+
+impl OwnPool {
+    pub fn header(&self) -> &'static PoolHeader {
+        // SAFETY: the mapping is longer than a header and never unmapped while a handle can reach it.
+        unsafe { self.base.cast::<PoolHeader>().as_ref() }
+    }
+
+    pub fn entries(&self) -> &'static [ChannelEntry] {
+        // SAFETY: `make` laid the entries out here.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast(),
+                ENTRY_COUNT as usize,
+            )
+        }
+    }
+
+    /// Address of the first block.
+    pub fn blocks(&self) -> NonNull<u8> {
+        // SAFETY: within the mapping.
+        unsafe { self.base.add(BLOCK_OFFSET as usize) }
+    }
+
+    pub fn block(&self, index: u32) -> MappedBlock<'static> {
+        let block_bytes = self.header().block_bytes;
+        // SAFETY: callers take `index` from below `block_count`; the mapping stays.
+        unsafe { MappedBlock::at(self.blocks().add(index as usize * block_bytes as usize), block_bytes) }
+    }
+
+    /// Sized before it is mapped, locked before it has its name, named when it is whole.
+    fn make(environment: &Environment, counter: &NodeCounter) -> Result<(Self, File), OpenError> {
+        let blocks = (environment.pool_bytes / u64::from(environment.block_bytes)).max(u64::from(FEWEST_BLOCKS)) as u32;
+        let length = BLOCK_OFFSET + u64::from(blocks) * u64::from(environment.block_bytes);
+        let instance = random().map_err(|e| refused(environment, "name", &e, length))?;
+        let hidden = environment.directory.join(format!(".pool-{instance:016x}.ticks"));
+        let name = environment.directory.join(format!("pool-{instance:016x}.ticks"));
+        let made = Self::fill(&hidden, length).and_then(|(pool, file)| {
+            pool.describe(environment, counter, instance, blocks);
+            lock(&file)?;
+            fs::rename(&hidden, &name)?;
+            Ok((pool, file))
+        });
+        made.map_err(|error| {
+            let _ = fs::remove_file(&hidden); // it may not even have been created
+            refused(environment, "make", &error, length)
+        })
+    }
+
+    fn fill(path: &Path, length: u64) -> io::Result<(Self, File)> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        // SAFETY: a valid descriptor. Reserving the space now makes a full tmpfs an error here and not a SIGBUS later.
+        let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length as libc::off_t) };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        // SAFETY: a new shared mapping of a file that is `length` long.
+        let map = unsafe {
+            let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+            libc::mmap(ptr::null_mut(), length as usize, both, flags, file.as_raw_fd(), 0)
+        };
+        match NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED) {
+            Some(base) => Ok((Self { base, length: length as usize }, file)),
+            None => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn describe(&self, environment: &Environment, counter: &NodeCounter, instance: u64, block_count: u32) {
+        let (process_start, command) = process_identity();
+        let header = self.base.cast::<PoolHeader>().as_ptr();
+        // SAFETY: the file has no name yet that anyone looks for, so this is the only access to it.
+        unsafe {
+            (*header).version = VERSION;
+            (*header).entry_offset = mem::size_of::<PoolHeader>() as u32;
+            (*header).entry_bytes = mem::size_of::<ChannelEntry>() as u32;
+            (*header).entry_count = ENTRY_COUNT;
+            (*header).block_offset = BLOCK_OFFSET;
+            (*header).block_bytes = environment.block_bytes;
+            (*header).block_count = block_count;
+            (*header).instance = instance;
+            (*header).boot_id = BootId::of_this_boot().map_or([0; 16], |boot| boot.0);
+            (*header).pid = std::process::id() as i32;
+            (*header).counter = Counter::STAMPED.number();
+            (*header).when_full = environment.when_full as u8;
+            (*header).process_start = process_start;
+            (*header).injected = u32::from(environment.injection.is_some());
+            (*header).created_tick = counter.read(ReadOrdering::Plain);
+            (*header).node = environment.node;
+            (*header).command = command;
+        }
+        self.header().magic.store(POOL_MAGIC, Ordering::Release);
+    }
+
+    /// An entry for a new channel; `None`: all are taken.
+    pub fn enter(
+        &self,
+        point: [u8; NAME_BYTES],
+        ordering: ReadOrdering,
+        shape: u8,
+        policy: Policy,
+        now: i64,
+    ) -> Option<usize> {
+        let (free, opening) = (EntryState::Free as u32, EntryState::Opening as u32);
+        let taken = |entry: &ChannelEntry| {
+            entry.state.compare_exchange(free, opening, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        };
+        let index = self.entries().iter().position(taken)?;
+        let entry = &self.entries()[index];
+        for counter in [&entry.dropped, &entry.refused, &entry.stalls, &entry.lost] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        entry.serial.store(self.header().channels.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        entry.number.store(0, Ordering::Relaxed);
+        entry.thread.store(thread_id(), Ordering::Relaxed);
+        entry.opened_tick.store(now, Ordering::Relaxed);
+        entry.policy.store(policy as u64, Ordering::Relaxed);
+        // SAFETY: `index` is below the number of entries, which lie there; the state `Opening` gives the entry to us; a collector reads these after the release store of `Open`.
+        unsafe {
+            let plain = self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast::<ChannelEntry>().add(index);
+            (*plain).ordering = ordering as u8;
+            (*plain).shape = shape;
+            (*plain).point = point;
+        }
+        entry.state.store(EntryState::Open as u32, Ordering::Release);
+        Some(index)
+    }
+}
+
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: gettid has no arguments and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    // SAFETY: eight writable bytes.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 { Ok(u64::from_ne_bytes(bytes)) } else { Err(io::Error::last_os_error()) }
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    let lock = lock_of_first_byte();
+    // SAFETY: a valid descriptor and a flock that outlives the call.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether a collector holds the stamp directory.
+fn collector_lives(directory: &Path) -> bool {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(directory.join("collector.lock")) else {
+        return false;
+    };
+    let mut lock = lock_of_first_byte();
+    // SAFETY: a valid descriptor and a flock that outlives the call.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    asked == 0 && lock.l_type != libc::F_UNLCK as i16
+}
+
+/// Leaves an empty file that tells the collector why this process has no pool: it needs no space.
+fn refused(environment: &Environment, what: &str, error: &io::Error, bytes: u64) -> OpenError {
+    let name = format!("refused-{}-{}", std::process::id(), error.raw_os_error().unwrap_or(0));
+    if let Ok(path) = CString::new(PathBuf::from(&environment.directory).join(name).into_os_string().as_bytes()) {
+        // SAFETY: a terminated path; the descriptor is closed at once. Where this fails too, the error below still tells.
+        unsafe { libc::close(libc::open(path.as_ptr(), libc::O_CREAT | libc::O_RDWR | libc::O_CLOEXEC, 0o666)) };
+    }
+    OpenError::new(format!(
+        "expected to {what} a pool of {bytes} bytes in {}, found: {error}. Free or enlarge that tmpfs, set \
+         TICKSCOPE_POOL_BYTES lower, or check its rights",
+        environment.directory.display()
+    ))
+}
+
+/// Start of this process in clock ticks since boot, and its command as a name.
+fn process_identity() -> (i64, [u8; NAME_BYTES]) {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The command before the last ')' may hold spaces; the start is the 20th field after it.
+    let start = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(19)?.parse().ok());
+    let command: String = fs::read_to_string("/proc/self/comm").unwrap_or_default().trim().chars().map(plain).collect();
+    (start.unwrap_or(0), padded(&command).unwrap_or([0; NAME_BYTES]))
+}
+
+fn plain(c: char) -> char {
+    if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' }
+}

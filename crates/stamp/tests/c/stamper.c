@@ -1,0 +1,118 @@
+/*
+ * A program under measurement, for the tests: stamps as told, and tells in a shared file what it has done.
+ *
+ *     stamper WITNESS threads N COUNT     N threads stamp ids 0, 1, ... each at point "work"; COUNT 0: until killed
+ *     stamper WITNESS fork COUNT          the same on one thread, then a child of it on the inherited channel
+ *     stamper WITNESS signals COUNT       one thread, with a timer's handler that stamps -1, -2, ... on the same channel
+ *     stamper WITNESS wide COUNT          kind = id % 3, value = id * 10
+ *     stamper WITNESS misuse              stamps before open and after close
+ *     stamper WITNESS plugin LIBRARY COUNT    a loaded library stamps
+ *
+ * WITNESS holds 64 words; word t is how many stamps of thread t (main: 0, child: 32) have returned.
+ */
+#include "tickscope.h"
+
+#include <dlfcn.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static volatile uint64_t *witness;
+
+struct work {
+    int word;
+    int64_t count;
+};
+
+static void stamp_and_witness(tickscope_channel *channel, int word, int64_t count) {
+    for (int64_t id = 0; count == 0 || id < count; id++) {
+        tickscope_stamp(channel, id);
+        __atomic_store_n(&witness[word], (uint64_t)id + 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void *work(void *argument) {
+    struct work *mine = (struct work *)argument;
+    stamp_and_witness(tickscope_open("work", TICKSCOPE_PLAIN, 0), mine->word, mine->count);
+    return 0;
+}
+
+static void run_threads(int threads, int64_t count) {
+    pthread_t thread[32];
+    struct work mine[32];
+    for (int at = 0; at < threads; at++) {
+        mine[at].word = at;
+        mine[at].count = count;
+        pthread_create(&thread[at], 0, work, &mine[at]);
+    }
+    for (int at = 0; at < threads; at++) pthread_join(thread[at], 0);
+}
+
+static void run_fork(int64_t count) {
+    tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    stamp_and_witness(channel, 0, 1000);
+    if (fork() == 0) {
+        stamp_and_witness(channel, 32, count);
+        exit(0);
+    }
+    stamp_and_witness(channel, 0, count);
+    wait(0);
+}
+
+static tickscope_channel *signalled;
+static volatile int64_t handled;
+
+static void on_timer(int unused) {
+    (void)unused;
+    for (int burst = 0; burst < 40; burst++) tickscope_stamp(signalled, -++handled);
+    __atomic_store_n(&witness[1], (uint64_t)handled, __ATOMIC_RELEASE);
+}
+
+static void run_signals(int64_t count) {
+    struct itimerval every = {{0, 100}, {0, 100}};
+    signalled = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    signal(SIGALRM, on_timer);
+    setitimer(ITIMER_REAL, &every, 0);
+    stamp_and_witness(signalled, 0, count);
+    memset(&every, 0, sizeof every);
+    setitimer(ITIMER_REAL, &every, 0);
+}
+
+static void run_misuse(void) {
+    tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
+    tickscope_stamp(0, 1);
+    tickscope_stamp(channel, 2);
+    tickscope_close(channel);
+    tickscope_stamp(channel, 3);
+    tickscope_stamp(tickscope_open("no such name", TICKSCOPE_PLAIN, 0), 4);
+}
+
+static void run_plugin(const char *library, int64_t count) {
+    void *plugin = dlopen(library, RTLD_NOW);
+    void (*run)(int64_t) = 0;
+    if (plugin) *(void **)&run = dlsym(plugin, "plugin_run");
+    if (run == 0) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    run(count);
+    stamp_and_witness(tickscope_open("work", TICKSCOPE_PLAIN, 0), 0, count);
+    dlclose(plugin);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    int fd = open(argv[1], O_RDWR);
+    witness = (volatile uint64_t *)mmap(0, 512, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (witness == MAP_FAILED) return 2;
+    int64_t last = argc > 3 ? atoll(argv[argc - 1]) : 0;
+    if (!strcmp(argv[2], "threads")) run_threads(atoi(argv[3]), last);
+    if (!strcmp(argv[2], "fork")) run_fork(last);
+    if (!strcmp(argv[2], "signals")) run_signals(last);
+    if (!strcmp(argv[2], "misuse")) run_misuse();
+    if (!strcmp(argv[2], "plugin")) run_plugin(argv[3], last);
+    if (!strcmp(argv[2], "wide")) {
+        tickscope_channel *channel = tickscope_open("work", TICKSCOPE_AFTER, TICKSCOPE_WIDE);
+        for (int64_t id = 0; id < last; id++) tickscope_stamp_with(channel, id, (int32_t)(id % 3), id * 10);
+    }
+    return 0;
+}

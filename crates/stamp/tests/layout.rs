@@ -1,0 +1,54 @@
+//! The C header and the Rust descriptor are one layout.
+
+mod c_program;
+
+use std::mem::{offset_of, size_of, size_of_val};
+
+use tickscope_stamp::block::{
+    BLOCK_MAGIC, BlockHeader, ChannelEntry, POOL_MAGIC, PoolHeader, SlimRecord, VERSION, WideRecord,
+};
+
+macro_rules! fields {
+    ($lines:ident, $name:literal, $type:ty: $($field:ident)*) => {{
+        // SAFETY: every field of these structs may be all zero.
+        let zeroed: $type = unsafe { std::mem::zeroed() };
+        $($lines.push(format!("{} {} {} {}", $name, stringify!($field), offset_of!($type, $field),
+            size_of_val(&zeroed.$field)));)*
+    }};
+}
+
+#[test]
+fn c_every_field_has_the_same_offset_and_size_in_c_and_rust() {
+    let mut lines = Vec::new();
+    fields!(lines, "pool_header", PoolHeader: magic version entry_offset entry_bytes entry_count block_offset block_bytes
+        block_count instance boot_id pid counter when_full process_start epoch injected created_tick node command state
+        channels leases hint without_channel channels_refused after_close);
+    fields!(lines, "entry", ChannelEntry: policy state serial number thread ordering shape opened_tick dropped refused stalls
+        lost lost_first lost_last point);
+    fields!(lines, "block_header", BlockHeader: magic version header_bytes state serial number policy_epoch instance boot_id
+        pid thread process_start ordering shape counter epoch lost lost_first lost_last point);
+    fields!(lines, "slim_record", SlimRecord: id tick);
+    fields!(lines, "wide_record", WideRecord: id tick value kind cpu);
+    let (pool, entry, block) = (size_of::<PoolHeader>(), size_of::<ChannelEntry>(), size_of::<BlockHeader>());
+    lines.extend([
+        format!("pool_header = {pool} 0"),
+        format!("entry = {entry} 0"),
+        format!("block_header = {block} 0"),
+    ]);
+    lines.push(format!("pool_magic = {POOL_MAGIC} 0"));
+    lines.extend([format!("block_magic = {BLOCK_MAGIC} 0"), format!("version = {VERSION} 0")]);
+
+    let printed = c_program::build("offsets", &[]).output().unwrap();
+    assert_eq!(String::from_utf8(printed.stdout).unwrap().lines().collect::<Vec<_>>(), lines);
+}
+
+#[test]
+fn c_the_header_compiles_without_a_warning_as_c99_c11_and_cpp17() {
+    for (compiler, flags) in [
+        ("cc", ["-std=c99", "-pedantic", "-xc"]),
+        ("cc", ["-std=gnu11", "-pedantic", "-xc"]),
+        ("c++", ["-std=c++17", "-pedantic", "-xc++"]),
+    ] {
+        c_program::compile_with(compiler, "stamper", &flags, &format!("stamper-{}", flags[0]));
+    }
+}

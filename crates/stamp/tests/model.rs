@@ -1,0 +1,142 @@
+//! The hand-over under every interleaving: loom, with blocks shrunk to two records.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p tickscope-stamp --test model --release`.
+#![cfg(loom)]
+
+use loom::sync::Arc;
+use loom::thread;
+use tickscope_stamp::block::BlockState;
+use tickscope_stamp::handover::{self, Block};
+use tickscope_stamp::primitive::{AtomicI64, AtomicU32, Ordering};
+
+const MAGIC: u32 = 7;
+
+struct Shrunk {
+    magic: AtomicU32,
+    state: AtomicU32,
+    ids: [AtomicI64; 2],
+    ticks: [AtomicI64; 2],
+}
+
+impl Shrunk {
+    fn new() -> Self {
+        let word = || [AtomicI64::new(0), AtomicI64::new(0)];
+        Self { magic: AtomicU32::new(0), state: AtomicU32::new(0), ids: word(), ticks: word() }
+    }
+}
+
+impl Block for Shrunk {
+    fn magic(&self) -> &AtomicU32 {
+        &self.magic
+    }
+    fn state(&self) -> &AtomicU32 {
+        &self.state
+    }
+    fn capacity(&self) -> u32 {
+        2
+    }
+    fn id(&self, slot: u32) -> &AtomicI64 {
+        &self.ids[slot as usize]
+    }
+    fn tick(&self, slot: u32) -> &AtomicI64 {
+        &self.ticks[slot as usize]
+    }
+    fn zero_contents(&self) {
+        for word in self.ids.iter().chain(&self.ticks) {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the collector takes from a block that is ready, as (id, tick); then frees it.
+fn collect(block: &Shrunk, taken: &mut Vec<(i64, i64)>) {
+    let described = block.magic().load(Ordering::Acquire) == MAGIC;
+    let ready = match handover::state(block) {
+        Some(BlockState::Leased) => described && handover::is_complete(block),
+        Some(BlockState::Released) => described,
+        _ => false,
+    };
+    if ready {
+        let read = |slot| (block.id(slot).load(Ordering::Relaxed), block.tick(slot).load(Ordering::Relaxed));
+        taken.extend(handover::committed(block).map(read));
+        handover::begin_zeroing(block);
+        handover::finish_zeroing(block);
+    }
+}
+
+/// A program that stamps `ids` into whatever blocks it can claim, and counts what it must drop.
+fn program(blocks: &[Shrunk], ids: std::ops::Range<i64>) -> i64 {
+    let (mut dropped, mut current, mut slot) = (0, None, 2);
+    for id in ids {
+        if slot == 2 {
+            current = blocks.iter().find(|block| handover::claim(*block));
+            slot = 0;
+            if let Some(block) = current {
+                handover::publish(block, MAGIC);
+            }
+        }
+        let Some(block) = current else {
+            (dropped, slot) = (dropped + 1, 2);
+            continue;
+        };
+        handover::commit(block.id(slot), block.tick(slot), id, id + 100);
+        slot += 1;
+    }
+    if let Some(block) = current.filter(|_| slot < 2) {
+        handover::release(block);
+    }
+    dropped
+}
+
+fn stored_once_and_whole(mut taken: Vec<(i64, i64)>, dropped: i64, stamped: i64) {
+    assert!(taken.iter().all(|&(id, tick)| tick == id + 100), "torn: {taken:?}");
+    taken.sort_unstable();
+    taken.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1], "twice"));
+    assert_eq!(taken.len() as i64 + dropped, stamped, "{taken:?} and {dropped} dropped");
+}
+
+#[test]
+fn model_every_stamp_is_stored_once_and_whole_or_counted_as_dropped() {
+    loom::model(|| {
+        let blocks = Arc::new([Shrunk::new()]);
+        let theirs = Arc::clone(&blocks);
+        let stamping = thread::spawn(move || program(&*theirs, 1..4));
+        let mut taken = Vec::new();
+        collect(&blocks[0], &mut taken);
+        let dropped = stamping.join().unwrap();
+        collect(&blocks[0], &mut taken);
+        stored_once_and_whole(taken, dropped, 3);
+    });
+}
+
+#[test]
+fn model_two_programs_never_share_a_block() {
+    loom::model(|| {
+        let blocks = Arc::new([Shrunk::new(), Shrunk::new()]);
+        let theirs = Arc::clone(&blocks);
+        let other = thread::spawn(move || program(&*theirs, 10..12));
+        let dropped = program(&*blocks, 1..3) + other.join().unwrap();
+        let mut taken = Vec::new();
+        blocks.iter().for_each(|block| collect(block, &mut taken));
+        stored_once_and_whole(taken, dropped, 4);
+    });
+}
+
+#[test]
+fn model_a_collector_killed_while_zeroing_leaves_a_block_that_only_gets_zeroed() {
+    loom::model(|| {
+        let blocks = Arc::new([Shrunk::new()]);
+        assert_eq!(program(&*blocks, 1..3), 0);
+        handover::begin_zeroing(&blocks[0]); // killed here; the next collector finds the state
+        let theirs = Arc::clone(&blocks);
+        let stamping = thread::spawn(move || program(&*theirs, 5..7));
+        let mut taken = Vec::new();
+        collect(&blocks[0], &mut taken);
+        assert!(taken.is_empty() || taken == [(5, 105), (6, 106)]);
+        if handover::state(&blocks[0]) == Some(BlockState::Zeroing) {
+            handover::finish_zeroing(&blocks[0]);
+        }
+        let dropped = stamping.join().unwrap();
+        collect(&blocks[0], &mut taken);
+        stored_once_and_whole(taken, dropped, 2);
+    });
+}

@@ -1,0 +1,319 @@
+//! What real programs leave behind, in C and in Rust: killed, forked, interrupted, misused.
+
+mod c_program;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use c_program::{StampDirectory, build, compile_with};
+use tickscope_stamp::block::PoolState;
+use tickscope_stamp::handover::Block;
+use tickscope_stamp::pool::{Pool, Record};
+use tickscope_stamp::{Channel, Fields};
+use tickscope_tick::Ordering as ReadOrdering;
+
+/// Committed records of a pool: by thread, in the order of blocks and slots, with how many slots stayed open before the end.
+fn records(pool: &Pool) -> BTreeMap<i32, (Vec<Record>, usize)> {
+    let mut blocks: BTreeMap<(i32, u32, u32), Vec<Option<Record>>> = BTreeMap::new();
+    for block in (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described()) {
+        let header = block.header();
+        let slots = (0..block.capacity()).map(|slot| block.record(slot)).collect();
+        let before = blocks.insert((header.thread, header.serial, header.number), slots);
+        assert!(before.is_none(), "block {} of channel {} twice", header.number, header.serial);
+    }
+    let mut threads: BTreeMap<i32, (Vec<Record>, usize)> = BTreeMap::new();
+    for ((thread, ..), slots) in blocks {
+        let used = slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let (records, open) = threads.entry(thread).or_default();
+        *open += slots[..used].iter().filter(|slot| slot.is_none()).count();
+        records.extend(slots.into_iter().flatten());
+    }
+    threads
+}
+
+struct Witness(PathBuf);
+
+impl Witness {
+    fn new(name: &str) -> Self {
+        let path = PathBuf::from(format!("/dev/shm/tickscope-witness-{name}-{}", std::process::id()));
+        fs::write(&path, [0; 512]).unwrap();
+        Self(path)
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        let bytes = fs::read(&self.0).unwrap();
+        u64::from_le_bytes(bytes[index * 8..][..8].try_into().unwrap())
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A program that does not outlive its test, whatever happens to the test.
+struct Running(Child);
+
+impl Running {
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        assert_eq!(self.0.wait().unwrap().signal(), Some(9));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it may have been killed already
+        let _ = self.0.wait();
+    }
+}
+
+fn ids(records: &[Record]) -> Vec<i64> {
+    records.iter().map(|record| record.id).collect()
+}
+
+/// Waits, without a limit that a slow machine could miss, until the program has done something.
+fn until(done: impl Fn() -> bool) {
+    while !done() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn c_a_killed_program_leaves_exactly_the_stamps_that_returned_or_one_more() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper-kill");
+    for round in 0..20 {
+        let (directory, witness) = (StampDirectory::new("kill"), Witness::new("kill"));
+        let mut command = Command::new(&stamper);
+        directory.measure(command.arg(&witness.0).args(["threads", "3", "0"]));
+        let child = Running(command.spawn().unwrap());
+        until(|| witness.word(2) > 100 * round);
+        child.kill();
+        let pools = directory.pools();
+        assert!(!pools[0].is_held().unwrap() && pools[0].state() == Some(PoolState::Open));
+        let mut found: Vec<u64> = records(&pools[0])
+            .values()
+            .map(|(stamps, open)| {
+                assert_eq!(ids(stamps), (0..stamps.len() as i64).collect::<Vec<_>>());
+                assert_eq!(*open, 0);
+                stamps.len() as u64
+            })
+            .collect();
+        let mut witnessed: Vec<u64> = (0..3).map(|word| witness.word(word)).collect();
+        found.sort_unstable();
+        witnessed.sort_unstable();
+        // A full pool drops: then the stamps that lie there are the first ones, and the rest was counted.
+        let dropped: u64 = pools[0].entries().iter().map(|entry| entry.dropped.load(Ordering::Relaxed)).sum();
+        let (found, witnessed): (u64, u64) = (found.iter().sum(), witnessed.iter().sum());
+        assert!(
+            (witnessed..=witnessed + 3).contains(&(found + dropped)),
+            "round {round}: {found}+{dropped} of {witnessed}"
+        );
+    }
+}
+
+#[test]
+fn c_a_forked_child_stamps_into_a_pool_of_its_own() {
+    let (directory, witness) = (StampDirectory::new("fork"), Witness::new("fork"));
+    let mut command = build("stamper", &[]);
+    assert!(directory.measure(command.arg(&witness.0).args(["fork", "5000"])).status().unwrap().success());
+    let mut found: Vec<usize> = directory
+        .pools()
+        .iter()
+        .flat_map(|pool| {
+            assert_eq!(pool.state(), Some(PoolState::Closed));
+            records(pool).into_values().map(|(stamps, _)| stamps.len()).collect::<Vec<_>>()
+        })
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, [5000, 6000], "the child's, and the parent's before and after");
+}
+
+#[test]
+fn c_a_signal_handler_stamps_into_the_same_channel_and_nothing_is_lost_or_torn() {
+    let (directory, witness) = (StampDirectory::new("signals"), Witness::new("signals"));
+    let mut command = build("stamper", &[]);
+    assert!(directory.measure(command.arg(&witness.0).args(["signals", "2000000"])).status().unwrap().success());
+    let pools = directory.pools();
+    let threads = records(&pools[0]);
+    let (stamps, open) = threads.values().next().unwrap();
+    let (handled, program): (Vec<i64>, Vec<i64>) = ids(stamps).into_iter().partition(|&id| id < 0);
+    assert!(handled.len() >= 40, "the timer never fired");
+    assert_eq!(handled, (1..=witness.word(1) as i64).map(|id| -id).collect::<Vec<_>>());
+    assert_eq!(program, (0..2_000_000).collect::<Vec<_>>());
+    assert_eq!(*open, 0);
+}
+
+#[test]
+fn c_wide_stamps_carry_kind_value_and_core() {
+    let (directory, witness) = (StampDirectory::new("wide"), Witness::new("wide"));
+    let mut command = build("stamper", &[]);
+    assert!(directory.measure(command.arg(&witness.0).args(["wide", "3000"])).status().unwrap().success());
+    let pools = directory.pools();
+    let (stamps, _) = records(&pools[0]).into_values().next().unwrap();
+    assert_eq!(stamps.len(), 3000);
+    for (position, stamp) in stamps.iter().enumerate() {
+        let rider = stamp.rider.unwrap();
+        assert_eq!((stamp.id, rider.value), (position as i64, position as i64 * 10));
+        assert_eq!(i64::from(rider.kind), stamp.id % 3);
+        assert!(rider.cpu.is_some_and(|cpu| (0..4096).contains(&cpu)));
+    }
+}
+
+#[test]
+fn c_misuse_is_counted_and_told_and_never_crashes() {
+    let (directory, witness) = (StampDirectory::new("misuse"), Witness::new("misuse"));
+    let mut command = build("stamper", &[]);
+    let run = directory.measure(command.arg(&witness.0).arg("misuse")).output().unwrap();
+    assert!(run.status.success());
+    let told = String::from_utf8(run.stderr).unwrap();
+    for expected in [
+        "expected tickscope_open before tickscope_stamp",
+        "expected no stamp after tickscope_close",
+        "found no such name",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+    let pools = directory.pools();
+    let header = pools[0].header();
+    let counts =
+        [&header.without_channel, &header.after_close, &header.channels_refused].map(|c| c.load(Ordering::Relaxed));
+    assert_eq!(counts, [1, 1, 1]);
+    assert_eq!(ids(&records(&pools[0]).into_values().next().unwrap().0), [2]);
+}
+
+#[test]
+fn c_a_loaded_library_has_a_pool_of_its_own() {
+    let (directory, witness) = (StampDirectory::new("plugin"), Witness::new("plugin"));
+    let library = compile_with("cc", "plugin", &["-shared", "-fPIC"], "plugin.so");
+    let mut command = build("stamper", &[]);
+    let command = directory.measure(command.arg(&witness.0).arg("plugin").arg(&library).arg("4000"));
+    assert!(command.status().unwrap().success());
+    let lengths: Vec<usize> =
+        directory.pools().iter().flat_map(|pool| records(pool).into_values().map(|(stamps, _)| stamps.len())).collect();
+    assert_eq!(lengths, [4000, 4000]);
+}
+
+#[test]
+fn c_the_end_of_a_thread_releases_its_blocks() {
+    let (directory, witness) = (StampDirectory::new("threads"), Witness::new("threads"));
+    let mut command = build("stamper", &[]);
+    assert!(directory.measure(command.arg(&witness.0).args(["threads", "4", "10"])).status().unwrap().success());
+    let pools = directory.pools();
+    assert_eq!(records(&pools[0]).len(), 4);
+    let released =
+        (0..pools[0].block_count()).filter(|&index| pools[0].block(index).header().state.load(Ordering::Relaxed) == 2);
+    assert_eq!(released.count(), 4);
+}
+
+#[test]
+fn c_a_full_or_missing_stamp_directory_turns_points_off_and_says_so() {
+    for (variable, value) in [("TICKSCOPE_POOL_BYTES", "34359738368"), ("TICKSCOPE_DIR", "/no/such/directory")] {
+        let (directory, witness) = (StampDirectory::new("full"), Witness::new("full"));
+        let mut command = build("stamper", &[]);
+        let run = directory
+            .measure(command.arg(&witness.0).args(["threads", "1", "100"]))
+            .env(variable, value)
+            .output()
+            .unwrap();
+        assert!(run.status.success());
+        let told = String::from_utf8(run.stderr).unwrap();
+        assert!(told.contains("tickscope: expected to") && told.contains("Points are off"), "{told}");
+        assert_eq!(directory.pools().len(), 0);
+        assert_eq!(witness.word(0), 100, "the program went on");
+    }
+}
+
+#[test]
+fn c_a_full_pool_drops_and_counts_every_stamp_it_cannot_keep() {
+    let (directory, witness) = (StampDirectory::new("drop"), Witness::new("drop"));
+    let mut command = build("stamper", &[]);
+    let command = directory.measure(command.arg(&witness.0).args(["threads", "1", "10000"]));
+    command.env("TICKSCOPE_POOL_BYTES", "16384").env("TICKSCOPE_BLOCK_BYTES", "4096");
+    assert!(command.status().unwrap().success());
+    let pools = directory.pools();
+    let (stamps, _) = records(&pools[0]).into_values().next().unwrap();
+    let entry = pools[0].entries().iter().find(|entry| entry.opened_tick.load(Ordering::Relaxed) != 0).unwrap();
+    assert_eq!(stamps.len(), 4 * 244);
+    assert_eq!(entry.dropped.load(Ordering::Relaxed), 10_000 - 4 * 244);
+    assert_eq!(entry.lost.load(Ordering::Relaxed), entry.dropped.load(Ordering::Relaxed));
+    let last_kept = stamps.last().unwrap().tick;
+    assert!(last_kept < entry.lost_first.load(Ordering::Relaxed));
+    assert!(entry.lost_first.load(Ordering::Relaxed) < entry.lost_last.load(Ordering::Relaxed));
+}
+
+#[test]
+fn c_an_injected_map_stands_before_every_stamp() {
+    let (directory, witness) = (StampDirectory::new("inject"), Witness::new("inject"));
+    let text = "1000:1000000000:12500:1000:25000000000";
+    let map: tickscope_tick::Injection = text.parse().unwrap();
+    let mut command = build("stamper", &[]);
+    let before = tickscope_tick::counter::before();
+    let run = directory
+        .measure(command.arg(&witness.0).args(["threads", "1", "5000"]))
+        .env("TICKSCOPE_INJECT", text)
+        .status();
+    let after = tickscope_tick::counter::after();
+    assert!(run.unwrap().success());
+    let pools = directory.pools();
+    let (stamps, _) = records(&pools[0]).into_values().next().unwrap();
+    assert_eq!((stamps.len(), pools[0].header().injected), (5000, 1));
+    for stamp in stamps {
+        assert!(map.apply(before) <= stamp.tick && stamp.tick <= map.apply(after));
+        assert!(map.invert(stamp.tick).is_some(), "C and Rust disagree about the map");
+    }
+}
+
+/// The same program in Rust: this test file, run again.
+fn rust_stamper(directory: &StampDirectory, role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    directory.measure(command.args(["--exact", "the_rust_stamper", "--nocapture"]).env("STAMPER_ROLE", role));
+    command.stdout(Stdio::null());
+    command
+}
+
+#[test]
+fn the_rust_stamper() {
+    let Ok(role) = std::env::var("STAMPER_ROLE") else { return };
+    let channel = Channel::open("work", ReadOrdering::Before, Fields::Slim).unwrap();
+    let count = if role == "forever" { i64::MAX } else { 5000 };
+    if role == "fork" {
+        // SAFETY: the child only stamps and leaves by _exit.
+        let child = unsafe { libc::fork() };
+        (0..count).for_each(|id| channel.stamp(id));
+        if child == 0 {
+            // SAFETY: ends this process without running the test harness's exit code.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: waits for the child above.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        return;
+    }
+    (0..count).for_each(|id| channel.stamp(id));
+}
+
+#[test]
+fn a_killed_rust_program_leaves_its_stamps_too() {
+    let directory = StampDirectory::new("rust-kill");
+    let child = Running(rust_stamper(&directory, "forever").spawn().unwrap());
+    until(|| directory.pools().iter().any(|pool| pool.header().leases.load(Ordering::Relaxed) > 10));
+    child.kill();
+    let (stamps, open) = records(&directory.pools()[0]).into_values().next().unwrap();
+    assert_eq!(ids(&stamps), (0..stamps.len() as i64).collect::<Vec<_>>());
+    assert_eq!(open, 0);
+}
+
+#[test]
+fn a_rust_program_and_its_forked_child_have_a_pool_each() {
+    let directory = StampDirectory::new("rust-fork");
+    assert!(rust_stamper(&directory, "fork").status().unwrap().success());
+    let lengths: Vec<usize> =
+        directory.pools().iter().flat_map(|pool| records(pool).into_values().map(|(stamps, _)| stamps.len())).collect();
+    assert_eq!(lengths, [5000, 5000]);
+}
