@@ -31,6 +31,7 @@
 
 mod bracket;
 mod cone;
+mod contradiction;
 mod envelope;
 mod evidence;
 mod finding;
