@@ -24,7 +24,7 @@
 //! let relation = Relation::new(&evidence, &model)?;
 //! let interval = relation.interval(Tick::new(500_000))?;
 //! assert!(interval.contains(relation.estimate(Tick::new(500_000))?));
-//! assert_eq!((interval.lo().get(), interval.hi().get()), (500_954, 501_045));
+//! assert_eq!((interval.lo().get(), interval.hi().get()), (500_913, 501_087));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
