@@ -8,14 +8,20 @@
 //! error that carries the values. Deliberately absent: nanoseconds. Seconds are presentation, and are declared
 //! ([`Frequency`]), not measured.
 
+pub mod affinity;
 pub mod counter;
 mod domain;
+pub mod facts;
+mod finding;
+pub mod host_clocks;
 mod injection;
 mod interval;
+pub mod simulated;
 mod tick;
 
 pub use counter::Ordering;
 pub use domain::{BootId, Counter, Domain, DomainError, Frequency};
+pub use finding::Finding;
 pub use injection::{Injection, InjectionError};
 pub use interval::{Contradiction, Count, Interval};
 pub use tick::{Local, Reference, Span, Tick};
