@@ -16,6 +16,7 @@ mod finding;
 pub mod host_clocks;
 mod injection;
 mod interval;
+pub mod sharing;
 pub mod simulated;
 mod tick;
 
