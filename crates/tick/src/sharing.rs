@@ -372,6 +372,15 @@ mod tests {
     }
 
     #[test]
+    fn the_fastest_passage_decides() {
+        let mut fastest = Fastest::default();
+        for received in [30, 12, 50] {
+            fastest.admit(Passage { sent: 5, received });
+        }
+        assert_eq!(fastest.0, Some(Passage { sent: 5, received: 12 }));
+    }
+
+    #[test]
     fn the_processors_of_this_host_are_checked_and_the_callers_affinity_is_left_alone() {
         let allowed = affinity::allowed_cpus().unwrap();
         let sharing = Sharing::of_this_host().unwrap();
