@@ -3,7 +3,8 @@
 use tickscope_tick::{Local, Tick};
 
 use crate::finding::{Error, Finding, Side, Witness};
-use crate::{Bracket, Model};
+use crate::slope::Premise;
+use crate::{Bracket, Model, suspect};
 
 /// Every tick must lie less than this far from the first of its domain: 2^50, 5.2 days at 2.5 GHz (`brackets.md`,
 /// "Arithmetic"). It keeps products of distances and slopes within 128 bits.
@@ -29,35 +30,22 @@ pub(crate) struct Point {
 /// All brackets in one frame, sorted by `at`, each with `before <= after`, each side present at least once.
 pub(crate) struct Evidence {
     pub frame: Frame,
-    /// The model's anchor, from the first local tick.
-    pub anchor: i64,
+    pub premise: Premise,
     pub points: Vec<Point>,
 }
 
-/// Why brackets are no evidence.
-pub(crate) enum Refusal {
-    /// Nothing can be said about who is wrong.
-    Plain(Error),
-    /// These brackets are wrong by themselves.
-    Reversed(Vec<Witness>),
-}
-
 impl Evidence {
-    pub fn new(brackets: &[Bracket], model: &Model) -> Result<Self, Refusal> {
-        let reversed: Vec<Witness> = reversed(brackets).collect();
-        if !reversed.is_empty() {
-            return Err(Refusal::Reversed(reversed));
+    pub fn new(brackets: &[Bracket], model: &Model) -> Result<Self, Error> {
+        let prior = model.prior()?;
+        if let Some(inconsistency) = suspect::reversed(reversed(brackets).collect(), model.rho) {
+            return Err(inconsistency.into());
         }
-        Self::in_frame(brackets, model.anchor).map_err(Refusal::Plain)
-    }
-
-    fn in_frame(brackets: &[Bracket], anchor: Tick<Local>) -> Result<Self, Error> {
         let frame = Frame::of(brackets)?;
-        let anchor = difference("anchor", None, anchor.get(), frame.local)?;
+        let anchor = difference("anchor", None, model.anchor.get(), frame.local)?;
         let points = brackets.iter().enumerate().map(|(index, bracket)| frame.point(index, bracket));
         let mut points = points.collect::<Result<Vec<Point>, Error>>()?;
         points.sort_unstable_by_key(|point| (point.at, point.index));
-        Ok(Self { frame, anchor, points })
+        Ok(Self { frame, premise: Premise { rho: model.rho, prior, anchor }, points })
     }
 }
 
@@ -84,6 +72,11 @@ impl Frame {
             after: bracket.after.map(|tick| side("after", tick.get())).transpose()?,
             index,
         })
+    }
+
+    /// The raw tick that lies `ticks` from the first of the reference.
+    pub fn reference(&self, ticks: i128) -> Option<i64> {
+        i64::try_from(ticks + i128::from(self.reference)).ok()
     }
 
     /// A local tick in this frame; an answer about it is exact.

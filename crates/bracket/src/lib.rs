@@ -24,13 +24,14 @@
 //! let relation = Relation::new(&evidence, &model)?;
 //! let interval = relation.interval(Tick::new(500_000))?;
 //! assert!(interval.contains(relation.estimate(Tick::new(500_000))?));
-//! assert_eq!((interval.lo().get(), interval.hi().get()), (500_954, 501_045));
+//! assert_eq!((interval.lo().get(), interval.hi().get()), (500_913, 501_087));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod bracket;
 mod cone;
+mod contradiction;
 mod envelope;
 mod evidence;
 mod finding;
