@@ -225,8 +225,10 @@ impl<E: Endpoint, F: FnMut(&Exchange)> Probe<'_, E, F> {
             self.report.late_sends += u64::from(now > due + period);
             self.ask()?;
             due += period;
-            // Behind schedule, replies must not wait until it has been caught up with: their t4 would grow.
-            self.receive(now)?;
+            if due <= now {
+                // Behind schedule, replies must not wait until it has been caught up with: their t4 would grow.
+                self.receive(now)?;
+            }
         }
         Ok(())
     }

@@ -1,8 +1,11 @@
 //! Datagrams over UDP, IPv4 or IPv6, between real hosts.
 //!
 //! The socket does not block: the driver looks whether a datagram is there, spins for as long as it is told to, and then
-//! sleeps in `ppoll`, which keeps due times to the microsecond where `SO_RCVTIMEO` rounds them to the kernel's tick.
-//! Spinning halves the round trip and keeps a processor busy meanwhile.
+//! sleeps in `ppoll`, which keeps due times where the timeout of a blocking receive is rounded up to the kernel's tick.
+//! (Blocking was measured: one way on loopback some 5 % faster on one processor, alike across two. Not worth both.)
+//!
+//! Spinning cut the median round trip across two processors of a virtual machine from 46 to 4.1 us, and keeps them busy
+//! meanwhile. Two ends that spin on *one* processor wait for each other: there it made 5.8 us into 107.
 //!
 //! A client's socket is connected, so the kernel keeps strangers' datagrams away and reports a refused connection.
 
