@@ -70,7 +70,7 @@ pub struct Parties {
 /// What a client remembers, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
-    /// Requests that may be outstanding; one more gives up the oldest as lost. At least 1.
+    /// Requests that may be outstanding; one more gives up the oldest as lost. 0 acts as 1.
     pub outstanding_max: usize,
     /// Ticks of the client after which a reply is late.
     pub window_ticks: i64,
@@ -152,8 +152,7 @@ impl Client {
             return Err(RepeatedNonce(nonce));
         }
         if self.outstanding.len() >= self.memory.outstanding_max {
-            self.outstanding.pop_front();
-            self.counts.lost += 1;
+            self.counts.lost += u64::from(self.outstanding.pop_front().is_some());
         }
         self.outstanding.push_back(Outstanding { nonce, t1: None });
         self.counts.asked += 1;

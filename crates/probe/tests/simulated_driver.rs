@@ -20,18 +20,21 @@ const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOS
 const CALL_NS: i64 = 1000;
 const MILLISECOND_NS: i64 = 1_000_000;
 
+/// What becomes of a datagram that left: an error, or datagrams that come back, and when.
+type Departure = io::Result<Vec<(i64, Vec<u8>)>>;
+
 /// A node whose counter reads true nanoseconds, which only its own calls advance.
 struct Simulated<'a, P> {
     now: i64,
     inbox: VecDeque<(i64, Vec<u8>)>,
-    /// What the network does with a datagram that leaves at that moment: error, or datagrams that come back, and when.
+    /// The network, asked with the moment at which a datagram leaves.
     peer: P,
     stop: &'a AtomicBool,
     ends_at: i64,
     nonce: u64,
 }
 
-impl<'a, P: FnMut(i64, &[u8]) -> io::Result<Vec<(i64, Vec<u8>)>>> Simulated<'a, P> {
+impl<'a, P: FnMut(i64, &[u8]) -> Departure> Simulated<'a, P> {
     fn new(stop: &'a AtomicBool, ends_at: i64, peer: P) -> Self {
         Self { now: 0, inbox: VecDeque::new(), peer, stop, ends_at, nonce: 0 }
     }
@@ -42,7 +45,7 @@ impl<'a, P: FnMut(i64, &[u8]) -> io::Result<Vec<(i64, Vec<u8>)>>> Simulated<'a, 
     }
 }
 
-impl<P: FnMut(i64, &[u8]) -> io::Result<Vec<(i64, Vec<u8>)>>> Endpoint for Simulated<'_, P> {
+impl<P: FnMut(i64, &[u8]) -> Departure> Endpoint for Simulated<'_, P> {
     fn stamp(&mut self, _: Ordering) -> i64 {
         self.now
     }
@@ -83,7 +86,7 @@ impl<P: FnMut(i64, &[u8]) -> io::Result<Vec<(i64, Vec<u8>)>>> Endpoint for Simul
 }
 
 /// A server without any delay: it stamps a request when it leaves the client, and the reply is there at once.
-fn instant_server() -> impl FnMut(i64, &[u8]) -> io::Result<Vec<(i64, Vec<u8>)>> {
+fn instant_server() -> impl FnMut(i64, &[u8]) -> Departure {
     let mut server = Server::new(PARTIES.run, PARTIES.server);
     move |now, bytes| {
         let pending = server.request(bytes, Tick::new(now)).unwrap();
@@ -156,7 +159,7 @@ fn a_late_request_does_not_shift_those_after_it() {
     });
     // The process does not get to run from 20 ms to 45 ms.
     struct Stalled<E>(E);
-    impl<P: FnMut(i64, &[u8]) -> io::Result<Vec<(i64, Vec<u8>)>>> Endpoint for Stalled<&mut Simulated<'_, P>> {
+    impl<P: FnMut(i64, &[u8]) -> Departure> Endpoint for Stalled<&mut Simulated<'_, P>> {
         fn stamp(&mut self, ordering: Ordering) -> i64 {
             self.0.stamp(ordering)
         }
