@@ -7,15 +7,26 @@
 //! Assumes: a counter never runs for 2^63 ticks. Guarantees: no operation here clamps; what cannot be represented is an
 //! error that carries the values. Deliberately absent: nanoseconds. Seconds are presentation, and are declared
 //! ([`Frequency`]), not measured.
+//!
+//! About the host whose counter it is: [`facts`] (is it fit to measure with?), [`sharing`] (do its processors read one
+//! counter?), [`host_clocks`] (did somebody step, slew or suspend its clocks meanwhile? The only place with nanoseconds,
+//! because those clocks count them). [`simulated`] is the clock of simulations.
 
+pub mod affinity;
 pub mod counter;
 mod domain;
+pub mod facts;
+mod finding;
+pub mod host_clocks;
 mod injection;
 mod interval;
+pub mod sharing;
+pub mod simulated;
 mod tick;
 
 pub use counter::{NodeCounter, Ordering};
 pub use domain::{BootId, Counter, Domain, DomainError, Frequency};
+pub use finding::Finding;
 pub use injection::{Injection, InjectionError};
 pub use interval::{Contradiction, Count, Interval};
 pub use tick::{Local, Reference, Span, Tick};

@@ -1,0 +1,147 @@
+//! Datagrams over UDP, IPv4 or IPv6, between real hosts.
+//!
+//! The socket does not block: the driver looks whether a datagram is there, spins for as long as it is told to, and then
+//! sleeps in `ppoll`, which keeps due times where the timeout of a blocking receive is rounded up to the kernel's tick.
+//! (Blocking was measured: one way on loopback some 5 % faster on one processor, alike across two. Not worth both.)
+//!
+//! Spinning cut the median round trip across two processors of a virtual machine from 46 to 4.1 us, and keeps them busy
+//! meanwhile. Two ends that spin on *one* processor wait for each other: there it made 5.8 us into 107.
+//!
+//! A client's socket is connected, so the kernel keeps strangers' datagrams away and reports a refused connection.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::ptr::null;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use tickscope_tick::Ordering;
+use tickscope_tick::counter::NodeCounter;
+
+use crate::datagram::{NodeId, Nonce, RunId};
+use crate::driver::{self, Asking, ClientReport, Endpoint, Received, ServerReport};
+use crate::entropy;
+use crate::exchange::Exchange;
+
+/// Answers requests that reach `socket`, until `stop`; ends within about 50 ms of it. `spin`: how long to look for a
+/// datagram before sleeping.
+pub fn serve(
+    socket: &UdpSocket,
+    counter: &NodeCounter,
+    run: RunId,
+    node: NodeId,
+    spin: Duration,
+    stop: &AtomicBool,
+) -> io::Result<ServerReport> {
+    driver::serve(&mut UdpEndpoint::unconnected(socket, counter, spin)?, run, node, stop)
+}
+
+/// Takes exchanges with `peer` over `socket`, which it connects, until `stop`; after it, the closing burst is taken.
+/// `spin`: how long to look for a reply before sleeping.
+pub fn probe(
+    socket: &UdpSocket,
+    peer: SocketAddr,
+    counter: &NodeCounter,
+    asking: Asking,
+    spin: Duration,
+    stop: &AtomicBool,
+    on_exchange: impl FnMut(&Exchange),
+) -> io::Result<ClientReport> {
+    driver::probe(&mut UdpEndpoint::connected(socket, peer, counter, spin)?, peer, asking, stop, on_exchange)
+}
+
+/// A UDP socket and the counter of its node.
+#[derive(Debug)]
+pub struct UdpEndpoint<'a> {
+    socket: &'a UdpSocket,
+    peer: Option<SocketAddr>,
+    counter: &'a NodeCounter,
+    spin: Duration,
+    start: Instant,
+}
+
+impl<'a> UdpEndpoint<'a> {
+    /// An endpoint that hears anyone.
+    pub fn unconnected(socket: &'a UdpSocket, counter: &'a NodeCounter, spin: Duration) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, peer: None, counter, spin, start: Instant::now() })
+    }
+
+    /// An endpoint that hears `peer` alone.
+    pub fn connected(
+        socket: &'a UdpSocket,
+        peer: SocketAddr,
+        counter: &'a NodeCounter,
+        spin: Duration,
+    ) -> io::Result<Self> {
+        socket.connect(peer)?;
+        Ok(Self { peer: Some(peer), ..Self::unconnected(socket, counter, spin)? })
+    }
+
+    /// What is there now.
+    fn look(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        let received = match self.peer {
+            // Saves the address, which the kernel has checked already.
+            Some(from) => self.socket.recv(buffer).map(|length| Received { length, from }),
+            None => self.socket.recv_from(buffer).map(|(length, from)| Received { length, from }),
+        };
+        match received {
+            Ok(received) => Ok(Some(received)),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sleeps until something is there, or a signal comes, or for so long.
+    fn sleep(&self, at_most: Duration) -> io::Result<()> {
+        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let timeout = libc::timespec {
+            tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
+        // SAFETY: the kernel reads and writes one pollfd and reads one timespec, both of which live here; no signal mask.
+        let result = unsafe { libc::ppoll(&mut poll, 1, &timeout, null()) };
+        let error = io::Error::last_os_error();
+        if result < 0 && error.kind() != io::ErrorKind::Interrupted { Err(error) } else { Ok(()) }
+    }
+}
+
+impl Endpoint for UdpEndpoint<'_> {
+    #[inline]
+    fn stamp(&mut self, ordering: Ordering) -> i64 {
+        self.counter.read(ordering)
+    }
+
+    #[inline]
+    fn send(&mut self, bytes: &[u8], to: SocketAddr) -> io::Result<()> {
+        match self.peer {
+            Some(_) => self.socket.send(bytes).map(drop),
+            None => self.socket.send_to(bytes, to).map(drop),
+        }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>> {
+        let sleep_from = self.elapsed() + self.spin;
+        loop {
+            if let Some(received) = self.look(buffer)? {
+                return Ok(Some(received));
+            }
+            let now = self.elapsed();
+            if now >= deadline {
+                return Ok(None);
+            }
+            if now >= sleep_from {
+                self.sleep(deadline - now)?;
+            }
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn nonce(&mut self) -> io::Result<Nonce> {
+        entropy::nonce()
+    }
+}

@@ -1,0 +1,66 @@
+//! What an x86-64 processor says about its time-stamp counter, by `cpuid`.
+
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
+
+use super::Processor;
+
+const HYPERVISOR_PRESENT_ECX: u32 = 1 << 31;
+const INVARIANT_TSC_EDX: u32 = 1 << 8;
+
+/// Asks the processor that this thread runs on.
+pub(super) fn ask() -> Processor {
+    let basic_leaf_last = leaf(0).eax;
+    let extended_leaf_last = leaf(0x8000_0000).eax;
+    let basic = |number: u32| (number <= basic_leaf_last).then(|| leaf(number));
+    let virtualised = leaf(1).ecx & HYPERVISOR_PRESENT_ECX != 0;
+    Processor {
+        invariant: (extended_leaf_last >= 0x8000_0007).then(|| leaf(0x8000_0007).edx & INVARIANT_TSC_EDX != 0),
+        hypervisor: virtualised.then(|| hypervisor_vendor(leaf(0x4000_0000))),
+        counter_hertz: basic(0x15).and_then(counter_hertz),
+        base_megahertz: basic(0x16).map(|leaf| leaf.eax & 0xffff).filter(|&megahertz| megahertz != 0),
+    }
+}
+
+fn leaf(number: u32) -> CpuidResult {
+    // Newer compilers declare this safe on x86-64, older ones do not.
+    #[allow(unused_unsafe)]
+    // SAFETY: every x86-64 processor has cpuid, in every mode; it touches no memory.
+    unsafe {
+        __cpuid_count(number, 0)
+    }
+}
+
+/// Leaf 0x15: the counter runs at `ecx` (crystal, Hz) * `ebx` / `eax`; a zero means "not told".
+fn counter_hertz(leaf: CpuidResult) -> Option<u64> {
+    let told = leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0;
+    told.then(|| u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax))
+}
+
+/// Leaf 0x4000_0000: twelve bytes of name in `ebx`, `ecx`, `edx`, padded with zeros.
+fn hypervisor_vendor(leaf: CpuidResult) -> String {
+    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
+    String::from_utf8_lossy(&bytes).trim_matches(['\0', ' ']).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers(eax: u32, ebx: u32, ecx: u32, edx: u32) -> CpuidResult {
+        CpuidResult { eax, ebx, ecx, edx }
+    }
+
+    #[test]
+    fn the_frequency_of_leaf_15_needs_all_three_numbers() {
+        assert_eq!(counter_hertz(registers(2, 200, 25_000_000, 0)), Some(2_500_000_000));
+        for untold in [registers(0, 200, 25_000_000, 0), registers(2, 0, 25_000_000, 0), registers(2, 200, 0, 0)] {
+            assert_eq!(counter_hertz(untold), None);
+        }
+    }
+
+    #[test]
+    fn the_vendor_of_a_hypervisor_loses_its_padding() {
+        let kvm = [*b"KVMK", *b"VMKV", *b"M\0\0\0"].map(u32::from_le_bytes);
+        assert_eq!(hypervisor_vendor(registers(0, kvm[0], kvm[1], kvm[2])), "KVMKVMKVM");
+    }
+}

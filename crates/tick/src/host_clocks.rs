@@ -1,0 +1,396 @@
+//! Whether somebody stepped, slewed or suspended this host's clocks while a run was going.
+//!
+//! Two snapshots, each a reading of every kernel clock between two readings of the counter, are compared. A step of
+//! `CLOCK_REALTIME` shows exactly as a change of REALTIME - MONOTONIC, a suspend as a change of BOOTTIME - MONOTONIC, a
+//! slew as MONOTONIC running unlike MONOTONIC_RAW. Evidence that uses one of those clocks is void across such an event;
+//! evidence between counters is not.
+//!
+//! Assumes a frequency for the counter, to turn a snapshot's width into nanoseconds. Guarantees: an event is reported
+//! only if no clock that kept still could have produced the two snapshots. Deliberately absent: setting any clock;
+//! and any proof about the counter's own rate, since the kernel derives its clocks from it.
+
+use std::fmt;
+use std::mem::zeroed;
+
+use crate::counter::{NodeCounter, Ordering};
+use crate::{Finding, Frequency};
+
+/// Every kernel clock of a host, read between two readings of its counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// The counter, read before the clocks; ticks.
+    pub before: i64,
+    /// `CLOCK_REALTIME`, nanoseconds since the epoch of Unix.
+    pub realtime_ns: i64,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub monotonic_ns: i64,
+    /// `CLOCK_MONOTONIC_RAW`, nanoseconds.
+    pub monotonic_raw_ns: i64,
+    /// `CLOCK_BOOTTIME`, nanoseconds.
+    pub boottime_ns: i64,
+    /// The counter, read after the clocks; ticks.
+    pub after: i64,
+    /// How the kernel disciplines REALTIME and MONOTONIC; `None` where it refuses to tell.
+    pub discipline: Option<Discipline>,
+}
+
+/// What `adjtimex` tells about the kernel's clock discipline, read without changing it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Discipline {
+    /// The `STA_` bits.
+    pub status: i32,
+    /// Correction of the rate in units of 2^-16 ppm; positive: the clocks are made to run faster.
+    pub frequency_scaled_ppm: i64,
+    /// The return value: `TIME_OK` (0) ... `TIME_ERROR` (5, not synchronised).
+    pub state: i32,
+}
+
+/// What is known of the host when two snapshots are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tolerance {
+    /// The counter's frequency, for the widths of the snapshots.
+    pub frequency: Frequency,
+    /// How far MONOTONIC may run beside MONOTONIC_RAW without being called slewed, parts per 10^9.
+    pub slew_ppb: u32,
+}
+
+/// What happened to a clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// REALTIME was set; nanoseconds, positive: forward.
+    Step {
+        /// How far, as read.
+        ns: i64,
+    },
+    /// MONOTONIC, and REALTIME with it, ran unlike MONOTONIC_RAW; nanoseconds gained between the snapshots.
+    Slew {
+        /// Positive: MONOTONIC ran faster.
+        ns: i64,
+    },
+    /// The host was suspended, for that long.
+    Suspend {
+        /// How long, as read.
+        ns: i64,
+    },
+    /// Somebody changed how the kernel disciplines its clocks; the rate may have changed with it.
+    Discipline {
+        /// As the earlier snapshot found it.
+        from: Discipline,
+        /// As the later one found it.
+        to: Discipline,
+    },
+    /// The counter, or a clock that can't run backward, did.
+    Backward {
+        /// Which one.
+        clock: &'static str,
+    },
+}
+
+/// A change of a clock between two snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClockEvent {
+    /// What happened.
+    pub change: Change,
+    /// How far a still clock could have seemed to change, nanoseconds: what the snapshots leave open.
+    pub uncertainty_ns: i64,
+    /// It happened after `earlier.before` ...
+    pub earlier: Snapshot,
+    /// ... and before `later.after`.
+    pub later: Snapshot,
+}
+
+impl Tolerance {
+    /// What crystals are ordinarily off by, and so what a settled discipline ordinarily corrects; chrony and the
+    /// kernel slew at 500 ppm and more.
+    pub const DEFAULT_SLEW_PPB: u32 = 100_000;
+
+    /// The default over a counter of that frequency.
+    pub fn of(frequency: Frequency) -> Self {
+        Self { frequency, slew_ppb: Self::DEFAULT_SLEW_PPB }
+    }
+
+    /// Nanoseconds that `ticks` take at most, rounded up.
+    fn nanoseconds_at_most(&self, ticks: i64) -> i128 {
+        let Frequency { hertz, tolerance_ppm } = self.frequency;
+        let slowest = i128::from(hertz) * (1_000_000 - i128::from(tolerance_ppm.min(999_999)));
+        let scaled = i128::from(ticks) * 1_000_000_000 * 1_000_000;
+        scaled / slowest.max(1) + 1
+    }
+}
+
+impl Snapshot {
+    /// Snapshots tried; the narrowest counts, so that one interruption costs nothing.
+    const TRIES: usize = 8;
+
+    /// Reads every clock of this host; the counter as the node reads it.
+    pub fn of_this_host(counter: &NodeCounter) -> Result<Self, Finding> {
+        let mut narrowest = Self::once(counter)?;
+        for _ in 1..Self::TRIES {
+            let next = Self::once(counter)?;
+            if next.width_ticks() < narrowest.width_ticks() {
+                narrowest = next;
+            }
+        }
+        Ok(Self { discipline: discipline(), ..narrowest })
+    }
+
+    fn once(counter: &NodeCounter) -> Result<Self, Finding> {
+        Ok(Self {
+            before: counter.read(Ordering::Before),
+            realtime_ns: nanoseconds(libc::CLOCK_REALTIME)?,
+            monotonic_ns: nanoseconds(libc::CLOCK_MONOTONIC)?,
+            monotonic_raw_ns: nanoseconds(libc::CLOCK_MONOTONIC_RAW)?,
+            boottime_ns: nanoseconds(libc::CLOCK_BOOTTIME)?,
+            after: counter.read(Ordering::After),
+            discipline: None,
+        })
+    }
+
+    /// Ticks of the counter that the readings took together.
+    pub fn width_ticks(&self) -> i64 {
+        self.after - self.before
+    }
+}
+
+/// What happened to the host's clocks between two of its snapshots.
+pub fn between(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) -> Vec<ClockEvent> {
+    let event = |change, uncertainty_ns| ClockEvent { change, uncertainty_ns, earlier, later };
+    if let Some(clock) = backward(&earlier, &later) {
+        // Widths and distances mean nothing then.
+        return vec![event(Change::Backward { clock }, 0)];
+    }
+    // Two clocks read within one snapshot are read at most its width apart, and each is rounded to whole nanoseconds.
+    let reading = |snapshot: &Snapshot| tolerance.nanoseconds_at_most(snapshot.width_ticks()) + 1;
+    let open = saturated(reading(&earlier) + reading(&later));
+    let raw_ns = later.monotonic_raw_ns - earlier.monotonic_raw_ns;
+    let allowed_slew = saturated(i128::from(raw_ns) * i128::from(tolerance.slew_ppb) / 1_000_000_000 + 1);
+    let gained = |clock: fn(&Snapshot) -> i64, against: fn(&Snapshot) -> i64| {
+        (clock(&later) - clock(&earlier)) - (against(&later) - against(&earlier))
+    };
+    let beyond = |ns: i64, allowed: i64| ns.unsigned_abs() > allowed.unsigned_abs();
+    let mut events = Vec::new();
+
+    let ns = gained(|s| s.realtime_ns, |s| s.monotonic_ns);
+    if beyond(ns, open) {
+        events.push(event(Change::Step { ns }, open));
+    }
+    let (ns, uncertainty) = (gained(|s| s.monotonic_ns, |s| s.monotonic_raw_ns), open.saturating_add(allowed_slew));
+    if beyond(ns, uncertainty) {
+        events.push(event(Change::Slew { ns }, uncertainty));
+    }
+    let ns = gained(|s| s.boottime_ns, |s| s.monotonic_ns);
+    if beyond(ns, open) {
+        events.push(event(Change::Suspend { ns }, open));
+    }
+    if let (Some(from), Some(to)) = (earlier.discipline, later.discipline)
+        && from != to
+    {
+        events.push(event(Change::Discipline { from, to }, 0));
+    }
+    events
+}
+
+/// What ran backward, if anything did; REALTIME may.
+fn backward(earlier: &Snapshot, later: &Snapshot) -> Option<&'static str> {
+    let counter = [earlier.before, earlier.after, later.before, later.after];
+    [
+        ("the counter", !counter.is_sorted()),
+        ("CLOCK_MONOTONIC", later.monotonic_ns < earlier.monotonic_ns),
+        ("CLOCK_MONOTONIC_RAW", later.monotonic_raw_ns < earlier.monotonic_raw_ns),
+        ("CLOCK_BOOTTIME", later.boottime_ns < earlier.boottime_ns),
+    ]
+    .into_iter()
+    .find_map(|(clock, ran_backward)| ran_backward.then_some(clock))
+}
+
+/// An allowance that does not fit is wider than any change that does.
+fn saturated(ns: i128) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+impl fmt::Display for ClockEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last, open) = (self.earlier.before, self.later.after, self.uncertainty_ns);
+        write!(f, "between ticks {first} and {last}: ")?;
+        match self.change {
+            Change::Step { ns } => write!(
+                f,
+                "expected CLOCK_REALTIME to keep its distance from CLOCK_MONOTONIC within {open} ns, found a step of {ns} \
+                 ns; evidence in CLOCK_REALTIME is void across it"
+            ),
+            Change::Slew { ns } => write!(
+                f,
+                "expected CLOCK_MONOTONIC to run with CLOCK_MONOTONIC_RAW within {open} ns, found {ns} ns gained; \
+                 evidence in CLOCK_REALTIME needs that slew in its rho. Stop the time daemon's slewing, or wait for it"
+            ),
+            Change::Suspend { ns } => write!(
+                f,
+                "expected a host that stays awake, found CLOCK_BOOTTIME {ns} ns ahead of CLOCK_MONOTONIC (within {open} \
+                 ns); the counter may have stopped: repeat the run with suspend switched off"
+            ),
+            Change::Discipline { from, to } => write!(
+                f,
+                "expected an unchanged clock discipline, found adjtimex status {:#x} and {} ppm, then {:#x} and {} ppm; \
+                 evidence in CLOCK_REALTIME is void unless its rho covers the difference",
+                from.status,
+                from.frequency_ppm(),
+                to.status,
+                to.frequency_ppm()
+            ),
+            Change::Backward { clock } => write!(
+                f,
+                "expected {clock} to advance, found {:?}, then {:?}; no bound across it holds: was the host migrated, \
+                 or reset?",
+                self.earlier, self.later
+            ),
+        }
+    }
+}
+
+impl Discipline {
+    /// The correction of the rate in ppm; for display only.
+    pub fn frequency_ppm(&self) -> f64 {
+        self.frequency_scaled_ppm as f64 / 65536.0
+    }
+}
+
+/// Reads a kernel clock, in nanoseconds.
+pub(crate) fn nanoseconds(clock: libc::clockid_t) -> Result<i64, Finding> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec, and `time` is one.
+    if unsafe { libc::clock_gettime(clock, &mut time) } == 0 {
+        return Ok(time.tv_sec * 1_000_000_000 + time.tv_nsec);
+    }
+    Err(Finding {
+        subject: "kernel clock",
+        expected: format!("a reading of clock {clock}"),
+        found: std::io::Error::last_os_error().to_string(),
+        remedy: "allow clock_gettime in the sandbox".into(),
+    })
+}
+
+fn discipline() -> Option<Discipline> {
+    // SAFETY: timex is plain integers, for which zero is a value; modes = 0 asks and changes nothing.
+    let mut timex: libc::timex = unsafe { zeroed() };
+    // SAFETY: the kernel reads and writes one timex, and this is one.
+    let state = unsafe { libc::adjtimex(&mut timex) };
+    (state >= 0).then_some(Discipline { status: timex.status, frequency_scaled_ppm: timex.freq, state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TOLERANCE: Tolerance =
+        Tolerance { frequency: Frequency { hertz: 1_000_000_000, tolerance_ppm: 0 }, slew_ppb: 1_000 };
+    const SECOND: i64 = 1_000_000_000;
+    /// Two widths of 100 ns, and the rounding: what two still snapshots leave open.
+    const OPEN: i64 = 2 * (100 + 1 + 1);
+
+    fn at(ns: i64) -> Snapshot {
+        Snapshot {
+            before: ns,
+            realtime_ns: 1_700_000_000 * SECOND + ns,
+            monotonic_ns: ns,
+            monotonic_raw_ns: ns,
+            boottime_ns: ns + 5,
+            after: ns + 100,
+            discipline: Some(Discipline { status: 0x40, frequency_scaled_ppm: 0, state: 5 }),
+        }
+    }
+
+    fn changes(later: Snapshot) -> Vec<Change> {
+        between(at(SECOND), later, &TOLERANCE).iter().map(|event| event.change).collect()
+    }
+
+    #[test]
+    fn still_clocks_have_no_events() {
+        assert_eq!(changes(at(3600 * SECOND)), []);
+    }
+
+    #[test]
+    fn a_step_is_seen_beyond_the_width_of_the_snapshots_and_not_at_it() {
+        let stepped = |ns: i64| Snapshot { realtime_ns: at(2 * SECOND).realtime_ns + ns, ..at(2 * SECOND) };
+        for sign in [1, -1] {
+            assert_eq!(changes(stepped(sign * OPEN)), []);
+            assert_eq!(changes(stepped(sign * (OPEN + 1))), [Change::Step { ns: sign * (OPEN + 1) }]);
+        }
+    }
+
+    #[test]
+    fn a_slew_is_seen_beyond_its_tolerance_and_the_width_and_not_at_them() {
+        let slewed = |ns: i64| {
+            let still = at(2 * SECOND);
+            let (monotonic_ns, realtime_ns) = (still.monotonic_ns + ns, still.realtime_ns + ns);
+            Snapshot { monotonic_ns, realtime_ns, boottime_ns: still.boottime_ns + ns, ..still }
+        };
+        let allowed = OPEN + SECOND / 1_000_000 + 1;
+        for sign in [1, -1] {
+            assert_eq!(changes(slewed(sign * allowed)), []);
+            assert_eq!(changes(slewed(sign * (allowed + 1))), [Change::Slew { ns: sign * (allowed + 1) }]);
+        }
+    }
+
+    #[test]
+    fn a_suspend_is_seen_beyond_the_width_of_the_snapshots_and_not_at_it() {
+        let slept = |ns: i64| Snapshot { boottime_ns: at(2 * SECOND).boottime_ns + ns, ..at(2 * SECOND) };
+        assert_eq!(changes(slept(OPEN)), []);
+        assert_eq!(changes(slept(OPEN + 1)), [Change::Suspend { ns: OPEN + 1 }]);
+    }
+
+    #[test]
+    fn any_change_of_the_discipline_is_seen_and_an_unknown_one_is_not_guessed() {
+        let (still, other) = (at(2 * SECOND), Discipline { status: 0x41, frequency_scaled_ppm: 0, state: 5 });
+        let changed = Change::Discipline { from: still.discipline.unwrap(), to: other };
+        assert_eq!(changes(Snapshot { discipline: Some(other), ..still }), [changed]);
+        assert_eq!(changes(Snapshot { discipline: None, ..still }), []);
+    }
+
+    #[test]
+    fn a_counter_or_a_monotonic_clock_that_ran_backward_is_an_event_of_its_own() {
+        assert_eq!(changes(Snapshot { before: SECOND + 100, ..at(2 * SECOND) }), []);
+        let backward = |clock| [Change::Backward { clock }];
+        assert_eq!(changes(Snapshot { before: SECOND + 99, ..at(2 * SECOND) }), backward("the counter"));
+        assert_eq!(changes(Snapshot { monotonic_ns: SECOND - 1, ..at(2 * SECOND) }), backward("CLOCK_MONOTONIC"));
+        assert_eq!(changes(Snapshot { boottime_ns: SECOND, ..at(2 * SECOND) }), backward("CLOCK_BOOTTIME"));
+    }
+
+    #[test]
+    fn an_event_names_both_stamps() {
+        let stepped = Snapshot { realtime_ns: 0, ..at(2 * SECOND) };
+        let sentence = between(at(SECOND), stepped, &TOLERANCE)[0].to_string();
+        assert!(sentence.contains("1000000000") && sentence.contains("2000000100"), "{sentence}");
+    }
+
+    #[test]
+    fn this_hosts_counter_and_uptime_advance_between_two_snapshots() {
+        let counter = NodeCounter::default();
+        let earlier = Snapshot::of_this_host(&counter).unwrap();
+        let later = Snapshot::of_this_host(&counter).unwrap();
+        assert_eq!(backward(&earlier, &later), None);
+    }
+
+    proptest! {
+        #[test]
+        fn property_clocks_read_anywhere_within_their_snapshots_give_no_events_while_they_keep_still(
+            start in 0i64..1 << 50, length in 10_000i64..1 << 45, reads in prop::array::uniform8(0i64..=3000),
+        ) {
+            let snapshot = |start: i64, reads: &[i64]| {
+                let mut moments: Vec<i64> = reads.iter().map(|delay| start + delay).collect();
+                moments.sort_unstable();
+                Snapshot {
+                    before: start,
+                    realtime_ns: moments[0] + 77 * SECOND,
+                    monotonic_ns: moments[1],
+                    monotonic_raw_ns: moments[2],
+                    boottime_ns: moments[3] + 9,
+                    after: start + 3000,
+                    discipline: None,
+                }
+            };
+            let (earlier, later) = (snapshot(start, &reads[..4]), snapshot(start + length, &reads[4..]));
+            prop_assert_eq!(between(earlier, later, &TOLERANCE), vec![]);
+        }
+    }
+}
