@@ -77,6 +77,29 @@ impl<T> Sparse<T> {
         self.rows += other.rows;
     }
 
+    /// Keeps the rows whose entry in `kept` is true.
+    pub(crate) fn retain(&mut self, kept: &[bool])
+    where
+        T: Clone,
+    {
+        if self.is_all_null() {
+            self.rows = kept.iter().filter(|&&kept| kept).count();
+            return;
+        }
+        *self = self.iter().zip(kept).filter(|&(_, &kept)| kept).map(|(row, _)| row.cloned()).collect();
+    }
+
+    /// The rows of `range`.
+    pub(crate) fn slice(&self, range: std::ops::Range<usize>) -> Self
+    where
+        T: Clone,
+    {
+        if self.is_all_null() {
+            return Self::nulls(range.len());
+        }
+        self.iter().skip(range.start).take(range.len()).map(|row| row.cloned()).collect()
+    }
+
     /// From Parquet's own form: the values that are there, and a level a row.
     pub(crate) fn from_levels(values: Vec<T>, levels: Vec<i16>) -> Self {
         let rows = levels.len();

@@ -20,8 +20,6 @@ use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::schema::types::Type;
 
-use crate::SCHEMA;
-
 /// Footer key by which a file says that it is tickscope's, and of which schema.
 pub(crate) const SCHEMA_KEY: &str = "tickscope.schema";
 
@@ -119,8 +117,8 @@ impl Value for String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sparse;
     use crate::scratch::Scratch;
+    use crate::{SCHEMA, Sparse};
     use proptest::prelude::*;
 
     fn fields() -> Vec<Field> {
