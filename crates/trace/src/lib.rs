@@ -8,7 +8,13 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod join;
 mod layout;
+mod source;
+mod traces;
 
 pub use error::Error;
+pub use join::{JoinCounts, Limits, PointCounts, SPARSEST, join};
 pub use layout::{END_TO_END, Layout, LayoutText, NAME_BYTES, Point, Role, Rule, Stage};
+pub use source::{Extent, StampColumns, StampSource};
+pub use traces::{Column, Traces};
