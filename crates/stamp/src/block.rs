@@ -85,9 +85,11 @@ pub struct PoolHeader {
     zero_to_384: [u8; 60],
     /// Stamps on a channel that was never opened.
     pub without_channel: AtomicU64,
-    /// Channels that found no free entry.
+    /// Channels that could not be opened: no free entry, or no valid name.
     pub channels_refused: AtomicU64,
-    zero_to_4096: [u8; 3696],
+    /// Stamps on a channel that its thread had closed.
+    pub after_close: AtomicU64,
+    zero_to_4096: [u8; 3688],
 }
 
 /// One channel, as the collector and whoever switches policies see it.
@@ -115,7 +117,7 @@ pub struct ChannelEntry {
     zero_to_128: [u8; 32],
     /// Stamps that found no free block.
     pub dropped: AtomicU64,
-    /// Stamps after close, or with a tick of 0.
+    /// Stamps with a tick of 0, or under a policy of a later version.
     pub refused: AtomicU64,
     /// Times the program waited for a block.
     pub stalls: AtomicU64,

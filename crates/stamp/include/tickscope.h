@@ -1,0 +1,1058 @@
+/*
+ * tickscope.h - stamps from C99 and C++17, header only.
+ *
+ *     tickscope_channel *sent = tickscope_open("sent", TICKSCOPE_BEFORE, 0);
+ *     tickscope_stamp(sent, packet->id);
+ *     send(...);
+ *
+ * A stamp is (tick, id): one reading of this host's counter and an id that is equal at every point the thing passes. It
+ * costs about what reading the counter costs, makes no system call and takes no lock. Stamps go to blocks in shared
+ * memory (docs/block-format.md) that outlive the process: a program killed by SIGKILL loses none that returned.
+ *
+ * Nothing here ends, blocks (unless asked to) or crashes the program: without TICKSCOPE_DIR, or where anything is wrong,
+ * points are off and one line on stderr says why. The environment, read once a process:
+ *
+ *     TICKSCOPE_DIR          stamp directory, on tmpfs; unset: every point is off
+ *     TICKSCOPE_NODE         this node's name
+ *     TICKSCOPE_POLICY       glob=policy,...  first match wins; policies: buffered (the default), null
+ *     TICKSCOPE_POOL_BYTES   shared memory for blocks, default 16777216
+ *     TICKSCOPE_BLOCK_BYTES  4096, 8192, 16384 (default), 32768 or 65536
+ *     TICKSCOPE_WHEN_FULL    drop (the default: dropped and counted) or wait (while a collector lives, 1 s at most)
+ *     TICKSCOPE_INJECT       a known map put before the counter, for tests
+ *
+ * Which calls may run where:
+ *     tickscope_stamp, tickscope_stamp_with   the thread that opened the channel, and signal handlers on it
+ *     tickscope_open, tickscope_close         any thread, not signal handlers
+ * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
+ * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
+ * that is unloaded is collected when the process ends. vfork's child must not stamp; raw clone is not supported.
+ */
+#ifndef TICKSCOPE_H
+#define TICKSCOPE_H
+
+#if !defined(_GNU_SOURCE) && !defined(_FEATURES_H)
+#define _GNU_SOURCE 1
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__GLIBC__) && !defined(__USE_GNU)
+#error "tickscope.h: expected _GNU_SOURCE before the first system header, found stricter features. Include tickscope.h first, or compile with -D_GNU_SOURCE"
+#endif
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#error "tickscope.h: expected x86-64 or aarch64"
+#endif
+
+#ifdef __cplusplus
+#define TICKSCOPE__ASSERT(condition, what) static_assert(condition, what)
+extern "C" {
+#else
+#define TICKSCOPE__ASSERT(condition, what) __extension__ _Static_assert(condition, what)
+#endif
+
+/* One copy in a shared object, however many of its files include this header, and never another object's copy. */
+#define TICKSCOPE__ONCE __attribute__((weak, visibility("hidden")))
+#define TICKSCOPE__COLD __attribute__((weak, visibility("hidden"), noinline, cold))
+#define TICKSCOPE__HOT static inline __attribute__((always_inline))
+
+/* ---- what programs use ------------------------------------------------------------------------------------------ */
+
+/* What a reading of the counter is ordered against. */
+enum tickscope_ordering {
+    TICKSCOPE_PLAIN = 0,  /* nothing: for stages, never evidence about clocks */
+    TICKSCOPE_BEFORE = 1, /* read before anything that follows can be seen by others: put it right before a send */
+    TICKSCOPE_AFTER = 2   /* not read until all that precedes was seen: put it right after a receive */
+};
+
+/* Flags of tickscope_open. */
+enum {
+    TICKSCOPE_WIDE = 1 /* stamps carry kind, value and core: 32 bytes instead of 16 */
+};
+
+/* One point on one thread of one process. Belongs to the thread that opened it. */
+typedef struct tickscope_channel tickscope_channel;
+
+/*
+ * Opens the point for this thread; the same call again on the same thread returns the same channel. Names: 1 to 47
+ * letters, digits, '_', '-', '.'. Never NULL: where it can't be opened, the channel returned is off, and stderr says why.
+ */
+static inline tickscope_channel *tickscope_open(const char *point, enum tickscope_ordering ordering, unsigned flags);
+
+/* Stamps id now. */
+TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id);
+
+/* Stamps id with its kind and a value that rides along; both are kept where the channel was opened TICKSCOPE_WIDE. */
+TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
+
+/* Closes this thread's channel; later stamps on it are refused and counted. */
+static inline void tickscope_close(tickscope_channel *channel);
+
+/* Reads the counter as stamps do, in ticks. */
+static inline int64_t tickscope_now(enum tickscope_ordering ordering);
+
+/* ---- the layout: docs/block-format.md, crates/stamp/src/block.rs ------------------------------------------------- */
+
+#define TICKSCOPE_VERSION 1
+#define TICKSCOPE__NAME_BYTES 48
+#define TICKSCOPE__ENTRY_COUNT 256
+#define TICKSCOPE__POOL_MAGIC UINT64_C(0x4c4f4f504b434954) /* "TICKPOOL" */
+#define TICKSCOPE__BLOCK_MAGIC UINT32_C(0x4b4c4254)        /* "TBLK" */
+#define TICKSCOPE__UNIT_BYTES 16
+#define TICKSCOPE__FEWEST_BLOCKS 4
+
+struct tickscope__pool_header {
+    uint64_t magic;
+    uint32_t version, entry_offset, entry_bytes, entry_count;
+    uint64_t block_offset;
+    uint32_t block_bytes, block_count;
+    uint64_t instance;
+    uint8_t boot_id[16];
+    int32_t pid;
+    uint8_t counter, when_full;
+    uint16_t zero;
+    int64_t process_start;
+    uint32_t epoch, injected;
+    int64_t created_tick;
+    char node[TICKSCOPE__NAME_BYTES], command[TICKSCOPE__NAME_BYTES];
+    uint32_t state, channels;
+    uint8_t zero_to_256[56];
+    uint64_t leases;
+    uint8_t zero_to_320[56];
+    uint32_t hint;
+    uint8_t zero_to_384[60];
+    uint64_t without_channel, channels_refused, after_close;
+    uint8_t zero_to_4096[3688];
+};
+
+struct tickscope__entry {
+    uint64_t policy;
+    uint8_t zero_to_64[56];
+    uint32_t state, serial;
+    int32_t number, thread;
+    uint8_t ordering, shape, zero_to_88[6];
+    int64_t opened_tick;
+    uint8_t zero_to_128[32];
+    uint64_t dropped, refused, stalls, lost;
+    int64_t lost_first, lost_last;
+    uint8_t zero_to_192[16];
+    char point[TICKSCOPE__NAME_BYTES];
+    uint8_t zero_to_256[16];
+};
+
+struct tickscope__block_header {
+    uint32_t magic;
+    uint16_t version, header_bytes;
+    uint32_t state, serial, number, policy_epoch;
+    uint64_t instance;
+    uint8_t boot_id[16];
+    int32_t pid, thread;
+    int64_t process_start;
+    uint8_t ordering, shape, counter, zero;
+    uint32_t epoch;
+    uint64_t lost;
+    int64_t lost_first, lost_last;
+    char point[TICKSCOPE__NAME_BYTES];
+    uint8_t zero_to_192[48];
+};
+
+struct tickscope__slim_record {
+    int64_t id, tick;
+};
+
+struct tickscope__wide_record {
+    int64_t id, tick, value;
+    int32_t kind, cpu;
+};
+
+enum { TICKSCOPE__POOL_OPEN = 0, TICKSCOPE__POOL_CLOSED = 1 };
+enum { TICKSCOPE__ENTRY_FREE, TICKSCOPE__ENTRY_OPENING, TICKSCOPE__ENTRY_OPEN, TICKSCOPE__ENTRY_CLOSED };
+enum { TICKSCOPE__BLOCK_FREE, TICKSCOPE__BLOCK_LEASED, TICKSCOPE__BLOCK_RELEASED };
+enum { TICKSCOPE__POLICY_NULL = 0, TICKSCOPE__POLICY_BUFFERED = 1 };
+enum { TICKSCOPE__DROP = 0, TICKSCOPE__WAIT = 1 };
+
+TICKSCOPE__ASSERT(sizeof(struct tickscope__pool_header) == 4096, "pool header");
+TICKSCOPE__ASSERT(offsetof(struct tickscope__pool_header, state) == 192, "pool header");
+TICKSCOPE__ASSERT(offsetof(struct tickscope__pool_header, without_channel) == 384, "pool header");
+TICKSCOPE__ASSERT(sizeof(struct tickscope__entry) == 256, "channel entry");
+TICKSCOPE__ASSERT(offsetof(struct tickscope__entry, dropped) == 128, "channel entry");
+TICKSCOPE__ASSERT(sizeof(struct tickscope__block_header) == 192, "block header");
+TICKSCOPE__ASSERT(offsetof(struct tickscope__block_header, point) == 96, "block header");
+TICKSCOPE__ASSERT(sizeof(struct tickscope__slim_record) == TICKSCOPE__UNIT_BYTES, "record");
+TICKSCOPE__ASSERT(sizeof(struct tickscope__wide_record) == 2 * TICKSCOPE__UNIT_BYTES, "record");
+
+/* ---- the counter ------------------------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+#define TICKSCOPE__COUNTER 1
+TICKSCOPE__HOT int64_t tickscope__plain(void) {
+    uint32_t low, high;
+    __asm__ __volatile__("rdtsc" : "=a"(low), "=d"(high)::"memory");
+    return (int64_t)((uint64_t)high << 32 | low);
+}
+/* The lfence keeps every later instruction from starting until the counter has been read. */
+TICKSCOPE__HOT int64_t tickscope__before(void) {
+    uint32_t low, high;
+    __asm__ __volatile__("rdtsc\n\tlfence" : "=a"(low), "=d"(high)::"memory");
+    return (int64_t)((uint64_t)high << 32 | low);
+}
+/* The lfence keeps the reading from starting until every earlier load has its value. */
+TICKSCOPE__HOT int64_t tickscope__after(void) {
+    uint32_t low, high;
+    __asm__ __volatile__("lfence\n\trdtsc" : "=a"(low), "=d"(high)::"memory");
+    return (int64_t)((uint64_t)high << 32 | low);
+}
+/*
+ * Compare and exchange without the lock prefix: one instruction, hence whole to signal handlers of this thread, and to
+ * nobody else. Only for words that no other thread writes.
+ */
+TICKSCOPE__HOT int tickscope__own_exchange(uint64_t *word, uint64_t *expected, uint64_t desired) {
+    unsigned char done;
+    __asm__ __volatile__("cmpxchgq %3, %1\n\tsete %0"
+                         : "=q"(done), "+m"(*word), "+a"(*expected)
+                         : "r"(desired)
+                         : "memory", "cc");
+    return done;
+}
+/* Add without the lock prefix, as above. */
+TICKSCOPE__HOT void tickscope__own_add(uint64_t *word, uint64_t addend) {
+    __asm__ __volatile__("addq %1, %0" : "+m"(*word) : "r"(addend) : "memory", "cc");
+}
+TICKSCOPE__HOT int32_t tickscope__cpu(void) {
+    uint32_t low, high, aux;
+    __asm__ __volatile__("rdtscp" : "=a"(low), "=d"(high), "=c"(aux)::"memory");
+    (void)low, (void)high;
+    return (int32_t)(aux & 0xfff); /* Linux keeps node << 12 | cpu there */
+}
+#else /* aarch64: written against the architecture's manual, untested on a machine */
+#define TICKSCOPE__COUNTER 2
+TICKSCOPE__HOT int64_t tickscope__plain(void) {
+    int64_t ticks;
+    __asm__ __volatile__("mrs %0, cntvct_el0" : "=r"(ticks)::"memory");
+    return ticks;
+}
+/* The isb keeps every later instruction from starting until the counter has been read. */
+TICKSCOPE__HOT int64_t tickscope__before(void) {
+    int64_t ticks;
+    __asm__ __volatile__("mrs %0, cntvct_el0\n\tisb" : "=r"(ticks)::"memory");
+    return ticks;
+}
+/* The dsb waits for earlier loads, the isb keeps the reading from starting before that. */
+TICKSCOPE__HOT int64_t tickscope__after(void) {
+    int64_t ticks;
+    __asm__ __volatile__("dsb ld\n\tisb\n\tmrs %0, cntvct_el0" : "=r"(ticks)::"memory");
+    return ticks;
+}
+TICKSCOPE__HOT int tickscope__own_exchange(uint64_t *word, uint64_t *expected, uint64_t desired) {
+    return __atomic_compare_exchange_n(word, expected, desired, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+TICKSCOPE__HOT void tickscope__own_add(uint64_t *word, uint64_t addend) {
+    __atomic_fetch_add(word, addend, __ATOMIC_RELAXED);
+}
+TICKSCOPE__HOT int32_t tickscope__cpu(void) {
+    return sched_getcpu();
+}
+#endif
+
+TICKSCOPE__HOT int64_t tickscope__read(int ordering) {
+    if (ordering == TICKSCOPE_BEFORE) return tickscope__before();
+    if (ordering == TICKSCOPE_AFTER) return tickscope__after();
+    return tickscope__plain();
+}
+
+/* ---- the stamp --------------------------------------------------------------------------------------------------- */
+
+/* A policy number that no channel has: the inline path then leaves everything to the slow one. */
+#define TICKSCOPE__NEVER UINT32_C(0xffffffff)
+
+struct tickscope_channel {
+    /* The hot path's line. */
+    uint64_t next;          /* high half: blocks leased so far; low half: unit of the pool where the next record goes */
+    unsigned char *blocks;  /* unit 0 */
+    const uint64_t *policy; /* the entry's policy word, or one of this process's own */
+    uint32_t unit_mask;     /* units a block, less one; a unit with these bits 0 is a header: the block is full */
+    uint32_t fast_slim;     /* the policy number under which tickscope_stamp may go on inline */
+    uint32_t fast_wide;     /* the same for tickscope_stamp_with */
+    uint8_t ordering, shape;
+    uint16_t in_use;
+    struct tickscope__entry *entry;
+    int64_t retry_tick; /* no block was free: not before this tick is one looked for again */
+    /* Cold. */
+    int32_t thread;
+    uint32_t flags;
+    uint32_t serial;
+    uint8_t zero_to_80[4];
+    char point[TICKSCOPE__NAME_BYTES];
+} __attribute__((aligned(64)));
+
+TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
+
+/* Takes the next record of the channel's block; 0: the block is full. */
+TICKSCOPE__HOT unsigned char *tickscope__reserve(tickscope_channel *channel, uint32_t units) {
+    uint64_t next = __atomic_load_n(&channel->next, __ATOMIC_RELAXED);
+    do {
+        if (__builtin_expect(((uint32_t)next & channel->unit_mask) == 0, 0)) return 0;
+    } while (__builtin_expect(!tickscope__own_exchange(&channel->next, &next, next + units), 0));
+    return channel->blocks + (uint64_t)(uint32_t)next * TICKSCOPE__UNIT_BYTES;
+}
+
+TICKSCOPE__HOT void tickscope__commit(unsigned char *record, int64_t id, int64_t tick) {
+    struct tickscope__slim_record *slim = (struct tickscope__slim_record *)record;
+    __atomic_store_n(&slim->id, id, __ATOMIC_RELAXED);
+    __atomic_store_n(&slim->tick, tick, __ATOMIC_RELEASE); /* the record is whole before its tick is seen */
+}
+
+TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id) {
+    int64_t tick = 0;
+    unsigned char *record;
+    if (__builtin_expect(channel == 0, 0)) {
+        tickscope__stamp_slow(channel, id, 0, 0);
+        return;
+    }
+    uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
+    if (policy == TICKSCOPE__POLICY_NULL) return;
+    if (__builtin_expect(policy != channel->fast_slim, 0)) {
+        tickscope__stamp_slow(channel, id, 0, 0);
+        return;
+    }
+    /* An `after` reading is taken at once, the others as late as can be: that keeps intervals narrow. */
+    if (channel->ordering == TICKSCOPE_AFTER) tick = tickscope__after();
+    record = tickscope__reserve(channel, 1);
+    if (__builtin_expect(record == 0, 0)) {
+        tickscope__stamp_slow(channel, id, 0, 0);
+        return;
+    }
+    if (channel->ordering == TICKSCOPE_PLAIN) tick = tickscope__plain();
+    if (channel->ordering == TICKSCOPE_BEFORE) tick = tickscope__before();
+    tickscope__commit(record, id, tick);
+}
+
+TICKSCOPE__HOT void tickscope__commit_wide(unsigned char *record, int64_t id, int32_t kind, int64_t value, int64_t tick) {
+    struct tickscope__wide_record *wide = (struct tickscope__wide_record *)record;
+    __atomic_store_n(&wide->value, value, __ATOMIC_RELAXED);
+    __atomic_store_n(&wide->kind, kind, __ATOMIC_RELAXED);
+    __atomic_store_n(&wide->cpu, tickscope__cpu(), __ATOMIC_RELAXED);
+    tickscope__commit(record, id, tick);
+}
+
+TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+    int64_t tick;
+    unsigned char *record;
+    if (__builtin_expect(channel == 0, 0)) {
+        tickscope__stamp_slow(channel, id, kind, value);
+        return;
+    }
+    uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
+    if (policy == TICKSCOPE__POLICY_NULL) return;
+    if (__builtin_expect(policy != channel->fast_wide, 0)) {
+        tickscope__stamp_slow(channel, id, kind, value);
+        return;
+    }
+    tick = tickscope__read(channel->ordering);
+    record = tickscope__reserve(channel, 2);
+    if (__builtin_expect(record == 0, 0)) {
+        tickscope__stamp_slow(channel, id, kind, value);
+        return;
+    }
+    tickscope__commit_wide(record, id, kind, value, tick);
+}
+
+/* ---- the process's pool ------------------------------------------------------------------------------------------ */
+
+/* Channels that one process may open in its life; their handles are never reused, so a stale one is only refused. */
+#define TICKSCOPE__CHANNELS 65536
+
+struct tickscope__process {
+    uint32_t busy; /* guards everything below; taken with signals blocked */
+    uint32_t ready;
+    uint32_t complaints;
+    uint32_t handles_used;
+    tickscope_channel *handles;
+    struct tickscope__pool_header *pool; /* 0: no pool, points are off */
+    struct tickscope__entry *entries;
+    int lock_fd; /* holds the pool's lock; -1: none */
+    int32_t pid;
+    pthread_key_t thread_end;
+    sigset_t mask_at_fork;
+    /* Configuration, from the environment. */
+    char directory[4000];
+    char policies[1024];
+    char node[TICKSCOPE__NAME_BYTES];
+    uint64_t pool_bytes;
+    uint32_t block_bytes;
+    uint32_t when_full;
+    uint32_t injected;
+    int64_t inject[5]; /* anchor, offset, drift_ppb, wander_ppb, wander_period */
+};
+
+TICKSCOPE__ONCE struct tickscope__process tickscope__process;
+/* Policy words of this process's own, that a channel's handle points to when its entry's does not apply. */
+TICKSCOPE__ONCE uint64_t tickscope__word_off;    /* = null */
+TICKSCOPE__ONCE uint64_t tickscope__word_closed; /* = TICKSCOPE__CLOSED once started */
+TICKSCOPE__ONCE uint64_t tickscope__word_forked; /* = TICKSCOPE__FORKED once started */
+TICKSCOPE__ONCE tickscope_channel tickscope__off_channel;
+#define TICKSCOPE__CLOSED UINT32_C(0xfffffffe)
+#define TICKSCOPE__FORKED UINT32_C(0xfffffffd)
+
+TICKSCOPE__COLD void tickscope__complain(const char *expected, const char *found, const char *remedy) {
+    char line[512];
+    if (__atomic_fetch_add(&tickscope__process.complaints, 1, __ATOMIC_RELAXED) >= 8) return;
+    int length = snprintf(line, sizeof line, "tickscope: expected %s, found %s. %s\n", expected, found, remedy);
+    if (length > (int)sizeof line - 1) length = (int)sizeof line - 1;
+    if (length > 0 && write(2, line, (size_t)length) < 0) return; /* nothing better can be done with it */
+}
+
+/* Injection: exactly as crates/tick/src/injection.rs. */
+TICKSCOPE__COLD int64_t tickscope__injected(int64_t raw) {
+    __extension__ typedef __int128 wide;
+    const int64_t *map = tickscope__process.inject;
+    wide d = (wide)raw - map[0], period = map[4];
+    wide phase = d % period;
+    if (phase < 0) phase += period;
+    wide p = 2 * phase < period ? phase : phase - period / 2;
+    wide wander = (2 * phase < period ? 1 : -1) * (wide)map[3] * p * (period - 2 * p);
+    wide scaled = d * map[2] * period + wander, unit = 1000000000 * period;
+    wide slow = scaled / unit - (scaled % unit < 0);
+    return (int64_t)(map[0] + (wide)map[1] + d + slow);
+}
+
+static inline int64_t tickscope_now(enum tickscope_ordering ordering);
+
+TICKSCOPE__COLD int64_t tickscope__now(int ordering) {
+    int64_t raw = tickscope__read(ordering);
+    return tickscope__process.injected ? tickscope__injected(raw) : raw;
+}
+
+TICKSCOPE__COLD void tickscope__hold(sigset_t *before) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+    while (__atomic_exchange_n(&tickscope__process.busy, 1, __ATOMIC_ACQUIRE)) sched_yield();
+}
+
+TICKSCOPE__COLD void tickscope__let_go(const sigset_t *before) {
+    __atomic_store_n(&tickscope__process.busy, 0, __ATOMIC_RELEASE);
+    pthread_sigmask(SIG_SETMASK, before, 0);
+}
+
+TICKSCOPE__COLD size_t tickscope__slurp(const char *path, char *text, size_t room) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t length = read(fd, text, room - 1);
+    close(fd);
+    text[length < 0 ? 0 : length] = 0;
+    return length < 0 ? 0 : (size_t)length;
+}
+
+TICKSCOPE__COLD int tickscope__valid_name(const char *name) {
+    size_t length = 0;
+    if (name == 0 || name[0] == '.' || name[0] == 0) return 0;
+    for (; name[length]; length++) {
+        char c = name[length];
+        int allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                      c == '-' || c == '.';
+        if (!allowed || length >= TICKSCOPE__NAME_BYTES - 1) return 0;
+    }
+    return 1;
+}
+
+/* A whole number from the environment; `otherwise` where it is unset; complains and gives -1 where it is out of range. */
+TICKSCOPE__COLD int64_t tickscope__number(const char *name, int64_t otherwise, int64_t least, int64_t most) {
+    const char *text = getenv(name);
+    char *end;
+    char expected[160];
+    if (text == 0 || text[0] == 0) return otherwise;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno == 0 && *end == 0 && number >= least && number <= most) return number;
+    snprintf(expected, sizeof expected, "%s as a whole number from %lld to %lld", name, (long long)least, (long long)most);
+    tickscope__complain(expected, text, "Points are off; correct it or unset it.");
+    return -1;
+}
+
+TICKSCOPE__COLD int tickscope__configure_injection(void) {
+    struct tickscope__process *own = &tickscope__process;
+    const char *text = getenv("TICKSCOPE_INJECT");
+    char rest;
+    long long map[5];
+    if (text == 0 || text[0] == 0) return 1;
+    int fields = sscanf(text, "%lld:%lld:%lld:%lld:%lld%c", &map[0], &map[1], &map[2], &map[3], &map[4], &rest);
+    int fits = fields == 5 && map[4] >= 2 && map[4] % 2 == 0 && map[4] < (1LL << 46) && map[2] > -100000000 &&
+               map[2] < 100000000 && map[3] > -100000000 && map[3] < 100000000;
+    if (!fits) {
+        tickscope__complain("TICKSCOPE_INJECT as anchor:offset:drift_ppb:wander_ppb:wander_period", text,
+                            "Points are off; correct it, or unset it to read the true counter.");
+        return 0;
+    }
+    for (int field = 0; field < 5; field++) own->inject[field] = map[field];
+    own->injected = 1;
+    return 1;
+}
+
+TICKSCOPE__COLD int tickscope__configure(void) {
+    struct tickscope__process *own = &tickscope__process;
+    const char *directory = getenv("TICKSCOPE_DIR"), *node = getenv("TICKSCOPE_NODE");
+    const char *policies = getenv("TICKSCOPE_POLICY"), *when_full = getenv("TICKSCOPE_WHEN_FULL");
+    if (!tickscope__configure_injection()) return 0;
+    if (directory == 0 || directory[0] == 0) return 0; /* not asked to measure */
+    int64_t block_bytes = tickscope__number("TICKSCOPE_BLOCK_BYTES", 16384, 4096, 65536);
+    int64_t pool_bytes = tickscope__number("TICKSCOPE_POOL_BYTES", 16 << 20, 4096, (int64_t)1 << 35);
+    if (block_bytes < 0 || pool_bytes < 0) return 0;
+    if (block_bytes & (block_bytes - 1)) {
+        tickscope__complain("TICKSCOPE_BLOCK_BYTES as a power of two", getenv("TICKSCOPE_BLOCK_BYTES"), "Points are off.");
+        return 0;
+    }
+    if (when_full && when_full[0] && strcmp(when_full, "drop") && strcmp(when_full, "wait")) {
+        tickscope__complain("TICKSCOPE_WHEN_FULL as drop or wait", when_full, "Points are off.");
+        return 0;
+    }
+    if (strlen(directory) >= sizeof own->directory || (policies && strlen(policies) >= sizeof own->policies)) {
+        tickscope__complain("TICKSCOPE_DIR below 4000 bytes and TICKSCOPE_POLICY below 1024", "longer ones",
+                            "Points are off; shorten them.");
+        return 0;
+    }
+    if (node && node[0] && !tickscope__valid_name(node)) {
+        tickscope__complain("TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-', '.'", node, "Points are off.");
+        return 0;
+    }
+    strcpy(own->directory, directory);
+    strcpy(own->policies, policies ? policies : "");
+    strcpy(own->node, node && node[0] ? node : "node");
+    own->block_bytes = (uint32_t)block_bytes;
+    own->pool_bytes = (uint64_t)pool_bytes;
+    own->when_full = when_full && strcmp(when_full, "wait") == 0 ? TICKSCOPE__WAIT : TICKSCOPE__DROP;
+    return 1;
+}
+
+TICKSCOPE__COLD void tickscope__describe_process(struct tickscope__pool_header *header) {
+    char text[1024];
+    size_t byte = 0;
+    memset(text, 0, sizeof text);
+    tickscope__slurp("/proc/sys/kernel/random/boot_id", text, sizeof text);
+    for (const char *c = text; *c && byte < 32; c++) {
+        int digit = *c >= '0' && *c <= '9' ? *c - '0' : *c >= 'a' && *c <= 'f' ? *c - 'a' + 10 : -1;
+        if (digit < 0) continue;
+        header->boot_id[byte / 2] |= (uint8_t)(byte % 2 ? digit : digit << 4);
+        byte++;
+    }
+    if (tickscope__slurp("/proc/self/stat", text, sizeof text)) {
+        const char *field = strrchr(text, ')'); /* the command before it may hold spaces */
+        for (int number = 2; field && number < 22; number++) field = strchr(field + 1, ' ');
+        if (field) header->process_start = strtoll(field + 1, 0, 10);
+    }
+    size_t length = tickscope__slurp("/proc/self/comm", text, TICKSCOPE__NAME_BYTES);
+    for (size_t at = 0; at < length && text[at] != '\n'; at++) {
+        char one[2] = {text[at], 0};
+        header->command[at] = at > 0 && one[0] == '.' ? '.' : tickscope__valid_name(one) ? one[0] : '_';
+    }
+}
+
+#define TICKSCOPE__PATH_BYTES 4200
+/* directory/prefix<number in 16 hexadecimal digits>suffix; plain copying, so that it may run in a signal handler. */
+TICKSCOPE__COLD void tickscope__path(char *path, const char *prefix, uint64_t number, const char *suffix) {
+    size_t at = 0;
+    for (const char *c = tickscope__process.directory; *c; c++) path[at++] = *c;
+    path[at++] = '/';
+    for (const char *c = prefix; *c; c++) path[at++] = *c;
+    for (int digit = 15; digit >= 0 && suffix[0] == '.'; digit--) path[at++] = "0123456789abcdef"[number >> 4 * digit & 15];
+    for (const char *c = suffix; *c; c++) path[at++] = *c;
+    path[at] = 0;
+}
+
+/* Leaves an empty file that tells the collector why this process has no pool: it needs no space. */
+TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t bytes) {
+    struct tickscope__process *own = &tickscope__process;
+    char path[TICKSCOPE__PATH_BYTES], name[48], found[128], expected[512];
+    snprintf(name, sizeof name, "refused-%d-%d", (int)getpid(), error);
+    tickscope__path(path, name, 0, "");
+    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    if (fd >= 0) close(fd);
+    snprintf(expected, sizeof expected, "to %s a pool of %llu bytes in %.300s", what, (unsigned long long)bytes, own->directory);
+    snprintf(found, sizeof found, "errno %d (%s)", error, strerror(error));
+    tickscope__complain(expected, found,
+                        "Points are off; free or enlarge that tmpfs, set TICKSCOPE_POOL_BYTES lower, or check its rights.");
+}
+
+/* Makes this process's pool: sized before it is mapped, locked before it has its name, named when it is whole. */
+TICKSCOPE__COLD int tickscope__make_pool(void) {
+    struct tickscope__process *own = &tickscope__process;
+    char hidden[TICKSCOPE__PATH_BYTES], name[TICKSCOPE__PATH_BYTES];
+    struct flock whole;
+    uint64_t instance = 0;
+    uint64_t entries = (uint64_t)TICKSCOPE__ENTRY_COUNT * sizeof(struct tickscope__entry);
+    uint64_t block_offset = sizeof(struct tickscope__pool_header) + entries;
+    uint64_t blocks = own->pool_bytes / own->block_bytes;
+    if (blocks < TICKSCOPE__FEWEST_BLOCKS) blocks = TICKSCOPE__FEWEST_BLOCKS;
+    uint64_t bytes = block_offset + blocks * own->block_bytes;
+    if (syscall(SYS_getrandom, &instance, sizeof instance, 0) != (long)sizeof instance)
+        instance = (uint64_t)tickscope__plain() ^ (uint64_t)getpid() << 40;
+    tickscope__path(hidden, ".pool-", instance, ".ticks");
+    tickscope__path(name, "pool-", instance, ".ticks");
+    int fd = open(hidden, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        tickscope__refused("create", errno, bytes);
+        return 0;
+    }
+    int error = posix_fallocate(fd, 0, (off_t)bytes);
+    void *map = MAP_FAILED;
+    if (error == 0) {
+        map = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+        if (map == MAP_FAILED) error = errno;
+    }
+    if (error) {
+        unlink(hidden);
+        close(fd);
+        tickscope__refused("fill", error, bytes);
+        return 0;
+    }
+    struct tickscope__pool_header *header = (struct tickscope__pool_header *)map;
+    header->version = TICKSCOPE_VERSION;
+    header->entry_offset = sizeof(struct tickscope__pool_header);
+    header->entry_bytes = sizeof(struct tickscope__entry);
+    header->entry_count = TICKSCOPE__ENTRY_COUNT;
+    header->block_offset = block_offset;
+    header->block_bytes = own->block_bytes;
+    header->block_count = (uint32_t)blocks;
+    header->instance = instance;
+    header->pid = (int32_t)getpid();
+    header->counter = TICKSCOPE__COUNTER;
+    header->when_full = (uint8_t)own->when_full;
+    header->injected = own->injected;
+    header->created_tick = tickscope__now(TICKSCOPE_PLAIN);
+    memcpy(header->node, own->node, TICKSCOPE__NAME_BYTES);
+    tickscope__describe_process(header);
+    __atomic_store_n(&header->magic, TICKSCOPE__POOL_MAGIC, __ATOMIC_RELEASE);
+    memset(&whole, 0, sizeof whole);
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    whole.l_len = 1;
+    if (fcntl(fd, F_OFD_SETLK, &whole) != 0 || rename(hidden, name) != 0) {
+        error = errno;
+        unlink(hidden);
+        munmap(map, bytes);
+        close(fd);
+        tickscope__refused("lock and name", error, bytes);
+        return 0;
+    }
+    own->lock_fd = fd;
+    own->pid = header->pid;
+    own->entries = (struct tickscope__entry *)((char *)map + header->entry_offset);
+    own->pool = header;
+    return 1;
+}
+
+TICKSCOPE__COLD uint64_t tickscope__pool_bytes_mapped(const struct tickscope__pool_header *header) {
+    return header->block_offset + (uint64_t)header->block_count * header->block_bytes;
+}
+
+/* ---- fork, the end of a thread, the end of the process ------------------------------------------------------------ */
+
+TICKSCOPE__COLD void tickscope__before_fork(void) {
+    tickscope__hold(&tickscope__process.mask_at_fork); /* signals too: a handler in the child must not meet the old handles */
+}
+
+TICKSCOPE__COLD void tickscope__after_fork_in_parent(void) {
+    sigset_t mask = tickscope__process.mask_at_fork;
+    tickscope__let_go(&mask);
+}
+
+/* The child's handles must never write to the parent's blocks: cut them off; the first stamp opens a pool. */
+TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
+    struct tickscope__process *own = &tickscope__process;
+    sigset_t mask = own->mask_at_fork;
+    for (uint32_t at = 0; at < own->handles_used; at++) {
+        tickscope_channel *channel = &own->handles[at];
+        if (!channel->in_use) continue;
+        channel->policy = &tickscope__word_forked;
+        channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
+        channel->thread = 0;
+        channel->entry = 0;
+        channel->next = 0;
+    }
+    if (own->pool) munmap(own->pool, tickscope__pool_bytes_mapped(own->pool));
+    if (own->lock_fd >= 0) close(own->lock_fd);
+    own->pool = 0;
+    own->entries = 0;
+    own->lock_fd = -1;
+    tickscope__let_go(&mask);
+}
+
+TICKSCOPE__COLD void tickscope__close_held(tickscope_channel *channel) {
+    struct tickscope__entry *entry = channel->entry;
+    uint64_t next = channel->next;
+    if (!channel->in_use) return;
+    channel->policy = &tickscope__word_closed;
+    channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
+    channel->in_use = 0;
+    if (entry == 0) return;
+    uint32_t unit = (uint32_t)next;
+    if (next && (unit & channel->unit_mask) != 0) { /* within a block; a full one is complete without our word */
+        struct tickscope__block_header *block =
+            (struct tickscope__block_header *)(channel->blocks + (uint64_t)(unit & ~channel->unit_mask) * TICKSCOPE__UNIT_BYTES);
+        __atomic_store_n(&block->state, TICKSCOPE__BLOCK_RELEASED, __ATOMIC_RELEASE);
+    }
+    channel->entry = 0;
+    __atomic_store_n(&entry->state, TICKSCOPE__ENTRY_CLOSED, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&tickscope__process.pool->leases, 1, __ATOMIC_RELEASE); /* there is something to collect */
+}
+
+TICKSCOPE__COLD void tickscope__thread_ends(void *unused) {
+    struct tickscope__process *own = &tickscope__process;
+    int32_t thread = (int32_t)syscall(SYS_gettid);
+    sigset_t mask;
+    (void)unused;
+    tickscope__hold(&mask);
+    for (uint32_t at = 0; at < own->handles_used; at++)
+        if (own->handles[at].in_use && own->handles[at].thread == thread) tickscope__close_held(&own->handles[at]);
+    tickscope__let_go(&mask);
+}
+
+/* Other threads may still be stamping: blocks are left as they are, for the collector to take once the lock is free. */
+TICKSCOPE__COLD void tickscope__process_ends(void) {
+    struct tickscope__pool_header *pool = tickscope__process.pool;
+    if (pool && tickscope__process.pid == (int32_t)getpid())
+        __atomic_store_n(&pool->state, TICKSCOPE__POOL_CLOSED, __ATOMIC_RELEASE);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------ */
+
+TICKSCOPE__COLD void tickscope__start_held(void) {
+    struct tickscope__process *own = &tickscope__process;
+    own->ready = 1;
+    own->lock_fd = -1;
+    tickscope__word_closed = TICKSCOPE__CLOSED;
+    tickscope__word_forked = TICKSCOPE__FORKED;
+    if (!tickscope__configure()) return;
+    void *handles = mmap(0, TICKSCOPE__CHANNELS * sizeof(tickscope_channel), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (handles == MAP_FAILED || pthread_key_create(&own->thread_end, tickscope__thread_ends) != 0 ||
+        pthread_atfork(tickscope__before_fork, tickscope__after_fork_in_parent, tickscope__after_fork_in_child) != 0) {
+        tickscope__complain("memory for channel handles, a thread key and fork handlers", strerror(errno), "Points are off.");
+        own->directory[0] = 0;
+        return;
+    }
+    own->handles = (tickscope_channel *)handles;
+    atexit(tickscope__process_ends);
+    if (!tickscope__make_pool()) own->directory[0] = 0;
+}
+
+/* The policy that TICKSCOPE_POLICY gives the point: glob=policy,... */
+TICKSCOPE__COLD uint32_t tickscope__policy_of(const char *point) {
+    char rules[1024], *rule, *rest = rules;
+    strcpy(rules, tickscope__process.policies);
+    while ((rule = strsep(&rest, ",")) != 0) {
+        char *policy = strchr(rule, '=');
+        if (policy == 0) continue;
+        *policy++ = 0;
+        if (fnmatch(rule, point, 0) != 0) continue;
+        if (strcmp(policy, "null") == 0) return TICKSCOPE__POLICY_NULL;
+        if (strcmp(policy, "buffered") == 0) return TICKSCOPE__POLICY_BUFFERED;
+        tickscope__complain("TICKSCOPE_POLICY with the policies null and buffered", policy, "The point is off.");
+        return TICKSCOPE__POLICY_NULL;
+    }
+    return TICKSCOPE__POLICY_BUFFERED;
+}
+
+/* Gives the handle an entry of the present pool; 0: there is none free. */
+TICKSCOPE__COLD int tickscope__enter_held(tickscope_channel *channel) {
+    struct tickscope__process *own = &tickscope__process;
+    for (uint32_t at = 0; at < TICKSCOPE__ENTRY_COUNT; at++) {
+        struct tickscope__entry *entry = &own->entries[at];
+        uint32_t free_state = TICKSCOPE__ENTRY_FREE;
+        if (!__atomic_compare_exchange_n(&entry->state, &free_state, TICKSCOPE__ENTRY_OPENING, 0, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        uint8_t *counters = (uint8_t *)&entry->dropped;
+        memset(counters, 0, 64);
+        entry->serial = __atomic_fetch_add(&own->pool->channels, 1, __ATOMIC_RELAXED);
+        entry->number = 0;
+        entry->thread = channel->thread;
+        entry->ordering = channel->ordering;
+        entry->shape = channel->shape;
+        entry->opened_tick = tickscope__now(TICKSCOPE_PLAIN);
+        memcpy(entry->point, channel->point, TICKSCOPE__NAME_BYTES);
+        __atomic_store_n(&entry->policy, tickscope__policy_of(channel->point), __ATOMIC_RELAXED);
+        channel->entry = entry;
+        channel->serial = entry->serial;
+        channel->blocks = (unsigned char *)own->pool + own->pool->block_offset;
+        channel->unit_mask = own->pool->block_bytes / TICKSCOPE__UNIT_BYTES - 1;
+        channel->next = 0;
+        channel->retry_tick = INT64_MIN;
+        channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
+        if (!own->injected && channel->shape == 1) channel->fast_slim = TICKSCOPE__POLICY_BUFFERED;
+        if (!own->injected && channel->shape == 2) channel->fast_wide = TICKSCOPE__POLICY_BUFFERED;
+        __atomic_store_n(&entry->state, TICKSCOPE__ENTRY_OPEN, __ATOMIC_RELEASE);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler sees the handle whole once the policy applies */
+        channel->policy = &entry->policy;
+        return 1;
+    }
+    return 0;
+}
+
+TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const char *point, int ordering, unsigned flags) {
+    struct tickscope__process *own = &tickscope__process;
+    int32_t thread = (int32_t)syscall(SYS_gettid);
+    if (!own->ready) tickscope__start_held();
+    tickscope__off_channel.policy = &tickscope__word_off;
+    if (own->directory[0] == 0) return &tickscope__off_channel;
+    if (own->pool == 0 && !tickscope__make_pool()) return &tickscope__off_channel;
+    if (!tickscope__valid_name(point) || ordering < TICKSCOPE_PLAIN || ordering > TICKSCOPE_AFTER) {
+        tickscope__complain("a point's name of 1 to 47 letters, digits, '_', '-', '.', and an ordering",
+                            point ? point : "NULL", "This point is off.");
+        __atomic_fetch_add(&own->pool->channels_refused, 1, __ATOMIC_RELAXED);
+        return &tickscope__off_channel;
+    }
+    for (uint32_t at = 0; at < own->handles_used; at++) {
+        tickscope_channel *channel = &own->handles[at];
+        if (channel->in_use && channel->thread == thread && channel->ordering == ordering && channel->flags == flags &&
+            strcmp(channel->point, point) == 0)
+            return channel;
+    }
+    tickscope_channel *channel = own->handles_used < TICKSCOPE__CHANNELS ? &own->handles[own->handles_used] : 0;
+    if (channel) {
+        channel->thread = thread;
+        channel->ordering = (uint8_t)ordering;
+        channel->flags = flags;
+        channel->shape = flags & TICKSCOPE_WIDE ? 2 : 1;
+        memset(channel->point, 0, sizeof channel->point);
+        strcpy(channel->point, point);
+        channel->policy = &tickscope__word_off;
+    }
+    if (channel == 0 || !tickscope__enter_held(channel)) {
+        tickscope__complain("at most 256 channels open or uncollected, and 65536 in a process's life", "more",
+                            "This point is off on this thread; close channels, keep threads, or run a collector.");
+        __atomic_fetch_add(&own->pool->channels_refused, 1, __ATOMIC_RELAXED);
+        return &tickscope__off_channel;
+    }
+    channel->in_use = 1;
+    own->handles_used++;
+    pthread_setspecific(own->thread_end, channel); /* any value but 0 makes the thread's end known */
+    return channel;
+}
+
+TICKSCOPE__COLD tickscope_channel *tickscope__open(const char *point, int ordering, unsigned flags) {
+    sigset_t mask;
+    tickscope__hold(&mask);
+    tickscope_channel *channel = tickscope__open_held(point, ordering, flags);
+    tickscope__let_go(&mask);
+    return channel;
+}
+
+TICKSCOPE__COLD void tickscope__close(tickscope_channel *channel) {
+    sigset_t mask;
+    tickscope__hold(&mask);
+    if (channel && channel != &tickscope__off_channel) tickscope__close_held(channel);
+    tickscope__let_go(&mask);
+}
+
+/* The first stamp after fork: a pool of the child's own, and the same point on it. Async-signal-safe calls only. */
+TICKSCOPE__COLD int tickscope__reopen(tickscope_channel *channel) {
+    struct tickscope__process *own = &tickscope__process;
+    sigset_t mask;
+    tickscope__hold(&mask);
+    int open = channel->policy != &tickscope__word_forked;
+    if (!open && own->directory[0] != 0 && (own->pool || tickscope__make_pool())) {
+        channel->thread = (int32_t)syscall(SYS_gettid);
+        open = tickscope__enter_held(channel);
+        if (!open) __atomic_fetch_add(&own->pool->channels_refused, 1, __ATOMIC_RELAXED);
+        pthread_setspecific(own->thread_end, channel);
+    }
+    if (!open) channel->policy = &tickscope__word_off;
+    tickscope__let_go(&mask);
+    return open;
+}
+
+/* ---- leasing ------------------------------------------------------------------------------------------------------ */
+
+static inline struct tickscope__block_header *tickscope__block(tickscope_channel *channel, uint32_t number) {
+    return (struct tickscope__block_header *)(channel->blocks + (uint64_t)number * tickscope__process.pool->block_bytes);
+}
+
+/* Claims a free block, looking at each once; UINT32_MAX: none. */
+TICKSCOPE__COLD uint32_t tickscope__claim(tickscope_channel *channel) {
+    struct tickscope__pool_header *pool = tickscope__process.pool;
+    uint32_t start = __atomic_load_n(&pool->hint, __ATOMIC_RELAXED);
+    for (uint32_t step = 0; step < pool->block_count; step++) {
+        uint32_t number = (start + step) % pool->block_count, free_state = TICKSCOPE__BLOCK_FREE;
+        struct tickscope__block_header *block = tickscope__block(channel, number);
+        if (__atomic_load_n(&block->state, __ATOMIC_RELAXED) != TICKSCOPE__BLOCK_FREE) continue;
+        /* Acquire: what the collector zeroed is zero here. */
+        if (!__atomic_compare_exchange_n(&block->state, &free_state, TICKSCOPE__BLOCK_LEASED, 0, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        __atomic_store_n(&pool->hint, (number + 1) % pool->block_count, __ATOMIC_RELAXED);
+        return number;
+    }
+    return UINT32_MAX;
+}
+
+TICKSCOPE__COLD void tickscope__describe_block(tickscope_channel *channel, struct tickscope__block_header *block,
+                                               uint32_t number) {
+    struct tickscope__pool_header *pool = tickscope__process.pool;
+    struct tickscope__entry *entry = channel->entry;
+    block->version = TICKSCOPE_VERSION;
+    block->header_bytes = sizeof *block;
+    block->serial = channel->serial;
+    block->number = number;
+    block->policy_epoch = (uint32_t)(__atomic_load_n(&entry->policy, __ATOMIC_RELAXED) >> 32);
+    block->instance = pool->instance;
+    memcpy(block->boot_id, pool->boot_id, sizeof block->boot_id);
+    block->pid = pool->pid;
+    block->thread = channel->thread;
+    block->process_start = pool->process_start;
+    block->ordering = channel->ordering;
+    block->shape = channel->shape;
+    block->counter = pool->counter;
+    block->epoch = pool->epoch;
+    block->lost = entry->lost;
+    block->lost_first = entry->lost_first;
+    block->lost_last = entry->lost_last;
+    memcpy(block->point, channel->point, TICKSCOPE__NAME_BYTES);
+    __atomic_store_n(&block->magic, TICKSCOPE__BLOCK_MAGIC, __ATOMIC_RELEASE); /* the header is whole */
+}
+
+/* Moves the full channel to a new block; 0: no block is free. */
+TICKSCOPE__COLD int tickscope__lease(tickscope_channel *channel) {
+    struct tickscope__pool_header *pool = tickscope__process.pool;
+    uint64_t full = __atomic_load_n(&channel->next, __ATOMIC_RELAXED);
+    if (((uint32_t)full & channel->unit_mask) != 0) return 1; /* a signal handler was here first */
+    uint32_t claimed = tickscope__claim(channel);
+    if (claimed == UINT32_MAX) return 0;
+    struct tickscope__block_header *block = tickscope__block(channel, claimed);
+    uint32_t number = (uint32_t)(full >> 32), units = channel->unit_mask + 1;
+    tickscope__describe_block(channel, block, number);
+    uint64_t lost = block->lost;
+    uint64_t first = (uint64_t)claimed * units + sizeof *block / TICKSCOPE__UNIT_BYTES;
+    if (tickscope__own_exchange(&channel->next, &full, (uint64_t)(number + 1) << 32 | first)) {
+        tickscope__own_add(&channel->entry->lost, 0 - lost);
+        __atomic_fetch_add(&pool->leases, 1, __ATOMIC_RELEASE);
+    } else { /* a signal handler leased one meanwhile: this one goes back unused */
+        memset(block->boot_id, 0, sizeof *block - offsetof(struct tickscope__block_header, boot_id));
+        __atomic_store_n(&block->magic, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&block->state, TICKSCOPE__BLOCK_FREE, __ATOMIC_RELEASE);
+    }
+    return 1;
+}
+
+TICKSCOPE__COLD int tickscope__collector_lives(void) {
+    char path[TICKSCOPE__PATH_BYTES];
+    struct flock lock;
+    tickscope__path(path, "collector.lock", 0, "");
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return 0;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_len = 1;
+    int lives = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close(fd);
+    return lives;
+}
+
+/* Waits for a block while a collector lives, at most 1 s: 0: there is none. */
+TICKSCOPE__COLD int tickscope__wait_for_block(tickscope_channel *channel) {
+    struct timespec nap = {0, 50000};
+    tickscope__own_add(&channel->entry->stalls, 1);
+    for (int naps = 0; naps < 20000; naps++) {
+        if (naps % 200 == 0 && !tickscope__collector_lives()) return 0;
+        nanosleep(&nap, 0);
+        if (tickscope__lease(channel)) return 1;
+    }
+    return 0;
+}
+
+/* Ticks after a failed search before the next one: a pool that is full should cost little to find full. */
+#define TICKSCOPE__RETRY_TICKS 100000
+
+TICKSCOPE__COLD void tickscope__drop(tickscope_channel *channel, int64_t tick) {
+    struct tickscope__entry *entry = channel->entry;
+    if (entry->lost == 0) entry->lost_first = tick;
+    entry->lost_last = tick;
+    tickscope__own_add(&entry->lost, 1);
+    tickscope__own_add(&entry->dropped, 1);
+}
+
+/* A record for one stamp, leasing as needed; 0: dropped and counted. */
+TICKSCOPE__COLD unsigned char *tickscope__reserve_leasing(tickscope_channel *channel) {
+    unsigned char *record;
+    while ((record = tickscope__reserve(channel, channel->shape)) == 0) {
+        int64_t now = tickscope__plain();
+        if (now >= channel->retry_tick) {
+            if (tickscope__lease(channel)) continue;
+            if (tickscope__process.when_full == TICKSCOPE__WAIT && tickscope__wait_for_block(channel)) continue;
+            channel->retry_tick = tickscope__plain() + TICKSCOPE__RETRY_TICKS;
+        }
+        tickscope__drop(channel, tickscope__now(TICKSCOPE_PLAIN));
+        return 0;
+    }
+    return record;
+}
+
+/* Everything but the common case: not open, closed, forked, injected, wide through the slim call, block full. */
+TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+    struct tickscope__process *own = &tickscope__process;
+    if (channel == 0) {
+        if (own->pool) __atomic_fetch_add(&own->pool->without_channel, 1, __ATOMIC_RELAXED);
+        tickscope__complain("tickscope_open before tickscope_stamp", "a stamp on NULL", "The stamp is refused and counted.");
+        return;
+    }
+    uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
+    if (policy == TICKSCOPE__FORKED) {
+        if (!tickscope__reopen(channel)) return;
+        policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
+    }
+    if (policy == TICKSCOPE__CLOSED) {
+        if (own->pool) __atomic_fetch_add(&own->pool->after_close, 1, __ATOMIC_RELAXED);
+        tickscope__complain("no stamp after tickscope_close", channel->point, "The stamp is refused and counted.");
+        return;
+    }
+    if (policy == TICKSCOPE__POLICY_NULL) return;
+    if (policy != TICKSCOPE__POLICY_BUFFERED) {
+        tickscope__own_add(&channel->entry->refused, 1);
+        return;
+    }
+    int64_t tick = channel->ordering == TICKSCOPE_AFTER ? tickscope__now(TICKSCOPE_AFTER) : 0;
+    unsigned char *record = tickscope__reserve_leasing(channel);
+    if (record == 0) return;
+    if (channel->ordering != TICKSCOPE_AFTER) tick = tickscope__now(channel->ordering);
+    if (tick == 0) { /* reads as "not committed": the only tick that cannot be kept */
+        tickscope__own_add(&channel->entry->refused, 1);
+        return;
+    }
+    if (channel->shape == 2)
+        tickscope__commit_wide(record, id, kind, value, tick);
+    else
+        tickscope__commit(record, id, tick);
+}
+
+static inline tickscope_channel *tickscope_open(const char *point, enum tickscope_ordering ordering, unsigned flags) {
+    return tickscope__open(point, (int)ordering, flags);
+}
+
+static inline void tickscope_close(tickscope_channel *channel) {
+    tickscope__close(channel);
+}
+
+static inline int64_t tickscope_now(enum tickscope_ordering ordering) {
+    return tickscope__now((int)ordering);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TICKSCOPE_H */

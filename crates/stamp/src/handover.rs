@@ -1,0 +1,95 @@
+//! How a block changes hands between a program and a collector: each step once, for mapped memory and for the model.
+//!
+//! | step | who | runs concurrently with |
+//! | --- | --- | --- |
+//! | [`claim`], [`publish`], [`withdraw`] | program, any thread | everything |
+//! | [`commit`] | the one thread of the channel, and signal handlers on it | everything |
+//! | [`release`] | the one thread of the channel | collector |
+//! | [`is_complete`], [`committed`] | collector | everything |
+//! | [`begin_zeroing`], [`finish_zeroing`] | the one collector | programs, on other blocks |
+//!
+//! Guarantees: a stamp whose [`commit`] returned is in [`committed`] of that block, whole, until the block is zeroed; the
+//! collector zeroes only blocks that nobody writes any more: complete, released, or of a dead process.
+
+use crate::block::BlockState;
+use crate::primitive::{AtomicI64, AtomicU32, Ordering};
+
+/// What the steps need of a block; implemented by mapped memory and, shrunk, by the model checker's tests.
+pub trait Block {
+    /// `BLOCK_MAGIC` once the header stands.
+    fn magic(&self) -> &AtomicU32;
+    /// A [`BlockState`].
+    fn state(&self) -> &AtomicU32;
+    /// Records that fit, by the shape in the header.
+    fn capacity(&self) -> u32;
+    /// Id of a record.
+    fn id(&self, slot: u32) -> &AtomicI64;
+    /// Tick of a record; 0: not committed.
+    fn tick(&self, slot: u32) -> &AtomicI64;
+    /// Zeroes all but magic and state.
+    fn zero_contents(&self);
+}
+
+/// Takes a free block; `false`: it is not free.
+pub fn claim(block: &impl Block) -> bool {
+    // Acquire: what the collector zeroed is zero here.
+    let (free, leased) = (BlockState::Free as u32, BlockState::Leased as u32);
+    block.state().compare_exchange(free, leased, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// Says that the header of a claimed block stands.
+pub fn publish(block: &impl Block, magic: u32) {
+    // Release: whoever sees the magic sees the header.
+    block.magic().store(magic, Ordering::Release);
+}
+
+/// Gives a claimed block back that holds no stamp.
+pub fn withdraw(block: &impl Block) {
+    block.magic().store(0, Ordering::Relaxed);
+    block.zero_contents();
+    // Release: the next to claim it sees it zeroed.
+    block.state().store(BlockState::Free as u32, Ordering::Release);
+}
+
+/// Fills a reserved record.
+#[inline(always)]
+pub fn commit(id_field: &AtomicI64, tick_field: &AtomicI64, id: i64, tick: i64) {
+    id_field.store(id, Ordering::Relaxed);
+    // Release: the record is whole before its tick is seen.
+    tick_field.store(tick, Ordering::Release);
+}
+
+/// Says that a block will not be written again.
+pub fn release(block: &impl Block) {
+    // Release: whoever sees the state sees every stamp.
+    block.state().store(BlockState::Released as u32, Ordering::Release);
+}
+
+/// Where the block is; `None`: a state of no version.
+pub fn state(block: &impl Block) -> Option<BlockState> {
+    let state = block.state().load(Ordering::Acquire);
+    [BlockState::Free, BlockState::Leased, BlockState::Released, BlockState::Zeroing]
+        .into_iter()
+        .find(|&known| known as u32 == state)
+}
+
+/// Whether every record is committed, so that nobody writes the block any more.
+pub fn is_complete(block: &impl Block) -> bool {
+    // From the end: the last record is the last to be committed, so a block in use costs one load.
+    (0..block.capacity()).rev().all(|slot| block.tick(slot).load(Ordering::Acquire) != 0)
+}
+
+/// The slots of the committed records, in order.
+pub fn committed(block: &impl Block) -> impl Iterator<Item = u32> {
+    (0..block.capacity()).filter(|&slot| block.tick(slot).load(Ordering::Acquire) != 0)
+}
+
+/// First half of freeing a block whose stamps are stored: from here on it only ever gets zeroed.
+pub fn begin_zeroing(block: &impl Block) {
+    block.state().store(BlockState::Zeroing as u32, Ordering::Relaxed);
+}
+
+/// Second half: zeroes the block and frees it. May be repeated after a kill.
+pub fn finish_zeroing(block: &impl Block) {
+    withdraw(block);
+}

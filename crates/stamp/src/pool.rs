@@ -1,0 +1,293 @@
+//! A pool as its collector sees it: mapped, checked once, and never trusted beyond that.
+//!
+//! The other side writes this memory, and may be broken: everything that is used as an index or a size is copied out of
+//! the header when the pool is opened, and checked; what changes later is read as numbers that can be wrong but not unsafe.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::{fmt, io, mem};
+
+use tickscope_tick::{BootId, Counter};
+
+use crate::block::{
+    self, BLOCK_BYTES, BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, ChannelEntry, ENTRY_COUNT, HEADER_UNITS, POOL_MAGIC,
+    PoolHeader, PoolState, SlimRecord, UNIT_BYTES, VERSION, WideRecord,
+};
+use crate::handover::Block;
+use crate::primitive::{AtomicI64, AtomicU32};
+
+/// A mapped pool file.
+#[derive(Debug)]
+pub struct Pool {
+    path: PathBuf,
+    file: File,
+    base: NonNull<u8>,
+    length: usize,
+    block_bytes: u32,
+    block_count: u32,
+}
+
+/// Why a file is not a pool that this version can collect.
+#[derive(Debug)]
+pub struct PoolError {
+    path: PathBuf,
+    expected: String,
+    found: String,
+    remedy: &'static str,
+}
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, expected, found, remedy } = self;
+        write!(f, "{}: expected {expected}, found {found}. {remedy}", path.display())
+    }
+}
+
+impl std::error::Error for PoolError {}
+
+// SAFETY: all access to the mapping is through atomics or by copying bytes out; the mapping lives as long as the value.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// Maps a pool file, for reading and for freeing blocks.
+    pub fn open(path: &Path) -> Result<Self, PoolError> {
+        let wrong = |expected: String, found: String, remedy| PoolError { path: path.into(), expected, found, remedy };
+        let unreadable =
+            |e: io::Error| wrong("a readable and writable pool file".into(), e.to_string(), "Check its rights.");
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(unreadable)?;
+        let length = file.metadata().map_err(unreadable)?.len() as usize;
+        if length < mem::size_of::<PoolHeader>() {
+            let expected = format!("at least {} bytes", mem::size_of::<PoolHeader>());
+            return Err(wrong(expected, format!("{length}"), "It is no pool, or was cut off; it is left alone."));
+        }
+        // SAFETY: a new shared mapping of a file that is at least `length` long; nobody else holds this range.
+        let map = unsafe {
+            let both = libc::PROT_READ | libc::PROT_WRITE;
+            libc::mmap(std::ptr::null_mut(), length, both, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
+        let base = NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED);
+        let base = base.ok_or_else(|| unreadable(io::Error::last_os_error()))?;
+        let mut pool = Self { path: path.into(), file, base, length, block_bytes: 0, block_count: 0 };
+        pool.check()?;
+        Ok(pool)
+    }
+
+    fn check(&mut self) -> Result<(), PoolError> {
+        let wrong =
+            |expected: String, found: String, remedy| PoolError { path: self.path.clone(), expected, found, remedy };
+        const FOREIGN: &str = "It is not tickscope's, or was damaged; it is left alone.";
+        let header = self.header();
+        let magic = header.magic.load(Ordering::Acquire);
+        if magic != POOL_MAGIC {
+            return Err(wrong(format!("magic {POOL_MAGIC:#x}"), format!("{magic:#x}"), FOREIGN));
+        }
+        if header.version != VERSION {
+            let remedy = "Collect it with the tickscope that the program was built with; it is left alone.";
+            return Err(wrong(format!("version {VERSION}"), format!("{}", header.version), remedy));
+        }
+        let (block_bytes, block_count) = (header.block_bytes, header.block_count);
+        let layout = (header.entry_offset, header.entry_bytes, header.entry_count, header.block_offset);
+        let expected =
+            (mem::size_of::<PoolHeader>() as u32, mem::size_of::<ChannelEntry>() as u32, ENTRY_COUNT, BLOCK_OFFSET);
+        if layout != expected || !BLOCK_BYTES.contains(&block_bytes) || !block_bytes.is_power_of_two() {
+            return Err(wrong(
+                format!("entries and blocks at {expected:?}"),
+                format!("{layout:?}, {block_bytes}"),
+                FOREIGN,
+            ));
+        }
+        let bytes = BLOCK_OFFSET + u64::from(block_bytes) * u64::from(block_count);
+        if block_count == 0 || bytes > self.length as u64 {
+            return Err(wrong(format!("{bytes} bytes for {block_count} blocks"), format!("{}", self.length), FOREIGN));
+        }
+        (self.block_bytes, self.block_count) = (block_bytes, block_count);
+        Ok(())
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The pool's header.
+    pub fn header(&self) -> &PoolHeader {
+        // SAFETY: the mapping is at least a header long and page-aligned; fields that change are atomic.
+        unsafe { self.base.cast::<PoolHeader>().as_ref() }
+    }
+
+    /// Boot of the kernel that it was made under.
+    pub fn boot_id(&self) -> BootId {
+        BootId(self.header().boot_id)
+    }
+
+    /// The stamped counter; `None`: of a later version.
+    pub fn counter(&self) -> Option<Counter> {
+        Counter::from_number(self.header().counter)
+    }
+
+    /// The channel entries, free ones too.
+    pub fn entries(&self) -> &[ChannelEntry] {
+        // SAFETY: `check` found the entries at this place and the file long enough; fields that change are atomic.
+        unsafe {
+            let first = self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast();
+            std::slice::from_raw_parts(first, ENTRY_COUNT as usize)
+        }
+    }
+
+    /// How many blocks there are.
+    pub fn block_count(&self) -> u32 {
+        self.block_count
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// One of the blocks, counting from 0.
+    pub fn block(&self, index: u32) -> MappedBlock<'_> {
+        assert!(index < self.block_count, "block {index} of {}", self.block_count);
+        // SAFETY: `check` found `block_count` blocks of `block_bytes` within the mapping.
+        let base = unsafe { self.base.add(BLOCK_OFFSET as usize + index as usize * self.block_bytes as usize) };
+        MappedBlock { base, block_bytes: self.block_bytes, pool: std::marker::PhantomData }
+    }
+
+    /// Whether some process holds the pool: it lives, whatever its pid looks like from here.
+    pub fn is_held(&self) -> io::Result<bool> {
+        let mut lock = lock_of_first_byte();
+        // SAFETY: a valid descriptor and a flock that outlives the call.
+        let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+        if asked == 0 { Ok(lock.l_type != libc::F_UNLCK as i16) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// What the program said about its end; `None`: a state of no version.
+    pub fn state(&self) -> Option<PoolState> {
+        let state = self.header().state.load(Ordering::Acquire);
+        [PoolState::Open, PoolState::Closed, PoolState::Recovered].into_iter().find(|&known| known as u32 == state)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: this mapping was made in `open` and nothing borrows it any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}
+
+/// A write lock of byte 0: what says that a pool's program, or a directory's collector, lives.
+pub fn lock_of_first_byte() -> libc::flock {
+    libc::flock { l_type: libc::F_WRLCK as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 1, l_pid: 0 }
+}
+
+/// A block of a mapped pool.
+#[derive(Clone, Copy, Debug)]
+pub struct MappedBlock<'a> {
+    base: NonNull<u8>,
+    block_bytes: u32,
+    pool: std::marker::PhantomData<&'a Pool>,
+}
+
+/// One stamp as it lies in a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// When.
+    pub tick: i64,
+    /// What.
+    pub id: i64,
+    /// What rode along; wide records only.
+    pub rider: Option<Rider>,
+}
+
+/// What a wide record carries beyond tick and id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rider {
+    /// Class of the id.
+    pub kind: i32,
+    /// The value.
+    pub value: i64,
+    /// The core; `None`: not recorded.
+    pub cpu: Option<i32>,
+}
+
+impl<'a> MappedBlock<'a> {
+    /// A block at `base`.
+    ///
+    /// # Safety
+    /// `block_bytes` mapped, 64-byte-aligned bytes must lie there for `'a`, `block_bytes` a power of two within [`BLOCK_BYTES`].
+    pub(crate) unsafe fn at(base: NonNull<u8>, block_bytes: u32) -> Self {
+        Self { base, block_bytes, pool: std::marker::PhantomData }
+    }
+
+    /// The header; meaningful once [`MappedBlock::is_described`].
+    pub fn header(&self) -> &'a BlockHeader {
+        // SAFETY: a block is longer than its header and 64-byte aligned; fields that change while shared are atomic, the
+        // rest is written before the magic's release store and read after its acquire load.
+        unsafe { self.base.cast::<BlockHeader>().as_ref() }
+    }
+
+    /// Whether the header stands, of this version and with a shape it knows.
+    pub fn is_described(&self) -> bool {
+        let header = self.header();
+        header.magic.load(Ordering::Acquire) == BLOCK_MAGIC
+            && u32::from(header.version) == VERSION
+            && matches!(header.shape, 1 | 2)
+    }
+
+    /// A committed record, read after its tick was seen; `None`: not committed.
+    pub fn record(&self, slot: u32) -> Option<Record> {
+        let slim = self.slim(slot);
+        let tick = slim.tick.load(Ordering::Acquire);
+        let rider = (self.header().shape == 2).then(|| self.rider(slot));
+        (tick != 0).then(|| Record { tick, id: slim.id.load(Ordering::Relaxed), rider })
+    }
+
+    fn rider(&self, slot: u32) -> Rider {
+        // SAFETY: `slim` checked that record `slot` lies within the block, and it is wide.
+        let wide = unsafe { &*std::ptr::from_ref(self.slim(slot)).cast::<WideRecord>() };
+        let cpu = wide.cpu.load(Ordering::Relaxed);
+        let (kind, value) = (wide.kind.load(Ordering::Relaxed), wide.value.load(Ordering::Relaxed));
+        Rider { kind, value, cpu: (cpu >= 0).then_some(cpu) }
+    }
+
+    fn slim(&self, slot: u32) -> &'a SlimRecord {
+        assert!(slot < self.capacity(), "record {slot} of {}", self.capacity());
+        let unit = HEADER_UNITS as usize + slot as usize * usize::from(self.header().shape.clamp(1, 2));
+        // SAFETY: the assertion keeps the record within the block.
+        unsafe { self.base.add(unit * UNIT_BYTES).cast::<SlimRecord>().as_ref() }
+    }
+}
+
+impl Block for MappedBlock<'_> {
+    fn magic(&self) -> &AtomicU32 {
+        &self.header().magic
+    }
+
+    fn state(&self) -> &AtomicU32 {
+        &self.header().state
+    }
+
+    fn capacity(&self) -> u32 {
+        // A shape of no version reads as slim here; `is_described` refuses it.
+        block::capacity(self.block_bytes, self.header().shape.clamp(1, 2))
+    }
+
+    fn id(&self, slot: u32) -> &AtomicI64 {
+        &self.slim(slot).id
+    }
+
+    fn tick(&self, slot: u32) -> &AtomicI64 {
+        &self.slim(slot).tick
+    }
+
+    fn zero_contents(&self) {
+        let kept = mem::offset_of!(BlockHeader, state) + mem::size_of::<u32>();
+        // SAFETY: within the block; whoever calls this owns the block by the state machine of `handover`, so nobody else
+        // reads or writes these bytes until its state is stored as free. Magic and state themselves are left alone.
+        unsafe { self.base.add(kept).write_bytes(0, self.block_bytes as usize - kept) };
+    }
+}

@@ -1,0 +1,48 @@
+//! The atomics of the hand-over, from one place so that a model checker can replace them.
+
+#[cfg(loom)]
+pub use loom::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+#[cfg(not(loom))]
+pub use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+/// Compare and exchange without the lock prefix: one instruction, hence whole to signal handlers of this thread, and to
+/// nobody else. Only for words that no other thread writes.
+#[cfg(all(not(loom), target_arch = "x86_64"))]
+#[inline(always)]
+pub fn own_exchange(word: &AtomicU64, expected: u64, desired: u64) -> Result<(), u64> {
+    let found: u64;
+    let done: u8;
+    // SAFETY: `word` is a valid, aligned u64 for the duration of the call; the instruction reads and writes just that.
+    unsafe {
+        std::arch::asm!(
+            "cmpxchg [{word}], {desired}", "sete {done}",
+            word = in(reg) word.as_ptr(), desired = in(reg) desired, done = out(reg_byte) done,
+            inout("rax") expected => found, options(nostack),
+        );
+    }
+    if done != 0 { Ok(()) } else { Err(found) }
+}
+
+/// Compare and exchange of a word that no other thread writes.
+#[cfg(all(not(loom), not(target_arch = "x86_64")))]
+#[inline(always)]
+pub fn own_exchange(word: &AtomicU64, expected: u64, desired: u64) -> Result<(), u64> {
+    word.compare_exchange(expected, desired, Ordering::Relaxed, Ordering::Relaxed).map(|_| ())
+}
+
+/// Add without the lock prefix, as [`own_exchange`].
+#[cfg(all(not(loom), target_arch = "x86_64"))]
+#[inline(always)]
+pub fn own_add(word: &AtomicU64, addend: u64) {
+    // SAFETY: as in `own_exchange`.
+    unsafe {
+        std::arch::asm!("add [{word}], {addend}", word = in(reg) word.as_ptr(), addend = in(reg) addend, options(nostack))
+    };
+}
+
+/// Add to a word that no other thread writes.
+#[cfg(all(not(loom), not(target_arch = "x86_64")))]
+#[inline(always)]
+pub fn own_add(word: &AtomicU64, addend: u64) {
+    word.fetch_add(addend, Ordering::Relaxed);
+}
