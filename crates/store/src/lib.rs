@@ -11,6 +11,7 @@ mod brackets;
 mod channels;
 mod error;
 mod events;
+mod join;
 mod manifest;
 mod run;
 mod sparse;
@@ -31,13 +32,14 @@ pub use brackets::{BracketColumns, read_brackets, write_brackets};
 pub use channels::{Channel, ChannelState, read_channels, write_channels};
 pub use error::{Error, Result};
 pub use events::{Event, read_events, write_events};
+pub use join::{Joined, join_run};
 pub use manifest::{
     Assumption, CounterFacts, DeclaredFrequency, Layout, Manifest, Name, Node, Point, PolicyRule, Rho, SameBoot,
     Sharing,
 };
 pub use run::{Listing, Pair, Places, Run};
 pub use sparse::Sparse;
-pub use stamps::{BlockRange, PointStamps, Segment, StampColumns, next_segment, write_segment};
+pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
 
 /// The version of the run directory that this crate writes, and the latest that it reads.

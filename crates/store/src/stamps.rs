@@ -10,6 +10,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::Sparse;
@@ -18,6 +19,7 @@ use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, Values};
 use crate::whole_file::files_in;
 
 const BLOCKS_KEY: &str = "tickscope.blocks";
+const COUNTS_KEY: &str = "tickscope.counts";
 
 /// Stamps of one point as columns, one row a stamp.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -48,6 +50,27 @@ pub struct BlockRange {
     pub first: u32,
     /// Last block, included.
     pub last: u32,
+}
+
+/// What a segment adds to the counts of one channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(i32, u64, u64)", into = "(i32, u64, u64)")]
+pub struct ChannelCount {
+    /// Channel.
+    pub channel: i32,
+    /// Stamps in this segment.
+    pub stored: u64,
+    /// Slots of its blocks that were reserved and never committed.
+    pub uncommitted: u64,
+}
+
+/// Where a segment's stamps came from.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// The blocks it holds; none for a segment that was made from something else than blocks.
+    pub blocks: Vec<BlockRange>,
+    /// What it adds to each channel's counts.
+    pub counts: Vec<ChannelCount>,
 }
 
 /// A segment's place and what its footer says, without its stamps.
@@ -92,10 +115,10 @@ fn retain<T>(column: &mut Vec<T>, kept: &[bool]) {
     column.retain(|_| kept.next() == Some(&true));
 }
 
-/// Writes `stamps` as the segment at `place`, holding `blocks`. Returns its size in bytes.
-pub fn write_segment(place: &Path, stamps: &StampColumns, blocks: &[BlockRange]) -> Result<u64> {
-    let list = serde_json::to_string(blocks).expect("a list of numbers and text is JSON");
-    let mut table = TableWriter::begin(place, &fields(), &[(BLOCKS_KEY, list)])?;
+/// Writes `stamps` as the segment at `place`, with their origin in its footer. Returns its size in bytes.
+pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Result<u64> {
+    let keys = [(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
+    let mut table = TableWriter::begin(place, &fields(), &keys)?;
     if stamps.len() <= GROUP_ROWS {
         write_group(&mut table, stamps)?;
         return table.finish();
@@ -114,6 +137,10 @@ pub fn write_segment(place: &Path, stamps: &StampColumns, blocks: &[BlockRange])
         write_group(&mut table, &part)?;
     }
     table.finish()
+}
+
+fn json(list: &impl Serialize) -> String {
+    serde_json::to_string(list).expect("a list of numbers and text is JSON")
 }
 
 fn fields() -> [Field; 6] {
@@ -154,11 +181,19 @@ impl Segment {
         Ok(Self { table: TableReader::open(path)? })
     }
 
-    /// The blocks it holds; none for a segment that was made from something else than blocks.
-    pub fn blocks(&self) -> Result<Vec<BlockRange>> {
-        let Some(list) = self.table.key(BLOCKS_KEY) else { return Ok(Vec::new()) };
-        let unlike = |e| Error::corrupt(self.table.path(), format!("a list of blocks in {BLOCKS_KEY}"), format!("{e}"));
-        serde_json::from_str(list).map_err(unlike)
+    /// Where its stamps came from.
+    pub fn origin(&self) -> Result<Origin> {
+        Ok(Origin { blocks: self.list(BLOCKS_KEY)?, counts: self.list(COUNTS_KEY)? })
+    }
+
+    fn list<T: DeserializeOwned>(&self, key: &str) -> Result<Vec<T>> {
+        let Some(list) = self.table.key(key) else { return Ok(Vec::new()) };
+        serde_json::from_str(list).map_err(|e| Error::corrupt(self.path(), format!("a list in {key}"), e.to_string()))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.table.path()
     }
 
     /// How many stamps.
@@ -216,6 +251,10 @@ impl PointStamps {
     /// The files that were not read, and why.
     pub fn refused(&self) -> &[Error] {
         &self.refused
+    }
+
+    pub(crate) fn into_refused(self) -> Vec<Error> {
+        self.refused
     }
 
     /// The segments that can be read.
@@ -284,6 +323,18 @@ impl From<BlockRange> for (String, u32, u32, u32) {
     }
 }
 
+impl From<(i32, u64, u64)> for ChannelCount {
+    fn from((channel, stored, uncommitted): (i32, u64, u64)) -> Self {
+        Self { channel, stored, uncommitted }
+    }
+}
+
+impl From<ChannelCount> for (i32, u64, u64) {
+    fn from(count: ChannelCount) -> Self {
+        (count.channel, count.stored, count.uncommitted)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,9 +358,10 @@ mod tests {
     fn a_segment_names_its_blocks() {
         let scratch = Scratch::new();
         let place = next_segment(scratch.path()).unwrap();
-        let blocks = [BlockRange { pool: 0xfeed_0000_0000_0001, serial: 2, first: 0, last: 17 }];
-        write_segment(&place, &stamps(0..5), &blocks).unwrap();
-        assert_eq!(Segment::open(&place).unwrap().blocks().unwrap(), blocks);
+        let blocks = vec![BlockRange { pool: 0xfeed_0000_0000_0001, serial: 2, first: 0, last: 17 }];
+        let origin = Origin { blocks, counts: vec![ChannelCount { channel: 3, stored: 5, uncommitted: 1 }] };
+        write_segment(&place, &stamps(0..5), &origin).unwrap();
+        assert_eq!(Segment::open(&place).unwrap().origin().unwrap(), origin);
         assert!(place.ends_with("part-00000000.parquet"));
         assert!(next_segment(scratch.path()).unwrap().ends_with("part-00000001.parquet"));
     }
@@ -319,7 +371,7 @@ mod tests {
         let scratch = Scratch::new();
         for start in [0, 1000, 2000] {
             let place = next_segment(scratch.path()).unwrap();
-            write_segment(&place, &stamps(start..start + 1000), &[]).unwrap();
+            write_segment(&place, &stamps(start..start + 1000), &Origin::default()).unwrap();
         }
         let point = PointStamps::open(scratch.path()).unwrap();
         assert_eq!(point.groups_with(999..=1000), [(0, 0), (1, 0)]);
@@ -333,7 +385,7 @@ mod tests {
     fn more_stamps_than_a_row_group_holds_are_all_there() {
         let scratch = Scratch::new();
         let all = stamps(0..GROUP_ROWS as i64 + 10);
-        write_segment(&next_segment(scratch.path()).unwrap(), &all, &[]).unwrap();
+        write_segment(&next_segment(scratch.path()).unwrap(), &all, &Origin::default()).unwrap();
         let point = PointStamps::open(scratch.path()).unwrap();
         assert_eq!(point.segments()[0].extents().len(), 2);
         assert!(point.read_all().unwrap() == all);
@@ -342,7 +394,7 @@ mod tests {
     #[test]
     fn a_torn_segment_is_named_and_the_others_are_read() {
         let scratch = Scratch::new();
-        write_segment(&next_segment(scratch.path()).unwrap(), &stamps(0..5), &[]).unwrap();
+        write_segment(&next_segment(scratch.path()).unwrap(), &stamps(0..5), &Origin::default()).unwrap();
         let torn = next_segment(scratch.path()).unwrap();
         std::fs::write(&torn, b"PAR1 and no more").unwrap();
         let point = PointStamps::open(scratch.path()).unwrap();
@@ -359,7 +411,7 @@ mod tests {
             let scratch = Scratch::new();
             for ids in &parts {
                 let place = next_segment(scratch.path()).unwrap();
-                write_segment(&place, &stamps(ids.iter().copied()), &[]).unwrap();
+                write_segment(&place, &stamps(ids.iter().copied()), &Origin::default()).unwrap();
             }
             let range = first..=first + width;
             let mut found = Vec::new();

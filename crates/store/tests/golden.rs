@@ -5,8 +5,8 @@ mod sample;
 use std::path::{Path, PathBuf};
 
 use tickscope_store::{
-    BlockRange, BracketColumns, Channel, ChannelState, Event, KeyedRows, KeyedWriter, Manifest, Pair, Run, Sparse,
-    StampColumns, next_segment, write_channels, write_events, write_segment,
+    BlockRange, BracketColumns, Channel, ChannelCount, ChannelState, Event, KeyedRows, KeyedWriter, Manifest, Origin,
+    Pair, Run, Sparse, StampColumns, next_segment, write_channels, write_events, write_segment,
 };
 
 const STAMPS: i64 = 200;
@@ -54,6 +54,14 @@ fn channel((node, point, place): (&str, &str, i64)) -> Channel {
         refused: 0,
         uncommitted: 0,
         state: if node == "client" { ChannelState::Closed } else { ChannelState::Recovered },
+    }
+}
+
+fn origin(place: i64, part: u32) -> Origin {
+    let pool = 0xfeed_0000_0000_0000 + place as u64;
+    Origin {
+        blocks: vec![BlockRange { pool, serial: 0, first: part, last: part }],
+        counts: vec![ChannelCount { channel: place as i32 + 1, stored: 100, uncommitted: 0 }],
     }
 }
 
@@ -114,9 +122,7 @@ fn write_the_golden_run() {
     for (node, point, place) in POINTS {
         for (part, first) in [(0, 0), (1, 100)] {
             let file = next_segment(&run.places().stamps(node, point)).unwrap();
-            let pool = 0xfeed_0000_0000_0000 + place as u64;
-            let blocks = [BlockRange { pool, serial: 0, first: part, last: part }];
-            write_segment(&file, &stamps(node, place, first), &blocks).unwrap();
+            write_segment(&file, &stamps(node, place, first), &origin(place, part)).unwrap();
         }
     }
     for node in ["client", "server"] {
@@ -149,8 +155,7 @@ fn the_stamps_and_channels_of_schema_1_are_read() {
     for (node, point, place) in POINTS {
         let found = run.stamps(node, point).unwrap();
         assert!(found.refused().is_empty());
-        assert_eq!(found.segments()[1].blocks().unwrap()[0].pool, 0xfeed_0000_0000_0000 + place as u64);
-        assert_eq!(found.segments()[1].blocks().unwrap()[0].first, 1);
+        assert_eq!(found.segments()[1].origin().unwrap(), origin(place, 1));
         let mut parts = Vec::new();
         found.read(i64::MIN..=i64::MAX, |part| parts.push(part)).unwrap();
         assert_eq!(parts, [stamps(node, place, 0), stamps(node, place, 100)], "{node}.{point}");
