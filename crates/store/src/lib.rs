@@ -1,1 +1,46 @@
-//! (being written)
+//! The run directory: every file of a run is written and read here (`docs/run-format.md`).
+//!
+//! A run is a directory of ordinary files that any Parquet reader can use while it is still being written. [`Run`] opens
+//! one; the *collector* fills it from the shared memory that programs stamp into.
+//!
+//! Assumes: one writer for each file. Guarantees: a file appears under its name complete or not at all; what is foreign,
+//! torn or of a later version is refused by name and the rest of the run stays readable. Deliberately absent: any
+//! computation. Stamps go in as they were taken and come out the same.
+
+mod brackets;
+mod channels;
+mod error;
+mod events;
+mod join;
+mod manifest;
+mod run;
+mod sparse;
+mod stamps;
+mod table;
+mod traces;
+mod whole_file;
+
+#[cfg(test)]
+extern crate self as tickscope_store;
+#[cfg(test)]
+#[path = "../tests/sample/mod.rs"]
+mod sample;
+#[cfg(test)]
+mod scratch;
+
+pub use brackets::{BracketColumns, read_brackets, write_brackets};
+pub use channels::{Channel, ChannelState, read_channels, write_channels};
+pub use error::{Error, Result};
+pub use events::{Event, read_events, write_events};
+pub use join::{Joined, join_run};
+pub use manifest::{
+    Assumption, CounterFacts, DeclaredFrequency, Layout, Manifest, Name, Node, Point, PolicyRule, Rho, SameBoot,
+    Sharing,
+};
+pub use run::{Listing, Pair, Places, Run};
+pub use sparse::Sparse;
+pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
+pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
+
+/// The version of the run directory that this crate writes, and the latest that it reads.
+pub const SCHEMA: u32 = 1;

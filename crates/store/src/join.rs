@@ -1,0 +1,148 @@
+//! The join over a run's files: segments in, `traces/` out.
+//!
+//! Row groups whose ids are elsewhere are not read. The traces carry raw ticks and the layout they were joined by; no
+//! rho is in them, so they are made once.
+
+use std::ops::RangeInclusive;
+
+use tickscope_trace::{
+    Column, Extent, JoinCounts, Layout, LayoutText, Limits, StampColumns as Batch, StampSource, Traces, join,
+};
+
+use crate::error::{Error, Result};
+use crate::run::Run;
+use crate::stamps::PointStamps;
+use crate::traces::{KeyedRows, KeyedWriter, layout_key};
+
+/// What the join met, and the segments it could not read.
+#[derive(Debug)]
+pub struct Joined {
+    /// What was counted at each point and in the whole.
+    pub counts: JoinCounts,
+    /// Segments that were not read, and why: their stamps count as missing.
+    pub refused: Vec<Error>,
+}
+
+impl crate::manifest::Layout {
+    /// The layout, checked against the points named in `manifest`.
+    pub fn parse(&self, run: &Run) -> Result<Layout> {
+        let known: Vec<_> = run.manifest().points.iter().map(|p| format!("{}.{}", p.node, p.name)).collect();
+        let text = LayoutText { path: self.path.clone(), branches: self.branches.clone(), rules: self.rules.clone() };
+        let known = (!known.is_empty()).then_some(known.as_slice());
+        text.parse(known).map_err(|e| Error::corrupt(run.root(), "a layout of the run's points", e.to_string()))
+    }
+}
+
+/// Joins the stamps of `run` by `layout`, holding about `bytes` at once, and replaces `traces/part-00000000.parquet`.
+pub fn join_run(run: &Run, layout: &crate::manifest::Layout, bytes: usize) -> Result<Joined> {
+    let parsed = layout.parse(run)?;
+    let mut source = RunStamps::open(run, &parsed)?;
+    let names: Vec<_> = parsed.points().iter().map(|point| point.full_name()).collect();
+    let place = run.places().traces().join("part-00000000.parquet");
+    let mut writer = KeyedWriter::begin(&place, &names, &[layout_key(layout)])?;
+    let limits = Limits::within(bytes, names.len());
+    let counts = join(&parsed, &mut source, limits, &mut |traces| writer.write(rows(traces)))?;
+    writer.finish()?;
+    Ok(Joined { counts, refused: source.refused() })
+}
+
+/// The stamps of each point of a layout.
+struct RunStamps {
+    points: Vec<PointStamps>,
+}
+
+impl RunStamps {
+    fn open(run: &Run, layout: &Layout) -> Result<Self> {
+        let points: Result<_> = layout.points().iter().map(|point| run.stamps(&point.node, &point.name)).collect();
+        Ok(Self { points: points? })
+    }
+
+    fn refused(self) -> Vec<Error> {
+        self.points.into_iter().flat_map(PointStamps::into_refused).collect()
+    }
+}
+
+impl StampSource for RunStamps {
+    type Error = Error;
+
+    fn extents(&mut self, point: usize) -> Result<Vec<Extent>> {
+        let all = self.points[point].segments().iter().flat_map(|segment| segment.extents());
+        Ok(all.filter(|&(.., stamps)| stamps > 0).map(|(first, last, stamps)| Extent { first, last, stamps }).collect())
+    }
+
+    fn read(&mut self, point: usize, ids: RangeInclusive<i64>, sink: &mut dyn FnMut(Batch<'_>)) -> Result<()> {
+        let stamps = &self.points[point];
+        for (segment, group) in stamps.groups_with(ids) {
+            let segment = &stamps.segments()[segment];
+            let (ids, ticks, kinds) = segment.read_keys(group)?;
+            let kinds: Option<Vec<i32>> =
+                (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
+            let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
+            sink(Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?);
+        }
+        Ok(())
+    }
+}
+
+fn rows(traces: &Traces) -> KeyedRows {
+    let column = |column: &Column| (0..column.len()).map(|row| column.get(row)).collect();
+    KeyedRows {
+        kind: traces.kinds().to_vec(),
+        id: traces.ids().to_vec(),
+        occurrence: traces.occurrences().to_vec(),
+        columns: traces.points().iter().map(column).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::manifest;
+    use crate::scratch::Scratch;
+    use crate::{BlockRange, Origin, Sparse, StampColumns, next_segment, write_segment};
+
+    fn put(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)]) {
+        let rows = stamps.len();
+        let columns = StampColumns {
+            tick: stamps.iter().map(|stamp| stamp.1).collect(),
+            id: stamps.iter().map(|stamp| stamp.0).collect(),
+            channel: vec![1; rows],
+            kind: Sparse::nulls(rows),
+            cpu: Sparse::nulls(rows),
+            value: Sparse::nulls(rows),
+        };
+        let blocks = vec![BlockRange { pool: 1, serial: 0, first: 0, last: 0 }];
+        let place = next_segment(&run.places().stamps(node, point)).unwrap();
+        write_segment(&place, &columns, &Origin { blocks, counts: Vec::new() }).unwrap();
+    }
+
+    #[test]
+    fn stamps_of_several_segments_become_one_trace_an_id() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        put(&run, "client", "send", &[(2, 20), (1, 10)]);
+        put(&run, "client", "send", &[(3, 30)]);
+        put(&run, "server", "receive", &[(1, 1_011), (3, 1_031)]);
+        put(&run, "server", "deliver", &[(1, 1_012), (2, 1_022), (3, 1_032)]);
+        let joined = join_run(&run, &manifest().layout, 1 << 20).unwrap();
+        assert_eq!((joined.counts.ids, joined.counts.complete, joined.refused.len()), (3, 2, 0));
+        let traces = &run.traces().unwrap().found[0];
+        assert_eq!(traces.names(), ["client.send", "server.receive", "server.deliver", "client.sent"]);
+        let rows = traces.read_all().unwrap();
+        assert_eq!(rows.id, [1, 2, 3]);
+        assert_eq!(rows.columns[0], [Some(10), Some(20), Some(30)].into_iter().collect());
+        assert_eq!(rows.columns[1], [Some(1_011), None, Some(1_031)].into_iter().collect());
+        assert!(rows.columns[3].is_all_null());
+        assert!(traces.key("tickscope.layout").unwrap().contains("client.send > client.sent"));
+    }
+
+    #[test]
+    fn a_torn_segment_is_named_beside_the_traces_of_the_others() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        put(&run, "client", "send", &[(1, 10)]);
+        std::fs::write(next_segment(&run.places().stamps("client", "send")).unwrap(), "PAR1").unwrap();
+        let joined = join_run(&run, &manifest().layout, 1 << 20).unwrap();
+        assert_eq!((joined.counts.ids, joined.refused.len()), (1, 1));
+    }
+}

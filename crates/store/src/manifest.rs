@@ -1,0 +1,325 @@
+//! `run.json`: what the run was, on which machines, and which assumptions its figures stand on.
+//!
+//! Assumes: one writer at a time. Guarantees: what was read is valid: names, domains and the schema are checked once,
+//! while reading; fields of a later version of the same schema are kept out of the way. Deliberately absent: results.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tickscope_stamp::block;
+use tickscope_tick::{BootId, Counter, Ordering};
+
+use crate::SCHEMA;
+use crate::error::{Error, Result};
+use crate::whole_file::WholeFile;
+
+/// The contents of `run.json`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the run directory.
+    pub schema: u32,
+    /// Random identity of the run.
+    #[serde(with = "hexadecimal")]
+    pub run: u64,
+    /// Version of the tickscope that began it.
+    pub tickscope: String,
+    /// When it began, milliseconds since the epoch of Unix, by an ordinary clock: a label, no measurement.
+    pub started_unix_ms: i64,
+    /// When it ended; absent while it goes on, or if it was cut off.
+    #[serde(default)]
+    pub ended_unix_ms: Option<i64>,
+    /// Machines taking part.
+    pub nodes: Vec<Node>,
+    /// Label of the domain that durations are expressed in, `node.counter`.
+    pub reference: String,
+    /// How far rates may be off, for each pair of domains.
+    #[serde(default)]
+    pub rho: Vec<Rho>,
+    /// What is done with nodes that turn out to share one kernel.
+    #[serde(default)]
+    pub same_boot: SameBoot,
+    /// Places in code that were stamped.
+    #[serde(default)]
+    pub points: Vec<Point>,
+    /// Which channels keep what, the first match decides.
+    #[serde(default)]
+    pub policies: Vec<PolicyRule>,
+    /// How an id passes the points.
+    #[serde(default)]
+    pub layout: Layout,
+    /// What the figures stand on.
+    #[serde(default)]
+    pub assumptions: Vec<Assumption>,
+}
+
+/// A machine, container or namespace taking part.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub name: Name,
+    /// Boot of its kernel.
+    #[serde(with = "as_text")]
+    pub boot: BootId,
+    /// Model of its processor, as the kernel names it.
+    pub cpu_model: String,
+    /// Release of its kernel.
+    pub kernel: String,
+    /// The counter that its stamps were read from.
+    pub counter: CounterFacts,
+    /// What was run there.
+    #[serde(default)]
+    pub command: Vec<String>,
+}
+
+/// What is known of a node's counter.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CounterFacts {
+    /// Which counter.
+    #[serde(with = "as_text")]
+    pub counter: Counter,
+    /// Whether the processor says that it runs at one rate in every power state.
+    pub invariant: bool,
+    /// The kernel's clock source.
+    pub clocksource: String,
+    /// The hypervisor, if there is one.
+    #[serde(default)]
+    pub hypervisor: Option<String>,
+    /// Whether reading it traps into a hypervisor.
+    pub trapped: bool,
+    /// How fast it is declared to run.
+    pub frequency: DeclaredFrequency,
+    /// How well the cores are known to share it.
+    pub sharing: Sharing,
+}
+
+/// A rate and where it came from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DeclaredFrequency {
+    /// Ticks a second.
+    pub hertz: u64,
+    /// How far the true rate may be off, parts per million either way.
+    pub tolerance_ppm: u32,
+    /// `declared`, `kernel`, `default`, ...
+    pub origin: String,
+}
+
+/// How far the cores of a node are known to read one counter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sharing {
+    /// What can be proven: two cores differ by at most so many ticks; absent: not checked.
+    pub bound_ticks: Option<u64>,
+    /// How it was checked.
+    pub checked: String,
+}
+
+/// How far the rate of one domain may wander against another.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Rho {
+    /// Label of the reference.
+    pub reference: String,
+    /// Label of the other domain.
+    pub domain: String,
+    /// Parts per billion of the nominal ratio, both oscillators together.
+    pub ppb: u64,
+    /// `declared`, or the preset it came from.
+    pub origin: String,
+}
+
+/// What is done with nodes whose kernels turn out to be one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SameBoot {
+    /// They share their counter; no brackets are needed.
+    #[default]
+    Detect,
+    /// They are treated as strangers: for experiments that know the truth.
+    Ignore,
+}
+
+/// A place in code.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// Its node.
+    pub node: Name,
+    /// Its name.
+    pub name: Name,
+    /// What its stamps are ordered against.
+    #[serde(with = "as_text")]
+    pub ordering: Ordering,
+}
+
+/// A policy and the channels it is for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PolicyRule {
+    /// Glob over `node.point`.
+    pub channels: String,
+    /// The policy, as options name it.
+    pub policy: String,
+}
+
+/// How an id passes the points, in words of crate `trace`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Layout {
+    /// Points as `node.point`, in the order an id passes them.
+    pub path: Vec<String>,
+    /// Pairs that leave the path, `node.point > node.point`.
+    #[serde(default)]
+    pub branches: Vec<String>,
+    /// `(node.point, rule)`: which stamp counts where an id passes twice.
+    #[serde(default)]
+    pub rules: Vec<(String, String)>,
+}
+
+/// A sentence that the figures stand on, and where it came from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Assumption {
+    /// What is assumed.
+    pub statement: String,
+    /// `declared`, `default`, `checked`, ...
+    pub origin: String,
+}
+
+/// A node's or point's name: 1 to 47 letters, digits, `_`, `-`, `.`, not beginning with a dot.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(String);
+
+impl Manifest {
+    /// Reads `run.json` at `place`; refuses what is torn, foreign or of a later schema.
+    pub fn read(place: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(place).map_err(|e| Error::io(place, "a run's run.json", e))?;
+        let json: serde_json::Value = serde_json::from_str(&text)
+            .map_err(|e| Error::corrupt(place, "a complete JSON document", e.to_string()))?;
+        // The number comes first: a later schema may differ in everything else.
+        let schema = json.get("schema").and_then(serde_json::Value::as_u64);
+        match schema {
+            None => Err(Error::foreign(place, "a JSON object with a number 'schema'", "none")),
+            Some(0) => Err(Error::foreign(place, "a schema from 1", "0")),
+            Some(later) if later > u64::from(SCHEMA) => Err(Error::newer(place, "schema", SCHEMA, later)),
+            Some(_) => serde_json::from_value(json)
+                .map_err(|e| Error::corrupt(place, format!("a manifest of schema {SCHEMA}"), e.to_string())),
+        }
+    }
+
+    /// Writes `run.json` at `place`, whole.
+    pub fn write(&self, place: &Path) -> Result<()> {
+        let mut text = serde_json::to_string_pretty(self).expect("a manifest of text and numbers is JSON");
+        text.push('\n');
+        let whole = WholeFile::begin(place)?;
+        whole.file().write_all(text.as_bytes()).map_err(|e| Error::io(place, "room for a manifest", e))?;
+        whole.finish()
+    }
+}
+
+impl Name {
+    /// The name, if it may be one.
+    pub fn new(name: impl Into<String>) -> Option<Self> {
+        let name = name.into();
+        block::padded(&name).is_some().then_some(Self(name))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = String;
+    fn try_from(name: String) -> std::result::Result<Self, String> {
+        let wrong = format!("expected a name of 1 to 47 letters, digits, '_', '-', '.', found '{name}'");
+        Self::new(name).ok_or(wrong)
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A number as 16 hexadecimal digits: JSON numbers are exact to 53 bits only.
+mod hexadecimal {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(number: &u64, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.serialize_str(&format!("{number:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<u64, D::Error> {
+        let text = String::deserialize(from)?;
+        let wrong = |_| serde::de::Error::custom(format!("expected 16 hexadecimal digits, found '{text}'"));
+        u64::from_str_radix(&text, 16).map_err(wrong)
+    }
+}
+
+/// A value by the name that it is printed by and read from.
+mod as_text {
+    use super::*;
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(value)
+    }
+
+    pub(super) fn deserialize<'de, T, D>(from: D) -> std::result::Result<T, D::Error>
+    where
+        T: FromStr<Err: Display>,
+        D: Deserializer<'de>,
+    {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::manifest;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_manifest_reads_back_as_it_was_written() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("run.json");
+        manifest().write(&place).unwrap();
+        assert_eq!(Manifest::read(&place).unwrap(), manifest());
+        assert!(std::fs::read_to_string(place).unwrap().contains("\"run\": \"00c0ffee00000001\""));
+    }
+
+    #[test]
+    fn a_torn_a_foreign_and_a_later_manifest_are_told_apart() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("run.json");
+        let text = serde_json::to_string(&manifest()).unwrap();
+        let refused = |text: &str| {
+            std::fs::write(&place, text).unwrap();
+            Manifest::read(&place).unwrap_err()
+        };
+        let torn = refused(&text[..text.len() / 2]);
+        assert!(!torn.is_newer() && torn.to_string().contains("complete JSON"), "{torn}");
+        assert!(refused("{\"name\": 3}").is_foreign() && refused("[]").is_foreign());
+        let newer = refused("{\"schema\": 2, \"nodes\": \"elsewhere\"}");
+        assert!(newer.is_newer() && newer.to_string().contains("found 2; read it with the tickscope"), "{newer}");
+    }
+
+    #[test]
+    fn names_and_domains_are_checked_while_reading() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("run.json");
+        let text = serde_json::to_string(&manifest()).unwrap();
+        for (right, wrong) in [("\"client\"", "\"../client\""), ("\"tsc\"", "\"hpet\""), ("\"after\"", "\"behind\"")] {
+            assert!(text.contains(right));
+            std::fs::write(&place, text.replace(right, wrong)).unwrap();
+            let error = Manifest::read(&place).unwrap_err().to_string();
+            assert!(error.contains(wrong.trim_matches('"')), "{error}");
+        }
+    }
+}

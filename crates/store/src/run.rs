@@ -1,0 +1,258 @@
+//! A run directory, opened: where everything lies, and what is there.
+//!
+//! Assumes: nothing about completeness; a run may be read while it is being written. Guarantees: a file that cannot be
+//! read never hides the others: listings return what is there and, beside it, what was refused and why.
+
+use std::path::{Path, PathBuf};
+
+use crate::brackets::{BracketColumns, read_brackets, write_brackets};
+use crate::channels::{Channel, read_channels};
+use crate::error::{Error, Result};
+use crate::events::{Event, read_events};
+use crate::manifest::{Manifest, Name};
+use crate::stamps::PointStamps;
+use crate::traces::KeyedReader;
+use crate::whole_file::{files_in, keyed_folders};
+
+/// A run's directory and its manifest.
+#[derive(Clone, Debug)]
+pub struct Run {
+    root: PathBuf,
+    manifest: Manifest,
+}
+
+/// What was read, and the files that were not, with the reason of each.
+#[derive(Debug)]
+pub struct Listing<T> {
+    /// From the files that can be read.
+    pub found: T,
+    /// The files that cannot.
+    pub refused: Vec<Error>,
+}
+
+/// A pair of domains that there are brackets of, by their labels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pair {
+    /// The domain that brackets are expressed in.
+    pub reference: String,
+    /// The domain that is related to it.
+    pub domain: String,
+}
+
+/// Where the files of a run lie; all of them, and nowhere else.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    root: &'a Path,
+}
+
+impl<'a> Places<'a> {
+    /// Places of the run at `root`.
+    pub fn of(root: &'a Path) -> Self {
+        Self { root }
+    }
+
+    /// `run.json`.
+    pub fn manifest(&self) -> PathBuf {
+        self.root.join("run.json")
+    }
+
+    /// Folder of all stamps of a node.
+    pub fn node_stamps(&self, node: &str) -> PathBuf {
+        self.root.join(format!("stamps/node={node}"))
+    }
+
+    /// Folder of a point's segments.
+    pub fn stamps(&self, node: &str, point: &str) -> PathBuf {
+        self.node_stamps(node).join(format!("point={point}"))
+    }
+
+    /// File of a node's channels.
+    pub fn channels(&self, node: &str) -> PathBuf {
+        self.root.join(format!("channels/node={node}.parquet"))
+    }
+
+    /// Folder of the events.
+    pub fn events(&self) -> PathBuf {
+        self.root.join("events")
+    }
+
+    /// Folder of a pair's brackets.
+    pub fn brackets(&self, pair: &Pair) -> PathBuf {
+        self.root.join(format!("brackets/reference={}/domain={}", pair.reference, pair.domain))
+    }
+
+    /// Folder of the traces.
+    pub fn traces(&self) -> PathBuf {
+        self.root.join("traces")
+    }
+
+    /// Folder of the durations under a rho, in parts per billion.
+    pub fn durations(&self, rho_ppb: u64) -> PathBuf {
+        crate::traces::rho_folder(&self.root.join("durations"), rho_ppb)
+    }
+}
+
+impl Run {
+    /// Begins a run in `root`, which must not hold one yet.
+    pub fn create(root: &Path, manifest: Manifest) -> Result<Self> {
+        let place = Places::of(root).manifest();
+        if place.exists() {
+            return Err(Error::busy(root, "a directory without a run", "a run.json"));
+        }
+        manifest.write(&place)?;
+        Ok(Self { root: root.into(), manifest })
+    }
+
+    /// Opens the run in `root`.
+    pub fn open(root: &Path) -> Result<Self> {
+        let manifest = Manifest::read(&Places::of(root).manifest())?;
+        Ok(Self { root: root.into(), manifest })
+    }
+
+    /// What the run was.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Replaces the manifest.
+    pub fn set_manifest(&mut self, manifest: Manifest) -> Result<()> {
+        manifest.write(&self.places().manifest())?;
+        self.manifest = manifest;
+        Ok(())
+    }
+
+    /// The run's directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where its files lie.
+    pub fn places(&self) -> Places<'_> {
+        Places::of(&self.root)
+    }
+
+    /// Nodes that there are stamps or channels of, whether or not the manifest names them.
+    pub fn nodes(&self) -> Result<Vec<String>> {
+        let mut nodes: Vec<_> =
+            keyed_folders(&self.root.join("stamps"), "node")?.into_iter().map(|(node, _)| node).collect();
+        for file in files_in(&self.root.join("channels"), "parquet")? {
+            let name = file.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.strip_prefix("node="));
+            nodes.extend(name.map(String::from));
+        }
+        nodes.sort();
+        nodes.dedup();
+        Ok(nodes)
+    }
+
+    /// Points of `node` that there are stamps of.
+    pub fn points(&self, node: &str) -> Result<Vec<String>> {
+        let folders = keyed_folders(&self.places().node_stamps(node), "point")?;
+        Ok(folders.into_iter().map(|(point, _)| point).collect())
+    }
+
+    /// The stamps of a point; none if nothing was stamped there.
+    pub fn stamps(&self, node: &str, point: &str) -> Result<PointStamps> {
+        for name in [node, point] {
+            if Name::new(name).is_none() {
+                return Err(Error::foreign(&self.root, "the name of a node or point", format!("'{name}'")));
+            }
+        }
+        PointStamps::open(&self.places().stamps(node, point))
+    }
+
+    /// The channels of all nodes.
+    pub fn channels(&self) -> Result<Listing<Vec<Channel>>> {
+        let files = files_in(&self.root.join("channels"), "parquet")?;
+        Ok(Listing::gather(&files, read_channels, |all: &mut Vec<_>, mut some| all.append(&mut some)))
+    }
+
+    /// All events, file by file.
+    pub fn events(&self) -> Result<Listing<Vec<Event>>> {
+        let files = files_in(&self.places().events(), "parquet")?;
+        Ok(Listing::gather(&files, read_events, |all: &mut Vec<_>, mut some| all.append(&mut some)))
+    }
+
+    /// Pairs of domains that there are brackets of.
+    pub fn pairs(&self) -> Result<Vec<Pair>> {
+        let mut pairs = Vec::new();
+        for (reference, folder) in keyed_folders(&self.root.join("brackets"), "reference")? {
+            for (domain, _) in keyed_folders(&folder, "domain")? {
+                pairs.push(Pair { reference: reference.clone(), domain });
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// All brackets of a pair.
+    pub fn brackets(&self, pair: &Pair) -> Result<Listing<BracketColumns>> {
+        let files = files_in(&self.places().brackets(pair), "parquet")?;
+        Ok(Listing::gather(&files, read_brackets, BracketColumns::append))
+    }
+
+    /// Adds brackets of a pair as a file of their own, named `name`.
+    pub fn add_brackets(&self, pair: &Pair, name: &str, brackets: &BracketColumns) -> Result<()> {
+        write_brackets(&self.places().brackets(pair).join(format!("{name}.parquet")), brackets)
+    }
+
+    /// The files of traces.
+    pub fn traces(&self) -> Result<Listing<Vec<KeyedReader>>> {
+        let files = files_in(&self.places().traces(), "parquet")?;
+        Ok(Listing::gather(&files, KeyedReader::open, Vec::push))
+    }
+
+    /// The files of durations under a rho, in parts per billion.
+    pub fn durations(&self, rho_ppb: u64) -> Result<Listing<Vec<KeyedReader>>> {
+        let files = files_in(&self.places().durations(rho_ppb), "parquet")?;
+        Ok(Listing::gather(&files, KeyedReader::open, Vec::push))
+    }
+}
+
+impl<T: Default> Listing<T> {
+    fn gather<U>(files: &[PathBuf], read: impl Fn(&Path) -> Result<U>, add: impl Fn(&mut T, U)) -> Self {
+        let mut listing = Self { found: T::default(), refused: Vec::new() };
+        for file in files {
+            match read(file) {
+                Ok(some) => add(&mut listing.found, some),
+                Err(reason) => listing.refused.push(reason),
+            }
+        }
+        listing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::write_events;
+    use crate::sample::manifest;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_run_is_begun_once_and_opened_often() {
+        let scratch = Scratch::new();
+        Run::create(scratch.path(), manifest()).unwrap();
+        assert!(Run::create(scratch.path(), manifest()).unwrap_err().is_busy());
+        let mut run = Run::open(scratch.path()).unwrap();
+        run.set_manifest(Manifest { ended_unix_ms: Some(9), ..manifest() }).unwrap();
+        assert_eq!(Run::open(scratch.path()).unwrap().manifest().ended_unix_ms, Some(9));
+    }
+
+    #[test]
+    fn a_refused_file_does_not_hide_the_others() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let event = Event { node: "client".into(), what: "lost".into(), ..Event::default() };
+        write_events(&run.places().events().join("b.parquet"), std::slice::from_ref(&event)).unwrap();
+        std::fs::write(run.places().events().join("a.parquet"), "not a table").unwrap();
+        let events = run.events().unwrap();
+        assert_eq!((events.found, events.refused.len()), (vec![event], 1));
+        assert!(events.refused[0].to_string().contains("a.parquet"));
+    }
+
+    #[test]
+    fn a_name_that_leads_out_of_the_run_is_refused() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        assert!(run.stamps("client", "../../etc").is_err());
+    }
+}

@@ -1,0 +1,426 @@
+//! Segments: the files that stamps are kept in, `stamps/node=N/point=P/part-*.parquet`.
+//!
+//! A segment holds stamps of one point in the order of their blocks, and names those blocks in its footer: that is what
+//! makes the hand-over from shared memory exactly-once. Ids are hardly sorted, but close: each row group's smallest and
+//! largest id are enough to read a range of ids without touching most of the file.
+//!
+//! Assumes: one collector a node. Guarantees: every row that was appended, once, unchanged. Deliberately absent: sorting,
+//! and any rule about what a repeated id means.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::Sparse;
+use crate::error::{Error, Result};
+use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, Values};
+use crate::whole_file::files_in;
+
+const BLOCKS_KEY: &str = "tickscope.blocks";
+const COUNTS_KEY: &str = "tickscope.counts";
+
+/// Stamps of one point as columns, one row a stamp.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StampColumns {
+    /// Readings of the channel's domain.
+    pub tick: Vec<i64>,
+    /// What was stamped.
+    pub id: Vec<i64>,
+    /// Row of the node's channels.
+    pub channel: Vec<i32>,
+    /// Class of the id; null reads as 0.
+    pub kind: Sparse<i32>,
+    /// Core that the stamp was read on.
+    pub cpu: Sparse<i32>,
+    /// What rode along.
+    pub value: Sparse<i64>,
+}
+
+/// Blocks of one channel that a segment holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(from = "(String, u32, u32, u32)", into = "(String, u32, u32, u32)")]
+pub struct BlockRange {
+    /// Identity of the pool.
+    pub pool: u64,
+    /// The channel's number within its pool.
+    pub serial: u32,
+    /// First block.
+    pub first: u32,
+    /// Last block, included.
+    pub last: u32,
+}
+
+/// What a segment adds to the counts of one channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(i32, u64, u64)", into = "(i32, u64, u64)")]
+pub struct ChannelCount {
+    /// Channel.
+    pub channel: i32,
+    /// Stamps in this segment.
+    pub stored: u64,
+    /// Slots of its blocks that were reserved and never committed.
+    pub uncommitted: u64,
+}
+
+/// Where a segment's stamps came from.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// The blocks it holds; none for a segment that was made from something else than blocks.
+    pub blocks: Vec<BlockRange>,
+    /// What it adds to each channel's counts.
+    pub counts: Vec<ChannelCount>,
+}
+
+/// A segment's place and what its footer says, without its stamps.
+pub struct Segment {
+    table: TableReader,
+}
+
+/// All segments of one point.
+pub struct PointStamps {
+    segments: Vec<Segment>,
+    refused: Vec<Error>,
+}
+
+impl StampColumns {
+    /// How many stamps.
+    pub fn len(&self) -> usize {
+        self.tick.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tick.is_empty()
+    }
+
+    /// Keeps only the rows whose ids are in `ids`.
+    pub fn retain_ids(&mut self, ids: &RangeInclusive<i64>) {
+        let kept: Vec<bool> = self.id.iter().map(|id| ids.contains(id)).collect();
+        if kept.iter().all(|&kept| kept) {
+            return;
+        }
+        retain(&mut self.tick, &kept);
+        retain(&mut self.id, &kept);
+        retain(&mut self.channel, &kept);
+        self.kind.retain(&kept);
+        self.cpu.retain(&kept);
+        self.value.retain(&kept);
+    }
+}
+
+fn retain<T>(column: &mut Vec<T>, kept: &[bool]) {
+    let mut kept = kept.iter();
+    column.retain(|_| kept.next() == Some(&true));
+}
+
+/// Writes `stamps` as the segment at `place`, with their origin in its footer. Returns its size in bytes.
+pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Result<u64> {
+    let keys = [(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
+    let mut table = TableWriter::begin(place, &fields(), &keys)?;
+    if stamps.len() <= GROUP_ROWS {
+        write_group(&mut table, stamps)?;
+        return table.finish();
+    }
+    let rows: Vec<usize> = (0..stamps.len()).step_by(GROUP_ROWS).collect();
+    for start in rows {
+        let end = stamps.len().min(start + GROUP_ROWS);
+        let part = StampColumns {
+            tick: stamps.tick[start..end].to_vec(),
+            id: stamps.id[start..end].to_vec(),
+            channel: stamps.channel[start..end].to_vec(),
+            kind: stamps.kind.slice(start..end),
+            cpu: stamps.cpu.slice(start..end),
+            value: stamps.value.slice(start..end),
+        };
+        write_group(&mut table, &part)?;
+    }
+    table.finish()
+}
+
+fn json(list: &impl Serialize) -> String {
+    serde_json::to_string(list).expect("a list of numbers and text is JSON")
+}
+
+fn fields() -> [Field; 6] {
+    [
+        Field::long("tick").ranged(),
+        Field::long("id").ranged(),
+        Field::int("channel"),
+        Field::int("kind").nullable(),
+        Field::int("cpu").nullable(),
+        Field::long("value").nullable(),
+    ]
+}
+
+fn write_group(table: &mut TableWriter, stamps: &StampColumns) -> Result<()> {
+    table.group(&[
+        Values::Long(&stamps.tick),
+        Values::Long(&stamps.id),
+        Values::Int(&stamps.channel),
+        Values::IntOrNull(&stamps.kind),
+        Values::IntOrNull(&stamps.cpu),
+        Values::LongOrNull(&stamps.value),
+    ])
+}
+
+/// `part-0000000N.parquet` in `folder`, N beyond every number that is there: a segment never replaces another.
+pub fn next_segment(folder: &Path) -> Result<PathBuf> {
+    let last = files_in(folder, "parquet")?.iter().filter_map(|path| part_number(path)).max();
+    Ok(folder.join(format!("part-{:08}.parquet", last.map_or(0, |last| last + 1))))
+}
+
+fn part_number(path: &Path) -> Option<u64> {
+    path.file_stem()?.to_str()?.strip_prefix("part-")?.parse().ok()
+}
+
+impl Segment {
+    /// Opens the segment at `path`; refuses what is torn, foreign or of a later schema.
+    pub fn open(path: &Path) -> Result<Self> {
+        Ok(Self { table: TableReader::open(path)? })
+    }
+
+    /// Where its stamps came from.
+    pub fn origin(&self) -> Result<Origin> {
+        Ok(Origin { blocks: self.list(BLOCKS_KEY)?, counts: self.list(COUNTS_KEY)? })
+    }
+
+    fn list<T: DeserializeOwned>(&self, key: &str) -> Result<Vec<T>> {
+        let Some(list) = self.table.key(key) else { return Ok(Vec::new()) };
+        serde_json::from_str(list).map_err(|e| Error::corrupt(self.path(), format!("a list in {key}"), e.to_string()))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.table.path()
+    }
+
+    /// How many stamps.
+    pub fn len(&self) -> u64 {
+        (0..self.table.groups()).map(|group| self.table.rows(group)).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Of each row group: smallest id, largest id, number of stamps. A row group without statistics may hold any id.
+    pub fn extents(&self) -> Vec<(i64, i64, u64)> {
+        let extent = |group| {
+            let (first, last) = self.table.range(group, "id").unwrap_or((i64::MIN, i64::MAX));
+            (first, last, self.table.rows(group))
+        };
+        (0..self.table.groups()).map(extent).collect()
+    }
+
+    /// The stamps of one row group.
+    pub fn read_group(&self, group: usize) -> Result<StampColumns> {
+        let table = &self.table;
+        Ok(StampColumns {
+            tick: table.column(group, "tick")?,
+            id: table.column(group, "id")?,
+            channel: table.column(group, "channel")?,
+            kind: table.sparse(group, "kind")?,
+            cpu: table.sparse(group, "cpu")?,
+            value: table.sparse(group, "value")?,
+        })
+    }
+
+    /// What a join needs of one row group: ids, ticks, kinds.
+    pub(crate) fn read_keys(&self, group: usize) -> Result<(Vec<i64>, Vec<i64>, Sparse<i32>)> {
+        let table = &self.table;
+        Ok((table.column(group, "id")?, table.column(group, "tick")?, table.sparse(group, "kind")?))
+    }
+}
+
+impl PointStamps {
+    /// The segments in `folder`, in the order they were written; those that cannot be read are listed as refused.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let mut stamps = Self { segments: Vec::new(), refused: Vec::new() };
+        for path in files_in(folder, "parquet")? {
+            match Segment::open(&path) {
+                Ok(segment) => stamps.segments.push(segment),
+                Err(reason) => stamps.refused.push(reason),
+            }
+        }
+        Ok(stamps)
+    }
+
+    /// The files that were not read, and why.
+    pub fn refused(&self) -> &[Error] {
+        &self.refused
+    }
+
+    pub(crate) fn into_refused(self) -> Vec<Error> {
+        self.refused
+    }
+
+    /// The segments that can be read.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// How many stamps.
+    pub fn len(&self) -> u64 {
+        self.segments.iter().map(Segment::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Row groups that may hold an id of `ids`, as segment and row group; no others need be read.
+    pub fn groups_with(&self, ids: RangeInclusive<i64>) -> Vec<(usize, usize)> {
+        let mut found = Vec::new();
+        for (position, segment) in self.segments.iter().enumerate() {
+            for (group, (first, last, _)) in segment.extents().into_iter().enumerate() {
+                if first <= *ids.end() && *ids.start() <= last {
+                    found.push((position, group));
+                }
+            }
+        }
+        found
+    }
+
+    /// Hands the stamps whose ids are in `ids` to `sink`, a row group at a time.
+    pub fn read(&self, ids: RangeInclusive<i64>, mut sink: impl FnMut(StampColumns)) -> Result<()> {
+        for (segment, group) in self.groups_with(ids.clone()) {
+            let mut stamps = self.segments[segment].read_group(group)?;
+            stamps.retain_ids(&ids);
+            sink(stamps);
+        }
+        Ok(())
+    }
+
+    /// Every stamp, in the order stored.
+    pub fn read_all(&self) -> Result<StampColumns> {
+        let mut all = StampColumns::default();
+        self.read(i64::MIN..=i64::MAX, |mut part| {
+            all.tick.append(&mut part.tick);
+            all.id.append(&mut part.id);
+            all.channel.append(&mut part.channel);
+            all.kind.append(part.kind);
+            all.cpu.append(part.cpu);
+            all.value.append(part.value);
+        })?;
+        Ok(all)
+    }
+}
+
+impl From<(String, u32, u32, u32)> for BlockRange {
+    /// A pool that is no hexadecimal number is no pool of ours: it matches none, as 0 matches none.
+    fn from((pool, serial, first, last): (String, u32, u32, u32)) -> Self {
+        Self { pool: u64::from_str_radix(&pool, 16).unwrap_or(0), serial, first, last }
+    }
+}
+
+impl From<BlockRange> for (String, u32, u32, u32) {
+    fn from(range: BlockRange) -> Self {
+        (format!("{:016x}", range.pool), range.serial, range.first, range.last)
+    }
+}
+
+impl From<(i32, u64, u64)> for ChannelCount {
+    fn from((channel, stored, uncommitted): (i32, u64, u64)) -> Self {
+        Self { channel, stored, uncommitted }
+    }
+}
+
+impl From<ChannelCount> for (i32, u64, u64) {
+    fn from(count: ChannelCount) -> Self {
+        (count.channel, count.stored, count.uncommitted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use proptest::prelude::*;
+
+    fn stamps(ids: impl Iterator<Item = i64>) -> StampColumns {
+        let id: Vec<i64> = ids.collect();
+        let rows = id.len();
+        StampColumns {
+            tick: id.iter().map(|id| id * 2500 + 7).collect(),
+            channel: vec![3; rows],
+            kind: Sparse::nulls(rows),
+            cpu: Sparse::nulls(rows),
+            value: id.iter().map(|&id| (id % 3 == 0).then_some(-id)).collect(),
+            id,
+        }
+    }
+
+    #[test]
+    fn a_segment_names_its_blocks() {
+        let scratch = Scratch::new();
+        let place = next_segment(scratch.path()).unwrap();
+        let blocks = vec![BlockRange { pool: 0xfeed_0000_0000_0001, serial: 2, first: 0, last: 17 }];
+        let origin = Origin { blocks, counts: vec![ChannelCount { channel: 3, stored: 5, uncommitted: 1 }] };
+        write_segment(&place, &stamps(0..5), &origin).unwrap();
+        assert_eq!(Segment::open(&place).unwrap().origin().unwrap(), origin);
+        assert!(place.ends_with("part-00000000.parquet"));
+        assert!(next_segment(scratch.path()).unwrap().ends_with("part-00000001.parquet"));
+    }
+
+    #[test]
+    fn reading_a_range_of_ids_leaves_other_row_groups_alone() {
+        let scratch = Scratch::new();
+        for start in [0, 1000, 2000] {
+            let place = next_segment(scratch.path()).unwrap();
+            write_segment(&place, &stamps(start..start + 1000), &Origin::default()).unwrap();
+        }
+        let point = PointStamps::open(scratch.path()).unwrap();
+        assert_eq!(point.groups_with(999..=1000), [(0, 0), (1, 0)]);
+        assert_eq!(point.groups_with(3000..=9000), []);
+        let mut ids = Vec::new();
+        point.read(998..=1001, |part| ids.extend(part.id)).unwrap();
+        assert_eq!(ids, [998, 999, 1000, 1001]);
+    }
+
+    #[test]
+    fn more_stamps_than_a_row_group_holds_are_all_there() {
+        let scratch = Scratch::new();
+        let all = stamps(0..GROUP_ROWS as i64 + 10);
+        write_segment(&next_segment(scratch.path()).unwrap(), &all, &Origin::default()).unwrap();
+        let point = PointStamps::open(scratch.path()).unwrap();
+        assert_eq!(point.segments()[0].extents().len(), 2);
+        assert!(point.read_all().unwrap() == all);
+    }
+
+    #[test]
+    fn a_torn_segment_is_named_and_the_others_are_read() {
+        let scratch = Scratch::new();
+        write_segment(&next_segment(scratch.path()).unwrap(), &stamps(0..5), &Origin::default()).unwrap();
+        let torn = next_segment(scratch.path()).unwrap();
+        std::fs::write(&torn, b"PAR1 and no more").unwrap();
+        let point = PointStamps::open(scratch.path()).unwrap();
+        assert_eq!((point.len(), point.refused().len()), (5, 1));
+        assert_eq!(point.refused()[0].place(), torn);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn property_a_range_of_ids_reads_exactly_its_stamps(
+            parts in prop::collection::vec(prop::collection::vec(0i64..200, 1..40), 1..4), first in 0i64..200, width in 0i64..50,
+        ) {
+            let scratch = Scratch::new();
+            for ids in &parts {
+                let place = next_segment(scratch.path()).unwrap();
+                write_segment(&place, &stamps(ids.iter().copied()), &Origin::default()).unwrap();
+            }
+            let range = first..=first + width;
+            let mut found = Vec::new();
+            PointStamps::open(scratch.path()).unwrap().read(range.clone(), |part| {
+                found.extend(part.id.iter().copied().zip(part.value.iter().map(|value| value.copied())));
+            }).unwrap();
+            let wanted = parts.iter().flatten().filter(|id| range.contains(id));
+            let expected: Vec<_> = wanted.map(|&id| (id, (id % 3 == 0).then_some(-id))).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

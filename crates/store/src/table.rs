@@ -1,0 +1,238 @@
+//! Tables of a run: Parquet files of signed integers and text, with tickscope's mark in the footer.
+//!
+//! A table is written in row groups, each handed over as whole columns, and appears under its name only when it is
+//! complete. Reading asks for one column at a time; nothing is decoded that is not asked for.
+//!
+//! Assumes: columns of one row group are equally long. Guarantees: what is not ours, torn, or of a later version is an
+//! error that names the file; a column of nulls costs some bytes a row group and no time. Deliberately absent: Arrow's own
+//! description of the schema, page indexes, and statistics beyond those that prune row groups: with files of ten
+//! seconds of one point, the footer is a fair part of the file.
+
+mod reader;
+mod writer;
+
+pub(crate) use reader::TableReader;
+pub(crate) use writer::{TableWriter, Values};
+
+use std::borrow::Cow;
+
+use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::schema::types::Type;
+
+/// Footer key by which a file says that it is tickscope's, and of which schema.
+pub(crate) const SCHEMA_KEY: &str = "tickscope.schema";
+
+/// Rows a row group: large enough for its statistics to cost nothing, small enough that a chunk of ids prunes.
+pub(crate) const GROUP_ROWS: usize = 1 << 20;
+
+/// One column of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    name: Cow<'static, str>,
+    physical: Physical,
+    repetition: Repetition,
+    ranged: bool,
+}
+
+impl Field {
+    pub(crate) fn long(name: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), physical: Physical::INT64, repetition: Repetition::REQUIRED, ranged: false }
+    }
+
+    pub(crate) fn int(name: &'static str) -> Self {
+        Self { physical: Physical::INT32, ..Self::long(name) }
+    }
+
+    pub(crate) fn text(name: &'static str) -> Self {
+        Self { physical: Physical::BYTE_ARRAY, ..Self::long(name) }
+    }
+
+    /// Rows may be null.
+    pub(crate) fn nullable(self) -> Self {
+        Self { repetition: Repetition::OPTIONAL, ..self }
+    }
+
+    /// Each row group records the smallest and the largest value.
+    pub(crate) fn ranged(self) -> Self {
+        Self { ranged: true, ..self }
+    }
+
+    fn is_text(&self) -> bool {
+        self.physical == Physical::BYTE_ARRAY
+    }
+
+    fn parquet_type(&self) -> parquet::errors::Result<Type> {
+        let builder = Type::primitive_type_builder(&self.name, self.physical).with_repetition(self.repetition);
+        if !self.is_text() {
+            return builder.build();
+        }
+        builder.with_logical_type(Some(LogicalType::String)).with_converted_type(ConvertedType::UTF8).build()
+    }
+}
+
+/// A value of a column, in memory and in Parquet.
+pub(crate) trait Value: Sized + Clone {
+    type Parquet: DataType;
+    const PHYSICAL: Physical;
+    /// Parquet's own form of `values`; borrowed where it is the same.
+    fn encode(values: &[Self]) -> Cow<'_, [<Self::Parquet as DataType>::T]>;
+    /// `None`: not a value, such as bytes that are no text.
+    fn decode(values: Vec<<Self::Parquet as DataType>::T>) -> Option<Vec<Self>>;
+}
+
+impl Value for i64 {
+    type Parquet = Int64Type;
+    const PHYSICAL: Physical = Physical::INT64;
+    fn encode(values: &[Self]) -> Cow<'_, [i64]> {
+        values.into()
+    }
+    fn decode(values: Vec<i64>) -> Option<Vec<Self>> {
+        Some(values)
+    }
+}
+
+impl Value for i32 {
+    type Parquet = Int32Type;
+    const PHYSICAL: Physical = Physical::INT32;
+    fn encode(values: &[Self]) -> Cow<'_, [i32]> {
+        values.into()
+    }
+    fn decode(values: Vec<i32>) -> Option<Vec<Self>> {
+        Some(values)
+    }
+}
+
+impl Value for String {
+    type Parquet = ByteArrayType;
+    const PHYSICAL: Physical = Physical::BYTE_ARRAY;
+    fn encode(values: &[Self]) -> Cow<'_, [ByteArray]> {
+        values.iter().map(|text| ByteArray::from(text.as_str())).collect()
+    }
+    fn decode(values: Vec<ByteArray>) -> Option<Vec<Self>> {
+        values.iter().map(|bytes| Some(bytes.as_utf8().ok()?.to_string())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use crate::{SCHEMA, Sparse};
+    use proptest::prelude::*;
+
+    fn fields() -> Vec<Field> {
+        vec![
+            Field::long("a").ranged(),
+            Field::int("b").nullable(),
+            Field::text("c"),
+            Field::text("d").nullable(),
+            Field::long("e").nullable(),
+        ]
+    }
+
+    type Row = (i64, Option<i32>, String, Option<String>);
+
+    fn write(path: &std::path::Path, groups: &[Vec<Row>]) {
+        let mut table = TableWriter::begin(path, &fields(), &[("k", "v".into())]).unwrap();
+        for rows in groups {
+            let a: Vec<i64> = rows.iter().map(|row| row.0).collect();
+            let b: Sparse<i32> = rows.iter().map(|row| row.1).collect();
+            let c: Vec<String> = rows.iter().map(|row| row.2.clone()).collect();
+            let d: Sparse<String> = rows.iter().map(|row| row.3.clone()).collect();
+            let e = Sparse::nulls(rows.len());
+            let columns = [
+                Values::Long(&a),
+                Values::IntOrNull(&b),
+                Values::Text(&c),
+                Values::TextOrNull(&d),
+                Values::LongOrNull(&e),
+            ];
+            table.group(&columns).unwrap();
+        }
+        table.finish().unwrap();
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn property_a_table_reads_back_as_it_was_written(
+            groups in prop::collection::vec(prop::collection::vec(any::<Row>(), 1..50), 0..4),
+        ) {
+            let scratch = Scratch::new();
+            let path = scratch.path().join("t.parquet");
+            write(&path, &groups);
+            let table = TableReader::open(&path).unwrap();
+            prop_assert_eq!(table.key("k"), Some("v"));
+            prop_assert_eq!(table.groups(), groups.len());
+            for (group, rows) in groups.iter().enumerate() {
+                let a: Vec<i64> = rows.iter().map(|row| row.0).collect();
+                prop_assert_eq!(table.range(group, "a"), Some((*a.iter().min().unwrap(), *a.iter().max().unwrap())));
+                prop_assert_eq!(table.column::<i64>(group, "a").unwrap(), a);
+                let b = table.sparse::<i32>(group, "b").unwrap();
+                prop_assert_eq!(b, rows.iter().map(|row| row.1).collect());
+                let c: Vec<String> = rows.iter().map(|row| row.2.clone()).collect();
+                prop_assert_eq!(table.column::<String>(group, "c").unwrap(), c);
+                let d = table.sparse::<String>(group, "d").unwrap();
+                prop_assert_eq!(d, rows.iter().map(|row| row.3.clone()).collect());
+                prop_assert_eq!(table.sparse::<i64>(group, "e").unwrap(), Sparse::nulls(rows.len()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_torn_file_is_refused_wherever_it_is_cut() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("t.parquet");
+        write(&path, &[vec![(1, None, "x".into(), None); 100]]);
+        let whole = std::fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let error = TableReader::open(&path).err().expect("a torn file");
+            assert!(error.to_string().contains("t.parquet") && !error.is_newer(), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_or_other_values_and_never_a_panic() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("t.parquet");
+        write(&path, &[vec![(1, Some(3), "x".into(), None); 100]]);
+        let whole = std::fs::read(&path).unwrap();
+        for position in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[position] ^= 0x55;
+            std::fs::write(&path, &damaged).unwrap();
+            let Ok(table) = TableReader::open(&path) else { continue };
+            for group in 0..table.groups() {
+                let _ = (table.column::<i64>(group, "a"), table.sparse::<i32>(group, "b"), table.range(group, "a"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_schema_and_a_file_of_others_are_told_apart() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("t.parquet");
+        let later = [(SCHEMA_KEY, (SCHEMA + 1).to_string())];
+        TableWriter::begin_unmarked(&path, &fields(), &later).unwrap().finish().unwrap();
+        let error = TableReader::open(&path).err().unwrap();
+        assert!(error.is_newer() && error.to_string().contains("found 2"), "{error}");
+        TableWriter::begin_unmarked(&path, &fields(), &[]).unwrap().finish().unwrap();
+        let error = TableReader::open(&path).err().unwrap();
+        assert!(error.is_foreign() && error.to_string().contains(SCHEMA_KEY), "{error}");
+    }
+
+    #[test]
+    fn a_column_of_another_type_is_named_in_the_error() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("t.parquet");
+        write(&path, &[vec![(1, None, "x".into(), None)]]);
+        let table = TableReader::open(&path).unwrap();
+        let error = table.column::<i64>(0, "c").unwrap_err().to_string();
+        assert!(error.contains("column 'c' of INT64") && error.contains("BYTE_ARRAY"), "{error}");
+        assert!(table.column::<i64>(0, "e").is_err(), "a null is no value");
+        assert!(table.column::<i64>(0, "absent").is_err());
+        assert_eq!(table.sparse::<i64>(0, "absent").unwrap(), Sparse::nulls(1));
+    }
+}

@@ -1,0 +1,153 @@
+//! Writing a table, one row group after another.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{ColumnPath, Type};
+
+use super::{Field, SCHEMA_KEY, Value};
+use crate::error::{Error, Result};
+use crate::whole_file::WholeFile;
+use crate::{SCHEMA, Sparse};
+
+/// The values of one column in one row group.
+#[derive(Clone, Copy)]
+pub(crate) enum Values<'a> {
+    Long(&'a [i64]),
+    LongOrNull(&'a Sparse<i64>),
+    Int(&'a [i32]),
+    IntOrNull(&'a Sparse<i32>),
+    Text(&'a [String]),
+    TextOrNull(&'a Sparse<String>),
+}
+
+/// A table being written.
+pub(crate) struct TableWriter {
+    whole: WholeFile,
+    writer: SerializedFileWriter<File>,
+    place: PathBuf,
+}
+
+impl TableWriter {
+    /// Begins the table that is to appear at `place`, with `keys` in its footer.
+    pub(crate) fn begin(place: &Path, fields: &[Field], keys: &[(&str, String)]) -> Result<Self> {
+        let mut marked = vec![(SCHEMA_KEY, SCHEMA.to_string())];
+        marked.extend_from_slice(keys);
+        Self::begin_unmarked(place, fields, &marked)
+    }
+
+    /// As [`TableWriter::begin`], without the schema's number: such a file is refused by readers.
+    pub(super) fn begin_unmarked(place: &Path, fields: &[Field], keys: &[(&str, String)]) -> Result<Self> {
+        let whole = WholeFile::begin(place)?;
+        let file = whole.file().try_clone().map_err(|e| Error::io(place, "a second handle of a new file", e))?;
+        let types: std::result::Result<Vec<_>, _> = fields.iter().map(|f| f.parquet_type().map(Arc::new)).collect();
+        let schema = types.and_then(|types| Type::group_type_builder("tickscope").with_fields(types).build());
+        let writer = schema
+            .and_then(|schema| SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties(fields, keys))))
+            .map_err(|e| unwritten(place, e))?;
+        Ok(Self { whole, writer, place: place.into() })
+    }
+
+    /// Adds a footer key once its value is known.
+    pub(crate) fn key(&mut self, key: &str, value: String) {
+        self.writer.append_key_value_metadata(KeyValue::new(key.to_string(), value));
+    }
+
+    /// Adds a row group; columns in the order of the table's fields.
+    pub(crate) fn group(&mut self, columns: &[Values<'_>]) -> Result<()> {
+        write_group(&mut self.writer, columns).map_err(|e| unwritten(&self.place, e))
+    }
+
+    /// Completes the table and gives it its name. Returns its size in bytes.
+    pub(crate) fn finish(mut self) -> Result<u64> {
+        self.writer.finish().map_err(|e| unwritten(&self.place, e))?;
+        let bytes = self.writer.bytes_written() as u64;
+        self.whole.finish()?;
+        Ok(bytes)
+    }
+}
+
+fn properties(fields: &[Field], keys: &[(&str, String)]) -> WriterProperties {
+    let keys = keys.iter().map(|(key, value)| KeyValue::new(key.to_string(), value.clone())).collect();
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("tickscope ", env!("CARGO_PKG_VERSION")).into())
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_offset_index_disabled(true)
+        .set_data_page_row_count_limit(usize::MAX)
+        .set_write_batch_size(BATCH)
+        .set_key_value_metadata(Some(keys));
+    for field in fields {
+        let path = ColumnPath::from(field.name.as_ref());
+        if field.ranged {
+            properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::Chunk);
+        }
+        properties = if field.is_text() {
+            properties.set_column_dictionary_enabled(path, true)
+        } else {
+            properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
+        };
+    }
+    properties.build()
+}
+
+/// Rows encoded at a time; also the size at which a page is looked at, so pages stay near their byte limit.
+const BATCH: usize = 1 << 14;
+
+fn write_group(writer: &mut SerializedFileWriter<File>, columns: &[Values<'_>]) -> Outcome {
+    let mut group = writer.next_row_group()?;
+    let mut columns = columns.iter();
+    while let Some(column) = group.next_column()? {
+        let values = columns.next().ok_or_else(|| ParquetError::General("a column has no values".into()))?;
+        write_values(column, *values)?;
+    }
+    group.close().map(|_| ())
+}
+
+type Outcome = std::result::Result<(), ParquetError>;
+
+fn write_values(column: SerializedColumnWriter<'_>, values: Values<'_>) -> Outcome {
+    match values {
+        Values::Long(values) => write_dense(column, values),
+        Values::Int(values) => write_dense(column, values),
+        Values::Text(values) => write_dense(column, values),
+        Values::LongOrNull(values) => write_sparse(column, values),
+        Values::IntOrNull(values) => write_sparse(column, values),
+        Values::TextOrNull(values) => write_sparse(column, values),
+    }
+}
+
+fn write_dense<V: Value>(mut column: SerializedColumnWriter<'_>, values: &[V]) -> Outcome {
+    write_batch::<V>(&mut column, values, None)?;
+    column.close()
+}
+
+fn write_sparse<V: Value>(mut column: SerializedColumnWriter<'_>, rows: &Sparse<V>) -> Outcome {
+    let (values, levels) = rows.parts();
+    if !levels.is_empty() {
+        write_batch::<V>(&mut column, values, Some(levels))?;
+        return column.close();
+    }
+    let mut left = rows.len();
+    while left > 0 {
+        let batch = left.min(BATCH);
+        write_batch::<V>(&mut column, &[], Some(&[0; BATCH][..batch]))?;
+        left -= batch;
+    }
+    column.close()
+}
+
+fn write_batch<V: Value>(column: &mut SerializedColumnWriter<'_>, values: &[V], levels: Option<&[i16]>) -> Outcome {
+    column.typed::<V::Parquet>().write_batch(&V::encode(values), levels, None).map(|_| ())
+}
+
+fn unwritten(place: &Path, error: ParquetError) -> Error {
+    Error::io(place, "a table to be written", std::io::Error::other(error))
+}

@@ -1,0 +1,194 @@
+//! Traces and durations: tables with a key (kind, id, occurrence) and nullable columns named by the layout.
+//!
+//! A trace has one column a point, the raw tick. A row of durations has three a stage: `STAGE`, `STAGE.lo`, `STAGE.hi`.
+
+use std::path::{Path, PathBuf};
+
+use crate::Sparse;
+use crate::error::Result;
+use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, Values};
+
+const KEY: [&str; 3] = ["kind", "id", "occurrence"];
+const LAYOUT_KEY: &str = "tickscope.layout";
+
+/// Rows with a key and named columns; all columns are equally long.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyedRows {
+    /// Class of the id.
+    pub kind: Vec<i32>,
+    /// The id.
+    pub id: Vec<i64>,
+    /// Which passage of the id, from 0.
+    pub occurrence: Vec<i32>,
+    /// One column a name, in the order of the names.
+    pub columns: Vec<Sparse<i64>>,
+}
+
+/// Writes a table of keyed rows piece by piece, in row groups of full size whatever the pieces were.
+pub struct KeyedWriter {
+    table: TableWriter,
+    pending: KeyedRows,
+}
+
+/// A table of keyed rows.
+pub struct KeyedReader {
+    table: TableReader,
+    names: Vec<String>,
+}
+
+impl KeyedRows {
+    /// No rows, of `columns` columns.
+    pub fn empty(columns: usize) -> Self {
+        Self { columns: vec![Sparse::default(); columns], ..Self::default() }
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.id.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.id.is_empty()
+    }
+
+    /// Appends all of `other`, which has as many columns.
+    pub fn append(&mut self, mut other: Self) {
+        self.kind.append(&mut other.kind);
+        self.id.append(&mut other.id);
+        self.occurrence.append(&mut other.occurrence);
+        self.columns.iter_mut().zip(other.columns).for_each(|(column, more)| column.append(more));
+    }
+}
+
+impl KeyedWriter {
+    /// Begins the table that is to appear at `place` with the columns `names`, and `keys` in its footer.
+    pub fn begin(place: &Path, names: &[String], keys: &[(&str, String)]) -> Result<Self> {
+        let mut fields = vec![Field::int(KEY[0]), Field::long(KEY[1]).ranged(), Field::int(KEY[2])];
+        fields.extend(names.iter().map(|name| Field::long(name.clone()).nullable()));
+        Ok(Self { table: TableWriter::begin(place, &fields, keys)?, pending: KeyedRows::empty(names.len()) })
+    }
+
+    /// Adds rows.
+    pub fn write(&mut self, rows: KeyedRows) -> Result<()> {
+        self.pending.append(rows);
+        if self.pending.len() >= GROUP_ROWS { self.write_pending() } else { Ok(()) }
+    }
+
+    /// Adds a footer key once its value is known.
+    pub fn key(&mut self, key: &str, value: String) {
+        self.table.key(key, value);
+    }
+
+    /// Completes the table and gives it its name. Returns its size in bytes.
+    pub fn finish(mut self) -> Result<u64> {
+        self.write_pending()?;
+        self.table.finish()
+    }
+
+    fn write_pending(&mut self) -> Result<()> {
+        let none = KeyedRows::empty(self.pending.columns.len());
+        let rows = std::mem::replace(&mut self.pending, none);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut values = vec![Values::Int(&rows.kind), Values::Long(&rows.id), Values::Int(&rows.occurrence)];
+        values.extend(rows.columns.iter().map(Values::LongOrNull));
+        self.table.group(&values)
+    }
+}
+
+impl KeyedReader {
+    /// Opens the table at `path`.
+    pub fn open(path: &Path) -> Result<Self> {
+        let table = TableReader::open(path)?;
+        let names = table.names().into_iter().filter(|name| !KEY.contains(&name.as_str())).collect();
+        Ok(Self { table, names })
+    }
+
+    /// Names of the columns beside the key.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The value of a footer key.
+    pub fn key(&self, key: &str) -> Option<&str> {
+        self.table.key(key)
+    }
+
+    /// How many row groups.
+    pub fn groups(&self) -> usize {
+        self.table.groups()
+    }
+
+    /// The rows of one row group.
+    pub fn read_group(&self, group: usize) -> Result<KeyedRows> {
+        let table = &self.table;
+        let columns: Result<Vec<_>> = self.names.iter().map(|name| table.sparse(group, name)).collect();
+        Ok(KeyedRows {
+            kind: table.column(group, KEY[0])?,
+            id: table.column(group, KEY[1])?,
+            occurrence: table.column(group, KEY[2])?,
+            columns: columns?,
+        })
+    }
+
+    /// All rows.
+    pub fn read_all(&self) -> Result<KeyedRows> {
+        let mut all = KeyedRows::empty(self.names.len());
+        for group in 0..self.groups() {
+            all.append(self.read_group(group)?);
+        }
+        Ok(all)
+    }
+}
+
+/// `rho=50ppm` for 50 000 parts per billion; `rho=0.2ppm` for 200.
+pub fn rho_folder(durations: &Path, rho_ppb: u64) -> PathBuf {
+    durations.join(format!("rho={}ppm", ppm(rho_ppb)))
+}
+
+fn ppm(ppb: u64) -> String {
+    let (whole, rest) = (ppb / 1000, ppb % 1000);
+    if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}").trim_end_matches('0').into() }
+}
+
+/// Footer key of traces: the layout they were joined by, as in `run.json`.
+pub(crate) fn layout_key(layout: &crate::Layout) -> (&'static str, String) {
+    (LAYOUT_KEY, serde_json::to_string(layout).expect("a layout of text is JSON"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn pieces_of_any_size_become_one_table() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("part-0.parquet");
+        let names = ["client.send".to_string(), "server.receive".into()];
+        let mut writer = KeyedWriter::begin(&place, &names, &[]).unwrap();
+        for id in 0..10 {
+            let columns =
+                vec![[Some(id * 7)].into_iter().collect(), [(id % 2 == 0).then_some(id)].into_iter().collect()];
+            writer.write(KeyedRows { kind: vec![0], id: vec![id], occurrence: vec![0], columns }).unwrap();
+        }
+        writer.key("later", "x".into());
+        writer.finish().unwrap();
+        let reader = KeyedReader::open(&place).unwrap();
+        assert_eq!((reader.names(), reader.groups(), reader.key("later")), (&names[..], 1, Some("x")));
+        let rows = reader.read_all().unwrap();
+        assert_eq!(rows.id, (0..10).collect::<Vec<_>>());
+        let second: Vec<_> = rows.columns[1].iter().map(|tick| tick.copied()).collect();
+        assert_eq!(second[..3], [Some(0), None, Some(2)]);
+    }
+
+    #[test]
+    fn the_folder_of_a_rho_says_it_in_ppm() {
+        let names = [(50_000, "rho=50ppm"), (200, "rho=0.2ppm"), (1, "rho=0.001ppm")];
+        for (ppb, name) in names {
+            assert_eq!(rho_folder(Path::new(""), ppb), Path::new(name));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A file that appears under its name complete or not at all.
+//!
+//! It is written under a hidden name beside its place and renamed at the end. Assumes: nobody else writes the same place
+//! at the same time. Guarantees: whoever is killed while writing leaves at most a hidden file, which readers skip and the
+//! next writer of the same place overwrites. Deliberately absent: a promise about power loss. Stamps come from memory that
+//! does not survive one either, and waiting for the disk at each segment would stall the collector; a file torn by a power
+//! loss lacks its footer and is refused by name.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// A file being written; gone again unless [`WholeFile::finish`] is reached.
+pub(crate) struct WholeFile {
+    file: File,
+    hidden: PathBuf,
+    place: PathBuf,
+}
+
+impl WholeFile {
+    /// Begins the file that is to appear at `place`; makes the folders above it.
+    pub(crate) fn begin(place: &Path) -> Result<Self> {
+        let hidden = hidden_name(place);
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder).map_err(|e| Error::io(folder, "a folder for the run's files", e))?;
+        }
+        let file = File::create(&hidden).map_err(|e| Error::io(&hidden, "a file to write", e))?;
+        Ok(Self { file, hidden, place: place.into() })
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives the file its name, in place of any other of that name.
+    pub(crate) fn finish(self) -> Result<()> {
+        fs::rename(&self.hidden, &self.place).map_err(|e| Error::io(&self.place, "a complete file to be named", e))
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        // After `finish` there is no hidden file left, and that is no error.
+        let _ = fs::remove_file(&self.hidden);
+    }
+}
+
+/// `folder/.name.part` for `folder/name`.
+fn hidden_name(place: &Path) -> PathBuf {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    place.with_file_name(format!(".{name}.part"))
+}
+
+/// The files of `folder` whose names end in `extension`, in the order of their names; hidden ones are not listed.
+pub(crate) fn files_in(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let mut files = entries(folder)?;
+    files.retain(|path| path.is_file() && path.extension().is_some_and(|found| found == extension));
+    Ok(files)
+}
+
+/// The folders in `folder` named `key=value`, as `value` and path, in the order of their names.
+pub(crate) fn keyed_folders(folder: &Path, key: &str) -> Result<Vec<(String, PathBuf)>> {
+    let value = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let (found, value) = name.split_once('=')?;
+        (found == key && path.is_dir()).then(|| (value.to_string(), path.clone()))
+    };
+    Ok(entries(folder)?.iter().filter_map(value).collect())
+}
+
+/// What is in `folder` and not hidden, sorted; nothing if there is no such folder.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let wrong = |e| Error::io(folder, "a folder of a run", e);
+    let listing = match fs::read_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(wrong)?,
+    };
+    let mut paths = Vec::new();
+    for entry in listing {
+        let entry = entry.map_err(wrong)?;
+        if !entry.file_name().to_string_lossy().starts_with('.') {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use std::io::Write;
+
+    #[test]
+    fn a_file_is_seen_only_once_it_is_finished() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("a=1/x.parquet");
+        let whole = WholeFile::begin(&place).unwrap();
+        whole.file().write_all(b"half").unwrap();
+        assert!(!place.exists() && files_in(place.parent().unwrap(), "parquet").unwrap().is_empty());
+        whole.finish().unwrap();
+        assert_eq!(files_in(place.parent().unwrap(), "parquet").unwrap(), [place]);
+        assert_eq!(keyed_folders(scratch.path(), "a").unwrap()[0].0, "1");
+    }
+
+    #[test]
+    fn a_file_given_up_leaves_nothing_behind() {
+        let scratch = Scratch::new();
+        drop(WholeFile::begin(&scratch.path().join("x.json")).unwrap());
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,65 @@
+//! A manifest of two nodes, for tests.
+
+use tickscope_store::{
+    Assumption, CounterFacts, DeclaredFrequency, Layout, Manifest, Name, Node, Point, PolicyRule, Rho, SCHEMA,
+    SameBoot, Sharing,
+};
+use tickscope_tick::{BootId, Counter, Ordering};
+
+pub fn manifest() -> Manifest {
+    Manifest {
+        schema: SCHEMA,
+        run: 0x00c0_ffee_0000_0001,
+        tickscope: "0.1.0".into(),
+        started_unix_ms: 1_700_000_000_000,
+        ended_unix_ms: Some(1_700_000_010_000),
+        nodes: vec![node("client", 1), node("server", 2)],
+        reference: "client.tsc".into(),
+        rho: vec![Rho {
+            reference: "client.tsc".into(),
+            domain: "server.tsc".into(),
+            ppb: 50_000,
+            origin: "preset unknown".into(),
+        }],
+        same_boot: SameBoot::Detect,
+        points: vec![
+            point("client", "send", Ordering::Before),
+            point("client", "sent", Ordering::Plain),
+            point("server", "receive", Ordering::After),
+            point("server", "deliver", Ordering::Plain),
+        ],
+        policies: vec![PolicyRule { channels: "*".into(), policy: "buffered".into() }],
+        layout: Layout {
+            path: ["client.send", "server.receive", "server.deliver"].map(String::from).to_vec(),
+            branches: vec!["client.send > client.sent".into()],
+            rules: vec![("server.receive".into(), "first".into())],
+        },
+        assumptions: vec![Assumption {
+            statement: "client.tsc and server.tsc: rates differ by at most 50 ppm from their ratio".into(),
+            origin: "preset unknown".into(),
+        }],
+    }
+}
+
+fn node(name: &str, boot: u8) -> Node {
+    Node {
+        name: Name::new(name).unwrap(),
+        boot: BootId([boot; 16]),
+        cpu_model: "a processor at 2.5 GHz".into(),
+        kernel: "6.1.0".into(),
+        counter: CounterFacts {
+            counter: Counter::Tsc,
+            invariant: true,
+            clocksource: "tsc".into(),
+            hypervisor: Some("kvm".into()),
+            trapped: false,
+            frequency: DeclaredFrequency { hertz: 2_500_000_000, tolerance_ppm: 100, origin: "kernel".into() },
+            sharing: Sharing { bound_ticks: Some(270), checked: "ping-pong over all pairs of cores".into() },
+        },
+        command: vec!["echo".into(), name.into()],
+    }
+}
+
+fn point(node: &str, name: &str, ordering: Ordering) -> Point {
+    Point { node: Name::new(node).unwrap(), name: Name::new(name).unwrap(), ordering }
+}

@@ -1,0 +1,109 @@
+//! The stamps of one id, side by side.
+//!
+//! Ids are mostly dense sequence numbers, so nothing is sorted or hashed: a stamp is *scattered* to slot `id - first` of
+//! its point's column, O(1) a stamp whatever the order it arrives in; the same pass finds what is missing and what came
+//! twice. (Measured on 99 million stamps, the same scatter took a half to a quarter of the time of three engines' joins.)
+//! Where ids are sparse - fewer than one in [`SPARSEST`] of the range is used - a hash table of the keys takes the place
+//! of the subtraction. Memory stays bounded because ids are taken range by range.
+//!
+//! The key of a trace is (kind, id). Traces leave in the order (id, kind, occurrence), whichever way they were joined
+//! and however the range was cut.
+//!
+//! Assumes: ticks of one point are of one domain, so "first" and "last" mean the smaller and the larger tick.
+//! Guarantees: every stamp is counted; every key that any point saw is a trace; no sentinel (any tick is legal).
+//! Deliberately absent: the time order of arrival. "Out of order" is judged by ticks, which is what happened, and does
+//! not depend on how channels were written to files.
+
+mod batches;
+mod plan;
+mod rows;
+mod tally;
+
+pub use tally::{JoinCounts, PointCounts};
+
+use std::ops::RangeInclusive;
+
+use crate::{Layout, StampSource, Traces};
+use plan::Plan;
+use rows::{Full, Rows};
+use tally::Tally;
+
+/// Below one used id in this many, ids are hashed: a slot of 9 bytes a point for each unused id then costs more memory
+/// than the table's entry a used one. The same limit holds for kinds: with more of them, most slots would stay empty.
+pub const SPARSEST: u64 = 8;
+
+/// How much the join holds at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Keys (kind, id) whose stamps are held at once; one key with all its stamps is held whatever this says.
+    pub keys: usize,
+    /// Rows handed over at once; more only where one id has more occurrences.
+    pub rows: usize,
+}
+
+impl Limits {
+    /// Bytes of the slots of one chunk: with 10 points, 3.9 million ids.
+    pub const DEFAULT_BYTES: usize = 600_000_000;
+
+    /// As many keys as fit into `bytes` with so many `points`.
+    pub fn within(bytes: usize, points: usize) -> Self {
+        // A tick and its presence a point; a key, its row and the empty part of the table where keys are hashed.
+        let key = points.saturating_mul(9).saturating_add(64);
+        Self { keys: bytes / key, rows: 1 << 16 }.clamped()
+    }
+
+    /// At least one key, and no more rows than 32 bits number.
+    fn clamped(self) -> Self {
+        Self { keys: self.keys.clamp(1, 1 << 31), rows: self.rows.clamp(1, 1 << 31) }
+    }
+}
+
+/// Joins the stamps of every point of `layout` and hands the traces to `sink`, a batch at a time, in the order
+/// (id, kind, occurrence). Errors are those of the source and of the sink.
+pub fn join<S: StampSource>(
+    layout: &Layout,
+    source: &mut S,
+    limits: Limits,
+    sink: &mut dyn FnMut(&Traces) -> Result<(), S::Error>,
+) -> Result<JoinCounts, S::Error> {
+    let limits = limits.clamped();
+    let mut extents = Vec::with_capacity(layout.points().len());
+    for point in 0..layout.points().len() {
+        extents.push(source.extents(point)?);
+    }
+    let mut plan = Plan::new(&extents, limits);
+    let mut tally = Tally::new(layout);
+    let mut batch = Traces::empty(layout.points().len());
+    while let Some(chunk) = plan.next() {
+        let mut rows = Rows::new(layout, &chunk, limits);
+        match gather(&mut rows, source, chunk.ids())? {
+            Some(Full::Keys) => plan.halve(chunk),
+            Some(Full::Kinds) => plan.hash(chunk),
+            None => {
+                let gathered = rows.finish();
+                tally.add_stamps(&gathered);
+                gathered.emit(&mut batch, limits.rows, &mut |traces| {
+                    tally.add_traces(traces);
+                    sink(traces)
+                })?;
+            }
+        }
+    }
+    Ok(tally.counts())
+}
+
+/// Reads the stamps of a chunk, point by point, until it turns out not to fit.
+fn gather<S: StampSource>(rows: &mut Rows, source: &mut S, ids: RangeInclusive<i64>) -> Result<Option<Full>, S::Error> {
+    for point in 0..rows.points() {
+        let mut full = None;
+        source.read(point, ids.clone(), &mut |stamps| {
+            if full.is_none() {
+                full = rows.put(point, stamps).err();
+            }
+        })?;
+        if full.is_some() {
+            return Ok(full);
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,219 @@
+//! The stamps of one chunk, while they are being put into rows.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::plan::{Chunk, Method};
+use super::{Limits, SPARSEST};
+use crate::{Layout, Rule, StampColumns};
+
+/// Rows of one chunk: one a key, filled point by point.
+pub struct Rows {
+    first: i64,
+    /// Ids in the range, less one.
+    span: u64,
+    pub(super) keys: Keys,
+    pub(super) points: Vec<Slots>,
+    /// The most rows; `None` where the chunk is a single id, which cannot be cut further.
+    most: Option<usize>,
+}
+
+/// How a key finds its row.
+pub(super) enum Keys {
+    /// One plane of rows for each kind met, in the order they were met.
+    Planes { kinds: Vec<i32> },
+    /// Rows in the order the keys were met.
+    Table(HashMap<(i64, i32), u32, BuildHasherDefault<Mixer>>),
+}
+
+/// One point's stamps, by row.
+pub(super) struct Slots {
+    pub rule: Rule,
+    pub ticks: Vec<i64>,
+    pub seen: Vec<bool>,
+    /// `(row, tick)` of every stamp but the earliest, under rule `all`.
+    pub later: Vec<(u32, i64)>,
+    pub stamps: u64,
+    pub duplicates: u64,
+}
+
+/// Why a chunk cannot be joined as it was planned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Full {
+    /// More keys, or repeated stamps, than may be held: take fewer ids.
+    Keys,
+    /// More kinds than slots are worth: hash.
+    Kinds,
+}
+
+impl Rows {
+    pub fn new(layout: &Layout, chunk: &Chunk, limits: Limits) -> Self {
+        let keys = match chunk.method {
+            Method::Scatter => Keys::Planes { kinds: Vec::new() },
+            Method::Hash => Keys::Table(HashMap::default()),
+        };
+        let points = layout.points().iter().map(|point| Slots::new(point.rule)).collect();
+        let most = (chunk.span() > 0).then_some(limits.keys);
+        Self { first: chunk.first, span: chunk.span(), keys, points, most }
+    }
+
+    /// How many points there are.
+    pub fn points(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Takes those stamps of `point` whose ids are in the range.
+    pub fn put(&mut self, point: usize, stamps: StampColumns<'_>) -> Result<(), Full> {
+        match &mut self.keys {
+            Keys::Planes { .. } => self.scatter(point, stamps)?,
+            Keys::Table(_) => self.look_up(point, stamps)?,
+        }
+        match self.most {
+            Some(most) if self.points[point].later.len() > most => Err(Full::Keys),
+            _ => Ok(()),
+        }
+    }
+
+    fn scatter(&mut self, point: usize, stamps: StampColumns<'_>) -> Result<(), Full> {
+        let mut plane = None;
+        for (index, (&id, &tick)) in stamps.ids().iter().zip(stamps.ticks()).enumerate() {
+            let offset = id.wrapping_sub(self.first) as u64;
+            if offset > self.span {
+                continue;
+            }
+            let kind = stamps.kinds().map_or(0, |kinds| kinds[index]);
+            let base = match plane {
+                Some((of, base)) if of == kind => base,
+                _ => self.plane(point, kind)?,
+            };
+            plane = Some((kind, base));
+            self.points[point].put(base + offset as usize, tick);
+        }
+        Ok(())
+    }
+
+    /// The first row of the plane of `kind`, with room for all of it at `point`.
+    fn plane(&mut self, point: usize, kind: i32) -> Result<usize, Full> {
+        let width = self.width();
+        let Keys::Planes { kinds } = &mut self.keys else { return Err(Full::Kinds) };
+        let known = kinds.iter().position(|&of| of == kind);
+        let plane = match known {
+            Some(plane) => plane,
+            None if kinds.len() as u64 == SPARSEST => return Err(Full::Kinds),
+            None if !kinds.is_empty() && self.most.is_some_and(|most| (kinds.len() + 1) * width > most) => {
+                return Err(Full::Keys);
+            }
+            None => {
+                kinds.push(kind);
+                kinds.len() - 1
+            }
+        };
+        self.points[point].grow((plane + 1) * width);
+        Ok(plane * width)
+    }
+
+    fn look_up(&mut self, point: usize, stamps: StampColumns<'_>) -> Result<(), Full> {
+        let Keys::Table(table) = &mut self.keys else { return Err(Full::Kinds) };
+        let slots = &mut self.points[point];
+        for (index, (&id, &tick)) in stamps.ids().iter().zip(stamps.ticks()).enumerate() {
+            if id.wrapping_sub(self.first) as u64 > self.span {
+                continue;
+            }
+            let kind = stamps.kinds().map_or(0, |kinds| kinds[index]);
+            let next = table.len() as u32;
+            let row = *table.entry((id, kind)).or_insert(next);
+            if row == next && self.most.is_some_and(|most| next as usize >= most) {
+                return Err(Full::Keys);
+            }
+            slots.grow(row as usize + 1);
+            slots.put(row as usize, tick);
+        }
+        Ok(())
+    }
+
+    /// Ids in the range. A scattered range spans no more than what may be held at once.
+    pub(super) fn width(&self) -> usize {
+        self.span as usize + 1
+    }
+
+    pub(super) fn first(&self) -> i64 {
+        self.first
+    }
+
+    /// How many rows there are, used or not.
+    pub(super) fn len(&self) -> usize {
+        match &self.keys {
+            Keys::Planes { kinds } => kinds.len() * self.width(),
+            Keys::Table(table) => table.len(),
+        }
+    }
+}
+
+impl Slots {
+    fn new(rule: Rule) -> Self {
+        Self { rule, ticks: Vec::new(), seen: Vec::new(), later: Vec::new(), stamps: 0, duplicates: 0 }
+    }
+
+    #[inline]
+    pub(super) fn grow(&mut self, rows: usize) {
+        if self.seen.is_empty() {
+            // Fresh zeroed memory costs nothing until it is touched; growing it later copies.
+            (self.seen, self.ticks) = (vec![false; rows], vec![0; rows]);
+        } else if self.seen.len() < rows {
+            self.seen.resize(rows, false);
+            self.ticks.resize(rows, 0);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, row: usize, tick: i64) {
+        self.stamps += 1;
+        if self.seen[row] {
+            return self.put_again(row, tick);
+        }
+        self.seen[row] = true;
+        self.ticks[row] = tick;
+    }
+
+    #[cold]
+    fn put_again(&mut self, row: usize, tick: i64) {
+        self.duplicates += 1;
+        let held = self.ticks[row];
+        self.ticks[row] = match self.rule {
+            Rule::First | Rule::All => held.min(tick),
+            Rule::Last => held.max(tick),
+        };
+        if self.rule == Rule::All {
+            self.later.push((row as u32, held.max(tick)));
+        }
+    }
+}
+
+/// Spreads a key over 64 bits by folded multiplication: ids are often multiples of something, or hashes already.
+#[derive(Default)]
+pub(super) struct Mixer(u64);
+
+impl Mixer {
+    /// 2^64 divided by the golden ratio, and the next prime of similar kind: any two odd numbers with mixed bits serve.
+    const MULTIPLIERS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
+
+    fn mix(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word ^ Self::MULTIPLIERS[1]) * u128::from(Self::MULTIPLIERS[0]);
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.mix(u64::from(byte)));
+    }
+    fn write_i64(&mut self, id: i64) {
+        self.mix(id as u64);
+    }
+    fn write_i32(&mut self, kind: i32) {
+        self.mix(kind as u64);
+    }
+}

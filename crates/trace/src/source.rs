@@ -1,0 +1,72 @@
+//! Where stamps come from, as far as this crate needs to know: columns, by point and by range of ids.
+//!
+//! The store implements [`StampSource`] over Parquet row groups; tests implement it over vectors.
+
+use std::ops::RangeInclusive;
+
+use crate::Error;
+
+/// A batch of stamps of one point, one row a stamp, in any order.
+#[derive(Clone, Copy, Debug)]
+pub struct StampColumns<'a> {
+    ids: &'a [i64],
+    ticks: &'a [i64],
+    kinds: Option<&'a [i32]>,
+}
+
+/// Some of a point's stamps, as statistics know them: a row group, a file, or all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// The smallest id.
+    pub first: i64,
+    /// The largest id.
+    pub last: i64,
+    /// How many stamps.
+    pub stamps: u64,
+}
+
+/// What the join reads from. A point is named by its index in [`crate::Layout::points`].
+pub trait StampSource {
+    /// What can go wrong while reading.
+    type Error;
+
+    /// Which ids `point` may have: extents that together hold every stamp. The finer they are, the fewer ids the join
+    /// looks for in gaps; one a row group is fine enough.
+    fn extents(&mut self, point: usize) -> Result<Vec<Extent>, Self::Error>;
+
+    /// Hands every stamp of `point` whose id lies in `ids` to `sink`, in batches of any size, each exactly once. Stamps
+    /// with other ids may come along (row groups are read whole) and are ignored. May be asked for one range twice.
+    fn read(
+        &mut self,
+        point: usize,
+        ids: RangeInclusive<i64>,
+        sink: &mut dyn FnMut(StampColumns<'_>),
+    ) -> Result<(), Self::Error>;
+}
+
+impl<'a> StampColumns<'a> {
+    /// Columns of equal length; `kinds`: `None` where every kind is 0 (a null kind is 0 too).
+    pub fn new(ids: &'a [i64], ticks: &'a [i64], kinds: Option<&'a [i32]>) -> Result<Self, Error> {
+        let lengths = [ids.len(), ticks.len(), kinds.map_or(ids.len(), <[i32]>::len)];
+        if lengths.iter().any(|&length| length != ids.len()) {
+            let found = format!("{} ids, {} ticks, {} kinds", lengths[0], lengths[1], lengths[2]);
+            return Err(Error::new("columns of equal length", found, "hand over whole rows"));
+        }
+        Ok(Self { ids, ticks, kinds })
+    }
+
+    /// What was stamped.
+    pub fn ids(&self) -> &'a [i64] {
+        self.ids
+    }
+
+    /// The counter's readings.
+    pub fn ticks(&self) -> &'a [i64] {
+        self.ticks
+    }
+
+    /// Classes of the ids; `None`: every kind is 0.
+    pub fn kinds(&self) -> Option<&'a [i32]> {
+        self.kinds
+    }
+}

@@ -1,0 +1,152 @@
+//! Traces as columns: one row a trace, one column of raw ticks a point.
+
+use crate::Error;
+
+/// Numbers, of which some are missing. Any `i64` is a legal tick, so presence is said apart from the value.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Column {
+    values: Vec<i64>,
+    valid: Vec<bool>,
+}
+
+/// Some traces of a run, in the order (id, kind, occurrence); the ticks are raw readings of each point's own domain.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Traces {
+    kinds: Vec<i32>,
+    ids: Vec<i64>,
+    occurrences: Vec<i32>,
+    points: Vec<Column>,
+}
+
+impl Column {
+    /// A column of `values`, of which those with `valid` exist.
+    pub fn new(mut values: Vec<i64>, valid: Vec<bool>) -> Result<Self, Error> {
+        if values.len() == valid.len() {
+            values.iter_mut().zip(&valid).filter(|&(_, &valid)| !valid).for_each(|(value, _)| *value = 0);
+            return Ok(Self { values, valid });
+        }
+        let found = format!("{} values and {} of them known to exist or not", values.len(), valid.len());
+        Err(Error::new("as many validities as values", found, "hand over whole rows"))
+    }
+
+    /// The value at `row`; `None` where it is missing, or past the end.
+    #[inline]
+    pub fn get(&self, row: usize) -> Option<i64> {
+        if *self.valid.get(row)? { self.values.get(row).copied() } else { None }
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// All values; 0 stands at a missing one and means nothing.
+    pub fn values(&self) -> &[i64] {
+        &self.values
+    }
+
+    /// Which values exist.
+    pub fn valid(&self) -> &[bool] {
+        &self.valid
+    }
+
+    /// The values that exist, in the order of their rows.
+    pub fn present(&self) -> impl Iterator<Item = i64> + '_ {
+        self.values.iter().zip(&self.valid).filter(|&(_, &valid)| valid).map(|(&value, _)| value)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, value: Option<i64>) {
+        self.values.push(value.unwrap_or_default());
+        self.valid.push(value.is_some());
+    }
+
+    /// Adds values with what says whether they exist; a missing one is 0.
+    pub(crate) fn extend(&mut self, rows: impl Iterator<Item = (i64, bool)> + Clone) {
+        self.values.extend(rows.clone().map(|(value, _)| value));
+        self.valid.extend(rows.map(|(_, valid)| valid));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+        self.valid.clear();
+    }
+}
+
+impl FromIterator<Option<i64>> for Column {
+    fn from_iter<I: IntoIterator<Item = Option<i64>>>(values: I) -> Self {
+        let mut column = Self::default();
+        values.into_iter().for_each(|value| column.push(value));
+        column
+    }
+}
+
+impl Traces {
+    /// Columns of equal length, the points in the layout's order.
+    pub fn new(kinds: Vec<i32>, ids: Vec<i64>, occurrences: Vec<i32>, points: Vec<Column>) -> Result<Self, Error> {
+        let rows = ids.len();
+        let equal = kinds.len() == rows && occurrences.len() == rows && points.iter().all(|p| p.len() == rows);
+        if equal {
+            return Ok(Self { kinds, ids, occurrences, points });
+        }
+        let lengths: Vec<_> = points.iter().map(Column::len).collect();
+        let found = format!("kinds {}, ids {rows}, occurrences {}, points {lengths:?}", kinds.len(), occurrences.len());
+        Err(Error::new("columns of equal length", found, "hand over whole rows"))
+    }
+
+    pub(crate) fn empty(points: usize) -> Self {
+        Self { points: vec![Column::default(); points], ..Self::default() }
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The classes of the ids.
+    pub fn kinds(&self) -> &[i32] {
+        &self.kinds
+    }
+
+    /// The ids.
+    pub fn ids(&self) -> &[i64] {
+        &self.ids
+    }
+
+    /// Which passage of the id a row is; 0 for the first, and always 0 where no point has rule `all`.
+    pub fn occurrences(&self) -> &[i32] {
+        &self.occurrences
+    }
+
+    /// The raw ticks, one column a point, in the layout's order.
+    pub fn points(&self) -> &[Column] {
+        &self.points
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.kinds.clear();
+        self.ids.clear();
+        self.occurrences.clear();
+        self.points.iter_mut().for_each(Column::clear);
+    }
+
+    pub(crate) fn push_key(&mut self, id: i64, kind: i32, occurrence: i32) {
+        self.ids.push(id);
+        self.kinds.push(kind);
+        self.occurrences.push(occurrence);
+    }
+
+    pub(crate) fn point_mut(&mut self, point: usize) -> &mut Column {
+        &mut self.points[point]
+    }
+}
