@@ -1,3 +1,41 @@
-//! The `tickscope` command.
+//! The `tickscope` command: options in, crates called, results printed.
 
-fn main() {}
+mod analysis;
+mod collecting;
+mod doctor;
+mod experiment;
+mod failure;
+mod host;
+mod interrupt;
+mod network;
+mod options;
+mod probing;
+mod run;
+mod show;
+mod stage_table;
+mod subject;
+mod truth;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use options::{Command, Options};
+
+fn main() -> ExitCode {
+    let done = match &Options::parse().command {
+        Command::Run(options) => run::run(options),
+        Command::Show(options) => show::show(options),
+        Command::Doctor(options) => doctor::doctor(options),
+        Command::Collect(options) => collecting::collect(options),
+        Command::ProbeServe(options) => probing::serve(options),
+        Command::ProbeAsk(options) => probing::ask(options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("tickscope: {failure}");
+            ExitCode::from(failure.code)
+        }
+    }
+}

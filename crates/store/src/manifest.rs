@@ -70,6 +70,9 @@ pub struct Node {
     /// What was run there.
     #[serde(default)]
     pub command: Vec<String>,
+    /// The known map that its counters were read through, in tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injected: Option<String>,
 }
 
 /// What is known of a node's counter.

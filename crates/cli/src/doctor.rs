@@ -1,0 +1,127 @@
+//! `tickscope doctor`: one look before measuring.
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde::Serialize;
+use tickscope_stamp::block::DEFAULT_POOL_BYTES;
+use tickscope_tick::NodeCounter;
+use tickscope_tick::host_clocks::Snapshot;
+
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::network::may_make_namespaces;
+use crate::options::DoctorOptions;
+
+/// One thing looked at.
+#[derive(Debug, Serialize)]
+struct Look {
+    what: &'static str,
+    found: String,
+    /// What it costs the result; absent: nothing.
+    costs: Option<String>,
+    /// Whether durations measured here would be unsound.
+    unsound: bool,
+}
+
+/// Prints what there is; exit code 3 where this machine cannot give sound bounds.
+pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
+    let host = Host::look()?;
+    let mut looks = counter(&host);
+    looks.push(shared_memory(&options.shared_memory));
+    looks.extend([governor(), disciplined(), rights(), cores(&host)]);
+    let unsound = looks.iter().filter(|look| look.unsound).count();
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&looks).map_err(Failure::work)?);
+    } else {
+        for Look { what, found, costs, unsound } in &looks {
+            let mark = if *unsound { "UNSOUND" } else if costs.is_some() { "note" } else { "ok" };
+            println!("{what:14} {mark:8} {found}");
+            if let Some(costs) = costs {
+                println!("{:24}{costs}", "");
+            }
+        }
+    }
+    if unsound == 0 { Ok(()) } else { Err(Failure::finding(format!("{unsound} things here make bounds unsound: see above"))) }
+}
+
+fn counter(host: &Host) -> Vec<Look> {
+    let facts = &host.facts;
+    let known = |fact: &Option<String>| fact.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| "none".into());
+    let unsound = facts.findings().into_iter().chain(host.sharing.findings());
+    let found = format!(
+        "{} at {} Hz ±{} ppm ({}), reading it takes {} ticks (median)",
+        facts.counter, facts.frequency.hertz, facts.frequency.tolerance_ppm, facts.frequency_origin, facts.read_ticks_median
+    );
+    let processor = format!("{}, hypervisor: {}", known(&facts.cpu_model), known(&facts.hypervisor));
+    let virtualised = facts.hypervisor.as_ref().is_some_and(|name| !name.is_empty());
+    let moved = "a live migration would change the counter's rate and value unseen: the run assumes there is none";
+    let mut looks = vec![
+        Look { what: "counter", found, costs: None, unsound: false },
+        Look { what: "processor", found: processor, costs: virtualised.then(|| moved.into()), unsound: false },
+        Look { what: "cores", found: host.sharing.to_string(), costs: None, unsound: false },
+    ];
+    looks.extend(unsound.map(|finding| Look {
+        what: finding.subject,
+        found: format!("expected {}, found {}", finding.expected, finding.found),
+        costs: Some(finding.remedy),
+        unsound: true,
+    }));
+    looks
+}
+
+fn shared_memory(directory: &Path) -> Look {
+    let what = "shared memory";
+    let wrong = |found: String| Look { what, found, costs: Some("points would be off: name a tmpfs directory with room".into()), unsound: false };
+    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else { return wrong("a path with a zero byte".into()) };
+    // SAFETY: statfs writes into the zeroed struct and reads a terminated path.
+    let (status, found) = unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &mut found), found)
+    };
+    if status != 0 {
+        return wrong(format!("{}: {}", directory.display(), std::io::Error::last_os_error()));
+    }
+    const TMPFS: i64 = 0x0102_1994;
+    let free = found.f_bavail * found.f_bsize as u64;
+    let text = format!("{}: {} MiB free", directory.display(), free >> 20);
+    if i64::from(found.f_type) != TMPFS {
+        return wrong(format!("{text}, not on tmpfs: writing back to a disk stalls the program"));
+    }
+    if free < DEFAULT_POOL_BYTES {
+        return wrong(format!("{text}, a program needs {} MiB", DEFAULT_POOL_BYTES >> 20));
+    }
+    Look { what, found: text, costs: None, unsound: false }
+}
+
+fn governor() -> Look {
+    let found = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    let found = found.map_or_else(|_| "not visible here".into(), |text| text.trim().to_owned());
+    let slow = !matches!(found.as_str(), "performance" | "not visible here");
+    let costs = slow.then(|| "cores that clock down lengthen what is measured; not the bounds. Set the governor to performance".into());
+    Look { what: "governor", found, costs, unsound: false }
+}
+
+fn disciplined() -> Look {
+    let what = "wall clock";
+    match Snapshot::of_this_host(&NodeCounter::true_counter()) {
+        Err(finding) => Look { what, found: finding.to_string(), costs: Some("steps and slews could not be told".into()), unsound: false },
+        Ok(snapshot) => Look { what, found: format!("{:?}", snapshot.discipline), costs: None, unsound: false },
+    }
+}
+
+fn rights() -> Look {
+    let what = "namespaces";
+    match may_make_namespaces() {
+        Ok(()) => Look { what, found: "may be made".into(), costs: None, unsound: false },
+        Err(why) => Look { what, found: why, costs: Some("runs use loopback instead of a veth pair".into()), unsound: false },
+    }
+}
+
+fn cores(host: &Host) -> Look {
+    let allowed = host.facts.cpus_allowed.unwrap_or(0);
+    let costs = (allowed < 4).then(|| "subject, probe and collector share cores: medians and tails hold their mutual delays".into());
+    Look { what: "processors", found: format!("{allowed} allowed"), costs, unsound: false }
+}

@@ -1,0 +1,125 @@
+//! Every option once: parser, help and completions derive from here.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
+///
+/// Exit codes: 0 done; 1 something went wrong; 2 wrong input; 3 the evidence contradicts itself or an assumption.
+#[derive(Debug, Parser)]
+#[command(name = "tickscope", version)]
+pub struct Options {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one experiment file: start the nodes, take brackets, collect, print the table
+    Run(RunOptions),
+    /// Print a run's table of stages, also under another rho
+    Show(ShowOptions),
+    /// Look once before measuring: what is there, and what each thing costs the result
+    Doctor(DoctorOptions),
+    /// Turn the stamps that lie in a stamp directory into a run's files
+    Collect(CollectOptions),
+    /// Answer a probe's requests (started by `run` on every node but the reference)
+    #[command(hide = true)]
+    ProbeServe(ProbeServeOptions),
+    /// Take brackets with one peer (started by `run` on the reference node)
+    #[command(hide = true)]
+    ProbeAsk(ProbeAskOptions),
+}
+
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// The run file (TOML)
+    pub file: PathBuf,
+    /// Directory of the run; it must not hold one yet [default: runs/NAME-TIME]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Seconds to measure, instead of the file's
+    #[arg(long)]
+    pub seconds: Option<f64>,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowOptions {
+    /// A run's directory
+    pub run: PathBuf,
+    /// Ask under another rho: unknown, server-room, lab, laptop, or a number of ppm
+    #[arg(long)]
+    pub rho: Option<String>,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Directory on tmpfs that stamps are to go to
+    #[arg(long, default_value = "/dev/shm")]
+    pub shared_memory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct CollectOptions {
+    /// The stamp directory: what TICKSCOPE_DIR named
+    pub directory: PathBuf,
+    /// The run's directory; its run.json is made where it has none
+    #[arg(long)]
+    pub run: PathBuf,
+    /// The node's name
+    #[arg(long, default_value = "node")]
+    pub node: String,
+    /// Go on until SIGTERM or Ctrl-C, instead of taking once what lies there
+    #[arg(long)]
+    pub follow: bool,
+    /// Print what was collected as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ProbeServeOptions {
+    #[arg(long)]
+    pub listen: SocketAddr,
+    /// The run's id, hexadecimal
+    #[arg(long, value_parser = hexadecimal)]
+    pub run_id: u64,
+    #[arg(long)]
+    pub node_id: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct ProbeAskOptions {
+    #[arg(long)]
+    pub bind: SocketAddr,
+    #[arg(long)]
+    pub peer: SocketAddr,
+    /// The run's id, hexadecimal
+    #[arg(long, value_parser = hexadecimal)]
+    pub run_id: u64,
+    #[arg(long)]
+    pub node_id: u32,
+    #[arg(long)]
+    pub peer_id: u32,
+    /// Requests a second during the run; 0: bursts only
+    #[arg(long)]
+    pub hertz: f64,
+    /// Folder of the pair's brackets
+    #[arg(long)]
+    pub brackets: PathBuf,
+}
+
+fn hexadecimal(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16).map_err(|e| format!("expected hexadecimal digits, found '{text}': {e}"))
+}

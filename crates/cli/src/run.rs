@@ -1,0 +1,462 @@
+//! `tickscope run`: one experiment from start to end.
+//!
+//! Order: look at the host; network; collectors; probes (their opening burst); commands; wait; commands' end; probes'
+//! closing burst; collectors take what is left; look again; join; table. Whatever ends it early, what was measured is kept.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tickscope_stamp::block::Policy;
+use tickscope_store::{Assumption, Event, Manifest, Pair, PolicyRule, Rho, Run, join_run, write_events};
+use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
+use tickscope_tick::sharing::Sharing;
+use tickscope_tick::{Injection, NodeCounter, Ordering};
+
+use crate::analysis::CORES_PROVED;
+use crate::experiment::{Cores, Experiment, Node};
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::interrupt;
+use crate::network::Network;
+use crate::options::RunOptions;
+use crate::probing::ProbeReport;
+use crate::show;
+use crate::subject::Process;
+
+/// Memory that the join may hold.
+pub const JOIN_BYTES: usize = 512 << 20;
+
+/// Runs an experiment and prints its table.
+pub fn run(options: &RunOptions) -> Result<(), Failure> {
+    interrupt::catch();
+    let mut experiment = Experiment::read(&options.file)?;
+    if let Some(seconds) = options.seconds {
+        if !(0.1..=1e6).contains(&seconds) {
+            return Err(Failure::input(format!("expected --seconds from 0.1 to 1000000, found {seconds}")));
+        }
+        experiment.seconds = seconds;
+    }
+    let root = options.out.clone().or_else(|| experiment.out.clone()).unwrap_or_else(|| default_root(&experiment.name));
+    let mut session = Session::begin(&experiment, &root)?;
+    let measured = session.measure(&experiment);
+    let finished = session.finish();
+    let run = finished?;
+    measured?;
+    if !options.json {
+        eprintln!("run: {}", run.root().display());
+    }
+    show::print(&run, None, options.json, true)?;
+    if !options.json {
+        println!("\nthe run's files: {}", run.root().display());
+    }
+    if interrupt::ended() { Err(Failure::work("interrupted; what was measured until then is kept and shown above")) } else { Ok(()) }
+}
+
+fn default_root(name: &str) -> PathBuf {
+    Path::new("runs").join(format!("{name}-{}", unix_ms() / 1000))
+}
+
+fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// A run while it goes on.
+struct Session {
+    run: Run,
+    host: Host,
+    clocks_before: Snapshot,
+    network: Network,
+    stamp_root: PathBuf,
+    injections: BTreeMap<String, Injection>,
+    collectors: Vec<(String, Process)>,
+    servers: Vec<(String, Process)>,
+    clients: Vec<(String, Process)>,
+    events: Vec<Event>,
+}
+
+impl Session {
+    fn begin(experiment: &Experiment, root: &Path) -> Result<Self, Failure> {
+        let host = Host::look()?;
+        let clocks_before = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Failure::work)?;
+        let id = random()?;
+        let injections = experiment.nodes.iter().filter_map(|node| Some((node.name.to_string(), injection(node)?))).collect();
+        let network = Network::set_up(experiment, id)?;
+        let run = Run::create(root, manifest(experiment, &host, id, &injections, &network)?)?;
+        let stamp_root = Path::new("/dev/shm").join(format!("tickscope-{id:016x}"));
+        let mut session = Self {
+            run,
+            host,
+            clocks_before,
+            network,
+            stamp_root,
+            injections,
+            collectors: Vec::new(),
+            servers: Vec::new(),
+            clients: Vec::new(),
+            events: Vec::new(),
+        };
+        session.note_facts();
+        Ok(session)
+    }
+
+    /// What the host's counter lacks is an event of the run, not only a line on a screen.
+    fn note_facts(&mut self) {
+        let findings = self.host.facts.findings().into_iter().chain(self.host.sharing.findings()).collect::<Vec<_>>();
+        for finding in findings {
+            eprintln!("tickscope: {finding}");
+            self.note("host", "counter", None, finding.to_string());
+        }
+    }
+
+    fn note(&mut self, node: &str, what: &str, value: Option<i64>, text: String) {
+        self.events.push(Event { node: node.into(), what: what.into(), value, text, ..Event::default() });
+    }
+
+    fn measure(&mut self, experiment: &Experiment) -> Result<(), Failure> {
+        for node in &experiment.nodes {
+            let directory = self.stamp_directory(node.name.as_str());
+            fs::create_dir_all(&directory)
+                .map_err(|e| Failure::work(format!("expected to make {}, found: {e}. Mount a tmpfs there", directory.display())))?;
+            let collector = self.collector(node)?;
+            self.collectors.push((node.name.to_string(), collector));
+        }
+        self.start_probes(experiment)?;
+        let commands = self.start_commands(experiment)?;
+        let outcome = self.wait(experiment, commands);
+        self.stop_probes()?;
+        outcome
+    }
+
+    fn stamp_directory(&self, node: &str) -> PathBuf {
+        self.stamp_root.join(node)
+    }
+
+    /// This same program, with another command.
+    fn own(&self) -> Result<Command, Failure> {
+        std::env::current_exe().map(Command::new).map_err(Failure::work)
+    }
+
+    fn collector(&self, node: &Node) -> Result<Process, Failure> {
+        let mut command = self.own()?;
+        command.arg("collect").arg(self.stamp_directory(node.name.as_str())).arg("--run").arg(self.run.root());
+        command.args(["--follow", "--json", "--node", node.name.as_str()]);
+        let mut process = Process::start(&format!("collector of {}", node.name), &mut command)?;
+        process.ready()?;
+        Ok(process)
+    }
+
+    fn start_probes(&mut self, experiment: &Experiment) -> Result<(), Failure> {
+        let reference = experiment.reference.as_str();
+        let others = experiment.nodes.iter().enumerate().filter(|(_, node)| node.name != experiment.reference);
+        for (position, node) in others {
+            if self.shares_counter(node.name.as_str()) {
+                continue;
+            }
+            let name = node.name.as_str();
+            let listen = self.address(name, experiment.probe_port)?;
+            let mut serve = self.own()?;
+            serve.arg("probe-serve").args(["--listen", &listen, "--run-id", &self.id(), "--node-id", &position.to_string()]);
+            let server = self.start_in(name, "probe's server", &mut serve)?;
+            self.servers.push((name.into(), server));
+            let bind = self.address(reference, 0)?;
+            let pair = Pair { reference: self.run.manifest().reference.clone(), domain: self.domain(name) };
+            let mut ask = self.own()?;
+            ask.arg("probe-ask").args(["--bind", &bind, "--peer", &listen, "--run-id", &self.id(), "--node-id", "1000"]);
+            ask.args(["--peer-id", &position.to_string(), "--hertz", &experiment.probes_hz.to_string(), "--brackets"]);
+            ask.arg(self.run.places().brackets(&pair));
+            let client = self.start_in(reference, "probe", &mut ask)?;
+            self.clients.push((name.into(), client));
+        }
+        Ok(())
+    }
+
+    fn start_in(&self, node: &str, what: &str, command: &mut Command) -> Result<Process, Failure> {
+        self.network.enter(node, command)?;
+        if let Some(map) = self.injections.get(node) {
+            command.env(Injection::VARIABLE, map.to_string());
+        }
+        let mut process = Process::start(&format!("{what} on {node}"), command)?;
+        process.ready()?;
+        Ok(process)
+    }
+
+    fn shares_counter(&self, node: &str) -> bool {
+        // All nodes of a local run are of one boot.
+        self.run.manifest().same_boot == tickscope_store::SameBoot::Detect && !self.injections.contains_key(node)
+    }
+
+    fn id(&self) -> String {
+        format!("{:016x}", self.run.manifest().run)
+    }
+
+    fn domain(&self, node: &str) -> String {
+        format!("{node}.{}", self.host.facts.counter)
+    }
+
+    fn address(&self, node: &str, port: u16) -> Result<String, Failure> {
+        let address = &self.network.addresses[node];
+        let parsed: std::net::IpAddr = address.parse().map_err(Failure::work)?;
+        Ok(SocketAddr::new(parsed, port).to_string())
+    }
+
+    fn start_commands(&self, experiment: &Experiment) -> Result<Vec<(bool, Process)>, Failure> {
+        let policies: Vec<String> = experiment.policies.iter().map(|(glob, policy)| format!("{glob}={}", policy.name())).collect();
+        let mut commands = Vec::new();
+        for node in &experiment.nodes {
+            let words = experiment.fill(node, &self.network.addresses)?;
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).envs(&node.environment).env("TICKSCOPE_POLICY", policies.join(","));
+            command.env("TICKSCOPE_DIR", self.stamp_directory(node.name.as_str())).env("TICKSCOPE_NODE", node.name.as_str());
+            if let Some(bytes) = experiment.pool_bytes {
+                command.env("TICKSCOPE_POOL_BYTES", bytes.to_string());
+            }
+            if let Some(map) = self.injections.get(node.name.as_str()) {
+                command.env(Injection::VARIABLE, map.to_string());
+            }
+            self.network.enter(node.name.as_str(), &mut command)?;
+            commands.push((node.ends_run, Process::start(&format!("command of {}", node.name), &mut command)?));
+            // A service listed before its client gets the time to bind.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(commands)
+    }
+
+    /// Waits for the commands that end the run, then ends the others.
+    fn wait(&mut self, experiment: &Experiment, mut commands: Vec<(bool, Process)>) -> Result<(), Failure> {
+        let (started, mut shown) = (Instant::now(), Instant::now() - Duration::from_secs(60));
+        let terminal = std::io::stderr().is_terminal();
+        while !interrupt::ended() && commands.iter_mut().any(|(ends, process)| *ends && process.ended().is_none()) {
+            if shown.elapsed() >= Duration::from_secs(if terminal { 1 } else { 10 }) {
+                shown = Instant::now();
+                self.show_progress(experiment, started.elapsed(), terminal);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if terminal {
+            eprintln!();
+        }
+        let mut failed = None;
+        // Clients first: a service that ends before its client would lose what is under way.
+        for (_, process) in commands.into_iter().rev() {
+            let what = format!("{process:?}").split('"').nth(1).unwrap_or("command").to_owned();
+            let (last, status) = process.end()?;
+            if let Some(line) = last {
+                self.note("run", "subject", None, format!("{what} said: {line}"));
+            }
+            if !status.success() && !interrupt::ended() {
+                failed.get_or_insert(format!("{what}: expected it to end well, found {status}. See its message above"));
+            }
+        }
+        failed.map_or(Ok(()), |why| {
+            self.note("run", "subject-failed", None, why.clone());
+            eprintln!("tickscope: {why}");
+            Ok(())
+        })
+    }
+
+    fn show_progress(&self, experiment: &Experiment, elapsed: Duration, terminal: bool) {
+        let (end, back) = if terminal { ("", "\r") } else { ("\n", "") };
+        let (done, all) = (elapsed.as_secs(), experiment.seconds);
+        eprint!("{back}measuring {done:>4} of {all} s on {}, rho {}{end}", self.network.describe(), experiment.rho);
+        let _ = std::io::stderr().flush();
+    }
+
+    fn stop_probes(&mut self) -> Result<(), Failure> {
+        let (clients, servers) = (std::mem::take(&mut self.clients), std::mem::take(&mut self.servers));
+        for (side, processes) in [("asking", clients), ("answering", servers)] {
+            for (node, process) in processes {
+                let (last, _) = process.end()?;
+                let report: ProbeReport = last.as_deref().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
+                    Failure::work(format!("probe {side} for {node}: expected its report, found {last:?}"))
+                })?;
+                self.note_probe(&node, side, &report);
+            }
+        }
+        Ok(())
+    }
+
+    fn note_probe(&mut self, node: &str, side: &str, report: &ProbeReport) {
+        for (reason, count) in &report.refused {
+            let text = format!("the probe ({side}) refused datagrams: {reason}. They are no evidence; nothing is lost by them");
+            self.note(node, "datagrams-refused", Some(*count as i64), text);
+        }
+        for stamps in &report.impossible {
+            self.note(node, "impossible-exchange", None, stamps.clone());
+        }
+        if report.lost > 0 {
+            self.note(node, "probes-lost", Some(report.lost as i64), "requests without a reply; the bound is a little wider".into());
+        }
+        if report.undelivered > 0 {
+            self.note(node, "probes-undelivered", Some(report.undelivered as i64), "datagrams that the network did not take".into());
+        }
+    }
+
+    /// Ends what still runs, takes what is left, joins, writes the manifest.
+    fn finish(mut self) -> Result<Run, Failure> {
+        let mut failed = self.stop_probes().err();
+        for (node, process) in std::mem::take(&mut self.collectors) {
+            match process.end() {
+                Ok((_, status)) if status.success() => {}
+                Ok((_, status)) => {
+                    self.collect_again(&node, &format!("expected the collector to end well, found {status}"))?;
+                }
+                Err(killed) => failed = failed.or(Some(killed)),
+            }
+        }
+        self.look_again()?;
+        let joined = join_run(&self.run, &self.run.manifest().layout.clone(), JOIN_BYTES)?;
+        self.note_join(&joined);
+        let mut manifest = self.run.manifest().clone();
+        manifest.ended_unix_ms = Some(unix_ms());
+        manifest.points = points(&self.run)?;
+        self.run.set_manifest(manifest)?;
+        if !self.events.is_empty() {
+            write_events(&self.run.places().events().join("run.parquet"), &self.events)?;
+        }
+        let _ = fs::remove_dir_all(&self.stamp_root); // whatever is left there is empty, or was reported
+        failed.map_or(Ok(self.run), Err)
+    }
+
+    /// A collector that was killed lost nothing: another takes over where it stood.
+    fn collect_again(&mut self, node: &str, why: &str) -> Result<(), Failure> {
+        eprintln!("tickscope: {why}; collecting again");
+        self.note(node, "collector-killed", None, format!("{why}. Another took over where it stood"));
+        let mut again = self.own()?;
+        again.arg("collect").arg(self.stamp_directory(node)).arg("--run").arg(self.run.root()).args(["--node", node, "--json"]);
+        let status = again.stdout(std::process::Stdio::null()).status().map_err(Failure::work)?;
+        if status.success() { Ok(()) } else { Err(Failure::work(format!("collecting again for {node}: found {status}"))) }
+    }
+
+    /// The host's clocks and cores, against how they were at the start.
+    fn look_again(&mut self) -> Result<(), Failure> {
+        let after = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Failure::work)?;
+        let tolerance = Tolerance::of(self.host.facts.frequency);
+        for event in host_clocks::between(self.clocks_before, after, &tolerance) {
+            self.events.push(Event {
+                node: "host".into(),
+                tick: Some(event.earlier.before),
+                until: Some(event.later.after),
+                what: "clock".into(),
+                text: event.to_string(),
+                ..Event::default()
+            });
+        }
+        let sharing = Sharing::of_this_host().map_err(Failure::work)?;
+        for finding in sharing.findings() {
+            self.note("host", "cores", None, finding.to_string());
+        }
+        let mut manifest = self.run.manifest().clone();
+        let statement = format!("cores looked at again at the end: {sharing}");
+        manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into() });
+        Ok(self.run.set_manifest(manifest)?)
+    }
+
+    fn note_join(&mut self, joined: &tickscope_store::Joined) {
+        for refused in &joined.refused {
+            self.note("run", "file-refused", None, refused.to_string());
+        }
+        let layout = self.run.manifest().layout.parse(&self.run).ok();
+        let names: Vec<(String, String)> =
+            layout.iter().flat_map(|layout| layout.points()).map(|point| (point.node.clone(), point.full_name())).collect();
+        for ((node, name), counts) in names.iter().zip(&joined.counts.points) {
+            for (what, count) in [("ids-missing", counts.missing), ("ids-repeated", counts.duplicates), ("ids-out-of-order", counts.out_of_order)] {
+                if count > 0 {
+                    self.note(node, what, Some(count as i64), format!("at {name}, of {} ids", joined.counts.ids));
+                }
+            }
+        }
+    }
+}
+
+fn random() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    let mut file = fs::File::open("/dev/urandom").map_err(Failure::work)?;
+    std::io::Read::read_exact(&mut file, &mut bytes).map_err(Failure::work)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn injection(node: &Node) -> Option<Injection> {
+    let inject = node.inject?;
+    let anchor = Ordering::Plain.read();
+    let (offset, drift_ppb) = (inject.offset, inject.drift_ppb);
+    Some(Injection { anchor, offset, drift_ppb, wander_ppb: inject.wander_ppb, wander_period: inject.wander_period })
+}
+
+fn manifest(
+    experiment: &Experiment,
+    host: &Host,
+    run: u64,
+    injections: &BTreeMap<String, Injection>,
+    network: &Network,
+) -> Result<Manifest, Failure> {
+    let nodes = experiment.nodes.iter().map(|node| {
+        let described = host.node(node.name.clone(), experiment.fill(node, &network.addresses)?)?;
+        let injected = injections.get(node.name.as_str()).map(ToString::to_string);
+        Ok(tickscope_store::Node { injected, ..described })
+    });
+    let label = |node: &tickscope_store::Name| format!("{node}.{}", host.facts.counter);
+    let others = experiment.nodes.iter().filter(|node| node.name != experiment.reference);
+    let rho = others.map(|node| Rho {
+        reference: label(&experiment.reference),
+        domain: label(&node.name),
+        ppb: experiment.rho.ppb().into(),
+        origin: rho_origin(experiment.rho),
+    });
+    let policy = |(glob, policy): &(String, Policy)| PolicyRule { channels: glob.clone(), policy: policy.name().into() };
+    Ok(Manifest {
+        schema: tickscope_store::SCHEMA,
+        run,
+        tickscope: env!("CARGO_PKG_VERSION").into(),
+        started_unix_ms: unix_ms(),
+        ended_unix_ms: None,
+        nodes: nodes.collect::<Result<_, Failure>>()?,
+        reference: label(&experiment.reference),
+        rho: rho.collect(),
+        same_boot: experiment.same_boot,
+        points: Vec::new(),
+        policies: experiment.policies.iter().map(policy).collect(),
+        layout: experiment.layout.clone(),
+        assumptions: assumptions(experiment, network),
+    })
+}
+
+/// The preset's name, or the number: what the run's rho can be read from again.
+fn rho_origin(rho: tickscope_bracket::Rho) -> String {
+    use tickscope_bracket::RhoOrigin;
+    match rho.origin() {
+        RhoOrigin::Default => "default".into(),
+        RhoOrigin::Preset(name) => name.into(),
+        RhoOrigin::Number => rho.key(),
+    }
+}
+
+fn assumptions(experiment: &Experiment, network: &Network) -> Vec<Assumption> {
+    let assume = |statement: &str, origin: &str| Assumption { statement: statement.into(), origin: origin.into() };
+    let mut all = vec![
+        assume(&format!("the nodes are {}", network.describe()), "the run file"),
+        assume("peers are honest, the path may be hostile: no datagram is authenticated yet", "the probe's protocol, version 1"),
+        assume("no live migration and no suspend during the run", "not observable from inside every guest"),
+    ];
+    if experiment.cores == Cores::Prove {
+        all.push(assume("stages between threads carry what the check of the cores leaves open", CORES_PROVED));
+    }
+    all
+}
+
+/// The points that were stamped, as the channels tell.
+fn points(run: &Run) -> Result<Vec<tickscope_store::Point>, Failure> {
+    let mut points: Vec<tickscope_store::Point> = Vec::new();
+    for channel in run.channels()?.found {
+        let (node, name) = (tickscope_store::Name::new(channel.node), tickscope_store::Name::new(channel.point));
+        let (Some(node), Some(name), Ok(ordering)) = (node, name, channel.ordering.parse()) else { continue };
+        if !points.iter().any(|known| known.node == node && known.name == name) {
+            points.push(tickscope_store::Point { node, name, ordering });
+        }
+    }
+    Ok(points)
+}

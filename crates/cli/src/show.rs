@@ -1,0 +1,38 @@
+//! `tickscope show`: the table of a run that was measured before.
+
+use tickscope_bracket::Rho;
+use tickscope_store::Run;
+
+use crate::analysis::analyse;
+use crate::failure::Failure;
+use crate::options::ShowOptions;
+use crate::stage_table;
+
+/// Prints the table of a run.
+pub fn show(options: &ShowOptions) -> Result<(), Failure> {
+    let run = Run::open(&options.run)?;
+    let rho = options.rho.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input)?;
+    print(&run, rho, options.json, false)
+}
+
+/// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
+pub fn print(run: &Run, rho: Option<Rho>, json: bool, write: bool) -> Result<(), Failure> {
+    let analysis = analyse(run, rho, write)?;
+    let listing = run.events()?;
+    for refused in &listing.refused {
+        eprintln!("tickscope: {refused}");
+    }
+    if json {
+        println!("{:#}", stage_table::json(run, &analysis, &listing.found)?);
+    } else {
+        print!("{}", stage_table::text(run, &analysis, &listing.found));
+    }
+    let outside = analysis.truth.as_ref().map_or(0, |truth| truth.known - truth.inside);
+    if outside > 0 {
+        return Err(Failure::finding(format!("{outside} true durations lie outside their intervals: a false bound")));
+    }
+    match analysis.suspicions.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::finding(first)),
+    }
+}

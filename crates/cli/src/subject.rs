@@ -1,0 +1,93 @@
+//! Processes of a run: started where their node lives, ended with it, never outliving it.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+
+/// A process that is asked to end, and then made to, when dropped.
+#[derive(Debug)]
+pub struct Process {
+    what: String,
+    child: Child,
+    output: Option<BufReader<ChildStdout>>,
+}
+
+/// How long a process may take to end once it was asked to.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Process {
+    /// Starts `command`; what it prints can be read by [`Process::line`].
+    pub fn start(what: &str, command: &mut Command) -> Result<Self, Failure> {
+        // SAFETY: both calls are plain system calls. A group of its own keeps the terminal's Ctrl-C away: this process
+        // decides the order of the end. The signal on our death keeps the child from outliving a killed run.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setpgid(0, 0);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                Ok(())
+            })
+        };
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|e| {
+            Failure::work(format!("{what}: expected to start '{name}', found: {e}. Is it built, and the path right from here?"))
+        })?;
+        let output = child.stdout.take().map(BufReader::new);
+        Ok(Self { what: what.into(), child, output })
+    }
+
+    /// The next line that it printed; `None` at the end.
+    pub fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.output.as_mut()?.read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// Waits for the line that says it is ready.
+    pub fn ready(&mut self) -> Result<(), Failure> {
+        match self.line() {
+            Some(line) if line == "ready" => Ok(()),
+            _ => Err(Failure::work(format!("{}: expected it to become ready, found its end. See its message above", self.what))),
+        }
+    }
+
+    /// How it ended; `None`: it goes on.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Asks it to end and waits; returns its last line and how it ended. `Err`: it had to be killed.
+    pub fn end(mut self) -> Result<(Option<String>, ExitStatus), Failure> {
+        self.ask();
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.ended() {
+                let last = std::iter::from_fn(|| self.line()).last();
+                return Ok((last, status));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let what = self.what.clone();
+        Err(Failure::work(format!("{what}: expected it to end within {} s of SIGTERM, found it running. It was killed", PATIENCE.as_secs())))
+    }
+
+    fn ask(&mut self) {
+        if self.ended().is_none() {
+            // SAFETY: our own child that has not been waited for, so the pid is still its.
+            unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            self.ask();
+            std::thread::sleep(Duration::from_millis(200));
+            let _ = self.child.kill(); // it may have ended meanwhile
+            let _ = self.child.wait();
+        }
+    }
+}
