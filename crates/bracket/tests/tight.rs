@@ -53,6 +53,18 @@ fn on_tight_evidence_a_bound_between_two_whole_ticks_is_both_of_them() {
 }
 
 #[test]
+fn on_tight_evidence_estimates_round_down_and_the_inverse_outward() {
+    let relation = relation(&evidence(), RHO_PPB).unwrap();
+    let half = GRAIN * 1000 + GRAIN / 2;
+    let estimate = |y: i64| relation.estimate(Tick::new(y)).unwrap().get();
+    assert_eq!([half - GRAIN / 2, half, -half].map(estimate), [truth(half - GRAIN / 2), truth(half), truth(-half)]);
+    let inverse = |asked: i64| relation.inverse(Tick::new(asked)).map(|local| (local.lo().get(), local.hi().get()));
+    let whole = GRAIN * 1000;
+    assert_eq!([whole, -whole].map(|y| inverse(truth(y)).unwrap()), [(whole, whole), (-whole, -whole)]);
+    assert_eq!(inverse(truth(whole) + 1).unwrap(), (whole, whole + 1));
+}
+
+#[test]
 fn on_tight_evidence_half_of_rho_is_refused_and_the_true_rho_named() {
     for rho_ppb in [RHO_PPB / 2, RHO_PPB - 1] {
         let Err(Error::Inconsistent(report)) = relation(&evidence(), rho_ppb) else {
