@@ -117,6 +117,16 @@ fn the_relative_bound_is_the_cones_width_times_the_distance_rounded_up() {
 }
 
 #[test]
+fn a_cone_prints_its_slopes_rounded_outward() {
+    let relation = Relation::new(&[near(0)], &Model { prior_ppm: 0, ..model(0) }).unwrap();
+    assert_eq!(
+        relation.cone().to_string(),
+        "[0.999998999999999, 1.000001000000001] reference ticks per local tick",
+        "1 ppm either way is no binary fraction"
+    );
+}
+
+#[test]
 fn half_widths_give_their_quantiles() {
     let relation = Relation::new(&[near(0)], &model(0)).unwrap();
     let widths = relation.half_widths([0, 1_000_000, -2_000_000].map(Tick::new)).unwrap();
