@@ -98,24 +98,28 @@ fn a_reversed_bracket_is_a_finding_by_itself() {
     );
 }
 
+/// Far from the anchor, rho leaves the slope programme room for a jump of 1000 ticks that two near brackets do not have.
 #[test]
 fn an_empty_interval_carries_its_tick_and_both_brackets() {
-    // A rate that steps by 2 ppm in the middle fits one rate relaxed by 1 ppm only near the anchor, not far from it.
-    let truth = |y: i64| y + (y - 500_000_000_000).max(0) / 250_000;
-    let exact =
-        |k: i64| Bracket::new(Some(truth(k * 10_000_000_000)), k * 10_000_000_000, Some(truth(k * 10_000_000_000)));
-    let brackets: Vec<Bracket> = (0..100).map(exact).collect();
-    let report = refusal(&brackets, &model(100));
-    let (lower, upper) = match report.finding {
-        Finding::Empty { lower, upper, excess_ticks, .. } => {
-            assert!(excess_ticks > 0);
-            (lower, upper)
-        }
-        Finding::NoRate { lower, upper } => (lower, upper),
-        other => panic!("{other}"),
+    let exact = |at: i64, jump: i64| Bracket::new(Some(at + jump), at, Some(at + jump));
+    let (early, late) = (exact(900_000_000_000, 0), exact(900_001_000_000, 1000));
+    let report = refusal(&[late, exact(0, 0), early], &model(1000));
+    let Finding::Empty { at, lower, upper, excess_ticks } = report.finding else {
+        panic!("{}", report.finding);
     };
-    assert_eq!((brackets[lower.index], brackets[upper.index]), (lower.bracket, upper.bracket));
-    assert!(report.suspects.is_empty() || !report.resolved, "no single bracket is to blame for a rho too small");
+    assert_eq!((lower.index, lower.bracket, upper.index, upper.bracket), (0, late, 2, early));
+    assert!(at == early.at || at == late.at, "{at}");
+    assert!((990..=1000).contains(&excess_ticks), "a jump of 1000 less what rho allows, found {excess_ticks}");
+}
+
+/// A rate that keeps stepping: no single bracket is to blame when rho is ten times too small.
+#[test]
+fn a_rho_that_is_too_small_accuses_nobody_and_names_one_that_fits() {
+    let truth = |k: i64| k * 10_000_000_000 + (k % 20).min(20 - k % 20) * 10_000;
+    let exact = |k: i64| Bracket::new(Some(truth(k)), k * 10_000_000_000, Some(truth(k)));
+    let report = refusal(&(0..100).map(exact).collect::<Vec<_>>(), &model(100));
+    assert!(!report.resolved && report.suspects.is_empty());
+    assert!(report.smallest_rho_ppb.is_some_and(|ppb| (900..=1100).contains(&ppb)), "{:?}", report.smallest_rho_ppb);
 }
 
 proptest! {
