@@ -1,0 +1,165 @@
+//! The intersection of all cones: the exact lower and upper bound at any tick (`brackets.md`, "Model drift").
+//!
+//! `lo(y)` is the largest of `l_k + s * (y - b_k)`, `s` the slowest slope for brackets at or before `y` and the fastest
+//! for brackets after it; `hi(y)` mirrored. Between two neighbouring ticks of evidence each bound is made of two straight
+//! lines, one from the brackets before and one from those after: a [`Piece`]. The pieces are kept where any line
+//! changes, so a question is one binary search and one cache line.
+
+use crate::Cone;
+use crate::evidence::Point;
+
+/// Bounds in units of 2^-60 reference ticks ([`Cone::FRACTION_BITS`]), from the frame's first reference tick.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bounds {
+    pub lo: i128,
+    pub hi: i128,
+}
+
+/// The lines that bound ticks from one start to the next: their values at local tick 0 of the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Piece {
+    /// Through the brackets at or before: slowest slope below, fastest above.
+    past: Bounds,
+    /// Through the brackets after: fastest slope below, slowest above.
+    coming: Bounds,
+}
+
+/// No bracket bounds this side. Lines with brackets stay within 2^124 of zero plus rounding at every tick in reach, and
+/// this one beyond 2^125, so it never wins; and it leaves room to add a slope times a distance.
+const NOTHING: Bounds = Bounds { lo: -(1 << 126), hi: 1 << 126 };
+
+/// The exact bounds at every tick within 2^50 of the frame's first.
+#[derive(Clone, Debug)]
+pub(crate) struct Envelope {
+    cone: Cone,
+    /// Where each piece begins, from the first local tick; the first begins before every tick.
+    starts: Vec<i64>,
+    pieces: Vec<Piece>,
+}
+
+/// A tick of evidence at which the lower bound exceeds the upper.
+pub(crate) struct EmptyAt {
+    pub at: i64,
+    pub bounds: Bounds,
+}
+
+impl Envelope {
+    /// The envelope of `points`, sorted by `at`; an error if it is empty anywhere.
+    ///
+    /// The difference of a lower and an upper cone grows up to the first of their two ticks, is constant between them and
+    /// falls after, so a contradiction of any two brackets shows at the tick of either: checking those is exact.
+    pub fn new(points: &[Point], cone: Cone) -> Result<Self, EmptyAt> {
+        let groups: Vec<&[Point]> = points.chunk_by(|a, b| a.at == b.at).collect();
+        let mut envelope = Self { cone, starts: Vec::new(), pieces: Vec::new() };
+        let mut past = NOTHING;
+        let coming = running_from_the_end(&groups, cone);
+        envelope.begin(i64::MIN, Piece { past, coming: coming[0] });
+        for (group, &coming) in groups.iter().zip(&coming[1..]) {
+            past = group.iter().fold(past, |past, point| past.narrowed(point, cone.slowest(), cone.fastest()));
+            let (at, piece) = (group[0].at, Piece { past, coming });
+            let bounds = piece.at(at, cone);
+            if bounds.is_empty() {
+                return Err(EmptyAt { at, bounds });
+            }
+            envelope.begin(at, piece);
+        }
+        Ok(envelope)
+    }
+
+    fn begin(&mut self, start: i64, piece: Piece) {
+        if self.pieces.last() != Some(&piece) {
+            self.starts.push(start);
+            self.pieces.push(piece);
+        }
+    }
+
+    /// The bounds at a tick of the frame, which must be in reach.
+    #[inline]
+    pub fn at(&self, y: i64) -> Bounds {
+        self.pieces[self.piece_of(y)].at(y, self.cone)
+    }
+
+    #[inline]
+    fn piece_of(&self, y: i64) -> usize {
+        self.starts.partition_point(|&start| start <= y).saturating_sub(1)
+    }
+
+    /// All ticks within `[from, to]` next to which a bound bends, and both ends: between two neighbours each bound is
+    /// straight.
+    pub fn bends(&self, from: i64, to: i64) -> Vec<i64> {
+        let (first, last) = (self.piece_of(from), self.piece_of(to));
+        let mut bends = vec![from, to];
+        for (piece, &start) in self.pieces[first..=last].iter().zip(&self.starts[first..=last]) {
+            bends.push(start);
+            bends.extend(piece.crossings(self.cone.width()));
+        }
+        bends.retain(|&y| from <= y && y <= to);
+        bends.sort_unstable();
+        bends.dedup();
+        bends
+    }
+
+    pub fn cone(&self) -> Cone {
+        self.cone
+    }
+}
+
+/// For each position, the lines through the brackets of the groups from there on.
+fn running_from_the_end(groups: &[&[Point]], cone: Cone) -> Vec<Bounds> {
+    let mut running = vec![NOTHING; groups.len() + 1];
+    for (position, group) in groups.iter().enumerate().rev() {
+        let narrow = |all: Bounds, point: &Point| all.narrowed(point, cone.fastest(), cone.slowest());
+        running[position] = group.iter().fold(running[position + 1], narrow);
+    }
+    running
+}
+
+impl Bounds {
+    /// These lines and those through `point`, with these slopes below and above.
+    fn narrowed(self, point: &Point, slope_lo: i128, slope_hi: i128) -> Self {
+        let line = |value: i64, slope: i128| (i128::from(value) << Cone::FRACTION_BITS) - slope * i128::from(point.at);
+        let lo = point.before.map_or(self.lo, |before| self.lo.max(line(before, slope_lo)));
+        let hi = point.after.map_or(self.hi, |after| self.hi.min(line(after, slope_hi)));
+        Self { lo, hi }
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.lo > self.hi
+    }
+
+    /// Twice the middle, exactly.
+    #[inline]
+    pub fn doubled_middle(self) -> i128 {
+        self.lo + self.hi
+    }
+}
+
+impl Piece {
+    #[inline]
+    fn at(&self, y: i64, cone: Cone) -> Bounds {
+        let (slow, fast) = (cone.slowest() * i128::from(y), cone.fastest() * i128::from(y));
+        Bounds {
+            lo: (self.past.lo + slow).max(self.coming.lo + fast),
+            hi: (self.past.hi + fast).min(self.coming.hi + slow),
+        }
+    }
+
+    /// The whole ticks on both sides of where its two lower, and its two upper, lines cross.
+    fn crossings(&self, width: i128) -> impl Iterator<Item = i64> {
+        let apart = [self.past.lo - self.coming.lo, self.coming.hi - self.past.hi];
+        let crossing = move |apart: i128| apart.checked_div_euclid(width).and_then(|y| i64::try_from(y).ok());
+        apart.into_iter().filter_map(crossing).flat_map(|y| [y, y.saturating_add(1)])
+    }
+}
+
+/// Rounds a fixed-point bound down to whole ticks.
+#[inline]
+pub(crate) fn floor(fixed: i128) -> i128 {
+    fixed >> Cone::FRACTION_BITS
+}
+
+/// Rounds a fixed-point bound up to whole ticks.
+#[inline]
+pub(crate) fn ceil(fixed: i128) -> i128 {
+    -(-fixed >> Cone::FRACTION_BITS)
+}

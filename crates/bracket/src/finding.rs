@@ -1,0 +1,227 @@
+//! What can be wrong with evidence: errors that say what was expected, what was found and what would mend it.
+
+use std::fmt;
+
+use tickscope_tick::{Local, Tick};
+
+use crate::evidence::LIMIT_TICKS;
+use crate::rho::Ppm;
+use crate::{Bracket, Rho};
+
+/// A bracket, with its position in the evidence that was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Witness {
+    /// Position in the slice of brackets, counting from 0.
+    pub index: usize,
+    /// The bracket itself.
+    pub bracket: Bracket,
+}
+
+/// A question that has no answer, or evidence that contradicts itself. Never mended silently.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Finding {
+    /// A bracket whose `before` is later than its `after`.
+    Reversed(Witness),
+    /// No constant rate within the prior, relaxed by rho, satisfies all brackets.
+    NoRate {
+        /// Its `before` is one side of the contradiction.
+        lower: Witness,
+        /// Its `after` is the other side.
+        upper: Witness,
+    },
+    /// At this tick, no reference tick satisfies all brackets.
+    Empty {
+        /// The local tick at which the interval is empty.
+        at: Tick<Local>,
+        /// The bracket that sets the lower bound there.
+        lower: Witness,
+        /// The bracket that sets the upper bound there.
+        upper: Witness,
+        /// By how many ticks of the reference the lower bound exceeds the upper, rounded up.
+        excess_ticks: u64,
+    },
+    /// A tick, or the answer, lies 2^50 local ticks or more from the first bracket.
+    OutOfReach {
+        /// The tick that was asked about: local, or of the reference for `inverse`.
+        tick: i64,
+        /// The first local tick of the evidence.
+        first: Tick<Local>,
+    },
+    /// The answer is no 64-bit tick.
+    Unrepresentable {
+        /// The tick that was asked about.
+        tick: i64,
+    },
+}
+
+/// The two sides of a bracket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// `before`: messages from the reference to the local domain.
+    Lower,
+    /// `after`: messages from the local domain to the reference.
+    Upper,
+}
+
+/// Why a set of brackets gives no relation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A declared value that is outside its limits or could not be read.
+    Declaration {
+        /// Which value.
+        what: &'static str,
+        /// What it may be.
+        expected: &'static str,
+        /// What it was.
+        found: String,
+    },
+    /// No bracket bounds this side, so no interval has that end.
+    Missing {
+        /// The side that is missing.
+        side: Side,
+        /// How many brackets were given.
+        brackets: usize,
+    },
+    /// A tick that is 2^50 or more from the first of its domain in the evidence.
+    TooFar {
+        /// `at`, `before`, `after` or `anchor`.
+        what: &'static str,
+        /// Position of the bracket, counting from 0; `None` for the anchor.
+        index: Option<usize>,
+        /// The tick.
+        found: i64,
+        /// The first tick of that domain in the evidence.
+        first: i64,
+    },
+    /// The brackets contradict each other under the model.
+    Inconsistent(Box<Inconsistency>),
+}
+
+/// A contradiction, whom it accuses, and what would make it go away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inconsistency {
+    /// The contradiction itself.
+    pub finding: Finding,
+    /// The brackets that are accused, most contradicted first: see [`Inconsistency::accused_together`].
+    pub suspects: Vec<Suspect>,
+    /// True: leaving out *all* suspects is needed. False: leaving out any *one* of them resolves the contradiction, and
+    /// the first is the one that most others speak against.
+    pub accused_together: bool,
+    /// Whether leaving them out resolves the contradiction.
+    pub resolved: bool,
+    /// The model's rho, under which the contradiction stands.
+    pub rho: Rho,
+    /// The smallest rho, parts per 10^9, under which nothing contradicts; `None`: no rho up to 10 % does.
+    pub smallest_rho_ppb: Option<u32>,
+}
+
+/// An accused bracket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Suspect {
+    /// The bracket.
+    pub witness: Witness,
+    /// How many other brackets contradict it, each taken alone with it.
+    pub contradictions: usize,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Lower => "lower ('before')",
+            Side::Upper => "upper ('after')",
+        })
+    }
+}
+
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bracket {} {}", self.index, self.bracket)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Reversed(witness) => write!(f, "expected before <= after, found {witness}"),
+            Finding::NoRate { lower, upper } => {
+                write!(f, "expected one rate that fits all brackets, found none: {lower} against {upper}")
+            }
+            Finding::Empty { at, lower, upper, excess_ticks } => write!(
+                f,
+                "expected an interval at tick {at}, found it empty by up to {excess_ticks} ticks: {lower} bounds it \
+                 below, {upper} above"
+            ),
+            Finding::OutOfReach { tick, first } => write!(
+                f,
+                "expected local ticks less than {LIMIT_TICKS} (2^50) from the first bracket's {first}, found a question \
+                 beyond, about tick {tick}; split the run, or bring evidence nearer to it"
+            ),
+            Finding::Unrepresentable { tick } => {
+                write!(f, "expected an answer of 64 bits, found one beyond, about tick {tick}; check the nominal ratio")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Declaration { what, expected, found } => write!(f, "{what}: expected {expected}; found {found}"),
+            Error::Missing { side, brackets } => write!(
+                f,
+                "expected at least one bracket with a {side} side, found none in {brackets}; send probes, or record \
+                 messages in the missing direction"
+            ),
+            Error::TooFar { what, index, found, first } => too_far(f, what, *index, *found, *first),
+            Error::Inconsistent(inconsistency) => inconsistency.fmt(f),
+        }
+    }
+}
+
+fn too_far(f: &mut fmt::Formatter<'_>, what: &str, index: Option<usize>, found: i64, first: i64) -> fmt::Result {
+    write!(f, "expected {what} less than {LIMIT_TICKS} (2^50) ticks from the first, {first}; found {found}")?;
+    if let Some(index) = index {
+        write!(f, " in bracket {index}")?;
+    }
+    f.write_str("; split the run into shorter relations, each with its own anchor, or remove the stray bracket")
+}
+
+impl fmt::Display for Inconsistency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the evidence contradicts itself under rho {}: {}.", self.rho, self.finding)?;
+        self.suspicion(f)?;
+        match self.smallest_rho_ppb {
+            Some(ppb) => write!(f, " The smallest rho that fits all of it is {} ppm.", Ppm(ppb)),
+            None => write!(f, " No rho up to {} ppm fits all of it.", Ppm(Rho::MOST_PPB)),
+        }
+    }
+}
+
+impl Inconsistency {
+    fn suspicion(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = match (self.resolved, self.accused_together || self.suspects.len() == 1) {
+            (true, true) => "without it, or them, the rest agrees",
+            (true, false) => "without any one of them the rest agrees; the first is contradicted by most",
+            (false, _) => "even without them the rest disagrees: suspect rho, a clock step, or the stamps' ordering",
+        };
+        let names: Vec<String> = self.suspects.iter().map(Suspect::to_string).collect();
+        write!(f, " Suspected: {} - {remedy}.", names.join("; "))
+    }
+}
+
+impl fmt::Display for Suspect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, contradicted by {} others", self.witness, self.contradictions)
+    }
+}
+
+impl std::error::Error for Finding {}
+impl std::error::Error for Error {}
+
+impl From<Inconsistency> for Error {
+    fn from(inconsistency: Inconsistency) -> Self {
+        Error::Inconsistent(Box::new(inconsistency))
+    }
+}

@@ -1,0 +1,135 @@
+//! The relation of two domains: for any local tick, the interval of the reference that must contain it.
+
+use ethnum::I256;
+use tickscope_tick::{Interval, Local, Reference, Span, Tick};
+
+use crate::envelope::{Bounds, Envelope, ceil, floor};
+use crate::evidence::{Evidence, Frame, LIMIT_TICKS};
+use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Segment, segment, suspect};
+
+/// What all brackets together say about the map from local ticks to reference ticks. Immutable.
+///
+/// Build: O(n log n) in the number of brackets; a question: O(log n).
+#[derive(Clone, Debug)]
+pub struct Relation {
+    model: Model,
+    frame: Frame,
+    envelope: Envelope,
+}
+
+impl Relation {
+    /// The relation that `brackets`, in any order, allow under `model`.
+    ///
+    /// Errors: a side that no bracket bounds, ticks too far apart, or a contradiction, which names the suspect. A
+    /// relation that was made has an interval at every tick in reach.
+    pub fn new(brackets: &[Bracket], model: &Model) -> Result<Relation, Error> {
+        let evidence = Evidence::new(brackets, model)?;
+        match Envelope::of(&evidence.points, evidence.premise) {
+            Ok(envelope) => Ok(Self { model: *model, frame: evidence.frame, envelope }),
+            Err(failure) => Err(suspect::report(brackets, &evidence, failure).into()),
+        }
+    }
+
+    /// Contains `f(at)` for every map `f` that the model and the brackets allow; rounded outward to whole ticks.
+    #[inline]
+    pub fn interval(&self, at: Tick<Local>) -> Result<Interval<Tick<Reference>>, Finding> {
+        let Bounds { lo, hi } = self.bounds(at)?;
+        let (lo, hi) = (self.reference(at, floor(lo))?, self.reference(at, ceil(hi))?);
+        Interval::new(lo, hi).map_err(|_| Finding::Unrepresentable { tick: at.get() })
+    }
+
+    /// The middle of the exact bounds, rounded down: an admissible clock, so differences of estimates telescope.
+    #[inline]
+    pub fn estimate(&self, at: Tick<Local>) -> Result<Tick<Reference>, Finding> {
+        self.reference(at, floor(self.bounds(at)?.doubled_middle() >> 1))
+    }
+
+    /// Contains `f(to) - f(from)` for every allowed `f`, and the difference of the estimates; negative where `to` is
+    /// earlier than `from`.
+    ///
+    /// The distance times the cone's slopes, intersected with the difference of the bounds at the two ticks, all exact
+    /// before it is rounded outward.
+    pub fn span(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Interval<Span<Reference>>, Finding> {
+        let (start, end) = (self.bounds(from)?, self.bounds(to)?);
+        let distance = i128::from(to.get()) - i128::from(from.get());
+        let (a, b) = (distance * self.cone().slowest(), distance * self.cone().fastest());
+        let (lo, hi) = (a.min(b).max(end.lo - start.hi), a.max(b).min(end.hi - start.lo));
+        let span = |ticks: i128| i64::try_from(ticks).map(Span::new);
+        let unrepresentable = Finding::Unrepresentable { tick: to.get() };
+        let (Ok(lo), Ok(hi)) = (span(floor(lo)), span(ceil(hi))) else {
+            return Err(unrepresentable);
+        };
+        Interval::new(lo, hi).map_err(|_| unrepresentable)
+    }
+
+    /// How much the error of a translated tick may change over a distance: cone width times `apart`, in reference
+    /// ticks, rounded up; `u64::MAX` where it is more than that. Not capped: the caller caps it by the intervals.
+    ///
+    /// It bounds the exact middle; the estimate is that, rounded down, so two of them can differ by one tick more.
+    pub fn relative_bound(&self, apart: Span<Local>) -> u64 {
+        let fixed = I256::from(self.cone().width()) * I256::from(apart.get().unsigned_abs());
+        let ticks = -(-fixed >> Cone::FRACTION_BITS);
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
+    /// The slopes that the true map can have.
+    pub fn cone(&self) -> Cone {
+        self.envelope.cone()
+    }
+
+    /// What was assumed.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Contains every local tick that an allowed map takes to `at`; rounded outward.
+    ///
+    /// Both bounds grow strictly, so the earliest such tick is where the upper bound reaches `at`, the latest where the
+    /// lower one does.
+    pub fn inverse(&self, at: Tick<Reference>) -> Result<Interval<Tick<Local>>, Finding> {
+        let beyond = Finding::OutOfReach { tick: at.get(), first: Tick::new(self.frame.local) };
+        let target = (i128::from(at.get()) - i128::from(self.frame.reference)) << Cone::FRACTION_BITS;
+        let past = first_tick(|y| self.envelope.at(y).hi > target).ok_or(beyond)?;
+        let last = first_tick(|y| self.envelope.at(y).lo >= target).ok_or(beyond)?;
+        let first = Some(past - 1).filter(|&y| y > -LIMIT_TICKS).ok_or(beyond)?;
+        let local = |y: i64| y.checked_add(self.frame.local).map(Tick::new).ok_or(beyond);
+        Interval::new(local(first)?, local(last)?).map_err(|_| beyond)
+    }
+
+    /// The relation from `from` to `to`, both included, for engines with 64-bit integers.
+    ///
+    /// Every segment's pad is within the larger of 2 ticks and 2 % of the largest half-width over it. A segment ends
+    /// where 64 bits run out (about 2^30 ticks at a rate of 1 where the interval is only ticks wide, more where it is
+    /// wider) or where the middle bends by more than that slack; it bends by at most the cone's width times a quarter of
+    /// the length, so evidence every `d` ticks needs few segments for each `d`, and usually one for many.
+    pub fn segments(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Vec<Segment>, Finding> {
+        let (first, last) = (self.frame.local(from)?, self.frame.local(to)?);
+        segment::cover(&self.envelope, self.frame, first, last)
+    }
+
+    /// Half the intervals' widths at these ticks, in reference ticks.
+    pub fn half_widths(&self, at: impl IntoIterator<Item = Tick<Local>>) -> Result<HalfWidths, Finding> {
+        let half_width = |tick| self.interval(tick).map(Interval::half_width);
+        at.into_iter().map(half_width).collect::<Result<Vec<u64>, Finding>>().map(HalfWidths::new)
+    }
+
+    #[inline]
+    fn bounds(&self, at: Tick<Local>) -> Result<Bounds, Finding> {
+        Ok(self.envelope.at(self.frame.local(at)?))
+    }
+
+    #[inline]
+    fn reference(&self, at: Tick<Local>, ticks: i128) -> Result<Tick<Reference>, Finding> {
+        self.frame.reference(ticks).map(Tick::new).ok_or(Finding::Unrepresentable { tick: at.get() })
+    }
+}
+
+/// The first tick of a frame, in reach, from which a condition holds that never ceases to; `None` if it never does.
+fn first_tick(holds: impl Fn(i64) -> bool) -> Option<i64> {
+    let (mut without, mut with) = (-LIMIT_TICKS, LIMIT_TICKS);
+    while with - without > 1 {
+        let middle = without + (with - without) / 2;
+        if holds(middle) { with = middle } else { without = middle }
+    }
+    (with < LIMIT_TICKS).then_some(with)
+}

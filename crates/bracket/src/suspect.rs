@@ -1,0 +1,137 @@
+//! Who lied: from a contradiction to the brackets that it accuses.
+//!
+//! A contradictory subset of the brackets contains every single lie that could explain it, and the programme and the
+//! envelope hand over such subsets of at most six brackets. Each is left out in turn: where the rest then agrees, it is
+//! a suspect, and the suspects are ranked by how many brackets of that rest contradict them. Where no single one
+//! explains the contradiction, the most contradicted is set aside and the search goes on among the rest.
+
+use std::cmp::Reverse;
+
+use crate::contradiction::Contradiction;
+use crate::envelope::Envelope;
+use crate::evidence::{Evidence, Point};
+use crate::finding::{Finding, Inconsistency, Suspect, Witness};
+use crate::slope::Premise;
+use crate::{Bracket, Cone, Rho};
+
+/// How many brackets are set aside before the search for lies gives up: more than that is no longer a few lies.
+const MOST_SET_ASIDE: usize = 8;
+
+/// The report on evidence that contradicts itself.
+pub(crate) fn report(brackets: &[Bracket], evidence: &Evidence, contradiction: Contradiction) -> Inconsistency {
+    let finding = contradiction.finding(brackets, evidence.frame);
+    let trial = Trial { brackets, premise: evidence.premise, rest: evidence.points.clone() };
+    let Accusation { suspects, accused_together, resolved } = trial.accuse(contradiction);
+    let smallest_rho_ppb = smallest_rho(evidence);
+    Inconsistency { finding, suspects, accused_together, resolved, rho: evidence.premise.rho, smallest_rho_ppb }
+}
+
+/// The report on brackets that are wrong by themselves, whatever the others say; `None` without any.
+pub(crate) fn reversed(reversed: Vec<Witness>, rho: Rho) -> Option<Inconsistency> {
+    let finding = Finding::Reversed(*reversed.first()?);
+    let accused_together = reversed.len() > 1;
+    let suspects = reversed.into_iter().map(|witness| Suspect { witness, contradictions: 0 }).collect();
+    Some(Inconsistency { finding, suspects, accused_together, resolved: false, rho, smallest_rho_ppb: None })
+}
+
+struct Accusation {
+    suspects: Vec<Suspect>,
+    accused_together: bool,
+    resolved: bool,
+}
+
+/// The brackets not yet set aside.
+struct Trial<'a> {
+    brackets: &'a [Bracket],
+    premise: Premise,
+    rest: Vec<Point>,
+}
+
+impl Trial<'_> {
+    fn accuse(mut self, mut contradiction: Contradiction) -> Accusation {
+        let mut set_aside: Vec<Suspect> = Vec::new();
+        while set_aside.len() < MOST_SET_ASIDE {
+            let single = self.resolving(&contradiction);
+            if !single.is_empty() {
+                return Accusation::resolved(set_aside, single);
+            }
+            let Some(worst) = self.most_contradicted(&contradiction) else { break };
+            self.rest = self.without(worst.witness.index);
+            set_aside.push(worst);
+            let Err(next) = Envelope::of(&self.rest, self.premise) else { break };
+            contradiction = next;
+        }
+        Accusation { suspects: set_aside, accused_together: true, resolved: false }
+    }
+
+    fn without(&self, index: usize) -> Vec<Point> {
+        self.rest.iter().filter(|point| point.index != index).copied().collect()
+    }
+
+    /// The brackets without any one of which the rest agrees, the most contradicted first.
+    fn resolving(&self, contradiction: &Contradiction) -> Vec<Suspect> {
+        let cone = |index: usize| Envelope::of(&self.without(index), self.premise).ok().map(|envelope| envelope.cone());
+        let tried = |&index: &usize| Some(self.suspect(index, cone(index)?));
+        let mut suspects: Vec<Suspect> = contradiction.accused.iter().filter_map(tried).collect();
+        suspects.sort_by_key(|suspect| (Reverse(suspect.contradictions), suspect.witness.index));
+        suspects
+    }
+
+    /// Who of the accused contradicts most others, under the widest cone that the prior allows.
+    fn most_contradicted(&self, contradiction: &Contradiction) -> Option<Suspect> {
+        let (low, high) = self.premise.prior;
+        let cone = Cone::new(low, high, self.premise.rho);
+        let suspects = contradiction.accused.iter().map(|&index| self.suspect(index, cone));
+        suspects.max_by_key(|suspect| (suspect.contradictions, Reverse(suspect.witness.index)))
+    }
+
+    fn suspect(&self, index: usize, cone: Cone) -> Suspect {
+        let accused = self.rest.iter().find(|point| point.index == index);
+        let against = |accused: &Point| self.rest.iter().filter(|other| contradict(accused, other, cone)).count();
+        let witness = Witness { index, bracket: self.brackets[index] };
+        Suspect { witness, contradictions: accused.map_or(0, against) }
+    }
+}
+
+impl Accusation {
+    /// `single` alone, or the best of it together with those set aside before.
+    fn resolved(mut set_aside: Vec<Suspect>, single: Vec<Suspect>) -> Self {
+        if set_aside.is_empty() {
+            return Self { suspects: single, accused_together: false, resolved: true };
+        }
+        set_aside.extend(single.first());
+        Self { suspects: set_aside, accused_together: true, resolved: true }
+    }
+}
+
+/// Whether two brackets cannot both be true under this cone.
+fn contradict(a: &Point, b: &Point, cone: Cone) -> bool {
+    too_early(a, b, cone) || too_early(b, a, cone)
+}
+
+/// Whether `a` puts the map above what `b` allows.
+fn too_early(a: &Point, b: &Point, cone: Cone) -> bool {
+    let (Some(before), Some(after)) = (a.before, b.after) else {
+        return false;
+    };
+    let distance = i128::from(b.at) - i128::from(a.at);
+    let slope = if distance >= 0 { cone.slowest() } else { cone.fastest() };
+    slope * distance > i128::from(after - before) << Cone::FRACTION_BITS
+}
+
+/// The smallest rho under which nothing contradicts: a larger rho only ever allows more, so halving finds it.
+fn smallest_rho(evidence: &Evidence) -> Option<u32> {
+    let fits = |ppb: u32| {
+        let rho = Rho::declared_ppb(ppb).ok();
+        rho.is_some_and(|rho| Envelope::of(&evidence.points, Premise { rho, ..evidence.premise }).is_ok())
+    };
+    let (mut contradictory, mut fitting) = (evidence.premise.rho.ppb(), Rho::MOST_PPB);
+    if !fits(fitting) {
+        return None;
+    }
+    while fitting - contradictory > 1 {
+        let middle = contradictory + (fitting - contradictory) / 2;
+        if fits(middle) { fitting = middle } else { contradictory = middle }
+    }
+    Some(fitting)
+}
