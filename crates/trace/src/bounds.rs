@@ -1,13 +1,13 @@
 //! The two errors of a stage, and what they do to its quantiles.
 //!
 //! A clock error between two hosts is *common* to all their traces: it moves every value of a stage together. Against
-//! each other two values are wrong by far less: true map and estimate both keep their slopes inside the relation's cone,
-//! so over a separation dt the error changes by at most the cone's width times dt (`brackets.md`, "Two errors, not one").
-//! A question is put to the bound it needs: an absolute delay to both, a spread only to the relative one.
+//! each other two values are wrong by far less: true map and estimate both keep their slopes inside the relation's
+//! cone, so over a separation dt the error changes by at most the cone's width times dt (`brackets.md`, "Two errors,
+//! not one"). A question is put to the bound it needs: an absolute delay to both, a spread only to the relative one.
 //!
 //! Each *end* of a stage that lies on a local clock brings its own term. For two ends on the same clock the terms are
-//! added too, not counted once: error changes at the two ends need not cancel while dt is shorter than the duration. The
-//! cap by the intervals then gives what is said of such stages, slopes' width times duration.
+//! added too, not counted once: error changes at the two ends need not cancel while dt is shorter than the duration.
+//! The cap by the intervals then gives what is said of such stages, slopes' width times duration.
 //!
 //! Guarantees: `|error of one trace - error of another| <= relative`, `q(lo) <= q(true) <= q(hi)`; rounded outward.
 //! Deliberately absent: confidence in a quantile as an estimate of a population; that is statistics, not clocks.
@@ -156,7 +156,8 @@ impl StageTally {
     }
 
     /// How far two of this stage's durations may be wrong against each other, in ticks of the reference, for traces
-    /// that far apart; `stage` is the layout's index of it. No more than the intervals allow: one at its lowest, one at its highest.
+    /// that far apart; `stage` is the layout's index of it. No more than the intervals allow: one at its lowest, one at
+    /// its highest.
     pub fn relative(&self, layout: &Layout, clocks: &Clocks, stage: usize, apart: Apart) -> u64 {
         let cap = self.common.below_ticks.saturating_add(self.common.above_ticks);
         let Some(stage) = layout.stages().get(stage) else { return cap };

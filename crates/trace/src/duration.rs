@@ -1,9 +1,9 @@
 //! From raw ticks to durations: an estimate and a guaranteed interval for every stage of every trace.
 //!
 //! Each stamp is translated once, into the interval of the reference that holds it and an admissible tick within; the
-//! *estimate* of a stage is the difference of two such ticks, so estimates telescope: path stages sum to `end-to-end` to the tick. *Bounds* do not
-//! telescope: each stage's interval, end-to-end included, is computed directly between its two stamps
-//! (`brackets.md`, "Several domains"):
+//! *estimate* of a stage is the difference of two such ticks, so estimates telescope: path stages sum to `end-to-end`
+//! to the tick. *Bounds* do not telescope: each stage's interval, end-to-end included, is computed directly between its
+//! two stamps (`brackets.md`, "Several domains"):
 //!
 //! | from, to | interval |
 //! | --- | --- |
@@ -12,8 +12,8 @@
 //! | anything else | every distance between the two stamps' intervals |
 //!
 //! Assumes: the relations' brackets are true and their rho honest; cores of one host share one counter, unless a
-//! [`CoreTerm`] says how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no
-//! interval exists the duration is missing and is counted as refused, with both stamps ([`crate::StageTally`]).
+//! [`CoreTerm`] says how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where
+//! no interval exists the duration is missing and is counted as refused, with both stamps ([`crate::StageTally`]).
 //! Deliberately absent: a direct relation between two local domains, which would narrow their stages further. It will
 //! be one more argument of [`Clocks`]; the estimate must then stay admissible in the narrower interval.
 

@@ -6,8 +6,8 @@
 //! says which questions they leave open.
 //!
 //! Assumes: ids are equal at every point, and (kind, id) names one thing. Guarantees: nothing is dropped in silence:
-//! what is missing, repeated, out of order or impossible is counted; no input panics. Deliberately absent: clocks, files
-//! and sockets. Columns come in, columns go out.
+//! what is missing, repeated, out of order or impossible is counted; no input panics. Deliberately absent: clocks,
+//! files and sockets. Columns come in, columns go out.
 #![forbid(unsafe_code)]
 
 mod bounds;

@@ -1,7 +1,8 @@
 //! The stages of a run in one table, and which questions their bounds can answer.
 //!
 //! "Not resolved" is said of a question, never of a number: an offset of 8 us hides whether a stage of 5 us is longer
-//! than nothing, and does not blur whether its 99th percentile is far from its median. So each answer is held against the bound it needs.
+//! than nothing, and does not blur whether its 99th percentile is far from its median. So each answer is held against
+//! the bound it needs.
 //!
 //! All figures are ticks of the reference. Deliberately absent: seconds and formatting.
 
