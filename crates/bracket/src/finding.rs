@@ -104,7 +104,8 @@ pub enum Error {
 pub struct Inconsistency {
     /// The contradiction itself.
     pub finding: Finding,
-    /// The brackets that are accused, most contradicted first: see [`Inconsistency::accused_together`].
+    /// The brackets that are accused, most contradicted first: see [`Inconsistency::accused_together`]. Empty where no
+    /// bracket stands out.
     pub suspects: Vec<Suspect>,
     /// True: leaving out *all* suspects is needed. False: leaving out any *one* of them resolves the contradiction, and
     /// the first is the one that most others speak against.
@@ -201,10 +202,15 @@ impl fmt::Display for Inconsistency {
 
 impl Inconsistency {
     fn suspicion(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.suspects.is_empty() {
+            return f.write_str(" No bracket stands out: suspect rho, a clock step, or the ordering of the stamps.");
+        }
         let remedy = match (self.resolved, self.accused_together || self.suspects.len() == 1) {
             (true, true) => "without it, or them, the rest agrees",
             (true, false) => "without any one of them the rest agrees; the first is contradicted by most",
-            (false, _) => "even without them the rest disagrees: suspect rho, a clock step, or the stamps' ordering",
+            (false, _) => {
+                "even without them the rest disagrees: suspect rho, a clock step, or the ordering of the stamps"
+            }
         };
         let names: Vec<String> = self.suspects.iter().map(Suspect::to_string).collect();
         write!(f, " Suspected: {} - {remedy}.", names.join("; "))

@@ -82,7 +82,7 @@ impl Relation {
         &self.model
     }
 
-    /// Contains every local tick that an allowed map takes to `at`; rounded outward.
+    /// Contains every local tick that an allowed map takes to exactly `at`; rounded outward.
     ///
     /// Both bounds grow strictly, so the earliest such tick is where the upper bound reaches `at`, the latest where the
     /// lower one does.

@@ -3,7 +3,8 @@
 //! A contradictory subset of the brackets contains every single lie that could explain it, and the programme and the
 //! envelope hand over such subsets of at most six brackets. Each is left out in turn: where the rest then agrees, it is
 //! a suspect, and the suspects are ranked by how many brackets of that rest contradict them. Where no single one
-//! explains the contradiction, the most contradicted is set aside and the search goes on among the rest.
+//! explains the contradiction, the most contradicted is set aside and the search goes on among the rest, until nobody
+//! stands out: then no few lies explain it, and rho or a clock step may.
 
 use std::cmp::Reverse;
 
@@ -55,7 +56,8 @@ impl Trial<'_> {
             if !single.is_empty() {
                 return Accusation::resolved(set_aside, single);
             }
-            let Some(worst) = self.most_contradicted(&contradiction) else { break };
+            let worst = self.most_contradicted(&contradiction).filter(|worst| worst.contradictions > 0);
+            let Some(worst) = worst else { break };
             self.rest = self.without(worst.witness.index);
             set_aside.push(worst);
             let Err(next) = Envelope::of(&self.rest, self.premise) else { break };

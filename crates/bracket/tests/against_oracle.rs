@@ -1,0 +1,67 @@
+//! Every answer against an oracle that shares no code and no method with the crate.
+
+mod oracle;
+mod world;
+
+use oracle::{Oracle, ceil, floor, fraction};
+use proptest::prelude::*;
+use tickscope_bracket::{Bracket, Error, Relation};
+use tickscope_tick::Tick;
+
+/// Slopes are rounded outward by up to 2^-60, so evidence that misses by less than 2^51 of that may pass.
+const ROUNDING: (i128, i128) = (1, 1 << 9);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn property_intervals_equal_the_oracle_within_one_tick_and_slopes_exactly(
+        world in world::worlds(20_000, 24), ticks in prop::collection::vec(-(1i64 << 37)..1 << 38, 12),
+    ) {
+        let (brackets, model) = (world.brackets(), world.model(20_000));
+        let (relation, oracle) = (Relation::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
+        let ends = [relation.cone().r_min(), relation.cone().r_max()]
+            .map(|r| fraction(r.numerator() as i128, r.denominator() as i128));
+        prop_assert_eq!(ends, [oracle.r_min.clone(), oracle.r_max.clone()]);
+        for y in ticks.into_iter().chain(world.messages.iter().map(|m| m.at)).map(|y| world.local(y)) {
+            let found = relation.interval(Tick::new(y)).unwrap();
+            let (lo, hi) = (floor(&oracle.lo(y)), ceil(&oracle.hi(y)));
+            prop_assert!((0..=1).contains(&(lo - found.lo().get())), "lo {lo}, found {found:?} at {y}");
+            prop_assert!((0..=1).contains(&(found.hi().get() - hi)), "hi {hi}, found {found:?} at {y}");
+        }
+    }
+
+    #[test]
+    fn property_spans_equal_the_oracle_within_one_tick(
+        world in world::worlds(20_000, 16), ticks in prop::collection::vec((-(1i64 << 37)..1 << 38, -(1i64 << 37)..1 << 38), 8),
+    ) {
+        let (brackets, model) = (world.brackets(), world.model(20_000));
+        let (relation, oracle) = (Relation::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
+        for (from, to) in ticks.into_iter().map(|(from, to)| (world.local(from), world.local(to))) {
+            let found = relation.span(Tick::new(from), Tick::new(to)).unwrap();
+            let (lo, hi) = oracle.span(from, to);
+            prop_assert!((0..=1).contains(&(lo - found.lo().get())), "lo {lo}, found {found:?}");
+            prop_assert!((0..=1).contains(&(found.hi().get() - hi)), "hi {hi}, found {found:?}");
+        }
+    }
+
+    #[test]
+    fn property_evidence_is_refused_exactly_where_the_oracle_finds_it_empty(
+        world in world::worlds(20_000, 12), liar in any::<prop::sample::Index>(), lie in -200_000i64..200_000, rho in 0u32..20_000,
+    ) {
+        let (mut brackets, model) = (world.brackets(), world.model(rho));
+        let liar = liar.index(brackets.len());
+        brackets[liar] = moved(brackets[liar], lie);
+        let verdict = Relation::new(&brackets, &model).map(|_| ());
+        let worst = Oracle::new(&brackets, &model).map(|oracle| oracle.worst_excess(&brackets));
+        match (verdict, worst) {
+            (Ok(()), worst) => prop_assert!(worst.is_some_and(|worst| worst <= fraction(ROUNDING.0, ROUNDING.1))),
+            (Err(Error::Inconsistent(_)), worst) => prop_assert!(worst.is_none_or(|worst| worst > fraction(0, 1))),
+            (Err(other), _) => prop_assert!(matches!(other, Error::Missing { .. } | Error::TooFar { .. }), "{other}"),
+        }
+    }
+}
+
+fn moved(bracket: Bracket, by: i64) -> Bracket {
+    Bracket::new(bracket.before.map(|t| t.get() + by), bracket.at.get(), bracket.after.map(|t| t.get() + by))
+}

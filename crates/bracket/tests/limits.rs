@@ -1,0 +1,143 @@
+//! Both sides of every limit, and what the errors say.
+
+use tickscope_bracket::{Bracket, Error, Finding, LIMIT_TICKS, Model, Ratio, Relation, Rho, Side};
+use tickscope_tick::{Span, Tick};
+
+fn model(anchor: i64) -> Model {
+    Model::new(Rho::declared_ppb(1000).unwrap(), Ratio::new(1, 1).unwrap(), Tick::new(anchor))
+}
+
+fn near(at: i64) -> Bracket {
+    Bracket::new(Some(at - 10), at, Some(at + 10))
+}
+
+fn refusal(brackets: &[Bracket], model: &Model) -> Error {
+    Relation::new(brackets, model).map(|_| ()).unwrap_err()
+}
+
+#[test]
+fn ticks_just_within_the_limit_of_the_first_are_taken_and_the_next_refused() {
+    let origin = -(1i64 << 60);
+    let far = origin + LIMIT_TICKS - 21;
+    assert!(Relation::new(&[near(origin), near(far)], &model(origin)).is_ok());
+    let refused = refusal(&[near(origin), near(far + 1)], &model(origin));
+    assert!(matches!(refused, Error::TooFar { what: "after", index: Some(1), .. }), "{refused}");
+    let only_at = |at: i64| Bracket::new(Some(0), at, Some(1 << 49));
+    let steep = Model { nominal: Ratio::new(1, 4).unwrap(), ..model(0) };
+    assert!(Relation::new(&[only_at(0), only_at(LIMIT_TICKS - 1)], &steep).is_ok());
+    let refused = refusal(&[only_at(0), only_at(LIMIT_TICKS)], &steep);
+    assert!(matches!(refused, Error::TooFar { what: "at", index: Some(1), .. }), "{refused}");
+    let text = refused.to_string();
+    for part in ["2^50", "found 1125899906842624", "bracket 1", "split the run"] {
+        assert!(text.contains(part), "'{part}' in: {text}");
+    }
+}
+
+#[test]
+fn an_anchor_is_taken_within_the_limit_either_way() {
+    for side in [1, -1] {
+        assert!(Relation::new(&[near(0)], &model(side * (LIMIT_TICKS - 1))).is_ok());
+        let refused = refusal(&[near(0)], &model(side * LIMIT_TICKS));
+        assert!(matches!(refused, Error::TooFar { what: "anchor", index: None, .. }), "{refused}");
+    }
+}
+
+#[test]
+fn questions_are_answered_within_the_limit_either_way_and_refused_beyond() {
+    let relation = Relation::new(&[near(0)], &model(0)).unwrap();
+    for side in [1, -1] {
+        let within = Tick::new(side * (LIMIT_TICKS - 1));
+        assert!(relation.interval(within).unwrap().contains(Tick::new(within.get())));
+        let beyond = Tick::new(side * LIMIT_TICKS);
+        let finding = relation.interval(beyond).unwrap_err();
+        assert_eq!(finding, Finding::OutOfReach { tick: beyond.get(), first: Tick::new(0) });
+        assert_eq!(relation.span(within, beyond).unwrap_err(), finding);
+        assert!(relation.estimate(beyond).is_err() && relation.segments(within, beyond).is_err());
+        assert!(finding.to_string().contains("2^50"));
+        assert!(matches!(relation.inverse(Tick::new(beyond.get())), Err(Finding::OutOfReach { .. })));
+    }
+}
+
+#[test]
+fn the_steepest_and_flattest_rates_answer_as_far_as_64_bits_reach() {
+    for (n, d, reach) in [(4096, 1, LIMIT_TICKS / 2), (1, 4096, LIMIT_TICKS)] {
+        let nominal = Ratio::new(n, d).unwrap();
+        let rho = Rho::declared_ppb(Rho::MOST_PPB).unwrap();
+        let model = Model { rho, nominal, prior_ppm: Model::MOST_PRIOR_PPM, anchor: Tick::new(0) };
+        let relation = Relation::new(&[near(0)], &model).unwrap();
+        for y in [1 - reach, reach - 1] {
+            let truth = (i128::from(y) * i128::from(n) / i128::from(d)) as i64;
+            assert!(relation.interval(Tick::new(y)).unwrap().contains(Tick::new(truth)));
+        }
+        let whole = relation.span(Tick::new(0), Tick::new(reach - 1)).unwrap();
+        assert!(whole.lo().get() > 0, "{whole:?}");
+    }
+}
+
+#[test]
+fn answers_beyond_64_bits_are_findings() {
+    let last = i64::MAX - 5;
+    let relation = Relation::new(&[Bracket::new(Some(last), 0, Some(last + 2))], &model(0)).unwrap();
+    assert!(relation.interval(Tick::new(0)).is_ok());
+    let beyond = Finding::Unrepresentable { tick: 1000 };
+    assert_eq!(relation.interval(Tick::new(1000)), Err(beyond));
+    assert_eq!(relation.estimate(Tick::new(1000)), Err(beyond));
+    assert!(relation.span(Tick::new(0), Tick::new(1000)).is_ok(), "a span needs no tick beyond");
+    assert!(matches!(relation.segments(Tick::new(0), Tick::new(1000)), Err(Finding::Unrepresentable { .. })));
+}
+
+#[test]
+fn a_prior_is_taken_up_to_half_and_refused_past_it() {
+    let with = |prior_ppm: u32| Relation::new(&[near(0)], &Model { prior_ppm, ..model(0) }).map(|_| ());
+    assert!(with(Model::MOST_PRIOR_PPM).is_ok());
+    assert!(matches!(with(Model::MOST_PRIOR_PPM + 1), Err(Error::Declaration { what: "prior", .. })));
+}
+
+#[test]
+fn evidence_with_one_side_only_is_refused_with_what_is_missing() {
+    let sent = Bracket::new(Some(0), 0, None);
+    let received = Bracket::new(None, 0, Some(9));
+    assert_eq!(refusal(&[sent, sent], &model(0)), Error::Missing { side: Side::Upper, brackets: 2 });
+    assert_eq!(refusal(&[received], &model(0)), Error::Missing { side: Side::Lower, brackets: 1 });
+    assert!(matches!(refusal(&[], &model(0)), Error::Missing { brackets: 0, .. }));
+    assert!(refusal(&[sent], &model(0)).to_string().contains("upper ('after') side, found none in 1"));
+    assert!(Relation::new(&[sent, received], &model(0)).is_ok());
+}
+
+#[test]
+fn the_relative_bound_is_the_cones_width_times_the_distance_rounded_up() {
+    let relation = Relation::new(&[near(0)], &Model { prior_ppm: 0, ..model(0) }).unwrap();
+    let bound = |apart: i64| relation.relative_bound(Span::new(apart));
+    assert_eq!([0, 1, 499_999, 1_000_001, -1_000_001].map(bound), [0, 1, 1, 3, 3], "1 ppm either way");
+    assert!(bound(i64::MAX) > 1 << 44 && bound(i64::MIN) >= bound(i64::MAX));
+    let wide =
+        Model { rho: Rho::declared_ppb(Rho::MOST_PPB).unwrap(), nominal: Ratio::new(4096, 1).unwrap(), ..model(0) };
+    let relation = Relation::new(&[near(0)], &wide).unwrap();
+    assert_eq!(relation.relative_bound(Span::new(i64::MIN)), u64::MAX);
+}
+
+#[test]
+fn a_cone_prints_its_slopes_rounded_outward() {
+    let relation = Relation::new(&[near(0)], &Model { prior_ppm: 0, ..model(0) }).unwrap();
+    assert_eq!(
+        relation.cone().to_string(),
+        "[0.999998999999999, 1.000001000000001] reference ticks per local tick",
+        "1 ppm either way is no binary fraction"
+    );
+}
+
+#[test]
+fn half_widths_give_their_quantiles() {
+    let relation = Relation::new(&[near(0)], &model(0)).unwrap();
+    let widths = relation.half_widths([0, 1_000_000, -2_000_000].map(Tick::new)).unwrap();
+    assert_eq!(widths.sorted_ticks(), [10, 512, 1013]);
+    assert_eq!((widths.median(), widths.quantile(0, 1), widths.quantile(1, 1)), (Some(512), Some(10), Some(1013)));
+    assert_eq!((widths.quantile(2, 1), widths.quantile(1, 0)), (None, None));
+    assert_eq!(relation.half_widths([]).unwrap().median(), None);
+}
+
+#[test]
+fn a_relation_is_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Relation>();
+}
