@@ -1,9 +1,10 @@
 //! Which points a trace passes, and which pairs of them are durations.
 //!
-//! A layout is a small graph. The *path* is the order in which an id passes its points; consecutive points are the path's
-//! stages, and `end-to-end` runs from the first point to the last. A *branch* leaves the path: the return of a send call
-//! is no station of the packet, which is already on its way (measured on a veth pair, the peer's kernel had received the
-//! packet before the send call returned in every one of 19 488 cases). So branches may be negative and never enter a sum.
+//! A layout is a small graph. The *path* is the order in which an id passes its points; consecutive points are the
+//! path's stages, and `end-to-end` runs from the first point to the last. A *branch* leaves the path: the return of a
+//! send call is no station of the packet, which is already on its way (measured on a veth pair, the peer's kernel had
+//! received the packet before the send call returned in every one of 19 488 cases). So branches may be negative and
+//! never enter a sum.
 //!
 //! Assumes: the first dot of `node.point` ends the node's name (a point's name may hold further dots).
 //! Guarantees: a [`Layout`] is valid; whatever is wrong with its description is said once, when it is read.

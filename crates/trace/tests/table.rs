@@ -1,0 +1,212 @@
+//! What the table says of stages whose figures can be worked out by hand.
+
+use proptest::prelude::*;
+use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
+use tickscope_tick::Tick;
+use tickscope_trace::{
+    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Role,
+    SUSPICIONS_KEPT, Sign, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
+};
+
+fn layout(path: &[&str], branches: &[&str], rules: &[(&str, &str)]) -> Layout {
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_string()).collect();
+    let rules = rules.iter().map(|&(point, rule)| (point.into(), rule.into())).collect();
+    LayoutText { path: owned(path), branches: owned(branches), rules }.parse(None).unwrap()
+}
+
+/// Node a is the reference; node b reads the same ticks, known to within `half` either way.
+fn clocks(layout: &Layout, half: i64) -> Clocks {
+    let exchange = |at: i64| Bracket::new(Some(at - half), at, Some(at + half));
+    let brackets: Vec<_> = (-4..=4).map(|n| exchange(n * 1_000_000)).collect();
+    let model = Model::new(Rho::declared_ppb(0).unwrap(), Ratio::new(1, 1).unwrap(), Tick::new(0));
+    let model = Model { prior_ppm: 0, ..model };
+    let related = Clock::Related(Relation::new(&brackets, &model).unwrap());
+    Clocks::new(layout, vec![Clock::Reference, related], &[("a".into(), 0), ("b".into(), 1)]).unwrap()
+}
+
+fn column(ticks: &[Option<i64>]) -> Column {
+    ticks.iter().copied().collect()
+}
+
+fn traces(points: &[&[Option<i64>]]) -> Traces {
+    let rows = points[0].len();
+    let points = points.iter().map(|ticks| column(ticks)).collect();
+    Traces::new(vec![7; rows], (0..rows as i64).collect(), vec![0; rows], points).unwrap()
+}
+
+fn measured(layout: &Layout, clocks: &Clocks, traces: &Traces) -> (Durations, Vec<StageTally>, Vec<StageRow>) {
+    let durations = Durations::of(layout, clocks, traces).unwrap();
+    let mut tallies = vec![StageTally::default(); layout.stages().len()];
+    tally(layout, traces, &durations, &mut tallies);
+    let row = |(stage, tally): (usize, &StageTally)| {
+        let mut values = StageValues::default();
+        values.add(layout, traces, &durations, stage);
+        StageRow::new(layout, clocks, stage, tally, values).unwrap()
+    };
+    let rows = tallies.iter().enumerate().map(row).collect();
+    (durations, tallies, rows)
+}
+
+#[test]
+fn on_the_reference_durations_are_exact_and_both_bounds_are_0() {
+    let layout = layout(&["a.x", "a.y"], &[], &[]);
+    let traces = traces(&[&[Some(5), Some(10), None], &[Some(9), Some(30), Some(1)]]);
+    let (durations, _, rows) = measured(&layout, &clocks(&layout, 100), &traces);
+    assert_eq!(durations.stages()[0].lo, column(&[Some(4), Some(20), None]));
+    assert_eq!(durations.stages()[0].lo, durations.stages()[0].hi);
+    let row = &rows[0];
+    assert_eq!((row.count, row.missing, row.refused, row.impossible), (2, 1, 0, 0));
+    assert_eq!((row.common, row.relative_ticks), (Common::default(), 0));
+    assert_eq!(row.p50, Some(QuantileBounds { estimate: 4, lo: 4, hi: 4 }));
+    assert_eq!(row.p99, Some(QuantileBounds { estimate: 20, lo: 20, hi: 20 }));
+    assert_eq!((row.from.as_str(), row.to.as_str(), row.role), ("a.x", "a.y", Role::Path));
+}
+
+#[test]
+fn between_domains_the_common_bound_is_the_half_width_and_the_relative_one_only_rounding() {
+    let layout = layout(&["a.x", "b.y"], &[], &[]);
+    let traces = traces(&[&[Some(0), Some(2_000)], &[Some(50), Some(2_300)]]);
+    let (_, _, rows) = measured(&layout, &clocks(&layout, 100), &traces);
+    assert_eq!(rows[0].common, Common { below_ticks: 100, above_ticks: 100 });
+    assert_eq!(rows[0].relative_ticks, 1);
+    assert_eq!(rows[0].sign(), Some(Answer::NotResolved { bound_ticks: 100, needed_ticks: 50 }));
+    assert_eq!(rows[0].spread(), Some(Answer::Resolved(250)));
+}
+
+#[test]
+fn a_missing_stamp_is_missing_and_not_a_duration() {
+    let layout = layout(&["a.x", "b.y"], &["a.x > b.q"], &[]);
+    let traces = traces(&[&[None, Some(1), Some(2)], &[Some(3), None, Some(5)], &[None, None, None]]);
+    let (durations, tallies, rows) = measured(&layout, &clocks(&layout, 0), &traces);
+    assert_eq!(durations.stages()[0].estimate, column(&[None, None, Some(3)]));
+    assert_eq!((tallies[0].count, tallies[0].missing, tallies[0].refused), (1, 2, 0));
+    assert_eq!(
+        (rows[2].count, rows[2].missing, rows[2].p50, rows[2].sign(), rows[2].spread()),
+        (0, 3, None, None, None)
+    );
+}
+
+#[test]
+fn less_than_no_time_on_the_path_is_counted_with_both_stamps_and_kept() {
+    let layout = layout(&["a.x", "b.y"], &["a.x > a.r"], &[]);
+    let traces = traces(&[&[Some(1_000), Some(1_000)], &[Some(899), Some(900)], &[Some(7), Some(8)]]);
+    let (durations, tallies, rows) = measured(&layout, &clocks(&layout, 100), &traces);
+    assert_eq!(tallies[0].impossible, 1, "-101 +- 100 cannot be, -100 +- 100 can");
+    let interval = Some((-201, -1));
+    let expected = Suspicion { kind: 7, id: 0, occurrence: 0, from_tick: 1_000, to_tick: 899, interval };
+    assert_eq!(tallies[0].suspicions, [expected]);
+    assert_eq!(durations.stages()[0].estimate, column(&[Some(-101), Some(-100)]));
+    assert_eq!((tallies[1].impossible, tallies[2].impossible), (1, 0), "end-to-end is on the path, the branch is not");
+    assert_eq!(rows[2].sign(), Some(Answer::Resolved(Sign::Negative)));
+}
+
+#[test]
+fn a_duration_without_an_interval_is_refused_with_both_stamps() {
+    let layout = layout(&["a.x", "a.y", "b.z"], &[], &[]);
+    let far = [Some(i64::MIN); SUSPICIONS_KEPT + 1];
+    let traces = traces(&[&far, &[Some(i64::MAX); SUSPICIONS_KEPT + 1], &far]);
+    let (durations, tallies, rows) = measured(&layout, &clocks(&layout, 100), &traces);
+    assert_eq!((durations.stages()[0].estimate.get(0), durations.stages()[1].estimate.get(0)), (None, None));
+    assert_eq!((rows[0].refused, rows[1].refused, rows[0].count), (17, 17, 0));
+    let expected = Suspicion { kind: 7, id: 0, occurrence: 0, from_tick: i64::MIN, to_tick: i64::MAX, interval: None };
+    assert_eq!((tallies[0].suspicions[0], tallies[0].suspicions.len()), (expected, SUSPICIONS_KEPT));
+}
+
+#[test]
+fn a_stage_between_single_stamps_counts_once_an_id_whatever_passes_often() {
+    let layout = layout(&["a.x", "a.y", "a.z"], &[], &[("a.z", "all")]);
+    let points = [&[Some(1), Some(1)], &[Some(5), Some(5)], &[Some(6), Some(9)]].map(|ticks| column(ticks));
+    let traces = Traces::new(vec![0; 2], vec![4; 2], vec![0, 1], points.to_vec()).unwrap();
+    let (durations, tallies, _) = measured(&layout, &clocks(&layout, 0), &traces);
+    assert_eq!(tallies.iter().map(|tally| tally.count).collect::<Vec<_>>(), [1, 2, 2]);
+    assert_eq!(durations.stages()[2].estimate, column(&[Some(5), Some(8)]));
+}
+
+#[test]
+fn stamps_of_different_cores_of_one_domain_widen_by_the_core_term_and_others_do_not() {
+    let layout = layout(&["a.x", "a.y", "a.z", "b.w"], &[], &[]);
+    let traces = traces(&[&[Some(10)], &[Some(30)], &[Some(60)], &[Some(90)]]);
+    let threads = vec![Some(1), Some(1), None, Some(3)];
+    let clocks = clocks(&layout, 0).with_core_term(CoreTerm { ticks: 7, threads }).unwrap();
+    let (durations, _, rows) = measured(&layout, &clocks, &traces);
+    let bounds: Vec<_> = durations.stages().iter().map(|stage| (stage.lo.get(0), stage.hi.get(0))).collect();
+    let expected = [(20, 20), (23, 37), (30, 30), (80, 80)].map(|(lo, hi)| (Some(lo), Some(hi)));
+    assert_eq!(bounds, expected);
+    assert_eq!(rows.iter().map(|row| (row.core_ticks, row.relative_ticks)).collect::<Vec<_>>()[1], (7, 14));
+    let refused = clocks.with_core_term(CoreTerm { ticks: 1, threads: vec![None] }).unwrap_err().to_string();
+    assert!(refused.contains("1 threads for 4 points"), "{refused}");
+}
+
+#[test]
+fn a_node_without_a_clock_and_traces_of_another_layout_are_refused() {
+    let layout = layout(&["a.x", "b.y"], &[], &[]);
+    let none = Clocks::new(&layout, vec![Clock::Reference], &[("a".into(), 0)]).unwrap_err().to_string();
+    assert!(none.contains("none for 'b'"), "{none}");
+    let past =
+        Clocks::new(&layout, vec![Clock::Reference], &[("a".into(), 0), ("b".into(), 1)]).unwrap_err().to_string();
+    assert!(past.contains("clock 1 of 1 for 'b'"), "{past}");
+    let other = Durations::of(&layout, &clocks(&layout, 0), &traces(&[&[Some(1)]])).unwrap_err().to_string();
+    assert!(other.contains("the layout's 2 points, found 1 columns"), "{other}");
+}
+
+/// A path stage with that median and nothing else.
+fn row(name: &str, role: Role, lo: i64, estimate: i64, hi: i64) -> StageRow {
+    let layout = layout(&["a.x", "a.y"], &[], &[]);
+    let traces = traces(&[&[Some(0)], &[Some(0)]]);
+    let (_, _, mut rows) = measured(&layout, &clocks(&layout, 0), &traces);
+    StageRow { name: name.into(), role, p50: Some(QuantileBounds { estimate, lo, hi }), ..rows.swap_remove(0) }
+}
+
+#[test]
+fn the_sign_is_resolved_where_the_medians_interval_excludes_0() {
+    let sign = |lo, estimate, hi| row("s", Role::Path, lo, estimate, hi).sign().unwrap();
+    assert_eq!(sign(1, 5, 9), Answer::Resolved(Sign::Positive));
+    assert_eq!(sign(-9, -5, -1), Answer::Resolved(Sign::Negative));
+    assert_eq!(sign(0, 0, 0), Answer::Resolved(Sign::Zero));
+    assert_eq!(sign(0, 5, 9), Answer::NotResolved { bound_ticks: 5, needed_ticks: 5 });
+    assert_eq!(sign(-9, -5, 2), Answer::NotResolved { bound_ticks: 7, needed_ticks: 5 });
+    assert_eq!(sign(-2, 0, 3), Answer::NotResolved { bound_ticks: 3, needed_ticks: 0 });
+}
+
+#[test]
+fn a_spread_is_real_only_above_the_relative_bound_whatever_the_common_one() {
+    let spread = |relative_ticks| {
+        let p99 = Some(QuantileBounds { estimate: 60, lo: -1_000, hi: 2_000 });
+        let common = Common { below_ticks: 900, above_ticks: 900 };
+        StageRow { p99, relative_ticks, common, ..row("s", Role::Path, -900, 50, 950) }.spread().unwrap()
+    };
+    assert_eq!(spread(9), Answer::Resolved(10));
+    assert_eq!(spread(10), Answer::NotResolved { bound_ticks: 10, needed_ticks: 10 });
+}
+
+#[test]
+fn the_slowest_stage_is_one_only_where_no_other_stage_of_the_path_reaches_it() {
+    let end_to_end = row("end-to-end", Role::EndToEnd, 500, 510, 520);
+    let rows = |lo| vec![row("p", Role::Path, 0, 10, 40), row("q", Role::Path, lo, 50, 60), end_to_end.clone()];
+    assert_eq!(slowest(&rows(41)), [1]);
+    assert_eq!(slowest(&rows(40)), [1, 0]);
+    assert_eq!(slowest(std::slice::from_ref(&end_to_end)), Vec::<usize>::new());
+}
+
+#[test]
+fn a_quantile_is_the_smallest_value_that_its_share_of_values_does_not_exceed() {
+    let of = |share, count: i64| Quantile::per_million(share).unwrap().of(&mut (1..=count).rev().collect::<Vec<_>>());
+    assert_eq!([of(500_000, 1), of(500_000, 2), of(500_000, 3), of(500_000, 4)], [1, 1, 2, 2].map(Some));
+    assert_eq!([of(990_000, 100), of(990_000, 101), of(70_000, 100)], [99, 100, 7].map(Some));
+    assert_eq!([of(0, 5), of(1, 5), of(1_000_000, 5)], [1, 1, 5].map(Some));
+    assert_eq!(of(500_000, 0), None);
+    assert!(Quantile::per_million(1_000_001).unwrap_err().to_string().contains("found 1000001"));
+}
+
+proptest! {
+    #[test]
+    fn property_at_least_the_share_lies_at_or_below_a_quantile_and_less_than_it_below(
+        values in prop::collection::vec(-20i64..20, 1..80), share in 1u32..=1_000_000,
+    ) {
+        let found = Quantile::per_million(share).unwrap().of(&mut values.clone()).unwrap();
+        let needed = u64::from(share) * values.len() as u64;
+        let millions = |count: usize| count as u64 * 1_000_000;
+        prop_assert!(millions(values.iter().filter(|&&value| value <= found).count()) >= needed);
+        prop_assert!(millions(values.iter().filter(|&&value| value < found).count()) < needed);
+    }
+}
