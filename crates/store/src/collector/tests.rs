@@ -128,6 +128,22 @@ fn a_closed_channel_of_a_living_program_gives_its_entry_back_with_its_counts_wri
 }
 
 #[test]
+fn an_entry_is_given_back_only_when_its_blocks_are_stored() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 100).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1)[..3]);
+    pool.set_block(0, BlockState::Released);
+    pool.set_entry(0, EntryState::Closed);
+    let mut collector = Collector::start(site.settings()).unwrap();
+    let start = Instant::now();
+    collector.look(start).unwrap();
+    assert_eq!(pool.entry_state(0), EntryState::Closed as u32);
+    collector.look(start + Duration::from_secs(11)).unwrap();
+    assert_eq!(pool.entry_state(0), EntryState::Free as u32);
+}
+
+#[test]
 fn stamps_dropped_between_two_blocks_are_an_event_and_a_count() {
     let site = Site::new();
     let pool = Pool::make(&site.directory(), 7, 4).live();
@@ -343,7 +359,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn property_a_collector_killed_after_any_steps_stores_every_committed_stamp_once(
-        histories in prop::collection::vec(history(), 1..4), kills in prop::collection::vec(0u32..12, 0..6),
+        histories in prop::collection::vec(history(), 1..4), kills in prop::collection::vec(0u32..30, 0..6),
     ) {
         let site = Site::new();
         let pool = Pool::make(&site.directory(), 7, 16);
