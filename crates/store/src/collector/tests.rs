@@ -312,6 +312,21 @@ fn history() -> impl Strategy<Value = History> {
         .prop_map(|(full, partial, lost, released)| History { full, partial, lost, released })
 }
 
+#[test]
+fn losses_are_told_once_whichever_step_a_kill_follows() {
+    for steps in 0..20 {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4);
+        let history = History { full: 2, partial: vec![true, false], lost: 3, released: false };
+        enact(&pool, &[history]);
+        let _ = Collector::start_with(site.settings(), Steps::ending_after(steps)).unwrap().once();
+        site.collect();
+        let lost = site.event("lost");
+        assert_eq!((lost.tick, lost.until, lost.value), (Some(5), Some(6), Some(3)), "killed after {steps} steps");
+        assert_eq!(site.event("recovered").value, Some(1));
+    }
+}
+
 const POINTS: [&str; 2] = ["send", "receive"];
 
 /// Fills a pool by the histories; returns the stamps committed at each point, in order, and the stamps lost.
