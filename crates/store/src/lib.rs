@@ -9,17 +9,23 @@
 
 mod brackets;
 mod channels;
+mod collector;
 mod error;
 mod events;
 mod join;
+mod ledger;
 mod manifest;
 mod run;
 mod sparse;
 mod stamps;
+mod steps;
 mod table;
 mod traces;
+mod watched_pool;
 mod whole_file;
 
+#[cfg(test)]
+mod fabricated;
 #[cfg(test)]
 extern crate self as tickscope_store;
 #[cfg(test)]
@@ -30,6 +36,7 @@ mod scratch;
 
 pub use brackets::{BracketColumns, read_brackets, write_brackets};
 pub use channels::{Channel, ChannelState, read_channels, write_channels};
+pub use collector::{Collector, Report, Settings};
 pub use error::{Error, Result};
 pub use events::{Event, read_events, write_events};
 pub use join::{Joined, join_run};

@@ -73,6 +73,25 @@ pub struct Origin {
     pub counts: Vec<ChannelCount>,
 }
 
+impl Origin {
+    /// Adds a block, in the order of its channel.
+    pub(crate) fn add(&mut self, (pool, serial): (u64, u32), number: u32, count: ChannelCount) {
+        match self.blocks.last_mut() {
+            Some(last) if (last.pool, last.serial, last.last.checked_add(1)) == (pool, serial, Some(number)) => {
+                last.last = number;
+            }
+            _ => self.blocks.push(BlockRange { pool, serial, first: number, last: number }),
+        }
+        match self.counts.iter_mut().find(|known| known.channel == count.channel) {
+            Some(known) => {
+                known.stored += count.stored;
+                known.uncommitted += count.uncommitted;
+            }
+            None => self.counts.push(count),
+        }
+    }
+}
+
 /// A segment's place and what its footer says, without its stamps.
 pub struct Segment {
     table: TableReader,
@@ -93,6 +112,13 @@ impl StampColumns {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.tick.is_empty()
+    }
+
+    /// Makes room for `more` stamps.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.tick.reserve(more);
+        self.id.reserve(more);
+        self.channel.reserve(more);
     }
 
     /// Keeps only the rows whose ids are in `ids`.
@@ -120,7 +146,9 @@ pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Re
     let keys = [(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
     let mut table = TableWriter::begin(place, &fields(), &keys)?;
     if stamps.len() <= GROUP_ROWS {
-        write_group(&mut table, stamps)?;
+        if !stamps.is_empty() {
+            write_group(&mut table, stamps)?;
+        }
         return table.finish();
     }
     let rows: Vec<usize> = (0..stamps.len()).step_by(GROUP_ROWS).collect();
