@@ -1,10 +1,11 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
-use tickscope_bracket::{Bracket, Error as BracketError, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, Relation, Rho};
 use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Frequency, Local, Tick};
 use tickscope_trace::{
-    Apart, Clock, Clocks, Column, CoreTerm, Durations, Layout, StageDurations, StageRow, StageTally, StageValues, Traces, tally,
+    Apart, Clock, Clocks, Column, CoreTerm, Durations, Layout, StageDurations, StageRow, StageTally, StageValues,
+    Traces, tally,
 };
 
 use crate::failure::Failure;
@@ -81,11 +82,13 @@ pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Fai
     let frequency = reference_node(manifest)?.counter.frequency.clone();
     let millisecond = frequency.hertz / 1000;
     let relative_1ms_ticks = tallies.iter().enumerate();
-    let relative_1ms_ticks =
-        relative_1ms_ticks.map(|(stage, tally)| tally.relative(&layout, &clocks, stage, Apart::by(millisecond))).collect();
+    let relative_1ms_ticks = relative_1ms_ticks
+        .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, Apart::by(millisecond)))
+        .collect();
     let suspicions = suspicions(&layout, &tallies);
     let rows = tallies.iter().zip(values).enumerate();
-    let rows = rows.filter_map(|(stage, (tally, values))| StageRow::new(&layout, &clocks, stage, tally, values)).collect();
+    let rows =
+        rows.filter_map(|(stage, (tally, values))| StageRow::new(&layout, &clocks, stage, tally, values)).collect();
     Ok(Analysis {
         rows,
         relative_1ms_ticks,
@@ -113,7 +116,9 @@ pub fn run_rho(manifest: &Manifest) -> Result<Rho, Failure> {
 
 fn reference_node(manifest: &Manifest) -> Result<&Node, Failure> {
     let found = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
-    found.ok_or_else(|| Failure::work(format!("run.json: expected a node with the domain {}, found none", manifest.reference)))
+    found.ok_or_else(|| {
+        Failure::work(format!("run.json: expected a node with the domain {}, found none", manifest.reference))
+    })
 }
 
 /// The label of the domain that a node's stamps are read from.
@@ -136,7 +141,8 @@ fn relate(run: &Run, layout: &Layout, rho: Option<Rho>) -> Result<Related, Failu
         }
         let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
         let rho = rho.map_or_else(|| run_rho(manifest), Ok)?;
-        let nominal = Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Failure::work)?;
+        let nominal =
+            Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Failure::work)?;
         let (relation, summary) = relation(run, &pair, rho, nominal)?;
         related.of_node.push((node.name.to_string(), related.clocks.len()));
         related.clocks.push(Clock::Related(relation));
@@ -155,7 +161,7 @@ fn relation(run: &Run, pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relatio
     let columns = &listing.found;
     let ends = columns.before.iter().zip(columns.after.iter());
     let brackets: Vec<Bracket> =
-        columns.at.iter().zip(ends).map(|(&at, (before, after))| Bracket::new(before.copied(), at, after.copied())).collect();
+        columns.at.iter().zip(ends).map(|(&at, (b, a))| whole_ticks(b, at, a, nominal)).collect();
     let (Some(&first), Some(&last)) = (columns.at.iter().min(), columns.at.iter().max()) else {
         let Pair { reference, domain } = pair;
         return Err(Failure::work(format!(
@@ -167,7 +173,8 @@ fn relation(run: &Run, pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relatio
     let relation = built(rho).map_err(|error| refuse(pair, &error))?;
     let half_width = |relation: &Relation| {
         const SAMPLES: i64 = 1000;
-        let at = (0..=SAMPLES).map(|step| Tick::new(first + ((last - first) as i128 * i128::from(step) / i128::from(SAMPLES)) as i64));
+        let at = (0..=SAMPLES)
+            .map(|step| Tick::new(first + ((last - first) as i128 * i128::from(step) / i128::from(SAMPLES)) as i64));
         relation.half_widths(at).ok().and_then(|widths| widths.median())
     };
     let beside = ["unknown", "server-room"].into_iter().filter_map(|preset| preset.parse::<Rho>().ok());
@@ -186,9 +193,16 @@ fn relation(run: &Run, pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relatio
     Ok((relation, summary))
 }
 
-/// For display only: the cone's slopes are exact in units of 2^-62.
+/// A reading of `n` says that the counter stood somewhere from `n` to `n + 1`. The evidence keeps raw readings, so what
+/// that leaves open is added here: a tick of the reference above, and what the reference counts in one local tick below.
+fn whole_ticks(before: Option<&i64>, at: i64, after: Option<&i64>, nominal: Ratio) -> Bracket {
+    let a_local_tick = 1 + nominal.numerator().div_ceil(nominal.denominator()) as i64;
+    Bracket::new(before.map(|tick| tick - a_local_tick), at, after.map(|tick| tick + 1))
+}
+
+/// For display only.
 fn fixed_to_float(slope: i128) -> f64 {
-    slope as f64 / (1u128 << 62) as f64
+    slope as f64 / (1u128 << Cone::FRACTION_BITS) as f64
 }
 
 /// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
@@ -215,7 +229,9 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Fail
     }
     let bound = manifest.nodes.iter().map(|node| node.counter.sharing.bound_ticks).collect::<Option<Vec<_>>>();
     let ticks = bound.and_then(|bounds| bounds.into_iter().max()).ok_or_else(|| {
-        Failure::work("expected a checked bound between the cores (clock.cores = \"prove\"), found none. See tickscope doctor")
+        Failure::work(
+            "expected a checked bound between the cores (clock.cores = \"prove\"), found none. See tickscope doctor",
+        )
     })?;
     let channels = run.channels()?.found;
     let thread = |point: &tickscope_trace::Point| {
@@ -235,7 +251,10 @@ fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Failure> {
     let names: Vec<String> = layout.points().iter().map(tickscope_trace::Point::full_name).collect();
     for reader in &listing.found {
         if reader.names() != names {
-            return Err(Failure::work(format!("traces: expected the points {names:?}, found {:?}. Join the run again", reader.names())));
+            return Err(Failure::work(format!(
+                "traces: expected the points {names:?}, found {:?}. Join the run again",
+                reader.names()
+            )));
         }
     }
     match listing.refused.into_iter().next() {
@@ -253,7 +272,12 @@ fn columns(rows: &KeyedRows) -> Result<Traces, Failure> {
     Traces::new(rows.kind.clone(), rows.id.clone(), rows.occurrence.clone(), points).map_err(Failure::work)
 }
 
-fn durations_writer(run: &Run, layout: &Layout, rho: Rho, relations: &[RelationSummary]) -> Result<KeyedWriter, Failure> {
+fn durations_writer(
+    run: &Run,
+    layout: &Layout,
+    rho: Rho,
+    relations: &[RelationSummary],
+) -> Result<KeyedWriter, Failure> {
     let names = layout.stages().iter().flat_map(|stage| ["", ".lo", ".hi"].map(|end| format!("{}{end}", stage.name)));
     let slopes = relations.iter().map(|relation| {
         let (slowest, fastest) = relation.slopes;

@@ -37,14 +37,24 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
         println!("{}", serde_json::to_string_pretty(&looks).map_err(Failure::work)?);
     } else {
         for Look { what, found, costs, unsound } in &looks {
-            let mark = if *unsound { "UNSOUND" } else if costs.is_some() { "note" } else { "ok" };
+            let mark = if *unsound {
+                "UNSOUND"
+            } else if costs.is_some() {
+                "note"
+            } else {
+                "ok"
+            };
             println!("{what:14} {mark:8} {found}");
             if let Some(costs) = costs {
                 println!("{:24}{costs}", "");
             }
         }
     }
-    if unsound == 0 { Ok(()) } else { Err(Failure::finding(format!("{unsound} things here make bounds unsound: see above"))) }
+    if unsound == 0 {
+        Ok(())
+    } else {
+        Err(Failure::finding(format!("{unsound} things here make bounds unsound: see above")))
+    }
 }
 
 fn counter(host: &Host) -> Vec<Look> {
@@ -53,7 +63,11 @@ fn counter(host: &Host) -> Vec<Look> {
     let unsound = facts.findings().into_iter().chain(host.sharing.findings());
     let found = format!(
         "{} at {} Hz ±{} ppm ({}), reading it takes {} ticks (median)",
-        facts.counter, facts.frequency.hertz, facts.frequency.tolerance_ppm, facts.frequency_origin, facts.read_ticks_median
+        facts.counter,
+        facts.frequency.hertz,
+        facts.frequency.tolerance_ppm,
+        facts.frequency_origin,
+        facts.read_ticks_median
     );
     let processor = format!("{}, hypervisor: {}", known(&facts.cpu_model), known(&facts.hypervisor));
     let virtualised = facts.hypervisor.as_ref().is_some_and(|name| !name.is_empty());
@@ -74,8 +88,15 @@ fn counter(host: &Host) -> Vec<Look> {
 
 fn shared_memory(directory: &Path) -> Look {
     let what = "shared memory";
-    let wrong = |found: String| Look { what, found, costs: Some("points would be off: name a tmpfs directory with room".into()), unsound: false };
-    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else { return wrong("a path with a zero byte".into()) };
+    let wrong = |found: String| Look {
+        what,
+        found,
+        costs: Some("points would be off: name a tmpfs directory with room".into()),
+        unsound: false,
+    };
+    let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
+        return wrong("a path with a zero byte".into());
+    };
     // SAFETY: statfs writes into the zeroed struct and reads a terminated path.
     let (status, found) = unsafe {
         let mut found: libc::statfs = std::mem::zeroed();
@@ -100,14 +121,21 @@ fn governor() -> Look {
     let found = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let found = found.map_or_else(|_| "not visible here".into(), |text| text.trim().to_owned());
     let slow = !matches!(found.as_str(), "performance" | "not visible here");
-    let costs = slow.then(|| "cores that clock down lengthen what is measured; not the bounds. Set the governor to performance".into());
+    let costs = slow.then(|| {
+        "cores that clock down lengthen what is measured; not the bounds. Set the governor to performance".into()
+    });
     Look { what: "governor", found, costs, unsound: false }
 }
 
 fn disciplined() -> Look {
     let what = "wall clock";
     match Snapshot::of_this_host(&NodeCounter::true_counter()) {
-        Err(finding) => Look { what, found: finding.to_string(), costs: Some("steps and slews could not be told".into()), unsound: false },
+        Err(finding) => Look {
+            what,
+            found: finding.to_string(),
+            costs: Some("steps and slews could not be told".into()),
+            unsound: false,
+        },
         Ok(snapshot) => Look { what, found: format!("{:?}", snapshot.discipline), costs: None, unsound: false },
     }
 }
@@ -116,12 +144,15 @@ fn rights() -> Look {
     let what = "namespaces";
     match may_make_namespaces() {
         Ok(()) => Look { what, found: "may be made".into(), costs: None, unsound: false },
-        Err(why) => Look { what, found: why, costs: Some("runs use loopback instead of a veth pair".into()), unsound: false },
+        Err(why) => {
+            Look { what, found: why, costs: Some("runs use loopback instead of a veth pair".into()), unsound: false }
+        }
     }
 }
 
 fn cores(host: &Host) -> Look {
     let allowed = host.facts.cpus_allowed.unwrap_or(0);
-    let costs = (allowed < 4).then(|| "subject, probe and collector share cores: medians and tails hold their mutual delays".into());
+    let costs = (allowed < 4)
+        .then(|| "subject, probe and collector share cores: medians and tails hold their mutual delays".into());
     Look { what: "processors", found: format!("{allowed} allowed"), costs, unsound: false }
 }

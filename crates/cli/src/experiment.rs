@@ -200,7 +200,9 @@ impl Experiment {
         }
         let ending = self.nodes.iter().filter(|node| node.ends_run).count();
         if ending == 0 {
-            return Err("expected a node with ends_run = true, found none. Mark the one whose command ends the run".into());
+            return Err(
+                "expected a node with ends_run = true, found none. Mark the one whose command ends the run".into()
+            );
         }
         let layout = LayoutText {
             path: self.layout.path.clone(),

@@ -54,7 +54,11 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     if !options.json {
         println!("\nthe run's files: {}", run.root().display());
     }
-    if interrupt::ended() { Err(Failure::work("interrupted; what was measured until then is kept and shown above")) } else { Ok(()) }
+    if interrupt::ended() {
+        Err(Failure::work("interrupted; what was measured until then is kept and shown above"))
+    } else {
+        Ok(())
+    }
 }
 
 fn default_root(name: &str) -> PathBuf {
@@ -84,7 +88,8 @@ impl Session {
         let host = Host::look()?;
         let clocks_before = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Failure::work)?;
         let id = random()?;
-        let injections = experiment.nodes.iter().filter_map(|node| Some((node.name.to_string(), injection(node)?))).collect();
+        let injections =
+            experiment.nodes.iter().filter_map(|node| Some((node.name.to_string(), injection(node)?))).collect();
         let network = Network::set_up(experiment, id)?;
         let run = Run::create(root, manifest(experiment, &host, id, &injections, &network)?)?;
         let stamp_root = Path::new("/dev/shm").join(format!("tickscope-{id:016x}"));
@@ -120,8 +125,9 @@ impl Session {
     fn measure(&mut self, experiment: &Experiment) -> Result<(), Failure> {
         for node in &experiment.nodes {
             let directory = self.stamp_directory(node.name.as_str());
-            fs::create_dir_all(&directory)
-                .map_err(|e| Failure::work(format!("expected to make {}, found: {e}. Mount a tmpfs there", directory.display())))?;
+            fs::create_dir_all(&directory).map_err(|e| {
+                Failure::work(format!("expected to make {}, found: {e}. Mount a tmpfs there", directory.display()))
+            })?;
             let collector = self.collector(node)?;
             self.collectors.push((node.name.to_string(), collector));
         }
@@ -160,13 +166,29 @@ impl Session {
             let name = node.name.as_str();
             let listen = self.address(name, experiment.probe_port)?;
             let mut serve = self.own()?;
-            serve.arg("probe-serve").args(["--listen", &listen, "--run-id", &self.id(), "--node-id", &position.to_string()]);
+            serve.arg("probe-serve").args([
+                "--listen",
+                &listen,
+                "--run-id",
+                &self.id(),
+                "--node-id",
+                &position.to_string(),
+            ]);
             let server = self.start_in(name, "probe's server", &mut serve)?;
             self.servers.push((name.into(), server));
             let bind = self.address(reference, 0)?;
             let pair = Pair { reference: self.run.manifest().reference.clone(), domain: self.domain(name) };
             let mut ask = self.own()?;
-            ask.arg("probe-ask").args(["--bind", &bind, "--peer", &listen, "--run-id", &self.id(), "--node-id", "1000"]);
+            ask.arg("probe-ask").args([
+                "--bind",
+                &bind,
+                "--peer",
+                &listen,
+                "--run-id",
+                &self.id(),
+                "--node-id",
+                "1000",
+            ]);
             ask.args(["--peer-id", &position.to_string(), "--hertz", &experiment.probes_hz.to_string(), "--brackets"]);
             ask.arg(self.run.places().brackets(&pair));
             let client = self.start_in(reference, "probe", &mut ask)?;
@@ -205,13 +227,16 @@ impl Session {
     }
 
     fn start_commands(&self, experiment: &Experiment) -> Result<Vec<(bool, Process)>, Failure> {
-        let policies: Vec<String> = experiment.policies.iter().map(|(glob, policy)| format!("{glob}={}", policy.name())).collect();
+        let policies: Vec<String> =
+            experiment.policies.iter().map(|(glob, policy)| format!("{glob}={}", policy.name())).collect();
         let mut commands = Vec::new();
         for node in &experiment.nodes {
             let words = experiment.fill(node, &self.network.addresses)?;
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]).envs(&node.environment).env("TICKSCOPE_POLICY", policies.join(","));
-            command.env("TICKSCOPE_DIR", self.stamp_directory(node.name.as_str())).env("TICKSCOPE_NODE", node.name.as_str());
+            command
+                .env("TICKSCOPE_DIR", self.stamp_directory(node.name.as_str()))
+                .env("TICKSCOPE_NODE", node.name.as_str());
             if let Some(bytes) = experiment.pool_bytes {
                 command.env("TICKSCOPE_POOL_BYTES", bytes.to_string());
             }
@@ -271,9 +296,10 @@ impl Session {
         for (side, processes) in [("asking", clients), ("answering", servers)] {
             for (node, process) in processes {
                 let (last, _) = process.end()?;
-                let report: ProbeReport = last.as_deref().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
-                    Failure::work(format!("probe {side} for {node}: expected its report, found {last:?}"))
-                })?;
+                let report: ProbeReport =
+                    last.as_deref().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
+                        Failure::work(format!("probe {side} for {node}: expected its report, found {last:?}"))
+                    })?;
                 self.note_probe(&node, side, &report);
             }
         }
@@ -282,17 +308,29 @@ impl Session {
 
     fn note_probe(&mut self, node: &str, side: &str, report: &ProbeReport) {
         for (reason, count) in &report.refused {
-            let text = format!("the probe ({side}) refused datagrams: {reason}. They are no evidence; nothing is lost by them");
+            let text = format!(
+                "the probe ({side}) refused datagrams: {reason}. They are no evidence; nothing is lost by them"
+            );
             self.note(node, "datagrams-refused", Some(*count as i64), text);
         }
         for stamps in &report.impossible {
             self.note(node, "impossible-exchange", None, stamps.clone());
         }
         if report.lost > 0 {
-            self.note(node, "probes-lost", Some(report.lost as i64), "requests without a reply; the bound is a little wider".into());
+            self.note(
+                node,
+                "probes-lost",
+                Some(report.lost as i64),
+                "requests without a reply; the bound is a little wider".into(),
+            );
         }
         if report.undelivered > 0 {
-            self.note(node, "probes-undelivered", Some(report.undelivered as i64), "datagrams that the network did not take".into());
+            self.note(
+                node,
+                "probes-undelivered",
+                Some(report.undelivered as i64),
+                "datagrams that the network did not take".into(),
+            );
         }
     }
 
@@ -327,9 +365,18 @@ impl Session {
         eprintln!("tickscope: {why}; collecting again");
         self.note(node, "collector-killed", None, format!("{why}. Another took over where it stood"));
         let mut again = self.own()?;
-        again.arg("collect").arg(self.stamp_directory(node)).arg("--run").arg(self.run.root()).args(["--node", node, "--json"]);
+        again
+            .arg("collect")
+            .arg(self.stamp_directory(node))
+            .arg("--run")
+            .arg(self.run.root())
+            .args(["--node", node, "--json"]);
         let status = again.stdout(std::process::Stdio::null()).status().map_err(Failure::work)?;
-        if status.success() { Ok(()) } else { Err(Failure::work(format!("collecting again for {node}: found {status}"))) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure::work(format!("collecting again for {node}: found {status}")))
+        }
     }
 
     /// The host's clocks and cores, against how they were at the start.
@@ -361,10 +408,17 @@ impl Session {
             self.note("run", "file-refused", None, refused.to_string());
         }
         let layout = self.run.manifest().layout.parse(&self.run).ok();
-        let names: Vec<(String, String)> =
-            layout.iter().flat_map(|layout| layout.points()).map(|point| (point.node.clone(), point.full_name())).collect();
+        let names: Vec<(String, String)> = layout
+            .iter()
+            .flat_map(|layout| layout.points())
+            .map(|point| (point.node.clone(), point.full_name()))
+            .collect();
         for ((node, name), counts) in names.iter().zip(&joined.counts.points) {
-            for (what, count) in [("ids-missing", counts.missing), ("ids-repeated", counts.duplicates), ("ids-out-of-order", counts.out_of_order)] {
+            for (what, count) in [
+                ("ids-missing", counts.missing),
+                ("ids-repeated", counts.duplicates),
+                ("ids-out-of-order", counts.out_of_order),
+            ] {
                 if count > 0 {
                     self.note(node, what, Some(count as i64), format!("at {name}, of {} ids", joined.counts.ids));
                 }
@@ -407,7 +461,8 @@ fn manifest(
         ppb: experiment.rho.ppb().into(),
         origin: rho_origin(experiment.rho),
     });
-    let policy = |(glob, policy): &(String, Policy)| PolicyRule { channels: glob.clone(), policy: policy.name().into() };
+    let policy =
+        |(glob, policy): &(String, Policy)| PolicyRule { channels: glob.clone(), policy: policy.name().into() };
     Ok(Manifest {
         schema: tickscope_store::SCHEMA,
         run,
@@ -439,7 +494,10 @@ fn assumptions(experiment: &Experiment, network: &Network) -> Vec<Assumption> {
     let assume = |statement: &str, origin: &str| Assumption { statement: statement.into(), origin: origin.into() };
     let mut all = vec![
         assume(&format!("the nodes are {}", network.describe()), "the run file"),
-        assume("peers are honest, the path may be hostile: no datagram is authenticated yet", "the probe's protocol, version 1"),
+        assume(
+            "peers are honest, the path may be hostile: no datagram is authenticated yet",
+            "the probe's protocol, version 1",
+        ),
         assume("no live migration and no suspend during the run", "not observable from inside every guest"),
     ];
     if experiment.cores == Cores::Prove {

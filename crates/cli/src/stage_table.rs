@@ -59,9 +59,10 @@ fn stage_json(row: &StageRow, relative_1ms_ticks: u64, unit: Unit) -> Value {
 }
 
 fn relation_json(relation: &RelationSummary, unit: Unit) -> Value {
-    let beside = relation.beside.iter().map(|(rho, width)| {
-        json!({"rho": rho.to_string(), "half_width_ns": width.map(|ticks| unit.ns(ticks as i64))})
-    });
+    let beside = relation
+        .beside
+        .iter()
+        .map(|(rho, width)| json!({"rho": rho.to_string(), "half_width_ns": width.map(|ticks| unit.ns(ticks as i64))}));
     json!({
         "domain": relation.domain, "rho_ppm": f64::from(relation.rho.ppb()) / 1000.0, "rho": relation.rho.to_string(),
         "brackets": relation.brackets,
@@ -120,14 +121,20 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
             lines.push(format!("slowest stage at the median: not resolved between {}", names.join(" and ")));
         }
     }
-    let sums = if analysis.sum_mismatches == 0 { "exactly, in every trace".into() } else { format!("NOT, in {} traces", analysis.sum_mismatches) };
+    let sums = if analysis.sum_mismatches == 0 {
+        "exactly, in every trace".into()
+    } else {
+        format!("NOT, in {} traces", analysis.sum_mismatches)
+    };
     lines.push(format!("path stages sum to end-to-end: {sums}"));
     for relation in &analysis.relations {
         lines.push(relation_line(relation, unit));
     }
     if let Some(truth) = &analysis.truth {
         let (inside, known) = (truth.inside, truth.known);
-        lines.push(format!("known truth (the nodes read one counter): {inside} of {known} true durations lie in their intervals"));
+        lines.push(format!(
+            "known truth (the nodes read one counter): {inside} of {known} true durations lie in their intervals"
+        ));
     }
     lines.extend(analysis.suspicions.iter().map(|finding| format!("finding: {finding}")));
     lines
@@ -153,7 +160,8 @@ fn relation_line(relation: &RelationSummary, unit: Unit) -> String {
 
 fn losses(analysis: &Analysis, events: &[Event]) -> Vec<String> {
     let missing = analysis.rows.iter().filter(|row| row.missing > 0);
-    let mut lines: Vec<String> = missing.map(|row| format!("missing: {} traces lack a stamp of {}", row.missing, row.name)).collect();
+    let mut lines: Vec<String> =
+        missing.map(|row| format!("missing: {} traces lack a stamp of {}", row.missing, row.name)).collect();
     lines.extend(events.iter().map(|event| {
         let value = event.value.map_or(String::new(), |value| format!(" ({value})"));
         format!("event: {} {}{value}: {}", event.node, event.what, event.text)
@@ -174,7 +182,10 @@ fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)
     let Frequency { hertz, tolerance_ppm } = analysis.frequency;
     let origin = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
     let origin = origin.map_or(String::new(), |node| node.counter.frequency.origin.clone());
-    let seconds = format!("seconds: {} runs at {hertz} Hz ±{tolerance_ppm} ppm, an error common to all figures", manifest.reference);
+    let seconds = format!(
+        "seconds: {} runs at {hertz} Hz ±{tolerance_ppm} ppm, an error common to all figures",
+        manifest.reference
+    );
     all.push((seconds, format!("declared: {origin}")));
     all.extend(manifest.assumptions.iter().map(|assumption| (assumption.statement.clone(), assumption.origin.clone())));
     all

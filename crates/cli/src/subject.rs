@@ -32,7 +32,9 @@ impl Process {
         };
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|e| {
-            Failure::work(format!("{what}: expected to start '{name}', found: {e}. Is it built, and the path right from here?"))
+            Failure::work(format!(
+                "{what}: expected to start '{name}', found: {e}. Is it built, and the path right from here?"
+            ))
         })?;
         let output = child.stdout.take().map(BufReader::new);
         Ok(Self { what: what.into(), child, output })
@@ -49,7 +51,10 @@ impl Process {
     pub fn ready(&mut self) -> Result<(), Failure> {
         match self.line() {
             Some(line) if line == "ready" => Ok(()),
-            _ => Err(Failure::work(format!("{}: expected it to become ready, found its end. See its message above", self.what))),
+            _ => Err(Failure::work(format!(
+                "{}: expected it to become ready, found its end. See its message above",
+                self.what
+            ))),
         }
     }
 
@@ -70,7 +75,10 @@ impl Process {
             std::thread::sleep(Duration::from_millis(2));
         }
         let what = self.what.clone();
-        Err(Failure::work(format!("{what}: expected it to end within {} s of SIGTERM, found it running. It was killed", PATIENCE.as_secs())))
+        Err(Failure::work(format!(
+            "{what}: expected it to end within {} s of SIGTERM, found it running. It was killed",
+            PATIENCE.as_secs()
+        )))
     }
 
     fn ask(&mut self) {
