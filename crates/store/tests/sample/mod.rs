@@ -57,6 +57,7 @@ fn node(name: &str, boot: u8) -> Node {
             sharing: Sharing { bound_ticks: Some(270), checked: "ping-pong over all pairs of cores".into() },
         },
         command: vec!["echo".into(), name.into()],
+        injected: None,
     }
 }
 
