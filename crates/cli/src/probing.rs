@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tickscope_bracket::Bracket;
 use tickscope_probe::datagram::{NodeId, RunId};
 use tickscope_probe::driver::{Asking, NetworkCounts, Schedule};
-use tickscope_probe::exchange::{Exchange, Memory, ORDERING, Parties, REPLY_SOURCE, REQUEST_SOURCE};
+use tickscope_probe::exchange::{Exchange, Memory, Parties};
 use tickscope_probe::{Refusals, udp};
 use tickscope_store::{BracketColumns, write_brackets};
 use tickscope_tick::NodeCounter;
@@ -125,8 +125,8 @@ fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(
     loop {
         let next = exchanges.recv_timeout(due.saturating_duration_since(Instant::now()));
         if let Ok(exchange) = next {
-            add(&mut columns, exchange.request_bracket(), REQUEST_SOURCE);
-            add(&mut columns, exchange.reply_bracket(), REPLY_SOURCE);
+            add(&mut columns, exchange.request_bracket(), Exchange::REQUEST_SOURCE);
+            add(&mut columns, exchange.reply_bracket(), Exchange::REPLY_SOURCE);
             if Instant::now() < due {
                 continue;
             }
@@ -144,5 +144,5 @@ fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(
 
 fn add(columns: &mut BracketColumns, bracket: Bracket, source: &str) {
     let end = |tick: Option<tickscope_tick::Tick<tickscope_tick::Reference>>| tick.map(|tick| tick.get());
-    columns.push(end(bracket.before), bracket.at.get(), end(bracket.after), source, ORDERING);
+    columns.push(end(bracket.before), bracket.at.get(), end(bracket.after), source, Exchange::ORDERING);
 }

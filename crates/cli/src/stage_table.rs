@@ -47,7 +47,7 @@ fn stage_json(row: &StageRow, relative_1ms_ticks: u64, unit: Unit) -> Value {
     };
     json!({
         "stage": row.name, "from": row.from, "to": row.to, "role": format!("{:?}", row.role),
-        "count": row.count, "missing": row.missing, "contradictions": row.contradictions, "impossible": row.impossible,
+        "count": row.count, "missing": row.missing, "refused": row.refused, "impossible": row.impossible,
         "p50": quantile(row.p50), "p99": quantile(row.p99),
         "common": {"below_ticks": row.common.below_ticks, "above_ticks": row.common.above_ticks,
                    "below_ns": unit.ns(row.common.below_ticks as i64), "above_ns": unit.ns(row.common.above_ticks as i64)},
