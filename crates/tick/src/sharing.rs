@@ -10,7 +10,7 @@
 
 use std::fmt;
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -220,12 +220,12 @@ struct Line {
     turn: AtomicU64,
     /// The counter of whoever passed the line on.
     sent: AtomicI64,
+    /// Ends the second thread. Beside the turn, not in it: a second thread that was not running while time ran out still
+    /// passes the line on, and would overwrite the end.
+    over: AtomicBool,
 }
 
 impl Line {
-    /// Ends the second thread, whoever has the line.
-    const OVER: u64 = u64::MAX;
-
     /// Passes the line on, having read the counter.
     fn pass(&self, turn: u64) {
         self.sent.store(before(), Ordering::Relaxed);
@@ -233,7 +233,7 @@ impl Line {
         self.turn.store(turn, Ordering::Release);
     }
 
-    /// Waits for that turn, then reads the counter; `None` when it is over or `given_up` says so.
+    /// Waits for that turn, then reads the counter; `None` when `given_up` says so.
     fn await_turn(&self, turn: u64, given_up: impl Fn() -> bool) -> Option<Passage> {
         const SPINS_BETWEEN_LOOKS: u32 = 1000;
         let mut spins = 0;
@@ -245,7 +245,7 @@ impl Line {
                 return Some(Passage { sent: self.sent.load(Ordering::Relaxed), received });
             }
             spins += 1;
-            if seen == Self::OVER || (spins % SPINS_BETWEEN_LOOKS == 0 && given_up()) {
+            if spins % SPINS_BETWEEN_LOOKS == 0 && given_up() {
                 return None;
             }
             spin_loop();
@@ -268,7 +268,7 @@ fn ping_pong(first: usize, second: usize) -> Result<Offset, String> {
         let sender = scope.spawn(move || {
             let ready = second_is_pinned.recv().map_err(|_| "its thread ended".to_owned());
             let result = ready.and_then(|result| result).and_then(|()| pin(first)).map(|()| drive(line));
-            line.turn.store(Line::OVER, Ordering::Release);
+            line.over.store(true, Ordering::Relaxed);
             result
         });
         (sender.join(), receiver.join())
@@ -303,7 +303,7 @@ fn drive(line: &Line) -> Fastest {
 fn answer(line: &Line) -> Fastest {
     let mut forward = Fastest::default();
     let mut turn = 1;
-    while let Some(passage) = line.await_turn(turn, || false) {
+    while let Some(passage) = line.await_turn(turn, || line.over.load(Ordering::Relaxed)) {
         line.pass(turn + 1);
         forward.admit(passage);
         turn += 2;
@@ -327,6 +327,14 @@ mod tests {
 
     fn sharing(cpus: usize, of_pair: impl Fn(usize, usize) -> Result<Offset, String>) -> Sharing {
         Sharing::of((0..cpus).collect(), of_pair)
+    }
+
+    #[test]
+    fn a_second_thread_that_comes_too_late_still_ends() {
+        let line = Line::default();
+        line.pass(1);
+        line.over.store(true, Ordering::Relaxed); // the first gave up before the second saw its turn
+        assert!(answer(&line).0.is_some(), "the late passage counts");
     }
 
     #[test]
