@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_tick::NodeCounter;
-use tickscope_tick::host_clocks::Snapshot;
+use tickscope_tick::host_clocks::{Discipline, Snapshot};
 
 use crate::failure::Failure;
 use crate::host::Host;
@@ -136,8 +136,18 @@ fn disciplined() -> Look {
             costs: Some("steps and slews could not be told".into()),
             unsound: false,
         },
-        Ok(snapshot) => Look { what, found: format!("{:?}", snapshot.discipline), costs: None, unsound: false },
+        Ok(snapshot) => {
+            let found =
+                snapshot.discipline.map_or_else(|| "its discipline cannot be read".into(), |found| told(&found));
+            Look { what, found, costs: None, unsound: false }
+        }
     }
+}
+
+fn told(discipline: &Discipline) -> String {
+    let state = if discipline.status & libc::STA_UNSYNC != 0 { "not disciplined" } else { "disciplined" };
+    let correction = discipline.frequency_ppm();
+    format!("{state}, rate corrected by {correction:.3} ppm; no duration here rests on it")
 }
 
 fn rights() -> Look {

@@ -97,6 +97,15 @@ impl Offset {
     }
 }
 
+impl Offset {
+    /// What two looks at one pair say together: each side's tighter constraint.
+    fn tightened(self, other: Self) -> Self {
+        let at_least = if other.lo_ticks() > self.lo_ticks() { other.at_least } else { self.at_least };
+        let at_most = if other.hi_ticks() < self.hi_ticks() { other.at_most } else { self.at_most };
+        Self { at_least, at_most }
+    }
+}
+
 impl Sharing {
     /// Checks the processors that the calling thread may run on. Takes at most about 50 ms a pair.
     pub fn of_this_host() -> Result<Self, Finding> {
@@ -253,8 +262,29 @@ impl Line {
     }
 }
 
-/// Looks at one pair: passes a line back and forth until there have been enough passages, or time is over.
+/// An offset known to more than this says that the threads hardly ever ran at the same time: 40 us at 2.5 GHz.
+const USEFUL_TICKS: u64 = 100_000;
+/// How often a pair is looked at again before such an offset is all that can be said.
+const ATTEMPTS_MAX: usize = 20;
+
+/// Looks at one pair, again where other programs kept the threads apart; keeps the fastest passage of each direction.
 fn ping_pong(first: usize, second: usize) -> Result<Offset, String> {
+    let mut best: Result<Offset, String> = Err(String::new());
+    for _ in 0..ATTEMPTS_MAX {
+        best = match (best, attempt(first, second)) {
+            (Ok(known), Ok(found)) => Ok(known.tightened(found)),
+            (Ok(known), Err(_)) => Ok(known),
+            (Err(_), found) => found,
+        };
+        if best.as_ref().is_ok_and(|offset| offset.reach_ticks() <= USEFUL_TICKS) {
+            break;
+        }
+    }
+    best
+}
+
+/// Passes a line back and forth until there have been enough passages, or time is over.
+fn attempt(first: usize, second: usize) -> Result<Offset, String> {
     let line = &Line::default();
     let (pinned, second_is_pinned) = mpsc::channel();
     let (backward, forward) = thread::scope(|scope| {
@@ -327,6 +357,12 @@ mod tests {
 
     fn sharing(cpus: usize, of_pair: impl Fn(usize, usize) -> Result<Offset, String>) -> Sharing {
         Sharing::of((0..cpus).collect(), of_pair)
+    }
+
+    #[test]
+    fn a_second_look_at_a_pair_only_tightens_what_is_known() {
+        let both = offset(-900, 40).tightened(offset(-50, 700));
+        assert_eq!((both.lo_ticks(), both.hi_ticks()), (-50, 40));
     }
 
     #[test]
