@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         off: open("off", Ordering::Plain, Fields::Slim)?,
     };
     let mut random = 1;
-    (0..10).for_each(|_| drop(one_round(&channels, stamps, &mut random)));
+    (0..10).for_each(|_| _ = one_round(&channels, stamps, &mut random));
     let (start, start_tick) = (Instant::now(), counter::after());
     let blocks: Vec<_> = (0..rounds).map(|_| one_round(&channels, stamps, &mut random)).collect();
     let ns_a_tick = start.elapsed().as_nanos() as f64 / (counter::after() - start_tick) as f64;
