@@ -15,7 +15,7 @@ use crate::block::{
 };
 use crate::handover;
 use crate::pool::MappedBlock;
-use crate::primitive::{own_add, own_exchange};
+use crate::primitive::{own_add, own_exchange, own_fetch_add};
 use crate::process::{self, OpenError, OwnPool, Process, thread_id};
 
 /// What a channel's stamps carry.
@@ -60,7 +60,7 @@ pub(crate) struct Handle {
     /// The entry's policy word, or one of this process's own.
     policy: AtomicPtr<AtomicU64>,
     blocks: Cell<*mut u8>,
-    /// Units a block, less one; a unit with these bits 0 is a header: the block is full.
+    /// Units a block, less one: these bits of a unit are its place in its block.
     unit_mask: Cell<u32>,
     /// The policy number under which `stamp` may go on inline.
     fast_slim: Cell<u32>,
@@ -108,11 +108,10 @@ impl Channel {
     pub fn stamp(&self, id: i64) {
         let handle = self.handle();
         let policy = handle.policy_number();
-        if policy == Policy::Null as u32 {
-            return;
-        }
         if policy != handle.fast_slim.get() {
-            return stamp_slow(handle, id, 0, 0);
+            return if policy != Policy::Null as u32 {
+                stamp_slow(handle, id, 0, 0)
+            };
         }
         // An `after` reading is taken at once, the others as late as can be: that keeps intervals narrow.
         let early = if handle.ordering == ReadOrdering::After { counter::after() } else { 0 };
@@ -130,11 +129,10 @@ impl Channel {
     pub fn stamp_with(&self, id: i64, kind: i32, value: i64) {
         let handle = self.handle();
         let policy = handle.policy_number();
-        if policy == Policy::Null as u32 {
-            return;
-        }
         if policy != handle.fast_wide.get() {
-            return stamp_slow(handle, id, kind, value);
+            return if policy != Policy::Null as u32 {
+                stamp_slow(handle, id, kind, value)
+            };
         }
         let tick = handle.ordering.read();
         let Some(record) = handle.reserve(2) else { return stamp_slow(handle, id, kind, value) };
@@ -182,20 +180,30 @@ impl Handle {
         std::ptr::eq(self.policy.load(Ordering::Relaxed), own)
     }
 
+    /// Whether the channel's block is full, or it has none: `next` then stands in a header, where no record goes.
+    #[inline(always)]
+    fn is_full(&self, next: u64) -> bool {
+        next as u32 & self.unit_mask.get() < HEADER_UNITS
+    }
+
     /// Takes the next record of the channel's block; `None`: the block is full.
+    ///
+    /// A signal handler between the check and the add may have taken the last record: the add then went past the end, by
+    /// at most the two units of one record, because whoever comes meanwhile finds `next` in a header, hence the block
+    /// full, and adds nothing; and it is taken back before those who were interrupted go on. Where a handler has leased a
+    /// block meanwhile, there is nothing to take back.
     #[inline(always)]
     fn reserve(&self, units: u64) -> Option<*mut u8> {
-        let mut next = self.next.load(Ordering::Relaxed);
-        loop {
-            if next as u32 & self.unit_mask.get() == 0 {
-                return None;
-            }
-            match own_exchange(&self.next, next, next + units) {
-                // SAFETY: the unit lies in a block leased to this channel: within the pool's mapping.
-                Ok(()) => return Some(unsafe { self.blocks.get().add(next as u32 as usize * UNIT_BYTES) }),
-                Err(found) => next = found,
-            }
+        if self.is_full(self.next.load(Ordering::Relaxed)) {
+            return None;
         }
+        let next = own_fetch_add(&self.next, units);
+        if self.is_full(next) {
+            let _ = own_exchange(&self.next, next + units, next);
+            return None;
+        }
+        // SAFETY: the unit lies in a block leased to this channel: within the pool's mapping.
+        Some(unsafe { self.blocks.get().add(next as u32 as usize * UNIT_BYTES) })
     }
 }
 
@@ -266,7 +274,7 @@ fn close(handle: &Handle) {
     let (Some(entry), Some(pool)) = (handle.entry.take(), handle.pool.take()) else { return };
     let unit = handle.next.load(Ordering::Relaxed) as u32;
     let units = handle.unit_mask.get() + 1;
-    if unit & handle.unit_mask.get() != 0 {
+    if !handle.is_full(u64::from(unit)) {
         handover::release(&pool.block(unit / units)); // a full one is complete without our word
     }
     entry.state.store(EntryState::Closed as u32, Ordering::Release);
@@ -348,7 +356,7 @@ fn drop_stamp(entry: &ChannelEntry, tick: i64) {
 /// Moves the full channel to a new block; `false`: no block is free.
 fn lease(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
     let full = handle.next.load(Ordering::Relaxed);
-    if full as u32 & handle.unit_mask.get() != 0 {
+    if !handle.is_full(full) {
         return true; // a signal handler was here first
     }
     let Some((index, block)) = claim(pool) else { return false };

@@ -4,6 +4,7 @@
  *     stamper WITNESS threads N COUNT     N threads stamp ids 0, 1, ... each at point "work"; COUNT 0: until killed
  *     stamper WITNESS fork COUNT          the same on one thread, then a child of it on the inherited channel
  *     stamper WITNESS signals COUNT       one thread, with a timer's handler that stamps -1, -2, ... on the same channel
+ *     stamper WITNESS steps WIDE COUNT    one thread, with a handler after its every instruction that stamps -1, -2, ... (x86)
  *     stamper WITNESS wide COUNT          kind = id % 3, value = id * 10
  *     stamper WITNESS misuse              stamps before open and after close
  *     stamper WITNESS plugin LIBRARY COUNT    a loaded library stamps
@@ -77,6 +78,27 @@ static void run_signals(int64_t count) {
     setitimer(ITIMER_REAL, &every, 0);
 }
 
+#if defined(__x86_64__)
+static void on_step(int unused) {
+    (void)unused;
+    ++handled;
+    if (signalled->shape == 2) tickscope_stamp_with(signalled, -handled, 0, 0);
+    else tickscope_stamp(signalled, -handled);
+}
+
+static void run_steps(int wide, int64_t count) {
+    signalled = tickscope_open("work", TICKSCOPE_PLAIN, wide ? TICKSCOPE_WIDE : 0);
+    signal(SIGTRAP, on_step);
+    __asm__ __volatile__("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc"); /* the trap flag: one step at a time */
+    for (int64_t id = 0; id < count; id++) {
+        if (wide) tickscope_stamp_with(signalled, id, 0, 0);
+        else tickscope_stamp(signalled, id);
+    }
+    __asm__ __volatile__("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+    __atomic_store_n(&witness[1], (uint64_t)handled, __ATOMIC_RELEASE);
+}
+#endif
+
 static void run_misuse(void) {
     tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
     tickscope_stamp(0, 1);
@@ -108,6 +130,9 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[2], "threads")) run_threads(atoi(argv[3]), last);
     if (!strcmp(argv[2], "fork")) run_fork(last);
     if (!strcmp(argv[2], "signals")) run_signals(last);
+#if defined(__x86_64__)
+    if (!strcmp(argv[2], "steps")) run_steps(atoi(argv[3]), last);
+#endif
     if (!strcmp(argv[2], "misuse")) run_misuse();
     if (!strcmp(argv[2], "plugin")) run_plugin(argv[3], last);
     if (!strcmp(argv[2], "wide")) {

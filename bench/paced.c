@@ -1,0 +1,53 @@
+/*
+ * paced - one thread that stamps at a fixed rate, and says what that schedule suffered.
+ *
+ *     paced CPU SECONDS STAMPS_A_SECOND
+ *
+ * Stamps are due in batches of 100. A batch that is late is made up for at once, so the rate holds over the run; lateness is
+ * how far behind its due time a batch began, which includes what the kernel took from this thread. Prints JSON.
+ */
+#include "tickscope.h"
+
+enum { BATCH = 100 };
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void pin(int cpu) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) perror("paced: expected to be pinned, found"), exit(1);
+}
+
+static void stamp_batch(tickscope_channel *channel, int64_t first) {
+    for (int64_t id = first; id < first + BATCH; id++) tickscope_stamp(channel, id);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 4) return fprintf(stderr, "paced: expected CPU SECONDS STAMPS_A_SECOND\n"), 1;
+    pin(atoi(argv[1]));
+    double rate = atof(argv[3]);
+    int64_t stamps = (int64_t)(atof(argv[2]) * rate), late_1ms = 0, latest = 0, longest_batch = 0;
+    tickscope_channel *channel = tickscope_open("paced", TICKSCOPE_PLAIN, 0);
+    if (channel->entry == 0) return 1;
+    int64_t start = now_ns();
+    for (int64_t first = 0; first < stamps; first += BATCH) {
+        int64_t due = start + (int64_t)((double)first / rate * 1e9), now = now_ns();
+        while (now < due) now = now_ns();
+        if (now - due > latest) latest = now - due;
+        late_1ms += now - due > 1000000;
+        stamp_batch(channel, first);
+        int64_t took = now_ns() - now;
+        if (took > longest_batch) longest_batch = took;
+    }
+    int64_t took = now_ns() - start;
+    printf("{\"stamps\": %lld, \"seconds\": %.3f, \"latest_ns\": %lld, \"batches_late_1ms\": %lld, \"longest_batch_ns\": %lld, "
+           "\"dropped\": %llu, \"stalls\": %llu}\n",
+           (long long)stamps, (double)took / 1e9, (long long)latest, (long long)late_1ms, (long long)longest_batch,
+           (unsigned long long)channel->entry->dropped, (unsigned long long)channel->entry->stalls);
+    return 0;
+}
