@@ -105,10 +105,9 @@ fn shared_memory(directory: &Path) -> Look {
     if status != 0 {
         return wrong(format!("{}: {}", directory.display(), std::io::Error::last_os_error()));
     }
-    const TMPFS: i64 = 0x0102_1994;
     let free = found.f_bavail * found.f_bsize as u64;
     let text = format!("{}: {} MiB free", directory.display(), free >> 20);
-    if i64::from(found.f_type) != TMPFS {
+    if found.f_type != libc::TMPFS_MAGIC {
         return wrong(format!("{text}, not on tmpfs: writing back to a disk stalls the program"));
     }
     if free < DEFAULT_POOL_BYTES {
