@@ -1,8 +1,9 @@
 /*
  * stamp - what one stamp costs, beside what reading the counter costs in the same run.
  *
- *     stamp CPU ROUNDS STAMPS LIBRARY
+ *     stamp CPU ROUNDS STAMPS PAUSE_US LIBRARY
  *
+ * PAUSE_US of idle spinning follow each round: a collector beside it needs them to keep up with a tight loop.
  * A round measures every variant once, in random order, each in a block of STAMPS stamps in a tight loop. One line a block:
  * `block VARIANT NANOSECONDS_A_STAMP`, and at the end `count NAME NUMBER` lines. Variants of one round are neighbours in
  * time, so their difference is free of what changes slowly: the core's frequency, another tenant.
@@ -123,6 +124,11 @@ static void one_round(int64_t stamps, float *ticks_a_stamp) {
     }
 }
 
+static void pause_for(int64_t microseconds) {
+    int64_t end = clock_monotonic() + 1000 * microseconds;
+    while (clock_monotonic() < end) {}
+}
+
 static void print(const float *ticks, int64_t rounds, double ns_a_tick, const char *library) {
     for (int64_t at = 0; at < rounds * VARIANTS; at++)
         printf("block %s\t%.3f\n", variants[at % VARIANTS].name, ticks[at] * ns_a_tick);
@@ -135,16 +141,19 @@ static void print(const float *ticks, int64_t rounds, double ns_a_tick, const ch
 }
 
 int main(int argc, char **argv) {
-    if (argc != 5) fail("expected CPU ROUNDS STAMPS LIBRARY");
-    int64_t rounds = atoll(argv[2]), stamps = atoll(argv[3]);
+    if (argc != 6) fail("expected CPU ROUNDS STAMPS PAUSE_US LIBRARY");
+    int64_t rounds = atoll(argv[2]), stamps = atoll(argv[3]), pause_us = atoll(argv[4]);
     pin(atoi(argv[1]));
-    open_channels(argv[4]);
+    open_channels(argv[5]);
     float *ticks = (float *)calloc((size_t)(rounds * VARIANTS), sizeof *ticks);
     float unused[VARIANTS];
     for (int warm = 0; warm < 10; warm++) one_round(stamps, unused);
     int64_t start = tickscope__after(), start_ns = clock_monotonic();
-    for (int64_t at = 0; at < rounds; at++) one_round(stamps, ticks + at * VARIANTS);
+    for (int64_t at = 0; at < rounds; at++) {
+        one_round(stamps, ticks + at * VARIANTS);
+        if (pause_us) pause_for(pause_us);
+    }
     double ns_a_tick = (double)(clock_monotonic() - start_ns) / (double)(tickscope__after() - start);
-    print(ticks, rounds, ns_a_tick, argv[4]);
+    print(ticks, rounds, ns_a_tick, argv[5]);
     return 0;
 }

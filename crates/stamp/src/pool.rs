@@ -259,9 +259,20 @@ impl<'a> MappedBlock<'a> {
         Rider { kind, value, cpu: (cpu >= 0).then_some(cpu) }
     }
 
+    /// The records of a block of slim ones, committed or not, all at once; `None`: its records are wide.
+    pub fn slim_records(&self) -> Option<&'a [SlimRecord]> {
+        let length = block::capacity(self.block_bytes, 1) as usize;
+        // SAFETY: so many slim records lie between the header and the block's end; their fields are atomic.
+        let records = unsafe {
+            std::slice::from_raw_parts(self.base.add(HEADER_UNITS as usize * UNIT_BYTES).cast().as_ptr(), length)
+        };
+        (self.header().shape != 2).then_some(records)
+    }
+
     fn slim(&self, slot: u32) -> &'a SlimRecord {
-        assert!(slot < self.capacity(), "record {slot} of {}", self.capacity());
-        let unit = HEADER_UNITS as usize + slot as usize * usize::from(self.header().shape.clamp(1, 2));
+        let shape = usize::from(self.header().shape.clamp(1, 2));
+        let unit = HEADER_UNITS as usize + slot as usize * shape;
+        assert!((unit + shape) * UNIT_BYTES <= self.block_bytes as usize, "record {slot} of {}", self.capacity());
         // SAFETY: the assertion keeps the record within the block.
         unsafe { self.base.add(unit * UNIT_BYTES).cast::<SlimRecord>().as_ref() }
     }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use tickscope_stamp::block::{BlockState, ChannelEntry, EntryState, Policy, PoolState, unpadded};
+use tickscope_stamp::block::{BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded};
 use tickscope_stamp::handover;
 use tickscope_stamp::pool::{MappedBlock, Pool};
 use tickscope_tick::{Counter, Domain, Ordering};
@@ -222,27 +222,14 @@ impl WatchedPool {
     pub(crate) fn read(&self, block: &ReadyBlock, into: &mut StampColumns) -> (u64, u64) {
         let mapped = self.pool.block(block.index);
         let before = into.len();
-        let mut holes = Holes::default();
-        for slot in 0..handover::Block::capacity(&mapped) {
-            let Some(record) = mapped.record(slot) else {
-                holes.open(handover::Block::id(&mapped, slot).load(Relaxed));
-                continue;
-            };
-            holes.close();
-            into.tick.push(record.tick);
-            into.id.push(record.id);
-            if let Some(rider) = record.rider {
-                into.kind.push(Some(rider.kind));
-                into.cpu.push(rider.cpu);
-                into.value.push(Some(rider.value));
-            }
-        }
+        let whole = mapped.slim_records().is_some_and(|records| read_whole(records, into));
+        let uncommitted = if whole { 0 } else { read_slots(&mapped, into) };
         let rows = into.len();
         into.channel.resize(rows, block.node_channel);
         into.kind.push_nulls(rows - into.kind.len());
         into.cpu.push_nulls(rows - into.cpu.len());
         into.value.push_nulls(rows - into.value.len());
-        ((rows - before) as u64, holes.uncommitted())
+        ((rows - before) as u64, uncommitted)
     }
 
     /// Stamps that were dropped just before a ready block.
@@ -380,6 +367,39 @@ impl WatchedPool {
 /// The largest count that a file can hold, if need be: shared memory may say anything.
 pub(crate) fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Copies records that are all committed; `false`: some are not, and nothing was copied.
+fn read_whole(records: &[SlimRecord], into: &mut StampColumns) -> bool {
+    let before = into.len();
+    // Acquire: an id is read after its tick was seen.
+    into.tick.extend(records.iter().map(|record| record.tick.load(Acquire)));
+    if into.tick[before..].contains(&0) {
+        into.tick.truncate(before);
+        return false;
+    }
+    into.id.extend(records.iter().map(|record| record.id.load(Relaxed)));
+    true
+}
+
+/// Copies the records that are committed, one by one. Returns how many slots were never committed.
+fn read_slots(mapped: &MappedBlock<'_>, into: &mut StampColumns) -> u64 {
+    let mut holes = Holes::default();
+    for slot in 0..handover::Block::capacity(mapped) {
+        let Some(record) = mapped.record(slot) else {
+            holes.open(handover::Block::id(mapped, slot).load(Relaxed));
+            continue;
+        };
+        holes.close();
+        into.tick.push(record.tick);
+        into.id.push(record.id);
+        if let Some(rider) = record.rider {
+            into.kind.push(Some(rider.kind));
+            into.cpu.push(rider.cpu);
+            into.value.push(Some(rider.value));
+        }
+    }
+    holes.uncommitted()
 }
 
 /// Slots without a tick: those before the last committed one were reserved and never committed, and so was one behind it

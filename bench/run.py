@@ -1,0 +1,412 @@
+#!/usr/bin/env python3
+"""Measures what tickscope costs, beside the floor or rival measured in the same run. What and how: bench/README.md.
+
+    bench/run.py [--keep] [--only NAME ...] [--scratch FOLDER]
+
+A missed target is said and is no error (exit 0); whatever goes wrong is (exit 1).
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "bench"
+RELEASE = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+CPUS = sorted(os.sched_getaffinity(0))
+STAMPING_CPU, OTHER_CPU = CPUS[0], CPUS[-1]
+INJECTION = "0:1000000000:12500:900:150000000000"
+
+
+# ---- figures ---------------------------------------------------------------------------------------------------------
+
+
+def figure(name, value, unit, beside=None, target=None, met=None, **more):
+    """One row. `beside`: (what, value in the same unit), measured in the same run."""
+    row = {"name": name, "value": value, "unit": unit, "target": target, "met": met, **more}
+    if beside:
+        row["beside"], row["beside_value"] = beside
+        row["ratio"] = value / beside[1] if beside[1] else None
+    return row
+
+
+def at_most(name, value, unit, limit, beside=None, **more):
+    return figure(name, value, unit, beside, f"<= {limit:g} {unit}", value <= limit, **more)
+
+
+def none_of(name, count):
+    return figure(name, count, "", None, "0", count == 0)
+
+
+def quantile(values, share):
+    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
+
+
+def median(values):
+    return quantile(values, 0.5)
+
+
+def print_table(rows):
+    print(f"{'figure':44} {'measured':>14}  {'beside it, in the same run':32} {'ratio':>6}  {'target':22} met")
+    for row in rows:
+        beside = f"{row['beside']} {shown(row['beside_value'])}" if "beside" in row else "-"
+        ratio = f"{row['ratio']:.2f}" if row.get("ratio") else "-"
+        met = {True: "yes", False: "NO", None: ""}[row["met"]]
+        measured = f"{shown(row['value'])} {row['unit']}"
+        print(f"{row['name']:44} {measured:>14}  {beside:32} {ratio:>6}  {row['target'] or '':22} {met}")
+
+
+def shown(value):
+    return f"{value}" if isinstance(value, int) else f"{value:.2f}"
+
+
+# ---- processes -------------------------------------------------------------------------------------------------------
+
+
+def in_own_session(cpu):
+    """Runs in the child, after setsid: scheduled as a group of its own, of the highest weight allowed, on one processor."""
+
+    def prepare():
+        with contextlib.suppress(OSError):
+            pathlib.Path("/proc/self/autogroup").write_text("-20")
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})
+
+    return prepare
+
+
+def start(command, cpu=None, environment=None):
+    environment = {**os.environ, **(environment or {})}
+    command = [str(word) for word in command]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=in_own_session(cpu),
+    )
+
+
+def finish(process):
+    output, _ = process.communicate()
+    if process.returncode != 0:
+        sys.exit(f"bench: {' '.join(map(str, process.args))} ended with {process.returncode}")
+    return output
+
+
+def output_of(command, cpu=None, environment=None):
+    return finish(start(command, cpu, environment))
+
+
+def measured(command):
+    """Output, wall seconds, processor seconds and peak memory of one process."""
+    began, process = time.monotonic(), start(command)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        sys.exit(f"bench: {' '.join(map(str, command))} ended with status {status}")
+    process.returncode = 0
+    return output, {
+        "wall_s": time.monotonic() - began,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "peak_bytes": usage.ru_maxrss * 1024,
+    }
+
+
+@contextlib.contextmanager
+def collector(stamps, run):
+    """A live collector on the other processor; what it reported is in the list once it has ended."""
+    command = [RELEASE / "tickscope", "collect", stamps, "--run", run, "--follow", "--json"]
+    process, report = start(command, OTHER_CPU), []
+    try:
+        process.stdout.readline()  # "ready"
+        yield report
+        time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        report.append(json.loads(finish(process)))
+    finally:
+        if process.poll() is None:
+            process.kill()
+
+
+@contextlib.contextmanager
+def stamp_directory(pool_bytes):
+    with tempfile.TemporaryDirectory(prefix="tickscope-bench-", dir="/dev/shm") as folder:
+        yield {"TICKSCOPE_DIR": folder, "TICKSCOPE_POOL_BYTES": str(pool_bytes), "TICKSCOPE_POLICY": "off=null"}
+
+
+# ---- building --------------------------------------------------------------------------------------------------------
+
+
+def build():
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--workspace", "--bins", "--examples"], cwd=ROOT, check=True)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    compile_c("bench/stamp_library.c", BUILD / "libstamp_library.so", "-shared", "-fPIC")
+    compile_c("bench/stamp.c", BUILD / "stamp")
+    compile_c("bench/paced.c", BUILD / "paced")
+    compile_c("subjects/udp-echo/udp-echo.c", ROOT / "build" / "udp-echo")
+
+
+def compile_c(source, program, *flags):
+    common = ["-O2", "-Wall", "-Wextra", "-pthread", "-I", "crates/stamp/include"]
+    subprocess.run(["cc", *common, *flags, "-o", program, source, "-ldl"], cwd=ROOT, check=True)
+
+
+# ---- 1. the cost of a stamp ------------------------------------------------------------------------------------------
+
+STAMPS = 500  # in a block
+
+
+def stamp_cost(_scratch):
+    alone = c_blocks(rounds=400)
+    beside = c_blocks_beside_a_collector(rounds=1000)
+    injected = c_blocks(rounds=200, environment={"TICKSCOPE_INJECT": INJECTION})
+    rust = rust_blocks(rounds=400)
+    rows = [readings(alone, name) for name in ("rdtsc", "rdtscp", "lfence;rdtsc", "clock_gettime")]
+    rows += targets("C", alone) + targets("C beside a collector", beside) + targets("Rust", rust)
+    rows.append(above_rdtsc("C injected: plain", injected, "plain"))
+    raw = {"alone": alone, "beside a collector": beside, "injected": injected, "Rust": rust}
+    return rows, {"stamps a block": STAMPS, "ns a stamp, block by block": raw}
+
+
+def targets(who, blocks):
+    rows = [above_rdtsc(f"{who}: plain", blocks, "plain", limit=3)]
+    rows += [above_rdtsc(f"{who}: {name}", blocks, name) for name in ("before", "after", "wide")]
+    if "library" in blocks:
+        rows.append(above_rdtsc(f"{who}: in a loaded library", blocks, "library", limit=12))
+    off = at_most(f"{who}: off", median(blocks["off"]), "ns", 2, ("empty loop", median(blocks["nothing"])))
+    return rows + [off]
+
+
+def readings(blocks, name):
+    return figure(f"reading: {name}", median(blocks[name]), "ns", ("rdtsc", median(blocks["rdtsc"])))
+
+
+def above_rdtsc(title, blocks, name, limit=None):
+    """The target is judged by the median of differences within rounds, which are neighbours in time."""
+    above = median([block - floor for block, floor in zip(blocks[name], blocks["rdtsc"])])
+    more = {"above_rdtsc_ns": above, "p10_ns": quantile(blocks[name], 0.1), "p90_ns": quantile(blocks[name], 0.9)}
+    beside = (f"rdtsc{above:+.2f}:", median(blocks["rdtsc"]))
+    if limit is None:
+        return figure(title, median(blocks[name]), "ns", beside, **more)
+    return figure(title, median(blocks[name]), "ns", beside, f"<= rdtsc + {limit} ns", above <= limit, **more)
+
+
+def c_blocks(rounds, environment=None, pause_us=0):
+    with stamp_directory(128 << 20) as directory:
+        blocks, dropped = c_blocks_in({**directory, **(environment or {})}, rounds, pause_us)
+    if dropped:
+        sys.exit(f"bench: expected a pool that holds every stamp, found {dropped} dropped")
+    return blocks
+
+
+def c_blocks_in(environment, rounds, pause_us):
+    command = [BUILD / "stamp", STAMPING_CPU, rounds, STAMPS, pause_us, BUILD / "libstamp_library.so"]
+    output = output_of(command, None, environment)
+    return blocks_of(output), int(re.search(r"^count dropped\t(\d+)$", output, re.MULTILINE)[1])
+
+
+def c_blocks_beside_a_collector(rounds):
+    """The pool is small enough to be freed and used again several times."""
+    with stamp_directory(32 << 20) as environment, tempfile.TemporaryDirectory() as run:
+        with collector(environment["TICKSCOPE_DIR"], run):
+            blocks, dropped = c_blocks_in(environment, rounds, pause_us=250)
+    if dropped:
+        print(f"beside a collector: it fell behind, {dropped} stamps were dropped; their blocks count as they are")
+    return blocks
+
+
+def rust_blocks(rounds):
+    with stamp_directory(128 << 20) as environment:
+        command = [RELEASE / "examples" / "stamp_cost", STAMPING_CPU, rounds, STAMPS]
+        return blocks_of(output_of(command, None, environment))
+
+
+def blocks_of(output):
+    blocks = {}
+    for name, ns in re.findall(r"^block (.+)\t(.+)$", output, re.MULTILINE):
+        blocks.setdefault(name, []).append(round(float(ns), 2))
+    return blocks
+
+
+# ---- 2. a paced producer and its collector ---------------------------------------------------------------------------
+
+PACED_SECONDS, PACED_HZ = 12, 10_000_000
+
+
+def paced(scratch):
+    with stamp_directory(64 << 20) as environment, tempfile.TemporaryDirectory(dir=scratch) as run:
+        with collector(environment["TICKSCOPE_DIR"], run) as report:
+            command = [BUILD / "paced", STAMPING_CPU, PACED_SECONDS, PACED_HZ]
+            produced = json.loads(output_of(command, None, environment))
+    collected = report[0]
+    if collected["stamps"] + produced["dropped"] != produced["stamps"]:
+        sys.exit(f"bench: {produced['stamps']} stamps, but {collected['stamps']} collected, {produced['dropped']} dropped")
+    rows = [
+        none_of("10 M stamps/s for 12 s: dropped", produced["dropped"]),
+        none_of("10 M stamps/s for 12 s: producer stalls", produced["stalls"]),
+        figure("latest batch behind its due time", produced["latest_ns"] / 1e6, "ms"),
+        figure("collector, processor time a stamp", collected["cpu_ns"] / collected["stamps"], "ns"),
+        figure("bytes a stamp, tight batches", collected["bytes"] / collected["stamps"], "B"),
+    ]
+    return rows, {"producer": produced, "collector": collected}
+
+
+# ---- 3. bytes a stamp of the demo ------------------------------------------------------------------------------------
+
+DEMO_SECONDS = 20
+
+
+def demo_bytes(_scratch):
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder) / "run"
+        demo = [RELEASE / "tickscope", "run", "demo/demo.toml", "--seconds", DEMO_SECONDS, "--out", run, "--json"]
+        output_of(demo)
+        points = [json.loads(line) for line in output_of([RELEASE / "examples" / "entropy", run]).splitlines()]
+    return [bytes_of(point) for point in points], {"points": points}
+
+
+def bytes_of(point):
+    entropy = (point["tick_bits"] + point["id_bits"]) / 8
+    return at_most(f"demo, 1 kHz: {point['point']}", point["bytes"] / point["stamps"], "B", 3.2, ("entropy", entropy))
+
+
+# ---- 4. the join -----------------------------------------------------------------------------------------------------
+
+JOIN_IDS = 10_000_000
+
+
+def join(scratch):
+    program = RELEASE / "examples" / "join"
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        run = pathlib.Path(folder) / "run"
+        output_of([program, "make", run, JOIN_IDS])
+        scattered = json.loads(measured([program, "scatter", run])[0])
+        counts, cost = measured([program, "join", run])
+    floor = ("bare scatter", scattered["scatter_seconds"])
+    rows = [
+        at_most("join of 10 points x 10 M ids, wall", cost["wall_s"], "s", 20, floor),
+        figure("join, processor time", cost["cpu_s"], "s", floor),
+        at_most("join, peak memory", cost["peak_bytes"] / 1e9, "GB", 2),
+    ]
+    return rows, {"join": {**json.loads(counts), **cost}, "scatter": scattered, "files on": filesystem(scratch)}
+
+
+def filesystem(folder):
+    return subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True).stdout.strip()
+
+
+# ---- 5. the relation -------------------------------------------------------------------------------------------------
+
+
+def relation(_scratch):
+    output = output_of([RELEASE / "examples" / "cost"], STAMPING_CPU)
+    found = re.findall(r"^([a-z][^:\n]*): ([0-9.]+) (ms|ns)", output, re.MULTILINE)
+    rows = [figure(f"relation, {name}", float(value), unit) for name, value, unit in found]
+    if not rows:
+        sys.exit(f"bench: expected figures of the relation, found\n{output}")
+    return rows, {"output": output}
+
+
+# ---- 6. rivals -------------------------------------------------------------------------------------------------------
+
+
+def rivals(_scratch):
+    """The place for other recorders, built from registries, under the protocol of stamp_cost: bench/rivals/README.md."""
+    return [], {}
+
+
+# ---- a run -----------------------------------------------------------------------------------------------------------
+
+BENCHMARKS = {
+    "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "relation": relation, "rivals": rivals,
+}
+
+
+def main():
+    options = parse_options()
+    build()
+    result = {**described(), "benchmarks": {}}
+    for name in options.only or BENCHMARKS:
+        before = os.getloadavg()
+        rows, raw = BENCHMARKS[name](options.scratch)
+        load = {"before": before, "after": os.getloadavg()}
+        result["benchmarks"][name] = {"load": load, "figures": rows, "raw": raw}
+    rows = [row for part in result["benchmarks"].values() for row in part["figures"]]
+    print_table(rows)
+    say(rows, result)
+    if options.keep:
+        keep(result)
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", action="store_true", help="keep the result under bench/runs/")
+    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, metavar="NAME", help=" ".join(BENCHMARKS))
+    parser.add_argument("--scratch", default="/dev/shm", help="where runs of the paced producer and the join lie")
+    return parser.parse_args()
+
+
+def say(rows, result):
+    missed = [row["name"] for row in rows if row["met"] is False]
+    judged = sum(row["met"] is not None for row in rows)
+    print(f"\n{judged - len(missed)} of {judged} targets met" + (f"; missed: {', '.join(missed)}" if missed else ""))
+    busiest = max(part["load"]["before"][0] for part in result["benchmarks"].values())
+    if busiest > 0.5 * len(CPUS):
+        print(f"the machine was busy (load up to {busiest:.1f} on {len(CPUS)} processors before a benchmark): figures may be high")
+
+
+def described():
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return {
+        "date": now.isoformat(timespec="seconds"),
+        "machine": {"cpu": cpu_model(), "processors": len(CPUS), "kernel": platform.release(), "memory_bytes": memory()},
+        "commit": git("rev-parse", "HEAD"),
+        "changed since": bool(git("status", "--porcelain", "--untracked-files=no")),
+        "command": " ".join(["bench/run.py", *sys.argv[1:]]),
+        "compilers": [first_line("cc", "--version"), first_line("rustc", "--version")],
+    }
+
+
+def cpu_model():
+    found = re.search(r"^model name\s*: (.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
+def memory():
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def first_line(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
+def keep(result):
+    words = f"{result['machine']['cpu']} {result['machine']['processors']} cpu"
+    machine = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((R|TM)\)|CPU|Processor", "", words).lower()).strip("-")
+    stamp = re.sub(r"[-:]", "", result["date"])[:15]
+    folder = ROOT / "bench" / "runs" / f"{stamp}-{machine}"
+    folder.mkdir(parents=True)
+    text = json.dumps(result, indent=1)
+    # Blocks: one line a variant, not one a number.
+    text = re.sub(r"\[\s+([-0-9.,\s]+?)\s+\]", lambda m: "[" + re.sub(r"\s+", " ", m[1]) + "]", text)
+    (folder / "result.json").write_text(text + "\n")
+    print(f"kept in {folder.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as failure:
+        sys.exit(f"bench: {failure}")
