@@ -3,14 +3,11 @@
 mod c_program;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use c_program::{StampDirectory, build, compile_with};
+use c_program::{Running, StampDirectory, Witness, build, compile_with};
 use tickscope_stamp::block::PoolState;
 use tickscope_stamp::handover::Block;
 use tickscope_stamp::pool::{Pool, Record};
@@ -34,44 +31,6 @@ fn records(pool: &Pool) -> BTreeMap<i32, (Vec<Record>, usize)> {
         records.extend(slots.into_iter().flatten());
     }
     threads
-}
-
-struct Witness(PathBuf);
-
-impl Witness {
-    fn new(name: &str) -> Self {
-        let path = PathBuf::from(format!("/dev/shm/tickscope-witness-{name}-{}", std::process::id()));
-        fs::write(&path, [0; 512]).unwrap();
-        Self(path)
-    }
-
-    fn word(&self, index: usize) -> u64 {
-        let bytes = fs::read(&self.0).unwrap();
-        u64::from_le_bytes(bytes[index * 8..][..8].try_into().unwrap())
-    }
-}
-
-impl Drop for Witness {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// A program that does not outlive its test, whatever happens to the test.
-struct Running(Child);
-
-impl Running {
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        assert_eq!(self.0.wait().unwrap().signal(), Some(9));
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill(); // it may have been killed already
-        let _ = self.0.wait();
-    }
 }
 
 fn ids(records: &[Record]) -> Vec<i64> {

@@ -2,6 +2,7 @@
  * A program under measurement, for the tests: stamps as told, and tells in a shared file what it has done.
  *
  *     stamper WITNESS threads N COUNT     N threads stamp ids 0, 1, ... each at point "work"; COUNT 0: until killed
+ *     stamper WITNESS paced N COUNT       the same, resting 1 ms after every 300 stamps
  *     stamper WITNESS fork COUNT          the same on one thread, then a child of it on the inherited channel
  *     stamper WITNESS signals COUNT       one thread, with a timer's handler that stamps -1, -2, ... on the same channel
  *     stamper WITNESS steps WIDE COUNT    one thread, with a handler after its every instruction that stamps -1, -2, ... (x86)
@@ -18,6 +19,7 @@
 #include <sys/wait.h>
 
 static volatile uint64_t *witness;
+static int paced;
 
 struct work {
     int word;
@@ -28,6 +30,7 @@ static void stamp_and_witness(tickscope_channel *channel, int word, int64_t coun
     for (int64_t id = 0; count == 0 || id < count; id++) {
         tickscope_stamp(channel, id);
         __atomic_store_n(&witness[word], (uint64_t)id + 1, __ATOMIC_RELEASE);
+        if (paced && id % 300 == 299) usleep(1000);
     }
 }
 
@@ -127,7 +130,8 @@ int main(int argc, char **argv) {
     witness = (volatile uint64_t *)mmap(0, 512, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (witness == MAP_FAILED) return 2;
     int64_t last = argc > 3 ? atoll(argv[argc - 1]) : 0;
-    if (!strcmp(argv[2], "threads")) run_threads(atoi(argv[3]), last);
+    paced = !strcmp(argv[2], "paced");
+    if (paced || !strcmp(argv[2], "threads")) run_threads(atoi(argv[3]), last);
     if (!strcmp(argv[2], "fork")) run_fork(last);
     if (!strcmp(argv[2], "signals")) run_signals(last);
 #if defined(__x86_64__)

@@ -1,8 +1,10 @@
 //! C programs on `tickscope.h`, compiled with every warning an error, and stamp directories for them to run in.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tickscope_stamp::pool::Pool;
@@ -13,8 +15,17 @@ pub fn build(name: &str, flags: &[&str]) -> Command {
 }
 
 pub fn compile_with(compiler: &str, name: &str, flags: &[&str], output: &str) -> PathBuf {
+    compile(compiler, &stamp_crate().join("tests/c").join(format!("{name}.c")), flags, output)
+}
+
+/// This crate's folder, whichever crate of the workspace these tests belong to.
+fn stamp_crate() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../stamp")
+}
+
+/// Compiles the program at `source`.
+pub fn compile(compiler: &str, source: &Path, flags: &[&str], output: &str) -> PathBuf {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let program = folder.join(format!("{output}-{}-{serial}", std::process::id()));
@@ -22,14 +33,19 @@ pub fn compile_with(compiler: &str, name: &str, flags: &[&str], output: &str) ->
         .args(["-Wall", "-Wextra", "-Werror", "-O2", "-pthread"])
         .args(flags)
         .arg("-I")
-        .arg(root.join("include"))
+        .arg(stamp_crate().join("include"))
         .arg("-o")
         .arg(&program)
-        .arg(root.join("tests/c").join(format!("{name}.c")))
+        .arg(source)
         .arg("-ldl")
         .output()
         .unwrap();
-    assert!(compiled.status.success(), "{name} {flags:?}:\n{}", String::from_utf8_lossy(&compiled.stderr));
+    assert!(
+        compiled.status.success(),
+        "{} {flags:?}:\n{}",
+        source.display(),
+        String::from_utf8_lossy(&compiled.stderr)
+    );
     program
 }
 
@@ -39,14 +55,14 @@ pub struct StampDirectory(pub PathBuf);
 impl StampDirectory {
     pub fn new(name: &str) -> Self {
         let path = Path::new("/dev/shm").join(format!("tickscope-test-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
     /// Every pool in it.
     pub fn pools(&self) -> Vec<Pool> {
-        let names = std::fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
+        let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
         let pools =
             names.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pool-")));
         pools.map(|path| Pool::open(&path).unwrap()).collect()
@@ -60,6 +76,46 @@ impl StampDirectory {
 
 impl Drop for StampDirectory {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The file in which a stamper tells how many stamps have returned.
+pub struct Witness(pub PathBuf);
+
+impl Witness {
+    pub fn new(name: &str) -> Self {
+        let path = PathBuf::from(format!("/dev/shm/tickscope-witness-{name}-{}", std::process::id()));
+        fs::write(&path, [0; 512]).unwrap();
+        Self(path)
+    }
+
+    /// How many stamps of the thread with that word have returned.
+    pub fn word(&self, index: usize) -> u64 {
+        let bytes = fs::read(&self.0).unwrap();
+        u64::from_le_bytes(bytes[index * 8..][..8].try_into().unwrap())
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A program that does not outlive its test, whatever happens to the test.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn kill(mut self) {
+        self.0.kill().unwrap();
+        assert_eq!(self.0.wait().unwrap().signal(), Some(9));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it may have been killed already
+        let _ = self.0.wait();
     }
 }

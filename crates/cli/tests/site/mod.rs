@@ -1,0 +1,210 @@
+//! Runs of the real command over loopback, each in a directory of its own, with `udp-echo` as the subject.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+#[path = "../../../stamp/tests/c_program/mod.rs"]
+pub mod c_program;
+
+use std::fmt::Write;
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+use tickscope_store::{Event, Run};
+
+/// A directory for one experiment and its run; gone at the end.
+pub struct Site(PathBuf);
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// A run file for `udp-echo` on two loopback addresses. Nodes are strangers that read one counter: the truth is known.
+#[derive(Clone)]
+pub struct Experiment {
+    pub seconds: f64,
+    pub rate_hz: u32,
+    pub rho: &'static str,
+    pub probes_hz: u32,
+    /// By node: `offset, drift_ppb, wander_ppb, wander_period` of its counter.
+    pub inject: Option<(&'static str, [i64; 4])>,
+    pub server_port: u16,
+    pub client_port: u16,
+    pub probe_port: u16,
+    pub client: String,
+}
+
+impl Experiment {
+    pub fn new(seconds: f64, rate_hz: u32) -> Self {
+        let server_port = free_port();
+        Self {
+            seconds,
+            rate_hz,
+            rho: "unknown",
+            probes_hz: 1000,
+            inject: None,
+            server_port,
+            client_port: server_port,
+            probe_port: free_port(),
+            client: udp_echo().display().to_string(),
+        }
+    }
+
+    /// The run file's text.
+    pub fn text(&self) -> String {
+        let (Self { seconds, rate_hz, rho, probes_hz, .. }, echo) = (self, udp_echo().display());
+        let Self { server_port, client_port, probe_port, client, .. } = self;
+        let mut text = format!(
+            "run = {{ name = \"e2e\", seconds = {seconds:?} }}\nnetwork.kind = \"loopback\"\n\
+             [clock]\nreference = \"client\"\nrho = \"{rho}\"\nsame_boot = \"ignore\"\nprobes_hz = {probes_hz}\n\
+             probe_port = {probe_port}\n\
+             [layout]\npath = [\"client.send\", \"server.received\", \"server.reply\", \"client.response\"]\n\
+             branches = [\"client.send > client.sent\"]\n"
+        );
+        let client_words = format!(
+            "\"{client}\", \"client\", \"{{server.address}}\", \"{client_port}\", \"--rate\", \"{rate_hz}\", \
+             \"--seconds\", \"{{seconds}}\""
+        );
+        for (node, words) in [
+            ("server", format!("\"{echo}\", \"server\", \"{{address}}\", \"{server_port}\"")),
+            ("client", client_words),
+        ] {
+            let _ = write!(text, "[[node]]\nname = \"{node}\"\nends_run = {}\n", node == "client");
+            let _ = writeln!(text, "command = [{words}]");
+            if let Some((_, [offset, drift, wander, period])) = self.inject.filter(|(injected, _)| *injected == node) {
+                let _ = writeln!(
+                    text,
+                    "inject = {{ offset = {offset}, drift_ppb = {drift}, wander_ppb = {wander}, wander_period = {period} }}"
+                );
+            }
+        }
+        text
+    }
+}
+
+impl Site {
+    pub fn new(name: &str) -> Self {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tickscope-e2e-{name}-{}-{serial}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The run's directory.
+    pub fn run_directory(&self) -> PathBuf {
+        self.path("run")
+    }
+
+    /// `tickscope run` of this text, not yet started.
+    pub fn run_command(&self, text: &str) -> Command {
+        let file = self.path("experiment.toml");
+        fs::write(&file, text).unwrap();
+        let mut command = tickscope(&["run", "--json"]);
+        command.arg(&file).arg("--out").arg(self.run_directory());
+        command
+    }
+
+    pub fn run(&self, experiment: &Experiment) -> Ended {
+        Ended::of(&mut self.run_command(&experiment.text()))
+    }
+
+    /// `tickscope show --json` of the run, and more arguments.
+    pub fn show(&self, more: &[&str]) -> Ended {
+        Ended::of(tickscope(&["show", "--json"]).arg(self.run_directory()).args(more))
+    }
+
+    pub fn opened(&self) -> Run {
+        Run::open(&self.run_directory()).unwrap()
+    }
+
+    /// Events of the run of that kind.
+    pub fn events(&self, what: &str) -> Vec<Event> {
+        let listing = self.opened().events().unwrap();
+        listing.found.into_iter().filter(|event| event.what == what).collect()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+impl Ended {
+    pub fn of(command: &mut Command) -> Self {
+        Self::from(command.stdin(Stdio::null()).output().unwrap())
+    }
+
+    /// What it printed as JSON, if it ended with that exit code.
+    pub fn json(&self, code: i32) -> Value {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Fails unless it ended with this exit code and said all of these words.
+    #[track_caller]
+    pub fn said(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        for word in words {
+            assert!(self.err.contains(word), "expected '{word}' in: {self:?}");
+        }
+    }
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+pub fn tickscope(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickscope"));
+    command.args(words);
+    command
+}
+
+/// Known and inside, as a table tells.
+pub fn truth(table: &Value) -> (u64, u64) {
+    let truth = &table["truth"];
+    (truth["known"].as_u64().unwrap(), truth["inside"].as_u64().unwrap())
+}
+
+/// A stage of a table.
+pub fn stage<'a>(table: &'a Value, name: &str) -> &'a Value {
+    let stages = table["stages"].as_array().unwrap();
+    stages.iter().find(|stage| stage["stage"] == name).unwrap_or_else(|| panic!("no stage {name} in {table:#}"))
+}
+
+/// How many values that stage has.
+pub fn count(table: &Value, name: &str) -> u64 {
+    stage(table, name)["count"].as_u64().unwrap()
+}
+
+/// The subject, compiled once a test program.
+pub fn udp_echo() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../subjects/udp-echo/udp-echo.c");
+        c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "udp-echo")
+    })
+}
+
+/// A port that nothing is bound to on any loopback address just now.
+pub fn free_port() -> u16 {
+    UdpSocket::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port()
+}

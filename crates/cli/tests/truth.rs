@@ -1,0 +1,70 @@
+//! Known truth, end to end: two processes of one host read one counter, one of them through a known map.
+//!
+//! `brackets.md`, "What must hold", 1: whenever rho covers the true wander, every true duration lies in its interval.
+
+mod site;
+
+use site::{Experiment, Site, count, truth};
+
+const GIGATICKS: i64 = 1_000_000_000;
+/// Half a swing in about four seconds, whatever the counter: from here on the rate is never constant during a run.
+const PERIOD: i64 = 20 * GIGATICKS;
+
+/// Offset, drift, wander: the rate that the relation must find is `1 + drift`, or one over it.
+fn map(drifts: bool, wander_ppb: i64) -> [i64; 4] {
+    if drifts { [GIGATICKS, 12_500, wander_ppb, PERIOD] } else { [0, 0, wander_ppb, PERIOD] }
+}
+
+#[test]
+fn e2e_every_true_duration_of_100_000_packets_lies_in_its_interval() {
+    let (mut packets, mut known_in_all) = (0, 0);
+    for (drifts, node) in [(false, "server"), (true, "client")] {
+        for wander_ppb in [0, 100, 1000] {
+            let site = Site::new("truth");
+            let inject = Some((node, map(drifts, wander_ppb)));
+            let experiment = Experiment { rho: "1", inject, ..Experiment::new(4.0, 5000) };
+            let ran = site.run(&experiment);
+            for table in [ran.json(0), site.show(&[]).json(0), site.show(&["--rho", "unknown"]).json(0)] {
+                let (known, inside) = truth(&table);
+                assert!(known > 0 && known == inside, "{inside} of {known} with {node}'s counter {inject:?}");
+                assert_eq!(table["path_sums"]["mismatches"], 0);
+                assert_eq!(table["findings"].as_array().unwrap().len(), 0);
+            }
+            let table = ran.json(0);
+            let whole = count(&table, "end-to-end");
+            assert!(truth(&table).0 >= 5 * whole, "every stage of every packet is held against the truth");
+            packets += whole;
+            known_in_all += truth(&table).0;
+            if drifts {
+                finds_the_rate(&table["relations"][0]["slopes"], 1.000_012_5);
+            }
+            println!(
+                "{node} {inject:?}: {whole} packets, known to {} ns, half the shortest round trip {} ns",
+                table["relations"][0]["half_width_ns"], table["relations"][0]["half_round_trip_min_ns"]
+            );
+        }
+    }
+    println!("{packets} packets, {known_in_all} true durations, all inside");
+    assert!(packets >= 100_000, "{packets}");
+}
+
+/// The true rate is among the slopes, and that the clocks run alike is not.
+fn finds_the_rate(slopes: &serde_json::Value, rate: f64) {
+    let (slowest, fastest) = (slopes[0].as_f64().unwrap(), slopes[1].as_f64().unwrap());
+    assert!(slowest <= rate && rate <= fastest && slowest > 1.0, "{rate} in [{slowest}, {fastest}]");
+}
+
+#[test]
+fn e2e_a_rho_far_below_the_wander_is_never_passed_over_in_silence() {
+    let site = Site::new("dishonest");
+    let inject = Some(("server", [0, 0, 10_000, 20 * GIGATICKS]));
+    let ran = site.run(&Experiment { rho: "0.01", inject, ..Experiment::new(10.0, 1000) });
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let told = ["no rate", "contradict", "outside", "inconsistent", "empty", "within rho"];
+    assert!(told.iter().any(|word| ran.err.to_lowercase().contains(word)), "{}", ran.err);
+    println!("{}", ran.err);
+    // The evidence itself is sound: under an honest rho the same files give true bounds.
+    let table = site.show(&["--rho", "unknown"]).json(0);
+    let (known, inside) = truth(&table);
+    assert!(known > 0 && known == inside, "{inside} of {known}");
+}
