@@ -1,7 +1,7 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, Relation, Rho};
-use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Manifest, Node, Pair, Run, SameBoot};
+use tickscope_store::{BracketColumns, KeyedReader, KeyedRows, KeyedWriter, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Frequency, Local, Tick};
 use tickscope_trace::{
     Apart, Clock, Clocks, Column, CoreTerm, Durations, Layout, StageDurations, StageRow, StageTally, StageValues,
@@ -22,6 +22,8 @@ pub struct Analysis {
     pub truth: Option<Truth>,
     pub suspicions: Vec<String>,
     pub sum_mismatches: u64,
+    /// Files of brackets that could not be read, and why.
+    pub refused: Vec<tickscope_store::Error>,
 }
 
 /// How well a node's counter is known in ticks of the reference.
@@ -43,6 +45,7 @@ struct Related {
     clocks: Vec<Clock>,
     of_node: Vec<(String, usize)>,
     relations: Vec<RelationSummary>,
+    refused: Vec<tickscope_store::Error>,
 }
 
 /// Computes the table; `rho` takes the place of the run's own. `write`: keep the durations in the run.
@@ -97,6 +100,7 @@ pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Fai
         truth,
         suspicions,
         sum_mismatches,
+        refused: related.refused,
     })
 }
 
@@ -130,7 +134,8 @@ pub fn domain_of(node: &Node) -> String {
 fn relate(run: &Run, layout: &Layout, rho: Option<Rho>) -> Result<Related, Failure> {
     let manifest = run.manifest();
     let reference = reference_node(manifest)?;
-    let mut related = Related { clocks: vec![Clock::Reference], of_node: Vec::new(), relations: Vec::new() };
+    let mut related =
+        Related { clocks: vec![Clock::Reference], of_node: Vec::new(), relations: Vec::new(), refused: Vec::new() };
     for node in &manifest.nodes {
         if !layout.points().iter().any(|point| point.node == node.name.as_str()) {
             continue;
@@ -143,7 +148,9 @@ fn relate(run: &Run, layout: &Layout, rho: Option<Rho>) -> Result<Related, Failu
         let rho = rho.map_or_else(|| run_rho(manifest), Ok)?;
         let nominal =
             Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Failure::work)?;
-        let (relation, summary) = relation(run, &pair, rho, nominal)?;
+        let listing = run.brackets(&pair)?;
+        let (relation, summary) = relation(&listing.found, &pair, rho, nominal)?;
+        related.refused.extend(listing.refused);
         related.of_node.push((node.name.to_string(), related.clocks.len()));
         related.clocks.push(Clock::Related(relation));
         related.relations.push(summary);
@@ -156,9 +163,12 @@ fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
     node.name == reference.name || (manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none())
 }
 
-fn relation(run: &Run, pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relation, RelationSummary), Failure> {
-    let listing = run.brackets(pair)?;
-    let columns = &listing.found;
+fn relation(
+    columns: &BracketColumns,
+    pair: &Pair,
+    rho: Rho,
+    nominal: Ratio,
+) -> Result<(Relation, RelationSummary), Failure> {
     let ends = columns.before.iter().zip(columns.after.iter());
     let brackets: Vec<Bracket> =
         columns.at.iter().zip(ends).map(|(&at, (b, a))| whole_ticks(b, at, a, nominal)).collect();

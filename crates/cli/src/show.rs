@@ -17,11 +17,15 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
 pub fn print(run: &Run, rho: Option<Rho>, json: bool, write: bool) -> Result<(), Failure> {
-    let analysis = analyse(run, rho, write)?;
-    let listing = run.events()?;
-    for refused in &listing.refused {
+    // Before the analysis: what cannot be read may be why it fails.
+    for refused in run.refused()? {
         eprintln!("tickscope: {refused}");
     }
+    let analysis = analyse(run, rho, write)?;
+    for refused in &analysis.refused {
+        eprintln!("tickscope: {refused}");
+    }
+    let listing = run.events()?;
     if json {
         println!("{:#}", stage_table::json(run, &analysis, &listing.found)?);
     } else {

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::events::{Event, read_events};
 use crate::manifest::{Manifest, Name};
 use crate::stamps::PointStamps;
+use crate::table::TableReader;
 use crate::traces::KeyedReader;
 use crate::whole_file::{files_in, keyed_folders};
 
@@ -192,6 +193,20 @@ impl Run {
     /// Adds brackets of a pair as a file of their own, named `name`.
     pub fn add_brackets(&self, pair: &Pair, name: &str, brackets: &BracketColumns) -> Result<()> {
         write_brackets(&self.places().brackets(pair).join(format!("{name}.parquet")), brackets)
+    }
+
+    /// Files of stamps, channels and events that cannot be read, and why, by their footers. They hide no other file; but
+    /// whoever shows the run's results has to name them.
+    pub fn refused(&self) -> Result<Vec<Error>> {
+        let mut folders = vec![self.root.join("channels"), self.places().events()];
+        for (_, node) in keyed_folders(&self.root.join("stamps"), "node")? {
+            folders.extend(keyed_folders(&node, "point")?.into_iter().map(|(_, folder)| folder));
+        }
+        let mut refused = Vec::new();
+        for folder in folders {
+            refused.extend(files_in(&folder, "parquet")?.iter().filter_map(|file| TableReader::open(file).err()));
+        }
+        Ok(refused)
     }
 
     /// The files of traces.
