@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -46,11 +47,15 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let measured = session.measure(&experiment);
     let finished = session.finish();
     let run = finished?;
-    measured?;
     if !options.json {
         eprintln!("run: {}", run.root().display());
     }
-    show::print(&run, None, options.json, true)?;
+    // The table first: a command that failed leaves what was measured until then.
+    let shown = show::print(&run, None, options.json, true);
+    if let (Err(why), Err(_)) = (&shown, &measured) {
+        eprintln!("tickscope: {why}");
+    }
+    measured.and(shown)?;
     if !options.json {
         println!("\nthe run's files: {}", run.root().display());
     }
@@ -267,20 +272,22 @@ impl Session {
         }
         let mut failed = None;
         // Clients first: a service that ends before its client would lose what is under way.
-        for (_, process) in commands.into_iter().rev() {
+        for (_, mut process) in commands.into_iter().rev() {
             let what = format!("{process:?}").split('"').nth(1).unwrap_or("command").to_owned();
+            let goes_on = process.ended().is_none();
             let (last, status) = process.end()?;
             if let Some(line) = last {
                 self.note("run", "subject", None, format!("{what} said: {line}"));
             }
-            if !status.success() && !interrupt::ended() {
+            // A service without a handler ends by the signal that it was just sent: that is its ordinary end.
+            let well = status.success() || goes_on && status.signal() == Some(libc::SIGTERM);
+            if !well && !interrupt::ended() {
                 failed.get_or_insert(format!("{what}: expected it to end well, found {status}. See its message above"));
             }
         }
         failed.map_or(Ok(()), |why| {
             self.note("run", "subject-failed", None, why.clone());
-            eprintln!("tickscope: {why}");
-            Ok(())
+            Err(Failure::work(why))
         })
     }
 
@@ -336,15 +343,14 @@ impl Session {
 
     /// Ends what still runs, takes what is left, joins, writes the manifest.
     fn finish(mut self) -> Result<Run, Failure> {
-        let mut failed = self.stop_probes().err();
+        let failed = self.stop_probes().err();
         for (node, process) in std::mem::take(&mut self.collectors) {
-            match process.end() {
-                Ok((_, status)) if status.success() => {}
-                Ok((_, status)) => {
-                    self.collect_again(&node, &format!("expected the collector to end well, found {status}"))?;
-                }
-                Err(killed) => failed = failed.or(Some(killed)),
-            }
+            let why = match process.end() {
+                Ok((_, status)) if status.success() => continue,
+                Ok((_, status)) => format!("expected the collector to end well, found {status}"),
+                Err(killed) => killed.to_string(),
+            };
+            self.collect_again(&node, &why)?;
         }
         self.look_again()?;
         let joined = join_run(&self.run, &self.run.manifest().layout.clone(), JOIN_BYTES)?;

@@ -1,4 +1,4 @@
-//! Processes of a run: started where their node lives, ended with it, never outliving it.
+//! Processes of a run, with all that they started: where their node lives, ended with it, never outliving it.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -69,6 +69,7 @@ impl Process {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Some(status) = self.ended() {
+                self.signal_group(libc::SIGTERM);
                 let last = std::iter::from_fn(|| self.line()).last();
                 return Ok((last, status));
             }
@@ -83,9 +84,15 @@ impl Process {
 
     fn ask(&mut self) {
         if self.ended().is_none() {
-            // SAFETY: our own child that has not been waited for, so the pid is still its.
-            unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
+            self.signal_group(libc::SIGTERM);
         }
+    }
+
+    /// A command may have started others, and whoever of them goes on would keep its output open.
+    fn signal_group(&self, signal: libc::c_int) {
+        // SAFETY: the group that the child made of itself before it ran; while a process is in it, its number is not
+        // given to another, and when none is, there is nobody to signal.
+        unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
 }
 
@@ -94,7 +101,7 @@ impl Drop for Process {
         if self.ended().is_none() {
             self.ask();
             std::thread::sleep(Duration::from_millis(200));
-            let _ = self.child.kill(); // it may have ended meanwhile
+            self.signal_group(libc::SIGKILL); // it may have ended meanwhile
             let _ = self.child.wait();
         }
     }
