@@ -1,0 +1,490 @@
+//! Bad input and bad luck: each is answered with what was expected, what was found and what helps; what was measured stays.
+//!
+//! Not here: a step of the host's clock. Setting it would disturb the whole machine; how one is seen and told is tested
+//! in crate `tick` (`host_clocks::between`) on snapshots that hold one.
+
+mod site;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use site::c_program::{StampDirectory, Witness, compile_with};
+use site::{Ended, Experiment, Site, count, stage, tickscope, truth};
+use tickscope_store::{Pair, Places, read_events};
+
+/// One run at a time: they would measure each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static RUNS: Mutex<()> = Mutex::new(());
+    RUNS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A run of a second, finished.
+fn measured(name: &str) -> Site {
+    let site = Site::new(name);
+    let ran = site.run(&Experiment::new(1.0, 500));
+    assert_eq!(count(&ran.json(0), "end-to-end"), 500);
+    site
+}
+
+#[test]
+fn e2e_a_run_file_with_a_typo_is_refused_before_anything_starts() {
+    let site = Site::new("typo");
+    let text = Experiment::new(1.0, 100).text();
+    for (right, wrong) in
+        [("probes_hz", "probes_hertz"), ("client.response", "clinet.response"), ("\"unknown\"", "\"x\"")]
+    {
+        assert!(text.contains(right));
+        let ended = Ended::of(&mut site.run_command(&text.replace(right, wrong)));
+        ended.said(2, &["experiment.toml", "expected"]);
+        assert!(!site.run_directory().exists());
+    }
+}
+
+#[test]
+fn e2e_a_missing_run_file_or_run_is_named() {
+    Ended::of(&mut tickscope(&["run", "/no/such/file.toml"])).said(2, &["/no/such/file.toml", "expected a run file"]);
+    let ended = Ended::of(&mut tickscope(&["show", "/no/such/run"]));
+    ended.said(1, &["/no/such/run/run.json", "expected", "found"]);
+    let ended = Ended::of(&mut tickscope(&["collect", "/no/such/stamps", "--run", "/no/such/run"]));
+    ended.said(2, &["/no/such/stamps", "TICKSCOPE_DIR"]);
+}
+
+#[test]
+fn e2e_a_command_that_does_not_exist_is_named_and_the_run_is_kept() {
+    let _alone = alone();
+    let site = Site::new("no-command");
+    let ended = site.run(&Experiment { client: "/no/such/program".into(), ..Experiment::new(1.0, 100) });
+    ended.said(1, &["command of client", "/no/such/program", "expected to start", "Is it built"]);
+    let pairs = site.opened().pairs().unwrap();
+    assert!(!site.opened().brackets(&pairs[0]).unwrap().found.is_empty(), "the probes had begun");
+}
+
+#[test]
+fn e2e_a_command_that_fails_is_an_event_and_its_message_is_seen() {
+    let _alone = alone();
+    let site = Site::new("fails");
+    let text = Experiment::new(1.0, 100).text().replace("\"--rate\", \"100\"", "\"--rate\", \"no\"");
+    let ended = Ended::of(&mut site.run_command(&text));
+    ended.said(1, &["expected --rate", "command of client", "expected it to end well"]);
+    assert_eq!(site.events("subject-failed").len(), 1, "{ended:?}");
+}
+
+#[test]
+fn e2e_a_command_that_is_killed_leaves_the_table_of_what_it_had_measured() {
+    let _alone = alone();
+    let site = Site::new("killed-command");
+    let run = begin(&site, &Experiment::new(60.0, 1000));
+    let client = process_of(&run, "--rate");
+    std::thread::sleep(Duration::from_millis(1500));
+    signal(client, libc::SIGKILL);
+    let ended = Ended::from(run.wait_with_output().unwrap());
+    ended.said(1, &["command of client", "signal: 9"]);
+    let table = ended.json(1);
+    let (known, inside) = truth(&table);
+    assert!(count(&table, "end-to-end") > 500 && known == inside);
+    assert_eq!((site.events("subject-failed").len(), site.events("recovered").len()), (1, 1));
+}
+
+#[test]
+fn e2e_a_service_that_ends_by_the_signal_it_is_sent_has_ended_well() {
+    let _alone = alone();
+    let site = Site::new("service");
+    let text = Experiment::new(1.0, 100).text();
+    let at = text.find("name = \"server\"").unwrap();
+    let service =
+        text[at..].replacen("command = [", "command = [\"sh\", \"-c\", \"\\\"$@\\\" & sleep 60\", \"sh\", ", 1);
+    let ended = Ended::of(&mut site.run_command(&format!("{}{service}", &text[..at])));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(site.events("subject-failed").len(), 0);
+}
+
+#[test]
+fn e2e_a_directory_that_holds_a_run_is_left_as_it_is() {
+    let _alone = alone();
+    let site = measured("busy");
+    let before = fs::read(site.path("run/run.json")).unwrap();
+    site.run(&Experiment::new(1.0, 100)).said(1, &["a directory without a run", "give each its own directory"]);
+    assert_eq!(fs::read(site.path("run/run.json")).unwrap(), before);
+    assert_eq!(count(&site.show(&[]).json(0), "end-to-end"), 500);
+}
+
+/// The only file of a folder, or its first.
+fn first_of(folder: &Path) -> PathBuf {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.into_iter().find(|path| path.extension().is_some_and(|found| found == "parquet")).unwrap()
+}
+
+/// Half of a file.
+fn truncate(file: &Path) {
+    let bytes = fs::read(file).unwrap();
+    fs::write(file, &bytes[..bytes.len() / 2]).unwrap();
+}
+
+/// The same file as of a schema that no version writes: key and value lie in the footer as they are.
+fn of_schema(file: &Path, schema: u8) {
+    let mut bytes = fs::read(file).unwrap();
+    let key = b"tickscope.schema";
+    let at = bytes.windows(key.len()).rposition(|window| window == key).unwrap() + key.len();
+    let value = bytes[at..].iter().position(|&byte| byte == b'1').unwrap();
+    bytes[at + value] = schema;
+    fs::write(file, bytes).unwrap();
+}
+
+/// The same file without the word that makes it one of ours.
+fn foreign(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let key = b"tickscope.schema";
+    let at = bytes.windows(key.len()).rposition(|window| window == key).unwrap();
+    bytes[at] = b'T';
+    fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
+    let _alone = alone();
+    let site = measured("refused");
+    let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+    let (root, run) = (site.run_directory(), site.opened());
+    let pair = run.pairs().unwrap().into_iter().next().unwrap_or(pair);
+    let brackets = first_of(&run.places().brackets(&pair));
+    let more = |name: &str| brackets.with_file_name(name);
+    for name in ["torn.parquet", "newer.parquet", "foreign.parquet"] {
+        fs::copy(&brackets, more(name)).unwrap();
+    }
+    truncate(&more("torn.parquet"));
+    of_schema(&more("newer.parquet"), b'9');
+    foreign(&more("foreign.parquet"));
+    let segment = first_of(&Places::of(&root).stamps("client", "send"));
+    fs::copy(&segment, segment.with_file_name("part-99999999.parquet")).unwrap();
+    truncate(&segment.with_file_name("part-99999999.parquet"));
+    let channels = Places::of(&root).channels("server");
+    truncate(&channels);
+    fs::write(run.places().events().join("strange.parquet"), "no Parquet at all").unwrap();
+    let shown = site.show(&[]);
+    shown.said(
+        0,
+        &[
+            "torn.parquet",
+            "newer.parquet",
+            "foreign.parquet",
+            "part-99999999.parquet",
+            "node=server.parquet",
+            "strange.parquet",
+        ],
+    );
+    let table = shown.json(0);
+    assert_eq!(count(&table, "end-to-end"), 500);
+    let (known, inside) = truth(&table);
+    assert!(known > 0 && known == inside);
+}
+
+#[test]
+fn e2e_torn_traces_and_manifests_are_refused_by_name() {
+    let _alone = alone();
+    let site = measured("torn");
+    let (traces, manifest) = (site.path("run/traces/part-00000000.parquet"), site.path("run/run.json"));
+    let whole = fs::read(&traces).unwrap();
+    truncate(&traces);
+    site.show(&[]).said(1, &["traces/part-00000000.parquet", "expected a complete Parquet file"]);
+    fs::write(&traces, whole).unwrap();
+
+    let text = fs::read_to_string(&manifest).unwrap();
+    let newer = text.replacen("\"schema\": 1", "\"schema\": 2", 1);
+    assert_ne!(newer, text);
+    fs::write(&manifest, newer).unwrap();
+    site.show(&[]).said(1, &["run.json", "2"]);
+    fs::write(&manifest, &text[..text.len() / 2]).unwrap();
+    site.show(&[]).said(1, &["run.json", "expected"]);
+    fs::write(&manifest, text).unwrap();
+    assert_eq!(count(&site.show(&[]).json(0), "end-to-end"), 500);
+}
+
+/// A stamper that runs to its end in that directory.
+fn stamp(directory: &Path, words: &[&str], more: &[(&str, &str)]) -> Ended {
+    let (stamper, witness) = (
+        compile_with("cc", "stamper", &[], "stamper"),
+        Witness::new(&format!("{}-{}", words[0], directory.file_name().unwrap().display())),
+    );
+    let mut command = Command::new(stamper);
+    command.arg(&witness.0).args(words).env("TICKSCOPE_DIR", directory).env("TICKSCOPE_NODE", "node");
+    Ended::of(command.envs(more.iter().copied()))
+}
+
+/// `collect` into a run of that site.
+fn collect(site: &Site, directory: &Path) -> Ended {
+    Ended::of(tickscope(&["collect", "--json"]).arg(directory).arg("--run").arg(site.run_directory()))
+}
+
+#[test]
+fn e2e_a_stamp_directory_without_room_turns_points_off_and_is_an_event() {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("LEFT OUT: a tiny tmpfs needs root to mount it");
+        return;
+    }
+    let site = Site::new("tiny");
+    let tiny = site.path("tiny");
+    fs::create_dir(&tiny).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&tiny).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("LEFT OUT: this root may not mount a tmpfs");
+        return;
+    }
+    let stamped = stamp(&tiny, &["threads", "1", "100"], &[]);
+    let collected = collect(&site, &tiny);
+    let unmounted = Command::new("umount").arg(&tiny).status();
+    stamped.said(0, &["expected", "Points are off", "TICKSCOPE_POOL_BYTES"]);
+    assert_eq!(collected.code, Some(0));
+    let events = site.events("pool-refused");
+    assert!(events.len() == 1 && events[0].text.contains("No space left"), "{events:?}");
+    assert!(unmounted.unwrap().success());
+}
+
+#[test]
+fn e2e_a_stamp_directory_that_may_not_be_written_turns_points_off() {
+    let site = Site::new("read-only");
+    let directory = site.path("stamps");
+    fs::create_dir(&directory).unwrap();
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o555)).unwrap();
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        println!("LEFT OUT: root may write everywhere");
+        return;
+    }
+    stamp(&directory, &["threads", "1", "100"], &[]).said(0, &["expected", "Points are off"]);
+}
+
+/// Children of a process.
+fn children(pid: u32) -> Vec<i32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn has_word(pid: i32, word: &str) -> bool {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|&byte| byte == 0).any(|found| found == word.as_bytes())
+}
+
+/// Waits for something that is to happen.
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let since = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(since.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn begin(site: &Site, experiment: &Experiment) -> Child {
+    let mut command = site.run_command(&experiment.text());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// A process of the run `run` that has this word in its command line.
+fn process_of(run: &Child, word: &str) -> i32 {
+    wait_for(word, || children(run.id()).into_iter().find(|&pid| has_word(pid, word)))
+}
+
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: a process that this test started, or a child of one.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+#[test]
+fn e2e_a_collector_killed_during_a_run_loses_nothing_and_is_told() {
+    let _alone = alone();
+    let site = Site::new("killed-collector");
+    let run = begin(&site, &Experiment::new(2.0, 1000));
+    process_of(&run, "--rate"); // the client is there
+    std::thread::sleep(Duration::from_millis(700));
+    signal(process_of(&run, "collect"), libc::SIGKILL);
+    let table = Ended::from(run.wait_with_output().unwrap()).json(0);
+    assert_eq!(count(&table, "end-to-end"), 2000);
+    assert_eq!(site.events("collector-killed").len(), 1);
+    assert_eq!((site.events("lost").len(), site.events("ids-missing").len()), (0, 0));
+}
+
+#[test]
+fn e2e_a_collector_that_does_not_end_in_time_is_killed_and_its_stamps_are_kept() {
+    let _alone = alone();
+    let site = Site::new("stuck-collector");
+    let run = begin(&site, &Experiment::new(1.0, 500));
+    process_of(&run, "--rate");
+    signal(process_of(&run, "collect"), libc::SIGSTOP);
+    let ended = Ended::from(run.wait_with_output().unwrap());
+    assert_eq!(count(&ended.json(0), "end-to-end"), 500);
+    assert_eq!(site.events("collector-killed").len(), 1);
+}
+
+#[test]
+fn e2e_ctrl_c_keeps_what_was_measured_and_prints_the_table() {
+    let _alone = alone();
+    let site = Site::new("ctrl-c");
+    let run = begin(&site, &Experiment::new(60.0, 1000));
+    process_of(&run, "--rate");
+    std::thread::sleep(Duration::from_millis(1500));
+    signal(run.id() as i32, libc::SIGINT);
+    let ended = Ended::from(run.wait_with_output().unwrap());
+    ended.said(1, &["interrupted", "is kept"]);
+    let table = ended.json(1);
+    let (whole, (known, inside)) = (count(&table, "end-to-end"), truth(&table));
+    assert!(whole > 500 && known == inside, "{whole} packets, {inside} of {known}");
+    assert_eq!(count(&site.show(&[]).json(0), "end-to-end"), whole);
+}
+
+#[test]
+fn e2e_stamps_before_open_and_after_close_are_events() {
+    let (site, directory) = (Site::new("misuse"), StampDirectory::new("e2e-misuse"));
+    assert_eq!(stamp(&directory.0, &["misuse"], &[]).code, Some(0));
+    assert_eq!(collect(&site, &directory.0).code, Some(0));
+    for what in ["stamps-without-channel", "stamps-after-close", "channels-refused"] {
+        let events = site.events(what);
+        assert!(events.len() == 1 && events[0].value == Some(1) && !events[0].text.is_empty(), "{what}: {events:?}");
+    }
+}
+
+#[test]
+fn e2e_a_file_that_is_no_pool_is_told_and_left_alone() {
+    let (site, directory) = (Site::new("no-pool"), StampDirectory::new("e2e-no-pool"));
+    let strange = directory.0.join("pool-0123456789abcdef.ticks");
+    fs::write(&strange, "not a pool").unwrap();
+    assert_eq!(stamp(&directory.0, &["threads", "1", "100"], &[]).code, Some(0));
+    assert_eq!(collect(&site, &directory.0).code, Some(0));
+    assert_eq!(site.events("pool-left-alone").len(), 1);
+    assert_eq!(fs::read(&strange).unwrap(), b"not a pool");
+    assert_eq!(site.opened().stamps("node", "work").unwrap().len(), 100, "the others are collected");
+    let events = read_events(&first_of(&site.path("run/events"))).unwrap();
+    assert!(events.iter().all(|event| !event.text.is_empty()));
+}
+
+#[test]
+fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothing() {
+    let _alone = alone();
+    let site = Site::new("hostile");
+    let relayed = Experiment { client_port: site::free_port(), ..Experiment::new(3.0, 1000) };
+    let relay = relay::Relay::start(relayed.client_port, relayed.server_port, relayed.probe_port);
+    let ran = site.run(&relayed);
+    let did = relay.stop();
+    println!("{did:?}");
+    let table = ran.json(0);
+    let (known, inside) = truth(&table);
+    assert!(known > 0 && known == inside, "{inside} of {known}");
+    assert!(did.dropped > 10 && did.doubled > 10 && did.late > 10 && did.forged > 10, "{did:?}");
+    // Each one that was dropped is a trace without an end, and is told.
+    let missing = stage(&table, "end-to-end")["missing"].as_u64().unwrap();
+    assert_eq!((count(&table, "end-to-end") + missing, missing), (3000, did.dropped));
+    let told = |what: &str, node: &str| -> i64 {
+        let events = site.events(what).into_iter().filter(|event| event.node == node);
+        events.filter_map(|event| event.value).sum()
+    };
+    assert!(told("ids-missing", "client") > 0 && told("ids-repeated", "client") > 0);
+    assert!(told("ids-out-of-order", "server") + told("ids-out-of-order", "client") > 0);
+    assert!(told("datagrams-refused", "server") >= did.forged_probes as i64, "{:?}", site.events("datagrams-refused"));
+    let said = site.events("subject").into_iter().find(|event| event.text.contains("\"server\"")).unwrap().text;
+    assert!(said.contains(&format!("\"strangers\": {}", did.forged)), "{said}, {did:?}");
+}
+
+/// A hostile network in between: every hundredth datagram is lost, another doubled, another late; some are forged.
+mod relay {
+    use std::net::{SocketAddr, UdpSocket};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread::JoinHandle;
+    use std::time::{Duration, Instant};
+
+    #[derive(Debug, Default)]
+    pub struct Did {
+        pub dropped: u64,
+        pub doubled: u64,
+        pub late: u64,
+        pub forged: u64,
+        pub forged_probes: u64,
+    }
+
+    pub struct Relay {
+        stop: Arc<AtomicBool>,
+        thread: JoinHandle<Did>,
+    }
+
+    impl Relay {
+        pub fn start(listen: u16, server: u16, probe: u16) -> Self {
+            let near = UdpSocket::bind(("127.0.0.1", listen)).unwrap();
+            let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+            far.connect(("127.0.0.1", server)).unwrap();
+            for socket in [&near, &far] {
+                socket.set_nonblocking(true).unwrap();
+            }
+            let stop = Arc::new(AtomicBool::new(false));
+            let stopped = stop.clone();
+            let thread = std::thread::spawn(move || work(&near, &far, ("127.0.0.1", probe), &stopped));
+            Self { stop, thread }
+        }
+
+        pub fn stop(self) -> Did {
+            self.stop.store(true, Ordering::Relaxed);
+            self.thread.join().unwrap()
+        }
+    }
+
+    fn work(near: &UdpSocket, far: &UdpSocket, probe: (&str, u16), stop: &AtomicBool) -> Did {
+        let (mut did, mut client, mut seen) = (Did::default(), None::<SocketAddr>, 0u64);
+        let mut late: Vec<(Instant, Vec<u8>)> = Vec::new();
+        let mut buffer = [0; 2048];
+        while !stop.load(Ordering::Relaxed) {
+            if let Ok((bytes, from)) = near.recv_from(&mut buffer) {
+                client = Some(from);
+                seen += 1;
+                let datagram = &buffer[..bytes];
+                match seen % 100 {
+                    10 => did.dropped += 1,
+                    30 => {
+                        did.doubled += 1;
+                        far.send(datagram).unwrap();
+                        far.send(datagram).unwrap();
+                    }
+                    50 => {
+                        did.late += 1;
+                        late.push((Instant::now() + Duration::from_millis(7), datagram.to_vec()));
+                    }
+                    70 => {
+                        far.send(datagram).unwrap();
+                        forge(far, datagram, probe, &mut did);
+                    }
+                    _ => far.send(datagram).map(|_| ()).unwrap(),
+                }
+            }
+            late.retain(|(due, datagram)| {
+                let waits = Instant::now() < *due;
+                if !waits {
+                    far.send(datagram).unwrap();
+                }
+                waits
+            });
+            while let (Ok(bytes), Some(client)) = (far.recv(&mut buffer), client) {
+                near.send_to(&buffer[..bytes], client).unwrap();
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        did
+    }
+
+    /// The same packet under another token; and a probe's request of another run.
+    fn forge(far: &UdpSocket, datagram: &[u8], probe: (&str, u16), did: &mut Did) {
+        let mut forged = datagram.to_vec();
+        forged[8] ^= 0xff;
+        far.send(&forged).unwrap();
+        did.forged += 1;
+        let mut request = [0u8; 64];
+        request[..6].copy_from_slice(b"tsPR\x01\x01");
+        request[8..24].fill(0xab);
+        UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&request, probe).unwrap();
+        did.forged_probes += 1;
+    }
+}

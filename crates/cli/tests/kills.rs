@@ -1,0 +1,339 @@
+//! Programs and collectors killed by SIGKILL as processes: every stamp that returned is stored once, at most one more.
+//!
+//! The programs are in C; the collector is `tickscope collect`. Some collectors are killed at moments that nobody chose,
+//! others are stopped by a debugger just after a segment got its name, so that the blocks it names are not yet free.
+
+mod site;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use site::c_program::{Running, StampDirectory, Witness, compile_with};
+use site::{Ended, Site, tickscope};
+use tickscope_store::{Channel, Places, PointStamps, read_channels};
+
+/// A stamp directory, a run that it is collected into, and the program that stamps.
+struct Scene {
+    site: Site,
+    directory: StampDirectory,
+    stamper: PathBuf,
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let stamper = compile_with("cc", "stamper", &[], "stamper");
+        Self { site: Site::new(name), directory: StampDirectory::new(&format!("e2e-{name}")), stamper }
+    }
+
+    fn victim(&self, witness: &Witness, words: &[&str], pool_bytes: u32) -> Running {
+        let mut command = Command::new(&self.stamper);
+        self.directory.measure(command.arg(&witness.0).args(words));
+        command.envs([("TICKSCOPE_WHEN_FULL", "wait"), ("TICKSCOPE_BLOCK_BYTES", "4096")]);
+        Running(command.env("TICKSCOPE_POOL_BYTES", pool_bytes.to_string()).spawn().unwrap())
+    }
+
+    fn collect(&self) -> Command {
+        let mut command = tickscope(&["collect", "--node", "test", "--json", "--run"]);
+        command.arg(self.site.run_directory()).arg(&self.directory.0);
+        command
+    }
+
+    fn collect_once(&self) {
+        assert_eq!(Ended::of(&mut self.collect()).code, Some(0));
+    }
+
+    /// A collector that follows, once it has taken the directory.
+    fn follower(&self) -> Running {
+        let mut child = self.collect().arg("--follow").stdout(Stdio::piped()).spawn().unwrap();
+        ready(&mut child);
+        Running(child)
+    }
+
+    fn channels(&self) -> Vec<Channel> {
+        read_channels(&Places::of(&self.site.run_directory()).channels("test")).unwrap()
+    }
+
+    fn folder(&self) -> PathBuf {
+        Places::of(&self.site.run_directory()).stamps("test", "work")
+    }
+
+    /// Ids by channel, in the order stored.
+    fn ids(&self) -> BTreeMap<i32, Vec<i64>> {
+        let point = PointStamps::open(&self.folder()).unwrap();
+        assert!(point.refused().is_empty(), "{:?}", point.refused());
+        let mut ids: BTreeMap<i32, Vec<i64>> = BTreeMap::new();
+        let mut last: BTreeMap<i32, i64> = BTreeMap::new();
+        point
+            .read(i64::MIN..=i64::MAX, |part| {
+                for ((&id, &tick), &channel) in part.id.iter().zip(&part.tick).zip(&part.channel) {
+                    let before = last.insert(channel, tick).unwrap_or(0);
+                    assert!(before <= tick, "channel {channel}, id {id}: torn, its tick is {tick} after {before}");
+                    ids.entry(channel).or_default().push(id);
+                }
+            })
+            .unwrap();
+        ids
+    }
+
+    /// Blocks that a segment names and that are not yet free: what a kill in the middle of a hand-over leaves.
+    fn named_and_not_free(&self) -> usize {
+        let mut named = HashSet::new();
+        for segment in PointStamps::open(&self.folder()).unwrap().segments() {
+            for range in segment.origin().unwrap().blocks {
+                named.extend((range.first..=range.last).map(|number| (range.pool, range.serial, number)));
+            }
+        }
+        let pools = self.directory.pools();
+        let mut found = 0;
+        for pool in &pools {
+            for block in (0..pool.block_count()).map(|index| pool.block(index)) {
+                let header = block.header();
+                let zeroing = header.state.load(std::sync::atomic::Ordering::Acquire) == 3;
+                let is_named = block.is_described() && named.contains(&(header.instance, header.serial, header.number));
+                found += usize::from(zeroing || is_named);
+            }
+        }
+        found
+    }
+}
+
+fn ready(collector: &mut Child) {
+    let mut line = String::new();
+    BufReader::new(collector.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), "ready");
+}
+
+/// A number that nobody chose, below `below`.
+fn any(below: u64) -> u64 {
+    let mut bytes = [0; 8];
+    std::io::Read::read_exact(&mut fs::File::open("/dev/urandom").unwrap(), &mut bytes).unwrap();
+    u64::from_ne_bytes(bytes) % below
+}
+
+/// What is stored of a channel, against how many stamps had returned: as many, or the one more that was under way.
+fn is_exact(ids: &[i64], channel: &Channel, witnessed: u64) {
+    let (kept, dropped) = (ids.len() as u64, channel.dropped as u64);
+    assert!(
+        (witnessed..=witnessed + 1).contains(&(kept + dropped)),
+        "{kept} kept and {dropped} dropped, {witnessed} returned: {channel:?}"
+    );
+    assert_eq!(channel.stored as u64, kept);
+    assert!(channel.uncommitted <= 1, "{channel:?}");
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "an id twice or out of order in {channel:?}");
+    assert!(dropped > 0 || ids.iter().copied().eq(0..kept as i64), "an id is missing in {channel:?}");
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn e2e_200_killed_programs_leave_exactly_what_returned_or_one_more_a_thread() {
+    const BATCH: u64 = 50;
+    let (mut kills, mut stamps, mut dropped, mut at_work) = (0, 0, 0, 0);
+    for batch in 0..200 / BATCH {
+        let scene = Scene::new(&format!("programs-{batch}"));
+        let collector = scene.follower();
+        let mut witnesses = BTreeMap::new();
+        for round in 0..BATCH {
+            let witness = Witness::new("e2e-programs");
+            let victim = scene.victim(&witness, &["threads", "3", "0"], pool_bytes(round));
+            let pid = victim.0.id() as i32;
+            until("a program that stamps", || (0..3).all(|word| witness.word(word) > 0));
+            std::thread::sleep(Duration::from_micros(any(3000)));
+            victim.kill();
+            let mut words: Vec<u64> = (0..3).map(|word| witness.word(word)).collect();
+            words.sort_unstable();
+            assert!(witnesses.insert(pid, words).is_none(), "a pid came twice; nothing is wrong but the test");
+            kills += 1;
+        }
+        // What the collector did not come to yet, another takes.
+        collector.kill();
+        scene.collect_once();
+        let (channels, ids) = (scene.channels(), scene.ids());
+        assert_eq!(ids.values().map(Vec::len).sum::<usize>() as i64, channels.iter().map(|c| c.stored).sum::<i64>());
+        for (pid, words) in witnesses {
+            let mut of_pid: Vec<&Channel> = channels.iter().filter(|channel| channel.pid == pid).collect();
+            assert_eq!(of_pid.len(), 3);
+            // The witness does not say which thread has which word: in order of their counts they must agree.
+            of_pid.sort_by_key(|channel| channel.stored + channel.dropped);
+            for (channel, witnessed) in of_pid.into_iter().zip(words) {
+                is_exact(&ids[&channel.channel], channel, witnessed);
+                stamps += channel.stored;
+                at_work += u64::from(channel.stored % A_BLOCK != 0);
+                dropped += channel.dropped;
+            }
+        }
+        assert_eq!(scene.directory.pools().len(), 0);
+    }
+    println!(
+        "{kills} kills, {at_work} threads hit while they stamped; {stamps} stamps stored, {dropped} dropped and counted"
+    );
+    assert!(at_work >= kills, "only {at_work} threads were not just waiting for a block");
+}
+
+/// Stamps in a block of 4096 bytes.
+const A_BLOCK: i64 = 244;
+
+/// In a small pool a program fills every block at once and is killed while it waits; in a large one, while it stamps.
+fn pool_bytes(round: u64) -> u32 {
+    if round % 4 == 0 { 1 << 18 } else { 1 << 25 }
+}
+
+#[test]
+fn e2e_50_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_over() {
+    let (scene, witness) = (Scene::new("collectors"), Witness::new("e2e-collectors"));
+    let victim = scene.victim(&witness, &["paced", "1", "0"], 8 << 20);
+    let (mut stopped_there, mut hits) = (0, 0);
+    for round in 0..50 {
+        if round % 5 < 3 {
+            stopped_there += u32::from(kill_after_a_segment_got_its_name(&scene, any(40_000)));
+        } else {
+            let collector = scene.follower();
+            std::thread::sleep(Duration::from_micros(any(400_000)));
+            collector.kill();
+        }
+        hits += u32::from(scene.named_and_not_free() > 0);
+    }
+    victim.kill();
+    scene.collect_once();
+    let (channels, ids) = (scene.channels(), scene.ids());
+    assert_eq!(channels.len(), 1);
+    is_exact(&ids[&channels[0].channel], &channels[0], witness.word(0));
+    let segments = PointStamps::open(&scene.folder()).unwrap().segments().len();
+    let (stored, dropped) = (channels[0].stored, channels[0].dropped);
+    println!(
+        "50 kills of the collector, {stopped_there} of them stopped after a segment's rename; {hits} left a block that was \
+         named and not free; {stored} stamps in {segments} segments, {dropped} dropped and counted"
+    );
+    assert!(hits >= 20, "{hits} of 50 kills fell between a segment's name and the end of the hand-over");
+}
+
+/// Stops a collector where a segment has just got its name, lets it take `steps` instructions more, and kills it there.
+/// Whether it came that far.
+fn kill_after_a_segment_got_its_name(scene: &Scene, steps: u64) -> bool {
+    let before = parts(&scene.folder());
+    let mut command = scene.collect();
+    command.arg("--follow").stdout(Stdio::null());
+    // SAFETY: one system call without arguments.
+    unsafe {
+        command.pre_exec(|| {
+            libc::ptrace(libc::PTRACE_TRACEME);
+            Ok(())
+        })
+    };
+    let mut traced = Traced(command.spawn().unwrap());
+    assert!(traced.wait_for_stop(), "a program that is traced stops at its first instruction");
+    while traced.go_on(libc::PTRACE_SYSCALL) {
+        // Stops come in pairs, before and after a system call: the name is there only after the renaming one.
+        if parts(&scene.folder()) > before {
+            let walked = (0..steps).all(|_| traced.go_on(libc::PTRACE_SINGLESTEP));
+            traced.0.kill().unwrap();
+            let _ = traced.0.wait(); // it ends by the signal, also where it was traced
+            return walked;
+        }
+    }
+    false
+}
+
+struct Traced(Child);
+
+impl Traced {
+    fn go_on(&mut self, how: libc::c_uint) -> bool {
+        let none = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: our own child, which is stopped and traced by this thread; no memory of ours is handed over.
+        let told = unsafe { libc::ptrace(how, self.0.id() as libc::pid_t, none, none) };
+        told == 0 && self.wait_for_stop()
+    }
+
+    fn wait_for_stop(&mut self) -> bool {
+        let mut status = 0;
+        // SAFETY: our own child; the status outlives the call.
+        let found = unsafe { libc::waitpid(self.0.id() as libc::pid_t, &mut status, 0) };
+        found == self.0.id() as libc::pid_t && libc::WIFSTOPPED(status)
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it has ended, ordinarily
+        let _ = self.0.wait();
+    }
+}
+
+/// How many segments there are.
+fn parts(folder: &Path) -> usize {
+    let Ok(listing) = fs::read_dir(folder) else { return 0 };
+    listing.filter(|entry| entry.as_ref().is_ok_and(|e| e.file_name().to_string_lossy().starts_with("part-"))).count()
+}
+
+#[test]
+fn e2e_20_kills_after_a_fork_leave_what_parent_and_child_stamped_each() {
+    let scene = Scene::new("fork");
+    let collector = scene.follower();
+    let mut ended = Vec::new();
+    for round in 0..20u64 {
+        let witness = Witness::new(&format!("e2e-fork-{round}"));
+        let parent = scene.victim(&witness, &["fork", "0"], pool_bytes(round));
+        until("both to stamp", || witness.word(32) > 0 && witness.word(0) != 1000);
+        let parent_pid = parent.0.id() as i32;
+        let child_pid = child_of(parent_pid);
+        std::thread::sleep(Duration::from_micros(any(3000)));
+        // Both in one go, the parent before the child, or the child before the parent.
+        let pause = Duration::from_micros(if round % 3 == 0 { 0 } else { 2000 });
+        if round % 3 == 1 {
+            kill(child_pid);
+            std::thread::sleep(pause);
+            parent.kill();
+        } else {
+            parent.kill();
+            std::thread::sleep(pause);
+            kill(child_pid);
+        }
+        until("the child's end", || !Path::new(&format!("/proc/{child_pid}")).exists() || is_zombie(child_pid));
+        ended.push((parent_pid, child_pid, witness));
+    }
+    collector.kill();
+    scene.collect_once();
+    let (channels, ids) = (scene.channels(), scene.ids());
+    let of = |pid: i32| {
+        let mut of_pid = channels.iter().filter(move |channel| channel.pid == pid);
+        let only = of_pid.next().unwrap();
+        assert!(of_pid.next().is_none());
+        (&ids[&only.channel], only)
+    };
+    for (parent, child, witness) in &ended {
+        let (child_ids, channel) = of(*child);
+        is_exact(child_ids, channel, witness.word(32));
+        let (parent_ids, channel) = of(*parent);
+        let (inherited, own) = parent_ids.split_at(1000);
+        assert!(inherited.iter().copied().eq(0..1000), "what was stamped before the fork is the parent's alone");
+        let own_channel = Channel { stored: channel.stored - 1000, ..channel.clone() };
+        is_exact(own, &own_channel, witness.word(0));
+    }
+    println!("20 kills after a fork: {} stamps", ids.values().map(Vec::len).sum::<usize>());
+}
+
+fn child_of(parent: i32) -> i32 {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    children.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn is_zombie(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+}
+
+fn kill(pid: i32) {
+    // SAFETY: the child of a program that this test started; nobody reaps it before it is dead.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+}

@@ -1,0 +1,73 @@
+"""Runs of the real command for the tests in Python; the tables they leave are read by libraries that are not ours."""
+
+import os
+import pathlib
+import socket
+import subprocess
+
+import pytest
+
+TREE = pathlib.Path(__file__).resolve().parent.parent
+
+RUN_FILE = """
+run = {{ name = "read", seconds = {seconds} }}
+network.kind = "loopback"
+[clock]
+reference = "client"
+rho = "{rho}"
+same_boot = "ignore"
+probes_hz = {probes_hz}
+probe_port = {probe_port}
+[[node]]
+name = "server"
+command = ["{echo}", "server", "{{address}}", "{port}"]
+{inject}
+[[node]]
+name = "client"
+command = ["{echo}", "client", "{{server.address}}", "{port}", "--rate", "{rate}", "--seconds", "{{seconds}}"]
+ends_run = true
+[layout]
+path = ["client.send", "server.received", "server.reply", "client.response"]
+branches = ["client.send > client.sent"]
+"""
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("0.0.0.0", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def tickscope():
+    """The command: TICKSCOPE names it, else the build in the tree, made if it is missing."""
+    named = os.environ.get("TICKSCOPE")
+    if named:
+        return pathlib.Path(named)
+    subprocess.run(["cargo", "build", "-q", "-p", "tickscope-cli"], cwd=TREE, check=True)
+    return TREE / "target/debug/tickscope"
+
+
+@pytest.fixture(scope="session")
+def udp_echo(tmp_path_factory):
+    program = tmp_path_factory.mktemp("build") / "udp-echo"
+    source = TREE / "subjects/udp-echo/udp-echo.c"
+    flags = ["-O2", "-pthread", "-D_GNU_SOURCE", "-I", TREE / "crates/stamp/include"]
+    subprocess.run(["cc", *flags, "-o", program, source], check=True)
+    return program
+
+
+@pytest.fixture
+def begin_run(tickscope, udp_echo, tmp_path):
+    """Starts a run over loopback; gives its process and its directory."""
+
+    def begin(seconds, rate, rho="unknown", probes_hz=1000, inject=""):
+        ports = {"port": free_port(), "probe_port": free_port()}
+        text = RUN_FILE.format(
+            seconds=float(seconds), rate=rate, rho=rho, probes_hz=probes_hz, inject=inject, echo=udp_echo, **ports
+        )
+        (tmp_path / "run.toml").write_text(text)
+        command = [tickscope, "run", tmp_path / "run.toml", "--out", tmp_path / "run", "--json"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE), tmp_path / "run"
+
+    return begin
