@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_tick::NodeCounter;
-use tickscope_tick::host_clocks::Snapshot;
+use tickscope_tick::host_clocks::{Discipline, Snapshot};
 
 use crate::failure::Failure;
 use crate::host::Host;
@@ -105,10 +105,9 @@ fn shared_memory(directory: &Path) -> Look {
     if status != 0 {
         return wrong(format!("{}: {}", directory.display(), std::io::Error::last_os_error()));
     }
-    const TMPFS: i64 = 0x0102_1994;
     let free = found.f_bavail * found.f_bsize as u64;
     let text = format!("{}: {} MiB free", directory.display(), free >> 20);
-    if i64::from(found.f_type) != TMPFS {
+    if found.f_type != libc::TMPFS_MAGIC {
         return wrong(format!("{text}, not on tmpfs: writing back to a disk stalls the program"));
     }
     if free < DEFAULT_POOL_BYTES {
@@ -136,8 +135,18 @@ fn disciplined() -> Look {
             costs: Some("steps and slews could not be told".into()),
             unsound: false,
         },
-        Ok(snapshot) => Look { what, found: format!("{:?}", snapshot.discipline), costs: None, unsound: false },
+        Ok(snapshot) => {
+            let found =
+                snapshot.discipline.map_or_else(|| "its discipline cannot be read".into(), |found| told(&found));
+            Look { what, found, costs: None, unsound: false }
+        }
     }
+}
+
+fn told(discipline: &Discipline) -> String {
+    let state = if discipline.status & libc::STA_UNSYNC != 0 { "not disciplined" } else { "disciplined" };
+    let correction = discipline.frequency_ppm();
+    format!("{state}, rate corrected by {correction:.3} ppm; no duration here rests on it")
 }
 
 fn rights() -> Look {

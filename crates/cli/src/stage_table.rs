@@ -81,8 +81,8 @@ pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "{:width$}  {:>8}  {:>26}  {:>26}  {:>17}  {:>8}  {:>8}  {}",
-        "stage", "count", "p50 us [lo, hi]", "p99 us [lo, hi]", "common us", "rel 1ms", "rel run", "answers"
+        "{:width$}  {:>8}  {:>26}  {:>26}  {:>17}  {:>8}  {:>8}  answers",
+        "stage", "count", "p50 us [lo, hi]", "p99 us [lo, hi]", "common us", "rel 1ms", "rel run"
     );
     for (row, &relative) in analysis.rows.iter().zip(&analysis.relative_1ms_ticks) {
         let common = format!("-{} +{}", unit.us(row.common.below_ticks as i64), unit.us(row.common.above_ticks as i64));

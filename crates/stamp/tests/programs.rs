@@ -123,6 +123,7 @@ fn c_a_forked_child_stamps_into_a_pool_of_its_own() {
     let (directory, witness) = (StampDirectory::new("fork"), Witness::new("fork"));
     let mut command = build("stamper", &[]);
     assert!(directory.measure(command.arg(&witness.0).args(["fork", "5000"])).status().unwrap().success());
+    assert_eq!(directory.pools().len(), 2);
     let mut found: Vec<usize> = directory
         .pools()
         .iter()
@@ -332,6 +333,7 @@ fn a_killed_rust_program_leaves_its_stamps_too() {
 fn a_rust_program_and_its_forked_child_have_a_pool_each() {
     let directory = StampDirectory::new("rust-fork");
     assert!(rust_stamper(&directory, "fork").status().unwrap().success());
+    assert_eq!(directory.pools().len(), 2);
     let lengths: Vec<usize> =
         directory.pools().iter().flat_map(|pool| records(pool).into_values().map(|(stamps, _)| stamps.len())).collect();
     assert_eq!(lengths, [5000, 5000]);

@@ -10,7 +10,7 @@
 
 use std::fmt;
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,6 +94,15 @@ impl Offset {
     /// The greatest distance from zero that the passages allow, in ticks.
     pub fn reach_ticks(&self) -> u64 {
         self.lo_ticks().unsigned_abs().max(self.hi_ticks().unsigned_abs())
+    }
+}
+
+impl Offset {
+    /// What two looks at one pair say together: each side's tighter constraint.
+    fn tightened(self, other: Self) -> Self {
+        let at_least = if other.lo_ticks() > self.lo_ticks() { other.at_least } else { self.at_least };
+        let at_most = if other.hi_ticks() < self.hi_ticks() { other.at_most } else { self.at_most };
+        Self { at_least, at_most }
     }
 }
 
@@ -220,12 +229,12 @@ struct Line {
     turn: AtomicU64,
     /// The counter of whoever passed the line on.
     sent: AtomicI64,
+    /// Ends the second thread. Beside the turn, not in it: a second thread that was not running while time ran out still
+    /// passes the line on, and would overwrite the end.
+    over: AtomicBool,
 }
 
 impl Line {
-    /// Ends the second thread, whoever has the line.
-    const OVER: u64 = u64::MAX;
-
     /// Passes the line on, having read the counter.
     fn pass(&self, turn: u64) {
         self.sent.store(before(), Ordering::Relaxed);
@@ -233,7 +242,7 @@ impl Line {
         self.turn.store(turn, Ordering::Release);
     }
 
-    /// Waits for that turn, then reads the counter; `None` when it is over or `given_up` says so.
+    /// Waits for that turn, then reads the counter; `None` when `given_up` says so.
     fn await_turn(&self, turn: u64, given_up: impl Fn() -> bool) -> Option<Passage> {
         const SPINS_BETWEEN_LOOKS: u32 = 1000;
         let mut spins = 0;
@@ -245,7 +254,7 @@ impl Line {
                 return Some(Passage { sent: self.sent.load(Ordering::Relaxed), received });
             }
             spins += 1;
-            if seen == Self::OVER || (spins % SPINS_BETWEEN_LOOKS == 0 && given_up()) {
+            if spins % SPINS_BETWEEN_LOOKS == 0 && given_up() {
                 return None;
             }
             spin_loop();
@@ -253,8 +262,29 @@ impl Line {
     }
 }
 
-/// Looks at one pair: passes a line back and forth until there have been enough passages, or time is over.
+/// An offset known to more than this says that the threads hardly ever ran at the same time: 40 us at 2.5 GHz.
+const USEFUL_TICKS: u64 = 100_000;
+/// How often a pair is looked at again before such an offset is all that can be said.
+const ATTEMPTS_MAX: usize = 20;
+
+/// Looks at one pair, again where other programs kept the threads apart; keeps the fastest passage of each direction.
 fn ping_pong(first: usize, second: usize) -> Result<Offset, String> {
+    let mut best: Result<Offset, String> = Err(String::new());
+    for _ in 0..ATTEMPTS_MAX {
+        best = match (best, attempt(first, second)) {
+            (Ok(known), Ok(found)) => Ok(known.tightened(found)),
+            (Ok(known), Err(_)) => Ok(known),
+            (Err(_), found) => found,
+        };
+        if best.as_ref().is_ok_and(|offset| offset.reach_ticks() <= USEFUL_TICKS) {
+            break;
+        }
+    }
+    best
+}
+
+/// Passes a line back and forth until there have been enough passages, or time is over.
+fn attempt(first: usize, second: usize) -> Result<Offset, String> {
     let line = &Line::default();
     let (pinned, second_is_pinned) = mpsc::channel();
     let (backward, forward) = thread::scope(|scope| {
@@ -268,7 +298,7 @@ fn ping_pong(first: usize, second: usize) -> Result<Offset, String> {
         let sender = scope.spawn(move || {
             let ready = second_is_pinned.recv().map_err(|_| "its thread ended".to_owned());
             let result = ready.and_then(|result| result).and_then(|()| pin(first)).map(|()| drive(line));
-            line.turn.store(Line::OVER, Ordering::Release);
+            line.over.store(true, Ordering::Relaxed);
             result
         });
         (sender.join(), receiver.join())
@@ -303,7 +333,7 @@ fn drive(line: &Line) -> Fastest {
 fn answer(line: &Line) -> Fastest {
     let mut forward = Fastest::default();
     let mut turn = 1;
-    while let Some(passage) = line.await_turn(turn, || false) {
+    while let Some(passage) = line.await_turn(turn, || line.over.load(Ordering::Relaxed)) {
         line.pass(turn + 1);
         forward.admit(passage);
         turn += 2;
@@ -327,6 +357,20 @@ mod tests {
 
     fn sharing(cpus: usize, of_pair: impl Fn(usize, usize) -> Result<Offset, String>) -> Sharing {
         Sharing::of((0..cpus).collect(), of_pair)
+    }
+
+    #[test]
+    fn a_second_look_at_a_pair_only_tightens_what_is_known() {
+        let both = offset(-900, 40).tightened(offset(-50, 700));
+        assert_eq!((both.lo_ticks(), both.hi_ticks()), (-50, 40));
+    }
+
+    #[test]
+    fn a_second_thread_that_comes_too_late_still_ends() {
+        let line = Line::default();
+        line.pass(1);
+        line.over.store(true, Ordering::Relaxed); // the first gave up before the second saw its turn
+        assert!(answer(&line).0.is_some(), "the late passage counts");
     }
 
     #[test]

@@ -162,7 +162,8 @@ proptest! {
         for row in 0..world.raw[0].len() {
             let of_role = |role| {
                 let stages = layout.stages().iter().zip(durations.stages());
-                stages.filter(|(stage, _)| stage.role == role).map(|(_, columns)| columns.estimate.get(row).unwrap()).sum::<i64>()
+                let of_role = stages.filter(|(stage, _)| stage.role == role);
+                of_role.map(|(_, columns)| columns.estimate.get(row).unwrap()).sum::<i64>()
             };
             prop_assert_eq!(of_role(Role::Path), of_role(Role::EndToEnd));
         }

@@ -1,0 +1,36 @@
+# What a user and a developer call. Each target sets up what it needs.
+.PHONY: help setup build demo test lint bench mutants clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: ## check the machine, make .venv
+	@scripts/setup.sh
+
+build: setup build/udp-echo ## the tickscope command and the demo's subject
+	cargo build --release --locked
+
+build/udp-echo: subjects/udp-echo/udp-echo.c crates/stamp/include/tickscope.h
+	@mkdir -p build
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ $<
+
+demo: build ## measure a UDP echo service between two nodes for a minute
+	target/release/tickscope run demo/demo.toml
+
+test: setup ## all tests, counted by kind
+	python3 tests/run.py
+
+lint: setup ## formatting, lints, the tree's own rules
+	cargo fmt --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	python3 tests/tree.py --self-test
+	python3 tests/tree.py
+
+bench: build ## benchmarks, each beside its floor measured in the same run
+	python3 bench/run.py
+
+mutants: setup ## change the code in ways that must turn its tests red
+	python3 tests/mutants/run.py
+
+clean: ## remove what was built
+	rm -rf target build .venv

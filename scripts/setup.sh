@@ -1,0 +1,32 @@
+#!/bin/sh
+# Sets up what the Makefile's targets need, on Debian with git, make, a C compiler, Python 3.11 and Rust. Quick when done.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { echo "setup: $*" >&2; }
+fail() { say "$*"; exit 1; }
+install() { # package, what for
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        say "installing $1 ($2)"
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$1" >/dev/null
+    else
+        fail "expected $1 ($2), found none, and cannot install it unprivileged. As root: apt-get install $1"
+    fi
+}
+
+command -v cargo >/dev/null || fail "expected cargo and rustc 1.88 or later, found none. Install Rust"
+version=$(rustc --version | cut -d' ' -f2)
+[ "$(printf '%s\n1.88.0\n' "$version" | sort -V | head -n1)" = 1.88.0 ] || fail "expected rustc 1.88 or later, found $version. Update Rust"
+command -v cc >/dev/null || install gcc "a C compiler"
+command -v c++ >/dev/null || install g++ "the C++ test of tickscope.h"
+[ "$(id -u)" != 0 ] || command -v ip >/dev/null || install iproute2 "network namespaces"
+python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "expected Python 3.11 or later, found $(python3 --version)"
+
+wanted=$(sha256sum python/requirements.txt | cut -d' ' -f1)
+if [ "$(cat .venv/requirements.sha256 2>/dev/null)" != "$wanted" ]; then
+    python3 -c 'import ensurepip' 2>/dev/null || install python3-venv "virtual environments"
+    say "making .venv: DuckDB, pyarrow and pytest read the run's files in the tests"
+    python3 -m venv .venv
+    .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements.txt
+    echo "$wanted" > .venv/requirements.sha256
+fi

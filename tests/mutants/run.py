@@ -1,0 +1,104 @@
+"""Changes the code in ways that must turn its tests red. A mutant that survives is a hole in the tests.
+
+Each tests/mutants/*.toml lists mutants: name, file, find (text that occurs exactly once), replace, test (a command).
+The tree is copied, so nothing here touches the sources. A mutant that does not compile proves nothing and counts as rotted.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+COPY = ROOT / "build" / "mutants" / "tree"
+ENVIRONMENT = os.environ | {
+    "CARGO_TARGET_DIR": str(ROOT / "build" / "mutants" / "target"),
+    "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true",
+}
+HANG_S = 240
+
+
+def mutants(only):
+    for path in sorted((ROOT / "tests" / "mutants").glob("*.toml")):
+        for mutant in tomllib.loads(path.read_text())["mutant"]:
+            if only is None or only in mutant["name"]:
+                yield path.stem, mutant
+
+
+def copy_tree():
+    """Brings the copy up to date; unchanged files keep their time, so that nothing is built again."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
+    wanted = set(listed.stdout.split("\n")) - {""}
+    for name in wanted:
+        source, target = ROOT / name, COPY / name
+        if not source.is_file():
+            continue
+        if not target.is_file() or target.read_bytes() != source.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    for stale in [path for path in COPY.rglob("*") if path.is_file() and str(path.relative_to(COPY)) not in wanted]:
+        stale.unlink()
+
+
+def run(command):
+    """Exit code and output; a hang is a failure of the test, and said so."""
+    try:
+        done = subprocess.run(command, cwd=COPY, env=ENVIRONMENT, capture_output=True, text=True, timeout=HANG_S, check=False,
+                              start_new_session=True)
+        return done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        return -1, f"no end within {HANG_S} s"
+
+
+def compiles(test):
+    words = shlex.split(test)
+    if "cargo" not in words:
+        return 0, ""
+    build = words[: words.index("--")] if "--" in words else words
+    return run(build + ["--no-run"])
+
+
+def try_mutant(mutant, green):
+    """`red`, `SURVIVED` or `ROTTED`, and why."""
+    file, test = COPY / mutant["file"], mutant["test"]
+    source = file.read_text() if file.is_file() else ""
+    if source.count(mutant["find"]) != 1:
+        return "ROTTED", f"expected its text once in {mutant['file']}, found it {source.count(mutant['find'])} times"
+    if test not in green:
+        code, output = run(shlex.split(test))
+        green[test] = code == 0 and re.search(r"\b[1-9]\d* passed", output) is not None
+        if not green[test]:
+            return "ROTTED", f"its test is red without it: {output[-1500:]}"
+    try:
+        file.write_text(source.replace(mutant["find"], mutant["replace"]))
+        code, output = compiles(test)
+        if code != 0:
+            return "ROTTED", f"it does not compile: {output[-1500:]}"
+        code, output = run(shlex.split(test))
+        return ("SURVIVED", "its test stayed green") if code == 0 else ("red", "by not ending" if code == -1 else "")
+    finally:
+        file.write_text(source)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", help="mutants whose name contains this")
+    only = arguments.parse_args().only
+    copy_tree()
+    bad, count, green = 0, 0, {}
+    for stem, mutant in mutants(only):
+        outcome, why = try_mutant(mutant, green)
+        name = f"{stem}/{mutant['name'].replace(' ', '-')}"
+        print(f"mutant {name} ... {outcome}{': ' + why if why else ''}", flush=True)
+        count, bad = count + 1, bad + (outcome != "red")
+    print(f"{count - bad} red, {bad} not")
+    sys.exit(1 if bad or not count else 0)
+
+
+if __name__ == "__main__":
+    main()

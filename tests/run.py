@@ -1,0 +1,84 @@
+"""Runs every test, and says how many of each kind ran, what failed, and what was left out and why."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "test-logs"
+RUST_TEST = re.compile(r"^test (?P<name>\S+)(?: .*)? \.\.\. (?P<outcome>ok|FAILED|ignored)", re.M)
+PYTEST = re.compile(r"^(?P<name>\S+::\S+) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
+MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED)", re.M)
+KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "tree", "mutants")
+PASSED = {"ok", "PASSED", "red"}
+LEFT_OUT = {"ignored", "SKIPPED"}
+
+
+def kind_of_rust_test(name):
+    """The kind by the last segment of a test's name."""
+    last = name.rsplit("::", 1)[-1]
+    for prefix, kind in (("property_", "property"), ("model_", "model-checked"), ("c_", "C"), ("e2e_", "end-to-end")):
+        if last.startswith(prefix):
+            return kind
+    return "unit"
+
+
+GROUPS = (
+    ("Rust and C", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"], {}, RUST_TEST, kind_of_rust_test),
+    ("model checker", ["cargo", "test", "--locked", "--release", "-p", "tickscope-stamp", "--test", "model"],
+     {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"}, RUST_TEST, kind_of_rust_test),
+    ("other readers", [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "tests"], {}, PYTEST, lambda name: "end-to-end"),
+    ("tree", [sys.executable, "tests/tree.py", "--self-test", "--list"], {}, RUST_TEST, lambda name: "tree"),
+    ("mutants", [sys.executable, "tests/mutants/run.py"], {}, MUTANT, lambda name: "mutants"),
+)
+
+
+def run_group(title, command, environment, pattern, kind_of):
+    """Runs one group; returns its outcomes as (kind, name, outcome), and whether it went well."""
+    log = LOGS / f"{title.replace(' ', '-')}.log"
+    started = time.monotonic()
+    with log.open("wb") as output:
+        code = subprocess.run(command, cwd=ROOT, env=os.environ | environment, stdin=subprocess.DEVNULL,
+                              stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+    text = log.read_text(errors="replace")
+    outcomes = [(kind_of(found["name"]), found["name"], found["outcome"]) for found in pattern.finditer(text)]
+    well = code == 0 and bool(outcomes)
+    print(f"{title}: {len(outcomes)} tests in {time.monotonic() - started:.0f} s{'' if well else ', NOT WELL'}", flush=True)
+    if not well:
+        print(text[-8000:], flush=True)
+        if not outcomes:
+            print(f"{title}: expected tests, found none", flush=True)
+    return outcomes, well
+
+
+def main():
+    LOGS.mkdir(parents=True, exist_ok=True)
+    outcomes, wells = [], []
+    for group in GROUPS:
+        found, well = run_group(*group)
+        outcomes += found
+        wells.append(well)
+    passed = Counter(kind for kind, _, outcome in outcomes if outcome in PASSED)
+    left_out = [(kind, name) for kind, name, outcome in outcomes if outcome in LEFT_OUT]
+    failed = [(kind, name) for kind, name, outcome in outcomes if outcome not in PASSED | LEFT_OUT]
+    print(f"\n{'kind':14} passed failed")
+    for kind in KINDS:
+        print(f"{kind:14} {passed[kind]:6} {sum(1 for of, _ in failed if of == kind):6}")
+    for kind, name in failed:
+        print(f"failed: {kind} {name}")
+    for _, name in left_out:
+        print(f"left out: {name}: a role that other tests start as a process, or a generator run by hand")
+    if os.geteuid() != 0:
+        print("left out, unprivileged: runs over network namespaces (loopback was used), a full tmpfs of 1 MiB. Run as root for them")
+    # A group that ended badly without naming a failed test counts as one.
+    unnamed = wells.count(False) if not failed else 0
+    print(f"{sum(passed.values())} passed, {len(failed) + unnamed} failed")
+    sys.exit(0 if all(wells) and not failed else 1)
+
+
+if __name__ == "__main__":
+    main()

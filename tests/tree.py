@@ -1,0 +1,164 @@
+"""The tree's own rules: directions between crates, what must be absent where, names, lengths, links.
+
+Every rule is a function from the tree's root to violations; `--self-test` shows each one a tree that breaks it.
+"""
+
+import re
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ALLOWED = {
+    "tick": set(), "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "tick"}, "probe": {"bracket", "tick"},
+    "store": {"stamp", "trace", "bracket", "tick"}, "cli": {"tick", "bracket", "stamp", "trace", "probe", "store"},
+}
+SKIPPED = {"target", "build", ".venv", ".git", "runs", "__pycache__"}
+BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "handlers", "stuff", "tools"}
+MOST_LINES = 900
+# Files that are longer with a reason; they may not grow.
+LONG = {"crates/stamp/include/tickscope.h": 1080}  # header-only by design: one file is what users copy
+# `#[ignore]` with a reason beside it is a role that a test starts as a process, or a generator run by hand.
+LEFTOVERS = re.compile(r"\b(todo!\(|unimplemented!\(|TODO|FIXME|XXX)|#\[ignore\]|pytest\.mark\.skip\b")
+UPPER_BOUND = re.compile(r"assert.*elapsed\(\)\s*<|assert.*(monotonic|perf_counter)\(\).*<")
+PURE = re.compile(r"std::(fs|net|time)\b|SystemTime|Instant::now|counter::(plain|before|after)\(")
+
+
+def files(root, *endings):
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.suffix in endings and not SKIPPED & set(path.relative_to(root).parts):
+            yield path
+
+
+def lines(root, path):
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        yield f"{path.relative_to(root)}:{number}", line
+
+
+def crates_depend_in_the_directions_of_architecture_md(root):
+    for manifest in sorted(root.glob("crates/*/Cargo.toml")):
+        crate = manifest.parent.name
+        found = {name.removeprefix("tickscope-") for name in tomllib.loads(manifest.read_text()).get("dependencies", {})
+                 if name.startswith("tickscope-")}
+        for name in sorted(found - ALLOWED.get(crate, set())):
+            yield f"crates/{crate}/Cargo.toml: expected dependencies on {sorted(ALLOWED.get(crate, set()))}, found {name}"
+
+
+def the_stamp_library_carries_next_to_nothing(root):
+    manifest = root / "crates/stamp/Cargo.toml"
+    for name in sorted(set(tomllib.loads(manifest.read_text())["dependencies"]) - {"libc", "tickscope-tick"}):
+        yield f"crates/stamp/Cargo.toml: expected libc and tickscope-tick alone, found {name}"
+
+
+def pure_crates_hold_no_unsafe_and_read_nothing(root):
+    for crate in ("bracket", "trace"):
+        if "#![forbid(unsafe_code)]" not in (root / f"crates/{crate}/src/lib.rs").read_text():
+            yield f"crates/{crate}/src/lib.rs: expected #![forbid(unsafe_code)], found none"
+        for path in files(root / f"crates/{crate}/src", ".rs"):
+            for place, line in lines(root, path):
+                if PURE.search(line):
+                    yield f"{place}: expected no clock, file or socket in {crate}, found '{line.strip()}'"
+
+
+def a_file_is_one_noun(root):
+    for path in files(root, ".rs", ".py", ".c", ".h"):
+        if path.stem in BANNED_NAMES:
+            yield f"{path.relative_to(root)}: expected a noun of the domain as name, found '{path.stem}'"
+
+
+def a_file_has_one_subject(root):
+    for path in files(root, ".rs", ".py", ".c", ".h"):
+        name, length = str(path.relative_to(root)), len(path.read_text(errors="replace").splitlines())
+        if length > LONG.get(name, MOST_LINES):
+            yield f"{name}: expected at most {LONG.get(name, MOST_LINES)} lines, found {length}. Split it by subject"
+
+
+def nothing_is_left_over(root):
+    for path in files(root, ".rs", ".py", ".c", ".h", ".toml", ".md"):
+        if path.name == Path(__file__).name:
+            continue
+        for place, line in lines(root, path):
+            if LEFTOVERS.search(line):
+                yield f"{place}: expected finished work, found '{line.strip()}'"
+
+
+def no_test_bounds_elapsed_time(root):
+    for path in files(root, ".rs", ".py"):
+        if path.name == Path(__file__).name:
+            continue
+        for place, line in lines(root, path):
+            if UPPER_BOUND.search(line):
+                yield f"{place}: expected no upper bound on time in a test, found '{line.strip()}'. Timing belongs in bench/"
+
+
+def links_lead_somewhere(root):
+    for path in files(root, ".md"):
+        for place, line in lines(root, path):
+            for target in re.findall(r"\]\(([^)#:]+)\)", line):
+                if not (path.parent / target).exists():
+                    yield f"{place}: expected a link to a file, found '{target}'"
+
+
+def the_readme_names_targets_that_exist(root):
+    readme, makefile = root / "README.md", root / "Makefile"
+    targets = set(re.findall(r"^([a-z]+):", makefile.read_text(), re.M))
+    for place, line in lines(root, readme):
+        for name in re.findall(r"\bmake ([a-z]+)\b", line.replace("git, make", "")):
+            if name not in targets and name not in {"use", "sure"}:
+                yield f"{place}: expected one of the Makefile's targets, found 'make {name}'"
+
+
+RULES = [crates_depend_in_the_directions_of_architecture_md, the_stamp_library_carries_next_to_nothing,
+         pure_crates_hold_no_unsafe_and_read_nothing, a_file_is_one_noun, a_file_has_one_subject, nothing_is_left_over,
+         no_test_bounds_elapsed_time, links_lead_somewhere, the_readme_names_targets_that_exist]
+
+GOOD = {
+    "crates/bracket/Cargo.toml": '[dependencies]\ntickscope-tick = "1"\n', "crates/stamp/Cargo.toml": '[dependencies]\nlibc = "1"\n',
+    "crates/bracket/src/lib.rs": "#![forbid(unsafe_code)]\n", "crates/trace/src/lib.rs": "#![forbid(unsafe_code)]\n",
+    "README.md": "[a](Makefile) make demo\n", "Makefile": "demo:\n",
+}
+BAD = {
+    crates_depend_in_the_directions_of_architecture_md: {"crates/bracket/Cargo.toml": '[dependencies]\ntickscope-store = "1"\n'},
+    the_stamp_library_carries_next_to_nothing: {"crates/stamp/Cargo.toml": '[dependencies]\nserde = "1"\n'},
+    pure_crates_hold_no_unsafe_and_read_nothing: {"crates/trace/src/lib.rs": "use std::fs::File;\n"},
+    a_file_is_one_noun: {"crates/trace/src/utils.rs": ""},
+    a_file_has_one_subject: {"crates/trace/src/long.rs": "\n" * (MOST_LINES + 1)},
+    nothing_is_left_over: {"crates/trace/src/join.rs": "fn f() { todo" + "!() }\n"},
+    no_test_bounds_elapsed_time: {"crates/trace/src/join.rs": "assert!(start.elapsed() < limit);\n"},
+    links_lead_somewhere: {"README.md": "[a](docs/none.md)\n"},
+    the_readme_names_targets_that_exist: {"README.md": "make coffee\n"},
+}
+
+
+def self_test():
+    """Every rule is quiet on a good tree and speaks on one that breaks it."""
+    for rule in RULES:
+        outcomes = []
+        for change in ({}, BAD[rule]):
+            with tempfile.TemporaryDirectory() as folder:
+                for name, text in (GOOD | change).items():
+                    path = Path(folder) / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(text)
+                outcomes.append(bool(list(rule(Path(folder)))))
+        if outcomes != [False, True]:
+            yield f"tests/tree.py: expected {rule.__name__} to be quiet, then to speak; found {outcomes}"
+
+
+def main():
+    failed = 0
+    checks = [(rule.__name__, lambda rule=rule: rule(ROOT)) for rule in RULES]
+    if "--self-test" in sys.argv:
+        checks.append(("every_rule_can_go_red", self_test))
+    for name, check in checks:
+        violations = list(check())
+        failed += bool(violations)
+        print(f"test {name} ... {'FAILED' if violations else 'ok'}")
+        for violation in violations:
+            print(f"  {violation}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
