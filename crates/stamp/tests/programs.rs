@@ -101,14 +101,15 @@ fn c_a_handler_after_every_instruction_of_a_stamp_finds_and_leaves_it_whole() {
     for wide in ["0", "1"] {
         let (directory, witness) = (StampDirectory::new("steps"), Witness::new("steps"));
         let mut command = build("stamper", &[]);
-        assert!(directory.measure(command.arg(&witness.0).args(["steps", wide, "2000"])).status().unwrap().success());
+        command.arg(&witness.0).args(["steps", wide, "5000"]).env("TICKSCOPE_BLOCK_BYTES", "4096");
+        assert!(directory.measure(&mut command).status().unwrap().success());
         let pools = directory.pools();
         let threads = records(&pools[0]);
         let (stamps, open) = threads.values().next().unwrap();
         let (handled, program): (Vec<i64>, Vec<i64>) = ids(stamps).into_iter().partition(|&id| id < 0);
         assert!(handled.len() > 20_000, "{} steps", handled.len());
         assert_eq!(handled, (1..=witness.word(1) as i64).map(|id| -id).collect::<Vec<_>>());
-        assert_eq!(program, (0..2_000).collect::<Vec<_>>());
+        assert_eq!(program, (0..5_000).collect::<Vec<_>>());
         assert_eq!(*open, 0);
     }
 }
