@@ -66,7 +66,7 @@ def test_bounds_of_a_real_run_are_those_of_exact_fractions(begin_run, rho, injec
     process, run = begin_run(seconds=2, rate=1000, rho=rho, probes_hz=400, inject=inject)
     _, err = process.communicate()
     assert process.returncode == 0, err.decode()
-    brackets = duckdb.sql(f"select before, at, after from read_parquet('{run}/brackets/**/*.parquet')").fetchall()
+    brackets = duckdb.sql(f"select "before", "at", "after" from read_parquet('{run}/brackets/**/*.parquet')").fetchall()
     hertz = {
         node["name"]: node["counter"]["frequency"]["hertz"] for node in json.loads((run / "run.json").read_text())["nodes"]
     }

@@ -32,7 +32,7 @@ pub struct RelationSummary {
     pub domain: String,
     pub rho: Rho,
     pub brackets: usize,
-    pub half_width_ticks: u64,
+    pub half_width_ticks: Option<u64>,
     pub half_round_trip_ticks: Option<i64>,
     /// The same half-width under other rho, by preset.
     pub beside: Vec<(Rho, Option<u64>)>,
@@ -160,7 +160,11 @@ fn relate(run: &Run, layout: &Layout, rho: Option<Rho>) -> Result<Related, Failu
 
 fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
     let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
-    node.name == reference.name || (manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none())
+    node.name == reference.name
+        || (manifest.same_boot == SameBoot::Detect
+            && one_counter
+            && node.injected.is_none()
+            && reference.injected.is_none())
 }
 
 fn relation(
@@ -195,7 +199,7 @@ fn relation(
         domain: pair.domain.clone(),
         rho,
         brackets: brackets.len(),
-        half_width_ticks: half_width(&relation).unwrap_or(0),
+        half_width_ticks: half_width(&relation),
         half_round_trip_ticks: half_round_trip(&brackets),
         beside,
         slopes: (fixed_to_float(cone.slowest()), fixed_to_float(cone.fastest())),
@@ -243,13 +247,8 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Fail
             "expected a checked bound between the cores (clock.cores = \"prove\"), found none. See tickscope doctor",
         )
     })?;
-    let channels = run.channels()?.found;
-    let thread = |point: &tickscope_trace::Point| {
-        let mut of_point = channels.iter().filter(|channel| channel.node == point.node && channel.point == point.name);
-        let only = of_point.next().map(|channel| i64::from(channel.pid) << 32 | i64::from(channel.thread));
-        only.filter(|_| of_point.next().is_none())
-    };
-    let threads = layout.points().iter().map(thread).collect();
+    // Threads may have migrated between any two stamps: no stage within a node is taken to be on one core.
+    let threads = vec![None; layout.points().len()];
     clocks.with_core_term(CoreTerm { ticks, threads }).map_err(Failure::work)
 }
 

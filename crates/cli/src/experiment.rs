@@ -253,6 +253,12 @@ fn node(table: NodeTable) -> Result<Node, String> {
     if table.command.is_empty() {
         return Err(format!("node '{name}': expected a command, found an empty list"));
     }
+    if table.environment.contains_key(tickscope_tick::Injection::VARIABLE) {
+        return Err(format!(
+            "node '{name}': expected a known map in inject = {{ ... }}, found {} in environment. Move it there",
+            tickscope_tick::Injection::VARIABLE
+        ));
+    }
     let (command, environment) = (table.command, table.environment);
     Ok(Node { name, command, environment, ends_run: table.ends_run, inject: table.inject })
 }

@@ -46,6 +46,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let mut session = Session::begin(&experiment, &root)?;
     let measured = session.measure(&experiment);
     let finished = session.finish();
+    if let (Err(why), Err(_)) = (&measured, &finished) {
+        eprintln!("tickscope: {why}");
+    }
     let run = finished?;
     if !options.json {
         eprintln!("run: {}", run.root().display());
@@ -139,8 +142,8 @@ impl Session {
         self.start_probes(experiment)?;
         let commands = self.start_commands(experiment)?;
         let outcome = self.wait(experiment, commands);
-        self.stop_probes()?;
-        outcome
+        let stopped = self.stop_probes();
+        outcome.and(stopped)
     }
 
     fn stamp_directory(&self, node: &str) -> PathBuf {
@@ -204,6 +207,7 @@ impl Session {
 
     fn start_in(&self, node: &str, what: &str, command: &mut Command) -> Result<Process, Failure> {
         self.network.enter(node, command)?;
+        command.env_remove(Injection::VARIABLE); // what this shell was given is no part of the run
         if let Some(map) = self.injections.get(node) {
             command.env(Injection::VARIABLE, map.to_string());
         }
@@ -214,7 +218,11 @@ impl Session {
 
     fn shares_counter(&self, node: &str) -> bool {
         // All nodes of a local run are of one boot.
-        self.run.manifest().same_boot == tickscope_store::SameBoot::Detect && !self.injections.contains_key(node)
+        let injected = |name: &str| self.injections.contains_key(name);
+        let reference = self.run.manifest().reference.clone();
+        let reference = reference.split('.').next().unwrap_or_default();
+        let detect = self.run.manifest().same_boot == tickscope_store::SameBoot::Detect;
+        detect && !injected(node) && !injected(reference)
     }
 
     fn id(&self) -> String {
@@ -245,6 +253,7 @@ impl Session {
             if let Some(bytes) = experiment.pool_bytes {
                 command.env("TICKSCOPE_POOL_BYTES", bytes.to_string());
             }
+            command.env_remove(Injection::VARIABLE);
             if let Some(map) = self.injections.get(node.name.as_str()) {
                 command.env(Injection::VARIABLE, map.to_string());
             }
@@ -300,17 +309,17 @@ impl Session {
 
     fn stop_probes(&mut self) -> Result<(), Failure> {
         let (clients, servers) = (std::mem::take(&mut self.clients), std::mem::take(&mut self.servers));
+        let mut failed = None;
         for (side, processes) in [("asking", clients), ("answering", servers)] {
             for (node, process) in processes {
-                let (last, _) = process.end()?;
-                let report: ProbeReport =
-                    last.as_deref().and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
-                        Failure::work(format!("probe {side} for {node}: expected its report, found {last:?}"))
-                    })?;
-                self.note_probe(&node, side, &report);
+                // One that fails must not take the closing bursts and the last brackets of the others with it.
+                match process.end().and_then(|(last, _)| probe_report(&node, side, last)) {
+                    Ok(report) => self.note_probe(&node, side, &report),
+                    Err(why) => failed = failed.or(Some(why)),
+                }
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     fn note_probe(&mut self, node: &str, side: &str, report: &ProbeReport) {
@@ -353,17 +362,23 @@ impl Session {
             self.collect_again(&node, &why)?;
         }
         self.look_again()?;
+        self.write_events()?; // also where the join fails
         let joined = join_run(&self.run, &self.run.manifest().layout.clone(), JOIN_BYTES)?;
         self.note_join(&joined);
         let mut manifest = self.run.manifest().clone();
         manifest.ended_unix_ms = Some(unix_ms());
         manifest.points = points(&self.run)?;
         self.run.set_manifest(manifest)?;
-        if !self.events.is_empty() {
-            write_events(&self.run.places().events().join("run.parquet"), &self.events)?;
-        }
+        self.write_events()?;
         let _ = fs::remove_dir_all(&self.stamp_root); // whatever is left there is empty, or was reported
         failed.map_or(Ok(self.run), Err)
+    }
+
+    fn write_events(&self) -> Result<(), Failure> {
+        if self.events.is_empty() {
+            return Ok(());
+        }
+        Ok(write_events(&self.run.places().events().join("run.parquet"), &self.events)?)
     }
 
     /// A collector that was killed lost nothing: another takes over where it stood.
@@ -381,7 +396,10 @@ impl Session {
         if status.success() {
             Ok(())
         } else {
-            Err(Failure::work(format!("collecting again for {node}: found {status}")))
+            Err(Failure::work(format!(
+                "expected to collect again for {node}, found {status}. Its stamps still lie in {}; run tickscope collect on it",
+                self.stamp_directory(node).display()
+            )))
         }
     }
 
@@ -431,6 +449,14 @@ impl Session {
             }
         }
     }
+}
+
+fn probe_report(node: &str, side: &str, last: Option<String>) -> Result<ProbeReport, Failure> {
+    let report = last.as_deref().and_then(|line| serde_json::from_str(line).ok());
+    report.ok_or_else(|| {
+        let found = last.unwrap_or_else(|| "nothing".into());
+        Failure::work(format!("probe {side} for {node}: expected its report, found {found}. See its message above"))
+    })
 }
 
 fn random() -> Result<u64, Failure> {
@@ -507,7 +533,10 @@ fn assumptions(experiment: &Experiment, network: &Network) -> Vec<Assumption> {
         assume("no live migration and no suspend during the run", "not observable from inside every guest"),
     ];
     if experiment.cores == Cores::Prove {
-        all.push(assume("stages between threads carry what the check of the cores leaves open", CORES_PROVED));
+        all.push(assume(
+            "stages within a node carry what the check of its cores leaves open; those between nodes do not",
+            CORES_PROVED,
+        ));
     }
     all
 }

@@ -35,6 +35,14 @@ pub fn print(run: &Run, rho: Option<Rho>, json: bool, write: bool) -> Result<(),
     if outside > 0 {
         return Err(Failure::finding(format!("{outside} true durations lie outside their intervals: a false bound")));
     }
+    if let Some(event) = listing.found.iter().find(|event| event.what == "impossible-exchange") {
+        return Err(Failure::finding(&event.text));
+    }
+    if analysis.sum_mismatches > 0 {
+        let traces = analysis.sum_mismatches;
+        let message = "expected path stages to sum to end-to-end, found";
+        return Err(Failure::finding(format!("{message} {traces} traces where they do not. Report it with the run")));
+    }
     match analysis.suspicions.first() {
         None => Ok(()),
         Some(first) => Err(Failure::finding(first)),

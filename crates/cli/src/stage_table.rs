@@ -66,7 +66,7 @@ fn relation_json(relation: &RelationSummary, unit: Unit) -> Value {
     json!({
         "domain": relation.domain, "rho_ppm": f64::from(relation.rho.ppb()) / 1000.0, "rho": relation.rho.to_string(),
         "brackets": relation.brackets,
-        "half_width_ticks": relation.half_width_ticks, "half_width_ns": unit.ns(relation.half_width_ticks as i64),
+        "half_width_ticks": relation.half_width_ticks, "half_width_ns": relation.half_width_ticks.map(|ticks| unit.ns(ticks as i64)),
         "half_round_trip_min_ns": relation.half_round_trip_ticks.map(|ticks| unit.ns(ticks)),
         "beside": beside.collect::<Vec<_>>(),
         "slopes": [relation.slopes.0, relation.slopes.1],
@@ -142,9 +142,9 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
 
 fn relation_line(relation: &RelationSummary, unit: Unit) -> String {
     let mut line = format!(
-        "{}: known to ±{} us (median) from {} brackets, at rho {}",
+        "{}: known to {} (median) from {} brackets, at rho {}",
         relation.domain,
-        unit.us(relation.half_width_ticks as i64),
+        relation.half_width_ticks.map_or("an unknown width".into(), |ticks| format!("±{} us", unit.us(ticks as i64))),
         relation.brackets,
         relation.rho
     );

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
@@ -12,9 +13,12 @@ use crate::failure::Failure;
 pub struct Process {
     what: String,
     child: Child,
-    output: Option<BufReader<ChildStdout>>,
+    first: Receiver<String>,
+    last: Receiver<Option<String>>,
 }
 
+/// How long the output of an ended process may stay open: something it started may hold it.
+const OUTPUT_END: Duration = Duration::from_secs(2);
 /// How long a process may take to end once it was asked to.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -36,21 +40,18 @@ impl Process {
                 "{what}: expected to start '{name}', found: {e}. Is it built, and the path right from here?"
             ))
         })?;
-        let output = child.stdout.take().map(BufReader::new);
-        Ok(Self { what: what.into(), child, output })
-    }
-
-    /// The next line that it printed; `None` at the end.
-    pub fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = self.output.as_mut()?.read_line(&mut line).ok()?;
-        (read > 0).then(|| line.trim_end().to_owned())
+        let (send_first, first) = channel();
+        let (send_last, last) = channel();
+        if let Some(output) = child.stdout.take() {
+            std::thread::spawn(move || drain(output, &send_first, &send_last));
+        }
+        Ok(Self { what: what.into(), child, first, last })
     }
 
     /// Waits for the line that says it is ready.
     pub fn ready(&mut self) -> Result<(), Failure> {
-        match self.line() {
-            Some(line) if line == "ready" => Ok(()),
+        match self.first.recv() {
+            Ok(line) if line == "ready" => Ok(()),
             _ => Err(Failure::work(format!(
                 "{}: expected it to become ready, found its end. See its message above",
                 self.what
@@ -70,7 +71,7 @@ impl Process {
         while Instant::now() < deadline {
             if let Some(status) = self.ended() {
                 self.signal_group(libc::SIGTERM);
-                let last = std::iter::from_fn(|| self.line()).last();
+                let last = self.last.recv_timeout(OUTPUT_END).ok().flatten();
                 return Ok((last, status));
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -94,6 +95,20 @@ impl Process {
         // given to another, and when none is, there is nobody to signal.
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
+}
+
+/// Reads all that a process prints, so that it never waits for a reader; keeps the first line and the last.
+fn drain(output: ChildStdout, first: &Sender<String>, last: &Sender<Option<String>>) {
+    let (mut reader, mut line, mut latest) = (BufReader::new(output), Vec::new(), None);
+    while reader.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if latest.is_none() {
+            let _ = first.send(text.clone()); // nobody waits for it but `ready`
+        }
+        latest = Some(text);
+        line.clear();
+    }
+    let _ = last.send(latest); // nobody waits for it but `end`
 }
 
 impl Drop for Process {

@@ -22,7 +22,8 @@
  *
  * Which calls may run where:
  *     tickscope_stamp, tickscope_stamp_with   the thread that opened the channel, and signal handlers on it
- *     tickscope_open, tickscope_close         any thread, not signal handlers
+ *     tickscope_open                          any thread, not signal handlers
+ *     tickscope_close                         the thread that opened the channel, not signal handlers
  * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
  * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
  * that is unloaded is collected when the process ends. vfork's child must not stamp; raw clone is not supported.
@@ -305,6 +306,7 @@ struct tickscope_channel {
 } __attribute__((aligned(64)));
 
 TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
+TICKSCOPE__COLD void tickscope__stamp_uncommon(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
 
 /* Whether the channel's block is full, or it has none: next then stands in a header, where no record goes. */
 TICKSCOPE__HOT int tickscope__is_full(const tickscope_channel *channel, uint64_t next) {
@@ -397,6 +399,7 @@ struct tickscope__process {
     uint32_t ready;
     uint32_t complaints;
     uint32_t handles_used;
+    int cancel_state; /* of the thread that is busy, to be restored */
     tickscope_channel *handles;
     struct tickscope__pool_header *pool; /* 0: no pool, points are off */
     struct tickscope__entry *entries;
@@ -455,14 +458,21 @@ TICKSCOPE__COLD int64_t tickscope__now(int ordering) {
 
 TICKSCOPE__COLD void tickscope__hold(sigset_t *before) {
     sigset_t all;
+    struct timespec nap = {0, 50000};
+    int cancel;
+    /* A thread that is cancelled in here would never let go; one of higher priority that spun would keep others from it. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, before);
-    while (__atomic_exchange_n(&tickscope__process.busy, 1, __ATOMIC_ACQUIRE)) sched_yield();
+    while (__atomic_exchange_n(&tickscope__process.busy, 1, __ATOMIC_ACQUIRE)) nanosleep(&nap, 0);
+    tickscope__process.cancel_state = cancel;
 }
 
 TICKSCOPE__COLD void tickscope__let_go(const sigset_t *before) {
+    int cancel = tickscope__process.cancel_state;
     __atomic_store_n(&tickscope__process.busy, 0, __ATOMIC_RELEASE);
     pthread_sigmask(SIG_SETMASK, before, 0);
+    pthread_setcancelstate(cancel, 0);
 }
 
 TICKSCOPE__COLD size_t tickscope__slurp(const char *path, char *text, size_t room) {
@@ -871,7 +881,13 @@ TICKSCOPE__COLD tickscope_channel *tickscope__open(const char *point, int orderi
 TICKSCOPE__COLD void tickscope__close(tickscope_channel *channel) {
     sigset_t mask;
     tickscope__hold(&mask);
-    if (channel && channel != &tickscope__off_channel) tickscope__close_held(channel);
+    if (channel && channel != &tickscope__off_channel && channel->in_use) {
+        if (channel->thread != 0 && channel->thread != (int32_t)syscall(SYS_gettid))
+            tickscope__complain("tickscope_close on the thread that opened the channel", channel->point,
+                                "It stays open until that thread ends.");
+        else
+            tickscope__close_held(channel);
+    }
     tickscope__let_go(&mask);
 }
 
@@ -1020,6 +1036,12 @@ TICKSCOPE__COLD unsigned char *tickscope__reserve_leasing(tickscope_channel *cha
 
 /* Everything but the common case: not open, closed, forked, injected, wide through the slim call, block full. */
 TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+    int error = errno; /* a stamp between a call and the look at its error leaves it alone */
+    tickscope__stamp_uncommon(channel, id, kind, value);
+    errno = error;
+}
+
+TICKSCOPE__COLD void tickscope__stamp_uncommon(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
     struct tickscope__process *own = &tickscope__process;
     if (channel == 0) {
         if (own->pool) __atomic_fetch_add(&own->pool->without_channel, 1, __ATOMIC_RELAXED);

@@ -103,7 +103,8 @@ impl Channel {
         Self { handle: NonNull::from(Box::leak(handle)), this_thread: PhantomData }
     }
 
-    /// Stamps `id` now. May be called from a signal handler on this thread.
+    /// Stamps `id` now. May be called from a signal handler on this thread, but for the first stamp of a forked child and
+    /// under `TICKSCOPE_WHEN_FULL=wait`: those allocate here (in `tickscope.h` they do not).
     #[inline(always)]
     pub fn stamp(&self, id: i64) {
         let handle = self.handle();

@@ -99,7 +99,8 @@ fn hold() -> libc::sigset_t {
         before
     };
     while PROCESS.busy.swap(true, Ordering::Acquire) {
-        std::thread::yield_now();
+        // Not a spin: one of higher priority would keep the holder from letting go.
+        std::thread::sleep(std::time::Duration::from_micros(50));
     }
     mask
 }

@@ -141,7 +141,13 @@ impl WatchedPool {
 
     /// An error counts as alive: a pool is never taken apart on a doubt.
     fn lives(&self) -> bool {
-        self.pool.is_held().unwrap_or(true)
+        self.pool.is_held().unwrap_or(true) || self.is_mapped_by_its_process()
+    }
+
+    /// A program that closed all its descriptors lost the lock, not its life. (Not visible from another pid namespace.)
+    fn is_mapped_by_its_process(&self) -> bool {
+        std::fs::read_to_string(format!("/proc/{}/maps", self.pool.header().pid))
+            .is_ok_and(|maps| maps.contains(&format!("pool-{:016x}.ticks", self.instance)))
     }
 
     /// Looks at every block: zeroes those that are stored already, and returns those that became ready.
@@ -185,6 +191,11 @@ impl WatchedPool {
         if header.instance != self.instance {
             return Finding::Damaged("a block of another pool");
         }
+        let done = state == BlockState::Released || !self.held || handover::is_complete(block);
+        if !done {
+            // Also a block that a signal handler overtook in leasing: its program is about to give it back.
+            return Finding::Nothing;
+        }
         if ledger.holds((self.instance, header.serial), header.number) {
             return Finding::Stored;
         }
@@ -194,8 +205,7 @@ impl WatchedPool {
         if self.names.contains(&(header.serial, header.number)) {
             return Finding::Damaged("the number of another block of its channel");
         }
-        let done = state == BlockState::Released || !self.held || handover::is_complete(block);
-        if done { Finding::Ready } else { Finding::Nothing }
+        Finding::Ready
     }
 
     fn claim(&mut self, index: u32, ledger: &mut Ledger) -> Option<ReadyBlock> {
