@@ -45,7 +45,7 @@ def tickscope():
     if named:
         return pathlib.Path(named)
     subprocess.run(["cargo", "build", "-q", "-p", "tickscope-cli"], cwd=TREE, check=True)
-    return TREE / "target/debug/tickscope"
+    return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TREE / "target")) / "debug/tickscope"
 
 
 @pytest.fixture(scope="session")

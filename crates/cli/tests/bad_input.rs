@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use site::c_program::{StampDirectory, Witness, compile_with};
 use site::{Ended, Experiment, Site, count, stage, tickscope, truth};
@@ -270,29 +270,19 @@ fn has_word(pid: i32, word: &str) -> bool {
     words.split(|&byte| byte == 0).any(|found| found == word.as_bytes())
 }
 
-/// Waits for something that is to happen.
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let since = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        // A minute without it is a hang: no claim about speed.
-        if since.elapsed() > Duration::from_secs(60) {
-            panic!("expected {what}, found nothing of it");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 fn begin(site: &Site, experiment: &Experiment) -> Child {
     let mut command = site.run_command(&experiment.text());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A process of the run `run` that has this word in its command line.
+/// A process of the run that has this word in its command line; waited for without a limit that a slow machine could miss.
 fn process_of(run: &Child, word: &str) -> i32 {
-    wait_for(word, || children(run.id()).into_iter().find(|&pid| has_word(pid, word)))
+    loop {
+        if let Some(pid) = children(run.id()).into_iter().find(|&pid| has_word(pid, word)) {
+            return pid;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn signal(pid: i32, signal: i32) {

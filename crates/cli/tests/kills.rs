@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use site::c_program::{Running, StampDirectory, Witness, compile_with};
 use site::{Ended, Site, tickscope};
@@ -128,13 +128,9 @@ fn is_exact(ids: &[i64], channel: &Channel, witnessed: u64) {
     assert!(dropped > 0 || ids.iter().copied().eq(0..kept as i64), "an id is missing in {channel:?}");
 }
 
-fn until(what: &str, done: impl Fn() -> bool) {
-    let since = Instant::now();
+/// Waits, without a limit that a slow machine could miss.
+fn until(done: impl Fn() -> bool) {
     while !done() {
-        // A minute without it is a hang: no claim about speed.
-        if since.elapsed() > Duration::from_secs(60) {
-            panic!("expected {what}, found nothing of it");
-        }
         std::thread::sleep(Duration::from_micros(200));
     }
 }
@@ -151,8 +147,8 @@ fn e2e_200_killed_programs_leave_exactly_what_returned_or_one_more_a_thread() {
             let witness = Witness::new("e2e-programs");
             let victim = scene.victim(&witness, &["threads", "3", "0"], pool_bytes(round));
             let pid = victim.0.id() as i32;
-            until("a program that stamps", || (0..3).all(|word| witness.word(word) > 0));
-            std::thread::sleep(Duration::from_micros(any(3000)));
+            until(|| (0..3).all(|word| witness.word(word) > 0));
+            std::thread::sleep(Duration::from_micros(any(1000)));
             victim.kill();
             let mut words: Vec<u64> = (0..3).map(|word| witness.word(word)).collect();
             words.sort_unstable();
@@ -196,16 +192,17 @@ fn pool_bytes(round: u64) -> u32 {
 fn e2e_50_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_over() {
     let (scene, witness) = (Scene::new("collectors"), Witness::new("e2e-collectors"));
     let victim = scene.victim(&witness, &["paced", "1", "0"], 8 << 20);
-    let (mut stopped_there, mut hits) = (0, 0);
+    let (mut hits, mut by_chance) = (0, 0);
     for round in 0..50 {
         if round % 5 < 3 {
-            stopped_there += u32::from(kill_after_a_segment_got_its_name(&scene, any(40_000)));
+            let stopped = kill_after_a_segment_got_its_name(&scene, any(40_000));
+            hits += u32::from(stopped && scene.named_and_not_free() > 0);
         } else {
             let collector = scene.follower();
             std::thread::sleep(Duration::from_micros(any(400_000)));
             collector.kill();
+            by_chance += u32::from(scene.named_and_not_free() > 0);
         }
-        hits += u32::from(scene.named_and_not_free() > 0);
     }
     victim.kill();
     scene.collect_once();
@@ -215,8 +212,8 @@ fn e2e_50_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_
     let segments = PointStamps::open(&scene.folder()).unwrap().segments().len();
     let (stored, dropped) = (channels[0].stored, channels[0].dropped);
     println!(
-        "50 kills of the collector, {stopped_there} of them stopped after a segment's rename; {hits} left a block that was \
-         named and not free; {stored} stamps in {segments} segments, {dropped} dropped and counted"
+        "50 kills of the collector: after 30 that were stopped behind a segment's rename, {hits} times a named block was not \
+         free; after 20 that nobody aimed, {by_chance} times; {stored} stamps in {segments} segments, {dropped} dropped and counted"
     );
     assert!(hits >= 20, "{hits} of 50 kills fell between a segment's name and the end of the hand-over");
 }
@@ -287,10 +284,10 @@ fn e2e_20_kills_after_a_fork_leave_what_parent_and_child_stamped_each() {
     for round in 0..20u64 {
         let witness = Witness::new(&format!("e2e-fork-{round}"));
         let parent = scene.victim(&witness, &["fork", "0"], pool_bytes(round));
-        until("both to stamp", || witness.word(32) > 0 && witness.word(0) != 1000);
+        until(|| witness.word(32) > 0 && witness.word(0) != 1000);
         let parent_pid = parent.0.id() as i32;
         let child_pid = child_of(parent_pid);
-        std::thread::sleep(Duration::from_micros(any(3000)));
+        std::thread::sleep(Duration::from_micros(any(1000)));
         // Both in one go, the parent before the child, or the child before the parent.
         let pause = Duration::from_micros(if round % 3 == 0 { 0 } else { 2000 });
         if round % 3 == 1 {
@@ -302,7 +299,7 @@ fn e2e_20_kills_after_a_fork_leave_what_parent_and_child_stamped_each() {
             std::thread::sleep(pause);
             kill(child_pid);
         }
-        until("the child's end", || !Path::new(&format!("/proc/{child_pid}")).exists() || is_zombie(child_pid));
+        until(|| !Path::new(&format!("/proc/{child_pid}")).exists() || is_zombie(child_pid));
         ended.push((parent_pid, child_pid, witness));
     }
     collector.kill();

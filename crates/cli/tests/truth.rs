@@ -55,6 +55,32 @@ fn finds_the_rate(slopes: &serde_json::Value, rate: f64) {
 }
 
 #[test]
+fn e2e_a_truth_outside_its_interval_is_a_finding() {
+    let site = Site::new("moved");
+    let inject = Some(("server", map(true, 0)));
+    let table = site.run(&Experiment { inject, ..Experiment::new(1.0, 200) }).json(0);
+    let moved = |ticks: i64| {
+        let file = site.path("run/run.json");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let nodes = manifest["nodes"].as_array_mut().unwrap();
+        let injected = nodes.iter_mut().find_map(|node| node.get_mut("injected").filter(|map| !map.is_null())).unwrap();
+        let mut fields: Vec<i64> = injected.as_str().unwrap().split(':').map(|field| field.parse().unwrap()).collect();
+        fields[1] += ticks;
+        *injected = fields.iter().map(i64::to_string).collect::<Vec<_>>().join(":").into();
+        std::fs::write(file, manifest.to_string()).unwrap();
+    };
+    // As if the server's counter had been that much further ahead: beyond any interval of this run.
+    moved(GIGATICKS);
+    let shown = site.show(&[]);
+    shown.said(3, &["outside their intervals", "a false bound"]);
+    let (known, inside) = truth(&shown.json(3));
+    assert_eq!(known - inside, 2 * count(&table, "end-to-end"), "one stage each way crosses between the nodes");
+    moved(-GIGATICKS);
+    assert_eq!(truth(&site.show(&[]).json(0)), truth(&table));
+}
+
+#[test]
 fn e2e_a_rho_far_below_the_wander_is_never_passed_over_in_silence() {
     let site = Site::new("dishonest");
     let inject = Some(("server", [0, 0, 10_000, 20 * GIGATICKS]));
