@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "test-logs"
 RUST_TEST = re.compile(r"^test (?P<name>\S+)(?: .*)? \.\.\. (?P<outcome>ok|FAILED|ignored)", re.M)
-PYTEST = re.compile(r"^(?P<name>\S+::\S+) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
+PYTEST = re.compile(r"^(?P<name>\S+::.+?) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
 MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED)", re.M)
 KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "tree", "mutants")
 PASSED = {"ok", "PASSED", "red"}
