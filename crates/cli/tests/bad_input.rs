@@ -90,16 +90,23 @@ fn e2e_a_command_that_is_killed_leaves_the_table_of_what_it_had_measured() {
 }
 
 #[test]
-fn e2e_a_service_that_ends_by_the_signal_it_is_sent_has_ended_well() {
+fn e2e_a_service_that_ends_by_the_signal_it_is_sent_has_ended_well_and_what_it_started_with_it() {
     let _alone = alone();
     let site = Site::new("service");
     let text = Experiment::new(1.0, 100).text();
     let at = text.find("name = \"server\"").unwrap();
-    let service =
-        text[at..].replacen("command = [", "command = [\"sh\", \"-c\", \"\\\"$@\\\" & sleep 60\", \"sh\", ", 1);
-    let ended = Ended::of(&mut site.run_command(&format!("{}{service}", &text[..at])));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let file = site.path("pid");
+    // The shell becomes a program without a handler; the service proper is a child of it.
+    let shell = format!(
+        "command = [\"sh\", \"-c\", '\"$@\" --seconds 20 > /dev/null 2>&1 & echo $! > {}; exec sleep 60', \"sh\", ",
+        file.display()
+    );
+    let text = format!("{}{}", &text[..at], text[at..].replacen("command = [", &shell, 1));
+    let ended = Ended::of(&mut site.run_command(&text));
+    assert_eq!(count(&ended.json(0), "end-to-end"), 100);
     assert_eq!(site.events("subject-failed").len(), 0);
+    let service = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+    assert!(!has_word(service, "server"), "the service goes on after the run");
 }
 
 #[test]
