@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -72,6 +73,8 @@ def main():
         print(f"failed: {kind} {name}")
     for _, name in left_out:
         print(f"left out: {name}: a role that other tests start as a process, or a generator run by hand")
+    if shutil.which("c++") is None:
+        print("left out: tickscope.h as C++17, there is no C++ compiler. Install g++")
     if os.geteuid() != 0:
         print("left out, unprivileged: runs over network namespaces (loopback was used), a full tmpfs of 1 MiB. Run as root for them")
     # A group that ended badly without naming a failed test counts as one.

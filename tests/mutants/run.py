@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -47,11 +48,14 @@ def copy_tree():
 
 def run(command):
     """Exit code and output; a hang is a failure of the test, and said so."""
+    test = subprocess.Popen(command, cwd=COPY, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            start_new_session=True)
     try:
-        done = subprocess.run(command, cwd=COPY, env=ENVIRONMENT, capture_output=True, text=True, timeout=HANG_S, check=False,
-                              start_new_session=True)
-        return done.returncode, done.stdout + done.stderr
+        output, _ = test.communicate(timeout=HANG_S)
+        return test.returncode, output
     except subprocess.TimeoutExpired:
+        os.killpg(test.pid, signal.SIGKILL)  # the test's own children too: a hung one would keep a core
+        test.communicate()
         return -1, f"no end within {HANG_S} s"
 
 
