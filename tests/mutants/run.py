@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -21,7 +22,7 @@ ENVIRONMENT = os.environ | {
     "CARGO_TARGET_DIR": str(ROOT / "build" / "mutants" / "target"),
     "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true",
 }
-HANG_S = 240
+HANG_S = 150
 
 
 def mutants(only):
@@ -48,15 +49,18 @@ def copy_tree():
 
 def run(command):
     """Exit code and output; a hang is a failure of the test, and said so."""
-    test = subprocess.Popen(command, cwd=COPY, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            start_new_session=True)
-    try:
-        output, _ = test.communicate(timeout=HANG_S)
-        return test.returncode, output
-    except subprocess.TimeoutExpired:
-        os.killpg(test.pid, signal.SIGKILL)  # the test's own children too: a hung one would keep a core
-        test.communicate()
-        return -1, f"no end within {HANG_S} s"
+    # To a file, not a pipe: what a hung test started may outlive it, and would keep a pipe open.
+    with tempfile.TemporaryFile("w+") as output:
+        test = subprocess.Popen(command, cwd=COPY, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=output,
+                                stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            code = test.wait(timeout=HANG_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(test.pid, signal.SIGKILL)  # the test's own children too: a hung one would keep a core
+            test.wait()
+            return -1, f"no end within {HANG_S} s"
+        output.seek(0)
+        return code, output.read()
 
 
 def compiles(test):
