@@ -74,6 +74,7 @@ impl Process {
                 let last = self.last.recv_timeout(OUTPUT_END).ok().flatten();
                 return Ok((last, status));
             }
+            // Polled: the wait needs a deadline, which waitpid lacks.
             std::thread::sleep(Duration::from_millis(2));
         }
         let what = self.what.clone();
@@ -115,6 +116,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         if self.ended().is_none() {
             self.ask();
+            // What it still has to write, it may: this is the way out after a failure, where nobody waits for its report.
             std::thread::sleep(Duration::from_millis(200));
             self.signal_group(libc::SIGKILL); // it may have ended meanwhile
             let _ = self.child.wait();
