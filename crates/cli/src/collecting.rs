@@ -5,11 +5,11 @@ use std::io::Write;
 use serde_json::json;
 use tickscope_store::{Collector, Manifest, Name, Places, Report, SameBoot, Settings};
 
-use crate::analysis::domain_of;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::interrupt;
 use crate::options::CollectOptions;
+use tickscope_analysis::domain_of;
 
 /// Takes what lies in a stamp directory, once or until the process is told to end.
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {

@@ -38,3 +38,9 @@ impl From<tickscope_store::Error> for Failure {
         Self::work(error)
     }
 }
+
+impl From<tickscope_analysis::Error> for Failure {
+    fn from(error: tickscope_analysis::Error) -> Self {
+        if error.is_finding() { Self::finding(error) } else { Self::work(error) }
+    }
+}

@@ -1,6 +1,5 @@
 //! The `tickscope` command: options in, crates called, results printed.
 
-mod analysis;
 mod collecting;
 mod doctor;
 mod experiment;
@@ -12,9 +11,7 @@ mod options;
 mod probing;
 mod run;
 mod show;
-mod stage_table;
 mod subject;
-mod truth;
 
 use std::process::ExitCode;
 

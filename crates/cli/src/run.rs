@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tickscope_analysis::CORES_PROVED;
 use tickscope_stamp::block::Policy;
 use tickscope_store::{Assumption, Event, Manifest, Pair, PolicyRule, Rho, Run, join_run, write_events};
 use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
 use tickscope_tick::sharing::Sharing;
 use tickscope_tick::{Injection, NodeCounter, Ordering};
 
-use crate::analysis::CORES_PROVED;
 use crate::experiment::{Cores, Experiment, Node};
 use crate::failure::Failure;
 use crate::host::Host;

@@ -1,12 +1,11 @@
 //! `tickscope show`: the table of a run that was measured before.
 
+use tickscope_analysis::{analyse, stage_table};
 use tickscope_bracket::Rho;
 use tickscope_store::Run;
 
-use crate::analysis::analyse;
 use crate::failure::Failure;
 use crate::options::ShowOptions;
-use crate::stage_table;
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {

@@ -8,19 +8,25 @@ use tickscope_trace::{
     Traces, tally,
 };
 
-use crate::failure::Failure;
+use crate::error::Error;
 use crate::truth::Truth;
 
 /// Everything that the table says.
 #[derive(Debug)]
 pub struct Analysis {
+    /// A row a stage, in the layout's order.
     pub rows: Vec<StageRow>,
     /// By stage: how far two values 1 ms apart may be wrong against each other, in ticks.
     pub relative_1ms_ticks: Vec<u64>,
+    /// How well each node's counter is known.
     pub relations: Vec<RelationSummary>,
+    /// How fast the reference is declared to run.
     pub frequency: Frequency,
+    /// What was held against the truth, where it is known.
     pub truth: Option<Truth>,
+    /// Durations that cannot be, with both stamps.
     pub suspicions: Vec<String>,
+    /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
     /// Files of brackets that could not be read, and why.
     pub refused: Vec<tickscope_store::Error>,
@@ -29,10 +35,15 @@ pub struct Analysis {
 /// How well a node's counter is known in ticks of the reference.
 #[derive(Debug)]
 pub struct RelationSummary {
+    /// Label of the domain, `node.counter`.
     pub domain: String,
+    /// Under which rho.
     pub rho: Rho,
+    /// How many pieces of evidence.
     pub brackets: usize,
+    /// Half the interval's width at the median over the run, in ticks of the reference.
     pub half_width_ticks: Option<u64>,
+    /// Half the shortest round trip of the probes, the peer's turnaround taken off.
     pub half_round_trip_ticks: Option<i64>,
     /// The same half-width under other rho, by preset.
     pub beside: Vec<(Rho, Option<u64>)>,
@@ -49,12 +60,12 @@ struct Related {
 }
 
 /// Computes the table; `rho` takes the place of the run's own. `write`: keep the durations in the run.
-pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Failure> {
+pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Error> {
     let manifest = run.manifest();
     let layout = manifest.layout.parse(run)?;
     let related = relate(run, &layout, rho)?;
     let rho = rho.map_or_else(|| run_rho(manifest), Ok)?;
-    let clocks = Clocks::new(&layout, related.clocks, &related.of_node).map_err(Failure::work)?;
+    let clocks = Clocks::new(&layout, related.clocks, &related.of_node).map_err(Error::work)?;
     let clocks = with_cores(run, &layout, clocks)?;
     let stages = layout.stages().len();
     let (mut tallies, mut values) = (vec![StageTally::default(); stages], vec![StageValues::default(); stages]);
@@ -65,7 +76,7 @@ pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Fai
         for group in 0..reader.groups() {
             let keyed = reader.read_group(group)?;
             let traces = columns(&keyed)?;
-            let durations = Durations::of(&layout, &clocks, &traces).map_err(Failure::work)?;
+            let durations = Durations::of(&layout, &clocks, &traces).map_err(Error::work)?;
             tally(&layout, &traces, &durations, &mut tallies);
             for (stage, values) in values.iter_mut().enumerate() {
                 values.add(&layout, &traces, &durations, stage);
@@ -105,23 +116,23 @@ pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Fai
 }
 
 /// The rho that the run declared.
-pub fn run_rho(manifest: &Manifest) -> Result<Rho, Failure> {
+pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
     match manifest.rho.first() {
         None => Ok(Rho::default()),
         Some(rho) => rho.origin.parse::<Rho>().or_else(|_| {
             if rho.origin == "default" {
                 return Ok(Rho::default());
             }
-            let ppb = u32::try_from(rho.ppb).map_err(Failure::work)?;
-            Rho::declared_ppb(ppb).map_err(Failure::work)
+            let ppb = u32::try_from(rho.ppb).map_err(Error::work)?;
+            Rho::declared_ppb(ppb).map_err(Error::work)
         }),
     }
 }
 
-fn reference_node(manifest: &Manifest) -> Result<&Node, Failure> {
+fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
     let found = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
     found.ok_or_else(|| {
-        Failure::work(format!("run.json: expected a node with the domain {}, found none", manifest.reference))
+        Error::work(format!("run.json: expected a node with the domain {}, found none", manifest.reference))
     })
 }
 
@@ -131,7 +142,7 @@ pub fn domain_of(node: &Node) -> String {
 }
 
 /// A clock for every node of the layout: the reference's own, shared with it, or through a relation.
-fn relate(run: &Run, layout: &Layout, rho: Option<Rho>) -> Result<Related, Failure> {
+fn relate(run: &Run, layout: &Layout, rho: Option<Rho>) -> Result<Related, Error> {
     let manifest = run.manifest();
     let reference = reference_node(manifest)?;
     let mut related =
@@ -147,7 +158,7 @@ fn relate(run: &Run, layout: &Layout, rho: Option<Rho>) -> Result<Related, Failu
         let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
         let rho = rho.map_or_else(|| run_rho(manifest), Ok)?;
         let nominal =
-            Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Failure::work)?;
+            Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
         let listing = run.brackets(&pair)?;
         let (relation, summary) = relation(&listing.found, &pair, rho, nominal)?;
         related.refused.extend(listing.refused);
@@ -172,13 +183,13 @@ fn relation(
     pair: &Pair,
     rho: Rho,
     nominal: Ratio,
-) -> Result<(Relation, RelationSummary), Failure> {
+) -> Result<(Relation, RelationSummary), Error> {
     let ends = columns.before.iter().zip(columns.after.iter());
     let brackets: Vec<Bracket> =
         columns.at.iter().zip(ends).map(|(&at, (b, a))| whole_ticks(b, at, a, nominal)).collect();
     let (Some(&first), Some(&last)) = (columns.at.iter().min(), columns.at.iter().max()) else {
         let Pair { reference, domain } = pair;
-        return Err(Failure::work(format!(
+        return Err(Error::work(format!(
             "expected brackets of {domain} against {reference}, found none. Was the probe's port reachable? Were the files refused?"
         )));
     };
@@ -228,14 +239,14 @@ fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
     pairs.min().map(|shortest| shortest / 2)
 }
 
-fn refuse(pair: &Pair, error: &BracketError) -> Failure {
+fn refuse(pair: &Pair, error: &BracketError) -> Error {
     let Pair { reference, domain } = pair;
     let message = format!("{domain} against {reference}: {error}");
-    if matches!(error, BracketError::Inconsistent(_)) { Failure::finding(message) } else { Failure::work(message) }
+    if matches!(error, BracketError::Inconsistent(_)) { Error::finding(message) } else { Error::work(message) }
 }
 
 /// Adds what the check of the cores leaves open, where the run asked for it.
-fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Failure> {
+fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
     let manifest = run.manifest();
     let prove = manifest.assumptions.iter().any(|assumption| assumption.origin == CORES_PROVED);
     if !prove {
@@ -243,24 +254,24 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Fail
     }
     let bound = manifest.nodes.iter().map(|node| node.counter.sharing.bound_ticks).collect::<Option<Vec<_>>>();
     let ticks = bound.and_then(|bounds| bounds.into_iter().max()).ok_or_else(|| {
-        Failure::work(
+        Error::work(
             "expected a checked bound between the cores (clock.cores = \"prove\"), found none. See tickscope doctor",
         )
     })?;
     // Threads may have migrated between any two stamps: no stage within a node is taken to be on one core.
     let threads = vec![None; layout.points().len()];
-    clocks.with_core_term(CoreTerm { ticks, threads }).map_err(Failure::work)
+    clocks.with_core_term(CoreTerm { ticks, threads }).map_err(Error::work)
 }
 
 /// Marks the assumption that makes the analysis add the cores' term.
 pub const CORES_PROVED: &str = "declared: proved, term added";
 
-fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Failure> {
+fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Error> {
     let listing = run.traces()?;
     let names: Vec<String> = layout.points().iter().map(tickscope_trace::Point::full_name).collect();
     for reader in &listing.found {
         if reader.names() != names {
-            return Err(Failure::work(format!(
+            return Err(Error::work(format!(
                 "traces: expected the points {names:?}, found {:?}. Join the run again",
                 reader.names()
             )));
@@ -272,21 +283,16 @@ fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Failure> {
     }
 }
 
-fn columns(rows: &KeyedRows) -> Result<Traces, Failure> {
+fn columns(rows: &KeyedRows) -> Result<Traces, Error> {
     let column = |sparse: &tickscope_store::Sparse<i64>| {
         let values = sparse.iter().map(|value| value.copied().unwrap_or(0)).collect();
         Column::new(values, sparse.iter().map(|value| value.is_some()).collect())
     };
-    let points = rows.columns.iter().map(column).collect::<Result<Vec<_>, _>>().map_err(Failure::work)?;
-    Traces::new(rows.kind.clone(), rows.id.clone(), rows.occurrence.clone(), points).map_err(Failure::work)
+    let points = rows.columns.iter().map(column).collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
+    Traces::new(rows.kind.clone(), rows.id.clone(), rows.occurrence.clone(), points).map_err(Error::work)
 }
 
-fn durations_writer(
-    run: &Run,
-    layout: &Layout,
-    rho: Rho,
-    relations: &[RelationSummary],
-) -> Result<KeyedWriter, Failure> {
+fn durations_writer(run: &Run, layout: &Layout, rho: Rho, relations: &[RelationSummary]) -> Result<KeyedWriter, Error> {
     let names = layout.stages().iter().flat_map(|stage| ["", ".lo", ".hi"].map(|end| format!("{}{end}", stage.name)));
     let slopes = relations.iter().map(|relation| {
         let (slowest, fastest) = relation.slopes;

@@ -7,11 +7,11 @@ use tickscope_store::{Event, Manifest, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Answer, QuantileBounds, Sign, StageRow, slowest};
 
-use crate::analysis::{Analysis, RelationSummary, domain_of};
-use crate::failure::Failure;
+use crate::error::Error;
+use crate::{Analysis, RelationSummary, domain_of};
 
 /// The table as JSON. Ticks are exact; nanoseconds are ticks over the declared frequency.
-pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, Failure> {
+pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, Error> {
     let unit = Unit(analysis.frequency);
     let manifest = run.manifest();
     let stages = analysis.rows.iter().zip(&analysis.relative_1ms_ticks);
