@@ -1,14 +1,16 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
-use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, Relation, Rho};
-use tickscope_store::{BracketColumns, KeyedReader, KeyedRows, KeyedWriter, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Frequency, Local, Tick};
+use tickscope_bracket::Rho;
+use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Run};
+use tickscope_tick::Frequency;
 use tickscope_trace::{
-    Apart, Clock, Clocks, Column, CoreTerm, Durations, Layout, StageDurations, StageRow, StageTally, StageValues,
-    Traces, tally,
+    Apart, Clocks, Column, CoreTerm, Durations, Layout, StageDurations, StageRow, StageTally, StageValues, Traces,
+    tally,
 };
 
 use crate::error::Error;
+use crate::relating::{RelationSummary, reference_node, relate, run_rho};
+use crate::terms::Terms;
 use crate::truth::Truth;
 
 /// Everything that the table says.
@@ -32,39 +34,12 @@ pub struct Analysis {
     pub refused: Vec<tickscope_store::Error>,
 }
 
-/// How well a node's counter is known in ticks of the reference.
-#[derive(Debug)]
-pub struct RelationSummary {
-    /// Label of the domain, `node.counter`.
-    pub domain: String,
-    /// Under which rho.
-    pub rho: Rho,
-    /// How many pieces of evidence.
-    pub brackets: usize,
-    /// Half the interval's width at the median over the run, in ticks of the reference.
-    pub half_width_ticks: Option<u64>,
-    /// Half the shortest round trip of the probes, the peer's turnaround taken off.
-    pub half_round_trip_ticks: Option<i64>,
-    /// The same half-width under other rho, by preset.
-    pub beside: Vec<(Rho, Option<u64>)>,
-    /// Slopes of the cone, reference ticks a local tick.
-    pub slopes: (f64, f64),
-}
-
-/// Where a node's clock comes from.
-struct Related {
-    clocks: Vec<Clock>,
-    of_node: Vec<(String, usize)>,
-    relations: Vec<RelationSummary>,
-    refused: Vec<tickscope_store::Error>,
-}
-
-/// Computes the table; `rho` takes the place of the run's own. `write`: keep the durations in the run.
-pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Error> {
+/// Computes the table under `terms`. `write`: keep the durations in the run.
+pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error> {
     let manifest = run.manifest();
     let layout = manifest.layout.parse(run)?;
-    let related = relate(run, &layout, rho)?;
-    let rho = rho.map_or_else(|| run_rho(manifest), Ok)?;
+    let related = relate(run, &layout, terms)?;
+    let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
     let clocks = Clocks::new(&layout, related.clocks, &related.of_node).map_err(Error::work)?;
     let clocks = with_cores(run, &layout, clocks)?;
     let stages = layout.stages().len();
@@ -113,136 +88,6 @@ pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Err
         sum_mismatches,
         refused: related.refused,
     })
-}
-
-/// The rho that the run declared.
-pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
-    match manifest.rho.first() {
-        None => Ok(Rho::default()),
-        Some(rho) => rho.origin.parse::<Rho>().or_else(|_| {
-            if rho.origin == "default" {
-                return Ok(Rho::default());
-            }
-            let ppb = u32::try_from(rho.ppb).map_err(Error::work)?;
-            Rho::declared_ppb(ppb).map_err(Error::work)
-        }),
-    }
-}
-
-fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
-    let found = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
-    found.ok_or_else(|| {
-        Error::work(format!("run.json: expected a node with the domain {}, found none", manifest.reference))
-    })
-}
-
-/// The label of the domain that a node's stamps are read from.
-pub fn domain_of(node: &Node) -> String {
-    format!("{}.{}", node.name, node.counter.counter)
-}
-
-/// A clock for every node of the layout: the reference's own, shared with it, or through a relation.
-fn relate(run: &Run, layout: &Layout, rho: Option<Rho>) -> Result<Related, Error> {
-    let manifest = run.manifest();
-    let reference = reference_node(manifest)?;
-    let mut related =
-        Related { clocks: vec![Clock::Reference], of_node: Vec::new(), relations: Vec::new(), refused: Vec::new() };
-    for node in &manifest.nodes {
-        if !layout.points().iter().any(|point| point.node == node.name.as_str()) {
-            continue;
-        }
-        if shares_counter(manifest, node, reference) {
-            related.of_node.push((node.name.to_string(), 0));
-            continue;
-        }
-        let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
-        let rho = rho.map_or_else(|| run_rho(manifest), Ok)?;
-        let nominal =
-            Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
-        let listing = run.brackets(&pair)?;
-        let (relation, summary) = relation(&listing.found, &pair, rho, nominal)?;
-        related.refused.extend(listing.refused);
-        related.of_node.push((node.name.to_string(), related.clocks.len()));
-        related.clocks.push(Clock::Related(relation));
-        related.relations.push(summary);
-    }
-    Ok(related)
-}
-
-fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
-    let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
-    node.name == reference.name
-        || (manifest.same_boot == SameBoot::Detect
-            && one_counter
-            && node.injected.is_none()
-            && reference.injected.is_none())
-}
-
-fn relation(
-    columns: &BracketColumns,
-    pair: &Pair,
-    rho: Rho,
-    nominal: Ratio,
-) -> Result<(Relation, RelationSummary), Error> {
-    let ends = columns.before.iter().zip(columns.after.iter());
-    let brackets: Vec<Bracket> =
-        columns.at.iter().zip(ends).map(|(&at, (b, a))| whole_ticks(b, at, a, nominal)).collect();
-    let (Some(&first), Some(&last)) = (columns.at.iter().min(), columns.at.iter().max()) else {
-        let Pair { reference, domain } = pair;
-        return Err(Error::work(format!(
-            "expected brackets of {domain} against {reference}, found none. Was the probe's port reachable? Were the files refused?"
-        )));
-    };
-    let anchor = Tick::<Local>::new(first + (last - first) / 2);
-    let built = |rho| Relation::new(&brackets, &Model::new(rho, nominal, anchor));
-    let relation = built(rho).map_err(|error| refuse(pair, &error))?;
-    let half_width = |relation: &Relation| {
-        const SAMPLES: i64 = 1000;
-        let at = (0..=SAMPLES)
-            .map(|step| Tick::new(first + ((last - first) as i128 * i128::from(step) / i128::from(SAMPLES)) as i64));
-        relation.half_widths(at).ok().and_then(|widths| widths.median())
-    };
-    let beside = ["unknown", "server-room"].into_iter().filter_map(|preset| preset.parse::<Rho>().ok());
-    let beside = beside.filter(|other| other.ppb() != rho.ppb());
-    let beside = beside.map(|other| (other, built(other).ok().as_ref().and_then(half_width))).collect();
-    let cone = relation.cone();
-    let summary = RelationSummary {
-        domain: pair.domain.clone(),
-        rho,
-        brackets: brackets.len(),
-        half_width_ticks: half_width(&relation),
-        half_round_trip_ticks: half_round_trip(&brackets),
-        beside,
-        slopes: (fixed_to_float(cone.slowest()), fixed_to_float(cone.fastest())),
-    };
-    Ok((relation, summary))
-}
-
-/// A reading of `n` says that the counter stood somewhere from `n` to `n + 1`. The evidence keeps raw readings, so what
-/// that leaves open is added here: a tick of the reference above, and what the reference counts in one local tick below.
-fn whole_ticks(before: Option<&i64>, at: i64, after: Option<&i64>, nominal: Ratio) -> Bracket {
-    let a_local_tick = 1 + nominal.numerator().div_ceil(nominal.denominator()) as i64;
-    Bracket::new(before.map(|tick| tick - a_local_tick), at, after.map(|tick| tick + 1))
-}
-
-/// For display only.
-fn fixed_to_float(slope: i128) -> f64 {
-    slope as f64 / (1u128 << Cone::FRACTION_BITS) as f64
-}
-
-/// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
-fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
-    let pairs = brackets.windows(2).filter_map(|pair| {
-        let (t1, t4) = (pair[0].before?, pair[1].after?);
-        Some((t4 - t1).get() - (pair[1].at - pair[0].at).get())
-    });
-    pairs.min().map(|shortest| shortest / 2)
-}
-
-fn refuse(pair: &Pair, error: &BracketError) -> Error {
-    let Pair { reference, domain } = pair;
-    let message = format!("{domain} against {reference}: {error}");
-    if matches!(error, BracketError::Inconsistent(_)) { Error::finding(message) } else { Error::work(message) }
 }
 
 /// Adds what the check of the cores leaves open, where the run asked for it.

@@ -8,9 +8,15 @@
 
 mod analysis;
 mod error;
+mod messages;
+mod relating;
 pub mod stage_table;
+mod terms;
 mod truth;
 
-pub use analysis::{Analysis, CORES_PROVED, RelationSummary, analyse, domain_of, run_rho};
+pub use analysis::{Analysis, CORES_PROVED, analyse};
 pub use error::Error;
+pub use messages::{MessagePair, Passages, Place};
+pub use relating::{RelationSummary, SourceSummary, domain_of, run_rho};
+pub use terms::Terms;
 pub use truth::Truth;

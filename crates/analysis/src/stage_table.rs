@@ -8,7 +8,7 @@ use tickscope_tick::Frequency;
 use tickscope_trace::{Answer, QuantileBounds, Sign, StageRow, slowest};
 
 use crate::error::Error;
-use crate::{Analysis, RelationSummary, domain_of};
+use crate::{Analysis, RelationSummary, SourceSummary, domain_of};
 
 /// The table as JSON. Ticks are exact; nanoseconds are ticks over the declared frequency.
 pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, Error> {
@@ -69,7 +69,18 @@ fn relation_json(relation: &RelationSummary, unit: Unit) -> Value {
         "half_width_ticks": relation.half_width_ticks, "half_width_ns": relation.half_width_ticks.map(|ticks| unit.ns(ticks as i64)),
         "half_round_trip_min_ns": relation.half_round_trip_ticks.map(|ticks| unit.ns(ticks)),
         "beside": beside.collect::<Vec<_>>(),
+        "sources": relation.sources.iter().map(|source| source_json(source, unit)).collect::<Vec<_>>(),
         "slopes": [relation.slopes.0, relation.slopes.1],
+    })
+}
+
+fn source_json(source: &SourceSummary, unit: Unit) -> Value {
+    let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.ns(ticks as i64));
+    json!({
+        "name": source.name, "brackets": source.brackets,
+        "alone_ticks": source.alone_ticks, "alone_ns": ns(source.alone_ticks),
+        "without_ticks": source.without_ticks, "without_ns": ns(source.without_ticks),
+        "unused": source.unused.iter().map(|(reason, count)| json!({"reason": reason, "count": count})).collect::<Vec<_>>(),
     })
 }
 
@@ -129,6 +140,7 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
     lines.push(format!("path stages sum to end-to-end: {sums}"));
     for relation in &analysis.relations {
         lines.push(relation_line(relation, unit));
+        lines.extend(relation.sources.iter().map(|source| source_line(source, unit)));
     }
     if let Some(truth) = &analysis.truth {
         let (inside, known) = (truth.inside, truth.known);
@@ -154,6 +166,20 @@ fn relation_line(relation: &RelationSummary, unit: Unit) -> String {
     }
     if let Some(half) = relation.half_round_trip_ticks {
         let _ = write!(line, "; half the shortest round trip: {} us", unit.us(half));
+    }
+    line
+}
+
+/// What one source of evidence does to the width.
+fn source_line(source: &SourceSummary, unit: Unit) -> String {
+    let width = |ticks: Option<u64>| ticks.map_or("unbounded".into(), |ticks| format!("±{} us", unit.us(ticks as i64)));
+    let mut line =
+        format!("  evidence {}: {} brackets, alone {}", source.name, source.brackets, width(source.alone_ticks));
+    if let Some(without) = source.without_ticks {
+        let _ = write!(line, ", all others ±{} us", unit.us(without as i64));
+    }
+    for (reason, count) in &source.unused {
+        let _ = write!(line, "; not used: {count} {reason}");
     }
     line
 }

@@ -77,6 +77,7 @@ fn alone(node: &Name) -> Result<Manifest, Failure> {
         reference: domain_of(&described),
         nodes: vec![described],
         rho: Vec::new(),
+        evidence: Default::default(),
         same_boot: SameBoot::Detect,
         points: Vec::new(),
         policies: Vec::new(),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tickscope_analysis::MessagePair;
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Layout, Name, SameBoot};
+use tickscope_store::{Evidence, Layout, Name, SameBoot};
 use tickscope_trace::LayoutText;
 
 use crate::failure::Failure;
@@ -27,6 +28,7 @@ pub struct Experiment {
     pub pool_bytes: Option<u64>,
     pub nodes: Vec<Node>,
     pub layout: Layout,
+    pub evidence: Evidence,
     pub policies: Vec<(String, Policy)>,
 }
 
@@ -77,6 +79,8 @@ struct File {
     clock: ClockTable,
     node: Vec<NodeTable>,
     layout: LayoutTable,
+    #[serde(default)]
+    evidence: EvidenceTable,
     #[serde(default)]
     policies: BTreeMap<String, String>,
 }
@@ -152,6 +156,21 @@ struct LayoutTable {
     rules: BTreeMap<String, String>,
 }
 
+/// What serves as evidence between nodes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct EvidenceTable {
+    probes: bool,
+    messages: Vec<String>,
+}
+
+impl Default for EvidenceTable {
+    fn default() -> Self {
+        let Evidence { probes, messages } = Evidence::default();
+        Self { probes, messages }
+    }
+}
+
 impl Experiment {
     /// Reads and checks a run file.
     pub fn read(path: &Path) -> Result<Self, Failure> {
@@ -181,6 +200,7 @@ impl Experiment {
             reference,
             nodes,
             layout,
+            evidence: Evidence { probes: file.evidence.probes, messages: file.evidence.messages },
         };
         experiment.check()?;
         Ok(experiment)
@@ -203,6 +223,20 @@ impl Experiment {
             return Err(
                 "expected a node with ends_run = true, found none. Mark the one whose command ends the run".into()
             );
+        }
+        for text in &self.evidence.messages {
+            let pair: MessagePair = text.parse().map_err(|e| format!("[evidence] {e}"))?;
+            let unknown = [&pair.from, &pair.to].into_iter().find(|place| !names.contains(&place.node.as_str()));
+            if let Some(place) = unknown {
+                let known = names.join(", ");
+                return Err(format!("[evidence] expected a point of a node ({known}), found '{place}'. Correct it"));
+            }
+            if ![&pair.from.node, &pair.to.node].contains(&&self.reference.to_string()) {
+                let reference = &self.reference;
+                return Err(format!(
+                    "[evidence] expected messages to or from the reference '{reference}', found '{pair}'. Leave it out"
+                ));
+            }
         }
         let layout = LayoutText {
             path: self.layout.path.clone(),

@@ -55,6 +55,12 @@ pub struct ShowOptions {
     /// Ask under another rho: unknown, server-room, lab, laptop, or a number of ppm
     #[arg(long)]
     pub rho: Option<String>,
+    /// Ask under another slew bound for clocks that somebody may set, in ppm
+    #[arg(long)]
+    pub slew: Option<String>,
+    /// Use these sources of evidence between nodes only: probes, messages, kernel-messages
+    #[arg(long, value_delimiter = ',')]
+    pub evidence: Option<Vec<String>>,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tickscope_analysis::CORES_PROVED;
+use tickscope_analysis::{CORES_PROVED, Terms};
 use tickscope_stamp::block::Policy;
 use tickscope_store::{Assumption, Event, Manifest, Pair, PolicyRule, Rho, Run, join_run, write_events};
 use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
@@ -54,7 +54,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         eprintln!("run: {}", run.root().display());
     }
     // The table first: a command that failed leaves what was measured until then.
-    let shown = show::print(&run, None, options.json, true);
+    let shown = show::print(&run, &Terms::default(), options.json, true);
     if let (Err(why), Err(_)) = (&shown, &measured) {
         eprintln!("tickscope: {why}");
     }
@@ -139,7 +139,9 @@ impl Session {
             let collector = self.collector(node)?;
             self.collectors.push((node.name.to_string(), collector));
         }
-        self.start_probes(experiment)?;
+        if experiment.evidence.probes {
+            self.start_probes(experiment)?;
+        }
         let commands = self.start_commands(experiment)?;
         let outcome = self.wait(experiment, commands);
         let stopped = self.stop_probes();
@@ -504,6 +506,7 @@ fn manifest(
         nodes: nodes.collect::<Result<_, Failure>>()?,
         reference: label(&experiment.reference),
         rho: rho.collect(),
+        evidence: experiment.evidence.clone(),
         same_boot: experiment.same_boot,
         points: Vec::new(),
         policies: experiment.policies.iter().map(policy).collect(),

@@ -1,6 +1,6 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{analyse, stage_table};
+use tickscope_analysis::{Terms, analyse, stage_table};
 use tickscope_bracket::Rho;
 use tickscope_store::Run;
 
@@ -10,17 +10,18 @@ use crate::options::ShowOptions;
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
-    let rho = options.rho.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input)?;
-    print(&run, rho, options.json, false)
+    let rho = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
+    let terms = Terms { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() };
+    print(&run, &terms, options.json, false)
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
-pub fn print(run: &Run, rho: Option<Rho>, json: bool, write: bool) -> Result<(), Failure> {
+pub fn print(run: &Run, terms: &Terms, json: bool, write: bool) -> Result<(), Failure> {
     // Before the analysis: what cannot be read may be why it fails.
     for refused in run.refused()? {
         eprintln!("tickscope: {refused}");
     }
-    let analysis = analyse(run, rho, write)?;
+    let analysis = analyse(run, terms, write)?;
     for refused in &analysis.refused {
         eprintln!("tickscope: {refused}");
     }

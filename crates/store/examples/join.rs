@@ -110,6 +110,7 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         nodes: Vec::new(),
         reference: "node.tsc".into(),
         rho: Vec::new(),
+        evidence: Default::default(),
         same_boot: SameBoot::Detect,
         points: Vec::new(),
         policies: Vec::new(),

@@ -36,6 +36,9 @@ pub struct Manifest {
     /// How far rates may be off, for each pair of domains.
     #[serde(default)]
     pub rho: Vec<Rho>,
+    /// What serves as evidence between nodes.
+    #[serde(default)]
+    pub evidence: Evidence,
     /// What is done with nodes that turn out to share one kernel.
     #[serde(default)]
     pub same_boot: SameBoot,
@@ -138,6 +141,23 @@ pub enum SameBoot {
     Detect,
     /// They are treated as strangers: for experiments that know the truth.
     Ignore,
+}
+
+/// What serves as evidence between the counters of two nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// The exchanges of tickscope's own probes.
+    pub probes: bool,
+    /// Pairs of points of two nodes, `node.point > node.point`, that every id passes once: declared, not checked further
+    /// than that no id was stamped twice there.
+    pub messages: Vec<String>,
+}
+
+impl Default for Evidence {
+    fn default() -> Self {
+        Self { probes: true, messages: Vec::new() }
+    }
 }
 
 /// A place in code.

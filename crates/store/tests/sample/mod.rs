@@ -21,6 +21,7 @@ pub fn manifest() -> Manifest {
             ppb: 50_000,
             origin: "preset unknown".into(),
         }],
+        evidence: Default::default(),
         same_boot: SameBoot::Detect,
         points: vec![
             point("client", "send", Ordering::Before),

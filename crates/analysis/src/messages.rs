@@ -1,0 +1,305 @@
+//! Application messages as evidence: an id was sent at one node before it was received at another.
+//!
+//! Idea: every message is a free bracket, `(send, receive, open)` one way and `(open, send, receive)` the other. It holds
+//! only if the two stamps belong to one passage of the message. A retransmission paired with the receive of the first
+//! transmission is a *false* constraint, so an id serves only if it was stamped once at either end, on points that the run
+//! file declares to send an id once, and only if no stamp of the sending point can have vanished before: a lost one may
+//! have been the first transmission (`brackets.md`, model `drift`).
+//!
+//! Assumes: the declaration; stamps ordered `before` the send and `after` the receive, which is checked. Guarantees: what
+//! is refused is counted by reason. Deliberately absent: the clocks; ticks are returned as they were stamped.
+
+use std::ops::RangeInclusive;
+
+use tickscope_store::{Channel, Event, PointStamps, Run};
+
+use crate::error::Error;
+
+/// A place in code of one node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The node.
+    pub node: String,
+    /// The point.
+    pub point: String,
+}
+
+/// Two points that an id passes once, from one node to another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MessagePair {
+    /// Where it is sent.
+    pub from: Place,
+    /// Where it is received.
+    pub to: Place,
+}
+
+/// Stamps of both ends of messages that may serve as evidence, and why others may not.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Passages {
+    /// Raw ticks at the sending and at the receiving point.
+    pub ticks: Vec<(i64, i64)>,
+    /// Ids stamped more than once at either end: sent again, or numbers used twice.
+    pub repeated: u64,
+    /// Messages sent after a stamp of the sending point was lost.
+    pub after_a_loss: u64,
+    /// Ids that lack one of the two stamps.
+    pub one_ended: u64,
+}
+
+/// How many stamps are held at once, about.
+const STAMPS_AT_ONCE: u64 = 1 << 22;
+
+impl std::str::FromStr for MessagePair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("expected evidence as node.point > node.point of two nodes, found '{text}'");
+        let (from, to) = text.split_once('>').ok_or_else(wrong)?;
+        let place = |text: &str| {
+            let (node, point) = text.trim().split_once('.')?;
+            let whole = !node.is_empty() && !point.is_empty();
+            whole.then(|| Place { node: node.into(), point: point.into() })
+        };
+        let pair = Self { from: place(from).ok_or_else(wrong)?, to: place(to).ok_or_else(wrong)? };
+        if pair.from.node == pair.to.node { Err(wrong()) } else { Ok(pair) }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.node, self.point)
+    }
+}
+
+impl std::fmt::Display for MessagePair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} > {}", self.from, self.to)
+    }
+}
+
+impl Passages {
+    /// The passages of `run` between the points of `pair`, in the order of their ids.
+    pub fn of(run: &Run, pair: &MessagePair, channels: &[Channel], events: &[Event]) -> Result<Self, Error> {
+        expect_ordering(pair, &pair.from, "before", channels)?;
+        expect_ordering(pair, &pair.to, "after", channels)?;
+        let sent = run.stamps(&pair.from.node, &pair.from.point)?;
+        let received = run.stamps(&pair.to.node, &pair.to.point)?;
+        let mut passages = Self::default();
+        let complete = Complete::until(&pair.from, &sent, channels, events);
+        for ids in slices(&sent, &received) {
+            let (sent, received) = (stamps(&sent, &ids)?, stamps(&received, &ids)?);
+            passages.pair_up(&sent, &received, &complete);
+        }
+        Ok(passages)
+    }
+
+    /// Both sides sorted by kind and id.
+    fn pair_up(&mut self, sent: &[Stamp], received: &[Stamp], complete: &Complete) {
+        let (mut sent, mut received) = (runs(sent).peekable(), runs(received).peekable());
+        while let (Some(first), Some(second)) = (sent.peek(), received.peek()) {
+            let order = first[0].key.cmp(&second[0].key);
+            if order.is_ne() {
+                self.one_ended += 1;
+            } else if first.len() > 1 || second.len() > 1 {
+                self.repeated += 1;
+            } else if !complete.at(first[0].tick) {
+                self.after_a_loss += 1;
+            } else {
+                self.ticks.push((first[0].tick, second[0].tick));
+            }
+            if order.is_le() {
+                sent.next();
+            }
+            if order.is_ge() {
+                received.next();
+            }
+        }
+        self.one_ended += (sent.count() + received.count()) as u64;
+    }
+}
+
+/// One stamp; the key is kind and id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Stamp {
+    key: (i32, i64),
+    tick: i64,
+}
+
+/// Stamps of equal keys stand together in what is sorted.
+fn runs(stamps: &[Stamp]) -> impl Iterator<Item = &[Stamp]> {
+    stamps.chunk_by(|a, b| a.key == b.key)
+}
+
+fn stamps(point: &PointStamps, ids: &RangeInclusive<i64>) -> Result<Vec<Stamp>, Error> {
+    let mut found = Vec::new();
+    point.read(ids.clone(), |columns| {
+        let kinds = columns.kind.iter().map(|kind| kind.copied().unwrap_or(0));
+        let rows = columns.tick.iter().zip(&columns.id).zip(kinds);
+        found.extend(rows.map(|((&tick, &id), kind)| Stamp { key: (kind, id), tick }));
+    })?;
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Ranges of ids, together all that there are.
+fn slices(sent: &PointStamps, received: &PointStamps) -> Vec<RangeInclusive<i64>> {
+    let extents = || [sent, received].into_iter().flat_map(|point| point.segments().iter().flat_map(|s| s.extents()));
+    let (Some(first), Some(last)) = (extents().map(|(id, ..)| id).min(), extents().map(|(_, id, _)| id).max()) else {
+        return Vec::new();
+    };
+    let pieces = i128::from((sent.len() + received.len()).div_ceil(STAMPS_AT_ONCE).max(1));
+    let (begin, length) = (i128::from(first), i128::from(last) - i128::from(first) + 1);
+    let edge = |piece: i128| begin + length * piece / pieces;
+    let slices = (0..pieces).map(|piece| (edge(piece), edge(piece + 1) - 1)).filter(|(first, last)| first <= last);
+    slices.map(|(first, last)| first as i64..=last as i64).collect()
+}
+
+fn expect_ordering(pair: &MessagePair, place: &Place, expected: &str, channels: &[Channel]) -> Result<(), Error> {
+    let wrong = channels_of(place, channels).find(|channel| channel.ordering != expected);
+    wrong.map_or(Ok(()), |channel| {
+        Err(Error::work(format!(
+            "evidence '{pair}': expected stamps of {place} with ordering {expected}, found {}. Open the point with that \
+             ordering, or leave it out of [evidence]",
+            channel.ordering
+        )))
+    })
+}
+
+fn channels_of<'a>(place: &'a Place, channels: &'a [Channel]) -> impl Iterator<Item = &'a Channel> {
+    channels.iter().filter(|channel| channel.node == place.node && channel.point == place.point)
+}
+
+/// Until when every stamp of a point is known to be there.
+struct Complete {
+    /// No stamp read at this tick, or later, is trusted to be an id's first.
+    before: i64,
+}
+
+impl Complete {
+    fn until(place: &Place, stamps: &PointStamps, channels: &[Channel], events: &[Event]) -> Self {
+        let untold = |event: &&Event| {
+            event.node == place.node
+                && ["stamps-without-channel", "channels-refused", "pool-refused", "block-left-alone"]
+                    .contains(&event.what.as_str())
+        };
+        if !stamps.refused().is_empty() || events.iter().any(|event| untold(&event)) {
+            return Self { before: i64::MIN };
+        }
+        let first_loss = |channel: &Channel| {
+            let lost = events.iter().filter(|event| {
+                event.what == "lost" && event.node == place.node && event.channel == Some(channel.channel)
+            });
+            let told: i64 = lost.clone().filter_map(|event| event.value).sum();
+            // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its event.
+            let timed = channel.uncommitted == 0 && channel.refused == 0 && told >= channel.dropped;
+            if timed { lost.filter_map(|event| event.tick).min() } else { Some(i64::MIN) }
+        };
+        Self { before: channels_of(place, channels).filter_map(first_loss).min().unwrap_or(i64::MAX) }
+    }
+
+    fn at(&self, tick: i64) -> bool {
+        tick < self.before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR: &str = "client.send > server.received";
+
+    fn stamp(id: i64, tick: i64) -> Stamp {
+        Stamp { key: (0, id), tick }
+    }
+
+    fn place() -> Place {
+        PAIR.parse::<MessagePair>().unwrap().from
+    }
+
+    fn channel(dropped: i64, uncommitted: i64) -> Channel {
+        Channel {
+            channel: 3,
+            node: "client".into(),
+            pid: 1,
+            process_start: 0,
+            pool: 1,
+            serial: 0,
+            thread: 1,
+            point: "send".into(),
+            ordering: "before".into(),
+            domain: "b/tsc/0".into(),
+            policy: "buffered".into(),
+            stored: 0,
+            dropped,
+            refused: 0,
+            uncommitted,
+            state: Default::default(),
+        }
+    }
+
+    fn none() -> PointStamps {
+        PointStamps::open(std::path::Path::new("/nonexistent/of/this/test")).unwrap()
+    }
+
+    fn complete(channels: &[Channel], events: &[Event]) -> i64 {
+        Complete::until(&place(), &none(), channels, events).before
+    }
+
+    #[test]
+    fn an_id_serves_if_it_was_stamped_once_at_either_end() {
+        let mut passages = Passages::default();
+        let sent = [stamp(1, 10), stamp(2, 20), stamp(2, 25), stamp(3, 30), stamp(5, 50), stamp(6, 60)];
+        let received = [stamp(1, 11), stamp(2, 26), stamp(3, 31), stamp(3, 32), stamp(4, 41), stamp(6, 61)];
+        passages.pair_up(&sent, &received, &Complete { before: i64::MAX });
+        assert_eq!(passages, Passages { ticks: vec![(10, 11), (60, 61)], repeated: 2, after_a_loss: 0, one_ended: 2 });
+    }
+
+    #[test]
+    fn equal_ids_of_different_kinds_are_different_messages() {
+        let mut passages = Passages::default();
+        let other = Stamp { key: (1, 1), tick: 12 };
+        passages.pair_up(&[stamp(1, 10), other], &[stamp(1, 11)], &Complete { before: i64::MAX });
+        assert_eq!((passages.ticks, passages.repeated, passages.one_ended), (vec![(10, 11)], 0, 1));
+    }
+
+    #[test]
+    fn nothing_sent_from_the_first_loss_on_is_evidence() {
+        let mut passages = Passages::default();
+        let lost = Event {
+            node: "client".into(),
+            channel: Some(3),
+            tick: Some(20),
+            until: Some(22),
+            what: "lost".into(),
+            value: Some(2),
+            ..Event::default()
+        };
+        let before = complete(&[channel(2, 0)], std::slice::from_ref(&lost));
+        assert_eq!(before, 20);
+        let both = [stamp(1, 19), stamp(2, 20), stamp(3, 30)];
+        passages.pair_up(&both, &both, &Complete { before });
+        assert_eq!((passages.ticks, passages.after_a_loss), (vec![(19, 19)], 2));
+        assert_eq!(complete(&[channel(0, 0)], &[]), i64::MAX);
+        // Losses that are not told in full, or have no tick, leave nothing.
+        assert_eq!(complete(&[channel(3, 0)], std::slice::from_ref(&lost)), i64::MIN);
+        assert_eq!(complete(&[channel(0, 1)], &[]), i64::MIN);
+        let unopened = Event { node: "client".into(), what: "channels-refused".into(), ..Event::default() };
+        assert_eq!(complete(&[channel(0, 0)], &[unopened]), i64::MIN);
+    }
+
+    #[test]
+    fn a_pair_is_two_points_of_two_nodes() {
+        assert_eq!(PAIR.parse::<MessagePair>().unwrap().to_string(), PAIR);
+        for wrong in ["", "client.send", "client > server.received", "client.send > client.sent", ".a > b.c"] {
+            assert!(wrong.parse::<MessagePair>().unwrap_err().contains("of two nodes"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_point_without_an_ordering_is_no_evidence() {
+        let pair: MessagePair = PAIR.parse().unwrap();
+        let plain = Channel { ordering: "plain".into(), ..channel(0, 0) };
+        let refused = expect_ordering(&pair, &pair.from, "before", &[channel(0, 0), plain]).unwrap_err().to_string();
+        assert!(refused.contains("ordering before, found plain"), "{refused}");
+    }
+}

@@ -1,0 +1,312 @@
+//! How well every node's counter is known in ticks of the reference: evidence in, relations out.
+//!
+//! Evidence between two nodes comes from named sources: the probes' exchanges, application messages, kernel time-stamps of
+//! those messages. Each can be left out; what each gives by itself is shown beside what all give together. More evidence
+//! never widens an interval.
+
+use std::collections::BTreeMap;
+
+use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, Relation, Rho};
+use tickscope_store::{BracketColumns, Manifest, Node, Pair, Run, SameBoot};
+use tickscope_tick::{Local, Tick};
+use tickscope_trace::{Clock, Layout};
+
+use crate::error::Error;
+use crate::messages::{MessagePair, Passages};
+use crate::terms::Terms;
+
+/// How well a node's counter is known in ticks of the reference.
+#[derive(Debug)]
+pub struct RelationSummary {
+    /// Label of the domain, `node.counter`.
+    pub domain: String,
+    /// Under which rho.
+    pub rho: Rho,
+    /// How many pieces of evidence.
+    pub brackets: usize,
+    /// Half the interval's width at the median over the run, in ticks of the reference.
+    pub half_width_ticks: Option<u64>,
+    /// Half the shortest round trip of the probes, the peer's turnaround taken off.
+    pub half_round_trip_ticks: Option<i64>,
+    /// The same half-width under other rho, by preset.
+    pub beside: Vec<(Rho, Option<u64>)>,
+    /// What each source of evidence gives.
+    pub sources: Vec<SourceSummary>,
+    /// Slopes of the cone, reference ticks a local tick.
+    pub slopes: (f64, f64),
+}
+
+/// What one source of evidence gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceSummary {
+    /// `probes`, `messages`, `kernel-messages`.
+    pub name: String,
+    /// How many pieces of evidence.
+    pub brackets: usize,
+    /// The half-width that it gives alone; `None`: it does not bound both sides.
+    pub alone_ticks: Option<u64>,
+    /// The half-width that the others give without it; `None`: they do not bound both sides.
+    pub without_ticks: Option<u64>,
+    /// What did not serve as evidence, by reason.
+    pub unused: Vec<(&'static str, u64)>,
+}
+
+/// Where every node's clock comes from.
+pub(crate) struct Related {
+    pub(crate) clocks: Vec<Clock>,
+    pub(crate) of_node: Vec<(String, usize)>,
+    pub(crate) relations: Vec<RelationSummary>,
+    pub(crate) refused: Vec<tickscope_store::Error>,
+}
+
+/// Evidence of one source.
+struct Source {
+    name: String,
+    brackets: Vec<Bracket>,
+    unused: Vec<(&'static str, u64)>,
+}
+
+/// Evidence from the exchanges of tickscope's own probes.
+const PROBES: &str = "probes";
+/// Evidence from application messages, stamped by the application.
+const MESSAGES: &str = "messages";
+
+/// A clock for every node of the layout: the reference's own, shared with it, or through a relation.
+pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Related, Error> {
+    let manifest = run.manifest();
+    let reference = reference_node(manifest)?;
+    let mut related =
+        Related { clocks: vec![Clock::Reference], of_node: Vec::new(), relations: Vec::new(), refused: Vec::new() };
+    let messages = message_sources(run, terms)?;
+    for node in &manifest.nodes {
+        if !layout.points().iter().any(|point| point.node == node.name.as_str()) {
+            continue;
+        }
+        if shares_counter(manifest, node, reference) {
+            related.of_node.push((node.name.to_string(), 0));
+            continue;
+        }
+        let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
+        let rho = terms.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
+        let nominal =
+            Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
+        let mut sources = Vec::new();
+        if manifest.evidence.probes && terms.admit(PROBES) {
+            let listing = run.brackets(&pair)?;
+            related.refused.extend(listing.refused);
+            sources.push(Source {
+                name: PROBES.into(),
+                brackets: brackets(&listing.found, nominal),
+                unused: Vec::new(),
+            });
+        }
+        sources.extend(
+            messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str(), nominal)),
+        );
+        let (relation, summary) = relation(&sources, &pair, rho, nominal)?;
+        related.of_node.push((node.name.to_string(), related.clocks.len()));
+        related.clocks.push(Clock::Related(relation));
+        related.relations.push(summary);
+    }
+    Ok(related)
+}
+
+/// The rho that the run declared between its nodes' counters.
+pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
+    let first = manifest.rho.iter().find(|rho| rho.reference == manifest.reference);
+    first.map_or(Ok(Rho::default()), declared)
+}
+
+/// The rho that the run declared for one pair of domains.
+fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
+    let found = manifest.rho.iter().find(|rho| rho.reference == pair.reference && rho.domain == pair.domain);
+    found.map_or(Ok(Rho::default()), declared)
+}
+
+/// A preset keeps its name as long as the number beside it is the preset's.
+fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
+    let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
+    match named {
+        Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
+        _ => Rho::declared_ppb(u32::try_from(rho.ppb).map_err(Error::work)?).map_err(Error::work),
+    }
+}
+
+pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
+    let found = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
+    found.ok_or_else(|| {
+        Error::work(format!("run.json: expected a node with the domain {}, found none", manifest.reference))
+    })
+}
+
+/// The label of the domain that a node's stamps are read from.
+pub fn domain_of(node: &Node) -> String {
+    format!("{}.{}", node.name, node.counter.counter)
+}
+
+fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
+    let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
+    node.name == reference.name
+        || (manifest.same_boot == SameBoot::Detect
+            && one_counter
+            && node.injected.is_none()
+            && reference.injected.is_none())
+}
+
+/// What the messages of one declared pair of points say.
+struct Messages {
+    pair: MessagePair,
+    source: String,
+    passages: Passages,
+}
+
+/// The messages that the run declares as evidence, where the terms ask for them.
+fn message_sources(run: &Run, terms: &Terms) -> Result<Vec<Messages>, Error> {
+    let declared = &run.manifest().evidence.messages;
+    if declared.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (channels, events) = (run.channels()?.found, run.events()?.found);
+    let mut found = Vec::new();
+    for text in declared {
+        let pair: MessagePair = text.parse().map_err(Error::work)?;
+        let source = MESSAGES.to_owned();
+        if terms.admit(&source) {
+            let passages = Passages::of(run, &pair, &channels, &events)?;
+            found.push(Messages { pair, source, passages });
+        }
+    }
+    Ok(found)
+}
+
+impl Messages {
+    /// As evidence between the reference and `node`; `None` if they are of other nodes.
+    fn between(&self, reference: &str, node: &str, nominal: Ratio) -> Option<Source> {
+        let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
+        let bracket = |&(from, to): &(i64, i64)| {
+            if ends.0 == reference {
+                whole_ticks(Some(from), to, None, nominal)
+            } else {
+                whole_ticks(None, from, Some(to), nominal)
+            }
+        };
+        let ours = ends == (reference, node) || ends == (node, reference);
+        let Passages { ticks, repeated, after_a_loss, one_ended } = &self.passages;
+        let unused = [
+            ("ids stamped more than once", *repeated),
+            ("sent after a stamp was lost", *after_a_loss),
+            ("one stamp only", *one_ended),
+        ];
+        ours.then(|| Source {
+            name: self.source.clone(),
+            brackets: ticks.iter().map(bracket).collect(),
+            unused: unused.into_iter().filter(|&(_, count)| count > 0).collect(),
+        })
+    }
+}
+
+fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relation, RelationSummary), Error> {
+    let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
+    let at = || brackets.iter().map(|bracket| bracket.at.get());
+    let (Some(first), Some(last)) = (at().min(), at().max()) else {
+        let Pair { reference, domain } = pair;
+        return Err(Error::work(format!(
+            "expected brackets of {domain} against {reference}, found none. Was the probe's port reachable? Were the \
+             files refused, or the sources left out?"
+        )));
+    };
+    let anchor = Tick::<Local>::new(first + (last - first) / 2);
+    let built = |brackets: &[Bracket], rho| Relation::new(brackets, &Model::new(rho, nominal, anchor));
+    let relation = built(&brackets, rho).map_err(|error| refuse(pair, &error))?;
+    let half_width = |relation: &Relation| {
+        const SAMPLES: i64 = 1000;
+        let at = (0..=SAMPLES)
+            .map(|step| Tick::new(first + ((last - first) as i128 * i128::from(step) / i128::from(SAMPLES)) as i64));
+        relation.half_widths(at).ok().and_then(|widths| widths.median())
+    };
+    let width_of = |brackets: &[Bracket], rho| built(brackets, rho).ok().as_ref().and_then(half_width);
+    let beside = ["unknown", "server-room"].into_iter().filter_map(|preset| preset.parse::<Rho>().ok());
+    let beside = beside.filter(|other| other.ppb() != rho.ppb());
+    let beside = beside.map(|other| (other, width_of(&brackets, other))).collect();
+    let cone = relation.cone();
+    let summary = RelationSummary {
+        domain: pair.domain.clone(),
+        rho,
+        brackets: brackets.len(),
+        half_width_ticks: half_width(&relation),
+        half_round_trip_ticks: sources
+            .iter()
+            .find(|source| source.name == PROBES)
+            .and_then(|s| half_round_trip(&s.brackets)),
+        beside,
+        sources: by_source(sources, |brackets| width_of(brackets, rho)),
+        slopes: (fixed_to_float(cone.slowest()), fixed_to_float(cone.fastest())),
+    };
+    Ok((relation, summary))
+}
+
+/// What each source gives alone, and what is left without it.
+fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>) -> Vec<SourceSummary> {
+    let mut names: BTreeMap<&str, SourceSummary> = BTreeMap::new();
+    for source in sources {
+        let summary = names.entry(&source.name).or_insert_with(|| SourceSummary {
+            name: source.name.clone(),
+            brackets: 0,
+            alone_ticks: None,
+            without_ticks: None,
+            unused: Vec::new(),
+        });
+        summary.brackets += source.brackets.len();
+        for &(reason, count) in &source.unused {
+            match summary.unused.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, sum)) => *sum += count,
+                None => summary.unused.push((reason, count)),
+            }
+        }
+    }
+    let only = |chosen: &dyn Fn(&str) -> bool| {
+        let chosen = sources.iter().filter(|source| chosen(&source.name));
+        half_width(&chosen.flat_map(|source| source.brackets.iter().copied()).collect::<Vec<_>>())
+    };
+    let several = names.len() > 1;
+    let mut summaries: Vec<_> = names.into_values().collect();
+    for summary in &mut summaries {
+        let name = summary.name.clone();
+        summary.alone_ticks = only(&|other| other == name);
+        summary.without_ticks = several.then(|| only(&|other| other != name)).flatten();
+    }
+    summaries
+}
+
+fn brackets(columns: &BracketColumns, nominal: Ratio) -> Vec<Bracket> {
+    let ends = columns.before.iter().zip(columns.after.iter());
+    let rows = columns.at.iter().zip(ends);
+    rows.map(|(&at, (before, after))| whole_ticks(before.copied(), at, after.copied(), nominal)).collect()
+}
+
+/// A reading of `n` says that the counter stood somewhere from `n` to `n + 1`. The evidence keeps raw readings, so what
+/// that leaves open is added here: a tick of the reference above, and what the reference counts in one local tick below.
+fn whole_ticks(before: Option<i64>, at: i64, after: Option<i64>, nominal: Ratio) -> Bracket {
+    let a_local_tick = 1 + nominal.numerator().div_ceil(nominal.denominator()) as i64;
+    Bracket::new(before.map(|tick| tick - a_local_tick), at, after.map(|tick| tick + 1))
+}
+
+/// For display only.
+fn fixed_to_float(slope: i128) -> f64 {
+    slope as f64 / (1u128 << Cone::FRACTION_BITS) as f64
+}
+
+/// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
+fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
+    let pairs = brackets.windows(2).filter_map(|pair| {
+        let (t1, t4) = (pair[0].before?, pair[1].after?);
+        Some((t4 - t1).get() - (pair[1].at - pair[0].at).get())
+    });
+    pairs.min().map(|shortest| shortest / 2)
+}
+
+fn refuse(pair: &Pair, error: &BracketError) -> Error {
+    let Pair { reference, domain } = pair;
+    let message = format!("{domain} against {reference}: {error}");
+    if matches!(error, BracketError::Inconsistent(_)) { Error::finding(message) } else { Error::work(message) }
+}
