@@ -8,6 +8,7 @@ use tickscope_analysis::MessagePair;
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
 use tickscope_store::{Evidence, Layout, Name, SameBoot};
+use tickscope_tick::{Counter, Ordering};
 use tickscope_trace::LayoutText;
 
 use crate::failure::Failure;
@@ -29,6 +30,8 @@ pub struct Experiment {
     pub nodes: Vec<Node>,
     pub layout: Layout,
     pub evidence: Evidence,
+    pub slew: Slew,
+    pub logs: Vec<Log>,
     pub policies: Vec<(String, Policy)>,
 }
 
@@ -70,6 +73,41 @@ pub struct Inject {
     pub wander_period: i64,
 }
 
+/// How far a clock that somebody may set can run off the rate that the kernel gives it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Slew {
+    /// What the watch over the clocks recommends at the end, with its reason.
+    Auto,
+    /// Declared.
+    Declared(Rho),
+}
+
+/// A log of a program that read another clock, taken into the run at its end.
+#[derive(Debug)]
+pub struct Log {
+    pub node: Name,
+    pub point: Name,
+    pub file: String,
+    pub clock: Counter,
+    pub ordering: Ordering,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LogTable {
+    node: String,
+    point: String,
+    file: String,
+    clock: String,
+    #[serde(default = "plain")]
+    ordering: String,
+}
+
+/// A log's readings are ordered against nothing, unless whoever wrote the program knows better.
+fn plain() -> String {
+    "plain".into()
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -83,6 +121,8 @@ struct File {
     evidence: EvidenceTable,
     #[serde(default)]
     policies: BTreeMap<String, String>,
+    #[serde(default)]
+    log: Vec<LogTable>,
 }
 
 #[derive(Deserialize)]
@@ -111,6 +151,7 @@ impl Default for NetworkTable {
 struct ClockTable {
     reference: String,
     rho: Option<toml::Value>,
+    slew: Option<toml::Value>,
     #[serde(default)]
     same_boot: SameBoot,
     #[serde(default = "assume")]
@@ -190,7 +231,9 @@ impl Experiment {
             seconds: within("run.seconds", file.run.seconds, 0.1, 1e6)?,
             out: file.run.out,
             network: file.network.kind,
-            rho: rho(file.clock.rho)?,
+            rho: rho("clock.rho", file.clock.rho)?.unwrap_or_default(),
+            slew: slew(file.clock.slew)?,
+            logs: file.log.into_iter().map(log).collect::<Result<_, _>>()?,
             same_boot: file.clock.same_boot,
             cores: file.clock.cores,
             probes_hz: within("clock.probes_hz", file.clock.probes_hz, 0.0, 100_000.0)?,
@@ -224,6 +267,10 @@ impl Experiment {
                 "expected a node with ends_run = true, found none. Mark the one whose command ends the run".into()
             );
         }
+        if let Some(log) = self.logs.iter().find(|log| !names.contains(&log.node.as_str())) {
+            let (node, known) = (&log.node, names.join(", "));
+            return Err(format!("[[log]] expected one of the nodes {known}, found '{node}'. Correct it"));
+        }
         for text in &self.evidence.messages {
             let pair: MessagePair = text.parse().map_err(|e| format!("[evidence] {e}"))?;
             let unknown = [&pair.from, &pair.to].into_iter().find(|place| !names.contains(&place.node.as_str()));
@@ -254,17 +301,18 @@ impl Experiment {
         }
     }
 
-    /// A command with `{address}`, `{NODE.address}` and `{seconds}` filled in.
-    pub fn fill(&self, node: &Node, addresses: &BTreeMap<String, String>) -> Result<Vec<String>, Failure> {
+    /// A command with `{address}`, `{NODE.address}`, `{seconds}` and `{run}`, the run's directory, filled in.
+    pub fn fill(&self, node: &Node, addresses: &BTreeMap<String, String>, run: &Path) -> Result<Vec<String>, Failure> {
         let fill = |word: &String| {
             let mut word = word.replace("{seconds}", &self.seconds.to_string());
+            word = word.replace("{run}", &run.display().to_string());
             word = word.replace("{address}", &addresses[node.name.as_str()]);
             for (name, address) in addresses {
                 word = word.replace(&format!("{{{name}.address}}"), address);
             }
             match word.contains('{') {
                 true => Err(Failure::input(format!(
-                    "node '{}': expected the placeholders {{address}}, {{NODE.address}} and {{seconds}}, found '{word}'",
+                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}} and {{run}}, found '{word}'",
                     node.name
                 ))),
                 false => Ok(word),
@@ -302,15 +350,35 @@ fn within(field: &str, found: f64, least: f64, most: f64) -> Result<f64, String>
     if fits { Ok(found) } else { Err(format!("expected {field} from {least} to {most}, found {found}")) }
 }
 
-fn rho(value: Option<toml::Value>) -> Result<Rho, String> {
-    let parse = |text: &str| text.parse::<Rho>().map_err(|e| format!("clock.rho: {e}"));
+fn rho(field: &str, value: Option<toml::Value>) -> Result<Option<Rho>, String> {
+    let parse = |text: &str| text.parse::<Rho>().map(Some).map_err(|e| format!("{field}: {e}"));
     match value {
-        None => Ok(Rho::default()),
+        None => Ok(None),
         Some(toml::Value::String(text)) => parse(&text),
         Some(toml::Value::Integer(ppm)) => parse(&ppm.to_string()),
         Some(toml::Value::Float(ppm)) => parse(&ppm.to_string()),
-        Some(other) => Err(format!("expected clock.rho as a preset or a number of ppm, found {other}")),
+        Some(other) => Err(format!("expected {field} as a preset or a number of ppm, found {other}")),
     }
+}
+
+fn slew(value: Option<toml::Value>) -> Result<Slew, String> {
+    if value.as_ref().and_then(toml::Value::as_str) == Some("auto") {
+        return Ok(Slew::Auto);
+    }
+    Ok(rho("clock.slew", value)?.map_or(Slew::Auto, Slew::Declared))
+}
+
+fn log(table: LogTable) -> Result<Log, String> {
+    let clock = Counter::ALL.into_iter().find(|(_, name, _)| *name == table.clock).map(|(counter, ..)| counter);
+    let clock = clock.filter(|clock| matches!(clock, Counter::Realtime | Counter::Monotonic));
+    let wrong = format!("[[log]] expected clock = \"realtime\" or \"monotonic\", found '{}'", table.clock);
+    Ok(Log {
+        node: name("log.node", table.node)?,
+        point: name("log.point", table.point)?,
+        file: table.file,
+        clock: clock.ok_or(wrong)?,
+        ordering: table.ordering.parse().map_err(|e| format!("[[log]] {e}"))?,
+    })
 }
 
 fn policy((glob, policy): (String, String)) -> Result<(String, Policy), String> {
@@ -329,7 +397,7 @@ mod tests {
         let demo = Experiment::parse(DEMO).unwrap();
         assert_eq!((demo.nodes.len(), demo.rho.ppb(), demo.probes_hz), (2, 50_000, 1000.0));
         let addresses = BTreeMap::from([("client".into(), "c".into()), ("server".into(), "s".into())]);
-        assert_eq!(demo.fill(&demo.nodes[1], &addresses).unwrap()[2..4], ["s", "7400"]);
+        assert_eq!(demo.fill(&demo.nodes[1], &addresses, Path::new("r")).unwrap()[2..4], ["s", "7400"]);
     }
 
     #[test]
@@ -356,6 +424,8 @@ mod tests {
     fn an_unknown_placeholder_is_refused() {
         let demo = Experiment::parse(&DEMO.replace("{server.address}", "{sevrer.address}")).unwrap();
         let addresses = BTreeMap::from([("client".into(), "c".into()), ("server".into(), "s".into())]);
-        assert!(demo.fill(&demo.nodes[1], &addresses).unwrap_err().to_string().contains("{sevrer.address}"));
+        assert!(
+            demo.fill(&demo.nodes[1], &addresses, Path::new("r")).unwrap_err().to_string().contains("{sevrer.address}")
+        );
     }
 }

@@ -14,12 +14,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tickscope_analysis::{CORES_PROVED, Terms};
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Assumption, Event, Manifest, Pair, PolicyRule, Rho, Run, join_run, write_events};
+use tickscope_store::{
+    Assumption, Event, LogPoint, LogRead, Manifest, Pair, PolicyRule, Rho, Run, import_log, join_run, write_events,
+};
 use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
 use tickscope_tick::sharing::Sharing;
-use tickscope_tick::{Injection, NodeCounter, Ordering};
+use tickscope_tick::{Domain, Injection, NodeCounter, Ordering};
 
-use crate::experiment::{Cores, Experiment, Node};
+use crate::experiment::{Cores, Experiment, Log, Node};
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::interrupt;
@@ -45,7 +47,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let root = options.out.clone().or_else(|| experiment.out.clone()).unwrap_or_else(|| default_root(&experiment.name));
     let mut session = Session::begin(&experiment, &root)?;
     let measured = session.measure(&experiment);
-    let finished = session.finish();
+    let finished = session.finish(&experiment);
     if let (Err(why), Err(_)) = (&measured, &finished) {
         eprintln!("tickscope: {why}");
     }
@@ -71,6 +73,11 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
 
 fn default_root(name: &str) -> PathBuf {
     Path::new("runs").join(format!("{name}-{}", unix_ms() / 1000))
+}
+
+/// From the file system's root on: a command may run elsewhere.
+fn whole(root: &Path) -> PathBuf {
+    std::path::absolute(root).unwrap_or_else(|_| root.into())
 }
 
 fn unix_ms() -> i64 {
@@ -99,7 +106,7 @@ impl Session {
         let injections =
             experiment.nodes.iter().filter_map(|node| Some((node.name.to_string(), injection(node)?))).collect();
         let network = Network::set_up(experiment, id)?;
-        let run = Run::create(root, manifest(experiment, &host, id, &injections, &network)?)?;
+        let run = Run::create(root, manifest(experiment, &host, id, &injections, &network, root)?)?;
         let stamp_root = Path::new("/dev/shm").join(format!("tickscope-{id:016x}"));
         let mut session = Self {
             run,
@@ -246,7 +253,7 @@ impl Session {
             experiment.policies.iter().map(|(glob, policy)| format!("{glob}={}", policy.name())).collect();
         let mut commands = Vec::new();
         for node in &experiment.nodes {
-            let words = experiment.fill(node, &self.network.addresses)?;
+            let words = experiment.fill(node, &self.network.addresses, &whole(self.run.root()))?;
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]).envs(&node.environment).env("TICKSCOPE_POLICY", policies.join(","));
             command
@@ -353,7 +360,7 @@ impl Session {
     }
 
     /// Ends what still runs, takes what is left, joins, writes the manifest.
-    fn finish(mut self) -> Result<Run, Failure> {
+    fn finish(mut self, experiment: &Experiment) -> Result<Run, Failure> {
         let failed = self.stop_probes().err();
         for (node, process) in std::mem::take(&mut self.collectors) {
             let why = match process.end() {
@@ -363,6 +370,7 @@ impl Session {
             };
             self.collect_again(&node, &why)?;
         }
+        self.import_logs(experiment);
         self.look_again()?;
         self.write_events()?; // also where the join fails
         let joined = join_run(&self.run, &self.run.manifest().layout.clone(), JOIN_BYTES)?;
@@ -374,6 +382,33 @@ impl Session {
         self.write_events()?;
         let _ = fs::remove_dir_all(&self.stamp_root); // whatever is left there is empty, or was reported
         failed.map_or(Ok(self.run), Err)
+    }
+
+    /// Logs of programs that read another clock. One that cannot be read is told and hides nothing else.
+    fn import_logs(&mut self, experiment: &Experiment) {
+        let run = whole(self.run.root());
+        for Log { node, point, file, clock, ordering } in &experiment.logs {
+            let file = PathBuf::from(file.replace("{run}", &run.display().to_string()));
+            let boot = self.run.manifest().nodes.iter().find(|known| known.name == *node).map(|known| known.boot);
+            let Some(boot) = boot else { continue }; // the run file was checked
+            let domain = Domain { boot, counter: *clock, epoch: 0 };
+            let place = LogPoint { node: node.clone(), point: point.clone(), domain, ordering: *ordering };
+            let (what, value, text) = match import_log(&self.run, &place, &file) {
+                Ok(LogRead { stamps, refused: 0, .. }) => {
+                    ("log", stamps, format!("{stamps} readings of {} as {node}.{point}", file.display()))
+                }
+                Ok(LogRead { refused, first_refused, .. }) => {
+                    let (line, text) = first_refused.unwrap_or_default();
+                    let place = format!("{}:{line}", file.display());
+                    ("log-refused", refused, format!("{place}: expected id,ns, found '{text}'. Mend what writes it"))
+                }
+                Err(why) => ("log-refused", 0, why.to_string()),
+            };
+            if what == "log-refused" {
+                eprintln!("tickscope: {text}");
+            }
+            self.note(node.as_str(), what, Some(value as i64), text);
+        }
     }
 
     fn write_events(&self) -> Result<(), Failure> {
@@ -481,9 +516,10 @@ fn manifest(
     run: u64,
     injections: &BTreeMap<String, Injection>,
     network: &Network,
+    root: &Path,
 ) -> Result<Manifest, Failure> {
     let nodes = experiment.nodes.iter().map(|node| {
-        let described = host.node(node.name.clone(), experiment.fill(node, &network.addresses)?)?;
+        let described = host.node(node.name.clone(), experiment.fill(node, &network.addresses, &whole(root))?)?;
         let injected = injections.get(node.name.as_str()).map(ToString::to_string);
         Ok(tickscope_store::Node { injected, ..described })
     });

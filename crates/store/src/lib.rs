@@ -9,6 +9,7 @@
 
 mod brackets;
 mod channels;
+mod clock_log;
 mod collector;
 mod error;
 mod events;
@@ -36,6 +37,7 @@ mod scratch;
 
 pub use brackets::{BracketColumns, read_brackets, write_brackets};
 pub use channels::{Channel, ChannelState, read_channels, write_channels};
+pub use clock_log::{LogPoint, LogRead, import_log};
 pub use collector::{Collector, Report, Settings};
 pub use error::{Error, Result};
 pub use events::{Event, read_events, write_events};
