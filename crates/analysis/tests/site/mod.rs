@@ -1,0 +1,93 @@
+//! Runs made of known stamps, in directories of their own.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+#[path = "../../../store/tests/sample/mod.rs"]
+mod sample;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use tickscope_store::{
+    Channel, ChannelState, Evidence, Layout, Manifest, Origin, Run, Sparse, StampColumns, next_segment, write_channels,
+    write_segment,
+};
+
+/// A directory for one run; gone at the end.
+pub struct Site(PathBuf);
+
+impl Site {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("tickscope-analysis-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// An empty run of a client and a server that are strangers, with messages as the only evidence.
+    pub fn run(&self, path: &[&str], messages: &[&str]) -> Run {
+        let text = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        let manifest = Manifest {
+            evidence: Evidence { probes: false, messages: text(messages) },
+            layout: Layout { path: text(path), ..Layout::default() },
+            points: Vec::new(),
+            ..sample::manifest()
+        };
+        Run::create(&self.0, manifest).unwrap()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Stamps `(id, tick)` of one point, as a segment and a channel of the run.
+pub struct Stamped<'a> {
+    pub node: &'a str,
+    pub point: &'a str,
+    pub ordering: &'a str,
+    pub stamps: &'a [(i64, i64)],
+}
+
+/// Writes all stamps of a node.
+pub fn write(run: &Run, points: &[Stamped<'_>]) {
+    let mut channels: Vec<Channel> = Vec::new();
+    for (number, of) in points.iter().enumerate() {
+        let number = number as i32;
+        let rows = of.stamps.len();
+        let columns = StampColumns {
+            tick: of.stamps.iter().map(|&(_, tick)| tick).collect(),
+            id: of.stamps.iter().map(|&(id, _)| id).collect(),
+            channel: vec![number; rows],
+            kind: Sparse::nulls(rows),
+            cpu: Sparse::nulls(rows),
+            value: Sparse::nulls(rows),
+        };
+        let place = next_segment(&run.places().stamps(of.node, of.point)).unwrap();
+        write_segment(&place, &columns, &Origin::default()).unwrap();
+        channels.push(Channel {
+            channel: number,
+            node: of.node.into(),
+            pid: 1,
+            process_start: 0,
+            pool: 1,
+            serial: number as u32,
+            thread: 1,
+            point: of.point.into(),
+            ordering: of.ordering.into(),
+            domain: "01010101-0101-0101-0101-010101010101/tsc/0".into(),
+            policy: "buffered".into(),
+            stored: rows as i64,
+            dropped: 0,
+            refused: 0,
+            uncommitted: 0,
+            state: ChannelState::Closed,
+        });
+    }
+    for node in ["client", "server"] {
+        let of_node: Vec<_> = channels.iter().filter(|channel| channel.node == node).cloned().collect();
+        write_channels(&run.places().channels(node), &of_node).unwrap();
+    }
+}
