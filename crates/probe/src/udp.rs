@@ -54,10 +54,10 @@ pub fn probe(
 /// A UDP socket and the counter of its node.
 #[derive(Debug)]
 pub struct UdpEndpoint<'a> {
-    socket: &'a UdpSocket,
-    peer: Option<SocketAddr>,
+    pub(crate) socket: &'a UdpSocket,
+    pub(crate) peer: Option<SocketAddr>,
     counter: &'a NodeCounter,
-    spin: Duration,
+    pub(crate) spin: Duration,
     start: Instant,
 }
 
@@ -94,7 +94,7 @@ impl<'a> UdpEndpoint<'a> {
     }
 
     /// Sleeps until something is there, or a signal comes, or for so long.
-    fn sleep(&self, at_most: Duration) -> io::Result<()> {
+    pub(crate) fn sleep(&self, at_most: Duration) -> io::Result<()> {
         let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let timeout = libc::timespec {
             tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),

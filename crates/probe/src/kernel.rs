@@ -1,0 +1,209 @@
+//! Probes that the kernel stamps as well: its own time-stamps of the same datagrams, ten times closer to the wire.
+//!
+//! Every n-th exchange (both ends agree by its nonce) is stamped by the kernel when the driver takes it for transmission and
+//! when it is received (`SO_TIMESTAMPING`, software). Those readings are of `CLOCK_REALTIME`, so the counter is bracketed
+//! with that clock right before the send and right after the receive. What the user space reads stays as it is, for all
+//! exchanges: collecting a transmit stamp slows its sender, which is why only a sample pays for it.
+//!
+//! A transmit stamp comes back on the error queue with the datagram it belongs to (no `OPT_TSONLY`), so it is matched by
+//! the nonce inside, never by counting sends. Where the kernel keeps the data from an unprivileged program
+//! (`net.core.tstamp_allow_data` = 0) none comes, and that is counted as missing.
+//!
+//! Assumes: `skb_tx_timestamp` precedes the hand-over to the device, the receive stamp follows it: so the first is `before`
+//! the datagram could leave, the second `after` it came. Guarantees: the first tenth of a second after enabling is
+//! discarded and counted, since the kernel enables stamping late and then fills in the time of reading; nothing is matched
+//! by guessing. Deliberately absent: hardware stamps; relating the clocks.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tickscope_tick::Ordering;
+
+use crate::datagram::{Datagram, LENGTH, Message, Nonce};
+use crate::driver::{Endpoint, Received};
+use crate::stamped_socket::{self, Arrived, Queue};
+use crate::udp::UdpEndpoint;
+
+/// Which passage of which datagram the kernel stamped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Passage {
+    /// A request on its way out.
+    RequestSent,
+    /// A request that came.
+    RequestReceived,
+    /// A reply on its way out.
+    ReplySent,
+    /// A reply that came.
+    ReplyReceived,
+}
+
+/// Where the kernel's stamps go.
+pub trait KernelStamps {
+    /// The kernel stamped `passage` of the exchange with that nonce at `realtime_ns`, true `CLOCK_REALTIME`.
+    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64);
+
+    /// Relates the counter to `CLOCK_REALTIME`, now.
+    fn bracket(&mut self);
+}
+
+/// What became of the kernel's stamps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KernelCounts {
+    /// Datagrams sent with the wish for a stamp.
+    pub asked: u64,
+    /// Transmit stamps that came.
+    pub transmitted: u64,
+    /// Receive stamps that came.
+    pub received: u64,
+    /// Datagrams of the sample that came without a stamp.
+    pub unstamped: u64,
+    /// Stamps of the first tenth of a second, discarded.
+    pub discarded: u64,
+}
+
+/// A UDP endpoint whose kernel stamps every n-th exchange.
+#[derive(Debug)]
+pub struct KernelEndpoint<'a, S> {
+    udp: UdpEndpoint<'a>,
+    stamps: S,
+    every: u64,
+    counts: KernelCounts,
+    /// A sampled exchange has passed since the clocks were bracketed.
+    bracket_due: bool,
+}
+
+/// Until when after enabling no stamp is trusted: what enables them in the kernel runs later, on a work queue.
+const WARM_UP: Duration = Duration::from_millis(100);
+/// Room for the kernel's headers before a datagram that it echoes.
+const ECHO_BYTES: usize = LENGTH + 256;
+
+impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
+    /// Asks the kernel for stamps on the endpoint's socket; `every`: one exchange in so many, at least 1.
+    pub fn new(udp: UdpEndpoint<'a>, stamps: S, every: u64) -> io::Result<Self> {
+        stamped_socket::enable(udp.socket)?;
+        Ok(Self { udp, stamps, every: every.max(1), counts: KernelCounts::default(), bracket_due: true })
+    }
+
+    /// What became of the stamps so far.
+    pub fn counts(&self) -> KernelCounts {
+        self.counts
+    }
+
+    fn samples(&self, nonce: Nonce) -> bool {
+        nonce.0.is_multiple_of(self.every)
+    }
+
+    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
+        if self.udp.elapsed() < WARM_UP {
+            self.counts.discarded += 1;
+            return;
+        }
+        match passage {
+            Passage::RequestSent | Passage::ReplySent => self.counts.transmitted += 1,
+            Passage::RequestReceived | Passage::ReplyReceived => self.counts.received += 1,
+        }
+        self.stamps.stamped(passage, nonce, realtime_ns);
+    }
+
+    /// Takes every transmit stamp that is there.
+    fn collect(&mut self) {
+        let mut echo = [0; ECHO_BYTES];
+        while let Ok(Arrived { length, realtime_ns, .. }) =
+            stamped_socket::receive(self.udp.socket, &mut echo, Queue::Errors)
+        {
+            let Some(start) = length.checked_sub(LENGTH) else { continue };
+            let (Ok(datagram), Some(ns)) = (Datagram::decode(&echo[start..length]), realtime_ns) else { continue };
+            self.stamped(Passage::sent(datagram.message), datagram.nonce, ns);
+        }
+    }
+
+    fn arrived(&mut self, bytes: &[u8], realtime_ns: Option<i64>) {
+        let Ok(datagram) = Datagram::decode(bytes) else { return };
+        if !self.samples(datagram.nonce) {
+            return;
+        }
+        self.bracket_due = true;
+        match realtime_ns {
+            Some(ns) => self.stamped(Passage::received(datagram.message), datagram.nonce, ns),
+            None => self.counts.unstamped += 1,
+        }
+    }
+
+    fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        match stamped_socket::receive(self.udp.socket, buffer, Queue::Data) {
+            Ok(Arrived { length, from, realtime_ns }) => {
+                self.arrived(&buffer[..length], realtime_ns);
+                Ok(self.udp.peer.or(from).map(|from| Received { length, from }))
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn bracket_if_due(&mut self) {
+        if std::mem::take(&mut self.bracket_due) {
+            self.stamps.bracket();
+        }
+    }
+}
+
+impl Passage {
+    fn sent(message: Message) -> Self {
+        if message == Message::Request { Self::RequestSent } else { Self::ReplySent }
+    }
+
+    fn received(message: Message) -> Self {
+        if message == Message::Request { Self::RequestReceived } else { Self::ReplyReceived }
+    }
+}
+
+impl<S: KernelStamps> Endpoint for KernelEndpoint<'_, S> {
+    #[inline]
+    fn stamp(&mut self, ordering: Ordering) -> i64 {
+        self.udp.stamp(ordering)
+    }
+
+    fn send(&mut self, bytes: &[u8], to: SocketAddr) -> io::Result<()> {
+        if !Datagram::decode(bytes).is_ok_and(|datagram| self.samples(datagram.nonce)) {
+            return self.udp.send(bytes, to);
+        }
+        self.counts.asked += 1;
+        let address = self.udp.peer.is_none().then_some(to);
+        let sent = stamped_socket::send(self.udp.socket, bytes, address);
+        self.collect();
+        sent
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>> {
+        // What came of the last exchange was stamped by its driver before it called again.
+        self.bracket_if_due();
+        let sleep_from = self.elapsed() + self.udp.spin;
+        loop {
+            if let Some(received) = self.look(buffer)? {
+                return Ok(Some(received));
+            }
+            // A transmit stamp that comes later wakes the sleep below, and would wake it for ever if it stayed.
+            self.collect();
+            let now = self.elapsed();
+            if now >= deadline {
+                return Ok(None);
+            }
+            if now >= sleep_from {
+                self.udp.sleep(deadline - now)?;
+            }
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.udp.elapsed()
+    }
+
+    /// Drawn right before a request is stamped and sent, which makes it the place to bracket the clocks.
+    fn nonce(&mut self) -> io::Result<Nonce> {
+        let nonce = self.udp.nonce()?;
+        self.bracket_due |= self.samples(nonce);
+        self.bracket_if_due();
+        Ok(nonce)
+    }
+}

@@ -1,0 +1,102 @@
+//! Kernel stamps of real datagrams over loopback: each is matched to its exchange, and lies where it must.
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use tickscope_probe::datagram::{NodeId, Nonce, RunId};
+use tickscope_probe::driver::{self, Asking, Schedule};
+use tickscope_probe::exchange::{Memory, Parties};
+use tickscope_probe::kernel::{KernelCounts, KernelEndpoint, KernelStamps, Passage};
+use tickscope_probe::udp::UdpEndpoint;
+use tickscope_tick::counter::NodeCounter;
+
+type Seen = Arc<Mutex<BTreeMap<u64, Vec<(Passage, i64)>>>>;
+
+struct Kept {
+    seen: Seen,
+    brackets: Arc<Mutex<u64>>,
+}
+
+impl KernelStamps for Kept {
+    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
+        self.seen.lock().unwrap().entry(nonce.0).or_default().push((passage, realtime_ns));
+    }
+
+    fn bracket(&mut self) {
+        *self.brackets.lock().unwrap() += 1;
+    }
+}
+
+/// Runs both ends for a while with one exchange in `every` stamped.
+fn stamps_of(every: u64) -> (BTreeMap<u64, Vec<(Passage, i64)>>, KernelCounts, KernelCounts, u64, u64) {
+    let (seen, brackets): (Seen, _) = (Seen::default(), Arc::new(Mutex::new(0)));
+    let kept = || Kept { seen: seen.clone(), brackets: brackets.clone() };
+    let counter = NodeCounter::true_counter();
+    let stop = AtomicBool::new(false);
+    let answering = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let peer = answering.local_addr().unwrap();
+    let asking = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (run, client, server) = (RunId(5), NodeId(1), NodeId(2));
+    let (served, asked, answered) = thread::scope(|scope| {
+        let serve = scope.spawn(|| {
+            let udp = UdpEndpoint::unconnected(&answering, &counter, Duration::ZERO).unwrap();
+            let mut endpoint = KernelEndpoint::new(udp, kept(), every).unwrap();
+            driver::serve(&mut endpoint, run, server, &stop).unwrap();
+            endpoint.counts()
+        });
+        let ends = scope.spawn(|| {
+            thread::sleep(Duration::from_millis(600)); // long enough that most exchanges come after the warm-up
+            stop.store(true, Relaxed);
+        });
+        let udp = UdpEndpoint::connected(&asking, peer, &counter, Duration::ZERO).unwrap();
+        let mut endpoint = KernelEndpoint::new(udp, kept(), every).unwrap();
+        let asking = Asking {
+            parties: Parties { run, client, server },
+            memory: Memory::of_a_second(2_000_000_000),
+            schedule: Schedule { period: Some(Duration::from_millis(1)), burst: 0, ..Schedule::default() },
+        };
+        let report = driver::probe(&mut endpoint, peer, asking, &stop, |_| ()).unwrap();
+        ends.join().unwrap();
+        (serve.join().unwrap(), endpoint.counts(), report.counts.answered)
+    });
+    let seen = seen.lock().unwrap().clone();
+    (seen, asked, served, answered, *brackets.lock().unwrap())
+}
+
+#[test]
+fn every_exchange_of_the_sample_has_its_four_stamps_in_the_order_of_the_path() {
+    let (seen, asked, served, answered, brackets) = stamps_of(1);
+    let whole = [Passage::RequestSent, Passage::RequestReceived, Passage::ReplySent, Passage::ReplyReceived];
+    let mut complete = 0;
+    for (nonce, stamps) in &seen {
+        let of = |passage| {
+            let found: Vec<i64> = stamps.iter().filter(|(p, _)| *p == passage).map(|&(_, ns)| ns).collect();
+            assert!(found.len() <= 1, "{nonce}: {passage:?} stamped {} times", found.len());
+            found.first().copied()
+        };
+        if let [Some(a), Some(b), Some(c), Some(d)] = whole.map(of) {
+            assert!(a <= b && b <= c && c <= d, "{nonce}: {a} {b} {c} {d}");
+            complete += 1;
+        }
+    }
+    assert!(complete > 100, "{complete} of {answered} exchanges have all four; {asked:?} {served:?}");
+    assert_eq!(asked.unstamped + served.unstamped, 0);
+    assert!(asked.discarded > 0, "the first tenth of a second is not trusted: {asked:?}");
+    assert!(brackets >= 2 * complete, "{brackets} brackets for {complete} exchanges");
+}
+
+#[test]
+fn both_ends_stamp_the_same_sample() {
+    let (seen, asked, _, answered, _) = stamps_of(4);
+    assert!(seen.keys().all(|nonce| nonce.is_multiple_of(4)));
+    assert!(asked.asked > 0 && asked.asked < answered, "{asked:?} of {answered}");
+    let both = |stamps: &Vec<(Passage, i64)>| {
+        let has = |passage| stamps.iter().any(|(p, _)| *p == passage);
+        has(Passage::RequestSent) && has(Passage::RequestReceived)
+    };
+    assert!(seen.values().filter(|stamps| both(stamps)).count() > 20, "{}", seen.len());
+}
