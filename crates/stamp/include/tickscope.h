@@ -19,10 +19,12 @@
  *     TICKSCOPE_BLOCK_BYTES  4096, 8192, 16384 (default), 32768 or 65536
  *     TICKSCOPE_WHEN_FULL    drop (the default: dropped and counted) or wait (while a collector lives, 1 s at most)
  *     TICKSCOPE_INJECT       a known map put before the counter, for tests
+ *     TICKSCOPE_INJECT_REALTIME  the same before CLOCK_REALTIME, with steps and slews
  *
  * Which calls may run where:
- *     tickscope_stamp, tickscope_stamp_with   the thread that opened the channel, and signal handlers on it
- *     tickscope_open                          any thread, not signal handlers
+ *     tickscope_stamp, _record, _bracket      the thread that opened the channel, and signal handlers on it
+ *     tickscope_open, _open_clock, _open_bracket    any thread, not signal handlers
+ *     tickscope_now, tickscope_clock_now      anywhere; through the injected map once a channel was opened
  *     tickscope_close                         the thread that opened the channel, not signal handlers
  * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
  * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
@@ -80,6 +82,15 @@ enum tickscope_ordering {
     TICKSCOPE_AFTER = 2   /* not read until all that precedes was seen: put it right after a receive */
 };
 
+/* What a channel's ticks were read from; the numbers are those of block headers. */
+enum tickscope_counter {
+    TICKSCOPE_COUNTER = 0,       /* the node's own: TSC or CNTVCT */
+    TICKSCOPE_REALTIME = 3,      /* CLOCK_REALTIME, ns */
+    TICKSCOPE_MONOTONIC = 4,     /* CLOCK_MONOTONIC, ns */
+    TICKSCOPE_MONOTONIC_RAW = 5, /* CLOCK_MONOTONIC_RAW, ns */
+    TICKSCOPE_PHC = 6            /* a network card's clock, ns: tickscope_kernel.h */
+};
+
 /* Flags of tickscope_open. */
 enum {
     TICKSCOPE_WIDE = 1 /* stamps carry kind, value and core: 32 bytes instead of 16 */
@@ -94,17 +105,39 @@ typedef struct tickscope_channel tickscope_channel;
  */
 static inline tickscope_channel *tickscope_open(const char *point, enum tickscope_ordering ordering, unsigned flags);
 
-/* Stamps id now. */
+/* The same with ticks of another clock. tickscope_stamp then reads that clock; mostly they come by tickscope_record. */
+static inline tickscope_channel *tickscope_open_clock(const char *point, enum tickscope_counter counter,
+                                                      enum tickscope_ordering ordering, unsigned flags);
+
+/* Stamps id now. On a channel of another clock this reads that clock (50 ns more); one that can't be read is refused. */
 TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id);
 
 /* Stamps id with its kind and a value that rides along; both are kept where the channel was opened TICKSCOPE_WIDE. */
 TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
+
+/*
+ * Stamps id with a tick that was read already, by tickscope_now or by the kernel, from the channel's own counter. The
+ * ordering of the channel must be true of that reading. A tick of 0 is refused and counted.
+ */
+TICKSCOPE__HOT void tickscope_record(tickscope_channel *channel, int64_t id, int64_t tick);
+TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, int64_t tick);
+
+/*
+ * Relates a clock to the counter: tickscope_bracket reads counter, clock, counter eight times and keeps the narrowest as
+ * one stamp of the point clock-bracket.NAME: tick: the counter before, id: the clock in ns, value: the counter after.
+ * Points of that prefix are opened in no other way.
+ */
+static inline tickscope_channel *tickscope_open_bracket(enum tickscope_counter counter);
+static inline void tickscope_bracket(tickscope_channel *channel);
 
 /* Closes this thread's channel; later stamps on it are refused and counted. */
 static inline void tickscope_close(tickscope_channel *channel);
 
 /* Reads the counter as stamps do, in ticks. */
 static inline int64_t tickscope_now(enum tickscope_ordering ordering);
+
+/* Reads another clock as stamps do, in ns; 0: it can't be read. */
+static inline int64_t tickscope_clock_now(enum tickscope_counter counter);
 
 /* ---- the layout: docs/block-format.md, crates/stamp/src/block.rs ------------------------------------------------- */
 
@@ -116,6 +149,7 @@ static inline int64_t tickscope_now(enum tickscope_ordering ordering);
 #define TICKSCOPE__UNIT_BYTES 16
 #define TICKSCOPE__HEADER_UNITS 12
 #define TICKSCOPE__FEWEST_BLOCKS 4
+#define TICKSCOPE__BLOCK_OFFSET (4096 + TICKSCOPE__ENTRY_COUNT * 256)
 
 struct tickscope__pool_header {
     uint64_t magic;
@@ -146,7 +180,7 @@ struct tickscope__entry {
     uint8_t zero_to_64[56];
     uint32_t state, serial;
     int32_t number, thread;
-    uint8_t ordering, shape, zero_to_88[6];
+    uint8_t ordering, shape, counter, zero_to_88[5];
     int64_t opened_tick;
     uint8_t zero_to_128[32];
     uint64_t dropped, refused, stalls, lost;
@@ -191,9 +225,11 @@ TICKSCOPE__ASSERT(sizeof(struct tickscope__pool_header) == 4096, "pool header");
 TICKSCOPE__ASSERT(offsetof(struct tickscope__pool_header, state) == 192, "pool header");
 TICKSCOPE__ASSERT(offsetof(struct tickscope__pool_header, without_channel) == 384, "pool header");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__entry) == 256, "channel entry");
+TICKSCOPE__ASSERT(offsetof(struct tickscope__entry, counter) == 82, "channel entry");
 TICKSCOPE__ASSERT(offsetof(struct tickscope__entry, dropped) == 128, "channel entry");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__block_header) == 192, "block header");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__block_header) == TICKSCOPE__HEADER_UNITS * TICKSCOPE__UNIT_BYTES, "block header");
+TICKSCOPE__ASSERT(offsetof(struct tickscope__block_header, counter) == 66, "block header");
 TICKSCOPE__ASSERT(offsetof(struct tickscope__block_header, point) == 96, "block header");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__slim_record) == TICKSCOPE__UNIT_BYTES, "record");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__wide_record) == 2 * TICKSCOPE__UNIT_BYTES, "record");
@@ -218,6 +254,10 @@ TICKSCOPE__HOT int64_t tickscope__after(void) {
     uint32_t low, high;
     __asm__ __volatile__("lfence\n\trdtsc" : "=a"(low), "=d"(high)::"memory");
     return (int64_t)((uint64_t)high << 32 | low);
+}
+/* Keeps a clock's reading where it stands: nothing later starts, and every earlier load has its value. */
+TICKSCOPE__HOT void tickscope__fence(void) {
+    __asm__ __volatile__("lfence" ::: "memory");
 }
 /*
  * Compare and exchange without the lock prefix: one instruction, hence whole to signal handlers of this thread, and to
@@ -258,6 +298,9 @@ TICKSCOPE__HOT int64_t tickscope__after(void) {
     int64_t ticks;
     __asm__ __volatile__("dsb ld\n\tisb\n\tmrs %0, cntvct_el0" : "=r"(ticks)::"memory");
     return ticks;
+}
+TICKSCOPE__HOT void tickscope__fence(void) {
+    __asm__ __volatile__("dsb ld\n\tisb" ::: "memory");
 }
 TICKSCOPE__HOT int tickscope__own_exchange(uint64_t *word, uint64_t *expected, uint64_t desired) {
     return __atomic_compare_exchange_n(word, expected, desired, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -301,12 +344,13 @@ struct tickscope_channel {
     int32_t thread;
     uint32_t flags;
     uint32_t serial;
-    uint8_t zero_to_80[4];
+    uint8_t counter, brackets; /* what its ticks are of, and which clock it relates to them: tickscope_counter */
+    uint8_t zero_to_80[2];
     char point[TICKSCOPE__NAME_BYTES];
 } __attribute__((aligned(64)));
 
 TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
-TICKSCOPE__COLD void tickscope__stamp_uncommon(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
+TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, int64_t tick);
 
 /* Whether the channel's block is full, or it has none: next then stands in a header, where no record goes. */
 TICKSCOPE__HOT int tickscope__is_full(const tickscope_channel *channel, uint64_t next) {
@@ -318,8 +362,11 @@ TICKSCOPE__HOT int tickscope__is_full(const tickscope_channel *channel, uint64_t
  * have taken the last record: the add then went past the end, by at most the two units of one record, because whoever comes
  * meanwhile finds next in a header, hence the block full, and adds nothing; and it is taken back before those who were
  * interrupted go on. Where a handler has leased a block meanwhile, there is nothing to take back.
+ * The blocks' address comes first: in a child that a handler forked right here, a unit of the parent's must not be
+ * taken for one of the pool that the child has opened since.
  */
 TICKSCOPE__HOT int tickscope__reserve(tickscope_channel *channel, uint32_t units, unsigned char **record) {
+    unsigned char *blocks = *(unsigned char *volatile *)&channel->blocks;
     if (__builtin_expect(tickscope__is_full(channel, __atomic_load_n(&channel->next, __ATOMIC_RELAXED)), 0)) return 0;
     uint64_t next = tickscope__own_fetch_add(&channel->next, units);
     if (__builtin_expect(tickscope__is_full(channel, next), 0)) {
@@ -327,7 +374,7 @@ TICKSCOPE__HOT int tickscope__reserve(tickscope_channel *channel, uint32_t units
         tickscope__own_exchange(&channel->next, &past, next);
         return 0;
     }
-    *record = channel->blocks + (uint64_t)(uint32_t)next * TICKSCOPE__UNIT_BYTES;
+    *record = blocks + (uint64_t)(uint32_t)next * TICKSCOPE__UNIT_BYTES;
     return 1;
 }
 
@@ -389,10 +436,49 @@ TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id,
     tickscope__commit_wide(record, id, kind, value, tick);
 }
 
+/* Whether a tick may be recorded inline: the channel keeps its stamps, in records of that many units. */
+TICKSCOPE__HOT int tickscope__records(const tickscope_channel *channel, uint32_t policy, uint32_t units, int64_t tick) {
+    return policy == TICKSCOPE__POLICY_BUFFERED && channel->shape == units && tick != 0;
+}
+
+TICKSCOPE__HOT void tickscope_record(tickscope_channel *channel, int64_t id, int64_t tick) {
+    unsigned char *record;
+    uint32_t policy = channel ? (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED) : TICKSCOPE__NEVER;
+    if (policy == TICKSCOPE__POLICY_NULL) return;
+    if (__builtin_expect(!tickscope__records(channel, policy, 1, tick) || !tickscope__reserve(channel, 1, &record), 0)) {
+        tickscope__record_slow(channel, id, 0, 0, tick);
+        return;
+    }
+    tickscope__commit(record, id, tick);
+}
+
+TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, int64_t tick) {
+    unsigned char *record;
+    uint32_t policy = channel ? (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED) : TICKSCOPE__NEVER;
+    if (policy == TICKSCOPE__POLICY_NULL) return;
+    if (__builtin_expect(!tickscope__records(channel, policy, 2, tick) || !tickscope__reserve(channel, 2, &record), 0)) {
+        tickscope__record_slow(channel, id, kind, value, tick);
+        return;
+    }
+    tickscope__commit_wide(record, id, kind, value, tick);
+}
+
 /* ---- the process's pool ------------------------------------------------------------------------------------------ */
 
 /* Channels that one process may open in its life; their handles are never reused, so a stale one is only refused. */
 #define TICKSCOPE__CHANNELS 65536
+
+/* A map put before a clock: crates/tick/src/injection.rs. */
+struct tickscope__map {
+    int64_t anchor, offset, drift_ppb, wander_ppb, wander_period;
+};
+
+/* What happens to an injected CLOCK_REALTIME: from `from` on it stands `gain` ns further, or gains `gain` ppb until `until`. */
+struct tickscope__change {
+    int64_t from, until, gain;
+    int is_step;
+};
+#define TICKSCOPE__CHANGES 8
 
 struct tickscope__process {
     uint32_t busy; /* guards everything below; taken with signals blocked */
@@ -414,8 +500,11 @@ struct tickscope__process {
     uint64_t pool_bytes;
     uint32_t block_bytes;
     uint32_t when_full;
-    uint32_t injected;
-    int64_t inject[5]; /* anchor, offset, drift_ppb, wander_ppb, wander_period */
+    uint32_t injected, realtime_injected;
+    struct tickscope__map map, realtime_map;
+    uint32_t change_count;
+    struct tickscope__change changes[TICKSCOPE__CHANGES];
+    int32_t phc_clock; /* the dynamic clock of the network card in use; 0: none */
 };
 
 TICKSCOPE__ONCE struct tickscope__process tickscope__process;
@@ -435,25 +524,63 @@ TICKSCOPE__COLD void tickscope__complain(const char *expected, const char *found
     if (length > 0 && write(2, line, (size_t)length) < 0) return; /* nothing better can be done with it */
 }
 
+__extension__ typedef __int128 tickscope__wide;
+
+TICKSCOPE__COLD tickscope__wide tickscope__floor(tickscope__wide dividend, tickscope__wide divisor) {
+    return dividend / divisor - (dividend % divisor < 0);
+}
+
 /* Injection: exactly as crates/tick/src/injection.rs. */
-TICKSCOPE__COLD int64_t tickscope__injected(int64_t raw) {
-    __extension__ typedef __int128 wide;
-    const int64_t *map = tickscope__process.inject;
-    wide d = (wide)raw - map[0], period = map[4];
-    wide phase = d % period;
-    if (phase < 0) phase += period;
-    wide p = 2 * phase < period ? phase : phase - period / 2;
-    wide wander = (2 * phase < period ? 1 : -1) * (wide)map[3] * p * (period - 2 * p);
-    wide scaled = d * map[2] * period + wander, unit = 1000000000 * period;
-    wide slow = scaled / unit - (scaled % unit < 0);
-    return (int64_t)(map[0] + (wide)map[1] + d + slow);
+TICKSCOPE__COLD int64_t tickscope__injected(const struct tickscope__map *map, int64_t raw) {
+    tickscope__wide d = (tickscope__wide)raw - map->anchor, period = map->wander_period;
+    tickscope__wide phase = d - tickscope__floor(d, period) * period;
+    tickscope__wide p = 2 * phase < period ? phase : phase - period / 2;
+    tickscope__wide wander = (2 * phase < period ? 1 : -1) * (tickscope__wide)map->wander_ppb * p * (period - 2 * p);
+    tickscope__wide slow = tickscope__floor(d * map->drift_ppb * period + wander, 1000000000 * period);
+    return (int64_t)(map->anchor + (tickscope__wide)map->offset + d + slow);
+}
+
+/* What this node reads where CLOCK_REALTIME, or the kernel in a packet's time-stamp, truly says raw_ns. */
+TICKSCOPE__COLD int64_t tickscope__realtime_as_read(int64_t raw_ns) {
+    const struct tickscope__process *own = &tickscope__process;
+    if (!own->realtime_injected) return raw_ns;
+    tickscope__wide read_ns = tickscope__injected(&own->realtime_map, raw_ns);
+    for (uint32_t at = 0; at < own->change_count; at++) {
+        const struct tickscope__change *change = &own->changes[at];
+        if (raw_ns < change->from) continue;
+        int64_t until = raw_ns < change->until ? raw_ns : change->until;
+        tickscope__wide span = (tickscope__wide)until - change->from;
+        read_ns += change->is_step ? change->gain : tickscope__floor(change->gain * span, 1000000000);
+    }
+    return (int64_t)read_ns;
+}
+
+/* The kernel's name for a clock; 0: this process reads none of that kind. */
+TICKSCOPE__COLD int tickscope__clock_id(int counter, clockid_t *clock) {
+    if (counter == TICKSCOPE_REALTIME) *clock = CLOCK_REALTIME;
+    else if (counter == TICKSCOPE_MONOTONIC) *clock = CLOCK_MONOTONIC;
+    else if (counter == TICKSCOPE_MONOTONIC_RAW) *clock = CLOCK_MONOTONIC_RAW;
+    else *clock = (clockid_t)tickscope__process.phc_clock;
+    return counter != TICKSCOPE_PHC || tickscope__process.phc_clock != 0;
+}
+
+TICKSCOPE__COLD int64_t tickscope__clock_now(int counter) {
+    struct timespec now;
+    clockid_t clock;
+    if (!tickscope__clock_id(counter, &clock)) return 0;
+    tickscope__fence();
+    int failed = clock_gettime(clock, &now);
+    tickscope__fence();
+    if (failed) return 0;
+    int64_t raw_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    return counter == TICKSCOPE_REALTIME ? tickscope__realtime_as_read(raw_ns) : raw_ns;
 }
 
 static inline int64_t tickscope_now(enum tickscope_ordering ordering);
 
 TICKSCOPE__COLD int64_t tickscope__now(int ordering) {
     int64_t raw = tickscope__read(ordering);
-    return tickscope__process.injected ? tickscope__injected(raw) : raw;
+    return tickscope__process.injected ? tickscope__injected(&tickscope__process.map, raw) : raw;
 }
 
 TICKSCOPE__COLD void tickscope__hold(sigset_t *before) {
@@ -510,22 +637,74 @@ TICKSCOPE__COLD int64_t tickscope__number(const char *name, int64_t otherwise, i
     return -1;
 }
 
+/* `count` whole numbers with colons between; what follows the last, or 0 where they are not there. */
+TICKSCOPE__COLD const char *tickscope__parse_numbers(const char *text, int64_t *numbers, int count) {
+    for (int at = 0; at < count; at++) {
+        char *end;
+        if (at > 0 && *text++ != ':') return 0;
+        errno = 0;
+        numbers[at] = strtoll(text, &end, 10);
+        if (errno || end == text) return 0;
+        text = end;
+    }
+    return text;
+}
+
+/* anchor:offset:drift_ppb:wander_ppb:wander_period; what follows, or 0 where it is no map. */
+TICKSCOPE__COLD const char *tickscope__parse_map(const char *text, struct tickscope__map *map) {
+    int64_t number[5], steepest = 100000000;
+    text = tickscope__parse_numbers(text, number, 5);
+    if (text == 0 || number[4] < 2 || number[4] % 2 || number[4] >= INT64_C(1) << 46) return 0;
+    if (number[2] <= -steepest || number[2] >= steepest || number[3] <= -steepest || number[3] >= steepest) return 0;
+    if (llabs(number[2]) + llabs(number[3]) >= steepest) return 0;
+    map->anchor = number[0], map->offset = number[1], map->drift_ppb = number[2];
+    map->wander_ppb = number[3], map->wander_period = number[4];
+    return text;
+}
+
+/* ;step@AT:NS and ;slew@FROM:UNTIL:PPB, at most eight; 0: it is something else. */
+TICKSCOPE__COLD int tickscope__parse_changes(const char *text) {
+    struct tickscope__process *own = &tickscope__process;
+    while (*text) {
+        struct tickscope__change *change = &own->changes[own->change_count];
+        int64_t number[3];
+        if (own->change_count == TICKSCOPE__CHANGES) return 0;
+        change->is_step = strncmp(text, ";step@", 6) == 0;
+        if (!change->is_step && strncmp(text, ";slew@", 6) != 0) return 0;
+        text = tickscope__parse_numbers(text + 6, number, change->is_step ? 2 : 3);
+        if (text == 0) return 0;
+        change->from = number[0];
+        change->until = change->is_step ? INT64_MAX : number[1];
+        change->gain = change->is_step ? number[1] : number[2];
+        if (change->until < change->from) return 0;
+        if (!change->is_step && (change->gain < -100000000 || change->gain > 100000000)) return 0;
+        own->change_count++;
+    }
+    return 1;
+}
+
 TICKSCOPE__COLD int tickscope__configure_injection(void) {
     struct tickscope__process *own = &tickscope__process;
-    const char *text = getenv("TICKSCOPE_INJECT");
-    char rest;
-    long long map[5];
-    if (text == 0 || text[0] == 0) return 1;
-    int fields = sscanf(text, "%lld:%lld:%lld:%lld:%lld%c", &map[0], &map[1], &map[2], &map[3], &map[4], &rest);
-    int fits = fields == 5 && map[4] >= 2 && map[4] % 2 == 0 && map[4] < (1LL << 46) && map[2] > -100000000 &&
-               map[2] < 100000000 && map[3] > -100000000 && map[3] < 100000000;
-    if (!fits) {
-        tickscope__complain("TICKSCOPE_INJECT as anchor:offset:drift_ppb:wander_ppb:wander_period", text,
-                            "Points are off; correct it, or unset it to read the true counter.");
-        return 0;
+    const char *text = getenv("TICKSCOPE_INJECT"), *realtime = getenv("TICKSCOPE_INJECT_REALTIME"), *rest;
+    if (text && text[0]) {
+        rest = tickscope__parse_map(text, &own->map);
+        if (rest == 0 || *rest) {
+            tickscope__complain("TICKSCOPE_INJECT as anchor:offset:drift_ppb:wander_ppb:wander_period", text,
+                                "Points are off; correct it, or unset it to read the true counter.");
+            return 0;
+        }
+        own->injected = 1;
     }
-    for (int field = 0; field < 5; field++) own->inject[field] = map[field];
-    own->injected = 1;
+    if (realtime && realtime[0]) {
+        rest = tickscope__parse_map(realtime, &own->realtime_map);
+        if (rest == 0 || !tickscope__parse_changes(rest)) {
+            tickscope__complain("TICKSCOPE_INJECT_REALTIME as anchor:offset:drift_ppb:wander_ppb:wander_period and then at "
+                                "most 8 of ;step@AT:NS and ;slew@FROM:UNTIL:PPB",
+                                realtime, "Points are off; correct it, or unset it to read the true clock.");
+            return 0;
+        }
+        own->realtime_injected = 1;
+    }
     return 1;
 }
 
@@ -619,8 +798,7 @@ TICKSCOPE__COLD int tickscope__make_pool(void) {
     char hidden[TICKSCOPE__PATH_BYTES], name[TICKSCOPE__PATH_BYTES];
     struct flock whole;
     uint64_t instance = 0;
-    uint64_t entries = (uint64_t)TICKSCOPE__ENTRY_COUNT * sizeof(struct tickscope__entry);
-    uint64_t block_offset = sizeof(struct tickscope__pool_header) + entries;
+    uint64_t block_offset = TICKSCOPE__BLOCK_OFFSET;
     uint64_t blocks = own->pool_bytes / own->block_bytes;
     if (blocks < TICKSCOPE__FEWEST_BLOCKS) blocks = TICKSCOPE__FEWEST_BLOCKS;
     uint64_t bytes = block_offset + blocks * own->block_bytes;
@@ -657,7 +835,7 @@ TICKSCOPE__COLD int tickscope__make_pool(void) {
     header->pid = (int32_t)getpid();
     header->counter = TICKSCOPE__COUNTER;
     header->when_full = (uint8_t)own->when_full;
-    header->injected = own->injected;
+    header->injected = own->injected | own->realtime_injected;
     header->created_tick = tickscope__now(TICKSCOPE_PLAIN);
     memcpy(header->node, own->node, TICKSCOPE__NAME_BYTES);
     tickscope__describe_process(header);
@@ -696,6 +874,19 @@ TICKSCOPE__COLD void tickscope__after_fork_in_parent(void) {
     tickscope__let_go(&mask);
 }
 
+/*
+ * Puts memory of the child's own where the parent's pool was, as empty as a new one. Not a hole: fork may have been called
+ * in a signal handler that interrupted a stamp, and that stamp goes on there.
+ */
+TICKSCOPE__COLD void tickscope__forget_pool(struct tickscope__pool_header *pool) {
+    unsigned char description[offsetof(struct tickscope__pool_header, state)];
+    uint64_t bytes = tickscope__pool_bytes_mapped(pool);
+    memcpy(description, pool, sizeof description);
+    void *own = mmap(pool, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (own == MAP_FAILED) munmap(pool, bytes); /* rather a crash than writing to the parent's */
+    else memcpy(own, description, sizeof description);
+}
+
 /* The child's handles must never write to the parent's blocks: cut them off; the first stamp opens a pool. */
 TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
     struct tickscope__process *own = &tickscope__process;
@@ -706,10 +897,9 @@ TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
         channel->policy = &tickscope__word_forked;
         channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
         channel->thread = 0;
-        channel->entry = 0;
         channel->next = 0;
     }
-    if (own->pool) munmap(own->pool, tickscope__pool_bytes_mapped(own->pool));
+    if (own->pool) tickscope__forget_pool(own->pool);
     if (own->lock_fd >= 0) close(own->lock_fd);
     own->pool = 0;
     own->entries = 0;
@@ -717,23 +907,28 @@ TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
     tickscope__let_go(&mask);
 }
 
+/* The pool that the channel's handle leads into: in a forked child, what stands in the place of its parent's. */
+static inline struct tickscope__pool_header *tickscope__pool_of(const tickscope_channel *channel) {
+    return (struct tickscope__pool_header *)(channel->blocks - TICKSCOPE__BLOCK_OFFSET);
+}
+
 TICKSCOPE__COLD void tickscope__close_held(tickscope_channel *channel) {
     struct tickscope__entry *entry = channel->entry;
     uint64_t next = channel->next;
+    int entered = channel->policy == &entry->policy; /* not in a forked child that has not stamped on it */
     if (!channel->in_use) return;
     channel->policy = &tickscope__word_closed;
     channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
     channel->in_use = 0;
-    if (entry == 0) return;
+    if (!entered) return;
     uint32_t unit = (uint32_t)next;
     if (!tickscope__is_full(channel, next)) { /* within a block; a full one is complete without our word */
         struct tickscope__block_header *block =
             (struct tickscope__block_header *)(channel->blocks + (uint64_t)(unit & ~channel->unit_mask) * TICKSCOPE__UNIT_BYTES);
         __atomic_store_n(&block->state, TICKSCOPE__BLOCK_RELEASED, __ATOMIC_RELEASE);
     }
-    channel->entry = 0;
     __atomic_store_n(&entry->state, TICKSCOPE__ENTRY_CLOSED, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&tickscope__process.pool->leases, 1, __ATOMIC_RELEASE); /* there is something to collect */
+    __atomic_fetch_add(&tickscope__pool_of(channel)->leases, 1, __ATOMIC_RELEASE); /* there is something to collect */
 }
 
 TICKSCOPE__COLD void tickscope__thread_ends(void *unused) {
@@ -809,6 +1004,7 @@ TICKSCOPE__COLD int tickscope__enter_held(tickscope_channel *channel) {
         entry->thread = channel->thread;
         entry->ordering = channel->ordering;
         entry->shape = channel->shape;
+        entry->counter = channel->counter;
         entry->opened_tick = tickscope__now(TICKSCOPE_PLAIN);
         memcpy(entry->point, channel->point, TICKSCOPE__NAME_BYTES);
         __atomic_store_n(&entry->policy, tickscope__policy_of(channel->point), __ATOMIC_RELAXED);
@@ -819,8 +1015,9 @@ TICKSCOPE__COLD int tickscope__enter_held(tickscope_channel *channel) {
         channel->next = 0;
         channel->retry_tick = INT64_MIN;
         channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
-        if (!own->injected && channel->shape == 1) channel->fast_slim = TICKSCOPE__POLICY_BUFFERED;
-        if (!own->injected && channel->shape == 2) channel->fast_wide = TICKSCOPE__POLICY_BUFFERED;
+        int inlined = !own->injected && channel->counter == TICKSCOPE_COUNTER;
+        if (inlined && channel->shape == 1) channel->fast_slim = TICKSCOPE__POLICY_BUFFERED;
+        if (inlined && channel->shape == 2) channel->fast_wide = TICKSCOPE__POLICY_BUFFERED;
         __atomic_store_n(&entry->state, TICKSCOPE__ENTRY_OPEN, __ATOMIC_RELEASE);
         __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler sees the handle whole once the policy applies */
         channel->policy = &entry->policy;
@@ -829,31 +1026,56 @@ TICKSCOPE__COLD int tickscope__enter_held(tickscope_channel *channel) {
     return 0;
 }
 
-TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const char *point, int ordering, unsigned flags) {
+/* What opening a channel asks for. */
+struct tickscope__wish {
+    const char *point;
+    int counter, brackets, ordering;
+    unsigned flags;
+};
+
+#define TICKSCOPE__BRACKET_PREFIX "clock-bracket."
+
+TICKSCOPE__COLD int tickscope__is_clock(int counter) {
+    return counter >= TICKSCOPE_REALTIME && counter <= TICKSCOPE_PHC;
+}
+
+/* Why a channel can't be opened: what was expected; 0: it can. */
+TICKSCOPE__COLD const char *tickscope__refusal(const struct tickscope__wish *wish) {
+    if (!tickscope__valid_name(wish->point) || wish->ordering < TICKSCOPE_PLAIN || wish->ordering > TICKSCOPE_AFTER)
+        return "a point's name of 1 to 47 letters, digits, '_', '-', '.', and an ordering";
+    if (wish->counter != TICKSCOPE_COUNTER && !tickscope__is_clock(wish->counter)) return "a counter of tickscope_counter";
+    int reserved = strncmp(wish->point, TICKSCOPE__BRACKET_PREFIX, strlen(TICKSCOPE__BRACKET_PREFIX)) == 0;
+    return reserved && !wish->brackets ? "tickscope_open_bracket for a point of that name" : 0;
+}
+
+TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const struct tickscope__wish *wish) {
     struct tickscope__process *own = &tickscope__process;
+    const char *point = wish->point;
     int32_t thread = (int32_t)syscall(SYS_gettid);
     if (!own->ready) tickscope__start_held();
     tickscope__off_channel.policy = &tickscope__word_off;
     if (own->directory[0] == 0) return &tickscope__off_channel;
     if (own->pool == 0 && !tickscope__make_pool()) return &tickscope__off_channel;
-    if (!tickscope__valid_name(point) || ordering < TICKSCOPE_PLAIN || ordering > TICKSCOPE_AFTER) {
-        tickscope__complain("a point's name of 1 to 47 letters, digits, '_', '-', '.', and an ordering",
-                            point ? point : "NULL", "This point is off.");
+    const char *refusal = tickscope__refusal(wish);
+    if (refusal) {
+        tickscope__complain(refusal, point ? point : "NULL", "This point is off.");
         __atomic_fetch_add(&own->pool->channels_refused, 1, __ATOMIC_RELAXED);
         return &tickscope__off_channel;
     }
     for (uint32_t at = 0; at < own->handles_used; at++) {
         tickscope_channel *channel = &own->handles[at];
-        if (channel->in_use && channel->thread == thread && channel->ordering == ordering && channel->flags == flags &&
-            strcmp(channel->point, point) == 0)
+        if (channel->in_use && channel->thread == thread && channel->ordering == wish->ordering &&
+            channel->flags == wish->flags && channel->counter == wish->counter && strcmp(channel->point, point) == 0)
             return channel;
     }
     tickscope_channel *channel = own->handles_used < TICKSCOPE__CHANNELS ? &own->handles[own->handles_used] : 0;
     if (channel) {
         channel->thread = thread;
-        channel->ordering = (uint8_t)ordering;
-        channel->flags = flags;
-        channel->shape = flags & TICKSCOPE_WIDE ? 2 : 1;
+        channel->ordering = (uint8_t)wish->ordering;
+        channel->flags = wish->flags;
+        channel->shape = wish->flags & TICKSCOPE_WIDE ? 2 : 1;
+        channel->counter = (uint8_t)wish->counter;
+        channel->brackets = (uint8_t)wish->brackets;
         memset(channel->point, 0, sizeof channel->point);
         strcpy(channel->point, point);
         channel->policy = &tickscope__word_off;
@@ -870,10 +1092,11 @@ TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const char *point, int o
     return channel;
 }
 
-TICKSCOPE__COLD tickscope_channel *tickscope__open(const char *point, int ordering, unsigned flags) {
+TICKSCOPE__COLD tickscope_channel *tickscope__open(const char *point, int counter, int brackets, int ordering, unsigned flags) {
+    struct tickscope__wish wish = {point, counter, brackets, ordering, flags};
     sigset_t mask;
     tickscope__hold(&mask);
-    tickscope_channel *channel = tickscope__open_held(point, ordering, flags);
+    tickscope_channel *channel = tickscope__open_held(&wish);
     tickscope__let_go(&mask);
     return channel;
 }
@@ -911,12 +1134,12 @@ TICKSCOPE__COLD int tickscope__reopen(tickscope_channel *channel) {
 /* ---- leasing ------------------------------------------------------------------------------------------------------ */
 
 static inline struct tickscope__block_header *tickscope__block(tickscope_channel *channel, uint32_t number) {
-    return (struct tickscope__block_header *)(channel->blocks + (uint64_t)number * tickscope__process.pool->block_bytes);
+    return (struct tickscope__block_header *)(channel->blocks + (uint64_t)number * tickscope__pool_of(channel)->block_bytes);
 }
 
 /* Claims a free block, looking at each once; UINT32_MAX: none. */
 TICKSCOPE__COLD uint32_t tickscope__claim(tickscope_channel *channel) {
-    struct tickscope__pool_header *pool = tickscope__process.pool;
+    struct tickscope__pool_header *pool = tickscope__pool_of(channel);
     uint32_t start = __atomic_load_n(&pool->hint, __ATOMIC_RELAXED);
     for (uint32_t step = 0; step < pool->block_count; step++) {
         uint32_t number = (start + step) % pool->block_count, free_state = TICKSCOPE__BLOCK_FREE;
@@ -934,7 +1157,7 @@ TICKSCOPE__COLD uint32_t tickscope__claim(tickscope_channel *channel) {
 
 TICKSCOPE__COLD void tickscope__describe_block(tickscope_channel *channel, struct tickscope__block_header *block,
                                                uint32_t number) {
-    struct tickscope__pool_header *pool = tickscope__process.pool;
+    struct tickscope__pool_header *pool = tickscope__pool_of(channel);
     struct tickscope__entry *entry = channel->entry;
     block->version = TICKSCOPE_VERSION;
     block->header_bytes = sizeof *block;
@@ -948,7 +1171,7 @@ TICKSCOPE__COLD void tickscope__describe_block(tickscope_channel *channel, struc
     block->process_start = pool->process_start;
     block->ordering = channel->ordering;
     block->shape = channel->shape;
-    block->counter = pool->counter;
+    block->counter = channel->counter ? channel->counter : pool->counter;
     block->epoch = pool->epoch;
     block->lost = entry->lost;
     block->lost_first = entry->lost_first;
@@ -959,7 +1182,7 @@ TICKSCOPE__COLD void tickscope__describe_block(tickscope_channel *channel, struc
 
 /* Moves the full channel to a new block; 0: no block is free. */
 TICKSCOPE__COLD int tickscope__lease(tickscope_channel *channel) {
-    struct tickscope__pool_header *pool = tickscope__process.pool;
+    struct tickscope__pool_header *pool = tickscope__pool_of(channel);
     uint64_t full = __atomic_load_n(&channel->next, __ATOMIC_RELAXED);
     if (!tickscope__is_full(channel, full)) return 1; /* a signal handler was here first */
     uint32_t claimed = tickscope__claim(channel);
@@ -1018,8 +1241,13 @@ TICKSCOPE__COLD void tickscope__drop(tickscope_channel *channel, int64_t tick) {
     tickscope__own_add(&entry->dropped, 1);
 }
 
-/* A record for one stamp, leasing as needed; 0: dropped and counted. */
-TICKSCOPE__COLD unsigned char *tickscope__reserve_leasing(tickscope_channel *channel) {
+/* Reads what the channel's ticks are of. */
+TICKSCOPE__COLD int64_t tickscope__tick_of(const tickscope_channel *channel, int ordering) {
+    return channel->counter ? tickscope__clock_now(channel->counter) : tickscope__now(ordering);
+}
+
+/* A record for one stamp, leasing as needed; 0: dropped and counted, under `tick` or, where that is 0, the present one. */
+TICKSCOPE__COLD unsigned char *tickscope__reserve_leasing(tickscope_channel *channel, int64_t tick) {
     unsigned char *record;
     while (!tickscope__reserve(channel, channel->shape, &record)) {
         int64_t now = tickscope__plain();
@@ -1028,57 +1256,146 @@ TICKSCOPE__COLD unsigned char *tickscope__reserve_leasing(tickscope_channel *cha
             if (tickscope__process.when_full == TICKSCOPE__WAIT && tickscope__wait_for_block(channel)) continue;
             channel->retry_tick = tickscope__plain() + TICKSCOPE__RETRY_TICKS;
         }
-        tickscope__drop(channel, tickscope__now(TICKSCOPE_PLAIN));
+        tickscope__drop(channel, tick ? tick : tickscope__tick_of(channel, TICKSCOPE_PLAIN));
         return 0;
     }
     return record;
 }
 
-/* Everything but the common case: not open, closed, forked, injected, wide through the slim call, block full. */
-TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
-    int error = errno; /* a stamp between a call and the look at its error leaves it alone */
-    tickscope__stamp_uncommon(channel, id, kind, value);
-    errno = error;
-}
-
-TICKSCOPE__COLD void tickscope__stamp_uncommon(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+/* Whether the channel keeps stamps now; looks at everything but the common case: not open, closed, forked, off. */
+TICKSCOPE__COLD int tickscope__keeps(tickscope_channel *channel) {
     struct tickscope__process *own = &tickscope__process;
     if (channel == 0) {
         if (own->pool) __atomic_fetch_add(&own->pool->without_channel, 1, __ATOMIC_RELAXED);
         tickscope__complain("tickscope_open before tickscope_stamp", "a stamp on NULL", "The stamp is refused and counted.");
-        return;
+        return 0;
     }
     uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
     if (policy == TICKSCOPE__FORKED) {
-        if (!tickscope__reopen(channel)) return;
+        if (!tickscope__reopen(channel)) return 0;
         policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
     }
     if (policy == TICKSCOPE__CLOSED) {
         if (own->pool) __atomic_fetch_add(&own->pool->after_close, 1, __ATOMIC_RELAXED);
         tickscope__complain("no stamp after tickscope_close", channel->point, "The stamp is refused and counted.");
-        return;
+        return 0;
     }
-    if (policy == TICKSCOPE__POLICY_NULL) return;
-    if (policy != TICKSCOPE__POLICY_BUFFERED) {
+    if (policy != TICKSCOPE__POLICY_NULL && policy != TICKSCOPE__POLICY_BUFFERED)
         tickscope__own_add(&channel->entry->refused, 1);
-        return;
-    }
-    int64_t tick = channel->ordering == TICKSCOPE_AFTER ? tickscope__now(TICKSCOPE_AFTER) : 0;
-    unsigned char *record = tickscope__reserve_leasing(channel);
-    if (record == 0) return;
-    if (channel->ordering != TICKSCOPE_AFTER) tick = tickscope__now(channel->ordering);
+    return policy == TICKSCOPE__POLICY_BUFFERED;
+}
+
+TICKSCOPE__COLD void tickscope__record_uncommon(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value,
+                                                int64_t tick) {
     if (tick == 0) { /* reads as "not committed": the only tick that cannot be kept */
         tickscope__own_add(&channel->entry->refused, 1);
         return;
     }
+    unsigned char *record = tickscope__reserve_leasing(channel, tick);
+    if (record == 0) return;
     if (channel->shape == 2)
         tickscope__commit_wide(record, id, kind, value, tick);
     else
         tickscope__commit(record, id, tick);
 }
 
+/* A stamp between a call and the look at its error leaves errno alone. */
+TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, int64_t tick) {
+    int error = errno;
+    if (tickscope__keeps(channel)) tickscope__record_uncommon(channel, id, kind, value, tick);
+    errno = error;
+}
+
+/* Channels of another clock, the injected map, a stamp that is wide through the slim call, a full block. */
+TICKSCOPE__COLD void tickscope__stamp_uncommon(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+    /* The counter as late as can be, as in tickscope_stamp; a clock is read first: it may turn out unreadable. */
+    int late = channel->counter == TICKSCOPE_COUNTER && channel->ordering != TICKSCOPE_AFTER;
+    if (!late) {
+        tickscope__record_uncommon(channel, id, kind, value, tickscope__tick_of(channel, channel->ordering));
+        return;
+    }
+    unsigned char *record = tickscope__reserve_leasing(channel, 0);
+    if (record == 0) return;
+    int64_t tick = tickscope__now(channel->ordering);
+    if (tick == 0)
+        tickscope__own_add(&channel->entry->refused, 1);
+    else if (channel->shape == 2)
+        tickscope__commit_wide(record, id, kind, value, tick);
+    else
+        tickscope__commit(record, id, tick);
+}
+
+TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+    int error = errno;
+    if (tickscope__keeps(channel)) tickscope__stamp_uncommon(channel, id, kind, value);
+    errno = error;
+}
+
+/* ---- brackets ----------------------------------------------------------------------------------------------------- */
+
+/* Readings of which a bracket keeps the narrowest: one interruption costs nothing. */
+#define TICKSCOPE__BRACKET_TRIES 8
+
+/* The narrowest of some readings of a clock between two of the counter, as this node reads both; 0: it can't be read. */
+TICKSCOPE__COLD int tickscope__read_between(int counter, int64_t *before, int64_t *clock_ns, int64_t *after) {
+    const struct tickscope__process *own = &tickscope__process;
+    clockid_t clock;
+    if (!tickscope__clock_id(counter, &clock)) return 0;
+    for (int at = 0; at < TICKSCOPE__BRACKET_TRIES; at++) {
+        struct timespec now;
+        int64_t first = tickscope__before();
+        int failed = clock_gettime(clock, &now);
+        int64_t last = tickscope__after();
+        if (failed) return 0;
+        if (at > 0 && last - first >= *after - *before) continue;
+        *before = first, *after = last;
+        *clock_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    }
+    if (own->injected) *before = tickscope__injected(&own->map, *before), *after = tickscope__injected(&own->map, *after);
+    if (counter == TICKSCOPE_REALTIME) *clock_ns = tickscope__realtime_as_read(*clock_ns);
+    return 1;
+}
+
+TICKSCOPE__COLD void tickscope__bracket(tickscope_channel *channel) {
+    int error = errno;
+    int64_t before = 0, clock_ns = 0, after = 0;
+    if (channel && channel->brackets && tickscope__read_between(channel->brackets, &before, &clock_ns, &after)) {
+        tickscope_record_with(channel, clock_ns, 0, after, before);
+    } else if (tickscope__keeps(channel)) {
+        tickscope__own_add(&channel->entry->refused, 1);
+        tickscope__complain("a channel of tickscope_open_bracket and a clock that can be read", channel->point,
+                            "The bracket is refused and counted.");
+    }
+    errno = error;
+}
+
+TICKSCOPE__COLD tickscope_channel *tickscope__open_bracket(int counter) {
+    const char *point = counter == TICKSCOPE_REALTIME        ? TICKSCOPE__BRACKET_PREFIX "realtime"
+                        : counter == TICKSCOPE_MONOTONIC     ? TICKSCOPE__BRACKET_PREFIX "monotonic"
+                        : counter == TICKSCOPE_MONOTONIC_RAW ? TICKSCOPE__BRACKET_PREFIX "monotonic-raw"
+                        : counter == TICKSCOPE_PHC           ? TICKSCOPE__BRACKET_PREFIX "phc"
+                                                             : "a bracket of no other clock"; /* refused: no name */
+    return tickscope__open(point, TICKSCOPE_COUNTER, counter, TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
+}
+
+/* ---- what programs call -------------------------------------------------------------------------------------------- */
+
 static inline tickscope_channel *tickscope_open(const char *point, enum tickscope_ordering ordering, unsigned flags) {
-    return tickscope__open(point, (int)ordering, flags);
+    return tickscope__open(point, TICKSCOPE_COUNTER, 0, (int)ordering, flags);
+}
+
+static inline tickscope_channel *tickscope_open_clock(const char *point, enum tickscope_counter counter,
+                                                      enum tickscope_ordering ordering, unsigned flags) {
+    return tickscope__open(point, (int)counter, 0, (int)ordering, flags);
+}
+
+static inline tickscope_channel *tickscope_open_bracket(enum tickscope_counter counter) {
+    return tickscope__open_bracket((int)counter);
+}
+
+static inline void tickscope_bracket(tickscope_channel *channel) {
+    if (channel && (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED) == TICKSCOPE__POLICY_NULL) return;
+    tickscope__bracket(channel);
 }
 
 static inline void tickscope_close(tickscope_channel *channel) {
@@ -1087,6 +1404,10 @@ static inline void tickscope_close(tickscope_channel *channel) {
 
 static inline int64_t tickscope_now(enum tickscope_ordering ordering) {
     return tickscope__now((int)ordering);
+}
+
+static inline int64_t tickscope_clock_now(enum tickscope_counter counter) {
+    return tickscope__is_clock((int)counter) ? tickscope__clock_now((int)counter) : 0;
 }
 
 #ifdef __cplusplus

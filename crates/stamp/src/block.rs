@@ -111,7 +111,9 @@ pub struct ChannelEntry {
     pub ordering: u8,
     /// Units a record.
     pub shape: u8,
-    zero_to_88: [u8; 6],
+    /// Number of the counter that its ticks are of; 0: the pool's.
+    pub counter: u8,
+    zero_to_88: [u8; 5],
     /// Tick at which it was opened.
     pub opened_tick: AtomicI64,
     zero_to_128: [u8; 32],
@@ -165,7 +167,7 @@ pub struct BlockHeader {
     pub ordering: u8,
     /// Units a record.
     pub shape: u8,
-    /// Number of the stamped counter.
+    /// Number of the counter that its ticks are of; 0: the pool's.
     pub counter: u8,
     /// Zero.
     pub zero: u8,
@@ -325,6 +327,7 @@ const _: () = {
     assert!(offset_of!(PoolHeader, state) == 192 && offset_of!(PoolHeader, leases) == 256);
     assert!(offset_of!(PoolHeader, hint) == 320 && offset_of!(PoolHeader, without_channel) == 384);
     assert!(offset_of!(ChannelEntry, state) == 64 && offset_of!(ChannelEntry, dropped) == 128);
+    assert!(offset_of!(ChannelEntry, counter) == 82 && offset_of!(BlockHeader, counter) == 66);
     assert!(offset_of!(ChannelEntry, point) == 192 && offset_of!(BlockHeader, point) == 96);
     assert!(offset_of!(SlimRecord, tick) == offset_of!(WideRecord, tick));
 };

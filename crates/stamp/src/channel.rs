@@ -7,16 +7,17 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 use std::time::Duration;
 
 use tickscope_tick::Ordering as ReadOrdering;
-use tickscope_tick::counter;
+use tickscope_tick::{Counter, counter};
 
 use crate::block::{BLOCK_MAGIC, EntryState, HEADER_UNITS, padded};
 use crate::block::{
     BlockHeader, ChannelEntry, NAME_BYTES, Policy, SlimRecord, UNIT_BYTES, VERSION, WhenFull, WideRecord,
 };
+use crate::clock;
 use crate::handover;
 use crate::pool::MappedBlock;
 use crate::primitive::{own_add, own_exchange, own_fetch_add};
-use crate::process::{self, OpenError, OwnPool, Process, thread_id};
+use crate::process::{self, NewEntry, OpenError, OwnPool, Process, thread_id};
 
 /// What a channel's stamps carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -67,6 +68,10 @@ pub(crate) struct Handle {
     fast_wide: Cell<u32>,
     ordering: ReadOrdering,
     shape: u8,
+    /// What its ticks are of; `None`: the counter.
+    clock: Option<Counter>,
+    /// The clock that it relates to the counter.
+    brackets: Option<Counter>,
     entry: Cell<Option<&'static ChannelEntry>>,
     pool: Cell<Option<OwnPool>>,
     serial: Cell<u32>,
@@ -80,11 +85,32 @@ impl Channel {
     ///
     /// Not for signal handlers. Errors say why the point cannot be measured; [`Channel::off`] then stands in for it.
     pub fn open(point: &str, ordering: ReadOrdering, fields: Fields) -> Result<Self, OpenError> {
-        let name = padded(point).ok_or_else(|| {
-            let expected = "expected a point's name of 1 to 47 letters, digits, '_', '-', '.', the first no '.'";
-            OpenError::new(format!("{expected}; found '{point}'"))
-        })?;
-        let handle = Handle::new(name, ordering, if fields == Fields::Wide { 2 } else { 1 });
+        Self::open_clock(point, Counter::STAMPED, ordering, fields)
+    }
+
+    /// The same with ticks of another clock. [`Channel::stamp`] then reads that clock; mostly they come by
+    /// [`Channel::record`].
+    pub fn open_clock(
+        point: &str,
+        counter: Counter,
+        ordering: ReadOrdering,
+        fields: Fields,
+    ) -> Result<Self, OpenError> {
+        if point.starts_with(BRACKET_PREFIX) {
+            return Err(OpenError::new(format!("expected open_bracket for a point of that name; found '{point}'")));
+        }
+        let clock = Some(counter).filter(|&counter| counter != Counter::STAMPED);
+        Self::enter(Handle { clock, ..Handle::new(name_of(point)?, ordering, fields) })
+    }
+
+    /// A channel for [`Channel::bracket`], of the point `clock-bracket.NAME` with the clock's name.
+    pub fn open_bracket(clock: Counter) -> Result<Self, OpenError> {
+        let name = name_of(&format!("{BRACKET_PREFIX}{clock}"))?;
+        let handle = Handle::new(name, ReadOrdering::Before, Fields::Wide);
+        Self::enter(Handle { brackets: Some(clock), ..handle })
+    }
+
+    fn enter(handle: Handle) -> Result<Self, OpenError> {
         let handle = process::with(|process| {
             if !process.start()? {
                 return Ok(None);
@@ -99,11 +125,11 @@ impl Channel {
 
     /// A channel that keeps nothing.
     pub fn off() -> Self {
-        let handle = Box::new(Handle::new([0; NAME_BYTES], ReadOrdering::Plain, 1));
+        let handle = Box::new(Handle::new([0; NAME_BYTES], ReadOrdering::Plain, Fields::Slim));
         Self { handle: NonNull::from(Box::leak(handle)), this_thread: PhantomData }
     }
 
-    /// Stamps `id` now. May be called from a signal handler on this thread, but for the first stamp of a forked child and
+    /// Stamps `id` now; a clock that can't be read is refused and counted. May be called from a signal handler on this thread, but for the first stamp of a forked child and
     /// under `TICKSCOPE_WHEN_FULL=wait`: those allocate here (in `tickscope.h` they do not).
     #[inline(always)]
     pub fn stamp(&self, id: i64) {
@@ -140,6 +166,42 @@ impl Channel {
         commit_wide(record, id, kind, value, tick);
     }
 
+    /// Stamps `id` with a tick that was read already from what the channel's ticks are of. The channel's ordering must
+    /// be true of that reading. A tick of 0 is refused and counted.
+    #[inline(always)]
+    pub fn record(&self, id: i64, tick: i64) {
+        let handle = self.handle();
+        match handle.reserve_to_record(1, tick) {
+            Reserved::Record(record) => commit_slim(record, id, tick),
+            Reserved::Off => {}
+            Reserved::Uncommon => record_slow(handle, id, 0, 0, tick),
+        }
+    }
+
+    /// The same with kind and value, which are kept where the channel was opened wide.
+    #[inline]
+    pub fn record_with(&self, id: i64, kind: i32, value: i64, tick: i64) {
+        let handle = self.handle();
+        match handle.reserve_to_record(2, tick) {
+            Reserved::Record(record) => commit_wide(record, id, kind, value, tick),
+            Reserved::Off => {}
+            Reserved::Uncommon => record_slow(handle, id, kind, value, tick),
+        }
+    }
+
+    /// Relates the clock of [`Channel::open_bracket`] to the counter: the narrowest of eight readings counter, clock,
+    /// counter, as one stamp; tick: the counter before, id: the clock in nanoseconds, value: the counter after.
+    pub fn bracket(&self) {
+        let handle = self.handle();
+        if handle.policy_number() == Policy::Null as u32 {
+            return;
+        }
+        match handle.brackets.and_then(|clock| clock::read_between(clock, process::clocks())) {
+            Some(read) => self.record_with(read.clock_ns, 0, read.after, read.before),
+            None => record_slow(handle, 0, 0, 0, 0), // refused and counted
+        }
+    }
+
     fn handle(&self) -> &Handle {
         // SAFETY: handles are leaked.
         unsafe { self.handle.as_ref() }
@@ -153,7 +215,7 @@ impl Drop for Channel {
 }
 
 impl Handle {
-    fn new(point: [u8; NAME_BYTES], ordering: ReadOrdering, shape: u8) -> Self {
+    fn new(point: [u8; NAME_BYTES], ordering: ReadOrdering, fields: Fields) -> Self {
         Self {
             next: AtomicU64::new(0),
             policy: AtomicPtr::new(word(&OFF)),
@@ -162,7 +224,9 @@ impl Handle {
             fast_slim: Cell::new(NEVER),
             fast_wide: Cell::new(NEVER),
             ordering,
-            shape,
+            shape: if fields == Fields::Wide { 2 } else { 1 },
+            clock: None,
+            brackets: None,
             entry: Cell::new(None),
             pool: Cell::new(None),
             serial: Cell::new(0),
@@ -193,8 +257,12 @@ impl Handle {
     /// at most the two units of one record, because whoever comes meanwhile finds `next` in a header, hence the block
     /// full, and adds nothing; and it is taken back before those who were interrupted go on. Where a handler has leased a
     /// block meanwhile, there is nothing to take back.
+    /// The blocks' address comes first: in a child that a handler forked right here, a unit of the parent's must not be
+    /// taken for one of the pool that the child has opened since.
     #[inline(always)]
     fn reserve(&self, units: u64) -> Option<*mut u8> {
+        let blocks = self.blocks.get();
+        compiler_fence(Ordering::SeqCst);
         if self.is_full(self.next.load(Ordering::Relaxed)) {
             return None;
         }
@@ -204,8 +272,46 @@ impl Handle {
             return None;
         }
         // SAFETY: the unit lies in a block leased to this channel: within the pool's mapping.
-        Some(unsafe { self.blocks.get().add(next as u32 as usize * UNIT_BYTES) })
+        Some(unsafe { blocks.add(next as u32 as usize * UNIT_BYTES) })
     }
+
+    #[inline(always)]
+    fn reserve_to_record(&self, shape: u8, tick: i64) -> Reserved {
+        let policy = self.policy_number();
+        if policy == Policy::Null as u32 {
+            return Reserved::Off;
+        }
+        if policy != Policy::Buffered as u32 || self.shape != shape || tick == 0 {
+            return Reserved::Uncommon;
+        }
+        self.reserve(u64::from(shape)).map_or(Reserved::Uncommon, Reserved::Record)
+    }
+
+    /// Reads what the channel's ticks are of; 0: it can't be read.
+    fn read(&self, ordering: ReadOrdering) -> i64 {
+        match self.clock {
+            None => process::clocks().counter.read(ordering),
+            Some(clock) => clock::now(clock, process::clocks()).unwrap_or(0),
+        }
+    }
+}
+
+/// What became of the try to record inline.
+enum Reserved {
+    Record(*mut u8),
+    /// Nothing is kept.
+    Off,
+    Uncommon,
+}
+
+/// Points of this prefix hold readings of a clock between two of the counter.
+const BRACKET_PREFIX: &str = "clock-bracket.";
+
+fn name_of(point: &str) -> Result<[u8; NAME_BYTES], OpenError> {
+    padded(point).ok_or_else(|| {
+        let expected = "expected a point's name of 1 to 47 letters, digits, '_', '-', '.', the first no '.'";
+        OpenError::new(format!("{expected}; found '{point}'"))
+    })
 }
 
 fn word(own: &'static AtomicU64) -> *mut AtomicU64 {
@@ -234,8 +340,16 @@ fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
     let (Some(environment), Some(pool)) = (&process.environment, process.pool) else { return Ok(()) };
     let length = handle.point.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
     let policy = environment.policy_of(std::str::from_utf8(&handle.point[..length]).unwrap_or(""));
-    let now = process.counter.read(ReadOrdering::Plain);
-    let Some(index) = pool.enter(handle.point, handle.ordering, handle.shape, policy, now) else {
+    let now = process.clocks.counter.read(ReadOrdering::Plain);
+    let wanted = NewEntry {
+        point: handle.point,
+        ordering: handle.ordering,
+        shape: handle.shape,
+        counter: handle.clock.map_or(0, Counter::number),
+        policy,
+        now,
+    };
+    let Some(index) = pool.enter(wanted) else {
         pool.header().channels_refused.fetch_add(1, Ordering::Relaxed);
         let message =
             "expected at most 256 channels open or uncollected, found more. Close channels, or run a collector";
@@ -249,8 +363,8 @@ fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
     handle.unit_mask.set(pool.header().block_bytes / UNIT_BYTES as u32 - 1);
     handle.next.store(0, Ordering::Relaxed);
     handle.retry_tick.set(i64::MIN);
-    let injected = environment.injection.is_some();
-    let inline = |shape| if !injected && handle.shape == shape { Policy::Buffered as u32 } else { NEVER };
+    let reads_inline = environment.injection.is_none() && handle.clock.is_none();
+    let inline = |shape| if reads_inline && handle.shape == shape { Policy::Buffered as u32 } else { NEVER };
     handle.fast_slim.set(inline(1));
     handle.fast_wide.set(inline(2));
     compiler_fence(Ordering::SeqCst); // a handler sees the handle whole once the policy applies
@@ -282,29 +396,58 @@ fn close(handle: &Handle) {
     pool.header().leases.fetch_add(1, Ordering::Release); // there is something to collect
 }
 
-/// Everything but the common case: closed, forked, injected, wide through the slim call, block full.
+/// Where a channel that keeps stamps now puts them; looks at everything but the common case: closed, forked, off.
+fn keeps(handle: &Handle) -> Option<(&'static ChannelEntry, OwnPool)> {
+    if handle.points_to(&FORKED) && !reopen(handle) {
+        return None;
+    }
+    let policy = handle.policy_number();
+    let (entry, pool) = (handle.entry.get()?, handle.pool.get()?);
+    if policy != Policy::Null as u32 && policy != Policy::Buffered as u32 {
+        own_add(&entry.refused, 1);
+    }
+    (policy == Policy::Buffered as u32).then_some((entry, pool))
+}
+
+/// Channels of another clock, the injected map, a stamp that is wide through the slim call, a full block.
 #[cold]
 #[inline(never)]
 fn stamp_slow(handle: &Handle, id: i64, kind: i32, value: i64) {
-    if handle.points_to(&FORKED) && !reopen(handle) {
-        return;
+    let Some((entry, pool)) = keeps(handle) else { return };
+    // The counter as late as can be, as in `stamp`; a clock is read first: it may turn out unreadable.
+    if handle.clock.is_some() || handle.ordering == ReadOrdering::After {
+        return record_uncommon(handle, (entry, pool), (id, kind, value), handle.read(handle.ordering));
     }
-    let policy = handle.policy_number();
-    let (Some(entry), Some(pool)) = (handle.entry.get(), handle.pool.get()) else { return };
-    if policy == Policy::Null as u32 {
-        return;
+    let Some(record) = reserve_leasing(handle, (entry, pool), 0) else { return };
+    match (handle.read(handle.ordering), handle.shape) {
+        (0, _) => own_add(&entry.refused, 1),
+        (tick, 2) => commit_wide(record, id, kind, value, tick),
+        (tick, _) => commit_slim(record, id, tick),
     }
-    if policy != Policy::Buffered as u32 {
-        return own_add(&entry.refused, 1);
+}
+
+#[cold]
+#[inline(never)]
+fn record_slow(handle: &Handle, id: i64, kind: i32, value: i64, tick: i64) {
+    if let Some(kept) = keeps(handle) {
+        record_uncommon(handle, kept, (id, kind, value), tick);
     }
-    let read = |ordering| process::counter().read(ordering);
-    let early = if handle.ordering == ReadOrdering::After { read(ReadOrdering::After) } else { 0 };
-    let Some(record) = reserve_leasing(handle, entry, pool) else { return };
-    let tick = if handle.ordering == ReadOrdering::After { early } else { read(handle.ordering) };
-    match (tick, handle.shape) {
-        (0, _) => own_add(&entry.refused, 1), // reads as "not committed": the only tick that cannot be kept
-        (_, 2) => commit_wide(record, id, kind, value, tick),
-        _ => commit_slim(record, id, tick),
+}
+
+fn record_uncommon(
+    handle: &Handle,
+    (entry, pool): (&'static ChannelEntry, OwnPool),
+    (id, kind, value): (i64, i32, i64),
+    tick: i64,
+) {
+    if tick == 0 {
+        return own_add(&entry.refused, 1); // reads as "not committed": the only tick that cannot be kept
+    }
+    let Some(record) = reserve_leasing(handle, (entry, pool), tick) else { return };
+    if handle.shape == 2 {
+        commit_wide(record, id, kind, value, tick);
+    } else {
+        commit_slim(record, id, tick);
     }
 }
 
@@ -324,8 +467,8 @@ fn reopen(handle: &Handle) -> bool {
 /// Ticks after a failed search before the next one: a pool that is full should cost little to find full.
 const RETRY_TICKS: i64 = 100_000;
 
-/// A record for one stamp, leasing as needed; `None`: dropped and counted.
-fn reserve_leasing(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> Option<*mut u8> {
+/// A record for one stamp, leasing as needed; `None`: dropped and counted, under `tick` or, where that is 0, the present one.
+fn reserve_leasing(handle: &Handle, (entry, pool): (&'static ChannelEntry, OwnPool), tick: i64) -> Option<*mut u8> {
     loop {
         if let Some(record) = handle.reserve(u64::from(handle.shape)) {
             return Some(record);
@@ -336,7 +479,7 @@ fn reserve_leasing(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> Opti
             }
             handle.retry_tick.set(counter::plain() + RETRY_TICKS);
         }
-        drop_stamp(entry, process::counter().read(ReadOrdering::Plain));
+        drop_stamp(entry, if tick == 0 { handle.read(ReadOrdering::Plain) } else { tick });
         return None;
     }
 }
@@ -403,7 +546,7 @@ fn describe(handle: &Handle, entry: &ChannelEntry, pool: OwnPool, block: MappedB
         (*plain).process_start = header.process_start;
         (*plain).ordering = handle.ordering as u8;
         (*plain).shape = handle.shape;
-        (*plain).counter = header.counter;
+        (*plain).counter = handle.clock.map_or(header.counter, Counter::number);
         (*plain).epoch = header.epoch;
         (*plain).lost = lost;
         (*plain).lost_first = entry.lost_first.load(Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use tickscope_tick::Injection;
+use tickscope_tick::{Injection, RealtimeInjection};
 
 use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, NAME_BYTES, Policy, WhenFull, padded};
 
@@ -17,6 +17,7 @@ pub(crate) struct Environment {
     pub block_bytes: u32,
     pub when_full: WhenFull,
     pub injection: Option<Injection>,
+    pub realtime: Option<RealtimeInjection>,
 }
 
 impl Environment {
@@ -46,6 +47,10 @@ impl Environment {
             block_bytes,
             when_full,
             injection: text(Injection::VARIABLE).map(|map| map.parse()).transpose().map_err(|e| format!("{e}"))?,
+            realtime: text(RealtimeInjection::VARIABLE)
+                .map(|map| map.parse())
+                .transpose()
+                .map_err(|e| format!("{e}"))?,
         }))
     }
 
@@ -121,6 +126,7 @@ mod tests {
             ("TICKSCOPE_POLICY", "send"),
             ("TICKSCOPE_NODE", "a b"),
             ("TICKSCOPE_INJECT", "1:2"),
+            ("TICKSCOPE_INJECT_REALTIME", "0:0:0:0:2;step@1"),
         ] {
             let error = read(&[("TICKSCOPE_DIR", "/x"), (name, value)]).unwrap_err();
             assert!(error.contains("expected") && error.contains(value.rsplit('=').next().unwrap()), "{error}");

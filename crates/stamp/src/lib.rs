@@ -11,6 +11,8 @@ pub mod block;
 #[cfg(not(loom))]
 mod channel;
 #[cfg(not(loom))]
+mod clock;
+#[cfg(not(loom))]
 mod environment;
 pub mod handover;
 #[cfg(not(loom))]
@@ -21,5 +23,7 @@ mod process;
 
 #[cfg(not(loom))]
 pub use channel::{Channel, Fields};
+#[cfg(not(loom))]
+pub use clock::clock_now;
 #[cfg(not(loom))]
 pub use process::OpenError;

@@ -13,13 +13,14 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::{fmt, io, mem};
 
-use tickscope_tick::{BootId, Counter, NodeCounter, Ordering as ReadOrdering};
+use tickscope_tick::{BootId, Counter, Ordering as ReadOrdering};
 
 use crate::block::{
     BLOCK_OFFSET, ChannelEntry, ENTRY_COUNT, EntryState, FEWEST_BLOCKS, NAME_BYTES, POOL_MAGIC, Policy, PoolHeader,
     PoolState, VERSION, padded,
 };
 use crate::channel::{Handle, cut_off};
+use crate::clock::Clocks;
 use crate::environment::Environment;
 use crate::pool::{MappedBlock, lock_of_first_byte};
 
@@ -43,16 +44,29 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// This process's own mapping of its pool; never unmapped but in a forked child.
+/// This process's own mapping of its pool; never unmapped. In a forked child other memory takes its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPool {
     base: NonNull<u8>,
     length: usize,
 }
 
+/// What a new channel writes into its entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewEntry {
+    pub point: [u8; NAME_BYTES],
+    pub ordering: ReadOrdering,
+    pub shape: u8,
+    /// Number of the counter that its ticks are of; 0: the pool's.
+    pub counter: u8,
+    pub policy: Policy,
+    /// Tick of the pool's counter.
+    pub now: i64,
+}
+
 pub(crate) struct Process {
     pub environment: Option<Environment>,
-    pub counter: NodeCounter,
+    pub clocks: Clocks,
     pub pool: Option<OwnPool>,
     lock: Option<File>,
     pub handles: Vec<NonNull<Handle>>,
@@ -73,7 +87,7 @@ static PROCESS: Guarded = Guarded {
     started: AtomicU32::new(0),
     process: UnsafeCell::new(Process {
         environment: None,
-        counter: NodeCounter::true_counter(),
+        clocks: Clocks::true_clocks(),
         pool: None,
         lock: None,
         handles: Vec::new(),
@@ -133,8 +147,7 @@ extern "C" fn after_fork_in_child() {
         cut_off(unsafe { handle.as_ref() });
     }
     if let Some(pool) = process.pool.take() {
-        // SAFETY: the mapping is this process's own and no handle points into it any more.
-        unsafe { libc::munmap(pool.base.as_ptr().cast(), pool.length) };
+        pool.forget();
     }
     process.lock = None;
     if let Some(mask) = process.mask_at_fork.take() {
@@ -161,7 +174,7 @@ impl Process {
     pub fn start(&mut self) -> Result<bool, OpenError> {
         if PROCESS.started.swap(1, Ordering::Relaxed) == 0 {
             self.environment = Environment::read(|name| std::env::var_os(name)).map_err(OpenError::new)?;
-            self.counter = NodeCounter::new(self.environment.as_ref().and_then(|environment| environment.injection));
+            self.clocks = self.environment.as_ref().map_or(Clocks::true_clocks(), Clocks::of);
             // SAFETY: the handlers are functions of this object that stay valid while it is loaded.
             unsafe {
                 libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child));
@@ -172,7 +185,7 @@ impl Process {
             (None, _) => Ok(false),
             (Some(_), Some(_)) => Ok(true),
             (Some(environment), None) => {
-                let (pool, lock) = OwnPool::make(environment, &self.counter)?;
+                let (pool, lock) = OwnPool::make(environment, &self.clocks)?;
                 (self.pool, self.lock) = (Some(pool), Some(lock));
                 Ok(true)
             }
@@ -180,10 +193,10 @@ impl Process {
     }
 }
 
-/// The counter as this node reads it: set before the first channel exists and never again.
-pub(crate) fn counter() -> NodeCounter {
+/// Counter and clocks as this node reads them: set before the first channel exists and never again.
+pub(crate) fn clocks() -> &'static Clocks {
     // SAFETY: `start` writes it once, under the lock, before any channel exists that could lead here.
-    unsafe { (*PROCESS.process.get()).counter }
+    unsafe { &(*PROCESS.process.get()).clocks }
 }
 
 impl OwnPool {
@@ -202,6 +215,25 @@ impl OwnPool {
         }
     }
 
+    /// In a forked child: puts memory of its own where the parent's pool was, as empty as a new one. Not a hole: fork may
+    /// have been called in a signal handler that interrupted a stamp, and that stamp goes on there.
+    fn forget(&self) {
+        const DESCRIPTION: usize = mem::offset_of!(PoolHeader, state);
+        let base = self.base.as_ptr();
+        // SAFETY: a header is longer than its description. The mapping is this process's own, as long as `length`, and its
+        // replacement can be read and written like it; where there is none, a crash is better than the parent's blocks.
+        unsafe {
+            let description = base.cast::<[u8; DESCRIPTION]>().read();
+            let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED;
+            if libc::mmap(base.cast(), self.length, both, flags, -1, 0) == libc::MAP_FAILED {
+                libc::munmap(base.cast(), self.length);
+            } else {
+                base.cast::<[u8; DESCRIPTION]>().write(description);
+            }
+        }
+    }
+
     /// Address of the first block.
     pub fn blocks(&self) -> NonNull<u8> {
         // SAFETY: within the mapping.
@@ -215,14 +247,14 @@ impl OwnPool {
     }
 
     /// Sized before it is mapped, locked before it has its name, named when it is whole.
-    fn make(environment: &Environment, counter: &NodeCounter) -> Result<(Self, File), OpenError> {
+    fn make(environment: &Environment, clocks: &Clocks) -> Result<(Self, File), OpenError> {
         let blocks = (environment.pool_bytes / u64::from(environment.block_bytes)).max(u64::from(FEWEST_BLOCKS)) as u32;
         let length = BLOCK_OFFSET + u64::from(blocks) * u64::from(environment.block_bytes);
         let instance = random().map_err(|e| refused(environment, "name", &e, length))?;
         let hidden = environment.directory.join(format!(".pool-{instance:016x}.ticks"));
         let name = environment.directory.join(format!("pool-{instance:016x}.ticks"));
         let made = Self::fill(&hidden, length).and_then(|(pool, file)| {
-            pool.describe(environment, counter, instance, blocks);
+            pool.describe(environment, clocks, instance, blocks);
             lock(&file)?;
             fs::rename(&hidden, &name)?;
             Ok((pool, file))
@@ -251,7 +283,7 @@ impl OwnPool {
         }
     }
 
-    fn describe(&self, environment: &Environment, counter: &NodeCounter, instance: u64, block_count: u32) {
+    fn describe(&self, environment: &Environment, clocks: &Clocks, instance: u64, block_count: u32) {
         let (process_start, command) = process_identity();
         let header = self.base.cast::<PoolHeader>().as_ptr();
         // SAFETY: the file has no name yet that anyone looks for, so this is the only access to it.
@@ -269,8 +301,8 @@ impl OwnPool {
             (*header).counter = Counter::STAMPED.number();
             (*header).when_full = environment.when_full as u8;
             (*header).process_start = process_start;
-            (*header).injected = u32::from(environment.injection.is_some());
-            (*header).created_tick = counter.read(ReadOrdering::Plain);
+            (*header).injected = u32::from(clocks.are_injected());
+            (*header).created_tick = clocks.counter.read(ReadOrdering::Plain);
             (*header).node = environment.node;
             (*header).command = command;
         }
@@ -278,14 +310,7 @@ impl OwnPool {
     }
 
     /// An entry for a new channel; `None`: all are taken.
-    pub fn enter(
-        &self,
-        point: [u8; NAME_BYTES],
-        ordering: ReadOrdering,
-        shape: u8,
-        policy: Policy,
-        now: i64,
-    ) -> Option<usize> {
+    pub fn enter(&self, wanted: NewEntry) -> Option<usize> {
         let (free, opening) = (EntryState::Free as u32, EntryState::Opening as u32);
         let taken = |entry: &ChannelEntry| {
             entry.state.compare_exchange(free, opening, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -298,14 +323,15 @@ impl OwnPool {
         entry.serial.store(self.header().channels.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         entry.number.store(0, Ordering::Relaxed);
         entry.thread.store(thread_id(), Ordering::Relaxed);
-        entry.opened_tick.store(now, Ordering::Relaxed);
-        entry.policy.store(policy as u64, Ordering::Relaxed);
+        entry.opened_tick.store(wanted.now, Ordering::Relaxed);
+        entry.policy.store(wanted.policy as u64, Ordering::Relaxed);
         // SAFETY: `index` is below the number of entries, which lie there; the state `Opening` gives the entry to us; a collector reads these after the release store of `Open`.
         unsafe {
             let plain = self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast::<ChannelEntry>().add(index);
-            (*plain).ordering = ordering as u8;
-            (*plain).shape = shape;
-            (*plain).point = point;
+            (*plain).ordering = wanted.ordering as u8;
+            (*plain).shape = wanted.shape;
+            (*plain).counter = wanted.counter;
+            (*plain).point = wanted.point;
         }
         entry.state.store(EntryState::Open as u32, Ordering::Release);
         Some(index)

@@ -96,6 +96,14 @@ impl Pool {
         self.set_entry(serial, EntryState::Open);
     }
 
+    /// Says that a channel's ticks, and those of a block of it, are of that counter.
+    pub(crate) fn set_counter(&self, serial: u32, block: Option<u32>, counter: u8) {
+        self.put(Self::entry(serial) + offset_of!(ChannelEntry, counter), &[counter]);
+        if let Some(index) = block {
+            self.put(Self::block(index) + offset_of!(BlockHeader, counter), &[counter]);
+        }
+    }
+
     pub(crate) fn set_entry(&self, serial: u32, state: EntryState) {
         self.put(Self::entry(serial) + offset_of!(ChannelEntry, state), &(state as u32).to_le_bytes());
     }

@@ -23,6 +23,7 @@ use crate::steps::Steps;
 pub(crate) struct WatchedPool {
     pool: Pool,
     instance: u64,
+    /// Of its ticks, but for channels of another counter.
     domain: Domain,
     leases: Option<u64>,
     held: bool,
@@ -59,6 +60,15 @@ pub(crate) struct Lost {
     pub first: i64,
     /// Tick of the last.
     pub last: i64,
+    /// What those ticks are of.
+    pub counter: Counter,
+}
+
+/// Where a channel's stamps are taken, and of what.
+struct Source<'a> {
+    point: &'a str,
+    ordering: u8,
+    domain: Domain,
 }
 
 /// What is to be done with a block.
@@ -93,11 +103,6 @@ impl WatchedPool {
     /// Identity of the pool.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
-    }
-
-    /// The domain of its ticks.
-    pub(crate) fn domain(&self) -> Domain {
-        self.domain
     }
 
     /// The file.
@@ -202,6 +207,9 @@ impl WatchedPool {
         if unpadded(&header.point).is_none() || Ordering::from_number(header.ordering).is_none() {
             return Finding::Damaged("a point of no valid name or ordering");
         }
+        if self.domain_of(header.counter).is_none() {
+            return Finding::Damaged("ticks of a counter of no version");
+        }
         if self.names.contains(&(header.serial, header.number)) {
             return Finding::Damaged("the number of another block of its channel");
         }
@@ -214,7 +222,9 @@ impl WatchedPool {
         let (serial, number) = (header.serial, header.number);
         let channel = (self.instance, serial);
         let point = unpadded(&header.point)?.to_string();
-        let describe = |number| self.channel(number, serial, header.thread, &point, header.ordering);
+        let domain = self.domain_of(header.counter)?;
+        let source = Source { point: &point, ordering: header.ordering, domain };
+        let describe = |number| self.channel(number, serial, header.thread, source);
         let node_channel = ledger.number(channel, describe);
         let capacity = handover::Block::capacity(&block);
         self.settled[index as usize] = true;
@@ -246,7 +256,8 @@ impl WatchedPool {
     pub(crate) fn lost_before(&self, block: &ReadyBlock) -> Option<Lost> {
         let mapped = self.pool.block(block.index);
         let header = mapped.header();
-        let lost = Lost { stamps: header.lost, first: header.lost_first, last: header.lost_last };
+        let counter = self.domain_of(header.counter)?.counter;
+        let lost = Lost { stamps: header.lost, first: header.lost_first, last: header.lost_last, counter };
         (lost.stamps > 0).then_some(lost)
     }
 
@@ -267,9 +278,11 @@ impl WatchedPool {
     /// Gives numbers to new channels and takes over the counts of all.
     fn refresh_channels(&self, ledger: &mut Ledger) {
         for (entry, state) in self.entries() {
-            let Some(point) = unpadded(&entry.point) else { continue };
+            let (Some(point), Some(domain)) = (unpadded(&entry.point), self.domain_of(entry.counter)) else { continue };
             let serial = entry.serial.load(Relaxed);
-            let describe = |number| self.channel(number, serial, entry.thread.load(Relaxed), point, entry.ordering);
+            let thread = entry.thread.load(Relaxed);
+            let source = Source { point, ordering: entry.ordering, domain };
+            let describe = |number| self.channel(number, serial, thread, source);
             let number = ledger.number((self.instance, serial), describe);
             entry.number.store(number, Relaxed);
             ledger.update((self.instance, serial), |channel| {
@@ -303,9 +316,10 @@ impl WatchedPool {
     /// Channels that lost stamps which no later block tells of, with the serial of each.
     pub(crate) fn lost_at_the_end(&self) -> Vec<(u32, Lost)> {
         let ended = self.entries().filter(|&(_, state)| !self.held || state == EntryState::Closed);
-        let lost = ended.map(|(entry, _)| {
+        let lost = ended.filter_map(|(entry, _)| {
             let (first, last) = (entry.lost_first.load(Relaxed), entry.lost_last.load(Relaxed));
-            (entry.serial.load(Relaxed), Lost { stamps: entry.lost.load(Relaxed), first, last })
+            let counter = self.domain_of(entry.counter)?.counter;
+            Some((entry.serial.load(Relaxed), Lost { stamps: entry.lost.load(Relaxed), first, last, counter }))
         });
         lost.filter(|(_, lost)| lost.stamps > 0).collect()
     }
@@ -351,7 +365,14 @@ impl WatchedPool {
         all.into_iter().filter(|&(_, count)| count > 0).collect()
     }
 
-    fn channel(&self, number: i32, serial: u32, thread: i32, point: &str, ordering: u8) -> Channel {
+    /// The domain of a channel's ticks, by the number of its counter, where 0 is the pool's; `None`: of no version.
+    fn domain_of(&self, counter: u8) -> Option<Domain> {
+        let counter = if counter == 0 { Some(self.domain.counter) } else { Counter::from_number(counter) };
+        counter.map(|counter| Domain { counter, ..self.domain })
+    }
+
+    fn channel(&self, number: i32, serial: u32, thread: i32, source: Source<'_>) -> Channel {
+        let Source { point, ordering, domain } = source;
         let header = self.pool.header();
         Channel {
             channel: number,
@@ -363,7 +384,7 @@ impl WatchedPool {
             thread,
             point: point.into(),
             ordering: Ordering::from_number(ordering).map_or("unknown", Ordering::name).into(),
-            domain: self.domain.to_string(),
+            domain: domain.to_string(),
             policy: Policy::Buffered.name().into(),
             stored: 0,
             dropped: 0,

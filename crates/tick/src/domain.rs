@@ -20,6 +20,8 @@ pub enum Counter {
     Monotonic,
     /// `CLOCK_MONOTONIC_RAW`, in nanoseconds.
     MonotonicRaw,
+    /// A network card's own clock, in nanoseconds.
+    Phc,
 }
 
 /// The identity of a counter: ticks of two domains that differ in any part are not comparable.
@@ -115,12 +117,13 @@ impl FromStr for BootId {
 
 impl Counter {
     /// Every counter, with the name it has in files and the number it has in blocks.
-    pub const ALL: [(Counter, &str, u8); 5] = [
+    pub const ALL: [(Counter, &str, u8); 6] = [
         (Counter::Tsc, "tsc", 1),
         (Counter::Cntvct, "cntvct", 2),
         (Counter::Realtime, "realtime", 3),
         (Counter::Monotonic, "monotonic", 4),
         (Counter::MonotonicRaw, "monotonic-raw", 5),
+        (Counter::Phc, "phc", 6),
     ];
 
     /// The counter that stamps read on this architecture.
@@ -158,7 +161,7 @@ impl FromStr for Counter {
     fn from_str(text: &str) -> Result<Self, DomainError> {
         let found = Self::ALL.iter().find(|(_, name, _)| *name == text);
         found.map(|&(counter, ..)| counter).ok_or_else(|| DomainError {
-            expected: "a counter: tsc, cntvct, realtime, monotonic or monotonic-raw",
+            expected: "a counter: tsc, cntvct, realtime, monotonic, monotonic-raw or phc",
             found: text.into(),
         })
     }

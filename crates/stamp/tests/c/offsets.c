@@ -14,7 +14,7 @@ int main(void) {
     FIELD(pool_header, channels), FIELD(pool_header, leases), FIELD(pool_header, hint);
     FIELD(pool_header, without_channel), FIELD(pool_header, channels_refused), FIELD(pool_header, after_close);
     FIELD(entry, policy), FIELD(entry, state), FIELD(entry, serial), FIELD(entry, number), FIELD(entry, thread);
-    FIELD(entry, ordering), FIELD(entry, shape), FIELD(entry, opened_tick), FIELD(entry, dropped), FIELD(entry, refused);
+    FIELD(entry, ordering), FIELD(entry, shape), FIELD(entry, counter), FIELD(entry, opened_tick), FIELD(entry, dropped), FIELD(entry, refused);
     FIELD(entry, stalls), FIELD(entry, lost), FIELD(entry, lost_first), FIELD(entry, lost_last), FIELD(entry, point);
     FIELD(block_header, magic), FIELD(block_header, version), FIELD(block_header, header_bytes), FIELD(block_header, state);
     FIELD(block_header, serial), FIELD(block_header, number), FIELD(block_header, policy_epoch);

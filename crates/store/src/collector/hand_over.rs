@@ -88,7 +88,7 @@ impl Collector {
             tick: Some(lost.first),
             until: Some(lost.last),
             value: Some(count(lost.stamps)),
-            domain: self.pools.get(&channel.0).map(|w| format!("{}.{}", self.settings.node, w.pool.domain().counter)),
+            domain: Some(format!("{}.{}", self.settings.node, lost.counter)),
             ..self.event("lost", text)
         }
     }

@@ -4,6 +4,7 @@ use crate::scratch::Scratch;
 use crate::{Channel, ChannelState, StampColumns, next_segment, read_channels, read_events};
 use proptest::prelude::*;
 use tickscope_stamp::block::{BlockState, EntryState, PoolState};
+use tickscope_tick::{Counter, Domain};
 
 /// A stamp directory and a run.
 struct Site {
@@ -69,6 +70,46 @@ fn a_full_block_of_a_living_program_is_stored_and_freed_and_a_partial_one_is_lef
     assert!(pool.is_zeroed(0) && pool.block_state(1) == BlockState::Leased as u32);
     assert_eq!(site.channels()[0].stored, i64::from(SLOTS));
     assert_eq!(site.channels()[0].state, ChannelState::Open);
+}
+
+#[test]
+fn every_channel_has_the_domain_of_its_own_counter_and_so_have_its_losses() {
+    let site = Site::new();
+    let mut pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.open_channel(1, "tx", 1);
+    pool.fill(0, (0, 0), "send", &full(1)[..5]);
+    pool.fill(1, (1, 0), "tx", &full(1)[..4]);
+    pool.set_counter(1, Some(1), Counter::Realtime.number());
+    pool.lose_before(1, 6, 11, 22);
+    pool.open_channel(2, "rx", 1);
+    pool.set_counter(2, None, Counter::Phc.number());
+    pool.drop_stamps(2, 3, 3);
+    pool.kill();
+    assert_eq!(site.collect().stamps, 9);
+    let domains: Vec<(String, Counter)> = site
+        .channels()
+        .into_iter()
+        .map(|channel| (channel.point, channel.domain.parse::<Domain>().unwrap().counter))
+        .collect();
+    let expected = [("send", Counter::Tsc), ("tx", Counter::Realtime), ("rx", Counter::Phc)];
+    assert_eq!(domains, expected.map(|(point, counter)| (point.to_string(), counter)));
+    let mut lost: Vec<_> = site.events().into_iter().filter(|event| event.what == "lost").collect();
+    lost.sort_by_key(|event| event.value);
+    let labels: Vec<_> = lost.iter().map(|event| event.domain.as_deref()).collect();
+    assert_eq!(labels, [Some("host.phc"), Some("host.realtime")]);
+}
+
+#[test]
+fn a_block_of_a_counter_that_no_version_knows_is_left_alone() {
+    let site = Site::new();
+    let mut pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    pool.set_counter(0, Some(0), 99);
+    pool.kill();
+    assert_eq!(site.collect().stamps, 0);
+    assert!(site.event("block-left-alone").text.contains("a counter of no version"));
 }
 
 #[test]
