@@ -1,19 +1,51 @@
 //! Whether somebody stepped, slewed or suspended this host's clocks while a run was going.
 //!
 //! Two snapshots, each a reading of every kernel clock between two readings of the counter, are compared. A step of
-//! `CLOCK_REALTIME` shows exactly as a change of REALTIME - MONOTONIC, a suspend as a change of BOOTTIME - MONOTONIC, a
-//! slew as MONOTONIC running unlike MONOTONIC_RAW. Evidence that uses one of those clocks is void across such an event;
-//! evidence between counters is not.
+//! `CLOCK_REALTIME` shows exactly as a change of REALTIME - BOOTTIME (which a suspend moves alike), a suspend as a change
+//! of BOOTTIME - MONOTONIC, a slew as MONOTONIC running unlike MONOTONIC_RAW. Evidence that uses one of those clocks is
+//! void across such an event; evidence between counters is not.
+//!
+//! A node reads its clocks through [`HostClocks`]: true, or through the known maps of a test, so that nothing sees past them.
 //!
 //! Assumes a frequency for the counter, to turn a snapshot's width into nanoseconds. Guarantees: an event is reported
 //! only if no clock that kept still could have produced the two snapshots. Deliberately absent: setting any clock;
 //! and any proof about the counter's own rate, since the kernel derives its clocks from it.
 
 use std::fmt;
-use std::mem::zeroed;
 
 use crate::counter::{NodeCounter, Ordering};
-use crate::{Finding, Frequency};
+pub use crate::discipline::Discipline;
+use crate::{Finding, Frequency, InjectionError, RealtimeInjection};
+
+/// How a node reads the clocks of its host: true, or through known maps.
+///
+/// `CLOCK_REALTIME` reads the whole map; `CLOCK_MONOTONIC` and `CLOCK_BOOTTIME` what the kernel would slew with it, so
+/// neither offset nor steps; `CLOCK_MONOTONIC_RAW` is true; the counter reads through its own map.
+#[derive(Clone, Debug, Default)]
+pub struct HostClocks {
+    counter: NodeCounter,
+    realtime: Option<RealtimeInjection>,
+}
+
+/// A clock that can be related to the counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KernelClock {
+    /// `CLOCK_REALTIME`.
+    Realtime,
+    /// `CLOCK_MONOTONIC`.
+    Monotonic,
+}
+
+/// A kernel clock, read between two readings of the counter: evidence about both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClockReading {
+    /// The counter, read before the clock, with ordering `before`; ticks.
+    pub before: i64,
+    /// The clock, nanoseconds.
+    pub at: i64,
+    /// The counter, read after the clock, with ordering `after`; ticks.
+    pub after: i64,
+}
 
 /// Every kernel clock of a host, read between two readings of its counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,17 +66,6 @@ pub struct Snapshot {
     pub discipline: Option<Discipline>,
 }
 
-/// What `adjtimex` tells about the kernel's clock discipline, read without changing it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Discipline {
-    /// The `STA_` bits.
-    pub status: i32,
-    /// Correction of the rate in units of 2^-16 ppm; positive: the clocks are made to run faster.
-    pub frequency_scaled_ppm: i64,
-    /// The return value: `TIME_OK` (0) ... `TIME_ERROR` (5, not synchronised).
-    pub state: i32,
-}
-
 /// What is known of the host when two snapshots are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tolerance {
@@ -59,6 +80,11 @@ pub struct Tolerance {
 pub enum Change {
     /// REALTIME was set; nanoseconds, positive: forward.
     Step {
+        /// How far, as read.
+        ns: i64,
+    },
+    /// The kernel tells that REALTIME was set, by less than the readings can show; nanoseconds, positive: forward.
+    Set {
         /// How far, as read.
         ns: i64,
     },
@@ -118,32 +144,108 @@ impl Tolerance {
     }
 }
 
-impl Snapshot {
-    /// Snapshots tried; the narrowest counts, so that one interruption costs nothing.
+impl HostClocks {
+    /// Readings tried; the narrowest counts, so that one interruption costs nothing.
     const TRIES: usize = 8;
 
-    /// Reads every clock of this host; the counter as the node reads it.
-    pub fn of_this_host(counter: &NodeCounter) -> Result<Self, Finding> {
-        let mut narrowest = Self::once(counter)?;
-        for _ in 1..Self::TRIES {
-            let next = Self::once(counter)?;
-            if next.width_ticks() < narrowest.width_ticks() {
-                narrowest = next;
-            }
-        }
-        Ok(Self { discipline: discipline(), ..narrowest })
+    /// Clocks read through these maps, or true.
+    pub fn new(counter: NodeCounter, realtime: Option<RealtimeInjection>) -> Self {
+        Self { counter, realtime }
     }
 
-    fn once(counter: &NodeCounter) -> Result<Self, Finding> {
-        Ok(Self {
-            before: counter.read(Ordering::Before),
-            realtime_ns: nanoseconds(libc::CLOCK_REALTIME)?,
-            monotonic_ns: nanoseconds(libc::CLOCK_MONOTONIC)?,
-            monotonic_raw_ns: nanoseconds(libc::CLOCK_MONOTONIC_RAW)?,
-            boottime_ns: nanoseconds(libc::CLOCK_BOOTTIME)?,
-            after: counter.read(Ordering::After),
+    /// The clocks that this process was started to read.
+    pub fn from_environment() -> Result<Self, InjectionError> {
+        Ok(Self::new(NodeCounter::from_environment()?, RealtimeInjection::from_environment()?))
+    }
+
+    /// The counter among them.
+    pub fn counter(&self) -> &NodeCounter {
+        &self.counter
+    }
+
+    /// What stands between `CLOCK_REALTIME` and its readers.
+    pub fn realtime_injection(&self) -> Option<&RealtimeInjection> {
+        self.realtime.as_ref()
+    }
+
+    /// Reads every clock, between two readings of the counter.
+    pub fn snapshot(&self) -> Result<Snapshot, Finding> {
+        let narrowest = narrowest(Self::TRIES, || self.snapshot_once(), Snapshot::width_ticks)?;
+        Ok(Snapshot { discipline: Discipline::of_this_host(), ..narrowest })
+    }
+
+    fn snapshot_once(&self) -> Result<Snapshot, Finding> {
+        let before = self.counter.read(Ordering::Before);
+        let realtime_ns = nanoseconds(libc::CLOCK_REALTIME)?;
+        let monotonic_ns = nanoseconds(libc::CLOCK_MONOTONIC)?;
+        let monotonic_raw_ns = nanoseconds(libc::CLOCK_MONOTONIC_RAW)?;
+        let boottime_ns = nanoseconds(libc::CLOCK_BOOTTIME)?;
+        let after = self.counter.read(Ordering::After);
+        // All at the one instant that REALTIME was read at, so that what the kernel would slew together stays together.
+        let gained = self.gained(realtime_ns);
+        Ok(Snapshot {
+            before,
+            realtime_ns: self.realtime.as_ref().map_or(realtime_ns, |map| map.apply(realtime_ns)),
+            monotonic_ns: monotonic_ns + gained,
+            monotonic_raw_ns,
+            boottime_ns: boottime_ns + gained,
+            after,
             discipline: None,
         })
+    }
+
+    fn gained(&self, realtime_ns: i64) -> i64 {
+        self.realtime.as_ref().map_or(0, |map| map.gained(realtime_ns))
+    }
+
+    /// Reads one clock between two readings of the counter; the narrowest of some tries.
+    pub fn bracketed(&self, clock: KernelClock) -> Result<ClockReading, Finding> {
+        narrowest(Self::TRIES, || self.bracketed_once(clock), ClockReading::width_ticks)
+    }
+
+    fn bracketed_once(&self, clock: KernelClock) -> Result<ClockReading, Finding> {
+        let before = self.counter.read(Ordering::Before);
+        let (true_ns, realtime_ns) = match clock {
+            KernelClock::Realtime => (0, nanoseconds(libc::CLOCK_REALTIME)?),
+            KernelClock::Monotonic if self.realtime.is_none() => (nanoseconds(libc::CLOCK_MONOTONIC)?, 0),
+            // What it gained is told by REALTIME, so that is read within the bracket too.
+            KernelClock::Monotonic => (nanoseconds(libc::CLOCK_MONOTONIC)?, nanoseconds(libc::CLOCK_REALTIME)?),
+        };
+        let after = self.counter.read(Ordering::After);
+        let at = match (&self.realtime, clock) {
+            (None, KernelClock::Realtime) => realtime_ns,
+            (Some(map), KernelClock::Realtime) => map.apply(realtime_ns),
+            (_, KernelClock::Monotonic) => true_ns + self.gained(realtime_ns),
+        };
+        Ok(ClockReading { before, at, after })
+    }
+}
+
+fn narrowest<T>(tries: usize, read: impl Fn() -> Result<T, Finding>, width: impl Fn(&T) -> i64) -> Result<T, Finding> {
+    let mut narrowest = read()?;
+    for _ in 1..tries {
+        let next = read()?;
+        if width(&next) < width(&narrowest) {
+            narrowest = next;
+        }
+    }
+    Ok(narrowest)
+}
+
+impl ClockReading {
+    /// The orderings of the two readings of the counter, as files of brackets name them.
+    pub const ORDERING: &str = "before/after";
+
+    /// Ticks of the counter that the reading took.
+    pub fn width_ticks(&self) -> i64 {
+        self.after - self.before
+    }
+}
+
+impl Snapshot {
+    /// Reads every clock of this host as it is; the counter as the node reads it.
+    pub fn of_this_host(counter: &NodeCounter) -> Result<Self, Finding> {
+        HostClocks::new(*counter, None).snapshot()
     }
 
     /// Ticks of the counter that the readings took together.
@@ -154,40 +256,65 @@ impl Snapshot {
 
 /// What happened to the host's clocks between two of its snapshots.
 pub fn between(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) -> Vec<ClockEvent> {
+    let mut events = sudden(earlier, later, tolerance);
+    if matches!(events[..], [ClockEvent { change: Change::Backward { .. }, .. }]) {
+        return events;
+    }
+    let raw_ns = later.monotonic_raw_ns - earlier.monotonic_raw_ns;
+    let allowed_slew = saturated(i128::from(raw_ns) * i128::from(tolerance.slew_ppb) / 1_000_000_000 + 1);
+    let ns = slewed(&earlier, &later);
+    let uncertainty_ns = open_ns(&earlier, &later, tolerance).saturating_add(allowed_slew);
+    if ns.unsigned_abs() > uncertainty_ns.unsigned_abs() {
+        events.push(ClockEvent { change: Change::Slew { ns }, uncertainty_ns, earlier, later });
+    }
+    events
+}
+
+/// What [`between`] finds, but for slews: those take time.
+pub(crate) fn sudden(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) -> Vec<ClockEvent> {
     let event = |change, uncertainty_ns| ClockEvent { change, uncertainty_ns, earlier, later };
     if let Some(clock) = backward(&earlier, &later) {
         // Widths and distances mean nothing then.
         return vec![event(Change::Backward { clock }, 0)];
     }
-    // Two clocks read within one snapshot are read at most its width apart, and each is rounded to whole nanoseconds.
-    let reading = |snapshot: &Snapshot| tolerance.nanoseconds_at_most(snapshot.width_ticks()) + 1;
-    let open = saturated(reading(&earlier) + reading(&later));
-    let raw_ns = later.monotonic_raw_ns - earlier.monotonic_raw_ns;
-    let allowed_slew = saturated(i128::from(raw_ns) * i128::from(tolerance.slew_ppb) / 1_000_000_000 + 1);
-    let gained = |clock: fn(&Snapshot) -> i64, against: fn(&Snapshot) -> i64| {
-        (clock(&later) - clock(&earlier)) - (against(&later) - against(&earlier))
-    };
-    let beyond = |ns: i64, allowed: i64| ns.unsigned_abs() > allowed.unsigned_abs();
+    let open = open_ns(&earlier, &later, tolerance);
+    let beyond = |ns: i64| ns.unsigned_abs() > open.unsigned_abs();
     let mut events = Vec::new();
-
-    let ns = gained(|s| s.realtime_ns, |s| s.monotonic_ns);
-    if beyond(ns, open) {
+    let ns = stepped(&earlier, &later);
+    if beyond(ns) {
         events.push(event(Change::Step { ns }, open));
     }
-    let (ns, uncertainty) = (gained(|s| s.monotonic_ns, |s| s.monotonic_raw_ns), open.saturating_add(allowed_slew));
-    if beyond(ns, uncertainty) {
-        events.push(event(Change::Slew { ns }, uncertainty));
-    }
-    let ns = gained(|s| s.boottime_ns, |s| s.monotonic_ns);
-    if beyond(ns, open) {
+    let ns = gained(&earlier, &later, |s| s.boottime_ns, |s| s.monotonic_ns);
+    if beyond(ns) {
         events.push(event(Change::Suspend { ns }, open));
     }
     if let (Some(from), Some(to)) = (earlier.discipline, later.discipline)
-        && from != to
+        && !to.only_worked_off_since(&from)
     {
         events.push(event(Change::Discipline { from, to }, 0));
     }
     events
+}
+
+/// How far a clock may seem to have changed beside another only because they cannot be read at once, nanoseconds.
+pub(crate) fn open_ns(earlier: &Snapshot, later: &Snapshot, tolerance: &Tolerance) -> i64 {
+    // Two clocks read within one snapshot are read at most its width apart, and each is rounded to whole nanoseconds.
+    let reading = |snapshot: &Snapshot| tolerance.nanoseconds_at_most(snapshot.width_ticks()) + 1;
+    saturated(reading(earlier) + reading(later))
+}
+
+/// Nanoseconds that REALTIME gained on the clock that only a set tells it from.
+pub(crate) fn stepped(earlier: &Snapshot, later: &Snapshot) -> i64 {
+    gained(earlier, later, |s| s.realtime_ns, |s| s.boottime_ns)
+}
+
+/// Nanoseconds that MONOTONIC gained on the clock that nobody slews.
+pub(crate) fn slewed(earlier: &Snapshot, later: &Snapshot) -> i64 {
+    gained(earlier, later, |s| s.monotonic_ns, |s| s.monotonic_raw_ns)
+}
+
+fn gained(earlier: &Snapshot, later: &Snapshot, clock: fn(&Snapshot) -> i64, against: fn(&Snapshot) -> i64) -> i64 {
+    (clock(later) - clock(earlier)) - (against(later) - against(earlier))
 }
 
 /// What ran backward, if anything did; REALTIME may.
@@ -215,7 +342,12 @@ impl fmt::Display for ClockEvent {
         match self.change {
             Change::Step { ns } => write!(
                 f,
-                "expected CLOCK_REALTIME to keep its distance from CLOCK_MONOTONIC within {open} ns, found a step of {ns} \
+                "expected CLOCK_REALTIME to keep its distance from CLOCK_BOOTTIME within {open} ns, found a step of {ns} \
+                 ns; evidence in CLOCK_REALTIME is void across it"
+            ),
+            Change::Set { ns } => write!(
+                f,
+                "expected CLOCK_REALTIME to be left alone, found that the kernel tells of a set, of {ns} ns within {open} \
                  ns; evidence in CLOCK_REALTIME is void across it"
             ),
             Change::Slew { ns } => write!(
@@ -230,12 +362,8 @@ impl fmt::Display for ClockEvent {
             ),
             Change::Discipline { from, to } => write!(
                 f,
-                "expected an unchanged clock discipline, found adjtimex status {:#x} and {} ppm, then {:#x} and {} ppm; \
-                 evidence in CLOCK_REALTIME is void unless its rho covers the difference",
-                from.status,
-                from.frequency_ppm(),
-                to.status,
-                to.frequency_ppm()
+                "expected an unchanged clock discipline, found {from}, then {to}; evidence in CLOCK_REALTIME is void unless \
+                 its rho covers the difference"
             ),
             Change::Backward { clock } => write!(
                 f,
@@ -244,13 +372,6 @@ impl fmt::Display for ClockEvent {
                 self.earlier, self.later
             ),
         }
-    }
-}
-
-impl Discipline {
-    /// The correction of the rate in ppm; for display only.
-    pub fn frequency_ppm(&self) -> f64 {
-        self.frequency_scaled_ppm as f64 / 65536.0
     }
 }
 
@@ -269,14 +390,6 @@ pub(crate) fn nanoseconds(clock: libc::clockid_t) -> Result<i64, Finding> {
     })
 }
 
-fn discipline() -> Option<Discipline> {
-    // SAFETY: timex is plain integers, for which zero is a value; modes = 0 asks and changes nothing.
-    let mut timex: libc::timex = unsafe { zeroed() };
-    // SAFETY: the kernel reads and writes one timex, and this is one.
-    let state = unsafe { libc::adjtimex(&mut timex) };
-    (state >= 0).then_some(Discipline { status: timex.status, frequency_scaled_ppm: timex.freq, state })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,6 +398,15 @@ mod tests {
     const TOLERANCE: Tolerance =
         Tolerance { frequency: Frequency { hertz: 1_000_000_000, tolerance_ppm: 0 }, slew_ppb: 1_000 };
     const SECOND: i64 = 1_000_000_000;
+    const UNDISCIPLINED: Discipline = Discipline {
+        status: 0x40,
+        frequency_scaled_ppm: 0,
+        state: 5,
+        tick_us: 10_000,
+        offset: 0,
+        time_constant: 2,
+        adjtime_us: Some(0),
+    };
     /// Two widths of 100 ns, and the rounding: what two still snapshots leave open.
     const OPEN: i64 = 2 * (100 + 1 + 1);
 
@@ -296,7 +418,7 @@ mod tests {
             monotonic_raw_ns: ns,
             boottime_ns: ns + 5,
             after: ns + 100,
-            discipline: Some(Discipline { status: 0x40, frequency_scaled_ppm: 0, state: 5 }),
+            discipline: Some(UNDISCIPLINED),
         }
     }
 
@@ -334,14 +456,18 @@ mod tests {
 
     #[test]
     fn a_suspend_is_seen_beyond_the_width_of_the_snapshots_and_not_at_it() {
-        let slept = |ns: i64| Snapshot { boottime_ns: at(2 * SECOND).boottime_ns + ns, ..at(2 * SECOND) };
+        // The kernel lets both go on by the time slept.
+        let slept = |ns: i64| {
+            let awake = at(2 * SECOND);
+            Snapshot { boottime_ns: awake.boottime_ns + ns, realtime_ns: awake.realtime_ns + ns, ..awake }
+        };
         assert_eq!(changes(slept(OPEN)), []);
         assert_eq!(changes(slept(OPEN + 1)), [Change::Suspend { ns: OPEN + 1 }]);
     }
 
     #[test]
     fn any_change_of_the_discipline_is_seen_and_an_unknown_one_is_not_guessed() {
-        let (still, other) = (at(2 * SECOND), Discipline { status: 0x41, frequency_scaled_ppm: 0, state: 5 });
+        let (still, other) = (at(2 * SECOND), Discipline { status: 0x41, ..UNDISCIPLINED });
         let changed = Change::Discipline { from: still.discipline.unwrap(), to: other };
         assert_eq!(changes(Snapshot { discipline: Some(other), ..still }), [changed]);
         assert_eq!(changes(Snapshot { discipline: None, ..still }), []);
@@ -369,6 +495,59 @@ mod tests {
         let earlier = Snapshot::of_this_host(&counter).unwrap();
         let later = Snapshot::of_this_host(&counter).unwrap();
         assert_eq!(backward(&earlier, &later), None);
+    }
+
+    /// A map that moved every term a second ago: offset, drift, a step and a slew.
+    fn injected() -> (RealtimeInjection, HostClocks) {
+        let now = nanoseconds(libc::CLOCK_REALTIME).unwrap();
+        let (anchor, from) = (now - SECOND, now - SECOND);
+        let text = format!("{anchor}:5000000000:40000000:0:2;step@{from}:7000000000;slew@{from}:{now}:-90000000");
+        let map: RealtimeInjection = text.parse().unwrap();
+        (map.clone(), HostClocks::new(NodeCounter::default(), Some(map)))
+    }
+
+    #[test]
+    fn injected_clocks_read_what_the_map_makes_of_the_true_ones() {
+        let (map, clocks) = injected();
+        let earlier = HostClocks::default().snapshot_once().unwrap();
+        let read = clocks.snapshot_once().unwrap();
+        let realtime = clocks.bracketed_once(KernelClock::Realtime).unwrap().at;
+        let later = HostClocks::default().snapshot_once().unwrap();
+        let ordered = |values: [i64; 4]| assert!(values.is_sorted(), "{values:?}");
+        ordered([map.apply(earlier.realtime_ns), read.realtime_ns, realtime, map.apply(later.realtime_ns)]);
+        let gained = |truth: &Snapshot| map.gained(truth.realtime_ns);
+        // A nanosecond for the instants of the two clocks of one snapshot, where the map's rounding may fall between.
+        let monotonic = |truth: &Snapshot| truth.monotonic_ns + gained(truth);
+        assert!(monotonic(&earlier) - 1 <= read.monotonic_ns && read.monotonic_ns <= monotonic(&later) + 1);
+        let boottime = |truth: &Snapshot| truth.boottime_ns + gained(truth);
+        assert!(boottime(&earlier) - 1 <= read.boottime_ns && read.boottime_ns <= boottime(&later) + 1);
+        let alone = clocks.bracketed_once(KernelClock::Monotonic).unwrap().at;
+        assert!(read.monotonic_ns <= alone && (alone - read.monotonic_ns).abs() < 40_000_000_000);
+        ordered([earlier.monotonic_raw_ns, read.monotonic_raw_ns, later.monotonic_raw_ns, i64::MAX]);
+        assert!(gained(&later) < -49_000_000, "40 ppm of drift and -90 of slew, over a second: the map does something");
+    }
+
+    #[test]
+    fn a_reading_lies_between_the_counters_that_bracket_it() {
+        let clocks = HostClocks::default();
+        for clock in [KernelClock::Realtime, KernelClock::Monotonic] {
+            let readings: Vec<ClockReading> = (0..20).map(|_| clocks.bracketed(clock).unwrap()).collect();
+            assert!(readings.iter().all(|reading| reading.width_ticks() > 0));
+            assert!(readings.windows(2).all(|pair| pair[0].at < pair[1].at && pair[0].after < pair[1].before));
+        }
+    }
+
+    #[test]
+    fn a_real_suspend_is_no_step_and_a_step_while_asleep_is_both() {
+        let awake = at(2 * SECOND);
+        let slept = |stepped: i64| Snapshot {
+            boottime_ns: awake.boottime_ns + 60 * SECOND,
+            realtime_ns: awake.realtime_ns + 60 * SECOND + stepped,
+            ..awake
+        };
+        let suspend = Change::Suspend { ns: 60 * SECOND };
+        assert_eq!(changes(slept(0)), [suspend]);
+        assert_eq!(changes(slept(-SECOND)), [Change::Step { ns: -SECOND }, suspend]);
     }
 
     proptest! {

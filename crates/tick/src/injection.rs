@@ -29,17 +29,22 @@ pub struct Injection {
 /// A description of an injection that could not be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InjectionError {
+    variable: &'static str,
+    expected: &'static str,
     found: String,
+}
+
+impl InjectionError {
+    /// What `variable` was expected to hold, and holds instead.
+    pub(crate) fn of(variable: &'static str, expected: &'static str, found: &str) -> Self {
+        Self { variable, expected, found: found.to_owned() }
+    }
 }
 
 impl fmt::Display for InjectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { found } = self;
-        write!(
-            f,
-            "TICKSCOPE_INJECT: expected anchor:offset:drift_ppb:wander_ppb:wander_period, five whole numbers with an \
-             even period >= 2 and |drift| + |wander| < 10^8; found '{found}'. Unset it to read the true counter"
-        )
+        let Self { variable, expected, found } = self;
+        write!(f, "{variable}: expected {expected}; found '{found}'. Unset it to read the true clock")
     }
 }
 
@@ -49,7 +54,7 @@ impl FromStr for Injection {
     type Err = InjectionError;
 
     fn from_str(text: &str) -> Result<Self, InjectionError> {
-        let wrong = || InjectionError { found: text.to_owned() };
+        let wrong = || wrong(text);
         let fields: Result<Vec<i64>, _> = text.split(':').map(str::parse).collect();
         let Ok(&[anchor, offset, drift_ppb, wander_ppb, wander_period]) = fields.as_deref() else {
             return Err(wrong());
@@ -60,6 +65,15 @@ impl FromStr for Injection {
         }
         Ok(Self { anchor, offset, drift_ppb, wander_ppb, wander_period })
     }
+}
+
+fn wrong(text: &str) -> InjectionError {
+    InjectionError::of(
+        Injection::VARIABLE,
+        "anchor:offset:drift_ppb:wander_ppb:wander_period, five whole numbers with an even period >= 2 and |drift| + \
+         |wander| < 10^8",
+        text,
+    )
 }
 
 impl fmt::Display for Injection {
@@ -77,7 +91,7 @@ impl Injection {
     pub fn from_environment() -> Result<Option<Self>, InjectionError> {
         match std::env::var(Self::VARIABLE) {
             Ok(text) if !text.is_empty() => text.parse().map(Some),
-            Err(std::env::VarError::NotUnicode(raw)) => Err(InjectionError { found: raw.to_string_lossy().into() }),
+            Err(std::env::VarError::NotUnicode(raw)) => Err(wrong(&raw.to_string_lossy())),
             _ => Ok(None),
         }
     }

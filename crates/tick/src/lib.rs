@@ -14,14 +14,17 @@
 
 pub mod affinity;
 pub mod counter;
+mod discipline;
 mod domain;
 pub mod facts;
 mod finding;
 pub mod host_clocks;
 mod injection;
 mod interval;
+mod realtime_injection;
 pub mod sharing;
 pub mod simulated;
+pub mod step_alarm;
 mod tick;
 
 pub use counter::{NodeCounter, Ordering};
@@ -29,4 +32,5 @@ pub use domain::{BootId, Counter, Domain, DomainError, Frequency};
 pub use finding::Finding;
 pub use injection::{Injection, InjectionError};
 pub use interval::{Contradiction, Count, Interval};
+pub use realtime_injection::RealtimeInjection;
 pub use tick::{Local, Reference, Span, Tick};

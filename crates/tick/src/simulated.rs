@@ -100,7 +100,7 @@ impl SimulatedClock {
 
 impl Slew {
     /// Units of true time that the slew has been in force for.
-    fn elapsed(&self, true_time: i64) -> i64 {
+    pub(crate) fn elapsed(&self, true_time: i64) -> i64 {
         if true_time <= self.from { 0 } else { true_time.min(self.until) - self.from }
     }
 }
