@@ -58,6 +58,32 @@ impl Cone {
     pub fn width(&self) -> i128 {
         self.fastest - self.slowest
     }
+
+    /// The least that the reference runs while the local domain runs `distance`, in units of 2^-60; what 128 bits do not
+    /// hold is beyond every difference of 64-bit ticks, and is left at their end.
+    pub(crate) fn reference_at_least(&self, distance: i128) -> i128 {
+        if distance < 0 { self.fastest.saturating_mul(distance) } else { self.slowest.saturating_mul(distance) }
+    }
+
+    /// The most that the reference runs meanwhile, in the same units.
+    pub(crate) fn reference_at_most(&self, distance: i128) -> i128 {
+        if distance < 0 { self.slowest.saturating_mul(distance) } else { self.fastest.saturating_mul(distance) }
+    }
+
+    /// The least that the local domain runs while the reference runs `ticks`, not negative and below 2^66; rounded down.
+    pub(crate) fn local_at_least(&self, ticks: i128) -> i128 {
+        (ticks << Self::FRACTION_BITS) / self.fastest
+    }
+
+    /// The most that it runs meanwhile, rounded up.
+    pub(crate) fn local_at_most(&self, ticks: i128) -> i128 {
+        -(-(ticks << Self::FRACTION_BITS)).div_euclid(self.slowest)
+    }
+
+    /// The most that the reference runs in one local tick, rounded up.
+    pub(crate) fn counted_in_one(&self) -> i64 {
+        (-(-self.fastest >> Self::FRACTION_BITS)) as i64
+    }
 }
 
 /// `ratio * parts / 10^9` in units of 2^-60, rounded down. A ratio's parts are below 2^84 and `parts` below 2^31.

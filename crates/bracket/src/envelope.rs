@@ -79,6 +79,14 @@ impl Envelope {
         self.pieces[self.piece_of(y)].at(y, self.cone)
     }
 
+    /// The bounds at a tick of the frame and at the next, both in reach: one search, for at most one piece begins between.
+    #[inline]
+    pub fn around(&self, y: i64) -> [Bounds; 2] {
+        let piece = self.piece_of(y);
+        let next = piece + usize::from(self.starts.get(piece + 1).is_some_and(|&start| start <= y + 1));
+        [self.pieces[piece].at(y, self.cone), self.pieces[next].at(y + 1, self.cone)]
+    }
+
     #[inline]
     fn piece_of(&self, y: i64) -> usize {
         self.starts.partition_point(|&start| start <= y).saturating_sub(1)

@@ -84,6 +84,13 @@ pub enum Error {
         /// How many brackets were given.
         brackets: usize,
     },
+    /// A bracket that needs both sides and lacks this one.
+    OpenSide {
+        /// The side that is missing.
+        side: Side,
+        /// Position of the bracket, counting from 0.
+        index: usize,
+    },
     /// A tick that is 2^50 or more from the first of its domain in the evidence.
     TooFar {
         /// `at`, `before`, `after` or `anchor`.
@@ -142,6 +149,20 @@ impl fmt::Display for Witness {
     }
 }
 
+impl Finding {
+    /// The same, with its witnesses named by their positions in other evidence.
+    pub(crate) fn renamed(self, name: impl Fn(Witness) -> Witness) -> Self {
+        match self {
+            Finding::Reversed(witness) => Finding::Reversed(name(witness)),
+            Finding::NoRate { lower, upper } => Finding::NoRate { lower: name(lower), upper: name(upper) },
+            Finding::Empty { at, lower, upper, excess_ticks } => {
+                Finding::Empty { at, lower: name(lower), upper: name(upper), excess_ticks }
+            }
+            Finding::OutOfReach { .. } | Finding::Unrepresentable { .. } => self,
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -174,6 +195,11 @@ impl fmt::Display for Error {
                 f,
                 "expected at least one bracket with a {side} side, found none in {brackets}; send probes, or record \
                  messages in the missing direction"
+            ),
+            Error::OpenSide { side, index } => write!(
+                f,
+                "expected brackets with both sides, found bracket {index} without its {side} side; read the counter \
+                 before and after the clock"
             ),
             Error::TooFar { what, index, found, first } => too_far(f, what, *index, *found, *first),
             Error::Inconsistent(inconsistency) => inconsistency.fmt(f),

@@ -9,6 +9,9 @@
 //! programme over all brackets bounds `r0`; its ends, widened by rho, are the slopes of a [`Cone`]; every bracket opens as
 //! that cone, and the intersection of all cones is the interval.
 //!
+//! A clock that somebody may set, step or slew has no single map: [`Epochs`] divides it where it broke, and has a relation
+//! for every stretch between.
+//!
 //! Assumes: every bracket is true, and rho is honest. A tick names an instant: where a counter is coarse, its
 //! quantisation is added to the bracket by whoever makes the bracket. Guarantees: exact integers throughout; what is
 //! rounded is rounded outward; no input panics; evidence that contradicts itself is an [`Error::Inconsistent`] that names
@@ -33,6 +36,7 @@ mod bracket;
 mod cone;
 mod contradiction;
 mod envelope;
+mod epochs;
 mod evidence;
 mod finding;
 mod model;
@@ -46,6 +50,7 @@ mod widths;
 
 pub use bracket::Bracket;
 pub use cone::Cone;
+pub use epochs::{Break, Epoch, Epochs, Placement, Refused};
 pub use evidence::LIMIT_TICKS;
 pub use finding::{Error, Finding, Inconsistency, Side, Suspect, Witness};
 pub use model::Model;

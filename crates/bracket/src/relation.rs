@@ -5,7 +5,7 @@ use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::envelope::{Bounds, Envelope, ceil, floor};
 use crate::evidence::{Evidence, Frame, LIMIT_TICKS};
-use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Segment, segment, suspect};
+use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Placement, Segment, segment, suspect};
 
 /// What all brackets together say about the map from local ticks to reference ticks. Immutable.
 ///
@@ -30,6 +30,18 @@ impl Relation {
         }
     }
 
+    /// The same, but of a contradiction only what it is: looking for suspects costs many times the relation itself.
+    pub(crate) fn or_finding(brackets: &[Bracket], model: &Model) -> Result<Result<Self, Finding>, Error> {
+        let evidence = match Evidence::new(brackets, model) {
+            Ok(evidence) => evidence,
+            Err(Error::Inconsistent(report)) => return Ok(Err(report.finding)),
+            Err(error) => return Err(error),
+        };
+        let envelope = Envelope::of(&evidence.points, evidence.premise);
+        let relation = envelope.map(|envelope| Self { model: *model, frame: evidence.frame, envelope });
+        Ok(relation.map_err(|failure| failure.finding(brackets, evidence.frame)))
+    }
+
     /// Contains `f(at)` for every map `f` that the model and the brackets allow; rounded outward to whole ticks.
     #[inline]
     pub fn interval(&self, at: Tick<Local>) -> Result<Interval<Tick<Reference>>, Finding> {
@@ -50,16 +62,72 @@ impl Relation {
     /// The distance times the cone's slopes, intersected with the difference of the bounds at the two ticks, all exact
     /// before it is rounded outward.
     pub fn span(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Interval<Span<Reference>>, Finding> {
-        let (start, end) = (self.bounds(from)?, self.bounds(to)?);
         let distance = i128::from(to.get()) - i128::from(from.get());
-        let (a, b) = (distance * self.cone().slowest(), distance * self.cone().fastest());
-        let (lo, hi) = (a.min(b).max(end.lo - start.hi), a.max(b).min(end.hi - start.lo));
-        let span = |ticks: i128| i64::try_from(ticks).map(Span::new);
-        let unrepresentable = Finding::Unrepresentable { tick: to.get() };
-        let (Ok(lo), Ok(hi)) = (span(floor(lo)), span(ceil(hi))) else {
-            return Err(unrepresentable);
+        let (start, end) = (self.bounds(from)?, self.bounds(to)?);
+        self.intersected([distance; 2], [start; 2], [end; 2]).ok_or(Finding::Unrepresentable { tick: to.get() })
+    }
+
+    /// Contains `f(v) - f(u)` for every allowed `f`, every `u` in `from` and every `v` in `to` that lie `distance` apart;
+    /// and the difference of the estimates of two such ticks.
+    ///
+    /// `distance` may be narrower than the two intervals say: then the answer is, too. Unsound unless some pair is
+    /// that far apart.
+    pub fn span_within(
+        &self,
+        from: Interval<Tick<Local>>,
+        to: Interval<Tick<Local>>,
+        distance: Interval<Span<Local>>,
+    ) -> Result<Interval<Span<Reference>>, Finding> {
+        let bounds = |ticks: Interval<Tick<Local>>| {
+            let lo = self.bounds(ticks.lo())?;
+            Ok([lo, if ticks.width() == 0 { lo } else { self.bounds(ticks.hi())? }])
         };
-        Interval::new(lo, hi).map_err(|_| unrepresentable)
+        let distance = [distance.lo(), distance.hi()].map(|ticks| i128::from(ticks.get()));
+        let unrepresentable = Finding::Unrepresentable { tick: to.hi().get() };
+        self.intersected(distance, bounds(from)?, bounds(to)?).ok_or(unrepresentable)
+    }
+
+    /// The slopes times the distances, intersected with the difference of the bounds at the first and last tick of
+    /// either end; rounded outward.
+    fn intersected(
+        &self,
+        [least, most]: [i128; 2],
+        from: [Bounds; 2],
+        to: [Bounds; 2],
+    ) -> Option<Interval<Span<Reference>>> {
+        let cone = self.cone();
+        let lo = cone.reference_at_least(least).max(to[0].lo - from[1].hi);
+        let hi = cone.reference_at_most(most).min(to[1].hi - from[0].lo);
+        let span = |ticks: i128| i64::try_from(ticks).ok().map(Span::new);
+        Interval::new(span(floor(lo))?, span(ceil(hi))?).ok()
+    }
+
+    /// Where the reference stood when the local clock read `at`, having come to stand there up to a tick before.
+    #[inline]
+    pub(crate) fn reading(&self, at: Tick<Local>) -> Result<Placement, Finding> {
+        let [came, left] = self.bounds_of_reading(at)?;
+        let [lo, hi] = [floor(came.lo), ceil(left.hi)].map(|ticks| self.reference(at, ticks));
+        let interval = Interval::new(lo?, hi?).map_err(|_| Finding::Unrepresentable { tick: at.get() })?;
+        Ok(Placement { estimate: self.reference(at, floor(came.doubled_middle() >> 1))?, interval })
+    }
+
+    /// Contains what the reference ran between two readings of the local clock.
+    pub(crate) fn span_of_readings(
+        &self,
+        from: Tick<Local>,
+        to: Tick<Local>,
+    ) -> Result<Interval<Span<Reference>>, Finding> {
+        let read = i128::from(to.get()) - i128::from(from.get());
+        let (start, end) = (self.bounds_of_reading(from)?, self.bounds_of_reading(to)?);
+        self.intersected([read - 1, read + 1], start, end).ok_or(Finding::Unrepresentable { tick: to.get() })
+    }
+
+    /// Where the clock came to stand at `at`, and where it went on.
+    #[inline]
+    fn bounds_of_reading(&self, at: Tick<Local>) -> Result<[Bounds; 2], Finding> {
+        let y = self.frame.local(at)?;
+        let beyond = Finding::OutOfReach { tick: at.get(), first: Tick::new(self.frame.local) };
+        if y + 1 < LIMIT_TICKS { Ok(self.envelope.around(y)) } else { Err(beyond) }
     }
 
     /// How much the error of a translated tick may change over a distance: cone width times `apart`, in reference

@@ -1,0 +1,208 @@
+//! Where a clock broke: brackets in the order of the counter, divided into epochs.
+//!
+//! A bracket belongs to an epoch only if it certainly lies before the break that follows and after the one before; what
+//! overlaps a break belongs to none. Two brackets that no clock can join are a break between their instants: they lie on
+//! either side of it by what they say, whatever else overlaps it does not.
+
+use tickscope_tick::{Interval, Reference, Tick};
+
+use crate::{Bracket, Cone, Error, Side};
+
+/// A bracket with both sides, of raw counts, and its position in the evidence.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub before: i64,
+    pub at: i64,
+    pub after: i64,
+    pub index: usize,
+}
+
+/// One break: it happened at or after `first`, and at or before `last`, ticks of the counter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cut {
+    pub first: i64,
+    pub last: i64,
+    pub declared: usize,
+    /// Positions in the evidence of the brackets that show it.
+    pub shown: Vec<[usize; 2]>,
+}
+
+/// The brackets of one epoch, at least one, in the order of the counter.
+pub(super) struct Group {
+    pub readings: Vec<Reading>,
+}
+
+/// Epochs, and the breaks around them.
+pub(super) struct Division {
+    pub groups: Vec<Group>,
+    /// Before each group, and after the last one; the outer ones may be absent.
+    pub cuts: Vec<Option<Cut>>,
+    /// The first and the last reading.
+    pub ends: [Reading; 2],
+}
+
+impl Division {
+    /// Divides at the declared breaks, and where no slope within `widest` joins two brackets.
+    pub fn new(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>], widest: Cone) -> Result<Self, Error> {
+        let readings = ordered(brackets)?;
+        let ends = [readings[0], readings[readings.len() - 1]];
+        let cuts = cuts(&readings, merged(declared), widest);
+        let mut groups: Vec<Vec<Reading>> = vec![Vec::new(); cuts.len() + 1];
+        let mut passed = 0;
+        for reading in readings {
+            while cuts.get(passed).is_some_and(|cut| reading.before > cut.last) {
+                passed += 1;
+            }
+            let shows_end = |cut: &Cut| cut.shown.iter().any(|pair| pair[1] == reading.index);
+            let epoch = passed + cuts[passed..].iter().take_while(|cut| shows_end(cut)).count();
+            let shows_begin = |cut: &Cut| cut.shown.iter().any(|pair| pair[0] == reading.index);
+            if cuts.get(epoch).is_none_or(|cut| reading.after < cut.first || shows_begin(cut)) {
+                groups[epoch].push(reading);
+            }
+        }
+        Ok(Self::joined(groups, cuts, ends))
+    }
+
+    /// Cuts without a bracket between them are one break.
+    fn joined(groups: Vec<Vec<Reading>>, cuts: Vec<Cut>, ends: [Reading; 2]) -> Self {
+        let mut division = Self { groups: Vec::new(), cuts: vec![None], ends };
+        let mut cuts = cuts.into_iter();
+        for readings in groups {
+            if !readings.is_empty() {
+                division.groups.push(Group { readings });
+                division.cuts.push(None);
+            }
+            if let (Some(cut), Some(last)) = (cuts.next(), division.cuts.last_mut()) {
+                *last = Some(last.take().map_or(cut.clone(), |before| before.with(cut)));
+            }
+        }
+        division
+    }
+}
+
+impl Cut {
+    fn with(mut self, other: Self) -> Self {
+        self.shown.extend(other.shown);
+        let (first, last) = (self.first.min(other.first), self.last.max(other.last));
+        Self { first, last, declared: self.declared + other.declared, shown: self.shown }
+    }
+}
+
+impl Reading {
+    fn of(index: usize, bracket: &Bracket) -> Result<Self, Error> {
+        let open = |side| Error::OpenSide { side, index };
+        let before = bracket.before.ok_or(open(Side::Lower))?.get();
+        let after = bracket.after.ok_or(open(Side::Upper))?.get();
+        Ok(Self { before, at: bracket.at.get(), after, index })
+    }
+
+    /// A bracket of the instant at which the clock came to stand at `at`: the reading was taken up to a tick of the clock
+    /// after it, and a counter that reads `after` stands below `after + 1`.
+    pub fn admitted(&self, reading_ticks: i64) -> Result<Bracket, Error> {
+        let too_far = |what, found| Error::TooFar { what, index: Some(self.index), found, first: self.before };
+        let before = self.before.checked_sub(reading_ticks).ok_or(too_far("before", self.before))?;
+        let after = self.after.checked_add(1).ok_or(too_far("after", self.after))?;
+        Ok(Bracket::new(Some(before), self.at, Some(after)))
+    }
+
+    /// Whether no clock within `cone` can have read both, this one earlier in the order of the counter.
+    fn contradicts(&self, later: &Self, cone: Cone) -> bool {
+        // A tick more on either side for the readings of the clock, and one for the counter's.
+        let read = i128::from(later.at) - i128::from(self.at);
+        let least = i128::from(later.before) - i128::from(self.after) - 1;
+        let most = i128::from(later.after) + 1 - i128::from(self.before);
+        cone.reference_at_least(read - 1) > fixed(most) || cone.reference_at_most(read + 1) < fixed(least)
+    }
+
+    fn is_reversed(&self) -> bool {
+        self.before > self.after
+    }
+}
+
+/// In units of 2^-60 ticks, as slopes count: differences of 64-bit ticks stay below 2^126.
+fn fixed(ticks: i128) -> i128 {
+    ticks << Cone::FRACTION_BITS
+}
+
+fn ordered(brackets: &[Bracket]) -> Result<Vec<Reading>, Error> {
+    let readings = brackets.iter().enumerate().map(|(index, bracket)| Reading::of(index, bracket));
+    let mut readings = readings.collect::<Result<Vec<Reading>, Error>>()?;
+    if readings.is_empty() {
+        return Err(Error::Missing { side: Side::Lower, brackets: 0 });
+    }
+    readings.sort_unstable_by_key(|reading| (reading.before, reading.after, reading.index));
+    Ok(readings)
+}
+
+/// The declared spans in order; those that overlap are one.
+fn merged(declared: &[Interval<Tick<Reference>>]) -> Vec<Cut> {
+    let mut spans: Vec<_> = declared.iter().map(|span| (span.lo().get(), span.hi().get())).collect();
+    spans.sort_unstable();
+    let mut cuts: Vec<Cut> = Vec::new();
+    for (first, last) in spans {
+        let new = Cut { first, last, declared: 1, shown: Vec::new() };
+        match cuts.last_mut().filter(|cut| first <= cut.last) {
+            Some(cut) => *cut = std::mem::take(cut).with(new),
+            None => cuts.push(new),
+        }
+    }
+    cuts
+}
+
+/// All cuts in order: the declared ones, and between them those that the brackets show.
+fn cuts(readings: &[Reading], declared: Vec<Cut>, widest: Cone) -> Vec<Cut> {
+    let mut cuts = Vec::new();
+    let mut declared = declared.into_iter().peekable();
+    let mut trail = Trail::default();
+    for reading in readings {
+        while let Some(cut) = declared.next_if(|cut| cut.last < reading.before) {
+            cuts.push(cut);
+            trail = Trail::default();
+        }
+        let in_break = declared.peek().is_some_and(|cut| reading.after >= cut.first);
+        if in_break || reading.is_reversed() {
+            continue;
+        }
+        if let Some(earlier) = trail.contradicting(reading, widest) {
+            let shown = vec![[earlier.index, reading.index]];
+            cuts.push(Cut { first: earlier.before, last: reading.after, declared: 0, shown });
+            trail = Trail::default();
+        }
+        trail.push(*reading, widest);
+    }
+    cuts.extend(declared);
+    cuts
+}
+
+/// The readings since the last break, and which of them bound the next one.
+#[derive(Default)]
+struct Trail {
+    readings: Vec<Reading>,
+    lowest: usize,
+    highest: usize,
+}
+
+impl Trail {
+    fn push(&mut self, reading: Reading, cone: Cone) {
+        let new = self.readings.len();
+        self.readings.push(reading);
+        let [low, high] = [self.readings[self.lowest], self.readings[self.highest]];
+        let since = |other: Reading| i128::from(reading.at) - i128::from(other.at);
+        let risen = |now: i64, then: i64| fixed(i128::from(now) - i128::from(then));
+        if risen(reading.before, low.before) >= cone.slowest().saturating_mul(since(low)) {
+            self.lowest = new;
+        }
+        if risen(reading.after, high.after) <= cone.fastest().saturating_mul(since(high)) {
+            self.highest = new;
+        }
+    }
+
+    /// The latest reading that contradicts this one. Looked for only where one of the two that bound it most does, or
+    /// its neighbour: a bound by any other is weaker.
+    fn contradicting(&self, reading: &Reading, cone: Cone) -> Option<Reading> {
+        let last = self.readings.len().checked_sub(1)?;
+        let accused = [last, self.lowest, self.highest];
+        accused.into_iter().find(|&earlier| self.readings[earlier].contradicts(reading, cone))?;
+        self.readings.iter().rev().find(|earlier| earlier.contradicts(reading, cone)).copied()
+    }
+}
