@@ -1,6 +1,7 @@
 //! The run file: one experiment, parsed into a valid type once.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -8,7 +9,7 @@ use tickscope_analysis::MessagePair;
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
 use tickscope_store::{Evidence, Layout, Name, SameBoot};
-use tickscope_tick::{Counter, Ordering};
+use tickscope_tick::{Counter, Ordering, RealtimeInjection};
 use tickscope_trace::LayoutText;
 
 use crate::failure::Failure;
@@ -43,6 +44,7 @@ pub struct Node {
     pub environment: BTreeMap<String, String>,
     pub ends_run: bool,
     pub inject: Option<Inject>,
+    pub inject_realtime: Option<InjectRealtime>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -90,6 +92,48 @@ pub struct Log {
     pub file: String,
     pub clock: Counter,
     pub ordering: Ordering,
+}
+
+/// A known map before a node's `CLOCK_REALTIME`, in tests; times are seconds from the start.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InjectRealtime {
+    pub offset_ns: i64,
+    pub drift_ppb: i64,
+    /// `{ at = seconds, ns = how far }`.
+    pub steps: Vec<InjectStep>,
+    /// `{ from = seconds, until = seconds, ppb = rate }`.
+    pub slews: Vec<InjectSlew>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InjectStep {
+    pub at: f64,
+    pub ns: i64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InjectSlew {
+    pub from: f64,
+    pub until: f64,
+    pub ppb: i64,
+}
+
+impl InjectRealtime {
+    /// The map, with its times counted from `now_ns`.
+    pub fn starting_at(&self, now_ns: i64) -> Result<RealtimeInjection, String> {
+        let at = |seconds: f64| now_ns + (seconds * 1e9) as i64;
+        let mut text = format!("{now_ns}:{}:{}:0:2", self.offset_ns, self.drift_ppb);
+        for InjectStep { at: seconds, ns } in &self.steps {
+            let _ = write!(text, ";step@{}:{ns}", at(*seconds)); // writing to a String cannot fail
+        }
+        for InjectSlew { from, until, ppb } in &self.slews {
+            let _ = write!(text, ";slew@{}:{}:{ppb}", at(*from), at(*until));
+        }
+        text.parse().map_err(|e: tickscope_tick::InjectionError| e.to_string())
+    }
 }
 
 #[derive(Deserialize)]
@@ -185,6 +229,7 @@ struct NodeTable {
     #[serde(default)]
     ends_run: bool,
     inject: Option<Inject>,
+    inject_realtime: Option<InjectRealtime>,
 }
 
 #[derive(Deserialize)]
@@ -202,17 +247,31 @@ struct LayoutTable {
 #[serde(deny_unknown_fields, default)]
 struct EvidenceTable {
     probes: bool,
+    kernel_probes: bool,
     messages: Vec<String>,
 }
 
 impl Default for EvidenceTable {
     fn default() -> Self {
-        let Evidence { probes, messages } = Evidence::default();
-        Self { probes, messages }
+        let Evidence { probes, kernel_probes, messages } = Evidence::default();
+        Self { probes, kernel_probes, messages }
+    }
+}
+
+impl From<EvidenceTable> for Evidence {
+    fn from(EvidenceTable { probes, kernel_probes, messages }: EvidenceTable) -> Self {
+        Self { probes, kernel_probes: probes && kernel_probes, messages }
     }
 }
 
 impl Experiment {
+    /// The kernel stamps one exchange of the probes in so many; 0: none.
+    pub fn kernel_every(&self) -> u32 {
+        /// About 100 a second at most: collecting a transmit stamp slows its sender, and more of them narrow nothing.
+        const MOST_HZ: f64 = 100.0;
+        if self.evidence.kernel_probes { (self.probes_hz / MOST_HZ).ceil().max(1.0) as u32 } else { 0 }
+    }
+
     /// Reads and checks a run file.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
@@ -243,7 +302,7 @@ impl Experiment {
             reference,
             nodes,
             layout,
-            evidence: Evidence { probes: file.evidence.probes, messages: file.evidence.messages },
+            evidence: file.evidence.into(),
         };
         experiment.check()?;
         Ok(experiment)
@@ -342,7 +401,8 @@ fn node(table: NodeTable) -> Result<Node, String> {
         ));
     }
     let (command, environment) = (table.command, table.environment);
-    Ok(Node { name, command, environment, ends_run: table.ends_run, inject: table.inject })
+    let (inject, inject_realtime) = (table.inject, table.inject_realtime);
+    Ok(Node { name, command, environment, ends_run: table.ends_run, inject, inject_realtime })
 }
 
 fn within(field: &str, found: f64, least: f64, most: f64) -> Result<f64, String> {

@@ -6,6 +6,7 @@ mod experiment;
 mod failure;
 mod host;
 mod interrupt;
+mod kernel_probing;
 mod network;
 mod options;
 mod probing;

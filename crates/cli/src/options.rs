@@ -103,6 +103,9 @@ pub struct ProbeServeOptions {
     pub run_id: u64,
     #[arg(long)]
     pub node_id: u32,
+    /// Let the kernel stamp one exchange in so many; 0: none
+    #[arg(long, default_value_t = 0)]
+    pub kernel_every: u32,
 }
 
 #[derive(Debug, Args)]
@@ -121,6 +124,9 @@ pub struct ProbeAskOptions {
     /// Requests a second during the run; 0: bursts only
     #[arg(long)]
     pub hertz: f64,
+    /// Let the kernel stamp one exchange in so many; 0: none
+    #[arg(long, default_value_t = 0)]
+    pub kernel_every: u32,
     /// Folder of the pair's brackets
     #[arg(long)]
     pub brackets: PathBuf,

@@ -9,15 +9,18 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tickscope_bracket::Bracket;
+use tickscope_probe::Refusals;
 use tickscope_probe::datagram::{NodeId, RunId};
-use tickscope_probe::driver::{Asking, NetworkCounts, Schedule};
+use tickscope_probe::driver::{self, Asking, NetworkCounts, Schedule};
 use tickscope_probe::exchange::{Exchange, Memory, Parties};
-use tickscope_probe::{Refusals, udp};
+use tickscope_probe::kernel::KernelEndpoint;
+use tickscope_probe::udp::UdpEndpoint;
 use tickscope_store::{BracketColumns, write_brackets};
 use tickscope_tick::NodeCounter;
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::kernel_probing::{self, KernelPoints};
 use crate::options::{ProbeAskOptions, ProbeServeOptions};
 
 /// What a probe's end did, as one line of JSON for the process that started it.
@@ -37,6 +40,9 @@ pub struct ProbeReport {
     pub impossible: Vec<String>,
     /// Datagrams that the network did not take or deliver.
     pub undelivered: u64,
+    /// What became of the kernel's stamps, by name.
+    #[serde(default)]
+    pub kernel: Vec<(String, u64)>,
     /// Shortest round trip in ticks of the asking node, the peer's turnaround taken off.
     pub round_trip_ticks_min: Option<i64>,
 }
@@ -51,11 +57,24 @@ pub fn serve(options: &ProbeServeOptions) -> Result<(), Failure> {
     interrupt::catch();
     let counter = NodeCounter::from_environment().map_err(Failure::input)?;
     let socket = bind(options.listen)?;
-    ready();
     let (run, node) = (RunId(options.run_id), NodeId(options.node_id));
-    let report = udp::serve(&socket, &counter, run, node, Duration::ZERO, &interrupt::ENDED).map_err(Failure::work)?;
+    let udp = UdpEndpoint::unconnected(&socket, &counter, Duration::ZERO).map_err(Failure::work)?;
+    let mut kernel = Vec::new();
+    let report = if options.kernel_every > 0 {
+        let points = KernelPoints::open()?;
+        let mut endpoint = KernelEndpoint::new(udp, points, options.kernel_every.into()).map_err(Failure::work)?;
+        ready();
+        let report = driver::serve(&mut endpoint, run, node, &interrupt::ENDED);
+        kernel = kernel_probing::told(endpoint.counts());
+        report
+    } else {
+        let mut endpoint = udp;
+        ready();
+        driver::serve(&mut endpoint, run, node, &interrupt::ENDED)
+    };
+    let report = report.map_err(Failure::work)?;
     let counts = report.counts;
-    print(&ProbeReport { sent: report.answered, ..told(&counts.refusals, &report.network) })
+    print(&ProbeReport { sent: report.answered, kernel, ..told(&counts.refusals, &report.network) })
 }
 
 /// Asks until the process is told to end, then once more in a burst.
@@ -74,13 +93,25 @@ pub fn ask(options: &ProbeAskOptions) -> Result<(), Failure> {
         memory: Memory::of_a_second(ROUGH_HERTZ),
         schedule: Schedule { period, ..Schedule::default() },
     };
-    ready();
     let mut shortest: Option<i64> = None;
-    let asked = udp::probe(&socket, options.peer, &counter, asking, Duration::ZERO, &interrupt::ENDED, |exchange| {
+    let on_exchange = |exchange: &Exchange| {
         let away = (exchange.t4 - exchange.t1).get() - (exchange.t3 - exchange.t2).get();
         shortest = Some(shortest.map_or(away, |known| known.min(away)));
         let _ = send.send(*exchange); // the writer ends early only by an error that is reported below
-    });
+    };
+    let mut udp = UdpEndpoint::connected(&socket, options.peer, &counter, Duration::ZERO).map_err(Failure::work)?;
+    let mut kernel = Vec::new();
+    let asked = if options.kernel_every > 0 {
+        let points = KernelPoints::open()?;
+        let mut endpoint = KernelEndpoint::new(udp, points, options.kernel_every.into()).map_err(Failure::work)?;
+        ready();
+        let asked = driver::probe(&mut endpoint, options.peer, asking, &interrupt::ENDED, on_exchange);
+        kernel = kernel_probing::told(endpoint.counts());
+        asked
+    } else {
+        ready();
+        driver::probe(&mut udp, options.peer, asking, &interrupt::ENDED, on_exchange)
+    };
     drop(send);
     writer.join().map_err(|_| Failure::work("the writer of brackets panicked"))??;
     let report = asked.map_err(Failure::work)?;
@@ -91,6 +122,7 @@ pub fn ask(options: &ProbeAskOptions) -> Result<(), Failure> {
         lost: counts.lost,
         late: report.late_sends,
         round_trip_ticks_min: shortest,
+        kernel,
         ..told(&counts.refusals, &report.network)
     })
 }

@@ -19,7 +19,7 @@ use tickscope_store::{
 };
 use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
 use tickscope_tick::sharing::Sharing;
-use tickscope_tick::{Domain, Injection, NodeCounter, Ordering};
+use tickscope_tick::{Domain, Injection, NodeCounter, Ordering, RealtimeInjection};
 
 use crate::experiment::{Cores, Experiment, Log, Node};
 use crate::failure::Failure;
@@ -92,6 +92,7 @@ struct Session {
     network: Network,
     stamp_root: PathBuf,
     injections: BTreeMap<String, Injection>,
+    realtime_injections: BTreeMap<String, RealtimeInjection>,
     collectors: Vec<(String, Process)>,
     servers: Vec<(String, Process)>,
     clients: Vec<(String, Process)>,
@@ -115,6 +116,7 @@ impl Session {
             network,
             stamp_root,
             injections,
+            realtime_injections: realtime_injections(experiment)?,
             collectors: Vec::new(),
             servers: Vec::new(),
             clients: Vec::new(),
@@ -190,6 +192,8 @@ impl Session {
                 &self.id(),
                 "--node-id",
                 &position.to_string(),
+                "--kernel-every",
+                &experiment.kernel_every().to_string(),
             ]);
             let server = self.start_in(name, "probe's server", &mut serve)?;
             self.servers.push((name.into(), server));
@@ -206,7 +210,8 @@ impl Session {
                 "--node-id",
                 "1000",
             ]);
-            ask.args(["--peer-id", &position.to_string(), "--hertz", &experiment.probes_hz.to_string(), "--brackets"]);
+            ask.args(["--peer-id", &position.to_string(), "--hertz", &experiment.probes_hz.to_string()]);
+            ask.args(["--kernel-every", &experiment.kernel_every().to_string(), "--brackets"]);
             ask.arg(self.run.places().brackets(&pair));
             let client = self.start_in(reference, "probe", &mut ask)?;
             self.clients.push((name.into(), client));
@@ -216,13 +221,22 @@ impl Session {
 
     fn start_in(&self, node: &str, what: &str, command: &mut Command) -> Result<Process, Failure> {
         self.network.enter(node, command)?;
-        command.env_remove(Injection::VARIABLE); // what this shell was given is no part of the run
-        if let Some(map) = self.injections.get(node) {
-            command.env(Injection::VARIABLE, map.to_string());
-        }
+        self.inject(node, command);
+        command.env("TICKSCOPE_DIR", self.stamp_directory(node)).env("TICKSCOPE_NODE", node);
         let mut process = Process::start(&format!("{what} on {node}"), command)?;
         process.ready()?;
         Ok(process)
+    }
+
+    /// The known maps before a node's clocks, in tests; what this shell was given is no part of the run.
+    fn inject(&self, node: &str, command: &mut Command) {
+        command.env_remove(Injection::VARIABLE).env_remove(RealtimeInjection::VARIABLE);
+        if let Some(map) = self.injections.get(node) {
+            command.env(Injection::VARIABLE, map.to_string());
+        }
+        if let Some(map) = self.realtime_injections.get(node) {
+            command.env(RealtimeInjection::VARIABLE, map.to_string());
+        }
     }
 
     fn shares_counter(&self, node: &str) -> bool {
@@ -262,10 +276,7 @@ impl Session {
             if let Some(bytes) = experiment.pool_bytes {
                 command.env("TICKSCOPE_POOL_BYTES", bytes.to_string());
             }
-            command.env_remove(Injection::VARIABLE);
-            if let Some(map) = self.injections.get(node.name.as_str()) {
-                command.env(Injection::VARIABLE, map.to_string());
-            }
+            self.inject(node.name.as_str(), &mut command);
             self.network.enter(node.name.as_str(), &mut command)?;
             commands.push((node.ends_run, Process::start(&format!("command of {}", node.name), &mut command)?));
             // A service listed before its client gets the time to bind.
@@ -340,6 +351,9 @@ impl Session {
         }
         for stamps in &report.impossible {
             self.note(node, "impossible-exchange", None, stamps.clone());
+        }
+        for (what, count) in &report.kernel {
+            self.note(node, "kernel-stamps", Some(*count as i64), format!("of the probe ({side}): {what}"));
         }
         if report.lost > 0 {
             self.note(
@@ -501,6 +515,18 @@ fn random() -> Result<u64, Failure> {
     let mut file = fs::File::open("/dev/urandom").map_err(Failure::work)?;
     std::io::Read::read_exact(&mut file, &mut bytes).map_err(Failure::work)?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Known maps before nodes' `CLOCK_REALTIME`; their times count from now.
+fn realtime_injections(experiment: &Experiment) -> Result<BTreeMap<String, RealtimeInjection>, Failure> {
+    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
+    let injected = experiment.nodes.iter().filter_map(|node| Some((node, node.inject_realtime.as_ref()?)));
+    injected
+        .map(|(node, inject)| {
+            let map = inject.starting_at(now_ns).map_err(|e| Failure::input(format!("node '{}': {e}", node.name)))?;
+            Ok((node.name.to_string(), map))
+        })
+        .collect()
 }
 
 fn injection(node: &Node) -> Option<Injection> {

@@ -149,6 +149,8 @@ pub enum SameBoot {
 pub struct Evidence {
     /// The exchanges of tickscope's own probes.
     pub probes: bool,
+    /// The kernel's time-stamps of a sample of those exchanges.
+    pub kernel_probes: bool,
     /// Pairs of points of two nodes, `node.point > node.point`, that every id passes once: declared, not checked further
     /// than that no id was stamped twice there.
     pub messages: Vec<String>,
@@ -156,7 +158,7 @@ pub struct Evidence {
 
 impl Default for Evidence {
     fn default() -> Self {
-        Self { probes: true, messages: Vec::new() }
+        Self { probes: true, kernel_probes: true, messages: Vec::new() }
     }
 }
 

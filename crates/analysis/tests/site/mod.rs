@@ -28,7 +28,7 @@ impl Site {
     pub fn run(&self, path: &[&str], messages: &[&str]) -> Run {
         let text = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
         let manifest = Manifest {
-            evidence: Evidence { probes: false, messages: text(messages) },
+            evidence: Evidence { probes: false, kernel_probes: false, messages: text(messages) },
             layout: Layout { path: text(path), ..Layout::default() },
             points: Vec::new(),
             ..sample::manifest()

@@ -1,0 +1,70 @@
+//! Where the kernel's stamps of the probes go: points of the node that the probe's end runs on, like any program's.
+//!
+//! Ids are the exchanges' nonces, so that both ends' stamps meet as messages do; the clock's brackets are stamps too. They
+//! survive this process, are collected exactly once, and become evidence only in the analysis.
+
+use tickscope_probe::datagram::Nonce;
+use tickscope_probe::kernel::{KernelCounts, KernelStamps, Passage};
+use tickscope_stamp::{Channel, Fields};
+use tickscope_tick::{Counter, Ordering, RealtimeInjection};
+
+use crate::failure::Failure;
+
+/// This process's channels for what the kernel stamps.
+pub struct KernelPoints {
+    request_sent: Channel,
+    request_received: Channel,
+    reply_sent: Channel,
+    reply_received: Channel,
+    clock: Channel,
+    injection: Option<RealtimeInjection>,
+}
+
+impl KernelPoints {
+    /// Opens the channels of this node's stamp directory.
+    pub fn open() -> Result<Self, Failure> {
+        let open = |point, ordering| {
+            Channel::open_clock(point, Counter::Realtime, ordering, Fields::Slim).map_err(Failure::work)
+        };
+        Ok(Self {
+            request_sent: open("probe-request-sent", Ordering::Before)?,
+            request_received: open("probe-request-received", Ordering::After)?,
+            reply_sent: open("probe-reply-sent", Ordering::Before)?,
+            reply_received: open("probe-reply-received", Ordering::After)?,
+            clock: Channel::open_bracket(Counter::Realtime).map_err(Failure::work)?,
+            injection: RealtimeInjection::from_environment().map_err(Failure::input)?,
+        })
+    }
+}
+
+impl KernelStamps for KernelPoints {
+    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
+        let channel = match passage {
+            Passage::RequestSent => &self.request_sent,
+            Passage::RequestReceived => &self.request_received,
+            Passage::ReplySent => &self.reply_sent,
+            Passage::ReplyReceived => &self.reply_received,
+        };
+        let read = self.injection.as_ref().map_or(realtime_ns, |map| map.apply(realtime_ns));
+        channel.record(nonce.0 as i64, read);
+    }
+
+    fn bracket(&mut self) {
+        self.clock.bracket();
+    }
+}
+
+/// What became of the kernel's stamps, by name, where anything is to be told.
+pub fn told(counts: KernelCounts) -> Vec<(String, u64)> {
+    let KernelCounts { asked, transmitted, received, unstamped, discarded } = counts;
+    let missing = asked.saturating_sub(transmitted + discarded);
+    let all = [
+        ("sent with the wish for a stamp", asked),
+        ("transmit stamps", transmitted),
+        ("receive stamps", received),
+        ("transmit stamps missing", missing),
+        ("receive stamps missing", unstamped),
+        ("stamps of the first 0.1 s discarded", discarded),
+    ];
+    all.into_iter().filter(|&(_, count)| count > 0).map(|(name, count)| (name.into(), count)).collect()
+}
