@@ -9,6 +9,7 @@
 mod analysis;
 mod error;
 mod messages;
+mod own_clocks;
 mod relating;
 pub mod stage_table;
 mod terms;
@@ -17,6 +18,7 @@ mod truth;
 pub use analysis::{Analysis, CORES_PROVED, analyse};
 pub use error::Error;
 pub use messages::{MessagePair, Passages, Place};
+pub use own_clocks::{BreakSummary, OwnClockSummary};
 pub use relating::{RelationSummary, SourceSummary, domain_of, run_rho};
 pub use terms::Terms;
 pub use truth::Truth;

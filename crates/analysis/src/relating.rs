@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, Relation, Rho};
-use tickscope_store::{BracketColumns, Manifest, Node, Pair, Run, SameBoot};
+use tickscope_bracket::{Bracket, Cone, Epochs, Error as BracketError, Model, Ratio, Refused, Relation, Rho};
+use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Local, Tick};
 use tickscope_trace::{Clock, Layout};
 
 use crate::error::Error;
-use crate::messages::{MessagePair, Passages};
+use crate::messages::{MessagePair, Passages, Place};
+use crate::own_clocks::{OwnClocks, reason};
 use crate::terms::Terms;
 
 /// How well a node's counter is known in ticks of the reference.
@@ -70,6 +71,10 @@ struct Source {
 const PROBES: &str = "probes";
 /// Evidence from application messages, stamped by the application.
 const MESSAGES: &str = "messages";
+/// Evidence from the kernel's time-stamps of application messages.
+const KERNEL_MESSAGES: &str = "kernel-messages";
+/// Evidence from the kernel's time-stamps of the probes.
+const KERNEL_PROBES: &str = "kernel-probes";
 
 /// A clock for every node of the layout: the reference's own, shared with it, or through a relation.
 pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Related, Error> {
@@ -77,7 +82,19 @@ pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Relate
     let reference = reference_node(manifest)?;
     let mut related =
         Related { clocks: vec![Clock::Reference], of_node: Vec::new(), relations: Vec::new(), refused: Vec::new() };
-    let messages = message_sources(run, terms)?;
+    let (channels, events) = (run.channels()?.found, run.events()?.found);
+    let pairs = message_pairs(manifest, &channels)?;
+    let stamped = layout.points().iter().map(|point| (point.node.as_str(), point.name.as_str()));
+    let sent = pairs.iter().flat_map(|(pair, _)| [&pair.from, &pair.to]);
+    let stamped = stamped.chain(sent.map(|place| (place.node.as_str(), place.point.as_str())));
+    let own = OwnClocks::of(run, stamped, &channels, &events, terms)?;
+    let mut messages = Vec::new();
+    for (pair, source) in pairs {
+        let found = Messages::of(run, pair, source, &own, (&channels, &events))?;
+        if terms.admit(found.source) {
+            messages.push(found);
+        }
+    }
     for node in &manifest.nodes {
         if !layout.points().iter().any(|point| point.node == node.name.as_str()) {
             continue;
@@ -124,7 +141,7 @@ fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
 }
 
 /// A preset keeps its name as long as the number beside it is the preset's.
-fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
+pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
     let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
     match named {
         Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
@@ -153,33 +170,67 @@ fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
             && reference.injected.is_none())
 }
 
-/// What the messages of one declared pair of points say.
+/// What the messages of one pair of points say, in ticks of both nodes' counters.
 struct Messages {
     pair: MessagePair,
-    source: String,
-    passages: Passages,
+    source: &'static str,
+    /// First tick at which the message can have been sent, last at which it was received.
+    ticks: Vec<(i64, i64)>,
+    unused: Vec<(&'static str, u64)>,
 }
 
-/// The messages that the run declares as evidence, where the terms ask for them.
-fn message_sources(run: &Run, terms: &Terms) -> Result<Vec<Messages>, Error> {
-    let declared = &run.manifest().evidence.messages;
-    if declared.is_empty() {
-        return Ok(Vec::new());
+/// The messages that the run declares as evidence, where the terms ask for them, and the kernel's stamps of the probes.
+fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(MessagePair, &'static str)>, Error> {
+    let mut pairs = Vec::new();
+    for text in &manifest.evidence.messages {
+        pairs.push((text.parse::<MessagePair>().map_err(Error::work)?, MESSAGES));
     }
-    let (channels, events) = (run.channels()?.found, run.events()?.found);
-    let mut found = Vec::new();
-    for text in declared {
-        let pair: MessagePair = text.parse().map_err(Error::work)?;
-        let source = MESSAGES.to_owned();
-        if terms.admit(&source) {
-            let passages = Passages::of(run, &pair, &channels, &events)?;
-            found.push(Messages { pair, source, passages });
+    let reference = reference_node(manifest)?.name.as_str();
+    let others =
+        manifest.nodes.iter().filter(|node| manifest.evidence.kernel_probes && node.name.as_str() != reference);
+    for node in others {
+        let place = |node: &str, point: &str| Place { node: node.into(), point: point.into() };
+        let node = node.name.as_str();
+        let there = [place(reference, "probe-request-sent"), place(node, "probe-request-received")];
+        let back = [place(node, "probe-reply-sent"), place(reference, "probe-reply-received")];
+        for [from, to] in [there, back] {
+            let stamped =
+                |place: &Place| channels.iter().any(|known| known.node == place.node && known.point == place.point);
+            if stamped(&from) && stamped(&to) {
+                pairs.push((MessagePair { from, to }, KERNEL_PROBES));
+            }
         }
     }
-    Ok(found)
+    Ok(pairs)
 }
 
 impl Messages {
+    fn of(
+        run: &Run,
+        pair: MessagePair,
+        source: &'static str,
+        clocks: &OwnClocks,
+        (channels, events): (&[Channel], &[Event]),
+    ) -> Result<Self, Error> {
+        let passages = Passages::of(run, &pair, channels, events)?;
+        let [from, to] = [&pair.from, &pair.to].map(|place| clocks.at(&place.node, &place.point));
+        let source = if source == MESSAGES && from.is_some() && to.is_some() { KERNEL_MESSAGES } else { source };
+        let mut unused = vec![
+            ("ids stamped more than once", passages.repeated),
+            ("sent after a stamp was lost", passages.after_a_loss),
+            ("one stamp only", passages.one_ended),
+        ];
+        let mut ticks = Vec::with_capacity(passages.ticks.len());
+        for &(sent, received) in &passages.ticks {
+            match (counted(from, sent), counted(to, received)) {
+                (Ok((first, _)), Ok((_, last))) => ticks.push((first, last)),
+                (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused)),
+            }
+        }
+        unused.retain(|&(_, count)| count > 0);
+        Ok(Self { pair, source, ticks, unused })
+    }
+
     /// As evidence between the reference and `node`; `None` if they are of other nodes.
     fn between(&self, reference: &str, node: &str, nominal: Ratio) -> Option<Source> {
         let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
@@ -191,17 +242,25 @@ impl Messages {
             }
         };
         let ours = ends == (reference, node) || ends == (node, reference);
-        let Passages { ticks, repeated, after_a_loss, one_ended } = &self.passages;
-        let unused = [
-            ("ids stamped more than once", *repeated),
-            ("sent after a stamp was lost", *after_a_loss),
-            ("one stamp only", *one_ended),
-        ];
         ours.then(|| Source {
-            name: self.source.clone(),
-            brackets: ticks.iter().map(bracket).collect(),
-            unused: unused.into_iter().filter(|&(_, count)| count > 0).collect(),
+            name: self.source.into(),
+            brackets: self.ticks.iter().map(bracket).collect(),
+            unused: self.unused.clone(),
         })
+    }
+}
+
+/// Between which ticks of its node's counter a reading was taken.
+fn counted(clock: Option<&Epochs>, reading: i64) -> Result<(i64, i64), Refused> {
+    let Some(clock) = clock else { return Ok((reading, reading)) };
+    let interval = clock.interval(Tick::new(reading))?;
+    Ok((interval.lo().get(), interval.hi().get()))
+}
+
+fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
+    match unused.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, count)) => *count += 1,
+        None => unused.push((reason, 1)),
     }
 }
 
@@ -257,10 +316,10 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
             unused: Vec::new(),
         });
         summary.brackets += source.brackets.len();
-        for &(reason, count) in &source.unused {
+        for &(reason, more) in &source.unused {
             match summary.unused.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, sum)) => *sum += count,
-                None => summary.unused.push((reason, count)),
+                Some((_, sum)) => *sum += more,
+                None => summary.unused.push((reason, more)),
             }
         }
     }

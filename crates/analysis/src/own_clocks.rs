@@ -1,0 +1,220 @@
+//! Clocks of a node beside its counter: points that were stamped with `CLOCK_REALTIME` or `CLOCK_MONOTONIC`, by the kernel
+//! or by a program that reads nothing else.
+//!
+//! Evidence: brackets of that clock against the node's counter, from the watch over the clocks (`brackets/`) and from the
+//! measured programs themselves (stamps of the point `clock-bracket.NAME`: tick before, reading, tick after). The bound is
+//! how far that clock may run off its rate, which is never the counters' rho: a disciplined clock is slewed.
+//!
+//! Guarantees: a span in which the clock was set, or slewed beyond the bound, is void; no reading is extrapolated.
+
+use std::collections::BTreeMap;
+
+use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Refused, Rho};
+use tickscope_store::{Channel, Event, Manifest, Node, Pair, Run};
+use tickscope_tick::{Interval, Reference, Tick};
+
+use crate::error::Error;
+use crate::relating::{declared, domain_of};
+use crate::terms::Terms;
+
+/// What is known of a clock of a node that is not its counter.
+#[derive(Debug)]
+pub struct OwnClockSummary {
+    /// Label of the domain, `node.clock`.
+    pub domain: String,
+    /// Label of the node's counter.
+    pub counter: String,
+    /// How far it may run off its rate.
+    pub slew: Rho,
+    /// Where that bound came from.
+    pub slew_origin: String,
+    /// How many brackets.
+    pub brackets: usize,
+    /// Stretches between two breaks.
+    pub epochs: usize,
+    /// Where it was set or slewed: ticks of the node's counter, and what the brackets say of the jump, in its own ticks.
+    pub breaks: Vec<BreakSummary>,
+    /// Epochs whose brackets contradict each other, and how.
+    pub contradictions: Vec<String>,
+}
+
+/// A span in which a clock is not trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BreakSummary {
+    /// First and last tick of the node's counter.
+    pub span: (i64, i64),
+    /// Whether the watch told of it; else the brackets show it.
+    pub declared: bool,
+    /// By how much it jumped, as far as the brackets tell; nanoseconds.
+    pub jump_ns: Option<(i64, i64)>,
+}
+
+/// The clocks of a run's nodes beside their counters, those that its points need.
+pub(crate) struct OwnClocks {
+    known: BTreeMap<(String, String), Epochs>,
+    of_point: BTreeMap<(String, String), String>,
+    pub(crate) summaries: Vec<OwnClockSummary>,
+}
+
+/// The point whose stamps are brackets of a clock.
+const BRACKET_POINT: &str = "clock-bracket.";
+/// For a clock that nobody watched: what the kernel itself slews by at most.
+const UNWATCHED_SLEW_PPB: u32 = 500_000;
+
+impl OwnClocks {
+    /// The clocks of these points, `(node, point)`.
+    pub(crate) fn of<'a>(
+        run: &Run,
+        points: impl IntoIterator<Item = (&'a str, &'a str)>,
+        channels: &[Channel],
+        events: &[Event],
+        terms: &Terms,
+    ) -> Result<Self, Error> {
+        let mut clocks = Self { known: BTreeMap::new(), of_point: BTreeMap::new(), summaries: Vec::new() };
+        for (node, point) in points {
+            let Some(clock) = clock_of(run.manifest(), (node, point), channels)? else { continue };
+            clocks.of_point.insert((node.into(), point.into()), clock.clone());
+            let key = (node.to_owned(), clock);
+            if !clocks.known.contains_key(&key) {
+                let (epochs, summary) = relate(run, &key, events, terms)?;
+                clocks.summaries.push(summary);
+                clocks.known.insert(key, epochs);
+            }
+        }
+        Ok(clocks)
+    }
+
+    /// The clock that a point was stamped with; `None`: its node's counter.
+    pub(crate) fn at(&self, node: &str, point: &str) -> Option<&Epochs> {
+        let clock = self.of_point.get(&(node.into(), point.into()))?;
+        self.known.get(&(node.into(), clock.clone()))
+    }
+
+    /// Which clock a point was stamped with, by name; `None`: its node's counter.
+    pub(crate) fn name_at(&self, node: &str, point: &str) -> Option<&str> {
+        self.of_point.get(&(node.into(), point.into())).map(String::as_str)
+    }
+}
+
+/// The one clock that all channels of a point read, if it is not the node's counter.
+fn clock_of(manifest: &Manifest, (node, point): (&str, &str), channels: &[Channel]) -> Result<Option<String>, Error> {
+    let of_node = manifest.nodes.iter().find(|known| known.name.as_str() == node);
+    let counter = of_node.map(|known| known.counter.counter.name());
+    let mut clocks = channels
+        .iter()
+        .filter(|channel| channel.node == node && channel.point == point)
+        .filter_map(|channel| channel.domain.split('/').nth(1));
+    let Some(first) = clocks.next() else { return Ok(None) };
+    if let Some(other) = clocks.find(|&other| other != first) {
+        return Err(Error::work(format!(
+            "{node}.{point}: expected stamps of one clock, found {first} and {other}. Give each clock a point of its own"
+        )));
+    }
+    Ok((Some(first) != counter).then(|| first.to_owned()))
+}
+
+fn relate(
+    run: &Run,
+    (node, clock): &(String, String),
+    events: &[Event],
+    terms: &Terms,
+) -> Result<(Epochs, OwnClockSummary), Error> {
+    let manifest = run.manifest();
+    let of_node = manifest.nodes.iter().find(|known| known.name.as_str() == node);
+    let of_node = of_node.ok_or_else(|| Error::work(format!("run.json: expected the node {node}, found none")))?;
+    let pair = Pair { reference: domain_of(of_node), domain: format!("{node}.{clock}") };
+    let (slew, slew_origin) = slew_of(manifest, &pair, terms)?;
+    let brackets = brackets(run, &pair, node, clock)?;
+    let Pair { reference: counter, domain } = pair;
+    if brackets.is_empty() {
+        return Err(Error::work(format!(
+            "{domain}: expected brackets against {counter}, found none. Let the program call tickscope_bracket, or run it \
+             under tickscope run, which watches the clocks"
+        )));
+    }
+    let breaks = breaks(events, &domain, slew)?;
+    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, ..Model::new(slew, nominal(of_node)?, Tick::new(0)) };
+    let epochs = Epochs::new(&brackets, &breaks, &model).map_err(|e| Error::work(format!("{domain}: {e}")))?;
+    let summary = OwnClockSummary {
+        domain,
+        counter,
+        slew,
+        slew_origin,
+        brackets: brackets.len(),
+        epochs: epochs.epochs().len(),
+        breaks: epochs
+            .breaks()
+            .iter()
+            .map(|found| BreakSummary {
+                span: (found.span.lo().get(), found.span.hi().get()),
+                declared: found.declared > 0,
+                jump_ns: found.jump.map(|jump| (jump.lo().get(), jump.hi().get())),
+            })
+            .collect(),
+        contradictions: epochs
+            .epochs()
+            .iter()
+            .filter_map(|epoch| epoch.relation.as_ref().err())
+            .map(ToString::to_string)
+            .collect(),
+    };
+    Ok((epochs, summary))
+}
+
+/// Ticks of the node's counter in a nanosecond.
+fn nominal(node: &Node) -> Result<Ratio, Error> {
+    Ratio::new(node.counter.frequency.hertz, 1_000_000_000).map_err(Error::work)
+}
+
+fn slew_of(manifest: &Manifest, pair: &Pair, terms: &Terms) -> Result<(Rho, String), Error> {
+    if let Some(slew) = terms.slew {
+        return Ok((slew, "asked".into()));
+    }
+    let found = manifest.rho.iter().find(|rho| rho.reference == pair.reference && rho.domain == pair.domain);
+    match found {
+        Some(rho) => Ok((declared(rho)?, rho.origin.clone())),
+        None => {
+            let slew = Rho::declared_ppb(UNWATCHED_SLEW_PPB).map_err(Error::work)?;
+            Ok((slew, "default: nobody watched it, and the kernel slews by 500 ppm".into()))
+        }
+    }
+}
+
+/// From the watch's files and from the stamps of the measured programs; an unreadable file is an error, since what it
+/// held might have shown a break.
+fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<Vec<Bracket>, Error> {
+    let mut listing = run.brackets(pair)?;
+    if let Some(refused) = listing.refused.pop() {
+        return Err(refused.into());
+    }
+    let columns = listing.found;
+    let ends = columns.before.iter().zip(columns.after.iter());
+    let rows = columns.at.iter().zip(ends);
+    let mut all: Vec<Bracket> =
+        rows.map(|(&at, (before, after))| Bracket::new(before.copied(), at, after.copied())).collect();
+    let stamps = run.stamps(node, &format!("{BRACKET_POINT}{clock}"))?;
+    stamps.read(i64::MIN..=i64::MAX, |columns| {
+        let rows = columns.tick.iter().zip(&columns.id).zip(columns.value.iter());
+        all.extend(rows.map(|((&before, &at), after)| Bracket::new(Some(before), at, after.copied())));
+    })?;
+    Ok(all)
+}
+
+/// What voids the clock: every change that the watch saw, but for a slew that the bound covers.
+fn breaks(events: &[Event], domain: &str, slew: Rho) -> Result<Vec<Interval<Tick<Reference>>>, Error> {
+    let covered = |event: &Event| {
+        event.what == Event::CLOCK_SLEW && event.value.is_some_and(|ppb| ppb.unsigned_abs() <= u64::from(slew.ppb()))
+    };
+    let voiding: Vec<Event> = events.iter().filter(|event| !covered(event)).cloned().collect();
+    tickscope_store::breaks(&voiding, domain).map_err(|wrong| Error::work(format!("events of {domain}: {wrong}")))
+}
+
+/// Why a reading had no interval, in words.
+pub(crate) fn reason(refused: Refused) -> &'static str {
+    match refused {
+        Refused::Outside => "kernel or log readings outside all brackets of their clock",
+        Refused::InBreak => "readings while their clock was being set",
+        Refused::Ambiguous => "readings that their clock may have shown twice",
+        Refused::Contradictory => "readings of a clock whose brackets contradict each other",
+    }
+}
