@@ -40,7 +40,7 @@ pub use channels::{Channel, ChannelState, read_channels, write_channels};
 pub use clock_log::{LogPoint, LogRead, import_log};
 pub use collector::{Collector, Report, Settings};
 pub use error::{Error, Result};
-pub use events::{Event, read_events, write_events};
+pub use events::{Event, breaks, read_events, write_events};
 pub use join::{Joined, join_run};
 pub use manifest::{
     Assumption, CounterFacts, DeclaredFrequency, Evidence, Layout, Manifest, Name, Node, Point, PolicyRule, Rho,

@@ -5,10 +5,12 @@
 
 use std::path::{Path, PathBuf};
 
+use tickscope_tick::{Interval, Tick};
+
 use crate::brackets::{BracketColumns, read_brackets, write_brackets};
 use crate::channels::{Channel, read_channels};
 use crate::error::{Error, Result};
-use crate::events::{Event, read_events};
+use crate::events::{Event, breaks, read_events};
 use crate::manifest::{Manifest, Name};
 use crate::stamps::PointStamps;
 use crate::table::TableReader;
@@ -75,6 +77,11 @@ impl<'a> Places<'a> {
     /// Folder of the events.
     pub fn events(&self) -> PathBuf {
         self.root.join("events")
+    }
+
+    /// File of what happened to a node's clocks.
+    pub fn clock_events(&self, node: &str) -> PathBuf {
+        self.events().join(format!("{node}+clocks.parquet"))
     }
 
     /// Folder of a pair's brackets.
@@ -173,6 +180,18 @@ impl Run {
         Ok(Listing::gather(&files, read_events, |all: &mut Vec<_>, mut some| all.append(&mut some)))
     }
 
+    /// The spans in which `domain` is not to be trusted ([`breaks`]). Events that cannot be read are an error here: what
+    /// they tell might void the evidence.
+    pub fn breaks<D>(&self, domain: &str) -> Result<Vec<Interval<Tick<D>>>> {
+        let mut events = self.events()?;
+        if let Some(refused) = events.refused.pop() {
+            return Err(refused);
+        }
+        breaks(&events.found, domain).map_err(|wrong| {
+            Error::corrupt(&self.places().events(), "events that end after they begin", wrong.to_string())
+        })
+    }
+
     /// Pairs of domains that there are brackets of.
     pub fn pairs(&self) -> Result<Vec<Pair>> {
         let mut pairs = Vec::new();
@@ -241,6 +260,7 @@ mod tests {
     use crate::events::write_events;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
+    use tickscope_tick::Local;
 
     #[test]
     fn a_run_is_begun_once_and_opened_often() {
@@ -262,6 +282,7 @@ mod tests {
         let events = run.events().unwrap();
         assert_eq!((events.found, events.refused.len()), (vec![event], 1));
         assert!(events.refused[0].to_string().contains("a.parquet"));
+        assert!(run.breaks::<Local>("client.realtime").unwrap_err().to_string().contains("a.parquet"));
     }
 
     #[test]
