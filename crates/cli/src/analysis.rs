@@ -66,7 +66,7 @@ pub fn analyse(run: &Run, rho: Option<Rho>, write: bool) -> Result<Analysis, Fai
             let keyed = reader.read_group(group)?;
             let traces = columns(&keyed)?;
             let durations = Durations::of(&layout, &clocks, &traces).map_err(Failure::work)?;
-            tally(&layout, &traces, &durations, &mut tallies);
+            tally(&layout, &clocks, &traces, &durations, &mut tallies);
             for (stage, values) in values.iter_mut().enumerate() {
                 values.add(&layout, &traces, &durations, stage);
             }
