@@ -9,7 +9,8 @@ use tickscope_trace::{
 };
 
 use crate::error::Error;
-use crate::relating::{RelationSummary, reference_node, relate, run_rho};
+use crate::own_clocks::OwnClockSummary;
+use crate::relating::{Related, RelationSummary, reference_node, relate, run_rho};
 use crate::terms::Terms;
 use crate::truth::Truth;
 
@@ -22,6 +23,8 @@ pub struct Analysis {
     pub relative_1ms_ticks: Vec<u64>,
     /// How well each node's counter is known.
     pub relations: Vec<RelationSummary>,
+    /// Clocks of nodes beside their counters that points were stamped with.
+    pub own_clocks: Vec<OwnClockSummary>,
     /// How fast the reference is declared to run.
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
@@ -38,21 +41,23 @@ pub struct Analysis {
 pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error> {
     let manifest = run.manifest();
     let layout = manifest.layout.parse(run)?;
-    let related = relate(run, &layout, terms)?;
+    let Related { clocks, of_node, own, relations, refused } = relate(run, &layout, terms)?;
     let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
-    let clocks = Clocks::new(&layout, related.clocks, &related.of_node).map_err(Error::work)?;
+    let (own, of_point, own_clocks) = own.into_parts(&layout);
+    let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
+    let clocks = clocks.map_err(Error::work)?;
     let clocks = with_cores(run, &layout, clocks)?;
     let stages = layout.stages().len();
     let (mut tallies, mut values) = (vec![StageTally::default(); stages], vec![StageValues::default(); stages]);
     let mut truth = Truth::of(manifest);
     let mut sum_mismatches = 0;
-    let mut writer = if write { Some(durations_writer(run, &layout, rho, &related.relations)?) } else { None };
+    let mut writer = if write { Some(durations_writer(run, &layout, rho, &relations)?) } else { None };
     for reader in traces_of(run, &layout)? {
         for group in 0..reader.groups() {
             let keyed = reader.read_group(group)?;
             let traces = columns(&keyed)?;
             let durations = Durations::of(&layout, &clocks, &traces).map_err(Error::work)?;
-            tally(&layout, &traces, &durations, &mut tallies);
+            tally(&layout, &clocks, &traces, &durations, &mut tallies);
             for (stage, values) in values.iter_mut().enumerate() {
                 values.add(&layout, &traces, &durations, stage);
             }
@@ -81,12 +86,13 @@ pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error>
     Ok(Analysis {
         rows,
         relative_1ms_ticks,
-        relations: related.relations,
+        relations,
+        own_clocks,
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth,
         suspicions,
         sum_mismatches,
-        refused: related.refused,
+        refused,
     })
 }
 

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Refused, Rho};
 use tickscope_store::{Channel, Event, Manifest, Node, Pair, Run};
 use tickscope_tick::{Interval, Reference, Tick};
+use tickscope_trace::Layout;
 
 use crate::error::Error;
 use crate::relating::{declared, domain_of};
@@ -90,9 +91,15 @@ impl OwnClocks {
         self.known.get(&(node.into(), clock.clone()))
     }
 
-    /// Which clock a point was stamped with, by name; `None`: its node's counter.
-    pub(crate) fn name_at(&self, node: &str, point: &str) -> Option<&str> {
-        self.of_point.get(&(node.into(), point.into())).map(String::as_str)
+    /// The clocks, the points of `layout` with the index of their clock, and what is said of the clocks.
+    pub(crate) fn into_parts(self, layout: &Layout) -> (Vec<Epochs>, Vec<(String, usize)>, Vec<OwnClockSummary>) {
+        let (keys, clocks): (Vec<_>, Vec<_>) = self.known.into_iter().unzip();
+        let of_point = layout.points().iter().filter_map(|point| {
+            let clock = self.of_point.get(&(point.node.clone(), point.name.clone()))?;
+            let index = keys.iter().position(|(node, known)| *node == point.node && known == clock)?;
+            Some((point.full_name(), index))
+        });
+        (clocks, of_point.collect(), self.summaries)
     }
 }
 

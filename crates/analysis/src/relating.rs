@@ -56,6 +56,7 @@ pub struct SourceSummary {
 pub(crate) struct Related {
     pub(crate) clocks: Vec<Clock>,
     pub(crate) of_node: Vec<(String, usize)>,
+    pub(crate) own: OwnClocks,
     pub(crate) relations: Vec<RelationSummary>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
@@ -80,8 +81,6 @@ const KERNEL_PROBES: &str = "kernel-probes";
 pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Related, Error> {
     let manifest = run.manifest();
     let reference = reference_node(manifest)?;
-    let mut related =
-        Related { clocks: vec![Clock::Reference], of_node: Vec::new(), relations: Vec::new(), refused: Vec::new() };
     let (channels, events) = (run.channels()?.found, run.events()?.found);
     let pairs = message_pairs(manifest, &channels)?;
     let stamped = layout.points().iter().map(|point| (point.node.as_str(), point.name.as_str()));
@@ -95,6 +94,8 @@ pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Relate
             messages.push(found);
         }
     }
+    let (clocks, of_node, relations, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
+    let mut related = Related { clocks, of_node, own, relations, refused };
     for node in &manifest.nodes {
         if !layout.points().iter().any(|point| point.node == node.name.as_str()) {
             continue;

@@ -140,6 +140,11 @@ impl Relation {
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
+    /// The most that the reference runs while the local domain runs `ticks`, rounded up; `u64::MAX` where it is more.
+    pub fn most_ticks(&self, ticks: u64) -> u64 {
+        u64::try_from(ceil(self.cone().reference_at_most(ticks.into()))).unwrap_or(u64::MAX)
+    }
+
     /// The slopes that the true map can have.
     pub fn cone(&self) -> Cone {
         self.envelope.cone()

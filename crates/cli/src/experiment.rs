@@ -239,6 +239,8 @@ struct LayoutTable {
     #[serde(default)]
     branches: Vec<String>,
     #[serde(default)]
+    beside: Vec<String>,
+    #[serde(default)]
     rules: BTreeMap<String, String>,
 }
 
@@ -284,7 +286,8 @@ impl Experiment {
         let nodes: Vec<Node> = file.node.into_iter().map(node).collect::<Result<_, _>>()?;
         let reference = name("clock.reference", file.clock.reference)?;
         let rules = file.layout.rules.into_iter().collect();
-        let layout = Layout { path: file.layout.path, branches: file.layout.branches, rules };
+        let LayoutTable { path, branches, beside, .. } = file.layout;
+        let layout = Layout { path, branches, beside, rules };
         let experiment = Self {
             name: name("run.name", file.run.name)?.to_string(),
             seconds: within("run.seconds", file.run.seconds, 0.1, 1e6)?,
@@ -347,6 +350,7 @@ impl Experiment {
         let layout = LayoutText {
             path: self.layout.path.clone(),
             branches: self.layout.branches.clone(),
+            beside: self.layout.beside.clone(),
             rules: self.layout.rules.clone(),
         };
         let layout = layout.parse(None).map_err(|e| format!("[layout] {e}"))?;
@@ -470,6 +474,7 @@ mod tests {
             ("ends_run = true", "ends_run = false", "ends_run = true"),
             ("client.send > client.sent", "client.sned > client.sent", "client.sned"),
             ("server.reply", "sever.reply", "sever.reply"),
+            ("branches = [", "beside = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
             ("kind = \"auto\"", "kind = \"wifi\"", "wifi"),
             ("name = \"server\"", "name = \"client\"", "twice"),
             ("[layout]", "[layuot]", "layuot"),

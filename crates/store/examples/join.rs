@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn layout() -> Layout {
     let path = (0..POINTS).map(|point| format!("node.p{point}")).collect();
-    Layout { path, branches: Vec::new(), rules: Default::default() }
+    Layout { path, ..Layout::default() }
 }
 
 fn make(root: &Path, ids: i64) -> Result<(), Box<dyn Error>> {

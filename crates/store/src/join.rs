@@ -27,7 +27,12 @@ impl crate::manifest::Layout {
     /// The layout, checked against the points named in `manifest`.
     pub fn parse(&self, run: &Run) -> Result<Layout> {
         let known: Vec<_> = run.manifest().points.iter().map(|p| format!("{}.{}", p.node, p.name)).collect();
-        let text = LayoutText { path: self.path.clone(), branches: self.branches.clone(), rules: self.rules.clone() };
+        let text = LayoutText {
+            path: self.path.clone(),
+            branches: self.branches.clone(),
+            beside: self.beside.clone(),
+            rules: self.rules.clone(),
+        };
         let known = (!known.is_empty()).then_some(known.as_slice());
         text.parse(known).map_err(|e| Error::corrupt(run.root(), "a layout of the run's points", e.to_string()))
     }

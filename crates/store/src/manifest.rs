@@ -191,6 +191,9 @@ pub struct Layout {
     /// Pairs that leave the path, `node.point > node.point`.
     #[serde(default)]
     pub branches: Vec<String>,
+    /// Pairs of any two of those points, shown beside, `node.point > node.point`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
     /// `(node.point, rule)`: which stamp counts where an id passes twice.
     #[serde(default)]
     pub rules: Vec<(String, String)>,

@@ -9,15 +9,21 @@
 //! added too, not counted once: error changes at the two ends need not cancel while dt is shorter than the duration.
 //! The cap by the intervals then gives what is said of such stages, slopes' width times duration.
 //!
+//! A stamp that was read from another clock than its node's counter has a second error, its *own*: where on the counter it was
+//! read. That one differs from packet to packet, so it belongs to the relative bound, not to the common one: over
+//! a separation dt it changes by at most that clock's cone times dt, and never by more than its interval on the counter is
+//! wide. It is capped apart from the relation's term, which would else be capped by a relation's far larger error.
+//!
 //! Guarantees: `|error of one trace - error of another| <= relative`, `q(lo) <= q(true) <= q(hi)`; rounded outward.
 //! Deliberately absent: confidence in a quantile as an estimate of a population; that is statistics, not clocks.
 
+use tickscope_bracket::Refused;
 use tickscope_tick::Span;
 
-use crate::{Clocks, Durations, Error, Layout, Role, StageDurations, Traces};
+use crate::{Clocks, Durations, Error, Layout, Refusal, Role, Stage, StageDurations, Traces};
 
-/// How far all values of a stage may be shifted together: every true value lies in
-/// `[estimate - below, estimate + above]`, in ticks of the reference.
+/// How far the values of a stage may be shifted together, in ticks of the reference: every true value lies in
+/// `[estimate - below, estimate + above]`, but for what the stamps' own clocks leave open ([`StageTally::own`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Common {
     /// How far the truth may lie below the estimate.
@@ -26,7 +32,8 @@ pub struct Common {
     pub above_ticks: u64,
 }
 
-/// How far two traces are apart at each end of a stage, in ticks of that end's own domain.
+/// How far two traces are apart at each end of a stage, in ticks of that end's counter; where its stamps were read from
+/// another clock, of their estimates on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Apart {
     /// Between their stamps at the stage's first point.
@@ -59,9 +66,10 @@ pub struct StageTally {
     pub count: u64,
     /// Traces that lack one of the two stamps.
     pub missing: u64,
-    /// Traces with both stamps but no interval: a tick is out of its relation's reach, the evidence contradicts itself,
-    /// or 64 bits do not hold the duration.
+    /// Traces with both stamps but no interval.
     pub refused: u64,
+    /// Why.
+    pub refused_by: RefusedBy,
     /// Traces on the path whose *longest* admissible duration is negative: wrong stamps, ids, brackets or rho. Their
     /// values are kept as they are.
     pub impossible: u64,
@@ -69,9 +77,45 @@ pub struct StageTally {
     pub suspicions: Vec<Suspicion>,
     /// The common bound.
     pub common: Common,
-    /// Smallest and largest raw tick at each end of the counted traces.
-    from: Option<(i64, i64)>,
-    to: Option<(i64, i64)>,
+    /// What each value may be wrong by beside that, differently from trace to trace, because its stamps were read from other
+    /// clocks than their nodes' counters. Every true value lies in
+    /// `[estimate - common.below - own.below, estimate + common.above + own.above]`.
+    pub own: Common,
+    /// Both together, as the widest interval has it.
+    whole: Common,
+    from: End,
+    to: End,
+}
+
+/// Refused traces, by reason; where both stamps were refused, by that of the first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RefusedBy {
+    /// [`Refused::Outside`]
+    pub outside: u64,
+    /// [`Refused::InBreak`]
+    pub in_break: u64,
+    /// [`Refused::Ambiguous`]
+    pub ambiguous: u64,
+    /// [`Refused::Contradictory`]
+    pub contradictory: u64,
+    /// [`Refusal::NoInterval`]
+    pub no_interval: u64,
+}
+
+/// What is known of one end of a stage, over all counted traces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct End {
+    /// Smallest and largest tick of the counter, as estimated.
+    ticks: Option<(i64, i64)>,
+    /// How far the counter may have stood from the estimates, in its own ticks.
+    own: Common,
+}
+
+/// One end of one trace's stage: where on the counter, and how far the truth may lie from it.
+#[derive(Clone, Copy)]
+struct Place {
+    tick: i64,
+    own: Common,
 }
 
 /// A share of the values, in parts per million: exact, where `0.07 * 100` in floating point is more than 7.
@@ -106,7 +150,7 @@ pub const SUSPICIONS_KEPT: usize = 16;
 /// Adds `durations` of `traces` to the tallies of the layout's stages, one each, in order.
 ///
 /// A stage without an end of rule `all` has one duration an id: further occurrences repeat it and are left out.
-pub fn tally(layout: &Layout, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
+pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
     for ((stage, columns), tally) in layout.stages().iter().zip(durations.stages()).zip(tallies) {
         let (Some(from), Some(to)) = (traces.points().get(stage.from), traces.points().get(stage.to)) else { continue };
         let once = layout.once_an_id(stage);
@@ -120,7 +164,13 @@ pub fn tally(layout: &Layout, traces: &Traces, durations: &Durations, tallies: &
             };
             let (kind, id) = (traces.kinds()[row], traces.ids()[row]);
             let stamps = Suspicion { kind, id, occurrence, from_tick, to_tick, interval: None };
-            tally.add(stage.role, stamps, columns.values(row));
+            let Some(values) = columns.values(row) else {
+                tally.refuse(durations.refusal(stage, row), stamps);
+                continue;
+            };
+            let ends = [durations.place(stage.from, row, from_tick), durations.place(stage.to, row, to_tick)];
+            tally.add(stage.role, stamps, values);
+            tally.widen(values, ends, clocks.own_error(stage, ends));
         }
     }
 }
@@ -132,21 +182,40 @@ impl StageDurations {
     }
 }
 
+impl Durations {
+    /// Where on its node's counter a stamp lies; `raw` where it was read from that.
+    fn place(&self, point: usize, row: usize, raw: i64) -> Place {
+        let found = self.own(point).and_then(|own| Some([own.estimate.get(row)?, own.lo.get(row)?, own.hi.get(row)?]));
+        let [tick, lo, hi] = found.unwrap_or([raw; 3]);
+        Place { tick, own: Common { below_ticks: tick.abs_diff(lo), above_ticks: hi.abs_diff(tick) } }
+    }
+}
+
 impl StageTally {
-    fn add(&mut self, role: Role, stamps: Suspicion, values: Option<[i64; 3]>) {
-        let Some([estimate, lo, hi]) = values else {
-            self.refused += 1;
-            return self.suspect(stamps);
-        };
+    fn add(&mut self, role: Role, stamps: Suspicion, [_, lo, hi]: [i64; 3]) {
         self.count += 1;
-        self.common.below_ticks = self.common.below_ticks.max(lo.abs_diff(estimate));
-        self.common.above_ticks = self.common.above_ticks.max(hi.abs_diff(estimate));
-        stretch(&mut self.from, stamps.from_tick);
-        stretch(&mut self.to, stamps.to_tick);
-        if hi < 0 && role != Role::Branch {
+        let on_path = matches!(role, Role::Path | Role::EndToEnd);
+        if hi < 0 && on_path {
             self.impossible += 1;
             self.suspect(Suspicion { interval: Some((lo, hi)), ..stamps });
         }
+    }
+
+    fn refuse(&mut self, refusal: Refusal, stamps: Suspicion) {
+        self.refused += 1;
+        self.refused_by.count(refusal);
+        self.suspect(stamps);
+    }
+
+    /// Takes in how far one duration may be wrong; `own`: how much of that its stamps' own clocks account for.
+    fn widen(&mut self, [estimate, lo, hi]: [i64; 3], [from, to]: [Place; 2], own: Common) {
+        let whole = Common { below_ticks: lo.abs_diff(estimate), above_ticks: hi.abs_diff(estimate) };
+        self.whole = self.whole.widest(whole);
+        // An interval can be narrower than its own parts: two stamps of one clock are near each other wherever both are.
+        self.own = self.own.widest(whole.least(own));
+        self.common = self.common.widest(whole.beyond(own));
+        self.from.stretch(from);
+        self.to.stretch(to);
     }
 
     fn suspect(&mut self, stamps: Suspicion) {
@@ -159,12 +228,12 @@ impl StageTally {
     /// that far apart; `stage` is the layout's index of it. No more than the intervals allow: one at its lowest, one at
     /// its highest.
     pub fn relative(&self, layout: &Layout, clocks: &Clocks, stage: usize, apart: Apart) -> u64 {
-        let cap = self.common.below_ticks.saturating_add(self.common.above_ticks);
+        let cap = self.whole.below_ticks.saturating_add(self.whole.above_ticks);
         let Some(stage) = layout.stages().get(stage) else { return cap };
-        let ends = [(stage.from, apart.from_ticks), (stage.to, apart.to_ticks)];
-        let drifted = ends.map(|(point, ticks)| clocks.drifted(point, ticks)).into_iter().fold(0, u64::saturating_add);
+        let from = clocks.drifted(stage.from, apart.from_ticks, self.from.own);
+        let to = clocks.drifted(stage.to, apart.to_ticks, self.to.own);
         let cores = clocks.core_ticks(stage).saturating_mul(2);
-        drifted.saturating_add(cores).min(cap)
+        from.saturating_add(to).saturating_add(cores).min(cap)
     }
 
     /// The same for any two traces of the run.
@@ -174,18 +243,80 @@ impl StageTally {
 
     /// How far the first and the last counted trace are apart.
     pub fn span(&self) -> Apart {
-        let length = |range: Option<(i64, i64)>| range.map_or(0, |(first, last)| last.abs_diff(first));
+        let length = |end: End| end.ticks.map_or(0, |(first, last)| last.abs_diff(first));
         Apart { from_ticks: length(self.from), to_ticks: length(self.to) }
     }
 }
 
-impl Clocks {
-    /// How far the error of a translated tick of `point` may change over `ticks` of its domain, rounding included.
-    fn drifted(&self, point: usize, ticks: u64) -> u64 {
-        let Some(relation) = self.relation(point) else { return 0 };
-        let apart = Span::new(i64::try_from(ticks).unwrap_or(i64::MAX));
-        relation.relative_bound(apart).saturating_add(ROUNDING_TICKS)
+impl RefusedBy {
+    fn count(&mut self, refusal: Refusal) {
+        *match refusal {
+            Refusal::OwnClock(Refused::Outside) => &mut self.outside,
+            Refusal::OwnClock(Refused::InBreak) => &mut self.in_break,
+            Refusal::OwnClock(Refused::Ambiguous) => &mut self.ambiguous,
+            Refusal::OwnClock(Refused::Contradictory) => &mut self.contradictory,
+            Refusal::NoInterval => &mut self.no_interval,
+        } += 1;
     }
+}
+
+impl End {
+    fn stretch(&mut self, place: Place) {
+        let (first, last) = self.ticks.unwrap_or((place.tick, place.tick));
+        self.ticks = Some((first.min(place.tick), last.max(place.tick)));
+        self.own = self.own.widest(place.own);
+    }
+}
+
+impl Common {
+    fn each(self, other: Self, pick: impl Fn(u64, u64) -> u64) -> Self {
+        let below_ticks = pick(self.below_ticks, other.below_ticks);
+        Self { below_ticks, above_ticks: pick(self.above_ticks, other.above_ticks) }
+    }
+
+    fn widest(self, other: Self) -> Self {
+        self.each(other, u64::max)
+    }
+
+    fn least(self, other: Self) -> Self {
+        self.each(other, u64::min)
+    }
+
+    /// What is left of it beyond the other; nothing where the other reaches further.
+    fn beyond(self, other: Self) -> Self {
+        self.each(other, u64::saturating_sub)
+    }
+
+    fn width(self) -> u64 {
+        self.below_ticks.saturating_add(self.above_ticks)
+    }
+}
+
+impl Clocks {
+    /// How far the error of a translated tick of `point` may change between two stamps that are `ticks` of its counter apart;
+    /// `own`: how far their places on it may be off. Rounding included.
+    fn drifted(&self, point: usize, ticks: u64, own: Common) -> u64 {
+        let own_ticks = self.own(point).map_or(0, |clock| clock.relative_bound(span(ticks)).min(own.width()));
+        let Some(relation) = self.relation(point) else { return own_ticks };
+        // The same distance on the counter is another one on the reference, as the rate changes.
+        let own_ticks = relation.most_ticks(own_ticks).saturating_add(relation.relative_bound(span(own.width())));
+        relation.relative_bound(span(ticks)).saturating_add(ROUNDING_TICKS).saturating_add(own_ticks)
+    }
+
+    /// How much of one duration's error its stamps' own clocks account for, in ticks of the reference.
+    fn own_error(&self, stage: &Stage, [from, to]: [Place; 2]) -> Common {
+        let reference =
+            |point: usize, ticks: u64| self.relation(point).map_or(ticks, |relation| relation.most_ticks(ticks));
+        let sum = |late: u64, early: u64| reference(stage.to, late).saturating_add(reference(stage.from, early));
+        Common {
+            below_ticks: sum(to.own.below_ticks, from.own.above_ticks),
+            above_ticks: sum(to.own.above_ticks, from.own.below_ticks),
+        }
+    }
+}
+
+fn span<D>(ticks: u64) -> Span<D> {
+    Span::new(i64::try_from(ticks).unwrap_or(i64::MAX))
 }
 
 impl Apart {
@@ -248,9 +379,4 @@ impl StageValues {
         let estimate = quantile.of(&mut self.estimate)?;
         Some(QuantileBounds { estimate, lo: quantile.of(&mut self.lo)?, hi: quantile.of(&mut self.hi)? })
     }
-}
-
-fn stretch(range: &mut Option<(i64, i64)>, tick: i64) {
-    let (first, last) = range.unwrap_or((tick, tick));
-    *range = Some((first.min(tick), last.max(tick)));
 }

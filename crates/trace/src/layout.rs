@@ -4,7 +4,8 @@
 //! path's stages, and `end-to-end` runs from the first point to the last. A *branch* leaves the path: the return of a
 //! send call is no station of the packet, which is already on its way (measured on a veth pair, the peer's kernel had
 //! received the packet before the send call returned in every one of 19 488 cases). So branches may be negative and
-//! never enter a sum.
+//! never enter a sum. Any other two points may be shown *beside*: what somebody published as a stage, say, from a branch's
+//! point to the path's; it may be negative, too.
 //!
 //! Assumes: the first dot of `node.point` ends the node's name (a point's name may hold further dots).
 //! Guarantees: a [`Layout`] is valid; whatever is wrong with its description is said once, when it is read.
@@ -19,11 +20,13 @@ use crate::Error;
 /// let text = LayoutText {
 ///     path: ["client.send", "server.recv"].map(String::from).to_vec(),
 ///     branches: vec!["client.send > client.sent".into()],
+///     beside: vec!["client.sent > server.recv".into()],
 ///     rules: vec![("server.recv".into(), "last".into())],
 /// };
 /// let layout = text.parse(None).unwrap();
 /// let stages: Vec<_> = layout.stages().iter().map(|stage| stage.name.as_str()).collect();
-/// assert_eq!(stages, ["client.send>server.recv", "end-to-end", "client.send>client.sent"]);
+/// assert_eq!(stages[..3], ["client.send>server.recv", "end-to-end", "client.send>client.sent"]);
+/// assert_eq!(stages[3], "client.sent>server.recv");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LayoutText {
@@ -31,6 +34,8 @@ pub struct LayoutText {
     pub path: Vec<String>,
     /// Pairs that leave the path, as `node.point > node.point`; the first is on the path, the second is not.
     pub branches: Vec<String>,
+    /// Pairs of any two points of the path or the branches, as `node.point > node.point`: shown beside.
+    pub beside: Vec<String>,
     /// `(node.point, rule)` with rule `first`, `last` or `all`; a point without a rule uses `first`.
     pub rules: Vec<(String, String)>,
 }
@@ -68,6 +73,8 @@ pub enum Role {
     EndToEnd,
     /// From a point of the path to one beside it; may be negative.
     Branch,
+    /// Between any two points, for comparison; may be negative, and says nothing about the path.
+    Beside,
 }
 
 /// The duration between two points for one id.
@@ -108,7 +115,7 @@ impl Layout {
         &self.points[..self.path]
     }
 
-    /// All stages: the path's in order, `end-to-end`, the branches in order.
+    /// All stages: the path's in order, `end-to-end`, the branches in order, those beside in order.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
     }
@@ -156,10 +163,11 @@ impl LayoutText {
         let mut stages = path_stages(&points);
         for text in &self.branches {
             let stage = parse_branch(text, &mut points, path)?;
-            if stages.iter().any(|other| other.name == stage.name) {
-                return Err(duplicate("each branch once", &stage.name));
-            }
-            stages.push(stage);
+            push_once(&mut stages, stage, "each branch once")?;
+        }
+        for text in &self.beside {
+            let stage = parse_beside(text, &points)?;
+            push_once(&mut stages, stage, "each pair once among stages, branches and beside")?;
         }
         self.apply_rules(&mut points)?;
         refuse_unknown(&points, known)?;
@@ -227,12 +235,40 @@ fn stage_between(points: &[Point], from: usize, to: usize, role: Role) -> Stage 
     Stage { name: format!("{}>{}", points[from].full_name(), points[to].full_name()), from, to, role }
 }
 
-fn parse_branch(text: &str, points: &mut Vec<Point>, path: usize) -> Result<Stage, Error> {
+fn push_once(stages: &mut Vec<Stage>, stage: Stage, expected: &str) -> Result<(), Error> {
+    if stages.iter().any(|other| other.name == stage.name) {
+        return Err(duplicate(expected, &stage.name));
+    }
+    stages.push(stage);
+    Ok(())
+}
+
+fn parse_pair(text: &str, expected: &str, remedy: &str) -> Result<(Point, Point), Error> {
     let Some((from, to)) = text.split_once('>') else {
-        let remedy = "put a '>' between the point on the path and the point beside it";
-        return Err(Error::new("a branch as node.point > node.point", format!("'{text}'"), remedy));
+        return Err(Error::new(expected, format!("'{text}'"), remedy));
     };
-    let (from, to) = (Point::parse(from)?, Point::parse(to)?);
+    Ok((Point::parse(from)?, Point::parse(to)?))
+}
+
+fn parse_beside(text: &str, points: &[Point]) -> Result<Stage, Error> {
+    let remedy = "put a '>' between the two points";
+    let (from, to) = parse_pair(text, "a pair beside as node.point > node.point", remedy)?;
+    let known = |place: &Point| {
+        let names = || points.iter().map(Point::full_name).collect::<Vec<_>>();
+        let expected = "a pair beside of points of the path or the branches";
+        position(points, place).ok_or_else(|| unknown(expected, &place.full_name(), &names()))
+    };
+    let (start, end) = (known(&from)?, known(&to)?);
+    if start == end {
+        let found = format!("'{}' with itself", from.full_name());
+        return Err(Error::new("a pair beside of two points", found, "name the point to compare it with"));
+    }
+    Ok(stage_between(points, start, end, Role::Beside))
+}
+
+fn parse_branch(text: &str, points: &mut Vec<Point>, path: usize) -> Result<Stage, Error> {
+    let remedy = "put a '>' between the point on the path and the point beside it";
+    let (from, to) = parse_pair(text, "a branch as node.point > node.point", remedy)?;
     let Some(start) = position(&points[..path], &from) else {
         let names: Vec<_> = points[..path].iter().map(Point::full_name).collect();
         return Err(unknown("a branch that starts at a point of the path", &from.full_name(), &names));
@@ -296,6 +332,7 @@ mod tests {
         LayoutText {
             path: path.iter().map(|&s| s.into()).collect(),
             branches: branches.iter().map(|&s| s.into()).collect(),
+            beside: Vec::new(),
             rules: rules.iter().map(|&(p, r)| (p.into(), r.into())).collect(),
         }
     }
@@ -326,6 +363,28 @@ mod tests {
         assert_eq!((layout.points()[1].node.as_str(), layout.points()[1].name.as_str()), ("b", "y.z"));
         assert_eq!(layout.points()[4].rule, Rule::All);
         assert!(layout.once_an_id(&layout.stages()[0]) && !layout.once_an_id(&layout.stages()[4]));
+    }
+
+    #[test]
+    fn a_pair_beside_joins_any_two_points_and_comes_last() {
+        let beside = |pairs: &[&str]| LayoutText {
+            beside: pairs.iter().map(|&s| s.into()).collect(),
+            ..text(&["a.x", "b.y", "b.z"], &["a.x > a.r"], &[])
+        };
+        let layout = beside(&["a.r > b.y", "b.z > a.x"]).parse(None).unwrap();
+        let stages: Vec<_> = layout.stages().iter().map(|s| (s.name.as_str(), s.from, s.to, s.role)).collect();
+        assert_eq!(stages[4..], [("a.r>b.y", 3, 1, Role::Beside), ("b.z>a.x", 2, 0, Role::Beside)]);
+        assert_eq!(layout.points().len(), 4);
+        for (pairs, says) in [
+            (&["a.r > b.q"][..], "points of the path or the branches, found 'b.q'"),
+            (&["a.r, b.y"], "a pair beside as node.point > node.point, found 'a.r, b.y'"),
+            (&["a.r > a.r"], "found 'a.r' with itself"),
+            (&["a.r > b.y", "a.r>b.y"], "'a.r>b.y' twice"),
+            (&["a.x > a.r"], "'a.x>a.r' twice"),
+        ] {
+            let refused = beside(pairs).parse(None).unwrap_err().to_string();
+            assert!(refused.contains(says), "{refused:?} lacks {says:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A [`Layout`] names the points that an id passes, and which pairs of them are stages. [`join`] puts the stamps of one
 //! id side by side, read from a [`StampSource`]. [`Durations`] are what the [`Clocks`] make of them: for every stage of
-//! every trace an estimate and a guaranteed interval. A [`StageTally`] bounds a stage's two errors, and a [`StageRow`]
+//! every trace an estimate and a guaranteed interval. Stamps may come from other clocks than the nodes' counters. A [`StageTally`] bounds a stage's two errors, and a [`StageRow`]
 //! says which questions they leave open.
 //!
 //! Assumes: ids are equal at every point, and (kind, id) names one thing. Guarantees: nothing is dropped in silence:
@@ -11,19 +11,25 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod clocks;
 mod duration;
 mod error;
 mod join;
 mod layout;
+mod reconstruction;
 mod source;
 mod table;
 mod traces;
 
-pub use bounds::{Apart, Common, Quantile, QuantileBounds, SUSPICIONS_KEPT, StageTally, StageValues, Suspicion, tally};
-pub use duration::{Clock, Clocks, CoreTerm, Durations, StageDurations};
+pub use bounds::{
+    Apart, Common, Quantile, QuantileBounds, RefusedBy, SUSPICIONS_KEPT, StageTally, StageValues, Suspicion, tally,
+};
+pub use clocks::{Clock, Clocks, CoreTerm, Refusal};
+pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
 pub use join::{JoinCounts, Limits, PointCounts, SPARSEST, join};
 pub use layout::{END_TO_END, Layout, LayoutText, NAME_BYTES, Point, Role, Rule, Stage};
+pub use reconstruction::{Reconstruction, reconstruct};
 pub use source::{Extent, StampColumns, StampSource};
 pub use table::{Answer, Sign, StageRow, slowest};
 pub use traces::{Column, Traces};

@@ -6,7 +6,7 @@
 //!
 //! All figures are ticks of the reference. Deliberately absent: seconds and formatting.
 
-use crate::{Clocks, Common, Layout, Quantile, QuantileBounds, Role, StageTally, StageValues};
+use crate::{Clocks, Common, Layout, Quantile, QuantileBounds, RefusedBy, Role, StageTally, StageValues};
 
 /// One stage of a run; every figure in ticks of the reference.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +25,8 @@ pub struct StageRow {
     pub missing: u64,
     /// Traces with both stamps but no interval.
     pub refused: u64,
+    /// Why.
+    pub refused_by: RefusedBy,
     /// Traces on the path that took less than no time.
     pub impossible: u64,
     /// The median; `None` without durations.
@@ -33,6 +35,8 @@ pub struct StageRow {
     pub p99: Option<QuantileBounds>,
     /// How far all values may be shifted together.
     pub common: Common,
+    /// What each value may be wrong by beside that, from trace to trace, because of the clocks that it was stamped by.
+    pub own: Common,
     /// How far any two values of the run may be wrong against each other.
     pub relative_ticks: u64,
     /// Ticks that each interval was widened by, because the stamps came from different cores; part of the bounds.
@@ -83,10 +87,12 @@ impl StageRow {
             count: tally.count,
             missing: tally.missing,
             refused: tally.refused,
+            refused_by: tally.refused_by,
             impossible: tally.impossible,
             p50: values.quantile(Quantile::MEDIAN),
             p99: values.quantile(Quantile::P99),
             common: tally.common,
+            own: tally.own,
             relative_ticks: tally.relative_over_run(layout, clocks, stage),
             core_ticks: clocks.core_ticks(of),
         })

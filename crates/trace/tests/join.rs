@@ -60,7 +60,9 @@ fn layout(path: usize, rules: &[usize]) -> Layout {
     let name = |point: usize| format!("n.p{point}");
     let rules = rules.iter().enumerate().take(path + 1).map(|(point, &rule)| (name(point), RULES[rule].into()));
     let branches = vec![format!("n.p0 > {}", name(path))];
-    LayoutText { path: (0..path).map(name).collect(), branches, rules: rules.collect() }.parse(None).unwrap()
+    LayoutText { path: (0..path).map(name).collect(), branches, beside: vec![], rules: rules.collect() }
+        .parse(None)
+        .unwrap()
 }
 
 type Row = (i64, i32, i32, Vec<Option<i64>>);

@@ -59,7 +59,7 @@ struct World {
 
 fn layout() -> Layout {
     let path = ["a.send", "a.sent", "b.recv", "b.deliver", "c.recv", "a.done"].map(String::from).to_vec();
-    LayoutText { path, branches: vec!["b.recv > b.returned".into()], rules: vec![] }.parse(None).unwrap()
+    LayoutText { path, branches: vec!["b.recv > b.returned".into()], ..LayoutText::default() }.parse(None).unwrap()
 }
 
 /// By point of the layout: 0 for the reference, else the host's number and 1.
@@ -101,9 +101,10 @@ impl World {
     fn measured(&self) -> (Traces, Durations, Vec<StageTally>) {
         let layout = layout();
         let traces = traces(self.raw.iter().map(|ticks| ticks.iter().map(|&tick| Some(tick)).collect()).collect());
-        let durations = Durations::of(&layout, &self.clocks(), &traces).unwrap();
+        let clocks = self.clocks();
+        let durations = Durations::of(&layout, &clocks, &traces).unwrap();
         let mut tallies = vec![StageTally::default(); layout.stages().len()];
-        tally(&layout, &traces, &durations, &mut tallies);
+        tally(&layout, &clocks, &traces, &durations, &mut tallies);
         (traces, durations, tallies)
     }
 
@@ -211,7 +212,7 @@ proptest! {
         let (layout, clocks, traces) = (layout(), world.clocks(), traces(points));
         let durations = Durations::of(&layout, &clocks, &traces).unwrap();
         let mut tallies = vec![StageTally::default(); layout.stages().len()];
-        tally(&layout, &traces, &durations, &mut tallies);
+        tally(&layout, &clocks, &traces, &durations, &mut tallies);
         for (number, tally) in tallies.iter().enumerate() {
             prop_assert_eq!(tally.count + tally.missing + tally.refused, rows as u64);
             tally.relative_over_run(&layout, &clocks, number);
@@ -240,7 +241,7 @@ fn the_relative_bound_is_reached_by_two_domains_that_drift_apart_as_fast_as_allo
         traces(vec![at.map(|at| Some(truth(at) - 5)).into_iter().collect(), at.map(Some).into_iter().collect()]);
     let durations = Durations::of(&layout, &clocks, &traces).unwrap();
     let mut tallies = vec![StageTally::default(); 2];
-    tally(&layout, &traces, &durations, &mut tallies);
+    tally(&layout, &clocks, &traces, &durations, &mut tallies);
     let estimates = &durations.stages()[0].estimate;
     let error = |row: usize| estimates.get(row).unwrap() - 5;
     let bound = tallies[0].relative(&layout, &clocks, 0, Apart { from_ticks: 0, to_ticks: at[1].abs_diff(at[0]) });

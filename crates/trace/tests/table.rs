@@ -11,7 +11,7 @@ use tickscope_trace::{
 fn layout(path: &[&str], branches: &[&str], rules: &[(&str, &str)]) -> Layout {
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_string()).collect();
     let rules = rules.iter().map(|&(point, rule)| (point.into(), rule.into())).collect();
-    LayoutText { path: owned(path), branches: owned(branches), rules }.parse(None).unwrap()
+    LayoutText { path: owned(path), branches: owned(branches), beside: vec![], rules }.parse(None).unwrap()
 }
 
 /// Node a is the reference; node b reads the same ticks, known to within `half` either way.
@@ -37,7 +37,7 @@ fn traces(points: &[&[Option<i64>]]) -> Traces {
 fn measured(layout: &Layout, clocks: &Clocks, traces: &Traces) -> (Durations, Vec<StageTally>, Vec<StageRow>) {
     let durations = Durations::of(layout, clocks, traces).unwrap();
     let mut tallies = vec![StageTally::default(); layout.stages().len()];
-    tally(layout, traces, &durations, &mut tallies);
+    tally(layout, clocks, traces, &durations, &mut tallies);
     let row = |(stage, tally): (usize, &StageTally)| {
         let mut values = StageValues::default();
         values.add(layout, traces, &durations, stage);

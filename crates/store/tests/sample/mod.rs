@@ -33,6 +33,7 @@ pub fn manifest() -> Manifest {
         layout: Layout {
             path: ["client.send", "server.receive", "server.deliver"].map(String::from).to_vec(),
             branches: vec!["client.send > client.sent".into()],
+            beside: Vec::new(),
             rules: vec![("server.receive".into(), "first".into())],
         },
         assumptions: vec![Assumption {

@@ -1,0 +1,257 @@
+//! From a raw tick to the reference: every point's chain of clocks.
+//!
+//! own clock -> counter of its node -> reference. A point that stamps with its node's counter has no clock of its own; a
+//! time-stamp of the kernel, or of a program's log, is read from a clock that may have been set or slewed, and comes to the counter
+//! through that clock's [`Epochs`]. The counter comes to the reference through a [`Relation`], or is the reference.
+//!
+//! Each stamp is translated once: to an estimate, link by link, and to the interval that the links leave. An estimate is
+//! an admissible map's value rounded down to a whole tick of the counter, and from there as any tick of the counter; so
+//! it lies in every interval that is computed here:
+//!
+//! - two stamps of one other clock are as far apart on the counter as its slopes allow, and so are their estimates before they are
+//!   rounded; each is rounded down, so their difference is one of the whole numbers around the exact one, and the interval, rounded
+//!   outward, holds both;
+//! - any other two lie within every distance of the two stamps' intervals, and so do their estimates;
+//! - through the relation goes each of these distances at each of its slopes, so also that of the estimates.
+//!
+//! Guarantees: no clamp, and no interval of two stamps of one counter carries the relation's error. Deliberately absent: a direct
+//! relation between two nodes' counters, which would narrow stages between them further.
+
+use tickscope_bracket::{Epochs, Placement, Refused, Relation};
+use tickscope_tick::{Interval, Local, Reference, Span, Tick};
+
+use crate::{Error, Layout, Stage};
+
+/// How the ticks of one node's counter become ticks of the reference.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "a run has a handful of clocks, and looks each up once a stamp")]
+pub enum Clock {
+    /// They are ticks of the reference.
+    Reference,
+    /// Through a relation.
+    Related(Relation),
+}
+
+/// The clocks of every point of a layout. Points of nodes that share one counter share one [`Clock`].
+#[derive(Clone, Debug)]
+pub struct Clocks {
+    counters: Vec<Clock>,
+    own: Vec<Epochs>,
+    /// By point.
+    chains: Vec<Chain>,
+    core: CoreTerm,
+}
+
+/// A point's way to the reference: indices of its clocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Chain {
+    own: Option<usize>,
+    counter: usize,
+}
+
+/// How far two cores' readings of one shared counter may differ: added where a stage's stamps came from different
+/// threads of one domain. 0 assumes that the kernel synchronised them.
+///
+/// It stands for cores by threads: a thread that migrates within the run must be given as `None`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CoreTerm {
+    /// Ticks of the reference, either way.
+    pub ticks: u64,
+    /// By point: the one thread that stamped there; `None`: several did, or it is not known.
+    pub threads: Vec<Option<i64>>,
+}
+
+/// Why a stage has no duration, though both stamps are there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Refusal {
+    /// The clock that a stamp was read from has no interval for it.
+    OwnClock(Refused),
+    /// A tick is out of its relation's reach, the evidence contradicts itself, or 64 bits do not hold the duration.
+    NoInterval,
+}
+
+/// A stamp, and where it lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed {
+    raw: i64,
+    /// On its node's counter.
+    pub counter: Interval<Tick<Local>>,
+    /// Where the chain goes on from, within that.
+    pub counter_estimate: Tick<Local>,
+    estimate: Tick<Reference>,
+    interval: Interval<Tick<Reference>>,
+}
+
+impl Clocks {
+    /// The clocks of the points of `layout`, all stamped with their nodes' counters; `of_node`: each node's name with the
+    /// index of its counter in `counters`.
+    pub fn new(layout: &Layout, counters: Vec<Clock>, of_node: &[(String, usize)]) -> Result<Self, Error> {
+        let chain = |node: &str| {
+            let known = of_node.iter().find(|(name, _)| name == node);
+            let Some(&(_, counter)) = known else {
+                let remedy = "take brackets between this node and the reference, or name it as the reference";
+                return Err(Error::new("a clock for every node", format!("none for '{node}'"), remedy));
+            };
+            known_clock(counter, counters.len(), node)?;
+            Ok(Chain { own: None, counter })
+        };
+        let chains = layout.points().iter().map(|point| chain(&point.node)).collect::<Result<_, _>>()?;
+        Ok(Self { counters, own: Vec::new(), chains, core: CoreTerm::default() })
+    }
+
+    /// The same, with some points stamped by other clocks than their nodes' counters; `of_point`: each such `node.point` with
+    /// the index of its clock in `own`. A clock's reference is the counter of the points' node.
+    pub fn with_own(self, layout: &Layout, own: Vec<Epochs>, of_point: &[(String, usize)]) -> Result<Self, Error> {
+        let names: Vec<String> = layout.points().iter().map(|point| point.full_name()).collect();
+        let mut chains = self.chains;
+        for (name, clock) in of_point {
+            known_clock(*clock, own.len(), name)?;
+            let place = names.iter().position(|known| known == name);
+            let Some(chain) = place.and_then(|point| chains.get_mut(point)) else {
+                let remedy = format!("use one of: {}", names.join(", "));
+                return Err(Error::new("a clock for a point of the layout", format!("one for '{name}'"), remedy));
+            };
+            chain.own = Some(*clock);
+        }
+        for (point, chain) in chains.iter().enumerate().filter(|(_, chain)| chain.own.is_some()) {
+            if let Some(other) =
+                chains.iter().position(|other| other.own == chain.own && other.counter != chain.counter)
+            {
+                let found = format!("one clock for '{}' and '{}'", names[other], names[point]);
+                let remedy = "give each node's points the clock of that node";
+                return Err(Error::new("a clock that is related to one counter", found, remedy));
+            }
+        }
+        Ok(Self { own, chains, ..self })
+    }
+
+    /// The same clocks, not trusting cores of one host to agree.
+    pub fn with_core_term(self, core: CoreTerm) -> Result<Self, Error> {
+        if core.threads.len() == self.chains.len() {
+            return Ok(Self { core, ..self });
+        }
+        let found = format!("{} threads for {} points", core.threads.len(), self.chains.len());
+        Err(Error::new("one thread a point", found, "give every point's thread, or none where it is not known"))
+    }
+
+    /// Ticks that `stage` is widened by on either side because its stamps came from different cores.
+    pub fn core_ticks(&self, stage: &Stage) -> u64 {
+        let thread = |point: usize| self.core.threads.get(point).copied().flatten();
+        let one_thread = thread(stage.from).is_some() && thread(stage.from) == thread(stage.to);
+        if one_thread || !self.share_a_counter(stage) { 0 } else { self.core.ticks }
+    }
+
+    /// For how many points.
+    pub(crate) fn points(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// The relation that a point's counter goes through; `None` on the reference.
+    pub(crate) fn relation(&self, point: usize) -> Option<&Relation> {
+        match self.counters.get(self.chains.get(point)?.counter)? {
+            Clock::Reference => None,
+            Clock::Related(relation) => Some(relation),
+        }
+    }
+
+    /// The clock that a point was stamped by, where that is not its node's counter.
+    pub(crate) fn own(&self, point: usize) -> Option<&Epochs> {
+        self.own.get(self.chains.get(point)?.own?)
+    }
+
+    fn share_a_counter(&self, stage: &Stage) -> bool {
+        let both_reference = self.relation(stage.from).is_none() && self.relation(stage.to).is_none();
+        let counter = |point: usize| self.chains.get(point).map(|chain| chain.counter);
+        both_reference || counter(stage.from) == counter(stage.to)
+    }
+
+    /// Where a stamp lies, link by link.
+    pub(crate) fn place(&self, point: usize, raw: i64) -> Result<Placed, Refusal> {
+        let (counter_estimate, counter) = match self.own(point) {
+            None => (Tick::new(raw), Interval::exactly(Tick::new(raw))),
+            Some(own) => {
+                let Placement { estimate, interval } = own.place(Tick::new(raw)).map_err(Refusal::OwnClock)?;
+                (counter_tick(estimate), counter_ticks(interval))
+            }
+        };
+        let on_reference = self.on_reference(point, counter_estimate, counter);
+        let (estimate, interval) = on_reference.ok_or(Refusal::NoInterval)?;
+        Ok(Placed { raw, counter, counter_estimate, estimate, interval })
+    }
+
+    /// The estimate of a tick of the counter, and what holds every tick of an interval of it.
+    fn on_reference(
+        &self,
+        point: usize,
+        estimate: Tick<Local>,
+        counter: Interval<Tick<Local>>,
+    ) -> Option<(Tick<Reference>, Interval<Tick<Reference>>)> {
+        let Some(relation) = self.relation(point) else {
+            let [lo, hi] = [counter.lo(), counter.hi()].map(|tick| Tick::new(tick.get()));
+            return Some((Tick::new(estimate.get()), Interval::new(lo, hi).ok()?));
+        };
+        let first = relation.interval(counter.lo()).ok()?;
+        let last = if counter.width() == 0 { first } else { relation.interval(counter.hi()).ok()? };
+        Some((relation.estimate(estimate).ok()?, Interval::new(first.lo(), last.hi()).ok()?))
+    }
+
+    /// How far two stamps are apart on the counter that they share.
+    fn apart(&self, stage: &Stage, from: Placed, to: Placed) -> Option<Interval<Span<Local>>> {
+        let own = |point: usize| self.chains.get(point).and_then(|chain| chain.own);
+        match self.own(stage.from).filter(|_| own(stage.from) == own(stage.to)) {
+            None => difference(to.counter, from.counter),
+            Some(clock) => {
+                let apart = clock.span(Tick::new(from.raw), Tick::new(to.raw)).ok()?;
+                Interval::new(Span::new(apart.lo().get()), Span::new(apart.hi().get())).ok()
+            }
+        }
+    }
+
+    /// The guaranteed interval of one duration; `None` where there is none.
+    fn bounds(&self, stage: &Stage, from: Placed, to: Placed) -> Option<Interval<Span<Reference>>> {
+        if !self.share_a_counter(stage) {
+            return difference(to.interval, from.interval);
+        }
+        let apart = self.apart(stage, from, to)?;
+        match self.relation(stage.from) {
+            None => Interval::new(Span::new(apart.lo().get()), Span::new(apart.hi().get())).ok(),
+            Some(relation) => relation.span_within(from.counter, to.counter, apart).ok(),
+        }
+    }
+
+    /// Estimate, lo and hi of one duration; `None` where the evidence contradicts itself, or 64 bits do not hold it.
+    pub(crate) fn measure(&self, stage: &Stage, from: Placed, to: Placed) -> Option<[i64; 3]> {
+        let estimate = to.estimate.get().checked_sub(from.estimate.get())?;
+        let bounds = self.bounds(stage, from, to)?;
+        if !bounds.contains(Span::new(estimate)) {
+            return None;
+        }
+        let core = self.core_ticks(stage);
+        Some([estimate, bounds.lo().get().checked_sub_unsigned(core)?, bounds.hi().get().checked_add_unsigned(core)?])
+    }
+}
+
+fn known_clock(index: usize, clocks: usize, of: &str) -> Result<(), Error> {
+    if index < clocks {
+        return Ok(());
+    }
+    let found = format!("clock {index} of {clocks} for '{of}'");
+    Err(Error::new("the index of a clock", found, "count the clocks from 0"))
+}
+
+/// The counter is the reference of a clock of its node, and local to the reference of the run.
+fn counter_tick(tick: Tick<Reference>) -> Tick<Local> {
+    Tick::new(tick.get())
+}
+
+fn counter_ticks(interval: Interval<Tick<Reference>>) -> Interval<Tick<Local>> {
+    let [lo, hi] = [interval.lo(), interval.hi()].map(counter_tick);
+    Interval::new(lo, hi).unwrap_or(Interval::exactly(lo))
+}
+
+/// All distances from a tick of `earlier` to a tick of `later`; `None` where 64 bits do not hold them.
+fn difference<D>(later: Interval<Tick<D>>, earlier: Interval<Tick<D>>) -> Option<Interval<Span<D>>> {
+    later.lo().get().checked_sub(earlier.hi().get())?;
+    later.hi().get().checked_sub(earlier.lo().get())?;
+    Some(later.since(earlier))
+}

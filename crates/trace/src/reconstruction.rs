@@ -1,0 +1,55 @@
+//! The published way from a time-stamp to the counter, held against the guaranteed one.
+//!
+//! X-Lap reconstructs the counter at a point where only a time-stamp was taken by linear interpolation between the ends
+//! of a run ([`tickscope_bracket::Epochs::published`]). How often that lies within the interval, and how far outside, is
+//! shown beside. Deliberately absent: using it for anything.
+
+use tickscope_tick::Tick;
+
+use crate::{Clocks, Durations, Layout, Rule, Traces};
+
+/// The published values of one point's stamps, in ticks of its node's counter; grows in any order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reconstruction {
+    /// Stamps with an interval and a published value.
+    pub stamps: u64,
+    /// Of those, how many published values lie in the interval.
+    pub inside: u64,
+    /// How far the worst of them lies outside.
+    pub largest_ticks: u64,
+}
+
+/// Adds the stamps of `traces` to the reconstructions of the layout's points, one each, in order; those of points that
+/// were stamped with their node's counter stay as they are.
+pub fn reconstruct(
+    layout: &Layout,
+    clocks: &Clocks,
+    traces: &Traces,
+    durations: &Durations,
+    reconstructions: &mut [Reconstruction],
+) {
+    for (point, (place, reconstruction)) in layout.points().iter().zip(reconstructions).enumerate() {
+        let (Some(clock), Some(own)) = (clocks.own(point), durations.own(point)) else { continue };
+        let Some(column) = traces.points().get(point) else { continue };
+        let rows = traces.occurrences().iter().enumerate();
+        for (row, _) in rows.filter(|&(_, &occurrence)| place.rule == Rule::All || occurrence == 0) {
+            let interval = own.lo.get(row).zip(own.hi.get(row));
+            let published = column.get(row).and_then(|raw| clock.published(Tick::new(raw)));
+            if let (Some(interval), Some(published)) = (interval, published) {
+                reconstruction.add(interval, published.get());
+            }
+        }
+    }
+}
+
+impl Reconstruction {
+    fn add(&mut self, (lo, hi): (i64, i64), published: i64) {
+        self.stamps += 1;
+        if lo <= published && published <= hi {
+            self.inside += 1;
+            return;
+        }
+        let outside = if published < lo { published.abs_diff(lo) } else { published.abs_diff(hi) };
+        self.largest_ticks = self.largest_ticks.max(outside);
+    }
+}
