@@ -1,15 +1,15 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
-use tickscope_bracket::Rho;
+use tickscope_bracket::{Refused, Rho};
 use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{
-    Apart, Clocks, Column, CoreTerm, Durations, Layout, StageDurations, StageRow, StageTally, StageValues, Traces,
-    tally,
+    Apart, Clocks, Column, CoreTerm, Durations, Layout, Reconstruction, StageDurations, StageRow, StageTally,
+    StageValues, Traces, reconstruct, tally,
 };
 
 use crate::error::Error;
-use crate::own_clocks::OwnClockSummary;
+use crate::own_clocks::{OwnClockSummary, Widths, reason};
 use crate::relating::{Related, RelationSummary, reference_node, relate, run_rho};
 use crate::terms::Terms;
 use crate::truth::Truth;
@@ -29,6 +29,8 @@ pub struct Analysis {
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
     pub truth: Option<Truth>,
+    /// Durations that were refused because a stamp's own clock has no interval for it: stage, reason, how many.
+    pub unplaced: Vec<(String, &'static str, u64)>,
     /// Durations that cannot be, with both stamps.
     pub suspicions: Vec<String>,
     /// Traces whose path stages do not sum to the whole.
@@ -43,12 +45,19 @@ pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error>
     let layout = manifest.layout.parse(run)?;
     let Related { clocks, of_node, own, relations, refused } = relate(run, &layout, terms)?;
     let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
-    let (own, of_point, own_clocks) = own.into_parts(&layout);
+    let (own, of_point, mut own_clocks) = own.into_parts(&layout);
     let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
     let clocks = clocks.map_err(Error::work)?;
     let clocks = with_cores(run, &layout, clocks)?;
     let stages = layout.stages().len();
     let (mut tallies, mut values) = (vec![StageTally::default(); stages], vec![StageValues::default(); stages]);
+    let mut published = vec![Reconstruction::default(); layout.points().len()];
+    let mut widths = vec![Widths::default(); own_clocks.len()];
+    let clock_of_point: Vec<Option<usize>> = layout
+        .points()
+        .iter()
+        .map(|point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock))
+        .collect();
     let mut truth = Truth::of(manifest);
     let mut sum_mismatches = 0;
     let mut writer = if write { Some(durations_writer(run, &layout, rho, &relations)?) } else { None };
@@ -64,6 +73,12 @@ pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error>
             if let Some(truth) = &mut truth {
                 truth.compare(&layout, &traces, &durations);
             }
+            reconstruct(&layout, &clocks, &traces, &durations, &mut published);
+            for (point, clock) in clock_of_point.iter().enumerate() {
+                if let (Some(clock), Some(stamps)) = (clock, durations.own(point)) {
+                    widths[*clock].add(stamps);
+                }
+            }
             sum_mismatches += mismatches(&layout, &traces, &durations);
             if let Some(writer) = &mut writer {
                 writer.write(duration_rows(keyed, &durations))?;
@@ -72,6 +87,10 @@ pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error>
     }
     if let Some(writer) = writer {
         writer.finish()?;
+    }
+    for (clock, summary) in own_clocks.iter_mut().enumerate() {
+        let points = clock_of_point.iter().zip(&published).filter(|(of, _)| **of == Some(clock));
+        summary.tell(&widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
     let millisecond = frequency.hertz / 1000;
@@ -91,6 +110,7 @@ pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error>
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth,
         suspicions,
+        unplaced: unplaced(&layout, &tallies),
         sum_mismatches,
         refused,
     })
@@ -181,10 +201,24 @@ fn mismatches(layout: &Layout, traces: &Traces, durations: &Durations) -> u64 {
     (0..traces.len()).filter(differs).count() as u64
 }
 
+fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static str, u64)> {
+    let by_reason = |tally: &StageTally| {
+        let by = &tally.refused_by;
+        let reasons = [Refused::Outside, Refused::InBreak, Refused::Ambiguous, Refused::Contradictory];
+        reasons.map(reason).into_iter().zip([by.outside, by.in_break, by.ambiguous, by.contradictory])
+    };
+    let all = layout.stages().iter().zip(tallies);
+    let all = all.flat_map(|(stage, tally)| by_reason(tally).map(|(why, count)| (stage.name.clone(), why, count)));
+    all.filter(|&(.., count)| count > 0).collect()
+}
+
 fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
     let all = layout.stages().iter().zip(tallies);
     all.flat_map(|(stage, tally)| {
-        tally.suspicions.iter().map(|found| {
+        // A reading that its clock has no interval for is missing evidence, told by its reason; it is no contradiction.
+        let refusals_matter = tally.refused_by.no_interval > 0;
+        let suspicious = tally.suspicions.iter().filter(move |found| found.interval.is_some() || refusals_matter);
+        suspicious.map(|found| {
             let (lo_hi, id) = (found.interval, found.id);
             let what = lo_hi.map_or("no interval at all".into(), |(lo, hi)| format!("{lo} to {hi} ticks"));
             format!(

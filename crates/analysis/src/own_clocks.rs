@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Refused, Rho};
 use tickscope_store::{Channel, Event, Manifest, Node, Pair, Run};
 use tickscope_tick::{Interval, Reference, Tick};
-use tickscope_trace::Layout;
+use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
 use crate::error::Error;
 use crate::relating::{declared, domain_of};
@@ -35,6 +35,16 @@ pub struct OwnClockSummary {
     pub epochs: usize,
     /// Where it was set or slewed: ticks of the node's counter, and what the brackets say of the jump, in its own ticks.
     pub breaks: Vec<BreakSummary>,
+    /// Readings at the layout's points that have an interval.
+    pub readings: u64,
+    /// Half their intervals' widths, in ticks of the counter, at the median.
+    pub half_width_ticks: Option<u64>,
+    /// The same at the 99th percentile.
+    pub half_width_p99_ticks: Option<u64>,
+    /// Of those readings, how many the published method (the line between the run's ends) puts into their intervals.
+    pub published_inside: u64,
+    /// How far outside it puts the others at most, in ticks of the counter.
+    pub published_furthest_ticks: u64,
     /// Epochs whose brackets contradict each other, and how.
     pub contradictions: Vec<String>,
 }
@@ -52,9 +62,8 @@ pub struct BreakSummary {
 
 /// The clocks of a run's nodes beside their counters, those that its points need.
 pub(crate) struct OwnClocks {
-    known: BTreeMap<(String, String), Epochs>,
+    known: BTreeMap<(String, String), (Epochs, OwnClockSummary)>,
     of_point: BTreeMap<(String, String), String>,
-    pub(crate) summaries: Vec<OwnClockSummary>,
 }
 
 /// The point whose stamps are brackets of a clock.
@@ -71,15 +80,14 @@ impl OwnClocks {
         events: &[Event],
         terms: &Terms,
     ) -> Result<Self, Error> {
-        let mut clocks = Self { known: BTreeMap::new(), of_point: BTreeMap::new(), summaries: Vec::new() };
+        let mut clocks = Self { known: BTreeMap::new(), of_point: BTreeMap::new() };
         for (node, point) in points {
             let Some(clock) = clock_of(run.manifest(), (node, point), channels)? else { continue };
             clocks.of_point.insert((node.into(), point.into()), clock.clone());
             let key = (node.to_owned(), clock);
             if !clocks.known.contains_key(&key) {
-                let (epochs, summary) = relate(run, &key, events, terms)?;
-                clocks.summaries.push(summary);
-                clocks.known.insert(key, epochs);
+                let related = relate(run, &key, events, terms)?;
+                clocks.known.insert(key, related);
             }
         }
         Ok(clocks)
@@ -88,18 +96,19 @@ impl OwnClocks {
     /// The clock that a point was stamped with; `None`: its node's counter.
     pub(crate) fn at(&self, node: &str, point: &str) -> Option<&Epochs> {
         let clock = self.of_point.get(&(node.into(), point.into()))?;
-        self.known.get(&(node.into(), clock.clone()))
+        self.known.get(&(node.into(), clock.clone())).map(|(epochs, _)| epochs)
     }
 
     /// The clocks, the points of `layout` with the index of their clock, and what is said of the clocks.
     pub(crate) fn into_parts(self, layout: &Layout) -> (Vec<Epochs>, Vec<(String, usize)>, Vec<OwnClockSummary>) {
-        let (keys, clocks): (Vec<_>, Vec<_>) = self.known.into_iter().unzip();
+        let (keys, related): (Vec<_>, Vec<_>) = self.known.into_iter().unzip();
+        let (clocks, summaries) = related.into_iter().unzip();
         let of_point = layout.points().iter().filter_map(|point| {
             let clock = self.of_point.get(&(point.node.clone(), point.name.clone()))?;
             let index = keys.iter().position(|(node, known)| *node == point.node && known == clock)?;
             Some((point.full_name(), index))
         });
-        (clocks, of_point.collect(), self.summaries)
+        (clocks, of_point.collect(), summaries)
     }
 }
 
@@ -164,6 +173,11 @@ fn relate(
             .filter_map(|epoch| epoch.relation.as_ref().err())
             .map(ToString::to_string)
             .collect(),
+        readings: 0,
+        half_width_ticks: None,
+        half_width_p99_ticks: None,
+        published_inside: 0,
+        published_furthest_ticks: 0,
     };
     Ok((epochs, summary))
 }
@@ -214,6 +228,40 @@ fn breaks(events: &[Event], domain: &str, slew: Rho) -> Result<Vec<Interval<Tick
     };
     let voiding: Vec<Event> = events.iter().filter(|event| !covered(event)).cloned().collect();
     tickscope_store::breaks(&voiding, domain).map_err(|wrong| Error::work(format!("events of {domain}: {wrong}")))
+}
+
+/// How wide the intervals of a clock's readings are: by half-width, how many; grows trace by trace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Widths(BTreeMap<u64, u64>);
+
+impl Widths {
+    /// Adds the readings of one point.
+    pub(crate) fn add(&mut self, stamps: &OwnStamps) {
+        let rows = (0..stamps.lo.len()).filter_map(|row| stamps.lo.get(row).zip(stamps.hi.get(row)));
+        for (lo, hi) in rows {
+            *self.0.entry(hi.abs_diff(lo).div_ceil(2)).or_default() += 1;
+        }
+    }
+
+    fn quantile(&self, quantile: Quantile) -> Option<u64> {
+        let rank = quantile.rank(usize::try_from(self.0.values().sum::<u64>()).ok()?)? as u64;
+        let mut below = 0;
+        self.0.iter().find_map(|(&width, &count)| {
+            below += count;
+            (below >= rank).then_some(width)
+        })
+    }
+}
+
+impl OwnClockSummary {
+    /// Takes in what was found at one or more points.
+    pub(crate) fn tell(&mut self, widths: &Widths, published: &[Reconstruction]) {
+        self.readings = widths.0.values().sum();
+        self.half_width_ticks = widths.quantile(Quantile::MEDIAN);
+        self.half_width_p99_ticks = widths.quantile(Quantile::P99);
+        self.published_inside = published.iter().map(|point| point.inside).sum();
+        self.published_furthest_ticks = published.iter().map(|point| point.largest_ticks).max().unwrap_or(0);
+    }
 }
 
 /// Why a reading had no interval, in words.

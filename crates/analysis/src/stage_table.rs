@@ -8,7 +8,7 @@ use tickscope_tick::Frequency;
 use tickscope_trace::{Answer, QuantileBounds, Sign, StageRow, slowest};
 
 use crate::error::Error;
-use crate::{Analysis, RelationSummary, SourceSummary, domain_of};
+use crate::{Analysis, OwnClockSummary, RelationSummary, SourceSummary, domain_of};
 
 /// The table as JSON. Ticks are exact; nanoseconds are ticks over the declared frequency.
 pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, Error> {
@@ -24,6 +24,8 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "slowest": slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.clone()).collect::<Vec<_>>(),
         "path_sums": {"mismatches": analysis.sum_mismatches},
         "relations": analysis.relations.iter().map(|relation| relation_json(relation, unit)).collect::<Vec<_>>(),
+        "own_clocks": analysis.own_clocks.iter().map(|clock| own_clock_json(clock, unit)).collect::<Vec<_>>(),
+        "unplaced": analysis.unplaced.iter().map(|(stage, why, count)| json!({"stage": stage, "reason": why, "count": count})).collect::<Vec<_>>(),
         "truth": analysis.truth.as_ref().map(|truth| json!({"known": truth.known, "inside": truth.inside})),
         "assumptions": assumptions(manifest, analysis).into_iter().map(|(statement, origin)| json!({"statement": statement, "origin": origin})).collect::<Vec<_>>(),
         "findings": analysis.suspicions,
@@ -142,6 +144,7 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         lines.push(relation_line(relation, unit));
         lines.extend(relation.sources.iter().map(|source| source_line(source, unit)));
     }
+    lines.extend(analysis.own_clocks.iter().flat_map(|clock| own_clock_lines(clock, unit)));
     if let Some(truth) = &analysis.truth {
         let (inside, known) = (truth.inside, truth.known);
         lines.push(format!(
@@ -170,6 +173,52 @@ fn relation_line(relation: &RelationSummary, unit: Unit) -> String {
     line
 }
 
+fn own_clock_json(clock: &OwnClockSummary, unit: Unit) -> Value {
+    let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.ns(ticks as i64));
+    let breaks = clock.breaks.iter().map(|found| {
+        json!({"tick": found.span.0, "until": found.span.1, "declared": found.declared,
+               "jump_ns": found.jump_ns.map(|(least, most)| json!([least, most]))})
+    });
+    json!({
+        "domain": clock.domain, "counter": clock.counter, "slew": clock.slew.to_string(),
+        "slew_ppm": f64::from(clock.slew.ppb()) / 1000.0, "slew_origin": clock.slew_origin,
+        "brackets": clock.brackets, "epochs": clock.epochs, "breaks": breaks.collect::<Vec<_>>(),
+        "contradictions": clock.contradictions,
+        "readings": clock.readings, "half_width_ns": {"p50": ns(clock.half_width_ticks), "p99": ns(clock.half_width_p99_ticks)},
+        "published": {"inside": clock.published_inside, "of": clock.readings,
+                      "furthest_outside_ns": unit.ns(clock.published_furthest_ticks as i64)},
+    })
+}
+
+/// How well a clock beside the counter is known, where it was set, and what the published method makes of its readings.
+fn own_clock_lines(clock: &OwnClockSummary, unit: Unit) -> Vec<String> {
+    let ns = |ticks: Option<u64>| ticks.map_or("unknown".into(), |ticks| format!("{:.0} ns", unit.ns(ticks as i64)));
+    let mut lines = vec![format!(
+        "{} against {}: {} readings known to ±{} (median), ±{} (p99) from {} brackets, at a slew of at most {} [{}]",
+        clock.domain,
+        clock.counter,
+        clock.readings,
+        ns(clock.half_width_ticks),
+        ns(clock.half_width_p99_ticks),
+        clock.brackets,
+        clock.slew,
+        clock.slew_origin
+    )];
+    let outside = clock.readings - clock.published_inside;
+    lines.push(format!(
+        "  published (X-Lap: the line between the run's ends): {outside} of {} readings outside, by {:.0} ns at most",
+        clock.readings,
+        unit.ns(clock.published_furthest_ticks as i64)
+    ));
+    lines.extend(clock.breaks.iter().map(|found| {
+        let jump = found.jump_ns.map_or(String::new(), |(least, most)| format!(", it jumped by {least} to {most} ns"));
+        let who = if found.declared { "the watch saw" } else { "the brackets show" };
+        format!("  not trusted between ticks {} and {}: {who} a break{jump}", found.span.0, found.span.1)
+    }));
+    lines.extend(clock.contradictions.iter().map(|why| format!("  an epoch contradicts itself: {why}")));
+    lines
+}
+
 /// What one source of evidence does to the width.
 fn source_line(source: &SourceSummary, unit: Unit) -> String {
     let width = |ticks: Option<u64>| ticks.map_or("unbounded".into(), |ticks| format!("±{} us", unit.us(ticks as i64)));
@@ -188,6 +237,8 @@ fn losses(analysis: &Analysis, events: &[Event]) -> Vec<String> {
     let missing = analysis.rows.iter().filter(|row| row.missing > 0);
     let mut lines: Vec<String> =
         missing.map(|row| format!("missing: {} traces lack a stamp of {}", row.missing, row.name)).collect();
+    let unplaced = analysis.unplaced.iter();
+    lines.extend(unplaced.map(|(stage, why, count)| format!("refused: {count} durations of {stage}: {why}")));
     lines.extend(events.iter().map(|event| {
         let value = event.value.map_or(String::new(), |value| format!(" ({value})"));
         format!("event: {} {}{value}: {}", event.node, event.what, event.text)
@@ -201,6 +252,18 @@ fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)
     for relation in &analysis.relations {
         let pair = format!("the rate of {} against {}", relation.domain, manifest.reference);
         all.push((format!("{pair} stays within rho of one value"), format!("rho {}", relation.rho)));
+    }
+    for clock in &analysis.own_clocks {
+        let statement = format!("{} runs within {} of one rate against {}", clock.domain, clock.slew, clock.counter);
+        all.push((format!("{statement} between breaks"), clock.slew_origin.clone()));
+        let unit = "a stamp of the kernel or of a log stands for the whole nanosecond that it names";
+        all.push((
+            format!("{}: {unit}; vDSO and kernel read one clock", clock.domain),
+            "the kernel's interface".into(),
+        ));
+    }
+    for pair in &manifest.evidence.messages {
+        all.push((format!("every id passes {pair} once; ids stamped twice are left out"), "the run file".into()));
     }
     for node in &manifest.nodes {
         all.push((format!("cores of {}: {}", node.name, node.counter.sharing.checked), "checked at the start".into()));
