@@ -1,5 +1,6 @@
 //! The `tickscope` command: options in, crates called, results printed.
 
+mod clock_watching;
 mod collecting;
 mod doctor;
 mod experiment;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Collect(options) => collecting::collect(options),
         Command::ProbeServe(options) => probing::serve(options),
         Command::ProbeAsk(options) => probing::ask(options),
+        Command::ClockWatch(options) => clock_watching::watch(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -31,6 +31,9 @@ pub enum Command {
     /// Take brackets with one peer (started by `run` on the reference node)
     #[command(hide = true)]
     ProbeAsk(ProbeAskOptions),
+    /// Watch this host's clocks, and take brackets of them (started by `run` on every node)
+    #[command(hide = true)]
+    ClockWatch(ClockWatchOptions),
 }
 
 #[derive(Debug, Args)]
@@ -130,6 +133,19 @@ pub struct ProbeAskOptions {
     /// Folder of the pair's brackets
     #[arg(long)]
     pub brackets: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ClockWatchOptions {
+    /// The node's name
+    #[arg(long)]
+    pub node: String,
+    /// The run's directory
+    #[arg(long)]
+    pub run: PathBuf,
+    /// Milliseconds from one look to the next
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub every_ms: u32,
 }
 
 fn hexadecimal(text: &str) -> Result<u64, String> {

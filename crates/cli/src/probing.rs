@@ -132,7 +132,7 @@ fn bind(address: std::net::SocketAddr) -> Result<UdpSocket, Failure> {
 }
 
 /// Tells the process that started this one that it may go on.
-fn ready() {
+pub fn ready() {
     println!("ready");
     let _ = std::io::stdout().flush();
 }
@@ -146,7 +146,8 @@ fn told(refusals: &Refusals, network: &NetworkCounts) -> ProbeReport {
     }
 }
 
-fn print(report: &ProbeReport) -> Result<(), Failure> {
+/// Tells it what was done.
+pub fn print(report: &impl Serialize) -> Result<(), Failure> {
     println!("{}", serde_json::to_string(report).map_err(Failure::work)?);
     Ok(())
 }
