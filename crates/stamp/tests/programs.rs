@@ -2,40 +2,14 @@
 
 mod c_program;
 
-use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use c_program::{Running, StampDirectory, Witness, build, compile_with};
+use c_program::{Running, StampDirectory, Witness, build, compile_with, ids, records};
 use tickscope_stamp::block::PoolState;
-use tickscope_stamp::handover::Block;
-use tickscope_stamp::pool::{Pool, Record};
 use tickscope_stamp::{Channel, Fields};
 use tickscope_tick::Ordering as ReadOrdering;
-
-/// Committed records of a pool: by thread, in the order of blocks and slots, with how many slots stayed open before the end.
-fn records(pool: &Pool) -> BTreeMap<i32, (Vec<Record>, usize)> {
-    let mut blocks: BTreeMap<(i32, u32, u32), Vec<Option<Record>>> = BTreeMap::new();
-    for block in (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described()) {
-        let header = block.header();
-        let slots = (0..block.capacity()).map(|slot| block.record(slot)).collect();
-        let before = blocks.insert((header.thread, header.serial, header.number), slots);
-        assert!(before.is_none(), "block {} of channel {} twice", header.number, header.serial);
-    }
-    let mut threads: BTreeMap<i32, (Vec<Record>, usize)> = BTreeMap::new();
-    for ((thread, ..), slots) in blocks {
-        let used = slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        let (records, open) = threads.entry(thread).or_default();
-        *open += slots[..used].iter().filter(|slot| slot.is_none()).count();
-        records.extend(slots.into_iter().flatten());
-    }
-    threads
-}
-
-fn ids(records: &[Record]) -> Vec<i64> {
-    records.iter().map(|record| record.id).collect()
-}
 
 /// Waits, without a limit that a slow machine could miss, until the program has done something.
 fn until(done: impl Fn() -> bool) {
@@ -98,10 +72,10 @@ fn c_a_forked_child_stamps_into_a_pool_of_its_own() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn c_a_handler_after_every_instruction_of_a_stamp_finds_and_leaves_it_whole() {
-    for wide in ["0", "1"] {
+    for way in ["slim", "wide", "record"] {
         let (directory, witness) = (StampDirectory::new("steps"), Witness::new("steps"));
         let mut command = build("stamper", &[]);
-        command.arg(&witness.0).args(["steps", wide, "5000"]).env("TICKSCOPE_BLOCK_BYTES", "4096");
+        command.arg(&witness.0).args(["steps", way, "5000"]).env("TICKSCOPE_BLOCK_BYTES", "4096");
         assert!(directory.measure(&mut command).status().unwrap().success());
         let pools = directory.pools();
         let threads = records(&pools[0]);
@@ -111,6 +85,30 @@ fn c_a_handler_after_every_instruction_of_a_stamp_finds_and_leaves_it_whole() {
         assert_eq!(handled, (1..=witness.word(1) as i64).map(|id| -id).collect::<Vec<_>>());
         assert_eq!(program, (0..5_000).collect::<Vec<_>>());
         assert_eq!(*open, 0);
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn c_a_child_that_a_handler_forks_within_a_stamp_goes_on_and_leaves_its_parent_alone() {
+    for way in ["slim", "record"] {
+        let (directory, witness) = (StampDirectory::new("fork-steps"), Witness::new("fork-steps"));
+        let mut command = build("stamper", &[]);
+        directory.measure(command.arg(&witness.0).args(["fork-steps", way, "246"]));
+        command.env("TICKSCOPE_BLOCK_BYTES", "4096").env("TICKSCOPE_POOL_BYTES", "16384");
+        assert!(command.status().unwrap().success());
+        let (forked, failed) = (witness.word(1), witness.word(2));
+        assert!(forked > 300 && failed == 0, "{failed} of {forked} children crashed");
+        let parent = witness.word(0) as i32;
+        for pool in directory.pools() {
+            let (stamps, open) = records(&pool).into_values().next().unwrap();
+            if pool.header().pid == parent {
+                assert_eq!((ids(&stamps), open), ((0..246).collect(), 0));
+            } else {
+                // The interrupted stamp may be the parent's alone; what came after it is the child's.
+                assert_eq!(stamps.last().unwrap().id, 1_000_000);
+            }
+        }
     }
 }
 

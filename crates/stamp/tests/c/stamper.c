@@ -5,7 +5,9 @@
  *     stamper WITNESS paced N COUNT       the same, resting 1 ms after every 300 stamps
  *     stamper WITNESS fork COUNT          the same on one thread, then a child of it on the inherited channel
  *     stamper WITNESS signals COUNT       one thread, with a timer's handler that stamps -1, -2, ... on the same channel
- *     stamper WITNESS steps WIDE COUNT    one thread, with a handler after its every instruction that stamps -1, -2, ... (x86)
+ *     stamper WITNESS steps WAY COUNT     one thread, with a handler after its every instruction that stamps -1, -2, ... (x86)
+ *     stamper WITNESS fork-steps WAY COUNT    the same with a handler that forks; the child stamps 1000000 and ends
+ *                                         WAY: slim, wide, or record, which takes a tick that was read already
  *     stamper WITNESS wide COUNT          kind = id % 3, value = id * 10
  *     stamper WITNESS misuse              stamps before open and after close
  *     stamper WITNESS plugin LIBRARY COUNT    a loaded library stamps
@@ -17,6 +19,7 @@
 #include <dlfcn.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 static volatile uint64_t *witness;
 static int paced;
@@ -82,23 +85,77 @@ static void run_signals(int64_t count) {
 }
 
 #if defined(__x86_64__)
-static void on_step(int unused) {
-    (void)unused;
-    ++handled;
-    if (signalled->shape == 2) tickscope_stamp_with(signalled, -handled, 0, 0);
-    else tickscope_stamp(signalled, -handled);
+enum way { SLIM, GIVEN, WIDE };
+static enum way way;
+
+static void stamp_that_way(int64_t id) {
+    if (way == WIDE) tickscope_stamp_with(signalled, id, 0, 0);
+    else if (way == GIVEN) tickscope_record(signalled, id, id + 1000000000);
+    else tickscope_stamp(signalled, id);
 }
 
-static void run_steps(int wide, int64_t count) {
-    signalled = tickscope_open("work", TICKSCOPE_PLAIN, wide ? TICKSCOPE_WIDE : 0);
-    signal(SIGTRAP, on_step);
-    __asm__ __volatile__("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc"); /* the trap flag: one step at a time */
-    for (int64_t id = 0; id < count; id++) {
-        if (wide) tickscope_stamp_with(signalled, id, 0, 0);
-        else tickscope_stamp(signalled, id);
-    }
+static void open_that_way(const char *name) {
+    way = !strcmp(name, "wide") ? WIDE : !strcmp(name, "record") ? GIVEN : SLIM;
+    signalled = tickscope_open("work", TICKSCOPE_PLAIN, way == WIDE ? TICKSCOPE_WIDE : 0);
+}
+
+static void on_step(int unused) {
+    (void)unused;
+    stamp_that_way(-++handled);
+}
+
+#define TRAP_FLAG 0x100 /* one step at a time */
+static void begin_steps(void) {
+    __asm__ __volatile__("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc");
+}
+static void end_steps(void) {
     __asm__ __volatile__("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc");
+}
+
+static void run_steps(const char *name, int64_t count) {
+    open_that_way(name);
+    signal(SIGTRAP, on_step);
+    begin_steps();
+    for (int64_t id = 0; id < count; id++) stamp_that_way(id);
+    end_steps();
     __atomic_store_n(&witness[1], (uint64_t)handled, __ATOMIC_RELEASE);
+}
+
+static volatile int is_child, is_within;
+
+/* Word 1 counts children, word 2 those that did not end well. */
+static void on_step_fork(int unused, siginfo_t *unused_too, void *interrupted) {
+    int status = 0;
+    (void)unused, (void)unused_too;
+    if (!is_within) return;
+    pid_t child = fork();
+    if (child == 0) {
+        is_child = 1;
+        ((ucontext_t *)interrupted)->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+        return;
+    }
+    waitpid(child, &status, 0);
+    witness[1]++;
+    if (child < 0 || status != 0) witness[2]++;
+}
+
+static void run_fork_steps(const char *name, int64_t count) {
+    struct sigaction step = {.sa_sigaction = on_step_fork, .sa_flags = SA_SIGINFO};
+    open_that_way(name);
+    sigaction(SIGTRAP, &step, 0);
+    witness[0] = (uint64_t)getpid();
+    for (int64_t id = 0; id < count; id++) {
+        int watched = id < 2 || id > 242; /* the first lease, a plain stamp, a full block of 4096 bytes */
+        if (watched) begin_steps();
+        is_within = watched;
+        stamp_that_way(id);
+        is_within = 0;
+        if (is_child) {
+            stamp_that_way(1000000);
+            _exit(0);
+        }
+        if (watched) end_steps();
+    }
 }
 #endif
 
@@ -135,7 +192,8 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[2], "fork")) run_fork(last);
     if (!strcmp(argv[2], "signals")) run_signals(last);
 #if defined(__x86_64__)
-    if (!strcmp(argv[2], "steps")) run_steps(atoi(argv[3]), last);
+    if (!strcmp(argv[2], "steps")) run_steps(argv[3], last);
+    if (!strcmp(argv[2], "fork-steps")) run_fork_steps(argv[3], last);
 #endif
     if (!strcmp(argv[2], "misuse")) run_misuse();
     if (!strcmp(argv[2], "plugin")) run_plugin(argv[3], last);

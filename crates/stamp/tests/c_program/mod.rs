@@ -1,13 +1,15 @@
 //! C programs on `tickscope.h`, compiled with every warning an error, and stamp directories for them to run in.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tickscope_stamp::pool::Pool;
+use tickscope_stamp::handover::Block;
+use tickscope_stamp::pool::{Pool, Record};
 
 /// Compiles `tests/c/NAME.c`; the command runs it.
 pub fn build(name: &str, flags: &[&str]) -> Command {
@@ -78,6 +80,29 @@ impl Drop for StampDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Committed records of a pool: by thread, in the order of blocks and slots, with how many slots stayed open before the end.
+pub fn records(pool: &Pool) -> BTreeMap<i32, (Vec<Record>, usize)> {
+    let mut blocks: BTreeMap<(i32, u32, u32), Vec<Option<Record>>> = BTreeMap::new();
+    for block in (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described()) {
+        let header = block.header();
+        let slots = (0..block.capacity()).map(|slot| block.record(slot)).collect();
+        let before = blocks.insert((header.thread, header.serial, header.number), slots);
+        assert!(before.is_none(), "block {} of channel {} twice", header.number, header.serial);
+    }
+    let mut threads: BTreeMap<i32, (Vec<Record>, usize)> = BTreeMap::new();
+    for ((thread, ..), slots) in blocks {
+        let used = slots.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let (records, open) = threads.entry(thread).or_default();
+        *open += slots[..used].iter().filter(|slot| slot.is_none()).count();
+        records.extend(slots.into_iter().flatten());
+    }
+    threads
+}
+
+pub fn ids(records: &[Record]) -> Vec<i64> {
+    records.iter().map(|record| record.id).collect()
 }
 
 /// The file in which a stamper tells how many stamps have returned.
