@@ -43,6 +43,10 @@ impl Truth {
     pub fn compare(&mut self, layout: &Layout, traces: &Traces, durations: &Durations) {
         for (stage, columns) in layout.stages().iter().zip(durations.stages()) {
             for row in 0..traces.len() {
+                // What another clock truly read is not known.
+                if durations.own(stage.from).is_some() || durations.own(stage.to).is_some() {
+                    break;
+                }
                 let tick = |point: usize| {
                     let raw = traces.points()[point].get(row)?;
                     self.on_reference(&layout.points()[point].node, raw)

@@ -19,9 +19,10 @@ use tickscope_store::{
 };
 use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
 use tickscope_tick::sharing::Sharing;
-use tickscope_tick::{Domain, Injection, NodeCounter, Ordering, RealtimeInjection};
+use tickscope_tick::{Counter, Domain, Injection, NodeCounter, Ordering, RealtimeInjection};
 
-use crate::experiment::{Cores, Experiment, Log, Node};
+use crate::clock_watching::ClockReport;
+use crate::experiment::{Cores, Experiment, Log, Node, Slew};
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::interrupt;
@@ -96,6 +97,7 @@ struct Session {
     collectors: Vec<(String, Process)>,
     servers: Vec<(String, Process)>,
     clients: Vec<(String, Process)>,
+    watches: Vec<(String, Process)>,
     events: Vec<Event>,
 }
 
@@ -120,6 +122,7 @@ impl Session {
             collectors: Vec::new(),
             servers: Vec::new(),
             clients: Vec::new(),
+            watches: Vec::new(),
             events: Vec::new(),
         };
         session.note_facts();
@@ -147,6 +150,7 @@ impl Session {
             })?;
             let collector = self.collector(node)?;
             self.collectors.push((node.name.to_string(), collector));
+            self.start_watch(node)?;
         }
         if experiment.evidence.probes {
             self.start_probes(experiment)?;
@@ -216,6 +220,16 @@ impl Session {
             let client = self.start_in(reference, "probe", &mut ask)?;
             self.clients.push((name.into(), client));
         }
+        Ok(())
+    }
+
+    /// Watches the node's other clocks from before the first stamp until after the last.
+    fn start_watch(&mut self, node: &Node) -> Result<(), Failure> {
+        let name = node.name.as_str();
+        let mut watch = self.own()?;
+        watch.args(["clock-watch", "--node", name, "--run"]).arg(whole(self.run.root()));
+        let process = self.start_in(name, "watch over the clocks", &mut watch)?;
+        self.watches.push((name.into(), process));
         Ok(())
     }
 
@@ -342,6 +356,29 @@ impl Session {
         failed.map_or(Ok(()), Err)
     }
 
+    /// Ends the watches; what each says of its clocks' rate becomes the bound that the run declares for them.
+    fn stop_watches(&mut self, slew: Slew) -> Result<(), Failure> {
+        let mut manifest = self.run.manifest().clone();
+        for (node, process) in std::mem::take(&mut self.watches) {
+            let report = process.end().and_then(|(last, _)| clock_report(&node, last));
+            let (ppb, origin) = match (slew, report) {
+                (Slew::Declared(bound), _) => (bound.ppb(), "declared".into()),
+                (Slew::Auto, Ok(report)) => {
+                    (report.slew_bound_ppm.saturating_mul(1000), format!("watched: {}", report.slew_bound_origin))
+                }
+                (Slew::Auto, Err(why)) => {
+                    self.note(&node, "clock-unwatched", None, why.to_string());
+                    continue; // the analysis then takes what a kernel slews by at most
+                }
+            };
+            for clock in [Counter::Realtime, Counter::Monotonic] {
+                let (reference, domain) = (self.domain(&node), format!("{node}.{clock}"));
+                manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin: origin.clone() });
+            }
+        }
+        Ok(self.run.set_manifest(manifest)?)
+    }
+
     fn note_probe(&mut self, node: &str, side: &str, report: &ProbeReport) {
         for (reason, count) in &report.refused {
             let text = format!(
@@ -376,6 +413,7 @@ impl Session {
     /// Ends what still runs, takes what is left, joins, writes the manifest.
     fn finish(mut self, experiment: &Experiment) -> Result<Run, Failure> {
         let failed = self.stop_probes().err();
+        self.stop_watches(experiment.slew)?;
         for (node, process) in std::mem::take(&mut self.collectors) {
             let why = match process.end() {
                 Ok((_, status)) if status.success() => continue,
@@ -507,6 +545,14 @@ fn probe_report(node: &str, side: &str, last: Option<String>) -> Result<ProbeRep
     report.ok_or_else(|| {
         let found = last.unwrap_or_else(|| "nothing".into());
         Failure::work(format!("probe {side} for {node}: expected its report, found {found}. See its message above"))
+    })
+}
+
+fn clock_report(node: &str, last: Option<String>) -> Result<ClockReport, Failure> {
+    let report = last.as_deref().and_then(|line| serde_json::from_str(line).ok());
+    report.ok_or_else(|| {
+        let found = last.unwrap_or_else(|| "nothing".into());
+        Failure::work(format!("watch over {node}'s clocks: expected its report, found {found}. See its message above"))
     })
 }
 
