@@ -181,7 +181,7 @@ fn own_clock_json(clock: &OwnClockSummary, unit: Unit) -> Value {
     });
     json!({
         "domain": clock.domain, "counter": clock.counter, "slew": clock.slew.to_string(),
-        "slew_ppm": f64::from(clock.slew.ppb()) / 1000.0, "slew_origin": clock.slew_origin,
+        "slew_ppm": ppm(clock), "slew_origin": clock.slew_origin,
         "brackets": clock.brackets, "epochs": clock.epochs, "breaks": breaks.collect::<Vec<_>>(),
         "contradictions": clock.contradictions,
         "readings": clock.readings, "half_width_ns": {"p50": ns(clock.half_width_ticks), "p99": ns(clock.half_width_p99_ticks)},
@@ -193,23 +193,24 @@ fn own_clock_json(clock: &OwnClockSummary, unit: Unit) -> Value {
 /// How well a clock beside the counter is known, where it was set, and what the published method makes of its readings.
 fn own_clock_lines(clock: &OwnClockSummary, unit: Unit) -> Vec<String> {
     let ns = |ticks: Option<u64>| ticks.map_or("unknown".into(), |ticks| format!("{:.0} ns", unit.ns(ticks as i64)));
-    let mut lines = vec![format!(
-        "{} against {}: {} readings known to ±{} (median), ±{} (p99) from {} brackets, at a slew of at most {} [{}]",
-        clock.domain,
-        clock.counter,
-        clock.readings,
-        ns(clock.half_width_ticks),
-        ns(clock.half_width_p99_ticks),
-        clock.brackets,
-        clock.slew,
-        clock.slew_origin
-    )];
+    let (slew, brackets) = (ppm(clock), clock.brackets);
+    let mut lines = vec![match clock.readings {
+        0 => format!("{}: {brackets} brackets, slew at most {slew} ppm; for evidence only", clock.domain),
+        readings => format!(
+            "{}: {readings} readings known to ±{} (median), ±{} (p99) from {brackets} brackets, slew at most {slew} ppm",
+            clock.domain,
+            ns(clock.half_width_ticks),
+            ns(clock.half_width_p99_ticks),
+        ),
+    }];
     let outside = clock.readings - clock.published_inside;
-    lines.push(format!(
-        "  published (X-Lap: the line between the run's ends): {outside} of {} readings outside, by {:.0} ns at most",
-        clock.readings,
-        unit.ns(clock.published_furthest_ticks as i64)
-    ));
+    if clock.readings > 0 {
+        lines.push(format!(
+            "  published (X-Lap: the line between the run's ends): {outside} of {} readings outside, by {:.0} ns at most",
+            clock.readings,
+            unit.ns(clock.published_furthest_ticks as i64)
+        ));
+    }
     lines.extend(clock.breaks.iter().map(|found| {
         let jump = found.jump_ns.map_or(String::new(), |(least, most)| format!(", it jumped by {least} to {most} ns"));
         let who = if found.declared { "the watch saw" } else { "the brackets show" };
@@ -217,6 +218,10 @@ fn own_clock_lines(clock: &OwnClockSummary, unit: Unit) -> Vec<String> {
     }));
     lines.extend(clock.contradictions.iter().map(|why| format!("  an epoch contradicts itself: {why}")));
     lines
+}
+
+fn ppm(clock: &OwnClockSummary) -> f64 {
+    f64::from(clock.slew.ppb()) / 1000.0
 }
 
 /// What one source of evidence does to the width.
@@ -254,13 +259,14 @@ fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)
         all.push((format!("{pair} stays within rho of one value"), format!("rho {}", relation.rho)));
     }
     for clock in &analysis.own_clocks {
-        let statement = format!("{} runs within {} of one rate against {}", clock.domain, clock.slew, clock.counter);
-        all.push((format!("{statement} between breaks"), clock.slew_origin.clone()));
-        let unit = "a stamp of the kernel or of a log stands for the whole nanosecond that it names";
-        all.push((
-            format!("{}: {unit}; vDSO and kernel read one clock", clock.domain),
-            "the kernel's interface".into(),
-        ));
+        let (domain, counter, slew) = (&clock.domain, &clock.counter, ppm(clock));
+        let statement = format!("{domain} runs within {slew} ppm of one rate against {counter}, between breaks");
+        all.push((statement, clock.slew_origin.clone()));
+    }
+    if !analysis.own_clocks.is_empty() {
+        let statement = "a stamp of another clock stands for the whole nanosecond that it names; the kernel's stamps and \
+                         clock_gettime read one clock; a kernel stamp of sending precedes the packet, one of receiving follows it";
+        all.push((statement.into(), "the kernel's interface".into()));
     }
     for pair in &manifest.evidence.messages {
         all.push((format!("every id passes {pair} once; ids stamped twice are left out"), "the run file".into()));

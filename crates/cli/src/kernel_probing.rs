@@ -54,17 +54,14 @@ impl KernelStamps for KernelPoints {
     }
 }
 
-/// What became of the kernel's stamps, by name, where anything is to be told.
-pub fn told(counts: KernelCounts) -> Vec<(String, u64)> {
-    let KernelCounts { asked, transmitted, received, unstamped, discarded } = counts;
-    let missing = asked.saturating_sub(transmitted + discarded);
-    let all = [
-        ("sent with the wish for a stamp", asked),
-        ("transmit stamps", transmitted),
-        ("receive stamps", received),
-        ("transmit stamps missing", missing),
-        ("receive stamps missing", unstamped),
-        ("stamps of the first 0.1 s discarded", discarded),
-    ];
-    all.into_iter().filter(|&(_, count)| count > 0).map(|(name, count)| (name.into(), count)).collect()
+/// What became of the kernel's stamps, for people; and how many are missing.
+pub fn told(counts: &KernelCounts) -> (String, u64) {
+    let KernelCounts { asked, transmitted, received, unstamped, transmitted_early, received_early } = counts;
+    let missing = counts.missing() + unstamped;
+    let early = transmitted_early + received_early;
+    let text = format!(
+        "kernel stamps of {asked} sent: {transmitted}; of those received: {received}; discarded in the first 0.1 s: \
+         {early}; missing: {missing}"
+    );
+    (text, missing)
 }

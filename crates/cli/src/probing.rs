@@ -40,9 +40,9 @@ pub struct ProbeReport {
     pub impossible: Vec<String>,
     /// Datagrams that the network did not take or deliver.
     pub undelivered: u64,
-    /// What became of the kernel's stamps, by name.
+    /// What became of the kernel's stamps, and how many are missing.
     #[serde(default)]
-    pub kernel: Vec<(String, u64)>,
+    pub kernel: Option<(String, u64)>,
     /// Shortest round trip in ticks of the asking node, the peer's turnaround taken off.
     pub round_trip_ticks_min: Option<i64>,
 }
@@ -59,13 +59,13 @@ pub fn serve(options: &ProbeServeOptions) -> Result<(), Failure> {
     let socket = bind(options.listen)?;
     let (run, node) = (RunId(options.run_id), NodeId(options.node_id));
     let udp = UdpEndpoint::unconnected(&socket, &counter, Duration::ZERO).map_err(Failure::work)?;
-    let mut kernel = Vec::new();
+    let mut kernel = None;
     let report = if options.kernel_every > 0 {
         let points = KernelPoints::open()?;
         let mut endpoint = KernelEndpoint::new(udp, points, options.kernel_every.into()).map_err(Failure::work)?;
         ready();
         let report = driver::serve(&mut endpoint, run, node, &interrupt::ENDED);
-        kernel = kernel_probing::told(endpoint.counts());
+        kernel = Some(kernel_probing::told(&endpoint.counts()));
         report
     } else {
         let mut endpoint = udp;
@@ -100,13 +100,13 @@ pub fn ask(options: &ProbeAskOptions) -> Result<(), Failure> {
         let _ = send.send(*exchange); // the writer ends early only by an error that is reported below
     };
     let mut udp = UdpEndpoint::connected(&socket, options.peer, &counter, Duration::ZERO).map_err(Failure::work)?;
-    let mut kernel = Vec::new();
+    let mut kernel = None;
     let asked = if options.kernel_every > 0 {
         let points = KernelPoints::open()?;
         let mut endpoint = KernelEndpoint::new(udp, points, options.kernel_every.into()).map_err(Failure::work)?;
         ready();
         let asked = driver::probe(&mut endpoint, options.peer, asking, &interrupt::ENDED, on_exchange);
-        kernel = kernel_probing::told(endpoint.counts());
+        kernel = Some(kernel_probing::told(&endpoint.counts()));
         asked
     } else {
         ready();

@@ -389,8 +389,8 @@ impl Session {
         for stamps in &report.impossible {
             self.note(node, "impossible-exchange", None, stamps.clone());
         }
-        for (what, count) in &report.kernel {
-            self.note(node, "kernel-stamps", Some(*count as i64), format!("of the probe ({side}): {what}"));
+        if let Some((text, missing)) = &report.kernel {
+            self.note(node, "kernel-stamps", Some(*missing as i64), format!("the probe ({side}): {text}"));
         }
         if report.lost > 0 {
             self.note(

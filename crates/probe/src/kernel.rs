@@ -58,8 +58,10 @@ pub struct KernelCounts {
     pub received: u64,
     /// Datagrams of the sample that came without a stamp.
     pub unstamped: u64,
-    /// Stamps of the first tenth of a second, discarded.
-    pub discarded: u64,
+    /// Transmit stamps of the first tenth of a second, discarded.
+    pub transmitted_early: u64,
+    /// Receive stamps of the first tenth of a second, discarded.
+    pub received_early: u64,
 }
 
 /// A UDP endpoint whose kernel stamps every n-th exchange.
@@ -95,15 +97,16 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
     }
 
     fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
-        if self.udp.elapsed() < WARM_UP {
-            self.counts.discarded += 1;
-            return;
+        let early = self.udp.elapsed() < WARM_UP;
+        *match passage {
+            Passage::RequestSent | Passage::ReplySent if early => &mut self.counts.transmitted_early,
+            Passage::RequestSent | Passage::ReplySent => &mut self.counts.transmitted,
+            Passage::RequestReceived | Passage::ReplyReceived if early => &mut self.counts.received_early,
+            Passage::RequestReceived | Passage::ReplyReceived => &mut self.counts.received,
+        } += 1;
+        if !early {
+            self.stamps.stamped(passage, nonce, realtime_ns);
         }
-        match passage {
-            Passage::RequestSent | Passage::ReplySent => self.counts.transmitted += 1,
-            Passage::RequestReceived | Passage::ReplyReceived => self.counts.received += 1,
-        }
-        self.stamps.stamped(passage, nonce, realtime_ns);
     }
 
     /// Takes every transmit stamp that is there.
@@ -145,6 +148,13 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         if std::mem::take(&mut self.bracket_due) {
             self.stamps.bracket();
         }
+    }
+}
+
+impl KernelCounts {
+    /// Transmit stamps that were asked for and never came.
+    pub fn missing(&self) -> u64 {
+        self.asked.saturating_sub(self.transmitted + self.transmitted_early)
     }
 }
 
