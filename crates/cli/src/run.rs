@@ -15,7 +15,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tickscope_analysis::{CORES_PROVED, Terms};
 use tickscope_stamp::block::Policy;
 use tickscope_store::{
-    Assumption, Event, LogPoint, LogRead, Manifest, Pair, PolicyRule, Rho, Run, import_log, join_run, write_events,
+    Assumption, Event, LogPoint, LogRead, Manifest, Name, Pair, PolicyRule, Rho, Run, import_log, join_run,
+    write_events,
 };
 use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
 use tickscope_tick::sharing::Sharing;
@@ -430,10 +431,31 @@ impl Session {
         let mut manifest = self.run.manifest().clone();
         manifest.ended_unix_ms = Some(unix_ms());
         manifest.points = points(&self.run)?;
+        let unstamped = self.unstamped(&manifest)?;
+        manifest.points.extend(unstamped);
         self.run.set_manifest(manifest)?;
         self.write_events()?;
         let _ = fs::remove_dir_all(&self.stamp_root); // whatever is left there is empty, or was reported
         failed.map_or(Ok(self.run), Err)
+    }
+
+    /// Points of the layout that nothing was stamped at: they are told, and their stages are shown as missing.
+    fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<tickscope_store::Point>, Failure> {
+        let known: Vec<String> = manifest.points.iter().map(|point| format!("{}.{}", point.node, point.name)).collect();
+        let layout = manifest.layout.parse(&self.run)?;
+        let mut unstamped = Vec::new();
+        for point in layout.points().iter().filter(|point| !known.contains(&point.full_name())) {
+            let (Some(node), Some(name)) = (Name::new(&point.node), Name::new(&point.name)) else { continue };
+            let text = format!(
+                "expected stamps at {}, found none. Is the name right, and the point reached? Stamped were: {}",
+                point.full_name(),
+                known.join(", ")
+            );
+            eprintln!("tickscope: {text}");
+            self.note(&point.node, "point-unstamped", None, text);
+            unstamped.push(tickscope_store::Point { node, name, ordering: Ordering::Plain });
+        }
+        Ok(unstamped)
     }
 
     /// Logs of programs that read another clock. One that cannot be read is told and hides nothing else.

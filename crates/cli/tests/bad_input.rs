@@ -157,7 +157,8 @@ fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
     let site = measured("refused");
     let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
     let (root, run) = (site.run_directory(), site.opened());
-    let pair = run.pairs().unwrap().into_iter().next().unwrap_or(pair);
+    let across = |known: &Pair| known.reference.starts_with("client.") && known.domain.starts_with("server.");
+    let pair = run.pairs().unwrap().into_iter().find(across).unwrap_or(pair);
     let brackets = first_of(&run.places().brackets(&pair));
     let more = |name: &str| brackets.with_file_name(name);
     for name in ["torn.parquet", "newer.parquet", "foreign.parquet"] {
