@@ -233,14 +233,17 @@ impl Epoch {
         let (first, last) = ats.fold((i64::MAX, i64::MIN), |(least, most), at| (least.min(at), most.max(at)));
         let middle = (i128::from(first) + i128::from(last)) >> 1;
         let model = Model { anchor: Tick::new(middle as i64), ..*model };
-        let admitted = group.readings.iter().map(|reading| reading.admitted(reading_ticks));
-        let admitted = admitted.collect::<Result<Vec<Bracket>, Error>>()?;
-        let named = |witness: Witness| {
-            let index = group.readings[witness.index].index;
-            Witness { index, bracket: brackets[index] }
+        let named = |reading: &Reading| Witness { index: reading.index, bracket: brackets[reading.index] };
+        let relation = match group.readings.iter().find(|reading| reading.is_reversed()) {
+            Some(reversed) => Err(Finding::Reversed(named(reversed))),
+            None => {
+                let admitted = group.readings.iter().map(|reading| reading.admitted(reading_ticks));
+                let admitted = admitted.collect::<Result<Vec<Bracket>, Error>>()?;
+                let renamed = |finding: Finding| finding.renamed(|witness| named(&group.readings[witness.index]));
+                Relation::or_finding(&admitted, &model)?.map_err(renamed)
+            }
         };
-        let relation = Relation::or_finding(&admitted, &model)?.map_err(|finding| finding.renamed(named));
-        Ok(Self { first: Tick::new(first), last: Tick::new(last), brackets: admitted.len(), relation })
+        Ok(Self { first: Tick::new(first), last: Tick::new(last), brackets: group.readings.len(), relation })
     }
 
     fn cone(&self, widest: Cone) -> Cone {

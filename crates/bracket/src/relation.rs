@@ -32,11 +32,7 @@ impl Relation {
 
     /// The same, but of a contradiction only what it is: looking for suspects costs many times the relation itself.
     pub(crate) fn or_finding(brackets: &[Bracket], model: &Model) -> Result<Result<Self, Finding>, Error> {
-        let evidence = match Evidence::new(brackets, model) {
-            Ok(evidence) => evidence,
-            Err(Error::Inconsistent(report)) => return Ok(Err(report.finding)),
-            Err(error) => return Err(error),
-        };
+        let evidence = Evidence::new(brackets, model)?;
         let envelope = Envelope::of(&evidence.points, evidence.premise);
         let relation = envelope.map(|envelope| Self { model: *model, frame: evidence.frame, envelope });
         Ok(relation.map_err(|failure| failure.finding(brackets, evidence.frame)))

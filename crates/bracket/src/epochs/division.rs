@@ -114,7 +114,7 @@ impl Reading {
         cone.reference_at_least(read - 1) > fixed(most) || cone.reference_at_most(read + 1) < fixed(least)
     }
 
-    fn is_reversed(&self) -> bool {
+    pub fn is_reversed(&self) -> bool {
         self.before > self.after
     }
 }

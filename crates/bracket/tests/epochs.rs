@@ -1,0 +1,379 @@
+//! Clocks that are slewed and stepped while they are read, on a host that knows the truth.
+
+mod host;
+mod oracle;
+
+use host::{Act, Bound, Host, MS_NS, hosts};
+use oracle::{Oracle, ceil, floor, fraction, whole};
+use proptest::prelude::*;
+use tickscope_bracket::{Bracket, Epochs, Error, Finding, Model, Ratio, Refused, Rho};
+use tickscope_tick::{Interval, Local, Reference, Tick};
+
+fn epochs(host: &Host, brackets: &[Bracket]) -> Epochs {
+    Epochs::new(brackets, &host.declared(), &host.model()).unwrap()
+}
+
+fn calm(length_ms: i64) -> Act {
+    Act { length_ms, slew_ppb: 0, step_ns: 0, declared: false, seen_us: (1, 1) }
+}
+
+fn ticks(lo: i64, hi: i64) -> Interval<Tick<Reference>> {
+    Interval::new(Tick::new(lo), Tick::new(hi)).unwrap()
+}
+
+/// What any other stretch can have read, with room for the longest gap between two readings on either side.
+fn read_elsewhere(host: &Host, stamp: host::Stamp) -> bool {
+    let room = 600 * MS_NS;
+    let others = host.stretches().into_iter().filter(|&(begin, end)| !(begin <= stamp.at && stamp.at < end));
+    others
+        .into_iter()
+        .any(|(begin, end)| host.reads(begin) - room <= stamp.ns && stamp.ns <= host.reads(end - 1) + room)
+}
+
+/// Whether a stamp lies well within its stretch: 300 ms of evidence on either side, clear of what was declared.
+fn well_inside(host: &Host, stamp: host::Stamp) -> bool {
+    let margin = host.lasting(300 * MS_NS);
+    let edge = |at: i64| at == host.begin() || at == host.end();
+    host.stretches().into_iter().any(|(begin, end)| {
+        (edge(begin) && begin <= stamp.at || begin + margin <= stamp.at)
+            && (edge(end) && stamp.at < end || stamp.at < end - margin)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn property_every_reading_with_an_interval_was_truly_taken_in_it_whatever_was_stepped_or_slewed(host in hosts()) {
+        let (brackets, stamps) = host.measured(40, 200);
+        let clock = epochs(&host, &brackets);
+        prop_assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()), "an honest clock never contradicts itself");
+        for stamp in stamps {
+            match clock.place(Tick::new(stamp.ns)) {
+                Ok(placed) => {
+                    let truth = Tick::new(stamp.counter);
+                    prop_assert!(placed.interval.contains(truth), "{stamp:?}, {placed:?}, {:?}", clock.breaks());
+                    prop_assert!(placed.interval.contains(placed.estimate));
+                }
+                Err(refused) => prop_assert!(
+                    !well_inside(&host, stamp) || read_elsewhere(&host, stamp), "{stamp:?} {refused:?}, {:?}", clock.breaks()
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn property_a_reading_of_two_stretches_is_refused_as_ambiguous(host in hosts()) {
+        let (brackets, stamps) = host.measured(40, 200);
+        let clock = epochs(&host, &brackets);
+        for stamp in stamps.into_iter().filter(|&stamp| well_inside(&host, stamp)) {
+            let margin = host.lasting(300 * MS_NS);
+            let others = host.stretches().into_iter().filter(|&(begin, end)| !(begin <= stamp.at && stamp.at < end));
+            let mut others = others.filter(|&(begin, end)| end - begin > 3 * margin);
+            if others.any(|(begin, end)| host.reads(begin + margin) <= stamp.ns && stamp.ns <= host.reads(end - margin)) {
+                prop_assert_eq!(clock.interval(Tick::new(stamp.ns)), Err(Refused::Ambiguous));
+            }
+        }
+    }
+
+    #[test]
+    fn property_true_durations_lie_in_their_span_and_so_does_the_difference_of_estimates(host in hosts()) {
+        let (brackets, stamps) = host.measured(40, 60);
+        let clock = epochs(&host, &brackets);
+        for pair in stamps.windows(2).flat_map(|pair| [[pair[0], pair[1]], [pair[1], pair[0]]]) {
+            let [from, to] = pair.map(|stamp| Tick::new(stamp.ns));
+            let (Ok(start), Ok(end)) = (clock.estimate(from), clock.estimate(to)) else { continue };
+            let span = clock.span(from, to).unwrap();
+            let truth = pair[1].counter - pair[0].counter;
+            // The counter's own readings leave a tick open.
+            prop_assert!(span.lo().get() - 1 <= truth && truth <= span.hi().get() + 1, "{pair:?}: {truth}, {span:?}");
+            prop_assert!(span.contains(end - start), "{pair:?}: {:?}, {span:?}", end - start);
+        }
+    }
+
+    #[test]
+    fn property_every_break_is_reported_with_what_it_shows_and_nothing_else(host in hosts()) {
+        let (brackets, _) = host.measured(40, 0);
+        let clock = epochs(&host, &brackets);
+        let mut told = 0;
+        for found in clock.breaks() {
+            let truly = host.breaks().into_iter().filter(|&(_, at)| found.span.contains(Tick::new(host.counter(at))));
+            let steps: Vec<i64> = truly.map(|(act, _)| host.acts[act].step_ns).collect();
+            prop_assert!(!steps.is_empty(), "{found:?} happened never");
+            told += steps.len();
+            prop_assert!(found.declared > 0 || !found.shown.is_empty());
+            let (jump, sum) = (found.jump.unwrap(), steps.iter().sum::<i64>());
+            prop_assert!(jump.lo().get() <= sum && sum <= jump.hi().get(), "{sum}, {found:?}");
+        }
+        prop_assert_eq!(told, host.breaks().len());
+    }
+
+    #[test]
+    fn property_no_reading_is_answered_beyond_the_brackets_of_an_epoch(
+        host in hosts(), beyond in 1i64..1_000, far in prop::sample::select(vec![0, MS_NS, 3_000 * MS_NS]),
+    ) {
+        let (brackets, _) = host.measured(10, 0);
+        let clock = epochs(&host, &brackets);
+        for epoch in clock.epochs() {
+            for ns in [epoch.first.get() - beyond - far, epoch.last.get() + beyond + far] {
+                let between = clock.epochs().iter().any(|other| other.first.get() <= ns && ns <= other.last.get());
+                prop_assert!(between || matches!(clock.interval(Tick::new(ns)), Err(Refused::Outside | Refused::InBreak)));
+            }
+        }
+    }
+
+    #[test]
+    fn property_the_error_between_two_readings_changes_by_no_more_than_the_relative_bound(host in hosts()) {
+        let (brackets, stamps) = host.measured(40, 60);
+        let clock = epochs(&host, &brackets);
+        let estimate = |stamp: host::Stamp| Some((stamp, clock.estimate(Tick::new(stamp.ns)).ok()?.get()));
+        let placed: Vec<_> = stamps.into_iter().filter_map(estimate).collect();
+        for pair in placed.windows(2) {
+            let [a, b] = [pair[0], pair[1]].map(|(stamp, estimate)| estimate - stamp.counter);
+            // One more: the counter's own reading of the truth is rounded, too.
+            let bound = clock.relative_bound(Tick::<Reference>::new(pair[1].1) - Tick::new(pair[0].1)).saturating_add(1);
+            prop_assert!(a.abs_diff(b) <= bound, "{a}, {b}: {bound}");
+        }
+    }
+
+    #[test]
+    fn property_intervals_equal_the_oracle_within_one_tick_in_every_epoch(
+        host in hosts(), picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 24),
+        narrow in any::<bool>(),
+    ) {
+        let (all, stamps) = host.measured(2, 60);
+        let mut picked: Vec<usize> = picks.iter().map(|(bracket, _)| bracket.index(all.len())).collect();
+        picked.sort_unstable();
+        picked.dedup();
+        let brackets: Vec<Bracket> = picked.into_iter().map(|index| all[index]).collect();
+        let declared: Vec<_> = if narrow { host.declared() } else { Vec::new() };
+        let clock = Epochs::new(&brackets, &declared, &host.model()).unwrap();
+        prop_assume!(clock.breaks().iter().all(|found| found.shown.is_empty()));
+        for (number, group) in grouped(&brackets, &declared).into_iter().enumerate() {
+            let epoch = &clock.epochs()[number];
+            prop_assert_eq!((epoch.first.get(), epoch.last.get(), epoch.brackets), reach(&group));
+            let Some(oracle) = oracle(&group, &host.model()) else {
+                prop_assert!(epoch.relation.is_err());
+                continue;
+            };
+            let length = epoch.last.get() - epoch.first.get();
+            let between = picks.iter().map(|(_, place)| epoch.first.get() + place.index(length as usize + 1) as i64);
+            for ns in between.chain(stamps.iter().map(|stamp| stamp.ns)).chain([epoch.first.get(), epoch.last.get()]) {
+                let inside = epoch.first.get() <= ns && ns <= epoch.last.get();
+                let Some(found) = clock.interval(Tick::new(ns)).ok().filter(|_| inside) else { continue };
+                let (lo, hi) = (floor(&oracle.lo(ns)), ceil(&oracle.hi(ns + 1)));
+                prop_assert!((0..=1).contains(&(lo - found.lo().get())), "lo {lo}, found {found:?} at {ns}");
+                prop_assert!((0..=1).contains(&(found.hi().get() - hi)), "hi {hi}, found {found:?} at {ns}");
+            }
+        }
+    }
+
+    #[test]
+    fn property_a_slew_beyond_the_bound_is_found_where_evidence_is_dense(
+        seed in any::<u64>(), slew in prop::sample::select(vec![100_000i64, -100_000, 500_000, -500_000]),
+    ) {
+        let slewed = Act { slew_ppb: slew, ..calm(1_000) };
+        let host = Host::new(2_100_000_000, Bound::Wide, 0, vec![calm(1_000), slewed, calm(1_000)], seed);
+        let (brackets, stamps) = host.measured(100, 100);
+        let clock = Epochs::new(&brackets, &[], &host.model_of(1_000)).unwrap();
+        let found = clock.epochs().iter().filter(|epoch| epoch.relation.is_err()).count() + clock.breaks().len();
+        prop_assert!(found > 0);
+        for stamp in stamps {
+            let interval = clock.interval(Tick::new(stamp.ns));
+            prop_assert!(interval.is_err() || interval.is_ok_and(|interval| interval.contains(Tick::new(stamp.counter))));
+        }
+    }
+
+    #[test]
+    fn property_no_tick_makes_anything_panic(
+        raw in prop::collection::vec((any::<i64>(), any::<i64>(), any::<i64>(), any::<bool>()), 1..12),
+        spans in prop::collection::vec((any::<i64>(), any::<i64>()), 0..4), asked in prop::collection::vec(any::<i64>(), 4),
+    ) {
+        let near = |value: i64, near: bool| if near { value % 1_000_000 } else { value };
+        let bracket = |&(before, at, after, is_near): &(i64, i64, i64, bool)| {
+            Bracket::new(Some(near(before, is_near)), near(at, is_near), Some(near(after, is_near)))
+        };
+        let brackets: Vec<Bracket> = raw.iter().map(bracket).collect();
+        let declared: Vec<_> = spans.iter().map(|&(a, b)| ticks(a.min(b), a.max(b))).collect();
+        let model = Model::new(Rho::default(), Ratio::new(21, 10).unwrap(), Tick::new(0));
+        let Ok(clock) = Epochs::new(&brackets, &declared, &model) else { return Ok(()) };
+        for at in asked.iter().copied().chain(brackets.iter().map(|bracket| bracket.at.get())) {
+            let _ = (clock.place(Tick::new(at)), clock.published(Tick::new(at)));
+            let _ = (clock.span(Tick::new(at), Tick::new(asked[0])), clock.relative_bound(tickscope_tick::Span::new(at)));
+        }
+    }
+}
+
+/// Brackets that certainly lie between the same two declared spans, in the order of the spans; none that may lie in one.
+fn grouped(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>]) -> Vec<Vec<Bracket>> {
+    let mut groups = std::collections::BTreeMap::<usize, Vec<Bracket>>::new();
+    for &bracket in brackets {
+        let before = |span: &&Interval<Tick<Reference>>| bracket.after.unwrap() < span.lo();
+        let after = |span: &&Interval<Tick<Reference>>| bracket.before.unwrap() > span.hi();
+        let (earlier, later) = (declared.iter().filter(after).count(), declared.iter().filter(before).count());
+        if earlier + later == declared.len() {
+            groups.entry(earlier).or_default().push(bracket);
+        }
+    }
+    groups.into_values().collect()
+}
+
+fn reach(group: &[Bracket]) -> (i64, i64, usize) {
+    let ats = || group.iter().map(|bracket| bracket.at.get());
+    (ats().min().unwrap(), ats().max().unwrap(), group.len())
+}
+
+/// The oracle of what readings say of the instants at which the clock came to stand where it was read.
+fn oracle(group: &[Bracket], model: &Model) -> Option<Oracle> {
+    let (first, last, _) = reach(group);
+    let fastest = fraction(model.nominal.numerator() as i128, model.nominal.denominator() as i128)
+        * (whole(1) + fraction(model.prior_ppm.into(), 1_000_000))
+        * (whole(1) + fraction(model.rho.ppb().into(), 1_000_000_000));
+    let admitted = |bracket: &Bracket| {
+        let (before, after) = (bracket.before.unwrap().get(), bracket.after.unwrap().get());
+        Bracket::new(Some(before - ceil(&fastest)), bracket.at.get(), Some(after + 1))
+    };
+    let group: Vec<Bracket> = group.iter().map(admitted).collect();
+    Oracle::new(&group, &Model { anchor: Tick::new(first + (last - first) / 2), ..*model })
+}
+
+#[test]
+fn readings_of_an_ordinary_clock_are_nearly_all_answered() {
+    for (step_ns, share) in [(1_000 * MS_NS, 980), (-MS_NS, 940), (50, 960)] {
+        let stepped = Act { step_ns, declared: true, seen_us: (1_000, 1_000), ..calm(5_000) };
+        let host = Host::new(2_100_000_000, Bound::Narrow, 20_000, vec![calm(5_000), stepped], 7);
+        let (brackets, stamps) = host.measured(2_000, 0);
+        let clock = epochs(&host, &brackets);
+        let answered = stamps.iter().filter(|stamp| clock.interval(Tick::new(stamp.ns)).is_ok()).count();
+        assert!(answered * 1000 >= stamps.len() * share, "{step_ns}: {answered} of {}", stamps.len());
+    }
+}
+
+#[test]
+fn half_a_microsecond_between_two_stamps_is_known_to_the_clocks_ticks_not_to_the_brackets_width() {
+    let host = Host::new(2_100_000_000, Bound::Narrow, 20_000, vec![calm(2_000)], 3);
+    let (brackets, stamps) = host.measured(100, 0);
+    let clock = epochs(&host, &brackets);
+    let widths = clock.half_widths(stamps.iter().map(|stamp| Tick::new(stamp.ns)));
+    let span = clock.span(Tick::new(stamps[0].ns), Tick::new(stamps[0].ns + 500)).unwrap();
+    assert!(widths.median().unwrap() > 30, "{:?}", widths.median());
+    assert!(span.lo().get() <= 1_047 && 1_053 <= span.hi().get() && span.width() <= 8, "{span:?}");
+}
+
+/// A clock at one tick a nanosecond that is read exactly every 1000 ticks, and jumps.
+fn jumping(jumps: &[(i64, i64)], until: i64) -> Vec<Bracket> {
+    let jumped = |at: i64| jumps.iter().filter(|&&(when, _)| at >= when).map(|&(_, by)| by).sum::<i64>();
+    (0..=until / 1000).map(|n| n * 1000).map(|at| Bracket::new(Some(at - 10), at + jumped(at), Some(at + 10))).collect()
+}
+
+fn exact() -> Model {
+    Model { prior_ppm: 1, ..Model::new(Rho::declared_ppb(0).unwrap(), Ratio::new(1, 1).unwrap(), Tick::new(0)) }
+}
+
+#[test]
+fn a_step_that_shows_names_both_brackets_and_its_size() {
+    let clock = Epochs::new(&jumping(&[(5_500, 700)], 10_000), &[], &exact()).unwrap();
+    let [found] = clock.breaks() else { panic!("{:?}", clock.breaks()) };
+    assert_eq!((found.span, found.declared), (ticks(4_990, 6_010), 0));
+    assert_eq!(found.shown.iter().map(|pair| pair.map(|witness| witness.index)).collect::<Vec<_>>(), [[5, 6]]);
+    let jump = found.jump.unwrap();
+    assert!(jump.lo().get() <= 700 && 700 <= jump.hi().get() && jump.width() <= 46, "{jump:?}");
+    assert_eq!(clock.interval(Tick::new(5_900)), Err(Refused::InBreak));
+    assert!(clock.interval(Tick::new(6_700)).unwrap().contains(Tick::new(6_000)));
+}
+
+#[test]
+fn what_the_clock_may_have_read_before_a_step_back_is_ambiguous_and_the_next_reading_is_not() {
+    let declared = [ticks(5_400, 5_600)];
+    let clock = Epochs::new(&jumping(&[(5_500, -2_000)], 10_000), &declared, &exact()).unwrap();
+    // Read at 5000 for the last time, and then for at most 610 ticks more; from 4000 on again, and at most 610 before.
+    let refused = |at: i64| clock.interval(Tick::new(at)).err();
+    assert_eq!(
+        [3_380, 3_395, 4_000, 5_000, 5_610, 5_625].map(refused),
+        [
+            None,
+            Some(Refused::Ambiguous),
+            Some(Refused::Ambiguous),
+            Some(Refused::Ambiguous),
+            Some(Refused::Ambiguous),
+            None
+        ]
+    );
+    assert_eq!((refused(-1), refused(8_001)), (Some(Refused::Outside), Some(Refused::Outside)));
+}
+
+#[test]
+fn a_declared_break_is_one_although_no_bracket_shows_it() {
+    let brackets = jumping(&[], 10_000);
+    let [one, two] = [&[][..], &[ticks(4_100, 6_900)]].map(|breaks| Epochs::new(&brackets, breaks, &exact()).unwrap());
+    assert_eq!((one.epochs().len(), two.epochs().len(), two.breaks()[0].declared), (1, 2, 1));
+    assert!(one.interval(Tick::new(5_500)).is_ok());
+    assert_eq!(two.interval(Tick::new(5_500)), Err(Refused::InBreak));
+    assert!(two.breaks()[0].jump.unwrap().contains(tickscope_tick::Span::<Local>::new(0)));
+    assert!(
+        two.span(Tick::new(1_500), Tick::new(8_500)).unwrap().width()
+            > one.span(Tick::new(1_500), Tick::new(8_500)).unwrap().width()
+    );
+}
+
+/// The wide bracket can be joined with either side; it may have been read on either, so it is evidence of neither.
+#[test]
+fn a_bracket_that_may_lie_on_either_side_of_a_step_hides_nothing_and_says_nothing() {
+    let mut brackets = jumping(&[(5_500, 700)], 10_000);
+    brackets.push(Bracket::new(Some(4_000), 6_100, Some(9_500)));
+    let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
+    assert_eq!(clock.epochs().iter().map(|epoch| epoch.brackets).collect::<Vec<_>>(), [6, 5]);
+    assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
+}
+
+#[test]
+fn a_contradiction_costs_the_epoch_that_it_lies_in_and_names_the_brackets_as_they_were_given() {
+    let mut brackets = jumping(&[(5_500, 100_000)], 10_000);
+    brackets.reverse();
+    // After 100 000 ticks 400 ppm faster: each bracket agrees with its neighbours, all of them with no one rate.
+    let gained = |n: i64| (n - 1).max(0) * 40;
+    let faster = |n: i64| {
+        let at = 11_000 + n * 100_000;
+        Bracket::new(Some(at - 10), 100_000 + at + gained(n), Some(at + 10))
+    };
+    brackets.extend((0..5).map(faster));
+    let model = Model { prior_ppm: 500, ..exact() };
+    let clock = Epochs::new(&brackets, &[], &model).unwrap();
+    let [good, bad] = clock.epochs() else { panic!("{:?}", clock.epochs().len()) };
+    assert!(good.relation.is_ok() && clock.interval(Tick::new(2_500)).is_ok());
+    assert_eq!(clock.interval(Tick::new(107_500)), Err(Refused::Contradictory));
+    let Err(Finding::NoRate { lower, upper } | Finding::Empty { lower, upper, .. }) = bad.relation else { panic!() };
+    assert!([lower, upper].iter().all(|witness| brackets[witness.index] == witness.bracket));
+}
+
+#[test]
+fn a_clock_set_by_decades_is_two_epochs() {
+    let decades = 54 * 365 * 86_400 * 1_000_000_000;
+    for jump in [decades, -decades] {
+        let clock = Epochs::new(&jumping(&[(5_500, jump)], 10_000), &[], &exact()).unwrap();
+        assert_eq!(clock.epochs().len(), 2);
+        assert!(clock.interval(Tick::new(2_500)).is_ok() && clock.interval(Tick::new(jump + 8_500)).is_ok());
+    }
+}
+
+#[test]
+fn evidence_without_both_sides_and_no_evidence_are_refused() {
+    let model = exact();
+    let refusal = |brackets: &[Bracket]| Epochs::new(brackets, &[], &model).unwrap_err();
+    let open = [Bracket::new(Some(0), 0, Some(1)), Bracket::new(Some(5), 6, None)];
+    assert!(refusal(&open).to_string().contains("found bracket 1 without its upper ('after') side"));
+    assert!(matches!(refusal(&[]), Error::Missing { .. }));
+    let reversed = [Bracket::new(Some(0), 0, Some(1)), Bracket::new(Some(9), 6, Some(8))];
+    let clock = Epochs::new(&reversed, &[], &model).unwrap();
+    assert!(matches!(clock.epochs()[0].relation, Err(Finding::Reversed(witness)) if witness.index == 1));
+}
+
+#[test]
+fn the_published_line_runs_through_the_middles_of_both_ends_and_knows_of_no_step() {
+    let clock = Epochs::new(&jumping(&[(5_500, 1_000)], 10_000), &[], &exact()).unwrap();
+    let published = [0, 5_500, 11_000, -11].map(|at| clock.published(Tick::new(at)).map(|tick| tick.get()));
+    assert_eq!(published, [0, 5_000, 10_000, -10].map(Some));
+    let interval = clock.interval(Tick::new(2_500)).unwrap();
+    assert!(!interval.contains(clock.published(Tick::new(2_500)).unwrap()), "a step bends what the ends span");
+    assert_eq!(Epochs::new(&jumping(&[], 0), &[], &exact()).unwrap().published(Tick::new(1)), None);
+}
