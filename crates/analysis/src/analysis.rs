@@ -1,15 +1,14 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Run};
+use tickscope_store::{Event, KeyedReader, Run};
 use tickscope_tick::Frequency;
-use tickscope_trace::{
-    Apart, Clocks, Column, CoreTerm, Durations, Layout, Reconstruction, StageDurations, StageRow, StageTally,
-    StageValues, Traces, reconstruct, tally,
-};
+use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, StageRow, StageTally};
 
 use crate::error::Error;
-use crate::own_clocks::{OwnClockSummary, Widths, reason};
+use crate::kept::Table;
+use crate::own_clocks::{OwnClockSummary, reason};
+use crate::pass::{self, Wanted};
 use crate::relating::{Related, RelationSummary, reference_node, relate, run_rho};
 use crate::terms::Terms;
 use crate::truth::Truth;
@@ -39,81 +38,93 @@ pub struct Analysis {
     pub refused: Vec<tickscope_store::Error>,
 }
 
+/// What stands between a run's files and its durations.
+pub(crate) struct Prepared {
+    pub layout: Layout,
+    pub clocks: Clocks,
+    pub rho: Rho,
+    pub relations: Vec<RelationSummary>,
+    pub own_clocks: Vec<OwnClockSummary>,
+    /// By point of the layout: index into `own_clocks`, if it was stamped with one of them.
+    pub clock_of_point: Vec<Option<usize>>,
+    pub refused: Vec<tickscope_store::Error>,
+}
+
+impl Prepared {
+    pub(crate) fn of(run: &Run, terms: &Terms) -> Result<Self, Error> {
+        let manifest = run.manifest();
+        let layout = manifest.layout.parse(run)?;
+        let Related { clocks, of_node, own, relations, refused } = relate(run, &layout, terms)?;
+        let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
+        let (own, of_point, own_clocks) = own.into_parts(&layout);
+        let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
+        let clocks = with_cores(run, &layout, clocks.map_err(Error::work)?)?;
+        let clock =
+            |point: &Point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock);
+        let clock_of_point = layout.points().iter().map(clock).collect();
+        Ok(Self { layout, clocks, rho, relations, own_clocks, clock_of_point, refused })
+    }
+}
+
 /// Computes the table under `terms`. `write`: keep the durations in the run.
 pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error> {
     let manifest = run.manifest();
-    let layout = manifest.layout.parse(run)?;
-    let Related { clocks, of_node, own, relations, refused } = relate(run, &layout, terms)?;
-    let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
-    let (own, of_point, mut own_clocks) = own.into_parts(&layout);
-    let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
-    let clocks = clocks.map_err(Error::work)?;
-    let clocks = with_cores(run, &layout, clocks)?;
-    let stages = layout.stages().len();
-    let (mut tallies, mut values) = (vec![StageTally::default(); stages], vec![StageValues::default(); stages]);
-    let mut published = vec![Reconstruction::default(); layout.points().len()];
-    let mut widths = vec![Widths::default(); own_clocks.len()];
-    let clock_of_point: Vec<Option<usize>> = layout
-        .points()
-        .iter()
-        .map(|point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock))
-        .collect();
-    let mut truth = Truth::of(manifest);
-    let mut sum_mismatches = 0;
-    let mut writer = if write { Some(durations_writer(run, &layout, rho, &relations)?) } else { None };
-    for reader in traces_of(run, &layout)? {
-        for group in 0..reader.groups() {
-            let keyed = reader.read_group(group)?;
-            let traces = columns(&keyed)?;
-            let durations = Durations::of(&layout, &clocks, &traces).map_err(Error::work)?;
-            tally(&layout, &clocks, &traces, &durations, &mut tallies);
-            for (stage, values) in values.iter_mut().enumerate() {
-                values.add(&layout, &traces, &durations, stage);
-            }
-            if let Some(truth) = &mut truth {
-                truth.compare(&layout, &traces, &durations);
-            }
-            reconstruct(&layout, &clocks, &traces, &durations, &mut published);
-            for (point, clock) in clock_of_point.iter().enumerate() {
-                if let (Some(clock), Some(stamps)) = (clock, durations.own(point)) {
-                    widths[*clock].add(stamps);
-                }
-            }
-            sum_mismatches += mismatches(&layout, &traces, &durations);
-            if let Some(writer) = &mut writer {
-                writer.write(duration_rows(keyed, &durations))?;
-            }
-        }
-    }
+    let prepared = Prepared::of(run, terms)?;
+    let readers = traces_of(run, &prepared.layout)?;
+    let table = Table::of(&prepared, &readers);
+    let folder = run.places().durations(prepared.rho.ppb().into());
+    let mut writer = if write { Some(table.begin(&folder)?) } else { None };
+    let wanted = Wanted { values: true, rows: writer.as_mut(), truth: Truth::of(manifest) };
+    let mut pass = pass::over(&prepared, &readers, wanted)?;
+    let Prepared { layout, clocks, relations, mut own_clocks, clock_of_point, refused, .. } = prepared;
     if let Some(writer) = writer {
         writer.finish()?;
     }
     for (clock, summary) in own_clocks.iter_mut().enumerate() {
-        let points = clock_of_point.iter().zip(&published).filter(|(of, _)| **of == Some(clock));
-        summary.tell(&widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
+        let points = clock_of_point.iter().zip(&pass.counts.published).filter(|(of, _)| **of == Some(clock));
+        summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
     let millisecond = frequency.hertz / 1000;
+    let tallies = pass.counts.tallies.clone();
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks
         .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, Apart::by(millisecond)))
         .collect();
     let suspicions = suspicions(&layout, &tallies);
-    let rows = tallies.iter().zip(values).enumerate();
-    let rows =
-        rows.filter_map(|(stage, (tally, values))| StageRow::new(&layout, &clocks, stage, tally, values)).collect();
+    let row = |stage: usize, values| StageRow::new(&layout, &clocks, stage, &tallies[stage], values);
+    let rows = pass.finish_stages(row).into_iter().flatten().collect();
     Ok(Analysis {
         rows,
         relative_1ms_ticks,
         relations,
         own_clocks,
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
-        truth,
+        truth: pass.counts.truth,
         suspicions,
         unplaced: unplaced(&layout, &tallies),
-        sum_mismatches,
+        sum_mismatches: pass.counts.sum_mismatches,
         refused,
     })
+}
+
+impl Analysis {
+    /// The first thing that contradicts the figures, the bounds or an assumption: whoever shows them has to say it.
+    pub fn finding(&self, events: &[Event]) -> Option<String> {
+        let outside = self.truth.as_ref().map_or(0, |truth| truth.known - truth.inside);
+        if outside > 0 {
+            return Some(format!("{outside} true durations lie outside their intervals: a false bound"));
+        }
+        if let Some(event) = events.iter().find(|event| event.what == "impossible-exchange") {
+            return Some(event.text.clone());
+        }
+        if self.sum_mismatches > 0 {
+            let traces = self.sum_mismatches;
+            let message = "expected path stages to sum to end-to-end, found";
+            return Some(format!("{message} {traces} traces where they do not. Report it with the run"));
+        }
+        self.suspicions.first().cloned()
+    }
 }
 
 /// Adds what the check of the cores leaves open, where the run asked for it.
@@ -137,7 +148,8 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Erro
 /// Marks the assumption that makes the analysis add the cores' term.
 pub const CORES_PROVED: &str = "declared: proved, term added";
 
-fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Error> {
+/// The files of traces, joined by this layout.
+pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Error> {
     let listing = run.traces()?;
     let names: Vec<String> = layout.points().iter().map(tickscope_trace::Point::full_name).collect();
     for reader in &listing.found {
@@ -152,53 +164,6 @@ fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Error> {
         Some(refused) => Err(refused.into()),
         None => Ok(listing.found),
     }
-}
-
-fn columns(rows: &KeyedRows) -> Result<Traces, Error> {
-    let column = |sparse: &tickscope_store::Sparse<i64>| {
-        let values = sparse.iter().map(|value| value.copied().unwrap_or(0)).collect();
-        Column::new(values, sparse.iter().map(|value| value.is_some()).collect())
-    };
-    let points = rows.columns.iter().map(column).collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
-    Traces::new(rows.kind.clone(), rows.id.clone(), rows.occurrence.clone(), points).map_err(Error::work)
-}
-
-fn durations_writer(run: &Run, layout: &Layout, rho: Rho, relations: &[RelationSummary]) -> Result<KeyedWriter, Error> {
-    let names = layout.stages().iter().flat_map(|stage| ["", ".lo", ".hi"].map(|end| format!("{}{end}", stage.name)));
-    let slopes = relations.iter().map(|relation| {
-        let (slowest, fastest) = relation.slopes;
-        serde_json::json!({"domain": relation.domain, "slowest": slowest, "fastest": fastest, "brackets": relation.brackets})
-    });
-    let stages = layout.stages().iter();
-    let stages = stages.map(|stage| {
-        let name = |point: usize| layout.points()[point].full_name();
-        serde_json::json!({"stage": stage.name, "from": name(stage.from), "to": name(stage.to)})
-    });
-    let keys = [
-        ("tickscope.model", format!("drift; rho {rho}; anchor: middle of the evidence")),
-        ("tickscope.stages", serde_json::Value::from_iter(stages).to_string()),
-        ("tickscope.cones", serde_json::Value::from_iter(slopes).to_string()),
-    ];
-    let place = run.places().durations(rho.ppb().into()).join("part-00000000.parquet");
-    Ok(KeyedWriter::begin(&place, &names.collect::<Vec<_>>(), &keys)?)
-}
-
-fn duration_rows(keyed: KeyedRows, durations: &Durations) -> KeyedRows {
-    let column = |column: &Column| (0..column.len()).map(|row| column.get(row)).collect();
-    let columns = |stage: &StageDurations| [column(&stage.estimate), column(&stage.lo), column(&stage.hi)];
-    KeyedRows { columns: durations.stages().iter().flat_map(columns).collect(), ..keyed }
-}
-
-/// Traces whose path stages do not sum to the whole exactly: there are none, and the table says that it was looked at.
-fn mismatches(layout: &Layout, traces: &Traces, durations: &Durations) -> u64 {
-    let path = layout.path().len() - 1;
-    let (path, rest) = durations.stages().split_at(path);
-    let whole = &rest[0].estimate;
-    let differs = |&row: &usize| {
-        let sum: Option<i64> = path.iter().map(|stage| stage.estimate.get(row)).sum();
-        sum.is_some() && sum != whole.get(row)
-    };
-    (0..traces.len()).filter(differs).count() as u64
 }
 
 fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static str, u64)> {

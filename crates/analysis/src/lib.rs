@@ -8,8 +8,10 @@
 
 mod analysis;
 mod error;
+mod kept;
 mod messages;
 mod own_clocks;
+mod pass;
 mod relating;
 pub mod stage_table;
 mod terms;
@@ -17,8 +19,9 @@ mod truth;
 
 pub use analysis::{Analysis, CORES_PROVED, analyse};
 pub use error::Error;
+pub use kept::durations;
 pub use messages::{MessagePair, Passages, Place};
 pub use own_clocks::{BreakSummary, OwnClockSummary};
-pub use relating::{RelationSummary, SourceSummary, domain_of, run_rho};
+pub use relating::{RelationSummary, SourceSummary, domain_of, relation_of, run_rho};
 pub use terms::Terms;
 pub use truth::Truth;

@@ -243,6 +243,10 @@ impl Widths {
         }
     }
 
+    pub(crate) fn merge(&mut self, later: &Self) {
+        later.0.iter().for_each(|(&width, &count)| *self.0.entry(width).or_default() += count);
+    }
+
     fn quantile(&self, quantile: Quantile) -> Option<u64> {
         let rank = quantile.rank(usize::try_from(self.0.values().sum::<u64>()).ok()?)? as u64;
         let mut below = 0;

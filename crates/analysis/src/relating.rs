@@ -129,6 +129,25 @@ pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Relate
     Ok(related)
 }
 
+/// The relation through which ticks of `domain` (`node.counter`) become ticks of the run's reference.
+pub fn relation_of(run: &Run, domain: &str, terms: &Terms) -> Result<Relation, Error> {
+    let layout = run.manifest().layout.parse(run)?;
+    let related = relate(run, &layout, terms)?;
+    let found = related.relations.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain == domain);
+    match found {
+        Some((_, Clock::Related(relation))) => Ok(relation.clone()),
+        _ => {
+            let known: Vec<_> = related.relations.iter().map(|summary| summary.domain.as_str()).collect();
+            let known = if known.is_empty() { "no other domain".into() } else { known.join(", ") };
+            let reference = &run.manifest().reference;
+            Err(Error::work(format!(
+                "expected a domain that is related to {reference}: {known}; found '{domain}'. Nodes that share one counter \
+                 need no relation"
+            )))
+        }
+    }
+}
+
 /// The rho that the run declared between its nodes' counters.
 pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
     let first = manifest.rho.iter().find(|rho| rho.reference == manifest.reference);

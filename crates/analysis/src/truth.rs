@@ -10,7 +10,7 @@ use tickscope_tick::Injection;
 use tickscope_trace::{Durations, Layout, Traces};
 
 /// What the nodes' counters truly are; and how many durations were held against it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Truth {
     maps: BTreeMap<String, Option<Injection>>,
     reference: Option<Injection>,

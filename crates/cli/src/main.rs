@@ -8,6 +8,7 @@ mod failure;
 mod host;
 mod interrupt;
 mod kernel_probing;
+mod manual;
 mod network;
 mod options;
 mod probing;
@@ -27,6 +28,8 @@ fn main() -> ExitCode {
         Command::Show(options) => show::show(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Collect(options) => collecting::collect(options),
+        Command::Completions(options) => manual::completions(options),
+        Command::Man => manual::man(),
         Command::ProbeServe(options) => probing::serve(options),
         Command::ProbeAsk(options) => probing::ask(options),
         Command::ClockWatch(options) => clock_watching::watch(options),

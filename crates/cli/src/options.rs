@@ -25,6 +25,11 @@ pub enum Command {
     Doctor(DoctorOptions),
     /// Turn the stamps that lie in a stamp directory into a run's files
     Collect(CollectOptions),
+    /// Print completions for a shell
+    Completions(CompletionsOptions),
+    /// Print the man page
+    #[command(hide = true)]
+    Man,
     /// Answer a probe's requests (started by `run` on every node but the reference)
     #[command(hide = true)]
     ProbeServe(ProbeServeOptions),
@@ -95,6 +100,12 @@ pub struct CollectOptions {
     /// Print what was collected as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsOptions {
+    /// Which shell
+    pub shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]

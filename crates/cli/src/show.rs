@@ -31,20 +31,5 @@ pub fn print(run: &Run, terms: &Terms, json: bool, write: bool) -> Result<(), Fa
     } else {
         print!("{}", stage_table::text(run, &analysis, &listing.found));
     }
-    let outside = analysis.truth.as_ref().map_or(0, |truth| truth.known - truth.inside);
-    if outside > 0 {
-        return Err(Failure::finding(format!("{outside} true durations lie outside their intervals: a false bound")));
-    }
-    if let Some(event) = listing.found.iter().find(|event| event.what == "impossible-exchange") {
-        return Err(Failure::finding(&event.text));
-    }
-    if analysis.sum_mismatches > 0 {
-        let traces = analysis.sum_mismatches;
-        let message = "expected path stages to sum to end-to-end, found";
-        return Err(Failure::finding(format!("{message} {traces} traces where they do not. Report it with the run")));
-    }
-    match analysis.suspicions.first() {
-        None => Ok(()),
-        Some(first) => Err(Failure::finding(first)),
-    }
+    analysis.finding(&listing.found).map_or(Ok(()), |finding| Err(Failure::finding(finding)))
 }

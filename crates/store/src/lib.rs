@@ -46,7 +46,7 @@ pub use manifest::{
     Assumption, CounterFacts, DeclaredFrequency, Evidence, Layout, Manifest, Name, Node, Point, PolicyRule, Rho,
     SameBoot, Sharing,
 };
-pub use run::{Listing, Pair, Places, Run};
+pub use run::{Listing, Pair, Places, Run, Table};
 pub use sparse::Sparse;
 pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};

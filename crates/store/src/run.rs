@@ -42,6 +42,26 @@ pub struct Pair {
     pub domain: String,
 }
 
+/// The tables of a run whose rows are as they were written: what readers other than this crate may be pointed at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Table<'a> {
+    /// The stamps of one point.
+    Stamps {
+        /// The node's name.
+        node: &'a str,
+        /// The point's name.
+        point: &'a str,
+    },
+    /// The channels of all nodes.
+    Channels,
+    /// What happened.
+    Events,
+    /// The brackets of all pairs.
+    Brackets,
+    /// The joined stamps.
+    Traces,
+}
+
 /// Where the files of a run lie; all of them, and nowhere else.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
@@ -228,6 +248,23 @@ impl Run {
         Ok(refused)
     }
 
+    /// The files of a table, judged by their footers.
+    pub fn files(&self, table: Table<'_>) -> Result<Listing<Vec<PathBuf>>> {
+        let folders = match table {
+            Table::Stamps { node, point } => vec![self.places().stamps(node, point)],
+            Table::Channels => vec![self.root.join("channels")],
+            Table::Events => vec![self.places().events()],
+            Table::Brackets => self.pairs()?.iter().map(|pair| self.places().brackets(pair)).collect(),
+            Table::Traces => vec![self.places().traces()],
+        };
+        let mut files = Vec::new();
+        for folder in folders {
+            files.extend(files_in(&folder, "parquet")?);
+        }
+        let readable = |file: &Path| TableReader::open(file).map(|_| file.to_path_buf());
+        Ok(Listing::gather(&files, readable, Vec::push))
+    }
+
     /// The files of traces.
     pub fn traces(&self) -> Result<Listing<Vec<KeyedReader>>> {
         let files = files_in(&self.places().traces(), "parquet")?;
@@ -283,6 +320,19 @@ mod tests {
         assert_eq!((events.found, events.refused.len()), (vec![event], 1));
         assert!(events.refused[0].to_string().contains("a.parquet"));
         assert!(run.breaks::<Local>("client.realtime").unwrap_err().to_string().contains("a.parquet"));
+    }
+
+    #[test]
+    fn a_table_is_its_readable_files_and_beside_them_the_others() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+        run.add_brackets(&pair, "probe", &BracketColumns::default()).unwrap();
+        std::fs::write(run.places().brackets(&pair).join("torn.parquet"), "PAR1").unwrap();
+        let brackets = run.files(Table::Brackets).unwrap();
+        assert_eq!(brackets.found, [run.places().brackets(&pair).join("probe.parquet")]);
+        assert_eq!(brackets.refused.len(), 1);
+        assert!(run.files(Table::Traces).unwrap().found.is_empty());
     }
 
     #[test]

@@ -106,6 +106,26 @@ impl KeyedReader {
         Ok(Self { table, names })
     }
 
+    /// A reader of the same table for another thread.
+    pub fn again(&self) -> Result<Self> {
+        Self::open(self.table.path())
+    }
+
+    /// The file's name, without its folder.
+    pub fn file_name(&self) -> String {
+        self.table.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// How many rows in all.
+    pub fn rows(&self) -> u64 {
+        (0..self.groups()).map(|group| self.table.rows(group)).sum()
+    }
+
+    /// How large the file is; 0 where it has gone.
+    pub fn bytes(&self) -> u64 {
+        self.table.path().metadata().map_or(0, |metadata| metadata.len())
+    }
+
     /// Names of the columns beside the key.
     pub fn names(&self) -> &[String] {
         &self.names

@@ -43,6 +43,13 @@ pub fn reconstruct(
 }
 
 impl Reconstruction {
+    /// Adds what is known of further traces.
+    pub fn merge(&mut self, later: Self) {
+        self.stamps += later.stamps;
+        self.inside += later.inside;
+        self.largest_ticks = self.largest_ticks.max(later.largest_ticks);
+    }
+
     fn add(&mut self, (lo, hi): (i64, i64), published: i64) {
         self.stamps += 1;
         if lo <= published && published <= hi {

@@ -1,6 +1,8 @@
 //! Reading a table, one column of one row group at a time.
 
+use std::cell::Cell;
 use std::fs::File;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
@@ -17,6 +19,8 @@ use crate::{SCHEMA, Sparse};
 pub(crate) struct TableReader {
     reader: SerializedFileReader<File>,
     path: PathBuf,
+    /// Reading moves the file's one position: two threads need two readers.
+    one_thread: PhantomData<Cell<()>>,
 }
 
 /// Rows decoded at a time. A file's own row count is not trusted with an allocation.
@@ -27,7 +31,8 @@ impl TableReader {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io(path, "a readable file", e))?;
         let torn = |e: ParquetError| Error::corrupt(path, "a complete Parquet file", e.to_string());
-        let table = Self { reader: SerializedFileReader::new(file).map_err(torn)?, path: path.into() };
+        let table =
+            Self { reader: SerializedFileReader::new(file).map_err(torn)?, path: path.into(), one_thread: PhantomData };
         table.refuse_others()?;
         table.refuse_columns_outside_the_file()?;
         Ok(table)

@@ -1,0 +1,29 @@
+//! The extension module of the Python package: a run, a relation, a point.
+//!
+//! Idea: Rust reads, computes and stamps; this converts arguments and results and maps errors ([`error`]), and Python above it
+//! builds tables. Assumes one interpreter a process. Guarantees: the interpreter runs other threads while files are read;
+//! a stamp neither allocates nor lets them run. Deliberately absent: arithmetic on ticks.
+
+mod error;
+mod point;
+mod relation;
+mod run;
+
+use pyo3::prelude::*;
+
+/// What `tickscope` is built on; use that instead.
+#[pymodule]
+mod _tickscope {
+    #[pymodule_export]
+    use super::error::{Finding, TickscopeError};
+    #[pymodule_export]
+    use super::point::{Point, point};
+    #[pymodule_export]
+    use super::relation::Relation;
+    #[pymodule_export]
+    use super::run::Run;
+
+    /// The version of the crates inside.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

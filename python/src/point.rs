@@ -1,0 +1,151 @@
+//! A named place in Python code where stamps are taken: one channel a thread, found without a lock or an allocation.
+
+use std::cell::RefCell;
+use std::sync::Mutex;
+
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::prelude::*;
+use tickscope_stamp::{Channel, Fields};
+use tickscope_tick::Ordering;
+
+use crate::error::Refusal;
+
+/// What makes a point: its name, when its clock is read, what it carries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Place {
+    name: String,
+    ordering: Ordering,
+    fields: Fields,
+}
+
+/// A named place in code where stamps are taken; for all threads.
+#[pyclass(frozen, module = "tickscope")]
+pub(crate) struct Point {
+    /// Index into `PLACES`, and into every thread's `CHANNELS`.
+    number: usize,
+    place: Place,
+}
+
+/// All points of the process: asked for twice, a point is the same one.
+static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// By point's number. Dropped, hence closed, when the thread ends.
+    static CHANNELS: RefCell<Vec<Option<Channel>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The point `name`; its `ordering` says when the clock is read: `plain`, `before` a message leaves, `after` one was seen.
+/// `wide` keeps kind, value and core too. Off, without an error, where TICKSCOPE_DIR is unset.
+#[pyfunction]
+#[pyo3(signature = (name, ordering = "plain", wide = false))]
+pub(crate) fn point(name: String, ordering: &str, wide: bool) -> Result<Point, Refusal> {
+    let ordering = ordering
+        .parse()
+        .map_err(|_| Refusal::new(format!("expected an ordering of plain, before or after; found '{ordering}'")))?;
+    let place = Place { name, ordering, fields: if wide { Fields::Wide } else { Fields::Slim } };
+    let known = places().iter().position(|known| *known == place);
+    if let Some(number) = known {
+        return Ok(Point { number, place });
+    }
+    // This thread's channel first: a name that cannot be, or a pool that cannot be made, is told here and not by a stamp.
+    let channel = place.open()?;
+    let number = {
+        let mut places = places();
+        places.push(place.clone());
+        places.len() - 1
+    };
+    CHANNELS.with_borrow_mut(|channels| keep(channels, number, channel));
+    Ok(Point { number, place })
+}
+
+#[pymethods]
+impl Point {
+    /// Stamps `id` now.
+    #[pyo3(signature = (id, /))]
+    fn stamp(&self, py: Python<'_>, id: i64) -> PyResult<()> {
+        self.with(py, |channel| channel.stamp(id))
+    }
+
+    /// Stamps `id` with its kind and a value that rides along; both are kept where the point is wide.
+    #[pyo3(signature = (id, kind, value, /))]
+    fn stamp_with(&self, py: Python<'_>, id: i64, kind: i32, value: i64) -> PyResult<()> {
+        self.with(py, |channel| channel.stamp_with(id, kind, value))
+    }
+
+    /// As `stamp`.
+    #[pyo3(signature = (id, /))]
+    fn __call__(&self, py: Python<'_>, id: i64) -> PyResult<()> {
+        self.stamp(py, id)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.place.name
+    }
+
+    #[getter]
+    fn ordering(&self) -> &'static str {
+        self.place.ordering.name()
+    }
+
+    #[getter]
+    fn wide(&self) -> bool {
+        self.place.fields == Fields::Wide
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "tickscope.point('{}', ordering='{}', wide={})",
+            self.name(),
+            self.ordering(),
+            if self.wide() { "True" } else { "False" }
+        )
+    }
+}
+
+impl Point {
+    #[inline]
+    fn with(&self, py: Python<'_>, stamp: impl Fn(&Channel)) -> PyResult<()> {
+        let known = CHANNELS.with_borrow(|channels| match channels.get(self.number) {
+            Some(Some(channel)) => {
+                stamp(channel);
+                true
+            }
+            _ => false,
+        });
+        if known { Ok(()) } else { self.first_on_this_thread(py, stamp) }
+    }
+
+    /// A thread whose channel cannot be opened goes on unmeasured, after a warning: what is measured must not fail by it.
+    #[cold]
+    fn first_on_this_thread(&self, py: Python<'_>, stamp: impl Fn(&Channel)) -> PyResult<()> {
+        let (channel, warned) = match self.place.open() {
+            Ok(channel) => (channel, Ok(())),
+            Err(error) => {
+                let text = format!("point '{}' is off on this thread: {error}", self.place.name);
+                let text = std::ffi::CString::new(text).unwrap_or_default();
+                (Channel::off(), PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1))
+            }
+        };
+        stamp(&channel);
+        CHANNELS.with_borrow_mut(|channels| keep(channels, self.number, channel));
+        warned
+    }
+}
+
+impl Place {
+    fn open(&self) -> Result<Channel, tickscope_stamp::OpenError> {
+        Channel::open(&self.name, self.ordering, self.fields)
+    }
+}
+
+fn keep(channels: &mut Vec<Option<Channel>>, number: usize, channel: Channel) {
+    if channels.len() <= number {
+        channels.resize_with(number + 1, || None);
+    }
+    channels[number] = Some(channel);
+}
+
+fn places() -> std::sync::MutexGuard<'static, Vec<Place>> {
+    PLACES.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

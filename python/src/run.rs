@@ -1,0 +1,102 @@
+//! A run, opened: its figures as the command prints them, its relations, and which of its files Python may read.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use tickscope_analysis::{Terms, analyse, domain_of, durations, relation_of, stage_table};
+use tickscope_bracket::Rho;
+use tickscope_store::Table;
+
+use crate::error::Refusal;
+use crate::relation::Relation;
+
+/// A run's directory.
+#[pyclass(frozen, module = "tickscope._tickscope")]
+pub(crate) struct Run(tickscope_store::Run);
+
+/// Files that can be read, and why others cannot.
+type Files = (Vec<PathBuf>, Vec<String>);
+
+#[pymethods]
+impl Run {
+    #[new]
+    fn open(root: PathBuf) -> Result<Self, Refusal> {
+        Ok(Self(tickscope_store::Run::open(&root)?))
+    }
+
+    /// `run.json`, as it was understood.
+    fn manifest(&self) -> Result<String, Refusal> {
+        serde_json::to_string(self.0.manifest()).map_err(|error| Refusal::new(error.to_string()))
+    }
+
+    /// What `tickscope show --json` prints, and the finding it would end with.
+    fn figures(&self, py: Python<'_>, rho: Option<&str>) -> Result<(String, Option<String>), Refusal> {
+        let terms = Terms::under(parsed(rho)?);
+        py.detach(|| {
+            let analysis = analyse(&self.0, &terms, false)?;
+            let events = self.0.events()?.found;
+            Ok((stage_table::json(&self.0, &analysis, &events)?.to_string(), analysis.finding(&events)))
+        })
+    }
+
+    /// Folder of the durations under a rho, computed if they are not kept; `aside` where the run cannot be written.
+    fn durations(&self, py: Python<'_>, rho: Option<&str>, aside: PathBuf) -> Result<PathBuf, Refusal> {
+        let rho = parsed(rho)?;
+        py.detach(|| Ok(durations(&self.0, rho, &aside)?))
+    }
+
+    /// The relation of a domain, or a node's, to the run's reference.
+    fn relation(&self, py: Python<'_>, domain: &str, rho: Option<&str>) -> Result<Relation, Refusal> {
+        let terms = Terms::under(parsed(rho)?);
+        let domain = self.label(domain);
+        py.detach(|| Ok(Relation(relation_of(&self.0, &domain, &terms)?)))
+    }
+
+    /// `node.counter` for a node's name; anything else as it is.
+    fn label(&self, name: &str) -> String {
+        let node = self.0.manifest().nodes.iter().find(|node| node.name.as_str() == name);
+        node.map_or_else(|| name.into(), domain_of)
+    }
+
+    /// Files of `stamps` (of `node.point`), `channels`, `events`, `brackets` or `traces`.
+    #[pyo3(signature = (table, point = None))]
+    fn files(&self, table: &str, point: Option<&str>) -> Result<Files, Refusal> {
+        let table = match (table, point.and_then(|point| point.split_once('.'))) {
+            ("stamps", Some((node, point))) => {
+                self.known(node, point)?;
+                Table::Stamps { node, point }
+            }
+            ("channels", _) => Table::Channels,
+            ("events", _) => Table::Events,
+            ("brackets", _) => Table::Brackets,
+            ("traces", _) => Table::Traces,
+            _ => {
+                return Err(Refusal::new(format!(
+                    "expected a point as node.point, found '{}'",
+                    point.unwrap_or(table)
+                )));
+            }
+        };
+        let listing = self.0.files(table)?;
+        Ok((listing.found, listing.refused.iter().map(ToString::to_string).collect()))
+    }
+}
+
+impl Run {
+    /// Refuses a point without a folder of stamps: most likely it is misspelt.
+    fn known(&self, node: &str, point: &str) -> Result<(), Refusal> {
+        let mut all = Vec::new();
+        for node in self.0.nodes()? {
+            all.extend(self.0.points(&node)?.into_iter().map(|point| format!("{node}.{point}")));
+        }
+        let wanted = format!("{node}.{point}");
+        if all.contains(&wanted) {
+            return Ok(());
+        }
+        Err(Refusal::new(format!("expected a point that was stamped: {}; found '{wanted}'", all.join(", "))))
+    }
+}
+
+fn parsed(rho: Option<&str>) -> Result<Option<Rho>, Refusal> {
+    Ok(rho.map(str::parse::<Rho>).transpose()?)
+}

@@ -1,0 +1,30 @@
+"""Measure where time goes, with a guaranteed error bound on every duration: runs as tables, and points to stamp at.
+
+    run = tickscope.open("runs/mine")
+    run.stages()                                   # a DuckDB relation: one row a stage, both bounds
+    run.durations(rho="lab")                       # asked again under another rho
+
+    sent = tickscope.point("sent", "before")
+    sent(packet_id)
+
+Ticks are 64-bit readings of the counter of the domain that a column names; nanoseconds are ticks over its declared rate.
+"""
+
+from tickscope._tickscope import VERSION as __version__
+from tickscope._tickscope import Finding, Point, TickscopeError, point
+from tickscope.relation import Relation, Segment
+from tickscope.run import FindingWarning, RefusedFileWarning, Run, open
+
+__all__ = [
+    "Finding",
+    "FindingWarning",
+    "Point",
+    "RefusedFileWarning",
+    "Relation",
+    "Run",
+    "Segment",
+    "TickscopeError",
+    "__version__",
+    "open",
+    "point",
+]

@@ -1,0 +1,201 @@
+"""A run as tables. Each is a lazy DuckDB relation: filter, join and aggregate it, then `.arrow()`, `.df()` or `.fetchall()`.
+
+Rust reads the run's manifest, evidence and traces and computes; DuckDB reads the Parquet files that Rust found sound.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from collections.abc import Iterable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow
+
+from tickscope import _tickscope
+from tickscope.query import ask
+from tickscope.relation import Relation
+
+Rho = str | float | None
+"""How far rates may wander: `unknown`, `server-room`, `lab`, `laptop`, a number of ppm; `None`: what the run declared."""
+
+
+class FindingWarning(UserWarning):
+    """The figures stand, but something in the run contradicts itself or an assumption: `tickscope show` ends with 3."""
+
+
+class RefusedFileWarning(UserWarning):
+    """A file of the run cannot be read, and is left out."""
+
+
+def open(run: str | Path, connection: duckdb.DuckDBPyConnection | None = None) -> Run:
+    """Opens a run's directory. Relations belong to `connection`, DuckDB's default one unless given."""
+    return Run(run, connection)
+
+
+class Run:
+    """A run's directory. Nothing is read before it is asked for; nothing but `durations` is ever written. Figures are those
+    of the first time they are asked for: open a run that goes on again to see more."""
+
+    def __init__(self, root: str | Path, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+        self.root = Path(root)
+        self._inner = _tickscope.Run(self.root)
+        self._connection = connection if connection is not None else duckdb.default_connection()
+        self._figures: dict[str | None, dict[str, Any]] = {}
+        self._aside: tempfile.TemporaryDirectory[str] | None = None
+        self.manifest: dict[str, Any] = json.loads(self._inner.manifest())
+        """`run.json`: when, which machines, points, policies, layout, assumptions."""
+
+    def __repr__(self) -> str:
+        return f"<tickscope.Run {self.root}>"
+
+    def figures(self, rho: Rho = None) -> dict[str, Any]:
+        """All that `tickscope show --json` prints: stages, relations, assumptions, findings, events."""
+        key = _text(rho)
+        if key not in self._figures:
+            text, finding = self._inner.figures(key)
+            self._figures[key] = json.loads(text)
+            if finding is not None:
+                warnings.warn(finding, FindingWarning, stacklevel=2)
+        return self._figures[key]
+
+    def stages(self, rho: Rho = None) -> duckdb.DuckDBPyRelation:
+        """One row a stage: medians and 99th percentiles between their bounds, common and relative error."""
+        figures = pyarrow.Table.from_pylist(self.figures(rho)["stages"], schema=_FIGURES)
+        return ask("stages", self._connection.from_arrow(figures), "figures")
+
+    def traces(self, ids: Iterable[int] | None = None) -> duckdb.DuckDBPyRelation:
+        """One row a trace: kind, id, occurrence, then a column a point, `node.point`, of raw ticks of that node's counter.
+
+        `ids`: these only; a `range` of step 1 costs no more however long it is.
+        """
+        return _of_ids(self._read("traces"), ids)
+
+    def durations(self, rho: Rho = None, ids: Iterable[int] | None = None) -> duckdb.DuckDBPyRelation:
+        """One row a trace: kind, id, occurrence, then three columns a stage, in ticks of the reference: `STAGE` (the
+        estimate), `STAGE.lo` and `STAGE.hi` (the guaranteed interval).
+
+        Computed from traces and evidence where they are not kept for this rho already; the stamps are not joined again.
+        """
+        folder = self._inner.durations(_text(rho), self._scratch())
+        return _of_ids(self._parquet(sorted(folder.glob("[!.]*.parquet"))), ids)
+
+    def stage_durations(self, stage: str, rho: Rho = None) -> duckdb.DuckDBPyRelation:
+        """The durations of one stage: `id`, `estimate_ticks`, `lo_ticks`, `hi_ticks`, without the traces that lack them."""
+        durations = self.durations(rho)
+        known = _stages_of(durations)
+        if stage not in known:
+            raise _tickscope.TickscopeError(f"expected a stage of the layout: {', '.join(known)}; found '{stage}'")
+        return ask("stage_durations", durations, "durations", stage)
+
+    def boxes(self, rho: Rho = None) -> duckdb.DuckDBPyRelation:
+        """One row a stage: what a box plot draws, quartiles and whiskers of the estimates in ticks of the reference."""
+        durations = self.durations(rho)
+
+        def box(stage: str) -> duckdb.DuckDBPyRelation:
+            return ask("box", ask("stage_durations", durations, "durations", stage), "stage_durations", stage)
+
+        return reduce(duckdb.DuckDBPyRelation.union, map(box, _stages_of(durations)))
+
+    def histogram(self, stage: str, rho: Rho = None) -> duckdb.DuckDBPyRelation:
+        """How many estimates of a stage lie in each of about 60 equal bins between its 1st and 99th percentile, and in as
+        many more of that width as the tails reach."""
+        return ask("histogram", self.stage_durations(stage, rho), "stage_durations")
+
+    def relation(self, domain: str, reference: str | None = None, rho: Rho = None) -> Relation:
+        """How ticks of `domain` (a node, or `node.counter`) become ticks of the run's reference."""
+        own = str(self.manifest["reference"])
+        if reference is not None and self._inner.label(reference) != own:
+            raise _tickscope.TickscopeError(
+                f"expected the run's reference {own}, found '{reference}'. Relations are kept to that; `inverse` leads back"
+            )
+        return Relation(self._inner.relation(domain, _text(rho)), self._inner.label(domain), own)
+
+    def events(self) -> duckdb.DuckDBPyRelation:
+        """What happened and what was lost: one row an event."""
+        return ask("events", self._read("events", _EVENTS), "events")
+
+    def brackets(self) -> duckdb.DuckDBPyRelation:
+        """The evidence about clocks that probes took: one row a constraint."""
+        return ask("brackets", self._read("brackets", _BRACKETS), "brackets")
+
+    def stamps(self, point: str) -> duckdb.DuckDBPyRelation:
+        """The stamps of `node.point`: one row a stamp."""
+        return ask("stamps", self._read("stamps", point=point), "stamps")
+
+    def channels(self) -> duckdb.DuckDBPyRelation:
+        """Who stamped where, and how many stamps were kept: one row a channel."""
+        return ask("channels", self._read("channels"), "channels")
+
+    def _read(
+        self, table: str, empty: pyarrow.Schema | None = None, point: str | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        files, refused = self._inner.files(table, point)
+        for reason in refused:
+            warnings.warn(reason, RefusedFileWarning, stacklevel=3)
+        if files:
+            return self._parquet(files, partitioned=table == "brackets")
+        if empty is not None:
+            return self._connection.from_arrow(empty.empty_table())
+        remedy = "tickscope run joins them at its end" if table == "traces" else "is the run's collector still at work?"
+        raise _tickscope.TickscopeError(f"expected {table} in {self.root}, found none: {remedy}")
+
+    def _parquet(self, files: list[Path], partitioned: bool = False) -> duckdb.DuckDBPyRelation:
+        return self._connection.read_parquet([str(file) for file in files], hive_partitioning=partitioned)
+
+    def _scratch(self) -> str:
+        """Where durations go if the run cannot be written; gone with this object, as they cost little to compute."""
+        if self._aside is None:
+            self._aside = tempfile.TemporaryDirectory(prefix="tickscope-")
+        return self._aside.name
+
+
+def _text(rho: Rho) -> str | None:
+    return rho if rho is None or isinstance(rho, str) else str(rho)
+
+
+def _stages_of(durations: duckdb.DuckDBPyRelation) -> list[str]:
+    return [name for name in durations.columns if f"{name}.lo" in durations.columns]
+
+
+def _of_ids(table: duckdb.DuckDBPyRelation, ids: Iterable[int] | None) -> duckdb.DuckDBPyRelation:
+    if ids is None:
+        return table
+    if isinstance(ids, range) and ids.step == 1:
+        return table.filter(f"id >= {ids.start} and id < {ids.stop}")
+    listed = ", ".join(str(int(id)) for id in ids)
+    return table.filter(f"id in ({listed})" if listed else "false")
+
+
+_QUANTILE = pyarrow.struct(
+    [("ticks", pyarrow.int64()), ("lo_ticks", pyarrow.int64()), ("hi_ticks", pyarrow.int64())]
+    + [("ns", pyarrow.float64()), ("lo_ns", pyarrow.float64()), ("hi_ns", pyarrow.float64())]
+)
+_COMMON = pyarrow.struct(
+    [("below_ticks", pyarrow.int64()), ("above_ticks", pyarrow.int64())]
+    + [("below_ns", pyarrow.float64()), ("above_ns", pyarrow.float64())]
+)
+_RELATIVE = pyarrow.struct(
+    [("run_ticks", pyarrow.int64()), ("one_ms_apart_ticks", pyarrow.int64())]
+    + [("run_ns", pyarrow.float64()), ("one_ms_apart_ns", pyarrow.float64())]
+)
+_FIGURES = pyarrow.schema(
+    [(name, pyarrow.string()) for name in ("stage", "from", "to", "role")]
+    + [(name, pyarrow.int64()) for name in ("count", "missing", "refused", "impossible")]
+    + [("p50", _QUANTILE), ("p99", _QUANTILE), ("common", _COMMON), ("relative", _RELATIVE)]
+    + [("core_ticks", pyarrow.int64()), ("sign", pyarrow.string()), ("spread", pyarrow.string())]
+)
+# A run without these files is a whole one; their columns are those of docs/run-format.md.
+_EVENTS = pyarrow.schema(
+    [("node", pyarrow.string()), ("channel", pyarrow.int32()), ("domain", pyarrow.string())]
+    + [("tick", pyarrow.int64()), ("until", pyarrow.int64()), ("what", pyarrow.string())]
+    + [("value", pyarrow.int64()), ("text", pyarrow.string())]
+)
+_BRACKETS = pyarrow.schema(
+    [("before", pyarrow.int64()), ("at", pyarrow.int64()), ("after", pyarrow.int64())]
+    + [(name, pyarrow.string()) for name in ("source", "ordering", "reference", "domain")]
+)
