@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
     "tick": set(), "stats": {"tick"}, "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "stats", "tick"}, "probe": {"bracket", "tick"},
-    "store": {"stamp", "trace", "bracket", "tick"}, "cli": {"tick", "bracket", "stamp", "trace", "probe", "store"},
+    "store": {"stamp", "trace", "bracket", "tick"}, "cli": {"tick", "stats", "bracket", "stamp", "trace", "probe", "store"},
 }
 SKIPPED = {"target", "build", ".venv", ".git", "runs", "__pycache__"}
 BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "handlers", "stuff", "tools"}

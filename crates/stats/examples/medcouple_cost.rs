@@ -5,11 +5,14 @@ use std::time::Instant;
 
 use tickscope_stats::Sample;
 
+/// Values from a number uniform on (0, 1).
+type Shape = fn(f64) -> f64;
+
 const ROUNDS: usize = 9;
 
 fn main() {
     let count = std::env::args().nth(1).map_or(1_000_000, |count| count.parse().expect("a count of values"));
-    let shapes: [(&str, fn(f64) -> f64); 4] = [
+    let shapes: [(&str, Shape); 4] = [
         ("uniform", |unit| unit * 1e12),
         ("exponential", |unit| -unit.ln() * 1e6),
         ("exponential, tied", |unit| (-unit.ln() * 100.0).floor() * 2.0),
@@ -33,7 +36,7 @@ fn main() {
     }
 }
 
-fn values(count: usize, shape: fn(f64) -> f64) -> Vec<i64> {
+fn values(count: usize, shape: Shape) -> Vec<i64> {
     let mut random = 1u64;
     let mut unit = || {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -11,8 +11,6 @@
 //! The median of an even number of values is the mean of the middle two, of h as of the sample: robustbase's
 //! `mc(doReflect = TRUE)`. With `FALSE` it takes the upper one, which on tied ticks is off by up to 1.
 
-use std::cmp::Ordering;
-
 use crate::Sample;
 use crate::pairs::{Pairs, counts, select, successor};
 
@@ -27,15 +25,13 @@ impl Sample {
     /// Its medcouple, in O(n log n).
     pub fn medcouple(&self) -> Medcouple {
         let spread = Spread::new(self.values());
-        let pairs = spread.count();
-        let (low, high) = (spread.place(pairs.div_ceil(2)), spread.place(pairs / 2 + 1));
-        let (low, high) = match (low, high) {
-            (Place::Strict(rank), Place::Strict(next)) if next > rank => {
+        let (low, high) = match spread.middle() {
+            [Place::Strict(rank), Place::Strict(next)] if next > rank => {
                 let value = select(&spread, rank);
                 (value, successor(&spread, value, rank))
             }
-            (low, high) if low == high => [spread.kernel(low); 2].into(),
-            (low, high) => (spread.kernel(low), spread.kernel(high)),
+            [low, high] if low == high => [spread.kernel(low); 2].into(),
+            [low, high] => (spread.kernel(low), spread.kernel(high)),
         };
         Medcouple::mean(low, high)
     }
@@ -125,8 +121,8 @@ impl Pairs for Spread {
         Kernel { p: self.above[row], q: self.below[column] }
     }
 
-    fn compare(a: &Kernel, b: &Kernel) -> Ordering {
-        (u128::from(a.p) * u128::from(b.q)).cmp(&(u128::from(b.p) * u128::from(a.q)))
+    fn less(a: &Kernel, b: &Kernel) -> bool {
+        u128::from(a.p) * u128::from(b.q) < u128::from(b.p) * u128::from(a.q)
     }
 }
 
@@ -145,28 +141,30 @@ impl Spread {
         }
     }
 
-    /// How many h there are.
-    fn count(&self) -> u128 {
-        (self.above.len() as u128 + self.tied) * (self.below.len() as u128 + self.tied)
-    }
-
-    fn place(&self, rank: u128) -> Place {
-        let (tied, below) = (self.tied, self.below.len() as u128);
+    /// The places of the middle two of all h; one and the same where their number is odd.
+    fn middle(&self) -> [Place; 2] {
+        let (tied, above, below) = (self.tied, self.above.len() as u128, self.below.len() as u128);
+        let count = (above + tied) * (below + tied);
+        let ranks = [count.div_ceil(2), count / 2 + 1];
         if tied == 0 {
-            return Place::Strict(rank);
+            return ranks.map(Place::Strict);
         }
-        let minus = below * tied + tied * (tied - 1) / 2;
-        let strict = below * self.above.len() as u128;
-        if rank <= minus {
-            return Place::Minus;
+        let ones = tied * (tied - 1) / 2;
+        let (minus, plus) = (below * tied + ones, above * tied + ones);
+        if ranks[1] <= minus {
+            return [Place::Minus; 2];
+        }
+        if count - ranks[0] < plus {
+            return [Place::Plus; 2];
         }
         let (negative, not_positive) = counts(self, &Kernel::ZERO);
-        match rank - minus {
-            rank if rank <= negative => Place::Strict(rank),
-            rank if rank <= not_positive + tied => Place::Zero,
-            rank if rank <= strict + tied => Place::Strict(rank - tied),
-            _ => Place::Plus,
-        }
+        ranks.map(|rank| match rank {
+            rank if rank <= minus => Place::Minus,
+            rank if rank > count - plus => Place::Plus,
+            rank if rank <= minus + negative => Place::Strict(rank - minus),
+            rank if rank <= minus + not_positive + tied => Place::Zero,
+            rank => Place::Strict(rank - minus - tied),
+        })
     }
 
     fn kernel(&self, place: Place) -> Kernel {

@@ -19,11 +19,12 @@ mod source;
 mod table;
 mod traces;
 
-pub use bounds::{Apart, Common, Quantile, QuantileBounds, SUSPICIONS_KEPT, StageTally, StageValues, Suspicion, tally};
+pub use bounds::{Apart, Common, QuantileBounds, SUSPICIONS_KEPT, StageTally, StageValues, Suspicion, tally};
 pub use duration::{Clock, Clocks, CoreTerm, Durations, StageDurations};
 pub use error::Error;
 pub use join::{JoinCounts, Limits, PointCounts, SPARSEST, join};
 pub use layout::{END_TO_END, Layout, LayoutText, NAME_BYTES, Point, Role, Rule, Stage};
 pub use source::{Extent, StampColumns, StampSource};
 pub use table::{Answer, Sign, StageRow, slowest};
+pub use tickscope_stats::Quantile;
 pub use traces::{Column, Traces};
