@@ -26,6 +26,11 @@ impl Sample {
         if most.abs_diff(least) < LIMIT_TICKS { Ok(Self(sorted)) } else { Err(Error::Apart(least, most)) }
     }
 
+    /// The same for values in ascending order that a sample held; `None` of none.
+    pub(crate) fn of_sorted(values: &[i64]) -> Option<Self> {
+        (!values.is_empty()).then(|| Self(values.to_vec()))
+    }
+
     /// The values, in ascending order.
     pub fn values(&self) -> &[i64] {
         &self.0

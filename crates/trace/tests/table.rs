@@ -1,10 +1,9 @@
 //! What the table says of stages whose figures can be worked out by hand.
 
-use proptest::prelude::*;
 use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
-    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Role,
+    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, QuantileBounds, Role,
     SUSPICIONS_KEPT, Sign, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
 };
 
