@@ -86,11 +86,10 @@ impl Tail {
         // Where ties leave nothing above the start, nothing more is expected there.
         let rarer = (sample.above(self.start) as f64 / EXPECTED).max(1.0);
         let growth = if self.shape < NEARLY_0 { rarer.ln() } else { (rarer.powf(self.shape) - 1.0) / self.shape };
-        let upper = self.start as f64 + self.scale * growth;
-        if upper >= i64::MAX as f64 {
-            return Err(Abstention::OutOfRange);
-        }
-        let upper = upper.floor() as i64;
+        let reach = self.scale * growth;
+        // Added as an integer: a constant offset must not cost digits.
+        let reach = if reach < i64::MAX as f64 { Some(reach.floor() as i64) } else { None };
+        let upper = reach.and_then(|reach| self.start.checked_add(reach)).ok_or(Abstention::OutOfRange)?;
         let removed = sample.above(upper);
         if removed > sample.count() / MOST_OUTLIERS {
             return Err(Abstention::AnotherMode(removed));
