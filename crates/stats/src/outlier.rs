@@ -22,7 +22,7 @@ pub enum Rule {
     /// Tukey's box plot, its fences moved by the medcouple (Hubert and Vandervieren 2008). Abstains beyond a medcouple of
     /// +-0.6, which its model was not made for.
     Adjusted,
-    /// `q + c (q - Q0)`: as far again as `factor_thousandths` of the distance from the minimum to a quantile.
+    /// `q + c (q - Q0)`: beyond a quantile by so many times its distance from the minimum; not below the median.
     Distance {
         /// The quantile q.
         quantile: Quantile,
@@ -165,8 +165,9 @@ fn tukey(sample: &Sample) -> Result<Threshold, Abstention> {
 }
 
 fn distance(sample: &Sample, quantile: Quantile, factor_thousandths: u32) -> Result<Threshold, Abstention> {
-    let (q, q0) = (i128::from(sample.quantile(quantile)), i128::from(sample.least()));
-    Threshold::formula(q + (q - q0) * i128::from(factor_thousandths) / 1_000)
+    let [q, q0, median] =
+        [sample.quantile(quantile), sample.least(), sample.quantile(Quantile::MEDIAN)].map(i128::from);
+    Threshold::formula((q + (q - q0) * i128::from(factor_thousandths) / 1_000).max(median))
 }
 
 /// Equations 5 of Hubert and Vandervieren (2008): the fences lie `1.5 e^(3 MC)` and `1.5 e^(-4 MC)` interquartile ranges
@@ -208,7 +209,8 @@ impl fmt::Display for Abstention {
             }
             Self::Skewed(medcouple) => write!(
                 f,
-                "expected a medcouple within +-0.6, found {medcouple:.3}; the adjusted box plot was not made for it, take                  gap-or-tail"
+                "expected a medcouple within +-0.6, found {medcouple:.3}; the adjusted box plot was not made for it, \
+                 take gap-or-tail"
             ),
             Self::HeavyTail(shape) => write!(
                 f,

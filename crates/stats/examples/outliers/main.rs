@@ -1,7 +1,8 @@
 //! Outlier rules judged by truth: clean families with known detours. `cargo run --release --example outliers [tuned]`.
 //!
 //! Every case is one trace of one family at one rate of detours. Precision, recall, F1 and accuracy (share of samples on
-//! their right side) are means over the cases that a rule accepts; coverage is the share of cases that it does. False
+//! their right side) are means over the cases that a rule accepts; coverage is the share of cases that it does. "F1 of all"
+//! is over all cases: a rule that abstains removes nothing, which finds no detour, and is right on a clean trace. False
 //! positives are the share of samples of clean traces called outliers: mean over the accepted ones, and the worst family.
 //! `tuned` leaves out the families that are held out.
 
@@ -47,17 +48,20 @@ fn judge(title: &str, families: &[Family]) {
 fn print_rules(title: &str, families: usize, cases: &[Vec<Vec<Vec<Case>>>]) {
     println!("\n{title}: {families} families, {REPEATS} traces each");
     println!(
-        "{:14}{:>8}{:>9}{:>10}{:>8}{:>8}{:>10}",
-        "rule", "detours", "coverage", "precision", "recall", "F1", "accuracy"
+        "{:14}{:>8}{:>9}{:>10}{:>8}{:>8}{:>10}{:>11}",
+        "rule", "detours", "coverage", "precision", "recall", "F1", "accuracy", "F1 of all"
     );
     for ((name, _), by_rate) in Rule::NAMED.iter().zip(cases) {
         for (rate, by_family) in RATES.iter().zip(by_rate).skip(1) {
-            let Tally { coverage, precision, recall, f1, accuracy, .. } = Tally::of(by_family.iter().flatten());
+            let Tally { coverage, precision, recall, f1, accuracy, f1_of_all, .. } =
+                Tally::of(by_family.iter().flatten());
             let rate = format!("{:.2} %", rate * 100.0);
-            println!("{name:14}{rate:>8}{coverage:>9.3}{precision:>10.3}{recall:>8.3}{f1:>8.3}{accuracy:>10.5}");
+            println!(
+                "{name:14}{rate:>8}{coverage:>9.3}{precision:>10.3}{recall:>8.3}{f1:>8.3}{accuracy:>10.5}{f1_of_all:>11.3}"
+            );
         }
     }
-    println!("{:14}{:>8}{:>9}{:>10}{:>10}  worst", "rule", "detours", "coverage", "FP mean", "FP worst");
+    println!("{:14}{:>8}{:>9}{:>10}{:>10}", "rule", "detours", "coverage", "FP mean", "FP worst");
     for ((name, _), by_rate) in Rule::NAMED.iter().zip(cases) {
         let all = Tally::of(by_rate[0].iter().flatten());
         let worst = by_rate[0].iter().map(|cases| Tally::of(cases.iter()).false_positives).fold(0.0, f64::max);
@@ -79,9 +83,14 @@ fn print_families(title: &str, families: &[Family], cases: &[Vec<Vec<Vec<Case>>>
         print!("{:28}{:>8.2}", family.name, clean.medcouple().value());
         for by_rate in cases {
             let (noisy, clean) = (Tally::of(by_rate[SHOWN][number].iter()), Tally::of(by_rate[0][number].iter()));
-            let (f1, share) = (noisy.f1, noisy.coverage);
-            print!("{:>22}", format!("{f1:.2} ({share:.2}) {:6.3}", clean.false_positives * 100.0));
+            let false_positives = shown(clean.false_positives * 100.0, 3);
+            print!("{:>22}", format!("{} ({:.2}) {false_positives:>6}", shown(noisy.f1, 2), noisy.coverage));
         }
         println!();
     }
+}
+
+/// A mean of no cases is none.
+fn shown(mean: f64, digits: usize) -> String {
+    if mean.is_nan() { "-".into() } else { format!("{mean:.digits$}") }
 }
