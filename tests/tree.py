@@ -11,9 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
-    "tick": set(), "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "tick"}, "probe": {"bracket", "tick"},
-    "store": {"stamp", "trace", "bracket", "tick"}, "analysis": {"tick", "bracket", "trace", "store"},
-    "cli": {"tick", "bracket", "stamp", "trace", "probe", "store", "analysis"},
+    "tick": set(), "stats": {"tick"}, "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "stats", "tick"}, "probe": {"bracket", "tick"},
+    "store": {"stamp", "trace", "bracket", "tick"}, "analysis": {"tick", "stats", "bracket", "trace", "store"},
+    "cli": {"tick", "stats", "bracket", "stamp", "trace", "probe", "store", "analysis"},
 }
 SKIPPED = {"target", "build", ".venv", ".git", "runs", "__pycache__"}
 BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "handlers", "stuff", "tools"}
@@ -53,7 +53,7 @@ def the_stamp_library_carries_next_to_nothing(root):
 
 
 def pure_crates_hold_no_unsafe_and_read_nothing(root):
-    for crate in ("bracket", "trace"):
+    for crate in ("bracket", "trace", "stats"):
         if "#![forbid(unsafe_code)]" not in (root / f"crates/{crate}/src/lib.rs").read_text():
             yield f"crates/{crate}/src/lib.rs: expected #![forbid(unsafe_code)], found none"
         for path in files(root / f"crates/{crate}/src", ".rs"):
@@ -117,6 +117,7 @@ RULES = [crates_depend_in_the_directions_of_architecture_md, the_stamp_library_c
 GOOD = {
     "crates/bracket/Cargo.toml": '[dependencies]\ntickscope-tick = "1"\n', "crates/stamp/Cargo.toml": '[dependencies]\nlibc = "1"\n',
     "crates/bracket/src/lib.rs": "#![forbid(unsafe_code)]\n", "crates/trace/src/lib.rs": "#![forbid(unsafe_code)]\n",
+    "crates/stats/src/lib.rs": "#![forbid(unsafe_code)]\n",
     "README.md": "[a](Makefile) make demo\n", "Makefile": "demo:\n",
 }
 BAD = {

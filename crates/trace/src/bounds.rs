@@ -18,9 +18,10 @@
 //! Deliberately absent: confidence in a quantile as an estimate of a population; that is statistics, not clocks.
 
 use tickscope_bracket::Refused;
+use tickscope_stats::Quantile;
 use tickscope_tick::Span;
 
-use crate::{Clocks, Column, Durations, Error, Layout, Refusal, Role, Stage, StageDurations, Traces};
+use crate::{Clocks, Column, Durations, Layout, Refusal, Role, Stage, StageDurations, Traces};
 
 /// How far the values of a stage may be shifted together, in ticks of the reference: every true value lies in
 /// `[estimate - below, estimate + above]`, but for what the stamps' own clocks leave open ([`StageTally::own`]).
@@ -117,10 +118,6 @@ struct Place {
     tick: i64,
     own: Common,
 }
-
-/// A share of the values, in parts per million: exact, where `0.07 * 100` in floating point is more than 7.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Quantile(u32);
 
 /// A quantile of the estimates, and what the true one lies between, in ticks of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -358,33 +355,6 @@ impl Apart {
     /// The same distance at both ends.
     pub fn by(ticks: u64) -> Self {
         Self { from_ticks: ticks, to_ticks: ticks }
-    }
-}
-
-impl Quantile {
-    /// The median.
-    pub const MEDIAN: Self = Self(500_000);
-    /// 99 of 100.
-    pub const P99: Self = Self(990_000);
-
-    /// A share of at most one million millionths.
-    pub fn per_million(share: u32) -> Result<Self, Error> {
-        if share <= 1_000_000 {
-            return Ok(Self(share));
-        }
-        Err(Error::new("a share of at most 1000000 millionths", share.to_string(), "0.99 is 990000"))
-    }
-
-    /// Which of `count` values in ascending order it is, from 1: `ceil(share * count)`, at least 1. `None` of none.
-    pub fn rank(self, count: usize) -> Option<usize> {
-        let rank = (count as u128 * u128::from(self.0)).div_ceil(1_000_000) as usize;
-        (count > 0).then_some(rank.max(1))
-    }
-
-    /// That value itself; reorders `values`.
-    pub fn of(self, values: &mut [i64]) -> Option<i64> {
-        let rank = self.rank(values.len())?;
-        Some(*values.select_nth_unstable(rank - 1).1)
     }
 }
 

@@ -22,7 +22,7 @@ mod table;
 mod traces;
 
 pub use bounds::{
-    Apart, Common, Quantile, QuantileBounds, RefusedBy, SUSPICIONS_KEPT, StageTally, StageValues, Suspicion, tally,
+    Apart, Common, QuantileBounds, RefusedBy, SUSPICIONS_KEPT, StageTally, StageValues, Suspicion, tally,
 };
 pub use clocks::{Clock, Clocks, CoreTerm, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
@@ -32,4 +32,5 @@ pub use layout::{END_TO_END, Layout, LayoutText, NAME_BYTES, Point, Role, Rule, 
 pub use reconstruction::{Reconstruction, reconstruct};
 pub use source::{Extent, StampColumns, StampSource};
 pub use table::{Answer, Sign, StageRow, slowest};
+pub use tickscope_stats::Quantile;
 pub use traces::{Column, Traces};

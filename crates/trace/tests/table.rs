@@ -1,10 +1,9 @@
 //! What the table says of stages whose figures can be worked out by hand.
 
-use proptest::prelude::*;
 use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
-    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Role,
+    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, QuantileBounds, Role,
     SUSPICIONS_KEPT, Sign, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
 };
 
@@ -186,27 +185,4 @@ fn the_slowest_stage_is_one_only_where_no_other_stage_of_the_path_reaches_it() {
     assert_eq!(slowest(&rows(41)), [1]);
     assert_eq!(slowest(&rows(40)), [1, 0]);
     assert_eq!(slowest(std::slice::from_ref(&end_to_end)), Vec::<usize>::new());
-}
-
-#[test]
-fn a_quantile_is_the_smallest_value_that_its_share_of_values_does_not_exceed() {
-    let of = |share, count: i64| Quantile::per_million(share).unwrap().of(&mut (1..=count).rev().collect::<Vec<_>>());
-    assert_eq!([of(500_000, 1), of(500_000, 2), of(500_000, 3), of(500_000, 4)], [1, 1, 2, 2].map(Some));
-    assert_eq!([of(990_000, 100), of(990_000, 101), of(70_000, 100)], [99, 100, 7].map(Some));
-    assert_eq!([of(0, 5), of(1, 5), of(1_000_000, 5)], [1, 1, 5].map(Some));
-    assert_eq!(of(500_000, 0), None);
-    assert!(Quantile::per_million(1_000_001).unwrap_err().to_string().contains("found 1000001"));
-}
-
-proptest! {
-    #[test]
-    fn property_at_least_the_share_lies_at_or_below_a_quantile_and_less_than_it_below(
-        values in prop::collection::vec(-20i64..20, 1..80), share in 1u32..=1_000_000,
-    ) {
-        let found = Quantile::per_million(share).unwrap().of(&mut values.clone()).unwrap();
-        let needed = u64::from(share) * values.len() as u64;
-        let millions = |count: usize| count as u64 * 1_000_000;
-        prop_assert!(millions(values.iter().filter(|&&value| value <= found).count()) >= needed);
-        prop_assert!(millions(values.iter().filter(|&&value| value < found).count()) < needed);
-    }
 }

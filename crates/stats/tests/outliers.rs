@@ -1,0 +1,210 @@
+//! Outlier rules: each formula against itself in whole numbers, the adjusted box plot against R, the default rule against
+//! samples whose detours are known.
+//!
+//! Red if a fence is rounded to the wrong side, if a rule answers where it was not made to, if the default calls more than a
+//! few genuine samples noise or misses detours that stand apart, or if an offset moves its judgement.
+
+#[path = "../examples/outliers/families.rs"]
+mod families;
+#[path = "../examples/outliers/random.rs"]
+mod random;
+#[path = "../examples/outliers/score.rs"]
+mod score;
+
+use families::{Family, held_out, tuned_on};
+use proptest::prelude::*;
+use score::{Case, Tally};
+use tickscope_stats::{Abstention, Basis, Quantile, Removal, Rule, Sample, Threshold};
+
+fn sample(values: &[i64]) -> Sample {
+    Sample::new(values).unwrap()
+}
+
+/// `value > q + factor / of (q - from)`, without a division.
+fn is_beyond(value: i64, q: i64, from: i64, (factor, of): (i128, i128)) -> bool {
+    let distance = |a: i64, b: i64| i128::from(a) - i128::from(b);
+    of * distance(value, q) > factor * distance(q, from)
+}
+
+proptest! {
+    #[test]
+    fn property_a_fence_is_the_last_whole_value_that_its_formula_lets_in(
+        values in prop::collection::vec(-300i64..300, 1..50), offset in prop::sample::select(vec![0i64, -(1 << 60), i64::MAX - 300]),
+        share in 500_000u32..=1_000_000, factor_thousandths in 0u32..10_000,
+    ) {
+        let values: Vec<i64> = values.iter().map(|value| value.saturating_add(offset)).collect();
+        let of = sample(&values);
+        let quantile = Quantile::per_million(share).unwrap();
+        let [q1, q3, q] = [Quantile::Q1, Quantile::Q3, quantile].map(|quantile| of.quantile(quantile));
+        let rules = [
+            (Rule::Tukey, q3, q1, (3, 2)),
+            (Rule::OneSided, q3, of.least(), (3, 2)),
+            (Rule::IPAD, of.quantile(Quantile::P95), of.least(), (3, 1)),
+            (Rule::Distance { quantile, factor_thousandths }, q, of.least(), (factor_thousandths.into(), 1000)),
+        ];
+        for (rule, q, from, factor) in rules {
+            match rule.threshold(&of) {
+                Ok(Threshold { upper, lower, basis }) => {
+                    prop_assert!(!is_beyond(upper, q, from, factor), "{rule}: {upper}");
+                    prop_assert!(upper == i64::MAX || is_beyond(upper + 1, q, from, factor), "{rule}: {upper}");
+                    prop_assert_eq!(basis, Basis::Formula);
+                    prop_assert_eq!(lower.is_some(), rule == Rule::Tukey);
+                    if let Some(lower) = lower {
+                        // Mirrored at 0, what lies below is what lies above.
+                        let mirrored = sample(&[-1 - q1, -1 - q3]);
+                        prop_assert!(!is_beyond(-1 - lower, -1 - q1, -1 - q3, (3, 2)), "{mirrored:?}");
+                        prop_assert!(is_beyond(-1 - (lower - 1), -1 - q1, -1 - q3, (3, 2)));
+                    }
+                }
+                Err(refusal) => {
+                    prop_assert_eq!(refusal, Abstention::OutOfRange);
+                    prop_assert!(!is_beyond(i64::MAX, q, from, factor), "{rule}: the fence fits");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn property_removal_and_rest_are_what_lies_above_and_what_does_not(
+        values in prop::collection::vec(-300i64..300, 1..50), upper in -310i64..310,
+    ) {
+        let (of, threshold) = (sample(&values), Threshold { upper, lower: None, basis: Basis::Formula });
+        let above: Vec<i64> = values.iter().copied().filter(|&value| value > upper).collect();
+        let kept: Vec<i64> = values.iter().copied().filter(|&value| value <= upper).collect();
+        let excess = above.iter().map(|value| i128::from(value - of.quantile(Quantile::MEDIAN))).sum();
+        prop_assert_eq!(of.removal(&threshold), Removal { count: above.len(), excess_ticks: excess });
+        prop_assert_eq!(of.without(&threshold), Sample::new(&kept).ok());
+    }
+}
+
+#[test]
+fn the_adjusted_box_plot_is_robustbases() {
+    let mut compared = 0;
+    for line in include_str!("r/adjusted.txt").lines().filter(|line| !line.starts_with('#')) {
+        let (fences, values) = line.split_once(':').unwrap();
+        let fences: Vec<f64> = fences.split_whitespace().map(|fence| fence.parse().unwrap()).collect();
+        let values: Vec<i64> = values.split_whitespace().map(|value| value.parse().unwrap()).collect();
+        let found = Rule::Adjusted.threshold(&sample(&values)).unwrap();
+        assert_eq!((found.lower, found.upper), (Some(fences[0].ceil() as i64), fences[1].floor() as i64), "{line}");
+        compared += 1;
+    }
+    assert!(compared >= 80, "{compared} samples");
+}
+
+#[test]
+fn the_adjusted_box_plot_abstains_beyond_a_medcouple_of_three_fifths() {
+    // Five values far above the median and five near below it: the medcouple is (p - q) / (p + q).
+    let skewed = |p: i64, q: i64| sample(&[[0; 1].as_slice(), &[p; 5], &[-q; 5]].concat());
+    assert!(Rule::Adjusted.threshold(&skewed(4, 1)).is_ok() && Rule::Adjusted.threshold(&skewed(1, 4)).is_ok());
+    for (p, q, printed) in [(401, 100, "found 0.601; "), (100, 401, "found -0.601; ")] {
+        let refusal = Rule::Adjusted.threshold(&skewed(p, q)).unwrap_err();
+        assert_eq!(refusal, Abstention::Skewed((p - q) as f64 / 501.0));
+        assert!(refusal.to_string().contains(printed) && refusal.to_string().contains("gap-or-tail"), "{refusal}");
+    }
+}
+
+/// Judged on every trace of these families: `(traces with detours, clean ones)` by family.
+fn judged(families: &[Family], detours: f64) -> Vec<Tally> {
+    let cases = |family: &Family, number: u64| -> Vec<Case> {
+        let traces = (0..4).map(|repeat| family.trace(detours, 7_000 + number * 4 + repeat));
+        traces.map(|trace| Case::of(&trace, Rule::GapOrTail.threshold(&sample(&trace.values)).ok())).collect()
+    };
+    families.iter().zip(0..).map(|(family, number)| Tally::of(cases(family, number).iter())).collect()
+}
+
+fn mean(tallies: &[Tally], of: fn(&Tally) -> f64) -> f64 {
+    // A family that is abstained from throughout has no mean.
+    let known: Vec<f64> = tallies.iter().map(of).filter(|value| !value.is_nan()).collect();
+    known.iter().sum::<f64>() / known.len() as f64
+}
+
+#[test]
+fn the_default_rule_tells_detours_from_work_on_every_group_of_families() {
+    for (title, families) in [("tuned on", tuned_on()), ("held out", held_out())] {
+        let noisy = judged(&families, 0.004);
+        let known = |of| mean(&noisy, of);
+        let [f1, precision, recall] = [known(|of| of.f1), known(|of| of.precision), known(|of| of.recall)];
+        assert!(f1 >= 0.9 && precision >= 0.9 && recall >= 0.85, "{title}: {f1} {precision} {recall}");
+        let [coverage, accuracy] = [known(|of| of.coverage), known(|of| of.accuracy)];
+        let all = known(|of| of.f1_of_all);
+        assert!(coverage >= 0.75 && accuracy >= 0.999 && all >= 0.75, "{title}: {coverage} {accuracy} {all}");
+        let clean = judged(&families, 0.0);
+        for (family, tally) in families.iter().zip(&clean) {
+            assert!(
+                tally.coverage == 0.0 || tally.false_positives <= 0.002,
+                "{title}, {}: {}",
+                family.name,
+                tally.false_positives
+            );
+        }
+    }
+}
+
+fn trace(name: &str, detours: f64) -> Vec<i64> {
+    let family = tuned_on().into_iter().find(|family| family.name == name).unwrap();
+    family.trace(detours, 3).values
+}
+
+fn judge(values: &[i64]) -> Result<Threshold, Abstention> {
+    Rule::GapOrTail.threshold(&sample(values))
+}
+
+#[test]
+fn the_default_rule_says_what_its_threshold_rests_on() {
+    let Threshold { upper, basis: Basis::Gap { until }, .. } = judge(&trace("ticks 18/20/22", 0.004)).unwrap() else {
+        panic!("detours of 1 us and more stand apart from 22 ticks")
+    };
+    assert!(upper == 22 && until > 2_500);
+    let Threshold { basis: Basis::Tail { shape }, .. } = judge(&trace("exponential", 0.0)).unwrap() else {
+        panic!("an exponential tail has no gap")
+    };
+    assert!(shape < 0.4, "{shape}");
+}
+
+#[test]
+fn the_default_rule_abstains_on_heavy_tails_other_modes_and_too_few_values() {
+    assert!(matches!(judge(&trace("log-normal 4", 0.0)), Err(Abstention::HeavyTail(shape)) if shape > 0.7));
+    // 1 % at 2 000 and 1.5 % from there on, without a gap: more than outliers are.
+    let body = (0..9_750).map(|k| k % 100);
+    let mode: Vec<i64> = body.chain((0..250).map(|k| 100 + k * 8)).collect();
+    let refusal = judge(&mode).unwrap_err();
+    assert!(matches!(refusal, Abstention::AnotherMode(count) if count > 200), "{refusal}");
+    let few: Vec<i64> = (0..399).collect();
+    assert_eq!(judge(&few).unwrap_err(), Abstention::Few { needed: 400, found: 399 });
+    assert!(judge(&(0..400).collect::<Vec<_>>()).is_ok());
+}
+
+#[test]
+fn an_offset_does_not_change_what_the_default_rule_removes() {
+    for name in ["97 % equal ticks", "exponential", "log-normal 1", "normal, 1 %"] {
+        let values = trace(name, 0.004);
+        let moved: Vec<i64> = values.iter().map(|value| value - (1 << 61)).collect();
+        let (here, there) = (judge(&values).unwrap(), judge(&moved).unwrap());
+        assert_eq!(here.upper - (1 << 61), there.upper, "{name}");
+    }
+}
+
+#[test]
+fn the_steps_of_a_coarse_counter_are_no_gaps() {
+    let values: Vec<i64> = (0..10_000).map(|k| if k % 1000 == 0 { 3000 } else { [0, 1000, 2000][k % 3] }).collect();
+    let threshold = judge(&values).unwrap();
+    assert!(threshold.upper >= 3000, "{threshold:?}");
+    // The same far from the body is one.
+    let values: Vec<i64> = (0..10_000).map(|k| if k % 1000 == 0 { 400_000 } else { [0, 1000, 2000][k % 3] }).collect();
+    assert_eq!(judge(&values).unwrap().basis, Basis::Gap { until: 400_000 });
+}
+
+#[test]
+fn values_left_of_the_median_are_inliers_whatever_the_setting() {
+    let rule = Rule::Distance { quantile: Quantile::per_million(100_000).unwrap(), factor_thousandths: 500 };
+    assert_eq!(rule.threshold(&sample(&(0..101).collect::<Vec<_>>())).unwrap().upper, 50);
+}
+
+#[test]
+fn every_rule_is_found_by_its_name_and_prints_it() {
+    for (name, rule) in Rule::NAMED {
+        assert_eq!((Rule::named(name), rule.to_string().as_str()), (Some(rule), name));
+    }
+    let free = Rule::Distance { quantile: Quantile::P99, factor_thousandths: 2_500 };
+    assert_eq!((Rule::named("mad"), free.to_string()), (None, "q + 2.5 (q - Q0), q at 0.99".into()));
+}
