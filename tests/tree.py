@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
     "tick": set(), "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "tick"}, "probe": {"bracket", "tick"},
     "store": {"stamp", "trace", "bracket", "tick"}, "analysis": {"tick", "bracket", "trace", "store"},
-    "cli": {"tick", "bracket", "stamp", "trace", "probe", "store", "analysis"},
+    "report": {"tick", "trace", "store", "analysis"},
+    "cli": {"tick", "bracket", "stamp", "trace", "probe", "store", "analysis", "report"},
 }
 SKIPPED = {"target", "build", ".venv", ".git", "runs", "__pycache__"}
 BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "handlers", "stuff", "tools"}
