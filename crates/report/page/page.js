@@ -118,7 +118,10 @@
   }
 
   const incomplete = data.incomplete.filter((trace) => !data.worst.some((other) => other.id === trace.id && other.kind === trace.kind && other.occurrence === trace.occurrence));
-  const listed = [...data.worst, ...incomplete];
+  const typical = data.typical ? [data.typical] : [];
+  const listed = [...typical, ...data.worst, ...incomplete];
+  const slowest = (index) => index - typical.length; // its place among the slowest
+  const isSlow = (index) => slowest(index) >= 0 && slowest(index) < data.worst.length;
   let chosen = 0;
 
   const named = (trace) => `id ${trace.id}${trace.kind ? `, kind ${trace.kind}` : ""}${trace.occurrence ? `, passage ${trace.occurrence}` : ""}`;
@@ -189,8 +192,8 @@
     const took = trace.stages[whole];
     const first = element("p", {}, element("strong", {}, named(trace)));
     first.append(took ? `: ${near(took[0])} ${unit.name} end to end${took[1] || took[2] ? " " + interval(took) : ""}` : ": never seen from end to end");
-    if (chosen < data.worst.length) first.append(`, ${chosen ? `slowest no. ${count(chosen + 1)}` : "the slowest"} of ${count(data.measured)}. Against the medians: ${blame(trace)}.`);
-    else first.append(".");
+    if (isSlow(chosen)) first.append(`, ${slowest(chosen) ? `no. ${count(slowest(chosen) + 1)} of the slowest` : "the slowest"} of ${count(data.measured)}. Against the medians: ${blame(trace)}.`);
+    else first.append(trace === data.typical ? ", nearest to the median of a thousand taken at random." : ".");
     if (missing.length) first.append(` No stamp at ${missing.join(", ")}.`);
     const rows = stages.map((stage, index) => {
       const place = trace.stages[index];
@@ -214,26 +217,29 @@
     byId("list-label").textContent = some
       ? `The ${count(data.worst.length)} slowest of ${count(data.measured)} traces, in ${unit.name}. Click, or use the arrow keys.`
       : `All ${count(data.measured)} traces, slowest first, in ${unit.name}. Click, or use the arrow keys.`;
+    const heads = new Map([[typical.length + data.worst.length, "Traces that lack a point"], [typical.length, "The slowest"]]);
+    if (typical.length) heads.set(0, "A typical one");
     listed.forEach((trace, index) => {
-      if (index === data.worst.length) list.append(element("div", { class: "group", role: "presentation" }, "Traces that lack a point"));
+      if (heads.has(index)) list.append(element("div", { class: "group", role: "presentation" }, heads.get(index)));
       const took = trace.stages[whole];
       const option = element("div", { role: "option", id: `option-${index}`, "aria-selected": "false" },
         element("span", {}, named(trace)),
         element("span", { class: "took" }, took ? near(took[0]) : "–"),
-        element("span", { class: "cause" }, index < data.worst.length ? blame(trace) : `no stamp at ${lacks(trace).join(", ")}`));
+        element("span", { class: "cause" }, index < typical.length + data.worst.length ? blame(trace) : `no stamp at ${lacks(trace).join(", ")}`));
       option.addEventListener("click", () => choose(index));
       options.push(option);
       list.append(option);
     });
   };
   const choose = (index) => {
-    if (!options.length) return;
+    if (!options.length) return words();
     options[chosen].setAttribute("aria-selected", "false");
     chosen = Math.max(0, Math.min(index, options.length - 1));
     const option = options[chosen];
     option.setAttribute("aria-selected", "true");
     list.setAttribute("aria-activedescendant", option.id);
     if (option.offsetTop < list.scrollTop) list.scrollTop = option.offsetTop;
+    if (chosen === 0) list.scrollTop = 0; // its heading too
     const below = option.offsetTop + option.offsetHeight - list.clientHeight;
     if (below > list.scrollTop) list.scrollTop = below;
     draw("trace");
@@ -255,14 +261,14 @@
     const row = new Map(known.map((stage, at) => [stage.index, -at]));
     const tone = { path: "accent", "end-to-end": "ink" };
     const boxes = known.map(({ index, role, quantiles: q }) => ({
-      type: "box", orientation: "h", y: [row.get(index)], width: 0.36, hoverinfo: "skip",
+      type: "box", orientation: "h", y: [row.get(index)], width: 0.32, hoverinfo: "skip",
       q1: [fits(q.q1.estimate)], median: [fits(q.median.estimate)], q3: [fits(q.q3.estimate)],
       lowerfence: [fits(q.whiskers[0])], upperfence: [fits(q.whiskers[1])],
       line: { color: colour(tone[role] ?? "second"), width: 1.6 }, fillcolor: faded(tone[role] ?? "second", 0.16),
     })).filter((box) => !log || (box.lowerfence[0] !== null && box.q1[0] !== null));
-    const marked = (which, symbol, name) => ({
+    const marked = (which, symbol, name, under) => ({
       type: "scatter", mode: "markers", cliponaxis: false,
-      x: known.map((stage) => fits(stage.quantiles[which].estimate)), y: known.map((stage) => row.get(stage.index) - 0.36),
+      x: known.map((stage) => fits(stage.quantiles[which].estimate)), y: known.map((stage) => row.get(stage.index) - under),
       marker: { symbol, size: 8, color: known.map((stage) => colour(tone[stage.role] ?? "second")) },
       error_x: {
         type: "data", symmetric: false, thickness: 1.4, width: 5, color: colour("muted"),
@@ -277,23 +283,25 @@
     const span = log ? range(positive.map(Math.log10)) : range([0, ...reach]);
     const beyond = known.reduce((most, stage) => (stage.quantiles.most.estimate > most.quantiles.most.estimate ? stage : most), known[0]);
     byId("boxes-caption").textContent = known.length
-      ? `The longest of all, ${near(beyond.quantiles.most.estimate)} ${unit.name} (${arrow(beyond.index)}), ${units(beyond.quantiles.most.estimate) > Math.max(...reach) ? "and others lie to the right of the figure" : "is in the figure"}.` +
+      ? (units(beyond.quantiles.most.estimate) > Math.max(...reach) ? `What is longer, up to ${near(beyond.quantiles.most.estimate)} ${unit.name} (${arrow(beyond.index)}), lies to the right of the figure.` : "") +
         (log ? " Nothing at or below 0 can be shown on this axis." : "")
       : "No stage has a duration.";
     const narrow = byId("boxes").clientWidth < 560;
     const label = ({ index, role, from, to }) => (role === "end-to-end" ? "end to end" : `${plain(cut(full(from), narrow ? 16 : 34))}<br>→ ${plain(cut(full(to), narrow ? 14 : 32))}`);
     return {
-      traces: [...boxes, marked("median", "circle", "median"), marked("p99", "diamond", "99 %")],
+      traces: [...boxes, marked("median", "circle", "median", 0.34), marked("p99", "diamond", "99 %", 0.55)],
       figure: layout({
-        height: 70 + 62 * Math.max(1, known.length), hovermode: "closest", boxmode: "overlay",
+        height: 70 + 76 * Math.max(1, known.length), hovermode: "closest", boxmode: "overlay",
         xaxis: axis(unit.name, { type: log ? "log" : "linear", range: span, ...(log ? decades("boxes", 10 ** span[0], 10 ** span[1]) : {}) }),
-        yaxis: axis("", { tickvals: known.map((stage) => row.get(stage.index) - 0.12), ticktext: known.map(label), range: [-known.length + 0.25, 0.5], fixedrange: true, showgrid: false, zeroline: false, ticks: "", ticklabelstandoff: 8 }),
+        yaxis: axis("", { tickvals: known.map((stage) => row.get(stage.index) - 0.15), ticktext: known.map(label), range: [-known.length + 0.2, 0.4], fixedrange: true, showgrid: false, zeroline: false, ticks: "", ticklabelstandoff: 8 }),
       }),
     };
   };
 
   // ---- end to end -----------------------------------------------------------------------------------------------------
 
+  // A band far higher than the bars would leave them flat: it then goes on above the figure, and the caption says so.
+  const highest = (shown) => Math.min(Math.max(...shown.most), 2.5 * Math.max(...shown.count));
   const histogramFigure = () => {
     const shown = data.end_to_end;
     if (!shown) return { traces: [], figure: layout({ height: 120, xaxis: { visible: false }, yaxis: { visible: false } }) };
@@ -318,22 +326,24 @@
     const marks = [["median", q.median], ["99 %", q.p99]];
     const place = (ticks) => (shown.logarithmic ? Math.log10(units(ticks)) : units(ticks));
     const ends = [edges[0], edges[edges.length - 1]];
-    const top = Math.max(...shown.count, ...(open ? shown.most : [0]));
+    const across = shown.logarithmic ? ends.map(Math.log10) : ends;
+    const top = highest(shown);
     return {
       traces,
       figure: layout({
-        height: 340, hovermode: "closest", margin: { l: 10, r: 18, t: 30, b: 10 },
+        height: 360, hovermode: "closest", margin: { l: 10, r: 18, t: 44, b: 10 },
         xaxis: axis(`${unit.name} from ${plain(cut(full(stages[whole].from), 30))} to ${plain(cut(full(stages[whole].to), 30))}`, {
-          type: shown.logarithmic ? "log" : "linear", range: shown.logarithmic ? ends.map(Math.log10) : ends, ...(shown.logarithmic ? decades("histogram", ...ends) : {}),
+          type: shown.logarithmic ? "log" : "linear", range: across, ...(shown.logarithmic ? decades("histogram", ...ends) : {}),
         }),
         yaxis: axis("traces", { type: log ? "log" : "linear", fixedrange: true, range: log ? [Math.log10(0.5), Math.log10(top * 1.6)] : [0, top * 1.05], dtick: log ? 1 : undefined }),
-        shapes: marks.flatMap(([, { estimate: at, lo, hi }]) => [
-          { type: "line", x0: units(at), x1: units(at), yref: "paper", y0: 0, y1: 1, line: { color: colour("ink"), width: 1, dash: "dot" } },
-          ...(lo === hi ? [] : [{ type: "rect", layer: "below", x0: units(Math.max(lo, shown.logarithmic ? 1 : lo)), x1: units(hi), yref: "paper", y0: 0, y1: 1, line: { width: 0 }, fillcolor: faded("muted", 0.12) }]),
-        ]),
-        annotations: marks.map(([name, { estimate: at }], index) => ({
-          text: `${name} ${near(at)}`, x: place(at), yref: "paper", y: 1, yanchor: "bottom", xanchor: index ? "left" : "right", xshift: index ? -3 : 3, showarrow: false, font: { color: colour("ink"), size: 12 },
-        })),
+        shapes: marks.map(([, { estimate: at }], index) => ({ type: "line", x0: units(at), x1: units(at), yref: "paper", y0: 0, y1: index ? 1.015 : 1.075, line: { color: colour("ink"), width: 1, dash: "dot" } })),
+        annotations: marks.map(([name, { estimate: at, lo, hi }], index) => {
+          const left = place(at) < (across[0] + across[1]) / 2;
+          return {
+            text: `${name} ${near(at)}${lo === hi ? "" : ` [${down(lo)}, ${up(hi)}]`}`, x: place(at), xanchor: left ? "left" : "right", xshift: left ? 2 : -2,
+            yref: "paper", y: 1, yanchor: "bottom", yshift: index ? -3 : 15, showarrow: false, font: { color: colour("ink"), size: 12 },
+          };
+        }),
       }),
     };
   };
@@ -347,8 +357,9 @@
     byId("histogram-band").hidden = !open;
     const [estimate, least, most] = shown.beyond;
     const bounds = least === most ? "" : ` (truly ${count(least)} to ${count(most)})`;
-    byId("histogram-caption").textContent = estimate || most
-      ? `${count(estimate)} traces${bounds} took longer than ${up(shown.edges[shown.edges.length - 1])} ${unit.name} and lie to the right of the figure.` : "";
+    const cut = Math.max(...shown.most) > highest(shown) ? ` The band reaches up to ${count(Math.max(...shown.most))} traces, above the figure.` : "";
+    const right = estimate || most ? `${count(estimate)} traces${bounds} took longer than ${up(shown.edges[shown.edges.length - 1])} ${unit.name} and lie to the right of the figure.` : "";
+    byId("histogram-caption").textContent = right + cut;
   };
 
   // ---- clocks ---------------------------------------------------------------------------------------------------------
@@ -406,7 +417,7 @@
     relationWords(box.id, curve);
   }
   fillList();
-  choose(0);
+  choose(typical.length);
   words();
   histogramWords();
   redraw();

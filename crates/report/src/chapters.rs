@@ -301,11 +301,10 @@ pub(crate) fn events(report: &Report<'_>) -> String {
     html
 }
 
-/// When, where the event's ticks are of a node's counter.
+/// When: whatever clock an event is about, its ticks are of the node's counter.
 fn when(report: &Report<'_>, event: &Event) -> String {
     let nodes = &report.run.manifest().nodes;
-    let of_domain = |node: &&Node| event.domain.as_ref().is_none_or(|domain| *domain == domain_of(node));
-    let node = nodes.iter().filter(of_domain).find(|node| node.name.as_str() == event.node);
+    let node = nodes.iter().find(|node| node.name.as_str() == event.node);
     // The host's own counter is what a node reads that no map was injected into.
     let node = node.or_else(|| nodes.iter().find(|node| event.node == "host" && node.injected.is_none()));
     event.tick.map_or("–".into(), |tick| span(report, node, tick, event.until))

@@ -127,8 +127,10 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Sentence> {
         let known = relation
             .half_width_ticks
             .map_or("an unknown width".into(), |ticks| format!("±{} {}", unit.at_most(ticks), unit.name));
-        let sure =
-            format!(" at the median instant: a guarantee, as long as its rate stays within rho ({}).", relation.rho);
+        let sure = format!(
+            " at the median instant: a guarantee, as long as its rate stays within rho ({}).",
+            relation.rho.to_string().replacen(" ppm", "\u{a0}ppm", 1)
+        );
         all.push(Sentence::default().say(format!("{} is known to ", relation.domain)).stress(known).say(sure));
     }
     if relations.len() > MOST_NAMED {

@@ -55,7 +55,7 @@ impl Unit {
 
     /// `[lo, hi]`, outward.
     pub fn interval(self, lo: i64, hi: i64) -> String {
-        format!("[{}, {}]", self.down(lo), self.up(hi))
+        format!("[{},\u{a0}{}]", self.down(lo), self.up(hi))
     }
 
     fn scaled(self, ticks: i64) -> (i128, i128) {
@@ -123,9 +123,9 @@ mod tests {
         assert_eq!((unit.near(1), unit.down(1), unit.up(1)), ("0.00".into(), "0.00".into(), "0.01".into()));
         assert_eq!((unit.near(-1), unit.down(-1), unit.up(-1)), ("0.00".into(), "−0.01".into(), "0.00".into()));
         assert_eq!((unit.down(3_000), unit.up(3_000)), ("1.00".into(), "1.00".into()));
-        assert_eq!(unit.interval(-2_999, 3_001), "[−1.00, 1.01]");
+        assert_eq!(unit.interval(-2_999, 3_001), "[−1.00,\u{a0}1.01]");
         assert_eq!(unit.at_most(u64::MAX), unit.up(i64::MAX));
-        assert_eq!(Unit::nanoseconds(3_000_000_000).interval(-4, 4), "[−2, 2]");
+        assert_eq!(Unit::nanoseconds(3_000_000_000).interval(-4, 4), "[−2,\u{a0}2]");
     }
 
     #[test]
