@@ -14,8 +14,8 @@ build/udp-echo: subjects/udp-echo/udp-echo.c crates/stamp/include/tickscope.h
 	@mkdir -p build
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ $<
 
-demo: build ## measure a UDP echo service between two nodes for a minute
-	target/release/tickscope run demo/demo.toml
+demo: build ## measure a UDP echo service between two nodes for a minute; a table, and a page to look at
+	target/release/tickscope run demo/demo.toml --report
 
 test: setup ## all tests, counted by kind
 	python3 tests/run.py

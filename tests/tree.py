@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
     "tick": set(), "stats": {"tick"}, "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "stats", "tick"}, "probe": {"bracket", "tick"},
     "store": {"stamp", "trace", "bracket", "tick"}, "analysis": {"tick", "stats", "bracket", "trace", "store"},
-    "cli": {"tick", "stats", "bracket", "stamp", "trace", "probe", "store", "analysis"},
+    "report": {"tick", "trace", "store", "analysis"},
+    "cli": {"tick", "stats", "bracket", "stamp", "trace", "probe", "store", "analysis", "report"},
 }
 SKIPPED = {"target", "build", ".venv", ".git", "runs", "__pycache__"}
 BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "handlers", "stuff", "tools"}

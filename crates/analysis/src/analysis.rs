@@ -6,6 +6,7 @@ use tickscope_tick::Frequency;
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, StageRow, StageTally};
 
 use crate::error::Error;
+use crate::figures::{Figures, RelationCurve, StageFigures};
 use crate::kept::Table;
 use crate::own_clocks::{OwnClockSummary, reason};
 use crate::pass::{self, Wanted};
@@ -51,10 +52,11 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn of(run: &Run, terms: &Terms) -> Result<Self, Error> {
+    /// `curves`: where what a page draws of each relation goes, if anybody draws one.
+    pub(crate) fn of(run: &Run, terms: &Terms, curves: Option<&mut Vec<RelationCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = manifest.layout.parse(run)?;
-        let Related { clocks, of_node, own, relations, refused } = relate(run, &layout, terms)?;
+        let Related { clocks, of_node, own, relations, refused } = relate(run, &layout, terms, curves)?;
         let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let (own, of_point, own_clocks) = own.into_parts(&layout);
         let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
@@ -68,13 +70,24 @@ impl Prepared {
 
 /// Computes the table under `terms`. `write`: keep the durations in the run.
 pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error> {
+    Ok(analysed(run, terms, write, false)?.0)
+}
+
+/// The same, and what a page draws, in one pass over the traces.
+pub fn analyse_with_figures(run: &Run, terms: &Terms, write: bool) -> Result<(Analysis, Figures), Error> {
+    let (analysis, figures) = analysed(run, terms, write, true)?;
+    Ok((analysis, figures.ok_or_else(|| Error::work("expected the figures that were asked for, found none"))?))
+}
+
+fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let prepared = Prepared::of(run, terms)?;
+    let mut curves = Vec::new();
+    let prepared = Prepared::of(run, terms, draw.then_some(&mut curves))?;
     let readers = traces_of(run, &prepared.layout)?;
     let table = Table::of(&prepared, &readers);
     let folder = run.places().durations(prepared.rho.ppb().into());
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
-    let wanted = Wanted { values: true, rows: writer.as_mut(), truth: Truth::of(manifest) };
+    let wanted = Wanted { values: true, figures: draw, rows: writer.as_mut(), truth: Truth::of(manifest) };
     let mut pass = pass::over(&prepared, &readers, wanted)?;
     let Prepared { layout, clocks, relations, mut own_clocks, clock_of_point, refused, .. } = prepared;
     if let Some(writer) = writer {
@@ -92,9 +105,20 @@ pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error>
         .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, Apart::by(millisecond)))
         .collect();
     let suspicions = suspicions(&layout, &tallies);
-    let row = |stage: usize, values| StageRow::new(&layout, &clocks, stage, &tallies[stage], values);
-    let rows = pass.finish_stages(row).into_iter().flatten().collect();
-    Ok(Analysis {
+    let (rows, drawn): (Vec<_>, Vec<_>) = pass
+        .finish_stages(|stage, mut values| {
+            let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
+            (StageRow::new(&layout, &clocks, stage, &tallies[stage], values), drawn)
+        })
+        .into_iter()
+        .unzip();
+    let rows: Vec<StageRow> = rows.into_iter().flatten().collect();
+    let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
+    let figures =
+        pass.counts.figures.take().map(|collector| {
+            collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves)
+        });
+    let analysis = Analysis {
         rows,
         relative_1ms_ticks,
         relations,
@@ -105,7 +129,8 @@ pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error>
         unplaced: unplaced(&layout, &tallies),
         sum_mismatches: pass.counts.sum_mismatches,
         refused,
-    })
+    };
+    Ok((analysis, figures.transpose()?))
 }
 
 impl Analysis {

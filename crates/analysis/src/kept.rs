@@ -19,7 +19,7 @@ use crate::pass::{self, Wanted};
 /// Folder of the durations of all traces under `rho`, the run's own where it is `None`: as kept in the run, else computed
 /// into it, or into `aside` where the run cannot be written.
 pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, Error> {
-    let prepared = Prepared::of(run, &Terms::under(rho))?;
+    let prepared = Prepared::of(run, &Terms::under(rho), None)?;
     let readers = traces_of(run, &prepared.layout)?;
     let table = Table::of(&prepared, &readers);
     let ppb = prepared.rho.ppb().into();
@@ -34,7 +34,7 @@ pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, E
         Ok(writer) => (inside, writer),
         Err(_) => (outside.clone(), table.begin(&outside)?), // the run is on a medium that cannot be written, or not ours
     };
-    let wanted = Wanted { values: false, rows: Some(&mut writer), truth: None };
+    let wanted = Wanted { values: false, figures: false, rows: Some(&mut writer), truth: None };
     pass::over(&prepared, &readers, wanted)?;
     writer.finish()?;
     Ok(folder)

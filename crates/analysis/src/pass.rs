@@ -15,6 +15,7 @@ use tickscope_trace::{
 
 use crate::analysis::Prepared;
 use crate::error::Error;
+use crate::figures::Collector;
 use crate::own_clocks::Widths;
 use crate::truth::Truth;
 
@@ -25,6 +26,8 @@ const PIECE_ROWS: usize = 1 << 11;
 pub(crate) struct Wanted<'a> {
     /// Each stage's values, for order statistics.
     pub values: bool,
+    /// What a page draws of single traces.
+    pub figures: bool,
     /// Who is given the durations, in the order of the traces.
     pub rows: Option<&'a mut KeyedWriter>,
     /// What durations are held against.
@@ -43,6 +46,8 @@ pub(crate) struct Counts {
     pub truth: Option<Truth>,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
+    /// What a page draws of single traces, where it is wanted.
+    pub figures: Option<Collector>,
 }
 
 /// What one pass gathers of all traces.
@@ -60,14 +65,14 @@ struct Worker {
 
 /// Goes over all traces.
 pub(crate) fn over(prepared: &Prepared, readers: &[KeyedReader], wanted: Wanted<'_>) -> Result<Pass, Error> {
-    let Wanted { values, rows: mut writer, truth } = wanted;
+    let Wanted { values, figures, rows: mut writer, truth } = wanted;
     let stages = if values { prepared.layout.stages().len() } else { 0 };
     let groups = readers.iter().enumerate();
     let groups: Vec<(usize, usize)> =
         groups.flat_map(|(reader, table)| (0..table.groups()).map(move |group| (reader, group))).collect();
     let workers = processors().min(groups.len().max(1));
     let mut workers = (0..workers).map(|_| Worker::new(readers, stages)).collect::<Result<Vec<_>, Error>>()?;
-    let none = Counts::none(prepared, truth);
+    let none = Counts { figures: figures.then(Collector::default), ..Counts::none(prepared, truth) };
     let (mut counts, writes) = (none.clone(), writer.is_some());
     for round in groups.chunks(workers.len()) {
         let parts = in_parallel(round.iter().zip(&mut workers), |(&(reader, group), worker)| {
@@ -78,7 +83,7 @@ pub(crate) fn over(prepared: &Prepared, readers: &[KeyedReader], wanted: Wanted<
         });
         for part in parts {
             let (more, rows) = part?;
-            counts.merge(&more);
+            counts.merge(more);
             if let Some(writer) = &mut writer {
                 writer.write(rows)?;
             }
@@ -128,10 +133,11 @@ impl Counts {
             widths: vec![Widths::default(); prepared.own_clocks.len()],
             truth,
             sum_mismatches: 0,
+            figures: None,
         }
     }
 
-    fn merge(&mut self, later: &Self) {
+    fn merge(&mut self, later: Self) {
         self.tallies.iter_mut().zip(&later.tallies).for_each(|(all, more)| all.merge(more));
         self.published.iter_mut().zip(&later.published).for_each(|(all, more)| all.merge(*more));
         self.widths.iter_mut().zip(&later.widths).for_each(|(all, more)| all.merge(more));
@@ -140,6 +146,9 @@ impl Counts {
             truth.inside += more.inside;
         }
         self.sum_mismatches += later.sum_mismatches;
+        if let (Some(figures), Some(more)) = (&mut self.figures, later.figures) {
+            figures.merge(more);
+        }
     }
 
     /// Adds one row group; returns its columns of durations, or none unless `writes`.
@@ -181,6 +190,9 @@ impl Counts {
             }
         }
         self.sum_mismatches += mismatches(layout, traces, durations);
+        if let Some(figures) = &mut self.figures {
+            figures.add(layout, traces, durations);
+        }
     }
 }
 

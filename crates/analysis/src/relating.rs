@@ -12,6 +12,7 @@ use tickscope_tick::{Local, Tick};
 use tickscope_trace::{Clock, Layout};
 
 use crate::error::Error;
+use crate::figures::RelationCurve;
 use crate::messages::{MessagePair, Passages, Place};
 use crate::own_clocks::{OwnClocks, reason};
 use crate::terms::Terms;
@@ -78,7 +79,14 @@ const KERNEL_MESSAGES: &str = "kernel-messages";
 const KERNEL_PROBES: &str = "kernel-probes";
 
 /// A clock for every node of the layout: the reference's own, shared with it, or through a relation.
-pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Related, Error> {
+///
+/// `curves`: where what a page draws of each relation goes, if anybody draws one.
+pub(crate) fn relate(
+    run: &Run,
+    layout: &Layout,
+    terms: &Terms,
+    mut curves: Option<&mut Vec<RelationCurve>>,
+) -> Result<Related, Error> {
     let manifest = run.manifest();
     let reference = reference_node(manifest)?;
     let (channels, events) = (run.channels()?.found, run.events()?.found);
@@ -122,6 +130,10 @@ pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Relate
             messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str(), nominal)),
         );
         let (relation, summary) = relation(&sources, &pair, rho, nominal)?;
+        if let Some(curves) = &mut curves {
+            let evidence = sources.iter().map(|source| (source.name.as_str(), source.brackets.as_slice()));
+            curves.extend(RelationCurve::of(&pair, &evidence.collect::<Vec<_>>(), &relation));
+        }
         related.of_node.push((node.name.to_string(), related.clocks.len()));
         related.clocks.push(Clock::Related(relation));
         related.relations.push(summary);
@@ -132,7 +144,7 @@ pub(crate) fn relate(run: &Run, layout: &Layout, terms: &Terms) -> Result<Relate
 /// The relation through which ticks of `domain` (`node.counter`) become ticks of the run's reference.
 pub fn relation_of(run: &Run, domain: &str, terms: &Terms) -> Result<Relation, Error> {
     let layout = run.manifest().layout.parse(run)?;
-    let related = relate(run, &layout, terms)?;
+    let related = relate(run, &layout, terms, None)?;
     let found = related.relations.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain == domain);
     match found {
         Some((_, Clock::Related(relation))) => Ok(relation.clone()),

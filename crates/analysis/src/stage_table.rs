@@ -252,7 +252,7 @@ fn losses(analysis: &Analysis, events: &[Event]) -> Vec<String> {
 }
 
 /// Every assumption behind the figures, with its origin.
-fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)> {
+pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for relation in &analysis.relations {
         let pair = format!("the rate of {} against {}", relation.domain, manifest.reference);

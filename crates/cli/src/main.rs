@@ -12,6 +12,7 @@ mod manual;
 mod network;
 mod options;
 mod probing;
+mod report;
 mod run;
 mod show;
 mod subject;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),
         Command::Show(options) => show::show(options),
+        Command::Report(options) => report::report(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Collect(options) => collecting::collect(options),
         Command::Completions(options) => manual::completions(options),

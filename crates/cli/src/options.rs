@@ -21,6 +21,8 @@ pub enum Command {
     Run(RunOptions),
     /// Print a run's table of stages, also under another rho
     Show(ShowOptions),
+    /// Write a run's page: one HTML file that opens offline
+    Report(ReportOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
     Doctor(DoctorOptions),
     /// Turn the stamps that lie in a stamp directory into a run's files
@@ -51,6 +53,9 @@ pub struct RunOptions {
     /// Seconds to measure, instead of the file's
     #[arg(long)]
     pub seconds: Option<f64>,
+    /// Write the run's page too, as `tickscope report` does
+    #[arg(long)]
+    pub report: bool,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
@@ -71,6 +76,21 @@ pub struct ShowOptions {
     pub evidence: Option<Vec<String>>,
     /// Print the table as JSON
     #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportOptions {
+    /// A run's directory
+    pub run: PathBuf,
+    /// The file to write [default: RUN/report.html]
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Ask under another rho: unknown, server-room, lab, laptop, or a number of ppm
+    #[arg(long)]
+    pub rho: Option<String>,
+    /// Print what the page says and draws as JSON, and write no page
+    #[arg(long, conflicts_with = "out")]
     pub json: bool,
 }
 

@@ -30,6 +30,7 @@ use crate::interrupt;
 use crate::network::Network;
 use crate::options::RunOptions;
 use crate::probing::ProbeReport;
+use crate::report;
 use crate::show;
 use crate::subject::Process;
 
@@ -62,10 +63,15 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     if let (Err(why), Err(_)) = (&shown, &measured) {
         eprintln!("tickscope: {why}");
     }
-    measured.and(shown)?;
+    let reported = if options.report { report::beside(&run) } else { Ok(()) };
     if !options.json {
         println!("\nthe run's files: {}", run.root().display());
+        match options.report {
+            true if reported.is_ok() => println!("report: {}", run.places().report().display()),
+            _ => println!("report: tickscope report {}", run.root().display()),
+        }
     }
+    measured.and(shown).and(reported)?;
     if interrupt::ended() {
         Err(Failure::work("interrupted; what was measured until then is kept and shown above"))
     } else {

@@ -114,6 +114,11 @@ impl<'a> Places<'a> {
         self.root.join("traces")
     }
 
+    /// The page that shows the run.
+    pub fn report(&self) -> PathBuf {
+        self.root.join("report.html")
+    }
+
     /// Folder of the durations under a rho, in parts per billion.
     pub fn durations(&self, rho_ppb: u64) -> PathBuf {
         crate::traces::rho_folder(&self.root.join("durations"), rho_ppb)

@@ -7,6 +7,7 @@
 //! loss lacks its footer and is refused by name.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -44,6 +45,13 @@ impl Drop for WholeFile {
         // After `finish` there is no hidden file left, and that is no error.
         let _ = fs::remove_file(&self.hidden);
     }
+}
+
+/// Writes `bytes` as the file at `place`, whole, in place of any other of that name.
+pub fn write_whole(place: &Path, bytes: &[u8]) -> Result<()> {
+    let whole = WholeFile::begin(place)?;
+    whole.file().write_all(bytes).map_err(|e| Error::io(place, "room for the file", e))?;
+    whole.finish()
 }
 
 /// `folder/.name.part` for `folder/name`.
@@ -91,7 +99,6 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use std::io::Write;
 
     #[test]
     fn a_file_is_seen_only_once_it_is_finished() {

@@ -415,4 +415,16 @@ impl StageValues {
         }
         Some(QuantileBounds { estimate, lo: quantile.of(&mut self.lo)?, hi: quantile.of(&mut self.hi)? })
     }
+
+    /// All estimates, all lower ends, all upper ends, each in ascending order for itself: what any number of quantiles
+    /// and counts can be read from.
+    pub fn sorted(&mut self) -> [&[i64]; 3] {
+        self.estimate.sort_unstable();
+        if self.are_exact() {
+            return [&self.estimate; 3];
+        }
+        self.lo.sort_unstable();
+        self.hi.sort_unstable();
+        [&self.estimate, &self.lo, &self.hi]
+    }
 }

@@ -20,7 +20,7 @@
 use tickscope_bracket::Refused;
 
 use crate::clocks::Placed;
-use crate::{Clocks, Column, Error, Layout, Refusal, Stage, Traces};
+use crate::{Clocks, Column, Error, Layout, Refusal, Role, Stage, Traces};
 
 /// Every stage of some traces, row by row as the traces, stages in the layout's order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +57,18 @@ pub struct OwnStamps {
 impl Durations {
     /// Every stage of `traces`, whose points are those of `layout`.
     pub fn of(layout: &Layout, clocks: &Clocks, traces: &Traces) -> Result<Self, Error> {
+        Self::between(layout, clocks, traces, layout.stages())
+    }
+
+    /// From the path's first point to every point, in the order of [`Layout::points`]: where each trace stood, on one
+    /// axis, with the interval that holds it. Computed directly, never as a sum over stages.
+    pub fn since_first(layout: &Layout, clocks: &Clocks, traces: &Traces) -> Result<Self, Error> {
+        let to = |to: usize| Stage { name: layout.points()[to].full_name(), from: 0, to, role: Role::EndToEnd };
+        let stages: Vec<Stage> = (0..layout.points().len()).map(to).collect();
+        Self::between(layout, clocks, traces, &stages)
+    }
+
+    fn between(layout: &Layout, clocks: &Clocks, traces: &Traces, stages: &[Stage]) -> Result<Self, Error> {
         let (points, columns) = (layout.points().len(), traces.points().len());
         if points != columns || points != clocks.points() {
             let found = format!("{columns} columns and clocks for {} points", clocks.points());
@@ -65,12 +77,12 @@ impl Durations {
         }
         let placed: Vec<_> = (0..points).map(|point| placed(clocks, point, &traces.points()[point])).collect();
         let measured = |stage: &Stage| StageDurations::between(clocks, stage, &placed);
-        let stages = layout.stages().iter().map(measured).collect();
+        let stages = stages.iter().map(measured).collect();
         let own = |(point, placed): (usize, &Vec<Stamp>)| clocks.own(point).map(|_| OwnStamps::of(placed));
         Ok(Self { stages, own: placed.iter().enumerate().map(own).collect() })
     }
 
-    /// The stages, in the layout's order.
+    /// The stages, in the layout's order; of [`Durations::since_first`] one a point.
     pub fn stages(&self) -> &[StageDurations] {
         &self.stages
     }

@@ -186,3 +186,30 @@ fn the_slowest_stage_is_one_only_where_no_other_stage_of_the_path_reaches_it() {
     assert_eq!(slowest(&rows(40)), [1, 0]);
     assert_eq!(slowest(std::slice::from_ref(&end_to_end)), Vec::<usize>::new());
 }
+
+#[test]
+fn where_a_trace_stood_is_bounded_directly_and_not_by_the_sum_of_its_stages() {
+    let layout = layout(&["a.x", "b.y", "a.z"], &["b.y > b.q"], &[]);
+    let traces = traces(&[&[Some(1_000)], &[Some(1_500)], &[Some(2_000)], &[None]]);
+    let clocks = clocks(&layout, 100);
+    let since = Durations::since_first(&layout, &clocks, &traces).unwrap();
+    let found: Vec<_> = since.stages().iter().map(|s| (s.estimate.get(0), s.lo.get(0), s.hi.get(0))).collect();
+    assert_eq!(found[0], (Some(0), Some(0), Some(0)));
+    assert_eq!(found[1], (Some(500), Some(400), Some(600)));
+    assert_eq!(found[2], (Some(1_000), Some(1_000), Some(1_000)), "back on the reference nothing is left open");
+    assert_eq!(found[3], (None, None, None));
+}
+
+#[test]
+fn ends_are_kept_from_the_first_interval_that_is_not_exact() {
+    let mut values = StageValues::default();
+    for value in [[5, 5, 5], [3, 3, 3], [9, 4, 11], [1, 1, 1]] {
+        values.push(value);
+    }
+    assert_eq!(values.clone().sorted(), [[1, 3, 5, 9], [1, 3, 4, 5], [1, 3, 5, 11]]);
+    let all = Quantile::per_million(1_000_000).unwrap();
+    assert_eq!(values.quantile(all), Some(QuantileBounds { estimate: 9, lo: 5, hi: 11 }));
+    let mut exact = StageValues::default();
+    [7, 2].into_iter().for_each(|value| exact.push([value; 3]));
+    assert_eq!(exact.sorted(), [[2, 7]; 3]);
+}

@@ -1,0 +1,130 @@
+//! What a page draws of a run: everything computed, nothing left to the page but to place it.
+//!
+//! Idea: one pass over the traces feeds the table and, beside it, a [`Collector`] that keeps the few traces worth drawing;
+//! each stage's values are sorted once, and box and histogram are read from them. Guarantees: memory grows with the number
+//! of traces and brackets no further than the table's does; every figure carries its bounds; what is thinned says how much
+//! is shown of how much, and is the same every time, for any number of workers. Deliberately absent: seconds, names for
+//! people, colours.
+
+mod boxes;
+mod curve;
+mod histogram;
+mod traces;
+
+use serde::Serialize;
+use tickscope_trace::{Clocks, Durations, Layout, Role, Stage, StageValues, Traces};
+
+use crate::error::Error;
+pub use boxes::{Bounded, Quantiles, StageBox};
+pub use curve::{RelationCurve, ShownBracket, ShownSource};
+pub use histogram::Histogram;
+pub use traces::{Cause, DrawnTrace, KeptTraces, MOST_WORST};
+
+/// Everything that a page draws. All figures are ticks of the reference.
+#[derive(Debug, Serialize)]
+pub struct Figures {
+    /// The points, in the layout's order.
+    pub points: Vec<FigurePoint>,
+    /// One a stage, in the layout's order.
+    pub stages: Vec<StageBox>,
+    /// How long the whole path took; `None`: no trace has both its ends.
+    pub end_to_end: Option<Histogram>,
+    /// The traces worth looking at one by one.
+    pub traces: KeptTraces,
+    /// One a related domain.
+    pub relations: Vec<RelationCurve>,
+}
+
+/// A point of the layout.
+#[derive(Debug, Serialize)]
+pub struct FigurePoint {
+    /// Its node.
+    pub node: String,
+    /// Its name within the node.
+    pub name: String,
+    /// Whether it lies on the path; else beside it, at the end of a branch.
+    pub on_path: bool,
+    /// The first and the last raw tick of all traces there; `None` also where it is stamped with another clock than its
+    /// node's counter.
+    pub ticks: Option<(i64, i64)>,
+}
+
+/// What a page draws of one stage.
+#[derive(Debug)]
+pub(crate) struct StageFigures {
+    stage_box: StageBox,
+    histogram: Option<Histogram>,
+}
+
+impl StageFigures {
+    /// Of all values of `stage`, which are left sorted.
+    pub(crate) fn of(stage: &Stage, values: &mut StageValues) -> Self {
+        let stage_box = StageBox::of(stage, values);
+        let whole = stage.role == Role::EndToEnd;
+        Self { stage_box, histogram: whole.then(|| Histogram::of(values.sorted())).flatten() }
+    }
+}
+
+/// Gathers, while the traces pass, what [`Figures`] need of single ones. Collectors of parts of the traces, merged in their
+/// order, are the collector of all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Collector {
+    traces: traces::Keeper,
+    /// By point: first and last raw tick.
+    ticks: Vec<Option<(i64, i64)>>,
+}
+
+impl Collector {
+    /// Looks at some traces.
+    pub(crate) fn add(&mut self, layout: &Layout, traces: &Traces, durations: &Durations) {
+        self.traces.add(layout, traces, durations);
+        self.ticks.resize(layout.points().len(), None);
+        for (point, (known, column)) in self.ticks.iter_mut().zip(traces.points()).enumerate() {
+            if durations.own(point).is_none() {
+                column.present().for_each(|tick| stretch(known, (tick, tick)));
+            }
+        }
+    }
+
+    /// Adds what `later` collected of traces that come after these.
+    pub(crate) fn merge(&mut self, later: Self) {
+        self.traces.merge(later.traces);
+        self.ticks.resize(later.ticks.len().max(self.ticks.len()), None);
+        for (known, more) in self.ticks.iter_mut().zip(later.ticks) {
+            more.into_iter().for_each(|more| stretch(known, more));
+        }
+    }
+
+    /// The figures; `stages` and `relative_ticks` by stage.
+    pub(crate) fn figures(
+        self,
+        layout: &Layout,
+        clocks: &Clocks,
+        mut stages: Vec<StageFigures>,
+        relative_ticks: &[u64],
+        relations: Vec<RelationCurve>,
+    ) -> Result<Figures, Error> {
+        let end_to_end = stages.iter_mut().find_map(|stage| stage.histogram.take());
+        let stages: Vec<StageBox> = stages.into_iter().map(|stage| stage.stage_box).collect();
+        let on_path = layout.path().len();
+        let points = layout.points().iter().enumerate();
+        let points = points.map(|(at, point)| FigurePoint {
+            node: point.node.clone(),
+            name: point.name.clone(),
+            on_path: at < on_path,
+            ticks: self.ticks.get(at).copied().flatten(),
+        });
+        Ok(Figures {
+            points: points.collect(),
+            traces: self.traces.finish(layout, clocks, &stages, relative_ticks)?,
+            stages,
+            end_to_end,
+            relations,
+        })
+    }
+}
+
+fn stretch(known: &mut Option<(i64, i64)>, more: (i64, i64)) {
+    let (first, last) = known.unwrap_or(more);
+    *known = Some((first.min(more.0), last.max(more.1)));
+}

@@ -1,0 +1,59 @@
+//! `tickscope report`: a run as one page.
+
+use std::path::Path;
+
+use tickscope_analysis::{Terms, analyse_with_figures};
+use tickscope_bracket::Rho;
+use tickscope_report::Report;
+use tickscope_store::{Run, write_whole};
+
+use crate::failure::Failure;
+use crate::options::ReportOptions;
+
+/// Writes the page of a run, or prints what it would say as JSON. A page is written also of a run whose evidence is a
+/// finding, which ends with exit code 3: it shows what is wrong.
+pub fn report(options: &ReportOptions) -> Result<(), Failure> {
+    let run = Run::open(&options.run)?;
+    let rho = options.rho.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input)?;
+    let place = options.out.clone().unwrap_or_else(|| run.places().report());
+    made(&run, &Terms::under(rho), |report| {
+        if options.json {
+            println!("{:#}", report.json()?);
+            return Ok(());
+        }
+        write(report, &place)?;
+        println!("report: {}", place.display());
+        Ok(())
+    })?
+}
+
+/// Writes the page of a run that was just shown into its directory.
+pub fn beside(run: &Run) -> Result<(), Failure> {
+    made(run, &Terms::default(), |report| write(report, &run.places().report())).map(|_| ())
+}
+
+fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
+    Ok(write_whole(place, report.html().map_err(Failure::work)?.as_bytes())?)
+}
+
+/// Makes the report of a run and hands it on; returns what the run finds, apart from what went wrong.
+fn made(
+    run: &Run,
+    terms: &Terms,
+    use_it: impl FnOnce(&Report<'_>) -> Result<(), Failure>,
+) -> Result<Result<(), Failure>, Failure> {
+    let (analysis, figures) = analyse_with_figures(run, terms, false)?;
+    let (events, channels) = (run.events()?, run.channels()?);
+    let refused = run.refused()?;
+    let refused: Vec<String> = refused.iter().chain(&analysis.refused).map(ToString::to_string).collect();
+    let report = Report {
+        run,
+        analysis: &analysis,
+        figures: &figures,
+        events: &events.found,
+        channels: &channels.found,
+        refused: &refused,
+    };
+    use_it(&report)?;
+    Ok(analysis.finding(&events.found).map_or(Ok(()), |finding| Err(Failure::finding(finding))))
+}

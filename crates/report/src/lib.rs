@@ -1,0 +1,72 @@
+//! A run as one page: `report.html`, which opens offline and is all that a colleague has to be sent.
+//!
+//! Idea: whatever is text stands in the page as text, tables included, so that it reads without a script, in print and by
+//! ear; the figures are drawn from numbers that were computed before ([`tickscope_analysis::figures`]). Everything the page
+//! needs is in the one file, and its policy forbids it to ask for anything else.
+//!
+//! Assumes: nothing about the run's texts: names, events and assumptions are untrusted, and stand behind [`Text`].
+//! Guarantees: at most [`MOST_BYTES`]; a bound is rounded outward to the digit that is shown; what is left out is said.
+//! Deliberately absent: computing, colours that mean something without a word beside them, anything from a network.
+#![forbid(unsafe_code)]
+
+mod chapters;
+mod headline;
+mod page;
+mod quantity;
+mod stages;
+mod text;
+
+use serde_json::{Value, json};
+use tickscope_analysis::figures::Figures;
+use tickscope_analysis::{Analysis, Error, stage_table};
+use tickscope_store::{Channel, Event, Run};
+
+pub use page::MOST_BYTES;
+pub use quantity::Unit;
+pub use text::Text;
+
+/// What a page is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// What its files say.
+    pub analysis: &'a Analysis,
+    /// What is to be drawn.
+    pub figures: &'a Figures,
+    /// What happened to the measuring.
+    pub events: &'a [Event],
+    /// What became of everything that was stamped.
+    pub channels: &'a [Channel],
+    /// Files that could not be read, and why.
+    pub refused: &'a [String],
+}
+
+impl Report<'_> {
+    /// The page; an error if it does not fit into [`MOST_BYTES`], whatever is left out.
+    pub fn html(&self) -> Result<String, String> {
+        page::html(self)
+    }
+
+    /// What the page says and draws, for programs.
+    pub fn json(&self) -> Result<Value, Error> {
+        Ok(json!({
+            "headline": headline::sentences(self).iter().map(headline::Sentence::plain).collect::<Vec<_>>(),
+            "table": stage_table::json(self.run, self.analysis, self.events)?,
+            "figures": self.figures,
+        }))
+    }
+
+    /// The unit that the page's durations are in.
+    fn unit(&self) -> Unit {
+        let longest = self.analysis.rows.iter().filter_map(|row| row.p99).map(|p99| p99.estimate).max();
+        Unit::for_durations_up_to(self.analysis.frequency.hertz, longest.unwrap_or(0))
+    }
+
+    /// The run's name: that of its directory.
+    fn name(&self) -> String {
+        let root = self.run.root();
+        let root = root.canonicalize().unwrap_or_else(|_| root.into());
+        root.file_name().map_or_else(|| root.display().to_string(), |name| name.to_string_lossy().into_owned())
+    }
+}

@@ -1,0 +1,108 @@
+//! The table of stages, and the table that says in numbers what the box plots draw.
+
+use std::fmt::Write;
+
+use tickscope_analysis::figures::{Bounded, StageBox};
+use tickscope_trace::{Answer, QuantileBounds, Role, Sign, StageRow};
+
+use crate::Report;
+use crate::headline::arrow;
+use crate::quantity::{Unit, count};
+use crate::text::Text;
+
+/// The rows of the table of stages.
+pub(crate) fn rows(report: &Report<'_>) -> String {
+    let (unit, mut html) = (report.unit(), String::new());
+    for (row, &relative) in report.analysis.rows.iter().zip(&report.analysis.relative_1ms_ticks) {
+        let common = &row.common;
+        let shifted = match (common.below_ticks, common.above_ticks) {
+            (0, 0) => "exact".into(),
+            (below, above) if unit.at_most(below) == unit.at_most(above) => format!("±{}", unit.at_most(above)),
+            (below, above) => format!("−{} +{}", unit.at_most(below), unit.at_most(above)),
+        };
+        let cells = [
+            ("traces", count(row.count)),
+            ("median", quantile(row.p50, unit)),
+            ("99th percentile", quantile(row.p99, unit)),
+            ("common", shifted),
+            ("relative, 1 ms", unit.at_most(relative)),
+            ("relative, run", unit.at_most(row.relative_ticks)),
+        ];
+        // Writing to a String cannot fail.
+        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", name(row));
+        for (label, cell) in cells {
+            let _ = write!(html, "<td data-label=\"{label}\">{cell}</td>");
+        }
+        let _ = writeln!(html, "<td data-label=\"answers\" class=\"words\">{}</td></tr>", answers(row, unit));
+    }
+    html
+}
+
+/// The stage's name, and what it is beside the path.
+fn name(row: &StageRow) -> String {
+    if row.role == Role::EndToEnd {
+        return format!("end to end <span class=\"aside\">{}</span>", Text(arrow(row)));
+    }
+    let aside = if row.role == Role::Path {
+        String::new()
+    } else {
+        format!(" <span class=\"aside\">{}</span>", Text(format!("{:?}", row.role).to_lowercase()))
+    };
+    format!("{}{aside}", Text(arrow(row)))
+}
+
+fn quantile(bounds: Option<QuantileBounds>, unit: Unit) -> String {
+    bounds.map_or("–".into(), |QuantileBounds { estimate, lo, hi }| bounded(Bounded { estimate, lo, hi }, unit))
+}
+
+fn bounded(Bounded { estimate, lo, hi }: Bounded, unit: Unit) -> String {
+    let interval = if lo == hi { "exact".into() } else { unit.interval(lo, hi) };
+    format!("{} <span class=\"bounds\">{interval}</span>", unit.near(estimate))
+}
+
+/// Which questions the bounds can answer.
+fn answers(row: &StageRow, unit: Unit) -> String {
+    const OPEN: &str = "<span class=\"open\">not resolved</span>";
+    let sign = match row.sign() {
+        None => "no durations".into(),
+        Some(Answer::Resolved(Sign::Positive)) => "longer than 0".into(),
+        Some(Answer::Resolved(Sign::Zero)) => "exactly 0".into(),
+        Some(Answer::Resolved(Sign::Negative)) => "shorter than 0".into(),
+        Some(Answer::NotResolved { .. }) => format!("longer than 0? {OPEN}"),
+    };
+    let spread = match row.spread() {
+        None => "no spread".into(),
+        Some(Answer::Resolved(ticks)) => format!("spread {}", unit.near(ticks as i64)),
+        Some(Answer::NotResolved { .. }) => format!("spread? {OPEN}"),
+    };
+    format!("{sign}<br>{spread}")
+}
+
+/// The rows of the table of quantiles.
+pub(crate) fn quantiles(report: &Report<'_>) -> String {
+    let (unit, mut html) = (report.unit(), String::new());
+    for (row, of) in report.analysis.rows.iter().zip(&report.figures.stages) {
+        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", name(row));
+        for (label, cell) in quantile_cells(of, unit) {
+            let _ = write!(html, "<td data-label=\"{label}\">{cell}</td>");
+        }
+        html.push_str("</tr>\n");
+    }
+    html
+}
+
+fn quantile_cells(of: &StageBox, unit: Unit) -> Vec<(&'static str, String)> {
+    let Some(found) = &of.quantiles else { return vec![("shortest", "–".into())] };
+    let all = [
+        ("shortest", found.least),
+        ("quarter", found.q1),
+        ("median", found.median),
+        ("three quarters", found.q3),
+        ("99 %", found.p99),
+        ("99.9 %", found.p999),
+        ("longest", found.most),
+    ];
+    let mut cells: Vec<_> = all.into_iter().map(|(label, value)| (label, bounded(value, unit))).collect();
+    cells.push(("beyond the whiskers", count(found.outliers)));
+    cells
+}

@@ -1,0 +1,67 @@
+//! Text that may hold anything, on its way into HTML.
+
+use std::fmt::{self, Display, Write};
+
+/// Writes a value so that HTML shows it as it is, in elements and in quoted attributes.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<T>(pub T);
+
+impl<T: Display> Display for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            match letter {
+                '&' => self.0.write_str("&amp;")?,
+                '<' => self.0.write_str("&lt;")?,
+                '>' => self.0.write_str("&gt;")?,
+                '"' => self.0.write_str("&quot;")?,
+                '\'' => self.0.write_str("&#39;")?,
+                // Controls draw nothing, and some are no HTML at all.
+                letter if letter.is_control() && letter != '\n' => self.0.write_char('\u{fffd}')?,
+                letter => self.0.write_char(letter)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// JSON for an inline script: no text in it can end the script or begin a comment.
+pub(crate) fn inline_json(value: &impl serde::Serialize) -> Result<String, String> {
+    let json = serde_json::to_string(value).map_err(|e| format!("expected figures that are JSON, found {e}"))?;
+    Ok(json.replace('<', "\\u003c"))
+}
+
+/// A sentence of at most so many letters; what is cut off is marked.
+pub(crate) fn at_most(letters: usize, text: &str) -> String {
+    match text.char_indices().nth(letters) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_becomes_markup() {
+        let hostile = "<script>alert('1')</script> & \"quoted\"\u{0}";
+        let shown = Text(hostile).to_string();
+        assert_eq!(shown, "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &quot;quoted&quot;\u{fffd}");
+        assert!(!inline_json(&[hostile, "<!--"]).unwrap().contains('<'));
+        let back: Vec<String> = serde_json::from_str(&inline_json(&[hostile]).unwrap()).unwrap();
+        assert_eq!(back, [hostile]);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_letters_and_marked() {
+        assert_eq!((at_most(3, "µµµ").as_str(), at_most(2, "µµµ").as_str()), ("µµµ", "µµ…"));
+    }
+}
