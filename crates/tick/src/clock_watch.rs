@@ -664,6 +664,17 @@ mod tests {
         }
 
         #[test]
+        fn property_a_slew_too_slow_for_one_look_is_told_once_in_a_span_that_holds_all_of_it(
+            looks in looks(60), from in 14 * SECOND..16 * SECOND, length in 6 * SECOND..12 * SECOND,
+            ppb in 4_000i64..15_000, forward in any::<bool>(),
+        ) {
+            let slews = vec![(from, from + length, if forward { ppb } else { -ppb })];
+            let slewing = only_slewing(&Host { slews, ..Host::default() }.watched(&looks));
+            let until = slewing.until.unwrap_or(i64::MAX);
+            prop_assert!(slewing.from <= from && from + length <= until, "{slewing} but {from} to {}", from + length);
+        }
+
+        #[test]
         fn property_a_step_and_a_suspend_are_told_once_each_in_spans_that_hold_them(
             looks in looks(10), at in SECOND..8 * SECOND, ns in 5_000i64..2 * SECOND, forward in any::<bool>(),
             asleep_at in SECOND..8 * SECOND, asleep in 5_000i64..1000 * SECOND,
