@@ -3,7 +3,7 @@
 use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
-    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, QuantileBounds, Role,
+    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Role,
     SUSPICIONS_KEPT, Sign, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
 };
 
