@@ -10,9 +10,9 @@ setup: ## check the machine, make .venv
 build: setup build/udp-echo ## the tickscope command and the demo's subject
 	cargo build --release --locked
 
-build/udp-echo: subjects/udp-echo/udp-echo.c crates/stamp/include/tickscope.h
+build/udp-echo: $(wildcard subjects/udp-echo/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
 	@mkdir -p build
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ $<
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ subjects/udp-echo/udp-echo.c
 
 demo: build ## measure a UDP echo service between two nodes for a minute; a table, and a page to look at
 	target/release/tickscope run demo/demo.toml --report

@@ -17,7 +17,7 @@
 /* Keeps a value, and the loop around it, from being optimised away. */
 #define KEEP(value) __asm__ __volatile__("" ::"r"(value) : "memory")
 
-static tickscope_channel *plain, *before, *after, *wide, *off;
+static tickscope_channel *plain, *before, *after, *wide, *off, *given, *realtime, *brackets;
 static void (*library_stamp)(int64_t), (*library_rdtsc)(int64_t);
 
 #define BLOCK(name, statement)                                      \
@@ -50,6 +50,9 @@ BLOCK(block_before, tickscope_stamp(before, id))
 BLOCK(block_after, tickscope_stamp(after, id))
 BLOCK(block_wide, tickscope_stamp_with(wide, id, 1, id))
 BLOCK(block_off, tickscope_stamp(off, id))
+BLOCK(block_record, tickscope_record(given, id, id + 1))
+BLOCK(block_realtime, tickscope_stamp(realtime, id))
+BLOCK(block_bracket, tickscope_bracket(brackets))
 BLOCK(block_library, library_stamp(id))
 BLOCK(block_library_rdtsc, library_rdtsc(id))
 
@@ -68,6 +71,9 @@ static const struct variant {
     {"after", block_after},
     {"wide", block_wide},
     {"off", block_off},
+    {"record", block_record},
+    {"realtime", block_realtime},
+    {"bracket", block_bracket},
     {"library", block_library},
     {"library rdtsc", block_library_rdtsc},
 };
@@ -95,6 +101,9 @@ static void open_channels(const char *library) {
     after = tickscope_open("after", TICKSCOPE_AFTER, 0);
     wide = tickscope_open("wide", TICKSCOPE_PLAIN, TICKSCOPE_WIDE);
     off = tickscope_open("off", TICKSCOPE_PLAIN, 0);
+    given = tickscope_open("given", TICKSCOPE_PLAIN, 0);
+    realtime = tickscope_open_clock("realtime", TICKSCOPE_REALTIME, TICKSCOPE_PLAIN, 0);
+    brackets = tickscope_open_bracket(TICKSCOPE_REALTIME);
     if (plain->entry == 0 || library_stamp == 0 || library_rdtsc == 0) fail("expected channels that are on, found none");
 }
 
@@ -135,8 +144,8 @@ static void print(const float *ticks, int64_t rounds, double ns_a_tick, const ch
     uint64_t (*library_dropped)(void);
     *(void **)&library_dropped = dlsym(dlopen(library, RTLD_NOW), "library_dropped");
     uint64_t dropped = library_dropped();
-    tickscope_channel *all[] = {plain, before, after, wide};
-    for (int at = 0; at < 4; at++) dropped += all[at]->entry->dropped;
+    tickscope_channel *all[] = {plain, before, after, wide, given, realtime, brackets};
+    for (int at = 0; at < 7; at++) dropped += all[at]->entry->dropped;
     printf("count dropped\t%llu\n", (unsigned long long)dropped);
 }
 

@@ -54,5 +54,7 @@ fn c_the_header_compiles_without_a_warning_as_c99_c11_and_cpp17() {
             continue;
         }
         c_program::compile_with(compiler, "stamper", &flags, &format!("stamper-{}", flags[0]));
+        let kernel = c_program::compile_with(compiler, "kernel_alone", &flags, &format!("kernel-{}", flags[0]));
+        assert!(std::process::Command::new(kernel).status().unwrap().success());
     }
 }
