@@ -1,11 +1,14 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help setup build demo test lint bench mutants clean
+.PHONY: help setup python build demo test lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: ## check the machine, make .venv
 	@scripts/setup.sh
+
+python: setup ## the Python package, installed in .venv
+	@scripts/python.sh
 
 build: setup build/udp-echo ## the tickscope command and the demo's subject
 	cargo build --release --locked
@@ -17,12 +20,16 @@ build/udp-echo: $(wildcard subjects/udp-echo/*) crates/stamp/include/tickscope.h
 demo: build ## measure a UDP echo service between two nodes for a minute; a table, and a page to look at
 	target/release/tickscope run demo/demo.toml --report
 
-test: setup ## all tests, counted by kind
+test: python ## all tests, counted by kind
 	python3 tests/run.py
 
-lint: setup ## formatting, lints, the tree's own rules
+lint: python ## formatting, lints, the tree's own rules
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	.venv/bin/ruff check --quiet python
+	.venv/bin/ruff format --quiet --check python
+	.venv/bin/mypy --no-error-summary
+	.venv/bin/stubtest --concise --mypy-config-file pyproject.toml tickscope
 	python3 tests/tree.py --self-test
 	python3 tests/tree.py
 

@@ -3,12 +3,15 @@ from typing import ClassVar, Final, Literal, final
 
 from typing_extensions import Buffer
 
+__all__ = ["VERSION", "Finding", "Point", "Relation", "Run", "TickscopeError", "point"]
+
 VERSION: Final[str]
 
 class TickscopeError(Exception): ...
 class Finding(TickscopeError): ...
 
 def point(name: str, ordering: Literal["plain", "before", "after"] = "plain", wide: bool = False) -> Point: ...
+
 @final
 class Point:
     def stamp(self, id: int, /) -> None: ...

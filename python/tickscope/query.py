@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import cast
 
 import duckdb
 
@@ -17,7 +18,8 @@ def ask(query: str, table: duckdb.DuckDBPyRelation, name: str, stage: str | None
     text = (QUERIES / f"{query}.sql").read_text()
     if stage is not None:
         text = text.replace('"STAGE', f'"{_quoted(stage)}').replace("'STAGE'", "'" + stage.replace("'", "''") + "'")
-    return table.query(name, text)
+    # DuckDB's types allow for statements that give no rows; ours are all queries.
+    return cast(duckdb.DuckDBPyRelation, table.query(name, text))
 
 
 def _quoted(identifier: str) -> str:

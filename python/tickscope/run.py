@@ -131,9 +131,7 @@ class Run:
         """Who stamped where, and how many stamps were kept: one row a channel."""
         return ask("channels", self._read("channels"), "channels")
 
-    def _read(
-        self, table: str, empty: pyarrow.Schema | None = None, point: str | None = None
-    ) -> duckdb.DuckDBPyRelation:
+    def _read(self, table: str, empty: pyarrow.Schema | None = None, point: str | None = None) -> duckdb.DuckDBPyRelation:
         files, refused = self._inner.files(table, point)
         for reason in refused:
             warnings.warn(reason, RefusedFileWarning, stacklevel=3)

@@ -337,6 +337,9 @@ impl Clocks {
 
     /// How much of one duration's error its stamps' own clocks account for, in ticks of the reference.
     fn own_error(&self, stage: &Stage, [from, to]: [Place; 2]) -> Common {
+        if [from.own, to.own] == [Common::default(); 2] {
+            return Common::default(); // as nearly everywhere: both were read from their nodes' counters
+        }
         let reference =
             |point: usize, ticks: u64| self.relation(point).map_or(ticks, |relation| relation.most_ticks(ticks));
         let sum = |late: u64, early: u64| reference(stage.to, late).saturating_add(reference(stage.from, early));
