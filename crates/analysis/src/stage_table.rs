@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use tickscope_store::{Event, Manifest, Run};
 use tickscope_tick::Frequency;
-use tickscope_trace::{Answer, QuantileBounds, Sign, StageRow, slowest};
+use tickscope_trace::{Answer, QuantileBounds, Role, Sign, StageRow, slowest};
 
 use crate::error::Error;
 use crate::{Analysis, OwnClockSummary, RelationSummary, SourceSummary, domain_of};
@@ -140,6 +140,13 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         format!("NOT, in {} traces", analysis.sum_mismatches)
     };
     lines.push(format!("path stages sum to end-to-end: {sums}"));
+    let negative = |row: &&StageRow| row.role == Role::Beside && row.p50.is_some_and(|median| median.hi < 0);
+    lines.extend(analysis.rows.iter().filter(negative).map(|row| {
+        format!(
+            "beside: {} is negative because {} comes first: the two lie on different branches, so no time is spent between them",
+            row.name, row.to
+        )
+    }));
     for relation in &analysis.relations {
         lines.push(relation_line(relation, unit));
         lines.extend(relation.sources.iter().map(|source| source_line(source, unit)));
