@@ -1,0 +1,65 @@
+//! A packet's path through both kernels and both applications, in each way of waiting.
+
+mod site;
+
+use serde_json::Value;
+use site::{Ended, Site, count, free_port, stage, truth, udp_echo};
+
+/// The run file of the demo for one way of waiting, over loopback, with ports of its own and two seconds long.
+fn demo(wait: &str) -> String {
+    let file = format!("{}/../../demo/path-{wait}.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (echo, port, probe_port) = (udp_echo().display().to_string(), free_port(), free_port());
+    let replaced = [
+        ("build/udp-echo", echo),
+        ("\"7400\"", format!("\"{port}\"")),
+        ("kind = \"auto\"", "kind = \"loopback\"".into()),
+        ("seconds = 20", "seconds = 2".into()),
+        ("probes_hz = 1000", format!("probes_hz = 500\nprobe_port = {probe_port}")),
+    ];
+    replaced.into_iter().fold(text, |text, (from, to)| {
+        assert!(text.contains(from), "{file} lacks {from}");
+        text.replace(from, &to)
+    })
+}
+
+fn stages(table: &Value) -> impl Iterator<Item = &Value> {
+    table["stages"].as_array().unwrap().iter()
+}
+
+fn measured(wait: &str) -> Value {
+    let site = Site::new(wait);
+    let table = Ended::of(&mut site.run_command(&demo(wait))).json(0);
+    let (known, inside) = truth(&table);
+    assert!(known > 0 && known == inside, "{inside} of {known}");
+    assert_eq!(table["path_sums"]["mismatches"], 0);
+    for stage in stages(&table) {
+        assert_eq!((stage["impossible"].as_u64(), stage["refused"].as_u64()), (Some(0), Some(0)), "{stage}");
+        assert!(stage["count"].as_u64().unwrap() > 1000, "{stage}");
+    }
+    let said: Vec<_> = site.events("subject").into_iter().map(|event| event.text).collect();
+    for word in [format!("\"wait\": \"{wait}\""), "\"policy\"".into(), "\"pacing\"".into(), "\"core\"".into()] {
+        assert!(said.iter().all(|text| text.contains(&word)), "{word}: {said:?}");
+    }
+    table
+}
+
+#[test]
+fn e2e_every_stage_of_the_path_keeps_its_bound_in_each_way_of_waiting() {
+    for (wait, path) in [("blocking", 9), ("epoll", 11), ("busy", 9)] {
+        let table = measured(wait);
+        assert_eq!(stages(&table).filter(|stage| stage["role"] == "Path").count(), path, "{wait}");
+        assert_eq!(stages(&table).filter(|stage| stage["role"] == "Branch").count(), 2);
+        // The right channel is no shorter than nothing; the published one is, whatever the clocks did.
+        let channel = stage(&table, "client.tx>server.rx");
+        assert!(channel["p50"]["hi_ticks"].as_i64().unwrap() >= 0);
+        let published = stage(&table, "client.sent>server.rx");
+        assert_eq!((published["role"].as_str(), published["sign"].as_str()), (Some("Beside"), Some("< 0")));
+        // Stages within a node are known to the width of the readings, not of the relation.
+        let within = stage(&table, "client.send>client.sched")["common"]["below_ns"].as_f64().unwrap();
+        let across = channel["common"]["below_ns"].as_f64().unwrap();
+        assert!(within * 3.0 < across, "{within} and {across}");
+        let whole = count(&table, "end-to-end");
+        println!("{wait}: {whole} packets, {} stages, relation ±{} ns", path, table["relations"][0]["half_width_ns"]);
+    }
+}
