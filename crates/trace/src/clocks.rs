@@ -100,10 +100,10 @@ impl Clocks {
     }
 
     /// The same, with some points stamped by other clocks than their nodes' counters; `of_point`: each such `node.point` with
-    /// the index of its clock in `own`. A clock's reference is the counter of the points' node.
+    /// the index of its clock in `own`. A clock's reference is the counter of the points' node. Those given before are forgotten.
     pub fn with_own(self, layout: &Layout, own: Vec<Epochs>, of_point: &[(String, usize)]) -> Result<Self, Error> {
         let names: Vec<String> = layout.points().iter().map(|point| point.full_name()).collect();
-        let mut chains = self.chains;
+        let mut chains: Vec<Chain> = self.chains.iter().map(|chain| Chain { own: None, ..*chain }).collect();
         for (name, clock) in of_point {
             known_clock(*clock, own.len(), name)?;
             let place = names.iter().position(|known| known == name);
