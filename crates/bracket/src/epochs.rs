@@ -21,6 +21,8 @@
 mod division;
 mod readings;
 
+use std::fmt;
+
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::epochs::division::{Cut, Division, Group, Reading};
@@ -272,8 +274,28 @@ fn jump([earlier, later]: [Reading; 2], cones: [Cone; 2]) -> Option<Interval<Spa
     Interval::new(span(read - 1 - ran_most)?, span(read + 1 - ran_least)?).ok()
 }
 
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Break {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { span, declared, shown, jump } = self;
+        write!(f, "expected a clock that is neither set nor slewed beyond its bound, found a break between ticks ")?;
+        write!(f, "{} and {} of the counter", span.lo(), span.hi())?;
+        match declared {
+            0 => f.write_str(", declared by nobody")?,
+            1 => f.write_str(", as declared")?,
+            several => write!(f, ", declared {several} times without a bracket between")?,
+        }
+        for [earlier, later] in shown {
+            write!(f, "; no clock within the bound joins {earlier} and {later}")?;
+        }
+        match jump {
+            Some(jump) => write!(f, "; it jumped by {} to {} of its ticks", jump.lo(), jump.hi()),
+            None => f.write_str("; by how much is not known"),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refused::Outside => "no brackets of one epoch around it",
             Refused::InBreak => "read while the clock was set, stepped or slewed",

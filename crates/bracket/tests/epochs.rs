@@ -276,7 +276,12 @@ fn a_step_that_shows_names_both_brackets_and_its_size() {
     let [found] = clock.breaks() else { panic!("{:?}", clock.breaks()) };
     assert_eq!((found.span, found.declared), (ticks(4_990, 6_010), 0));
     assert_eq!(found.shown.iter().map(|pair| pair.map(|witness| witness.index)).collect::<Vec<_>>(), [[5, 6]]);
-    let jump = found.jump.unwrap();
+    let (told, jump) = (found.to_string(), found.jump.unwrap());
+    assert!(told.contains("between ticks 4990 and 6010 of the counter, declared by nobody"), "{told}");
+    assert!(
+        told.contains("joins bracket 5 (4990, 5000, 5010) and bracket 6 (5990, 6700, 6010); it jumped by"),
+        "{told}"
+    );
     assert!(jump.lo().get() <= 700 && 700 <= jump.hi().get() && jump.width() <= 46, "{jump:?}");
     assert_eq!(clock.interval(Tick::new(5_900)), Err(Refused::InBreak));
     assert!(clock.interval(Tick::new(6_700)).unwrap().contains(Tick::new(6_000)));
