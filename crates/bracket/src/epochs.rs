@@ -10,13 +10,14 @@
 //!
 //! Never extrapolated: a reading has an interval only between two brackets of one epoch. A backward step makes the clock
 //! read the same twice, so a reading that may have been read in two epochs, or before a break and after it, is refused
-//! as ambiguous: every epoch reaches, at its fastest, to the end of the break that follows and to the beginning of the one before.
+//! as ambiguous: every epoch reaches, at its fastest, to the end of the break that follows and to the beginning of the
+//! one before.
 //!
 //! Assumes: brackets are true; between two breaks the rate stays within the model's rho of a constant within its prior; a
 //! break is one instant within its span, or a stretch in which the clock only ran forward; nothing was stamped before
 //! the first bracket or after the last, nor between two breaks without a bracket between them. Guarantees: what the crate
-//! does, epoch by epoch; a contradiction costs the epoch that it lies in. Deliberately absent: what broke the clock, and when to
-//! distrust it; whoever watches it declares that.
+//! does, epoch by epoch; a contradiction costs the epoch that it lies in. Deliberately absent: what broke the clock, and
+//! when to distrust it; whoever watches it declares that.
 
 mod division;
 mod readings;
@@ -171,8 +172,8 @@ impl Epochs {
     /// Contains the counter's ticks from the instant at which the clock read `from` to the one at which it read `to`, and
     /// the difference of their estimates.
     ///
-    /// Within one epoch by its slopes, so that a short distance is known to about two ticks of the clock however wide the brackets
-    /// are; across a break the difference of the two intervals.
+    /// Within one epoch by its slopes, so that a short distance is known to about two ticks of the clock however wide the
+    /// brackets are; across a break the difference of the two intervals.
     pub fn span(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Interval<Span<Reference>>, Refused> {
         let [start, end] = [from, to].map(|at| self.readings.epoch_of(at.get()));
         let (start, end) = (start?, end?);

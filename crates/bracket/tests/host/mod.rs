@@ -1,4 +1,5 @@
-//! A simulated host: a counter, and a clock in nanoseconds that wanders, is slewed and is stepped; every instant's truth is known.
+//! A simulated host: a counter, and a clock in nanoseconds that wanders, is slewed and is stepped; every instant's truth is
+//! known.
 //!
 //! Instants are counted in 1/16 of a tick of the counter and the clock in exact fractions of a nanosecond, so what a
 //! reading rounds off is part of the simulation.
@@ -155,7 +156,8 @@ impl Host {
     }
 
     /// Readings at both ends, a few a second between, and several around each of `exchanges` instants with two stamps
-    /// between; and stamps at any other instant. One reading of some dozen is interrupted for milliseconds, but none at the ends.
+    /// between; and stamps at any other instant. One reading of some dozen is interrupted for milliseconds, but none at
+    /// the ends.
     pub fn measured(&self, exchanges: usize, anywhere: usize) -> (Vec<Bracket>, Vec<Stamp>) {
         let mut random = Random(self.seed ^ 0x9e37);
         let (mut brackets, mut stamps) = (Vec::new(), Vec::new());
