@@ -10,16 +10,19 @@
 //!
 //! Never extrapolated: a reading has an interval only between two brackets of one epoch. A backward step makes the clock
 //! read the same twice, so a reading that may have been read in two epochs, or before a break and after it, is refused
-//! as ambiguous: every epoch reaches, at its fastest, to the end of the break that follows and to the beginning of the one before.
+//! as ambiguous: every epoch reaches, at its fastest, to the end of the break that follows and to the beginning of the
+//! one before.
 //!
 //! Assumes: brackets are true; between two breaks the rate stays within the model's rho of a constant within its prior; a
 //! break is one instant within its span, or a stretch in which the clock only ran forward; nothing was stamped before
 //! the first bracket or after the last, nor between two breaks without a bracket between them. Guarantees: what the crate
-//! does, epoch by epoch; a contradiction costs the epoch that it lies in. Deliberately absent: what broke the clock, and when to
-//! distrust it; whoever watches it declares that.
+//! does, epoch by epoch; a contradiction costs the epoch that it lies in. Deliberately absent: what broke the clock, and
+//! when to distrust it; whoever watches it declares that.
 
 mod division;
 mod readings;
+
+use std::fmt;
 
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
@@ -169,8 +172,8 @@ impl Epochs {
     /// Contains the counter's ticks from the instant at which the clock read `from` to the one at which it read `to`, and
     /// the difference of their estimates.
     ///
-    /// Within one epoch by its slopes, so that a short distance is known to about two ticks of the clock however wide the brackets
-    /// are; across a break the difference of the two intervals.
+    /// Within one epoch by its slopes, so that a short distance is known to about two ticks of the clock however wide the
+    /// brackets are; across a break the difference of the two intervals.
     pub fn span(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Interval<Span<Reference>>, Refused> {
         let [start, end] = [from, to].map(|at| self.readings.epoch_of(at.get()));
         let (start, end) = (start?, end?);
@@ -272,8 +275,28 @@ fn jump([earlier, later]: [Reading; 2], cones: [Cone; 2]) -> Option<Interval<Spa
     Interval::new(span(read - 1 - ran_most)?, span(read + 1 - ran_least)?).ok()
 }
 
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Break {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { span, declared, shown, jump } = self;
+        write!(f, "expected a clock that is neither set nor slewed beyond its bound, found a break between ticks ")?;
+        write!(f, "{} and {} of the counter", span.lo(), span.hi())?;
+        match declared {
+            0 => f.write_str(", declared by nobody")?,
+            1 => f.write_str(", as declared")?,
+            several => write!(f, ", declared {several} times without a bracket between")?,
+        }
+        for [earlier, later] in shown {
+            write!(f, "; no clock within the bound joins {earlier} and {later}")?;
+        }
+        match jump {
+            Some(jump) => write!(f, "; it jumped by {} to {} of its ticks", jump.lo(), jump.hi()),
+            None => f.write_str("; by how much is not known"),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refused::Outside => "no brackets of one epoch around it",
             Refused::InBreak => "read while the clock was set, stepped or slewed",

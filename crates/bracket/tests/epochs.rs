@@ -276,7 +276,12 @@ fn a_step_that_shows_names_both_brackets_and_its_size() {
     let [found] = clock.breaks() else { panic!("{:?}", clock.breaks()) };
     assert_eq!((found.span, found.declared), (ticks(4_990, 6_010), 0));
     assert_eq!(found.shown.iter().map(|pair| pair.map(|witness| witness.index)).collect::<Vec<_>>(), [[5, 6]]);
-    let jump = found.jump.unwrap();
+    let (told, jump) = (found.to_string(), found.jump.unwrap());
+    assert!(told.contains("between ticks 4990 and 6010 of the counter, declared by nobody"), "{told}");
+    assert!(
+        told.contains("joins bracket 5 (4990, 5000, 5010) and bracket 6 (5990, 6700, 6010); it jumped by"),
+        "{told}"
+    );
     assert!(jump.lo().get() <= 700 && 700 <= jump.hi().get() && jump.width() <= 46, "{jump:?}");
     assert_eq!(clock.interval(Tick::new(5_900)), Err(Refused::InBreak));
     assert!(clock.interval(Tick::new(6_700)).unwrap().contains(Tick::new(6_000)));
@@ -320,7 +325,7 @@ fn a_declared_break_is_one_although_no_bracket_shows_it() {
 #[test]
 fn a_bracket_that_may_lie_on_either_side_of_a_step_hides_nothing_and_says_nothing() {
     let mut brackets = jumping(&[(5_500, 700)], 10_000);
-    brackets.push(Bracket::new(Some(4_000), 6_100, Some(9_500)));
+    brackets.push(Bracket::new(Some(5_100), 6_100, Some(9_500)));
     let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
     assert_eq!(clock.epochs().iter().map(|epoch| epoch.brackets).collect::<Vec<_>>(), [6, 5]);
     assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
@@ -344,6 +349,15 @@ fn a_contradiction_costs_the_epoch_that_it_lies_in_and_names_the_brackets_as_the
     assert_eq!(clock.interval(Tick::new(107_500)), Err(Refused::Contradictory));
     let Err(Finding::NoRate { lower, upper } | Finding::Empty { lower, upper, .. }) = bad.relation else { panic!() };
     assert!([lower, upper].iter().all(|witness| brackets[witness.index] == witness.bracket));
+}
+
+#[test]
+fn between_two_epochs_only_the_intervals_bound_how_errors_differ() {
+    let bound = |jumps: &[(i64, i64)]| {
+        let clock = Epochs::new(&jumping(jumps, 10_000), &[], &exact()).unwrap();
+        clock.relative_bound(tickscope_tick::Span::new(1_000))
+    };
+    assert_eq!((bound(&[]), bound(&[(5_500, 700)])), (4, u64::MAX));
 }
 
 #[test]

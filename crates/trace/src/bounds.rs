@@ -9,10 +9,10 @@
 //! added too, not counted once: error changes at the two ends need not cancel while dt is shorter than the duration.
 //! The cap by the intervals then gives what is said of such stages, slopes' width times duration.
 //!
-//! A stamp that was read from another clock than its node's counter has a second error, its *own*: where on the counter it was
-//! read. That one differs from packet to packet, so it belongs to the relative bound, not to the common one: over
-//! a separation dt it changes by at most that clock's cone times dt, and never by more than its interval on the counter is
-//! wide. It is capped apart from the relation's term, which would else be capped by a relation's far larger error.
+//! A stamp that was read from another clock than its node's counter has a second error, its *own*: where on the counter
+//! it was read. That one differs from packet to packet, so it belongs to the relative bound, not to the common one: over a
+//! separation dt it changes by at most that clock's cone times dt, and never by more than its interval on the counter is
+//! wide. It is capped by that width alone; the relation's far larger error would be no cap for it.
 //!
 //! Guarantees: `|error of one trace - error of another| <= relative`, `q(lo) <= q(true) <= q(hi)`; rounded outward.
 //! Deliberately absent: confidence in a quantile as an estimate of a population; that is statistics, not clocks.
@@ -325,8 +325,8 @@ impl Common {
 }
 
 impl Clocks {
-    /// How far the error of a translated tick of `point` may change between two stamps that are `ticks` of its counter apart;
-    /// `own`: how far their places on it may be off. Rounding included.
+    /// How far the error of a translated tick of `point` may change between two stamps that are `ticks` of its counter
+    /// apart; `own`: how far their places on it may be off. Rounding included.
     fn drifted(&self, point: usize, ticks: u64, own: Common) -> u64 {
         let own_ticks = self.own(point).map_or(0, |clock| clock.relative_bound(span(ticks)).min(own.width()));
         let Some(relation) = self.relation(point) else { return own_ticks };

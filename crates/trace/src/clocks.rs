@@ -1,21 +1,21 @@
 //! From a raw tick to the reference: every point's chain of clocks.
 //!
 //! own clock -> counter of its node -> reference. A point that stamps with its node's counter has no clock of its own; a
-//! time-stamp of the kernel, or of a program's log, is read from a clock that may have been set or slewed, and comes to the counter
-//! through that clock's [`Epochs`]. The counter comes to the reference through a [`Relation`], or is the reference.
+//! time-stamp of the kernel, or of a program's log, is read from a clock that may have been set or slewed, and comes to the
+//! counter through that clock's [`Epochs`]. The counter comes to the reference through a [`Relation`], or is the reference.
 //!
 //! Each stamp is translated once: to an estimate, link by link, and to the interval that the links leave. An estimate is
-//! an admissible map's value rounded down to a whole tick of the counter, and from there as any tick of the counter; so
-//! it lies in every interval that is computed here:
+//! an admissible map's value rounded down to a whole tick of the counter, and from there as any tick of the counter. So a
+//! stage's estimate lies in every interval that is computed here:
 //!
-//! - two stamps of one other clock are as far apart on the counter as its slopes allow, and so are their estimates before they are
-//!   rounded; each is rounded down, so their difference is one of the whole numbers around the exact one, and the interval, rounded
-//!   outward, holds both;
+//! - two stamps of one other clock are as far apart on the counter as its slopes allow, and so are their estimates
+//!   before they are rounded; each is rounded down, so their difference is one of the whole numbers around the exact one, and
+//!   the interval, rounded outward, holds both;
 //! - any other two lie within every distance of the two stamps' intervals, and so do their estimates;
 //! - through the relation goes each of these distances at each of its slopes, so also that of the estimates.
 //!
-//! Guarantees: no clamp, and no interval of two stamps of one counter carries the relation's error. Deliberately absent: a direct
-//! relation between two nodes' counters, which would narrow stages between them further.
+//! Guarantees: no clamp, and no interval of two stamps of one counter carries the relation's error. Deliberately absent: a
+//! direct relation between two nodes' counters, which would narrow stages between them further.
 
 use tickscope_bracket::{Epochs, Placement, Refused, Relation};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
@@ -99,11 +99,12 @@ impl Clocks {
         Ok(Self { counters, own: Vec::new(), chains, core: CoreTerm::default() })
     }
 
-    /// The same, with some points stamped by other clocks than their nodes' counters; `of_point`: each such `node.point` with
-    /// the index of its clock in `own`. A clock's reference is the counter of the points' node.
+    /// The same, with some points stamped by other clocks than their nodes' counters; `of_point`: each such `node.point`
+    /// with the index of its clock in `own`. A clock's reference is the counter of the points' node. Those given before
+    /// are forgotten.
     pub fn with_own(self, layout: &Layout, own: Vec<Epochs>, of_point: &[(String, usize)]) -> Result<Self, Error> {
         let names: Vec<String> = layout.points().iter().map(|point| point.full_name()).collect();
-        let mut chains = self.chains;
+        let mut chains: Vec<Chain> = self.chains.iter().map(|chain| Chain { own: None, ..*chain }).collect();
         for (name, clock) in of_point {
             known_clock(*clock, own.len(), name)?;
             let place = names.iter().position(|known| known == name);

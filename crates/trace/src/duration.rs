@@ -7,15 +7,15 @@
 //!
 //! | from, to | interval |
 //! | --- | --- |
-//! | both of one counter, whatever clocks they were read from | how far they are apart on it, at the relation's slopes; intersected with what follows |
+//! | both on one counter | how far they are apart on it, at the relation's slopes; intersected with what follows |
 //! | anything else | every distance between the two stamps' intervals |
 //!
-//! How far two stamps are apart on a counter: exactly, where both are its ticks; by the slopes of another clock, where
-//! both were read from that; else every distance between the two intervals on the counter.
+//! How far two stamps are apart on a counter, whatever clocks they were read from: exactly, where both are its ticks; by
+//! the slopes of another clock, where both were read from that; else every distance between the two intervals on it.
 //!
-//! Assumes: brackets are true and their rho honest; cores of one host share one counter, unless a [`crate::CoreTerm`] says how
-//! far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no interval exists the
-//! duration is missing and is counted as refused, with both stamps ([`crate::StageTally`]).
+//! Assumes: brackets are true and their rho honest; cores of one host share one counter, unless a [`crate::CoreTerm`]
+//! says how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no interval
+//! exists the duration is missing and is counted as refused, with both stamps ([`crate::StageTally`]).
 
 use tickscope_bracket::Refused;
 

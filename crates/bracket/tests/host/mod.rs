@@ -1,4 +1,5 @@
-//! A simulated host: a counter, and a clock in nanoseconds that wanders, is slewed and is stepped; every instant's truth is known.
+//! A simulated host: a counter, and a clock in nanoseconds that wanders, is slewed and is stepped; every instant's truth is
+//! known.
 //!
 //! Instants are counted in 1/16 of a tick of the counter and the clock in exact fractions of a nanosecond, so what a
 //! reading rounds off is part of the simulation.
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Rho};
 use tickscope_tick::{Interval, Reference, Tick};
 
-const PER_TICK: i64 = 16;
+pub const PER_TICK: i64 = 16;
 const PIECE_MS: i64 = 100;
 pub const MS_NS: i64 = 1_000_000;
 /// How far the rate swings within an act, parts per 10^9.
@@ -62,17 +63,26 @@ pub struct Stamp {
 pub struct Random(pub u64);
 
 impl Random {
+    /// SplitMix64, scaled: instants lie far beyond 32 bits.
     pub fn below(&mut self, limit: i64) -> i64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as i64) % limit.max(1)
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((u128::from(mixed ^ (mixed >> 31)) * limit.max(1) as u128) >> 64) as i64
     }
 }
 
 impl Host {
+    /// A clock that stands somewhere in this century.
     pub fn new(hertz: i64, bound: Bound, base_ppb: i64, acts: Vec<Act>, seed: u64) -> Self {
+        Self::standing(1_700_000_000_000_000_000, hertz, bound, base_ppb, acts, seed)
+    }
+
+    /// A clock that stands at `ns` when the counter stands at 2^40.
+    pub fn standing(ns: i64, hertz: i64, bound: Bound, base_ppb: i64, acts: Vec<Act>, seed: u64) -> Self {
         let mut random = Random(seed);
         let unit = i128::from(hertz) * i128::from(PER_TICK);
-        let (mut at, mut stands) = ((1 << 40) * PER_TICK, 1_700_000_000_000_000_000 * unit);
+        let (mut at, mut stands) = ((1 << 40) * PER_TICK, i128::from(ns) * unit);
         let (mut pieces, mut begins) = (Vec::new(), Vec::new());
         for act in &acts {
             begins.push(at);
@@ -100,10 +110,29 @@ impl Host {
 
     /// What the clock reads at an instant.
     pub fn reads(&self, at: i64) -> i64 {
+        self.stands(at).div_euclid(self.unit()) as i64
+    }
+
+    /// A nanosecond of what [`Host::stands`] counts.
+    pub fn unit(&self) -> i128 {
+        i128::from(self.hertz) * i128::from(PER_TICK)
+    }
+
+    /// Where the clock stands at an instant, exactly.
+    pub fn stands(&self, at: i64) -> i128 {
         let piece = self.pieces.partition_point(|&(begin, ..)| begin <= at).saturating_sub(1);
         let (begin, stands, rate) = self.pieces[piece];
-        let unit = i128::from(self.hertz) * i128::from(PER_TICK);
-        (stands + i128::from(at - begin) * i128::from(rate)).div_euclid(unit) as i64
+        stands + i128::from(at - begin) * i128::from(rate)
+    }
+
+    /// The first instant at which a clock that is never set stands at `target` or beyond.
+    pub fn when(&self, target: i128) -> i64 {
+        let (mut before, mut at) = (self.begin() - 1, self.end() + 200 * (self.end() - self.begin()));
+        while at - before > 1 {
+            let middle = before + (at - before) / 2;
+            if self.stands(middle) < target { before = middle } else { at = middle }
+        }
+        at
     }
 
     /// What the counter reads at an instant.
@@ -127,13 +156,15 @@ impl Host {
     }
 
     /// Readings at both ends, a few a second between, and several around each of `exchanges` instants with two stamps
-    /// between; and stamps at any other instant. One reading of some dozen is interrupted for milliseconds.
+    /// between; and stamps at any other instant. One reading of some dozen is interrupted for milliseconds, but none at
+    /// the ends.
     pub fn measured(&self, exchanges: usize, anywhere: usize) -> (Vec<Bracket>, Vec<Stamp>) {
         let mut random = Random(self.seed ^ 0x9e37);
         let (mut brackets, mut stamps) = (Vec::new(), Vec::new());
         let mut read = |at: i64, random: &mut Random| {
             let mut delay = |interrupted: bool| 30 + random.below(if interrupted { 10 * MS_NS } else { 150 });
-            let (before, after) = (delay(at % 29 == 0), delay(at % 31 == 0));
+            let amid = (self.begin() + self.lasting(20 * MS_NS)..self.end() - self.lasting(20 * MS_NS)).contains(&at);
+            let (before, after) = (delay(amid && at % 29 == 0), delay(amid && at % 31 == 0));
             brackets.push(self.bracket(at, before, after));
         };
         let length = self.end() - 1 - self.begin();
