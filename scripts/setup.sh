@@ -21,13 +21,16 @@ command -v cc >/dev/null || install gcc "a C compiler"
 if ! command -v c++ >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install g++ "the C++ test of tickscope.h"; else say "no C++ compiler: the C++17 test of tickscope.h is left out"; fi
 fi
+if ! command -v chromium >/dev/null; then
+    if [ "$(id -u)" = 0 ]; then install chromium "the report's page in a browser"; else say "no chromium: the tests of the report's page in a browser are left out"; fi
+fi
 [ "$(id -u)" != 0 ] || command -v ip >/dev/null || install iproute2 "network namespaces"
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "expected Python 3.11 or later, found $(python3 --version)"
 
 wanted=$(sha256sum python/requirements.txt | cut -d' ' -f1)
 if [ "$(cat .venv/requirements.sha256 2>/dev/null)" != "$wanted" ]; then
     python3 -c 'import ensurepip' 2>/dev/null || install python3-venv "virtual environments"
-    say "making .venv: DuckDB, pyarrow and pytest read the run's files in the tests"
+    say "making .venv: DuckDB, pyarrow and pytest read the run's files in the tests, playwright its page"
     python3 -m venv .venv
     .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r python/requirements.txt
     echo "$wanted" > .venv/requirements.sha256

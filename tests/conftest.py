@@ -2,10 +2,15 @@
 
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 
 import pytest
+
+# Never downloaded: the system's own browser, or none. Who runs the tests is told (tests/run.py).
+CHROMIUM = shutil.which("chromium")
+collect_ignore = [] if CHROMIUM else ["test_report_in_browser.py"]
 
 TREE = pathlib.Path(__file__).resolve().parent.parent
 

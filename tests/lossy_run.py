@@ -41,13 +41,13 @@ def write(place, columns, schema):
     parquet.write_table(table.replace_schema_metadata({"tickscope.schema": "1"}), place, compression="zstd")
 
 
-def traces(run, chance):
+def traces(run, chance, slow_us):
     """One trace a millisecond; jitter as a network has it, and a slow one."""
     points = {name: [] for name in [*PATH, *BRANCHES]}
     for number in range(TRACES):
         at = HERTZ + number * HERTZ // 1000
         jitter = lambda least, mean: int(US * (least + chance.expovariate(1 / mean)))
-        stay = jitter(2, 1) + (SLOW_US * US if number == SLOW else 0)
+        stay = jitter(2, 1) + (slow_us * US if number == SLOW else 0)
         steps = [0, jitter(6, 3), stay, jitter(9, 4), jitter(1, 0.5)]
         now = {name: at + sum(steps[: index + 1]) for index, name in enumerate(PATH)}
         for branch, origin in BRANCHES.items():
@@ -126,13 +126,13 @@ def manifest():
             "layout": {"path": PATH, "branches": branches, "rules": []}, "assumptions": [{"statement": HOSTILE, "origin": "declared"}]}
 
 
-def make(run):
-    """Writes the run into the folder `run`."""
+def make(run, slow_us=SLOW_US):
+    """Writes the run into the folder `run`; `slow_us`: how long the slow trace is held up, below 0 for what cannot be."""
     run = pathlib.Path(run)
     chance = random.Random(4)
     run.mkdir(parents=True)
     (run / "run.json").write_text(json.dumps(manifest()))
-    traces(run, chance)
+    traces(run, chance, slow_us)
     brackets(run, "relay", 5, chance)
     brackets(run, "server", 11, chance)
     channels(run)

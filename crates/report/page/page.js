@@ -431,13 +431,17 @@
     });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  let theme;
   addEventListener("beforeprint", () => {
     printed = 680; // what is left of A4 at 96 dots an inch
+    theme = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light"; // paper is
     for (const more of document.querySelectorAll("details")) more.open = true;
     redraw();
   });
   addEventListener("afterprint", () => {
     printed = 0;
+    document.documentElement.dataset.theme = theme ?? "auto";
     redraw();
   });
 })();

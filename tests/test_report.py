@@ -1,0 +1,151 @@
+"""The page of a run as a file: what it says agrees with the table, fits into its size, and no text of a run is markup in it."""
+
+import hashlib
+import html.parser
+import json
+import re
+import subprocess
+from fractions import Fraction
+
+import lossy_run
+import pytest
+from conftest import TREE
+
+MOST_BYTES = 2_000_000
+VENDORED = TREE / "crates/report/vendor/plotly"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """In a folder whose name is not harmless either."""
+    return lossy_run.make(tmp_path_factory.mktemp("runs") / "a run<img src=x onerror='window.owned = 3'>&")
+
+
+@pytest.fixture(scope="module")
+def page(tickscope, run):
+    said = subprocess.run([tickscope, "report", run], check=True, capture_output=True, text=True).stdout
+    assert said == f"report: {run / 'report.html'}\n"
+    return (run / "report.html").read_text()
+
+
+class Read(html.parser.HTMLParser):
+    """Elements with their attributes, the cells of tables by their rows, and all text outside scripts and styles."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.rows, self.text, self.inside = [], [], [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in ("meta", "link", "br", "input", "img"):
+            self.inside.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th") and self.rows:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.inside.pop() == tag
+
+    def handle_data(self, text):
+        if self.inside and self.inside[-1] in ("script", "style"):
+            return
+        self.text.append(text)
+        if {"td", "th"} & set(self.inside):
+            self.rows[-1][-1] += text
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(page):
+    assert len(page.encode()) <= MOST_BYTES
+    for tag, attributes in Read(page).elements:
+        for name in ("src", "href"):
+            target = attributes.get(name)
+            assert target is None or target.startswith("#") or target == "data:,", (tag, attributes)
+    assert "default-src 'none'" in page
+
+
+def test_no_text_of_a_run_becomes_markup(page):
+    read = Read(page)
+    assert read.inside == [], "every element is closed where it should be"
+    assert "img" not in {tag for tag, _ in read.elements}
+    assert sum(tag == "script" for tag, _ in read.elements) == 3
+    assert not [attributes for _, attributes in read.elements if any(name.startswith("on") for name in attributes)]
+    text = "".join(read.text)
+    assert text.count(lossy_run.HOSTILE) == 1 + 1 + 3, "an event, an assumption and three processors, each as it was written"
+
+
+def test_a_page_appears_complete_or_not_at_all(tickscope, run, tmp_path):
+    place = tmp_path / "page.html"
+    subprocess.run([tickscope, "report", run, "--out", place], check=True, capture_output=True)
+    assert place.read_text().endswith("</html>\n") and [file.name for file in tmp_path.iterdir()] == ["page.html"]
+    nowhere = run / "run.json" / "page.html"
+    refused = subprocess.run([tickscope, "report", run, "--out", nowhere], capture_output=True, text=True)
+    assert refused.returncode == 1 and "expected" in refused.stderr
+
+
+def outward(ticks, up):
+    """Hundredths of a microsecond, rounded away from the truth, by exact fractions."""
+    exact = Fraction(ticks * 100_000_000, lossy_run.HERTZ)
+    return -((-exact).__floor__()) if up else exact.__floor__()
+
+
+def hundredths(text):
+    return int(text.replace("\u2212", "-").replace(".", ""))
+
+
+def test_the_table_of_stages_says_what_show_says_with_bounds_rounded_outward(tickscope, run, page):
+    shown = json.loads(subprocess.run([tickscope, "show", run, "--json"], check=True, capture_output=True).stdout)
+    rows = {row[0].replace("branch", "").strip(): row for row in Read(page).rows if len(row) == 8}
+    assert len(rows) == 1 + len(shown["stages"]), "a head, and a row a stage"
+    for stage in shown["stages"]:
+        name = "end to end client.send → server.delivered" if stage["stage"] == "end-to-end" else f"{stage['from']} → {stage['to']}"
+        row = rows[name]
+        assert int(row[1].replace("\u202f", "")) == stage["count"]
+        for cell, quantile in ((row[2], stage["p50"]), (row[3], stage["p99"])):
+            estimate, bounds = cell.split(" ", 1)
+            assert abs(Fraction(hundredths(estimate), 100) - Fraction(quantile["ticks"] * 1_000_000, lossy_run.HERTZ)) <= Fraction(1, 200)
+            if bounds == "exact":
+                assert quantile["lo_ticks"] == quantile["ticks"] == quantile["hi_ticks"]
+            else:
+                lo, hi = re.fullmatch(r"\[(.*),\u00a0(.*)\]", bounds).groups()
+                assert (hundredths(lo), hundredths(hi)) == (outward(quantile["lo_ticks"], False), outward(quantile["hi_ticks"], True))
+        common = stage["common"]
+        expected = outward(max(common["below_ticks"], common["above_ticks"]), True)
+        assert hundredths(row[4].replace("exact", "0.00").lstrip("±")) == expected
+        assert hundredths(row[6]) == outward(stage["relative"]["run_ticks"], True)
+
+
+def test_the_first_sentences_say_what_was_measured_which_stage_is_slowest_and_how_sure_that_is(tickscope, run):
+    said = json.loads(subprocess.run([tickscope, "report", run, "--json"], check=True, capture_output=True).stdout)
+    measured, slowest, relay, server, state = said["headline"]
+    assert measured.startswith("2\u202f963 traces took ") and " from client.send to server.delivered at the median [" in measured
+    assert "not resolved between relay.sent → server.received" in slowest and "client.send → relay.received" in slowest
+    assert relay.startswith("relay.tsc is known to ±") and server.startswith("server.tsc is known to ±")
+    assert state == "Mind: 37\u00a0stamps lost; 37\u00a0traces lack a point of the path."
+    assert said["table"]["slowest"] == ["relay.sent>server.received", "client.send>relay.received"]
+
+
+def test_the_slowest_trace_its_cause_and_the_lost_ones_are_told(tickscope, run):
+    said = json.loads(subprocess.run([tickscope, "report", run, "--json"], check=True, capture_output=True).stdout)
+    traces = said["figures"]["traces"]
+    slow = traces["worst"][0]
+    cause = said["figures"]["stages"][slow["cause"]["stage"]]["stage"]
+    assert (slow["id"], cause, slow["cause"]["resolved"]) == (lossy_run.SLOW, "relay.received>relay.sent", True)
+    assert [trace["id"] for trace in traces["incomplete"]] == list(lossy_run.LOST)
+    took = [trace["stages"][4][0] for trace in traces["worst"]]
+    assert took == sorted(took, reverse=True) and len(took) == 1000
+
+
+def test_a_run_that_contradicts_itself_gets_its_page_and_exit_code_3(tickscope, tmp_path):
+    run = lossy_run.make(tmp_path / "run", slow_us=-50)
+    ended = subprocess.run([tickscope, "report", run], capture_output=True, text=True)
+    assert ended.returncode == 3, ended.stderr
+    assert "impossible duration" in (run / "report.html").read_text()
+
+
+def test_the_vendored_library_is_the_one_its_page_describes():
+    described = dict(re.findall(r"SHA-256 of `([^`]+)` \| `([0-9a-f]{64})`", (VENDORED / "README.md").read_text()))
+    assert set(described) == {"plotly-cartesian.min.js", "LICENSE"}
+    for name, digest in described.items():
+        assert hashlib.sha256((VENDORED / name).read_bytes()).hexdigest() == digest

@@ -1,0 +1,262 @@
+"""The page of a run in a browser, offline: it draws, answers pointer and keyboard, and can be read by everybody.
+
+The browser is the system's Chromium; nothing is downloaded. Contrast is computed from the colours that are drawn.
+"""
+
+import subprocess
+
+import lossy_run
+import pytest
+from conftest import CHROMIUM
+from playwright.sync_api import sync_playwright
+
+FIGURES = ["trace", "boxes", "histogram", "relation-0", "relation-1"]
+# WCAG 2.2, level AA: 1.4.3 for text, 1.4.11 for what a figure is made of.
+TEXT_CONTRAST, GRAPHIC_CONTRAST = 4.5, 3.0
+
+# Every text with its colour and what lies behind it, in the page and in the figures; colours as drawn.
+TEXTS = """() => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = rgba(getComputedStyle(at).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return null;
+  };
+  const found = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const { textContent, parentElement: at } = texts.currentNode;
+    if (!textContent.trim() || at.closest("script, style, noscript") || !at.getClientRects().length) continue;
+    const style = getComputedStyle(at);
+    const drawn = at.closest("svg");
+    const box = at.getBoundingClientRect();
+    found.push({ text: textContent.trim(), colour: rgba(drawn ? style.fill : style.color), behind: behind(at), drawn: drawn !== null,
+                 opacity: Number(style.opacity), box: [box.left, box.top, box.right, box.bottom] });
+  }
+  return found;
+}"""
+
+
+@pytest.fixture(scope="module")
+def report(tickscope, tmp_path_factory):
+    run = lossy_run.make(tmp_path_factory.mktemp("runs") / "a run<img src=x onerror='window.owned = 3'>&")
+    subprocess.run([tickscope, "report", run], check=True, capture_output=True)
+    return run / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, report):
+    """Opens the page without a network; `page.trouble` gathers what should not be: messages, errors, requests."""
+    opened = []
+
+    def open_it(width=1200, dark=False):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True)
+        page = context.new_page()
+        page.trouble = []
+        page.on("console", lambda message: page.trouble.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.trouble.append(f"error: {error}"))
+        page.on("request", lambda request: page.trouble.append(request.url) if request.url != report.as_uri() else None)
+        page.goto(report.as_uri())
+        page.wait_for_function("ids => ids.every(id => document.querySelector(`#${id} .main-svg`))", arg=FIGURES)
+        opened.append(context)
+        return page
+
+    yield open_it
+    for context in opened:
+        context.close()
+
+
+def contrast(one, other):
+    def luminance(colour):
+        linear = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def chosen(page):
+    """What the list, the figure and the words say is chosen."""
+    option = page.locator("#list [aria-selected=true]")
+    drawn = page.evaluate("() => { const box = document.getElementById('trace'); return box.data[box.data.length - 1].text.find(Boolean) }")
+    return option.locator("span").first.inner_text(), drawn.split(" · ")[0], page.locator("#trace-words strong").inner_text()
+
+
+def test_the_page_draws_all_its_figures_without_a_word_of_trouble_and_without_a_request(open_page):
+    page = open_page()
+    for figure in FIGURES:
+        assert page.evaluate("id => document.getElementById(id).data.length", figure) > 0, figure
+    page.locator("#boxes-log").check()
+    page.locator("#histogram-log").check()
+    page.wait_for_timeout(500)
+    assert page.trouble == []
+
+
+def test_no_text_of_the_run_was_executed(open_page):
+    page = open_page()
+    assert page.evaluate("window.owned") is None
+    assert page.locator("img").count() == 0
+    assert page.get_by_text(lossy_run.HOSTILE).count() == 5
+    assert page.title().startswith("a run<img src=x onerror='window.owned = 3'>&")
+
+
+def test_a_trace_is_chosen_by_click(open_page):
+    page = open_page()
+    slow = f"id {lossy_run.SLOW}"
+    assert chosen(page) == (slow, slow, slow), "the slowest is shown first"
+    other = page.locator("#list [role=option]").nth(7)
+    name = other.locator("span").first.inner_text()
+    other.click()
+    assert name != slow and chosen(page) == (name, name, name)
+    assert page.locator("#list").get_attribute("aria-activedescendant") == other.get_attribute("id")
+
+
+def test_a_trace_is_chosen_by_keyboard_and_scrolled_into_view(open_page):
+    page = open_page()
+    page.locator("#list").focus()
+    options = page.locator("#list [role=option]")
+    names = [options.nth(number).locator("span").first.inner_text() for number in range(12)]
+    last = options.last.locator("span").first.inner_text()
+    for key, name in (("ArrowDown", names[2]), ("ArrowDown", names[3]), ("ArrowUp", names[2]), ("PageDown", names[10]),
+                      ("Home", names[0]), ("ArrowUp", names[0]), ("End", last), ("ArrowDown", last)):
+        page.keyboard.press(key)
+        assert chosen(page) == (name, name, name), key
+        inside = page.evaluate("""() => {
+          const list = document.getElementById("list").getBoundingClientRect();
+          const option = document.querySelector("#list [aria-selected=true]").getBoundingClientRect();
+          return option.top >= list.top && option.bottom <= list.bottom;
+        }""")
+        assert inside, key
+    assert last == f"id {lossy_run.LOST[-1]}"
+    assert "No stamp at server.received, server.delivered" in page.locator("#trace-words").inner_text()
+    assert page.trouble == []
+
+
+def test_error_bars_are_those_of_the_data(open_page):
+    page = open_page()
+    drawn = page.evaluate("() => { const box = document.getElementById('trace'); const { x, error_x } = box.data[box.data.length - 1]; return { x, above: error_x.array, below: error_x.arrayminus } }")
+    data = page.evaluate("() => JSON.parse(document.getElementById('figures').textContent)")
+    places = [place for place, point in zip(data["worst"][0]["since_first"], data["points"]) if point["on_path"]]
+    per_tick = data["unit"]["per_tick"]
+    for number, (estimate, below, above) in enumerate(places):
+        assert drawn["x"][number] == pytest.approx(estimate * per_tick)
+        assert drawn["below"][number] == pytest.approx(below * per_tick)
+        assert drawn["above"][number] == pytest.approx(above * per_tick)
+    assert places[0] == [0, 0, 0] and places[1][1] > 0
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_a_figure_is_zoomed_and_moved_by_keyboard(open_page, figure):
+    page = open_page()
+    span = lambda: page.evaluate("id => document.getElementById(id)._fullLayout.xaxis.range.map(Number)", figure)
+    whole = span()
+    page.locator(f"#{figure}").focus()
+    page.keyboard.press("+")
+    zoomed = span()
+    assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
+    page.keyboard.press("ArrowRight")
+    assert span()[0] > zoomed[0]
+    page.keyboard.press("0")
+    assert span() == pytest.approx(whole)
+
+
+def test_everything_that_can_be_operated_is_reached_with_the_tab_key_alone(open_page):
+    page = open_page()
+    reached = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("() => document.activeElement.id || document.activeElement.tagName + (document.activeElement.name ?? '')"))
+        if page.evaluate("() => document.activeElement === document.body"):
+            break
+    assert {*FIGURES, "list", "boxes-log", "histogram-log", "SUMMARY", "INPUTtheme", "A"} <= reached
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_text_has_the_contrast_of_level_aa(open_page, dark):
+    page = open_page(dark=dark)
+    page.locator("details").evaluate("more => more.open = true")
+    texts = page.evaluate(TEXTS)
+    assert len(texts) > 300 and sum(text["drawn"] for text in texts) > 50
+    for text in texts:
+        assert text["behind"], text
+        assert text["colour"][3] == 255 and text["opacity"] == 1, text
+        assert contrast(text["colour"], text["behind"]) >= TEXT_CONTRAST, text
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_what_figures_are_drawn_with_stands_out(open_page, dark):
+    page = open_page(dark=dark)
+    resolve = """name => {
+      const probe = document.body.appendChild(document.createElement("i"));
+      probe.style.color = `var(--${name})`;
+      const canvas = document.createElement("canvas").getContext("2d");
+      canvas.fillStyle = getComputedStyle(probe).color;
+      canvas.fillRect(0, 0, 1, 1);
+      return [...canvas.getImageData(0, 0, 1, 1).data];
+    }"""
+    colours = {name: page.evaluate(resolve, name) for name in ("ink", "muted", "accent", "second", "third", "paper", "lane")}
+    for ground in ("paper", "lane"):
+        for mark in ("ink", "muted", "accent", "second", "third"):
+            assert contrast(colours[mark], colours[ground]) >= GRAPHIC_CONTRAST, (mark, ground)
+    assert (sum(colours["paper"][:3]) < 150) == dark
+
+
+def test_the_switch_changes_the_colours_of_page_and_figures(open_page):
+    page = open_page()
+    look = lambda: page.evaluate("() => [getComputedStyle(document.documentElement).backgroundColor, document.getElementById('boxes').layout.font.color]")
+    light = look()
+    page.locator("input[name=theme]").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("input[value=dark]").is_checked()
+    dark = look()
+    assert dark[0] != light[0] and dark[1] != light[1]
+
+
+@pytest.mark.parametrize("width", [1200, 800, 390, 340])
+def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(open_page, width):
+    page = open_page(width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for figure in FIGURES:
+        texts = page.evaluate("""id => {
+          const box = document.getElementById(id).getBoundingClientRect();
+          return [...document.querySelectorAll(`#${id} text`)].filter((text) => text.textContent.trim()).map((text) => {
+            const { left, top, right, bottom } = text.getBoundingClientRect();
+            return { text: text.textContent, box: [left - box.left, top - box.top, right - box.left, bottom - box.top], room: [box.width, box.height] };
+          });
+        }""", figure)
+        assert len(texts) > 4
+        for number, one in enumerate(texts):
+            left, top, right, bottom = one["box"]
+            assert left >= -1 and top >= -1 and right <= one["room"][0] + 1 and bottom <= one["room"][1] + 1, (figure, one)
+            for other in texts[number + 1:]:
+                apart = right <= other["box"][0] + 1 or other["box"][2] <= left + 1 or bottom <= other["box"][1] + 2 or other["box"][3] <= top + 2
+                assert apart, (figure, one, other)
+
+
+def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page):
+    page = open_page(dark=True)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # a browser says so while it still shows the screen
+    page.emulate_media(media="print")
+    page.wait_for_timeout(300)
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    for figure in FIGURES:
+        assert page.evaluate("id => document.getElementById(id)._fullLayout.width", figure) <= 700
+    texts = [text for text in page.evaluate(TEXTS) if text["behind"]]
+    assert texts and all(contrast(text["colour"], (255, 255, 255)) >= TEXT_CONTRAST for text in texts)
