@@ -181,6 +181,8 @@ def stamp_cost(_scratch):
     rows = [readings(alone, name) for name in ("rdtsc", "rdtscp", "lfence;rdtsc", "clock_gettime")]
     rows += targets("C", alone) + targets("C beside a collector", beside) + targets("Rust", rust)
     rows.append(above_rdtsc("C injected: plain", injected, "plain"))
+    for title, name in [("a tick read already", "record"), ("CLOCK_REALTIME", "realtime"), ("a bracket, best of 8", "bracket")]:
+        rows.append(figure(f"C: {title}", median(alone[name]), "ns", ("clock_gettime", median(alone["clock_gettime"]))))
     raw = {"alone": alone, "beside a collector": beside, "injected": injected, "Rust": rust}
     return rows, {"stamps a block": STAMPS, "ns a stamp, block by block": raw}
 

@@ -34,8 +34,9 @@
  * socket's queue was seen empty once.
  * Refused: sockets with UDP_GRO or UDP_SEGMENT, where one stamp stands for several packets.
  * Assumes: the socket's error queue is nobody else's; packets of one struct are sent, or received, by the thread that
- * attached it (a thread that sends and one that receives attach a struct each, with their points alone); not used in
- * a forked child. Stamps of hardware (points of a network card's clock, one card a process, which must have been told to
+ * attached it (a thread that sends and one that receives attach a struct each, with their points alone; of two that send
+ * on one socket, stamps that the other took off are missing to the one and unmatched to the other); not used in a
+ * forked child. Stamps of hardware (points of a network card's clock, one card a process, which must have been told to
  * stamp: hwstamp_ctl) are written against the kernel's interface and untested.
  */
 #ifndef TICKSCOPE_KERNEL_H
@@ -157,7 +158,7 @@ struct tickscope_kernel {
     int (*id_of)(const void *payload, size_t bytes, int64_t *id);
     int64_t enabled_ns; /* CLOCK_MONOTONIC */
     int is_warm;        /* for received packets */
-    uint32_t next_key;
+    uint32_t key_space, keys; /* what its numbers have in common, and how many were given */
     tickscope_channel *channel[TICKSCOPE_KERNEL_KINDS]; /* 0: not stamped */
     tickscope_channel *brackets, *phc_brackets;
     struct tickscope_kernel_counts counts;
@@ -277,9 +278,13 @@ TICKSCOPE__COLD int tickscope__kernel_open(struct tickscope_kernel *kernel, cons
     return any;
 }
 
+/* Structs attached so far: two that send on one socket take each other's stamps, and must not know them for their own. */
+TICKSCOPE__ONCE uint32_t tickscope__kernel_structs;
+
 TICKSCOPE__COLD int tickscope__kernel_attach(struct tickscope_kernel *kernel, int fd,
                                              const struct tickscope_kernel_options *options) {
     memset(kernel, 0, sizeof *kernel);
+    kernel->key_space = __atomic_fetch_add(&tickscope__kernel_structs, 1, __ATOMIC_RELAXED) << 24;
     kernel->fd = fd;
     kernel->flags = options->flags;
     kernel->id_of = options->id_of;
@@ -344,12 +349,14 @@ static inline struct tickscope__awaited *tickscope__kernel_slot(struct tickscope
 
 /* A place to await the stamps of this send; 0: none may be asked for. */
 static inline struct tickscope__awaited *tickscope__kernel_await(struct tickscope_kernel *kernel, int64_t id) {
-    struct tickscope__awaited *awaited = tickscope__kernel_slot(kernel, kernel->next_key, id);
+    uint32_t key = kernel->key_space | (kernel->keys & 0xffffff);
+    struct tickscope__awaited *awaited = tickscope__kernel_slot(kernel, key, id);
     if (awaited->kinds) tickscope_kernel_collect(kernel);
     if (awaited->kinds && kernel->echoes && awaited->id == id) return 0; /* whose stamp would the next one be? */
     tickscope__kernel_give_up(kernel, awaited);
     awaited->id = id;
-    awaited->key = kernel->next_key++;
+    awaited->key = key;
+    kernel->keys++;
     awaited->is_warm = (uint8_t)tickscope__kernel_passed_warm_up(kernel);
     for (int kind = 0; kind < TICKSCOPE_KERNEL_KINDS; kind++) {
         tickscope_channel *channel = kernel->channel[kind];

@@ -140,7 +140,10 @@ static void on_step_fork(int unused, siginfo_t *unused_too, void *interrupted) {
 }
 
 static void run_fork_steps(const char *name, int64_t count) {
-    struct sigaction step = {.sa_sigaction = on_step_fork, .sa_flags = SA_SIGINFO};
+    struct sigaction step;
+    memset(&step, 0, sizeof step);
+    step.sa_sigaction = on_step_fork;
+    step.sa_flags = SA_SIGINFO;
     open_that_way(name);
     sigaction(SIGTRAP, &step, 0);
     witness[0] = (uint64_t)getpid();
