@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+pub mod cost;
 mod error;
 pub mod figures;
 mod kept;
 mod messages;
+mod overhead;
 mod own_clocks;
 mod pass;
 mod relating;
@@ -22,6 +24,7 @@ pub use analysis::{Analysis, CORES_PROVED, analyse, analyse_with_figures};
 pub use error::Error;
 pub use kept::durations;
 pub use messages::{MessagePair, Passages, Place};
+pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use own_clocks::{BreakSummary, OwnClockSummary};
 pub use relating::{RelationSummary, SourceSummary, domain_of, relation_of, run_rho};
 pub use terms::Terms;

@@ -7,6 +7,7 @@ use tickscope_store::{Event, Manifest, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Answer, QuantileBounds, Role, Sign, StageRow, slowest};
 
+use crate::cost;
 use crate::error::Error;
 use crate::{Analysis, OwnClockSummary, RelationSummary, SourceSummary, domain_of};
 
@@ -28,6 +29,7 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "unplaced": analysis.unplaced.iter().map(|(stage, why, count)| json!({"stage": stage, "reason": why, "count": count})).collect::<Vec<_>>(),
         "truth": analysis.truth.as_ref().map(|truth| json!({"known": truth.known, "inside": truth.inside})),
         "assumptions": assumptions(manifest, analysis).into_iter().map(|(statement, origin)| json!({"statement": statement, "origin": origin})).collect::<Vec<_>>(),
+        "cost": manifest.cost.as_ref().map(cost::json),
         "findings": analysis.suspicions,
         "events": events.iter().map(event_json).collect::<Vec<_>>(),
     }))
@@ -114,7 +116,8 @@ pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
         );
     }
     text.push('\n');
-    for line in remarks(analysis, unit).into_iter().chain(losses(analysis, events)) {
+    let cost = run.manifest().cost.iter().flat_map(cost::lines);
+    for line in remarks(analysis, unit).into_iter().chain(cost).chain(losses(analysis, events)) {
         let _ = writeln!(text, "{line}");
     }
     let _ = writeln!(text, "\nassumptions");

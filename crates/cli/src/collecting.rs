@@ -46,11 +46,12 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
 }
 
 fn print(report: &Report, options: &CollectOptions) {
-    let Report { stamps, blocks, segments, bytes, uncommitted, lost, pools_ended, left_alone, cpu_ns } = *report;
+    let Report { stamps, blocks, segments, bytes, uncommitted, lost, pools_ended, left_alone, pool_bytes, cpu_ns } =
+        *report;
     if options.json {
         let value = json!({
             "stamps": stamps, "blocks": blocks, "segments": segments, "bytes": bytes, "uncommitted": uncommitted, "lost": lost,
-            "pools_ended": pools_ended, "left_alone": left_alone, "cpu_ns": cpu_ns,
+            "pools_ended": pools_ended, "left_alone": left_alone, "pool_bytes": pool_bytes, "cpu_ns": cpu_ns,
         });
         println!("{value}");
         return;
@@ -83,5 +84,6 @@ fn alone(node: &Name) -> Result<Manifest, Failure> {
         policies: Vec::new(),
         layout: tickscope_store::Layout::default(),
         assumptions: Vec::new(),
+        cost: None,
     })
 }

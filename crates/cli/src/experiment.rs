@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use tickscope_analysis::MessagePair;
+use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
 use tickscope_store::{Evidence, Layout, Name, SameBoot};
@@ -15,7 +15,7 @@ use tickscope_trace::LayoutText;
 use crate::failure::Failure;
 
 /// One experiment, checked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Experiment {
     pub name: String,
     pub seconds: f64,
@@ -34,10 +34,29 @@ pub struct Experiment {
     pub slew: Slew,
     pub logs: Vec<Log>,
     pub policies: Vec<(String, Policy)>,
+    pub overhead: OverheadSettings,
+}
+
+/// How `run --overhead` compares.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OverheadSettings {
+    /// Numbers of the commands' last lines; none: all that end in `_ns`.
+    pub fields: Vec<String>,
+    pub pairs: u32,
+    /// Of a pass.
+    pub seconds: f64,
+}
+
+impl Default for OverheadSettings {
+    /// Under a minute, and an interval that leaves out the smallest and the largest difference.
+    fn default() -> Self {
+        Self { fields: Vec::new(), pairs: 10, seconds: 2.0 }
+    }
 }
 
 /// A node and what runs there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     pub name: Name,
     pub command: Vec<String>,
@@ -85,7 +104,7 @@ pub enum Slew {
 }
 
 /// A log of a program that read another clock, taken into the run at its end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Log {
     pub node: Name,
     pub point: Name,
@@ -167,6 +186,8 @@ struct File {
     policies: BTreeMap<String, String>,
     #[serde(default)]
     log: Vec<LogTable>,
+    #[serde(default)]
+    overhead: OverheadSettings,
 }
 
 #[derive(Deserialize)]
@@ -306,6 +327,7 @@ impl Experiment {
             nodes,
             layout,
             evidence: file.evidence.into(),
+            overhead: overhead(file.overhead)?,
         };
         experiment.check()?;
         Ok(experiment)
@@ -430,6 +452,13 @@ fn slew(value: Option<toml::Value>) -> Result<Slew, String> {
         return Ok(Slew::Auto);
     }
     Ok(rho("clock.slew", value)?.map_or(Slew::Auto, Slew::Declared))
+}
+
+fn overhead(settings: OverheadSettings) -> Result<OverheadSettings, String> {
+    within("overhead.seconds", settings.seconds, 0.1, 1e6)?;
+    let (least, most) = (f64::from(FEWEST_PAIRS), 1e6);
+    within("overhead.pairs", f64::from(settings.pairs), least, most)?;
+    Ok(settings)
 }
 
 fn log(table: LogTable) -> Result<Log, String> {

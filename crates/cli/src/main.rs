@@ -11,10 +11,13 @@ mod kernel_probing;
 mod manual;
 mod network;
 mod options;
+mod overhead;
 mod probing;
 mod report;
 mod run;
 mod show;
+mod spending;
+mod stamp_cost;
 mod subject;
 
 use std::process::ExitCode;
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Command::ProbeServe(options) => probing::serve(options),
         Command::ProbeAsk(options) => probing::ask(options),
         Command::ClockWatch(options) => clock_watching::watch(options),
+        Command::StampCost => stamp_cost::print(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -41,6 +41,9 @@ pub enum Command {
     /// Watch this host's clocks, and take brackets of them (started by `run` on every node)
     #[command(hide = true)]
     ClockWatch(ClockWatchOptions),
+    /// Time stamps on this host (started by `run` before it measures)
+    #[command(hide = true)]
+    StampCost,
 }
 
 #[derive(Debug, Args)]
@@ -56,6 +59,9 @@ pub struct RunOptions {
     /// Write the run's page too, as `tickscope report` does
     #[arg(long)]
     pub report: bool,
+    /// First compare what the subject says of itself, measured and not, in pairs of passes: [overhead] in the run file
+    #[arg(long)]
+    pub overhead: bool,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,6 @@
 //! `tickscope run`: one experiment from start to end.
 //!
-//! Order: look at the host; network; collectors; probes (their opening burst); commands; wait; commands' end; probes'
+//! Order: passes with and without measuring, where asked for; look at the host; network; the cost of a stamp; collectors; probes (their opening burst); commands; wait; commands' end; probes'
 //! closing burst; collectors take what is left; look again; join; table. Whatever ends it early, what was measured is kept.
 
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tickscope_analysis::{CORES_PROVED, Terms};
 use tickscope_stamp::block::Policy;
 use tickscope_store::{
-    Assumption, Event, LogPoint, LogRead, Manifest, Name, Pair, PolicyRule, Rho, Run, import_log, join_run,
-    write_events,
+    Assumption, Event, LogPoint, LogRead, Manifest, Name, Overhead, Pair, PolicyRule, Rho, Run, StampCost, import_log,
+    join_run, write_events,
 };
 use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
 use tickscope_tick::sharing::Sharing;
@@ -29,10 +29,13 @@ use crate::host::Host;
 use crate::interrupt;
 use crate::network::Network;
 use crate::options::RunOptions;
+use crate::overhead;
 use crate::probing::ProbeReport;
 use crate::report;
 use crate::show;
-use crate::subject::Process;
+use crate::spending::{Beside, Spending};
+use crate::stamp_cost;
+use crate::subject::{Ended, Process};
 
 /// Memory that the join may hold.
 pub const JOIN_BYTES: usize = 512 << 20;
@@ -48,9 +51,11 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         experiment.seconds = seconds;
     }
     let root = options.out.clone().or_else(|| experiment.out.clone()).unwrap_or_else(|| default_root(&experiment.name));
+    Run::expect_none(&root)?;
+    let overhead = options.overhead.then(|| overhead::compare(&experiment, &root)).transpose()?;
     let mut session = Session::begin(&experiment, &root)?;
     let measured = session.measure(&experiment);
-    let finished = session.finish(&experiment);
+    let finished = session.finish(&experiment, overhead);
     if let (Err(why), Err(_)) = (&measured, &finished) {
         eprintln!("tickscope: {why}");
     }
@@ -92,6 +97,30 @@ fn unix_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
+/// Whether a pass of the subject is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measuring {
+    /// With all that a run does: stamps, collectors, probes, watches.
+    All,
+    /// With nothing of it: points are off.
+    Nothing,
+}
+
+/// One pass of the subject, in a directory of its own; what each command said in its last line.
+pub fn pass(
+    experiment: &Experiment,
+    root: &Path,
+    measuring: Measuring,
+) -> Result<Vec<(Name, Option<String>)>, Failure> {
+    let mut session = Session { quiet: true, ..Session::begin(experiment, root)? };
+    let outcome = match measuring {
+        Measuring::All => session.measure(experiment),
+        Measuring::Nothing => session.only_run(experiment),
+    };
+    let said = session.discard();
+    outcome.map(|()| said)
+}
+
 /// A run while it goes on.
 struct Session {
     run: Run,
@@ -106,6 +135,17 @@ struct Session {
     clients: Vec<(String, Process)>,
     watches: Vec<(String, Process)>,
     events: Vec<Event>,
+    spending: Spending,
+    stamp_cost: Option<StampCost>,
+    said: Vec<(Name, Option<String>)>,
+    quiet: bool,
+}
+
+/// A node's command while it runs.
+struct Subject {
+    node: Name,
+    ends_run: bool,
+    process: Process,
 }
 
 impl Session {
@@ -131,6 +171,10 @@ impl Session {
             clients: Vec::new(),
             watches: Vec::new(),
             events: Vec::new(),
+            spending: Spending::of(experiment.nodes.iter().map(|node| &node.name)),
+            stamp_cost: None,
+            said: Vec::new(),
+            quiet: false,
         };
         session.note_facts();
         Ok(session)
@@ -150,6 +194,7 @@ impl Session {
     }
 
     fn measure(&mut self, experiment: &Experiment) -> Result<(), Failure> {
+        self.time_a_stamp()?;
         for node in &experiment.nodes {
             let directory = self.stamp_directory(node.name.as_str());
             fs::create_dir_all(&directory).map_err(|e| {
@@ -162,10 +207,34 @@ impl Session {
         if experiment.evidence.probes {
             self.start_probes(experiment)?;
         }
-        let commands = self.start_commands(experiment)?;
-        let outcome = self.wait(experiment, commands);
+        let subjects = self.start_commands(experiment, Measuring::All)?;
+        let outcome = self.wait(experiment, subjects);
         let stopped = self.stop_probes();
         outcome.and(stopped)
+    }
+
+    /// The commands, and nothing beside them.
+    fn only_run(&mut self, experiment: &Experiment) -> Result<(), Failure> {
+        let subjects = self.start_commands(experiment, Measuring::Nothing)?;
+        self.wait(experiment, subjects)
+    }
+
+    /// Ends what measures and drops what it took; what the commands said stays.
+    fn discard(mut self) -> Vec<(Name, Option<String>)> {
+        for (_, process) in std::mem::take(&mut self.watches).into_iter().chain(std::mem::take(&mut self.collectors)) {
+            let _ = process.end(); // its report is of no use any more
+        }
+        let _ = fs::remove_dir_all(&self.stamp_root); // absent where nothing was measured
+        self.said
+    }
+
+    /// While nothing of the run disturbs it. The run goes on without that figure.
+    fn time_a_stamp(&mut self) -> Result<(), Failure> {
+        match stamp_cost::ask(self.own()?, &self.stamp_root.with_extension("cost")) {
+            Ok(cost) => self.stamp_cost = Some(cost),
+            Err(why) => self.note("host", "stamp-untimed", None, why.to_string()),
+        }
+        Ok(())
     }
 
     fn stamp_directory(&self, node: &str) -> PathBuf {
@@ -263,10 +332,14 @@ impl Session {
     fn shares_counter(&self, node: &str) -> bool {
         // All nodes of a local run are of one boot.
         let injected = |name: &str| self.injections.contains_key(name);
-        let reference = self.run.manifest().reference.clone();
-        let reference = reference.split('.').next().unwrap_or_default();
+        let reference = self.reference();
         let detect = self.run.manifest().same_boot == tickscope_store::SameBoot::Detect;
-        detect && !injected(node) && !injected(reference)
+        detect && !injected(node) && !injected(&reference)
+    }
+
+    /// The node that durations are expressed by.
+    fn reference(&self) -> String {
+        self.run.manifest().reference.split('.').next().unwrap_or_default().into()
     }
 
     fn id(&self) -> String {
@@ -283,52 +356,59 @@ impl Session {
         Ok(SocketAddr::new(parsed, port).to_string())
     }
 
-    fn start_commands(&self, experiment: &Experiment) -> Result<Vec<(bool, Process)>, Failure> {
+    fn start_commands(&self, experiment: &Experiment, measuring: Measuring) -> Result<Vec<Subject>, Failure> {
         let policies: Vec<String> =
             experiment.policies.iter().map(|(glob, policy)| format!("{glob}={}", policy.name())).collect();
-        let mut commands = Vec::new();
+        let mut subjects = Vec::new();
         for node in &experiment.nodes {
             let words = experiment.fill(node, &self.network.addresses, &whole(self.run.root()))?;
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]).envs(&node.environment).env("TICKSCOPE_POLICY", policies.join(","));
-            command
-                .env("TICKSCOPE_DIR", self.stamp_directory(node.name.as_str()))
-                .env("TICKSCOPE_NODE", node.name.as_str());
+            command.env("TICKSCOPE_NODE", node.name.as_str());
+            match measuring {
+                Measuring::All => command.env("TICKSCOPE_DIR", self.stamp_directory(node.name.as_str())),
+                Measuring::Nothing => command.env_remove("TICKSCOPE_DIR"),
+            };
             if let Some(bytes) = experiment.pool_bytes {
                 command.env("TICKSCOPE_POOL_BYTES", bytes.to_string());
             }
             self.inject(node.name.as_str(), &mut command);
             self.network.enter(node.name.as_str(), &mut command)?;
-            commands.push((node.ends_run, Process::start(&format!("command of {}", node.name), &mut command)?));
+            let process = Process::start(&format!("command of {}", node.name), &mut command)?;
+            subjects.push(Subject { node: node.name.clone(), ends_run: node.ends_run, process });
             // A service listed before its client gets the time to bind.
             std::thread::sleep(Duration::from_millis(200));
         }
-        Ok(commands)
+        Ok(subjects)
     }
 
     /// Waits for the commands that end the run, then ends the others.
-    fn wait(&mut self, experiment: &Experiment, mut commands: Vec<(bool, Process)>) -> Result<(), Failure> {
+    fn wait(&mut self, experiment: &Experiment, mut subjects: Vec<Subject>) -> Result<(), Failure> {
         let (started, mut shown) = (Instant::now(), Instant::now() - Duration::from_secs(60));
         let terminal = std::io::stderr().is_terminal();
-        while !interrupt::ended() && commands.iter_mut().any(|(ends, process)| *ends && process.ended().is_none()) {
-            if shown.elapsed() >= Duration::from_secs(if terminal { 1 } else { 10 }) {
+        let goes_on = |subject: &mut Subject| subject.ends_run && subject.process.ended().is_none();
+        while !interrupt::ended() && subjects.iter_mut().any(goes_on) {
+            if !self.quiet && shown.elapsed() >= Duration::from_secs(if terminal { 1 } else { 10 }) {
                 shown = Instant::now();
                 self.show_progress(experiment, started.elapsed(), terminal);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        if terminal {
+        if terminal && !self.quiet {
             eprintln!();
         }
         let mut failed = None;
         // Clients first: a service that ends before its client would lose what is under way.
-        for (_, mut process) in commands.into_iter().rev() {
+        for Subject { node, mut process, .. } in subjects.into_iter().rev() {
             let what = format!("{process:?}").split('"').nth(1).unwrap_or("command").to_owned();
             let goes_on = process.ended().is_none();
-            let (last, status) = process.end()?;
-            if let Some(line) = last {
+            let ended = process.end()?;
+            self.spending.subject(&node, &ended);
+            if let Some(line) = &ended.last {
                 self.note("run", "subject", None, format!("{what} said: {line}"));
             }
+            let status = ended.status;
+            self.said.push((node, ended.last));
             // A service without a handler ends by the signal that it was just sent: that is its ordinary end.
             let well = status.success() || goes_on && status.signal() == Some(libc::SIGTERM);
             if !well && !interrupt::ended() {
@@ -354,7 +434,13 @@ impl Session {
         for (side, processes) in [("asking", clients), ("answering", servers)] {
             for (node, process) in processes {
                 // One that fails must not take the closing bursts and the last brackets of the others with it.
-                match process.end().and_then(|(last, _)| probe_report(&node, side, last)) {
+                let reported = process.end().and_then(|ended| {
+                    // The asking side runs beside the reference's command.
+                    let at = if side == "asking" { self.reference() } else { node.clone() };
+                    self.spending.beside(&at, Beside::Probe, &ended);
+                    probe_report(&node, side, ended.last)
+                });
+                match reported {
                     Ok(report) => self.note_probe(&node, side, &report),
                     Err(why) => failed = failed.or(Some(why)),
                 }
@@ -367,7 +453,10 @@ impl Session {
     fn stop_watches(&mut self, slew: Slew) -> Result<(), Failure> {
         let mut manifest = self.run.manifest().clone();
         for (node, process) in std::mem::take(&mut self.watches) {
-            let report = process.end().and_then(|(last, _)| clock_report(&node, last));
+            let report = process.end().and_then(|ended| {
+                self.spending.beside(&node, Beside::Watch, &ended);
+                clock_report(&node, ended.last)
+            });
             let (ppb, origin) = match (slew, report) {
                 (Slew::Declared(bound), _) => (bound.ppb(), "declared".into()),
                 (Slew::Auto, Ok(report)) => {
@@ -418,13 +507,17 @@ impl Session {
     }
 
     /// Ends what still runs, takes what is left, joins, writes the manifest.
-    fn finish(mut self, experiment: &Experiment) -> Result<Run, Failure> {
+    fn finish(mut self, experiment: &Experiment, overhead: Option<Overhead>) -> Result<Run, Failure> {
         let failed = self.stop_probes().err();
         self.stop_watches(experiment.slew)?;
         for (node, process) in std::mem::take(&mut self.collectors) {
-            let why = match process.end() {
-                Ok((_, status)) if status.success() => continue,
-                Ok((_, status)) => format!("expected the collector to end well, found {status}"),
+            let ended = process.end();
+            if let Ok(ended) = &ended {
+                self.spending.beside(&node, Beside::Collector, ended);
+            }
+            let why = match ended {
+                Ok(Ended { status, .. }) if status.success() => continue,
+                Ok(Ended { status, .. }) => format!("expected the collector to end well, found {status}"),
                 Err(killed) => killed.to_string(),
             };
             self.collect_again(&node, &why)?;
@@ -437,6 +530,8 @@ impl Session {
         let mut manifest = self.run.manifest().clone();
         manifest.ended_unix_ms = Some(unix_ms());
         manifest.points = points(&self.run)?;
+        let spending = std::mem::take(&mut self.spending);
+        manifest.cost = Some(spending.close(&self.run, self.stamp_cost, overhead)?);
         let unstamped = self.unstamped(&manifest)?;
         manifest.points.extend(unstamped);
         self.run.set_manifest(manifest)?;
@@ -648,6 +743,7 @@ fn manifest(
         policies: experiment.policies.iter().map(policy).collect(),
         layout: experiment.layout.clone(),
         assumptions: assumptions(experiment, network),
+        cost: None,
     })
 }
 

@@ -15,6 +15,24 @@ pub struct Process {
     child: Child,
     first: Receiver<String>,
     last: Receiver<Option<String>>,
+    started: Instant,
+    ended: Option<(ExitStatus, Duration)>,
+    cpu_ns: Option<u64>,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its process id, as its channels have it.
+    pub pid: u32,
+    /// The last line that it printed.
+    pub last: Option<String>,
+    /// Its exit code, or the signal.
+    pub status: ExitStatus,
+    /// From its start until its end was seen.
+    pub ran: Duration,
+    /// Processor time that it took, with the children it waited for; `None`: the kernel did not say.
+    pub cpu_ns: Option<u64>,
 }
 
 /// How long the output of an ended process may stay open: something it started may hold it.
@@ -45,7 +63,8 @@ impl Process {
         if let Some(output) = child.stdout.take() {
             std::thread::spawn(move || drain(output, &send_first, &send_last));
         }
-        Ok(Self { what: what.into(), child, first, last })
+        let (started, ended, cpu_ns) = (Instant::now(), None, None);
+        Ok(Self { what: what.into(), child, first, last, started, ended, cpu_ns })
     }
 
     /// Waits for the line that says it is ready.
@@ -61,18 +80,27 @@ impl Process {
 
     /// How it ended; `None`: it goes on.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        if self.ended.is_none() {
+            let (may_be_over, cpu_ns) = account(self.child.id());
+            if may_be_over {
+                self.cpu_ns = cpu_ns;
+                let status = self.child.try_wait().ok().flatten()?;
+                self.ended = Some((status, self.started.elapsed()));
+            }
+        }
+        self.ended.map(|(status, _)| status)
     }
 
-    /// Asks it to end and waits; returns its last line and how it ended. `Err`: it had to be killed.
-    pub fn end(mut self) -> Result<(Option<String>, ExitStatus), Failure> {
+    /// Asks it to end and waits. `Err`: it had to be killed.
+    pub fn end(mut self) -> Result<Ended, Failure> {
         self.ask();
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Some(status) = self.ended() {
                 self.signal_group(libc::SIGTERM);
                 let last = self.last.recv_timeout(OUTPUT_END).ok().flatten();
-                return Ok((last, status));
+                let (ran, cpu_ns) = (self.ended.map_or(Duration::ZERO, |(_, ran)| ran), self.cpu_ns);
+                return Ok(Ended { pid: self.child.id(), last, status, ran, cpu_ns });
             }
             // Polled: the wait needs a deadline, which waitpid lacks.
             std::thread::sleep(Duration::from_millis(2));
@@ -96,6 +124,22 @@ impl Process {
         // given to another, and when none is, there is nobody to signal.
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
+}
+
+/// Whether a child may have ended, and the processor time that it took; looked at before it is reaped, when that is still known.
+fn account(pid: u32) -> (bool, Option<u64>) {
+    // SAFETY: all-zero is a valid value of both.
+    let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the system call has a fifth argument, which the C library's function hides; both places outlive it.
+    let found = unsafe { libc::syscall(libc::SYS_waitid, libc::P_PID, pid, &mut info, how, &mut usage) };
+    if found != 0 {
+        return (true, None); // the ordinary wait says whether it ended
+    }
+    // SAFETY: waitid filled it, or left it zero: no child ended.
+    let over = unsafe { info.si_pid() } != 0;
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    (over, over.then(|| ns(usage.ru_utime) + ns(usage.ru_stime)))
 }
 
 /// Reads all that a process prints, so that it never waits for a reader; keeps the first line and the last.

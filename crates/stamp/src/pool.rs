@@ -139,6 +139,11 @@ impl Pool {
         }
     }
 
+    /// Size of the file: all of it was allocated when it was made.
+    pub fn bytes(&self) -> u64 {
+        self.length as u64
+    }
+
     /// How many blocks there are.
     pub fn block_count(&self) -> u32 {
         self.block_count

@@ -116,5 +116,6 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         policies: Vec::new(),
         layout: layout(),
         assumptions: Vec::new(),
+        cost: None,
     })
 }

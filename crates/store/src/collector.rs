@@ -74,6 +74,8 @@ pub struct Report {
     pub pools_ended: u64,
     /// Files that were left alone; each has an event.
     pub left_alone: u64,
+    /// Shared memory of the pools under watch, the most at one time.
+    pub pool_bytes: u64,
     /// Processor time of the collecting thread since it started, ns.
     pub cpu_ns: u64,
 }

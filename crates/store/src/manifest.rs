@@ -1,7 +1,8 @@
 //! `run.json`: what the run was, on which machines, and which assumptions its figures stand on.
 //!
 //! Assumes: one writer at a time. Guarantees: what was read is valid: names, domains and the schema are checked once,
-//! while reading; fields of a later version of the same schema are kept out of the way. Deliberately absent: results.
+//! while reading; fields of a later version of the same schema are kept out of the way. Deliberately absent: results,
+//! but for what measuring cost.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,6 +12,7 @@ use tickscope_stamp::block;
 use tickscope_tick::{BootId, Counter, Ordering};
 
 use crate::SCHEMA;
+use crate::cost::Cost;
 use crate::error::{Error, Result};
 use crate::whole_file::WholeFile;
 
@@ -54,6 +56,9 @@ pub struct Manifest {
     /// What the figures stand on.
     #[serde(default)]
     pub assumptions: Vec<Assumption>,
+    /// What measuring cost the measured; absent in runs that did not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
 }
 
 /// A machine, container or namespace taking part.

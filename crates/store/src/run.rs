@@ -128,12 +128,17 @@ impl<'a> Places<'a> {
 impl Run {
     /// Begins a run in `root`, which must not hold one yet.
     pub fn create(root: &Path, manifest: Manifest) -> Result<Self> {
-        let place = Places::of(root).manifest();
-        if place.exists() {
+        Self::expect_none(root)?;
+        manifest.write(&Places::of(root).manifest())?;
+        Ok(Self { root: root.into(), manifest })
+    }
+
+    /// Refuses a directory that holds a run.
+    pub fn expect_none(root: &Path) -> Result<()> {
+        if Places::of(root).manifest().exists() {
             return Err(Error::busy(root, "a directory without a run", "a run.json"));
         }
-        manifest.write(&place)?;
-        Ok(Self { root: root.into(), manifest })
+        Ok(())
     }
 
     /// Opens the run in `root`.

@@ -105,6 +105,11 @@ impl WatchedPool {
         self.instance
     }
 
+    /// Shared memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pool.bytes()
+    }
+
     /// The file.
     pub(crate) fn path(&self) -> &Path {
         self.pool.path()

@@ -36,6 +36,8 @@ impl Collector {
         match WatchedPool::open(path) {
             Ok(pool) => {
                 self.pools.insert(pool.instance(), Watched { pool, looked: None });
+                let bytes = self.pools.values().map(|watched| watched.pool.bytes()).sum();
+                self.report.pool_bytes = self.report.pool_bytes.max(bytes);
                 Ok(())
             }
             // A program may have ended, and its pool been removed, since the directory was listed.

@@ -40,6 +40,7 @@ pub fn manifest() -> Manifest {
             statement: "client.tsc and server.tsc: rates differ by at most 50 ppm from their ratio".into(),
             origin: "preset unknown".into(),
         }],
+        cost: None,
     }
 }
 

@@ -1,0 +1,123 @@
+//! What measuring cost the measured, as lines for people and as JSON.
+
+use serde_json::{Value, json};
+use tickscope_store::{Compared, Cost, NodeCost, Overhead};
+
+use crate::overhead::{Added, added};
+
+const NS_A_SECOND: f64 = 1e9;
+
+/// One line a node, one for all, and one for each number that the subject said of itself.
+pub fn lines(cost: &Cost) -> Vec<String> {
+    let mut lines: Vec<String> = cost.nodes.iter().map(node_line).collect();
+    if let Some(stamp) = cost.stamp {
+        let ns = |ps: u64| format!("{:.1}", ps as f64 / 1000.0);
+        lines.push(format!(
+            "cost: a stamp here takes {} ns plain, {} before, {} after, in a tight loop: between other work it is more; in all {} stamps, {:.0} a second",
+            ns(stamp.plain_ps),
+            ns(stamp.before_ps),
+            ns(stamp.after_ps),
+            stamps(cost),
+            stamps_a_second(cost),
+        ));
+    }
+    lines.extend(cost.overhead.iter().flat_map(overhead_lines));
+    lines
+}
+
+fn node_line(node: &NodeCost) -> String {
+    let seconds = |ns: Option<u64>| ns.map_or("unknown".into(), |ns| format!("{:.2} s", ns as f64 / NS_A_SECOND));
+    let share = share(node).map_or("an unknown share".into(), |share| format!("about {:.3} %", share * 100.0));
+    let memory = node.shared_memory_bytes;
+    format!(
+        "cost on {}: {} stamps, {:.0} a second, {share} of its command's {} of processor time; beside it: collector {}, probe {}, \
+         watch {}; shared memory {}",
+        node.node,
+        node.stamps,
+        rate(node),
+        seconds(node.subject_cpu_ns),
+        seconds(node.collector_cpu_ns),
+        node.probe_cpu_ns.map_or("none".into(), |ns| seconds(Some(ns))),
+        seconds(node.watch_cpu_ns),
+        memory.map_or("unknown".into(), |bytes| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))),
+    )
+}
+
+fn overhead_lines(overhead: &Overhead) -> Vec<String> {
+    overhead.fields.iter().map(|compared| overhead_line(compared, overhead.pass_seconds)).collect()
+}
+
+fn overhead_line(compared: &Compared, pass_seconds: f64) -> String {
+    let (name, unit, scale) = unit_of(&compared.field);
+    let (node, pairs) = (&compared.node, compared.pairs.len());
+    let Some(Added { median, lo, hi, confidence, alone }) = added(compared) else {
+        return format!("overhead: {pairs} pairs of passes are too few for what measuring added to {name} of {node}");
+    };
+    let shown = |value: f64| format!("{:.2}", value / scale);
+    format!(
+        "overhead: measuring added {} [{}, {}]{unit} to {name} of {node}, which is {}{unit} alone ({:.0} %, {pairs} pairs of \
+         passes of {pass_seconds} s){}",
+        shown(median),
+        shown(lo),
+        shown(hi),
+        shown(alone),
+        // Rounded down: it is "at least".
+        (confidence * 100.0).floor(),
+        if lo <= 0.0 && hi >= 0.0 { "; whether it added anything is not resolved" } else { "" },
+    )
+}
+
+/// A field's name without its unit, the unit shown, and how many of the field's make one of those.
+fn unit_of(field: &str) -> (&str, &'static str, f64) {
+    field.strip_suffix("_ns").map_or((field, "", 1.0), |name| (name, " us", 1000.0))
+}
+
+/// As JSON: the counts as they are, and what follows from them.
+pub fn json(cost: &Cost) -> Value {
+    json!({
+        "stamp_ps": cost.stamp.map(|stamp| json!({"plain": stamp.plain_ps, "before": stamp.before_ps, "after": stamp.after_ps})),
+        "stamps": stamps(cost), "stamps_a_second": stamps_a_second(cost),
+        "nodes": cost.nodes.iter().map(node_json).collect::<Vec<_>>(),
+        "overhead": cost.overhead.as_ref().map(overhead_json),
+    })
+}
+
+fn node_json(node: &NodeCost) -> Value {
+    json!({
+        "node": node.node.as_str(), "ran_ns": node.ran_ns, "stamps": node.stamps, "stamps_a_second": rate(node),
+        "stamping_ns": node.stamping_ns, "subject_cpu_ns": node.subject_cpu_ns, "stamping_share": share(node),
+        "collector_cpu_ns": node.collector_cpu_ns, "probe_cpu_ns": node.probe_cpu_ns, "watch_cpu_ns": node.watch_cpu_ns,
+        "shared_memory_bytes": node.shared_memory_bytes,
+    })
+}
+
+fn overhead_json(overhead: &Overhead) -> Value {
+    let fields = overhead.fields.iter().map(|compared| {
+        let added = added(compared);
+        json!({
+            "node": compared.node.as_str(), "field": compared.field, "pairs": compared.pairs.len(),
+            "added": added.map(|added| json!({"median": added.median, "lo": added.lo, "hi": added.hi, "confidence": added.confidence})),
+            "alone": added.map(|added| added.alone),
+            "passes": compared.pairs.iter().map(|pair| json!([pair.measured, pair.alone])).collect::<Vec<_>>(),
+        })
+    });
+    json!({"pass_seconds": overhead.pass_seconds, "fields": fields.collect::<Vec<_>>()})
+}
+
+fn stamps(cost: &Cost) -> u64 {
+    cost.nodes.iter().map(|node| node.stamps).sum()
+}
+
+fn stamps_a_second(cost: &Cost) -> f64 {
+    cost.nodes.iter().map(rate).sum()
+}
+
+fn rate(node: &NodeCost) -> f64 {
+    if node.ran_ns == 0 { 0.0 } else { node.stamps as f64 / (node.ran_ns as f64 / NS_A_SECOND) }
+}
+
+/// The stamps' share of the command's processor time; `None`: one of them is unknown.
+fn share(node: &NodeCost) -> Option<f64> {
+    let (stamping, cpu) = (node.stamping_ns?, node.subject_cpu_ns.filter(|&ns| ns > 0)?);
+    Some(stamping as f64 / cpu as f64)
+}

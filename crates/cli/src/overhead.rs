@@ -1,0 +1,129 @@
+//! `run --overhead`: the subject in pairs of passes, measured and not, and what it says of itself in each.
+//!
+//! Idea: only the subject can tell what it does unmeasured, so the numbers are those of its own last line. The two passes
+//! of a pair follow each other, and every second pair begins with the other one: what changes slowly cancels within
+//! pairs, a trend over them. A first pass counts for nothing: it warms the machine, and shows that the numbers are there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+use tickscope_store::{Compared, Name, Overhead, Passes};
+
+use crate::experiment::{Experiment, OverheadSettings};
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::run::{Measuring, pass};
+
+/// Numbers of one pass: by node and field.
+type Numbers = Vec<((Name, String), f64)>;
+
+/// Makes all passes, in a folder of the run's directory that is gone afterwards.
+pub fn compare(experiment: &Experiment, root: &Path) -> Result<Overhead, Failure> {
+    let OverheadSettings { fields, pairs, seconds } = &experiment.overhead;
+    let shorter = Experiment { seconds: *seconds, logs: Vec::new(), ..experiment.clone() };
+    let scratch = Scratch::new(root)?;
+    let told = |number: u32, measuring| {
+        eprintln!("overhead: pass {number} of {}, {}", 2 * pairs, what(measuring));
+        let said = pass(&shorter, &scratch.pass(number), measuring)?;
+        if interrupt::ended() {
+            return Err(Failure::work("interrupted between passes with and without measuring; nothing was kept"));
+        }
+        numbers(&said, fields)
+    };
+    let names = told(0, Measuring::All)?.into_iter().map(|(name, _)| name);
+    let mut all: Vec<Compared> =
+        names.map(|(node, field)| Compared { node, field, pairs: Vec::with_capacity(*pairs as usize) }).collect();
+    for pair in 0..*pairs {
+        let mut order = [Measuring::All, Measuring::Nothing];
+        if pair % 2 == 1 {
+            order.reverse();
+        }
+        let first = told(2 * pair + 1, order[0])?;
+        let second = told(2 * pair + 2, order[1])?;
+        let (measured, alone) = if order[0] == Measuring::All { (first, second) } else { (second, first) };
+        for compared in &mut all {
+            let found = |numbers: &Numbers| number_of(numbers, compared);
+            let passes = Passes { measured: found(&measured)?, alone: found(&alone)? };
+            compared.pairs.push(passes);
+        }
+    }
+    Ok(Overhead { pass_seconds: *seconds, fields: all })
+}
+
+fn what(measuring: Measuring) -> &'static str {
+    match measuring {
+        Measuring::All => "measured",
+        Measuring::Nothing => "alone",
+    }
+}
+
+/// The numbers of the commands' last lines: those asked for, each of which must be there, or all in nanoseconds.
+fn numbers(said: &[(Name, Option<String>)], fields: &[String]) -> Result<Numbers, Failure> {
+    let objects: Vec<(&Name, Map<String, Value>)> =
+        said.iter().filter_map(|(node, last)| Some((node, object(last.as_deref()?)?))).collect();
+    let mut found = Numbers::new();
+    for (node, object) in &objects {
+        for (field, value) in object {
+            let wanted = if fields.is_empty() { field.ends_with("_ns") } else { fields.contains(field) };
+            if let (true, Some(number)) = (wanted, value.as_f64()) {
+                found.push((((*node).clone(), field.clone()), number));
+            }
+        }
+    }
+    let missing = |field: &&String| !found.iter().any(|((_, known), _)| known == *field);
+    match fields.iter().find(missing) {
+        None if !found.is_empty() => Ok(found),
+        missing => Err(nothing_to_compare(said, missing)),
+    }
+}
+
+fn object(line: &str) -> Option<Map<String, Value>> {
+    serde_json::from_str(line).ok()
+}
+
+fn nothing_to_compare(said: &[(Name, Option<String>)], missing: Option<&String>) -> Failure {
+    let expected = missing.map_or("numbers whose names end in _ns".into(), |field| format!("a number '{field}'"));
+    let lines: Vec<String> = said
+        .iter()
+        .map(|(node, last)| format!("{node}: {}", last.as_ref().map_or("nothing".into(), |line| format!("'{line}'"))))
+        .collect();
+    Failure::input(format!(
+        "--overhead: expected {expected} in the last line of a command, a JSON object; found {}. Let the subject print what \
+         it measures of itself, or name it in [overhead] fields",
+        lines.join(", ")
+    ))
+}
+
+fn number_of(numbers: &Numbers, compared: &Compared) -> Result<f64, Failure> {
+    let found = numbers.iter().find(|((node, field), _)| *node == compared.node && *field == compared.field);
+    let (node, field) = (&compared.node, &compared.field);
+    let wrong = || format!("--overhead: expected '{field}' of {node} in every pass, found one without it");
+    found.map(|(_, number)| *number).ok_or_else(|| Failure::input(wrong()))
+}
+
+/// The passes' directories; gone at the end.
+struct Scratch {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+impl Scratch {
+    fn new(root: &Path) -> Result<Self, Failure> {
+        let folder = root.join(".overhead");
+        let made = fs::create_dir_all(&folder);
+        made.map_err(|e| Failure::work(format!("expected to make {}, found: {e}", folder.display())))?;
+        Ok(Self { root: root.into(), folder })
+    }
+
+    fn pass(&self, number: u32) -> PathBuf {
+        self.folder.join(number.to_string())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder); // what stays is hidden, and read by nobody
+        let _ = fs::remove_dir(&self.root); // only where nothing else is in it
+    }
+}
