@@ -8,6 +8,7 @@
 //! Guarantees: a span in which the clock was set, or slewed beyond the bound, is void; no reading is extrapolated.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Refused, Rho};
 use tickscope_store::{Channel, Event, Manifest, Node, Pair, Run};
@@ -85,9 +86,9 @@ impl OwnClocks {
             let Some(clock) = clock_of(run.manifest(), (node, point), channels)? else { continue };
             clocks.of_point.insert((node.into(), point.into()), clock.clone());
             let key = (node.to_owned(), clock);
-            if !clocks.known.contains_key(&key) {
-                let related = relate(run, &key, events, terms)?;
-                clocks.known.insert(key, related);
+            if let Entry::Vacant(unknown) = clocks.known.entry(key) {
+                let related = relate(run, unknown.key(), events, terms)?;
+                unknown.insert(related);
             }
         }
         Ok(clocks)

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use tickscope_store::{Event, Manifest, Run};
 use tickscope_tick::Frequency;
-use tickscope_trace::{Answer, QuantileBounds, Role, Sign, StageRow, slowest};
+use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
 
 use crate::cost;
 use crate::error::Error;
@@ -55,6 +55,8 @@ fn stage_json(row: &StageRow, relative_1ms_ticks: u64, unit: Unit) -> Value {
         "p50": quantile(row.p50), "p99": quantile(row.p99),
         "common": {"below_ticks": row.common.below_ticks, "above_ticks": row.common.above_ticks,
                    "below_ns": unit.ns(row.common.below_ticks as i64), "above_ns": unit.ns(row.common.above_ticks as i64)},
+        "own": {"below_ticks": row.own.below_ticks, "above_ticks": row.own.above_ticks,
+                "below_ns": unit.ns(row.own.below_ticks as i64), "above_ns": unit.ns(row.own.above_ticks as i64)},
         "relative": {"run_ticks": row.relative_ticks, "run_ns": unit.ns(row.relative_ticks as i64),
                      "one_ms_apart_ticks": relative_1ms_ticks, "one_ms_apart_ns": unit.ns(relative_1ms_ticks as i64)},
         "core_ticks": row.core_ticks,
@@ -93,22 +95,34 @@ pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
     let unit = Unit(analysis.frequency);
     let mut text = String::new();
     let width = analysis.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(12);
+    let either =
+        |bound: Common| format!("-{} +{}", unit.us(bound.below_ticks as i64), unit.us(bound.above_ticks as i64));
+    // Only stamps of clocks beside the counter have an error of their own.
+    let has_own = analysis.rows.iter().any(|row| row.own != Common::default());
+    let own = |text: String| if has_own { format!("  {text:>13}") } else { String::new() };
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "{:width$}  {:>8}  {:>26}  {:>26}  {:>17}  {:>8}  {:>8}  answers",
-        "stage", "count", "p50 us [lo, hi]", "p99 us [lo, hi]", "common us", "rel 1ms", "rel run"
+        "{:width$}  {:>8}  {:>26}  {:>26}  {:>17}{}  {:>8}  {:>8}  answers",
+        "stage",
+        "count",
+        "p50 us [lo, hi]",
+        "p99 us [lo, hi]",
+        "common us",
+        own("own us".into()),
+        "rel 1ms",
+        "rel run"
     );
     for (row, &relative) in analysis.rows.iter().zip(&analysis.relative_1ms_ticks) {
-        let common = format!("-{} +{}", unit.us(row.common.below_ticks as i64), unit.us(row.common.above_ticks as i64));
         let _ = writeln!(
             text,
-            "{:width$}  {:>8}  {:>26}  {:>26}  {:>17}  {:>8}  {:>8}  {}; {}",
+            "{:width$}  {:>8}  {:>26}  {:>26}  {:>17}{}  {:>8}  {:>8}  {}; {}",
             row.name,
             row.count,
             unit.quantile(row.p50),
             unit.quantile(row.p99),
-            common,
+            either(row.common),
+            own(either(row.own)),
             unit.us(relative as i64),
             unit.us(row.relative_ticks as i64),
             sign(row),
