@@ -359,7 +359,7 @@ def outliers(_scratch):
         for rule, coverage, f1 in re.findall(r"^(\S+) +0\.40 % +(\S+) +\S+ +\S+ +(\S+)", section, re.MULTILINE):
             default = rule == "gap-or-tail"
             target = {"target": ">= 0.85", "met": float(f1) >= 0.85} if default else {}
-            rows.append(figure(f"{title}, {rule}: F1 at 0.4 % detours", float(f1), "", ("coverage", float(coverage)), **target))
+            rows.append(figure(f"{title}, {rule}: F1, coverage {coverage}", float(f1), "", **target))
         for rule, worst in re.findall(r"^(\S+) +none .* (\S+) %$", section, re.MULTILINE):
             if rule == "gap-or-tail":
                 rows.append(at_most(f"{title}, {rule}: worst false positives", float(worst), "%", 0.2))

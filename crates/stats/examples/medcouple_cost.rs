@@ -12,9 +12,12 @@ const ROUNDS: usize = 9;
 
 fn main() {
     let count = std::env::args().nth(1).map_or(1_000_000, |count| count.parse().expect("a count of values"));
-    let shapes: [(&str, Shape); 4] = [
+    let shapes: [(&str, Shape); 7] = [
         ("uniform", |unit| unit * 1e12),
         ("exponential", |unit| -unit.ln() * 1e6),
+        ("Pareto of shape 2", |unit| 1e3 * unit.powi(-2)),
+        ("two modes", |unit| if unit < 0.3 { 1e6 + unit * 1e5 } else { unit * 1e4 }),
+        ("1000 values", |unit| (unit * unit * 1e3).floor()),
         ("exponential, tied", |unit| (-unit.ln() * 100.0).floor() * 2.0),
         ("three values", |unit| (unit * 3.0).floor() * 2.0),
     ];

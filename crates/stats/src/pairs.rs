@@ -4,8 +4,9 @@
 //! along its edge, and two staircases bound the pairs still in question (Johnson and Mizoguchi 1978; for the medcouple
 //! Brys, Hubert and Struyf 2004). The pivots come from the same question put to every [`STEP`]-th row and column
 //! (Mirzaian and Arjomandi 1985). A pair of that grid stands for the block around it, so a rank among all is a rank in the
-//! grid, wrong by no more than the blocks that a staircase cuts. Their errors mostly cancel: pivots that allow for a few
-//! standard deviations are tried first, those that allow for all of it follow where they miss.
+//! grid, wrong by no more than the blocks that a staircase cuts. How wrong, a pivot's own staircase tells: the next pivot is
+//! chosen by it, just beyond the rank on the other side. Where that does not close in soon (it does, but for the most
+//! adverse values), pivots follow that allow for every block that could be cut.
 //!
 //! Guarantees: O(n) steps for n = rows + columns, whatever the values and ties; all comparisons are exact, only the choice
 //! of pivots is a guess; the same input takes the same steps.
@@ -54,7 +55,10 @@ pub(crate) fn counts<P: Pairs>(pairs: &P, value: &P::Value) -> (u128, u128) {
 const STEP: usize = 9;
 /// Pairs of the finer grid that one of the coarser stands for.
 const BLOCK: u128 = (STEP * STEP) as u128;
-/// How far a rank of the coarser grid may be wrong, in units of the square root of the blocks that a staircase can cut: they
+/// Pivots chosen by what the last one taught; then two that are certain. Each asks the coarser grid once: together they must
+/// be fewer than [`STEP`], for its cost to stay below that of this one.
+const GUESSES: usize = 6;
+/// How far beyond the rank a pivot aims at first, in units of the square root of the blocks that a staircase can cut: they
 /// are wrong by less than one block each, to both sides alike.
 const DEVIATIONS: f64 = 2.0;
 
@@ -87,9 +91,6 @@ enum Edge {
     UpTo,
 }
 
-/// Two values that the one sought most likely lies between; `None`: as far as there are pairs.
-type Pivots<V> = [Option<V>; 2];
-
 impl<'a, P: Pairs> Grid<'a, P> {
     fn of(pairs: &'a P) -> Self {
         Self { pairs, first: 0, step: 1, rows: pairs.rows(), columns: pairs.columns() }
@@ -100,20 +101,17 @@ impl<'a, P: Pairs> Grid<'a, P> {
     }
 
     fn select(&self, rank: u128) -> P::Value {
-        let few = BLOCK * (self.rows + self.columns) as u128;
         let mut band = Band::whole(self);
-        if band.left() > few {
-            let coarser = self.coarser();
-            for margin in coarser.margins() {
-                if let Some(found) = band.narrow(rank, coarser.pivots(rank, margin)) {
-                    return found;
-                }
-                if band.left() <= few {
-                    break;
-                }
-            }
+        if band.left() > BLOCK * self.edges()
+            && let Some(found) = band.close_in(&self.coarser(), rank)
+        {
+            return found;
         }
         band.among_all(rank)
+    }
+
+    fn edges(&self) -> u128 {
+        (self.rows + self.columns) as u128
     }
 
     /// The middles of blocks.
@@ -123,26 +121,24 @@ impl<'a, P: Pairs> Grid<'a, P> {
         Self { pairs: self.pairs, first: self.first + STEP / 2 * self.step, step: STEP * self.step, rows, columns }
     }
 
-    /// A likely one, and one that is enough. A finer pair is not less than the nearest of this grid before it, nor greater
-    /// than the nearest after it: so of ranks here and there only the pairs outside of the first and last of these are
-    /// not accounted for, less than a block for each row and column.
-    fn margins(&self) -> [u128; 2] {
-        let edges = (self.rows + self.columns) as u128;
-        [(DEVIATIONS * (edges as f64).sqrt()) as u128 + 2, edges + 2]
+    /// Ranks of this grid that a rank of the finer one lies between for certain, where there are such. A finer pair is not
+    /// less than the nearest of this grid before it, nor greater than the nearest after it: so of ranks here and there only
+    /// the pairs outside of the first and last of these are not accounted for, less than a block for each row and column.
+    fn certain(&self, rank: u128) -> [Option<u128>; 2] {
+        let margin = self.edges() + 2;
+        let (low, high) = ((rank - 1) / BLOCK + 1, rank.div_ceil(BLOCK) + margin);
+        [(low > margin).then(|| low - margin), (high <= self.count()).then_some(high)]
     }
 
-    /// What a rank of the finer grid lies between.
-    fn pivots(&self, rank: u128, margin: u128) -> Pivots<P::Value> {
-        let last = self.rows as u128 * self.columns as u128;
-        let (low, high) = (((rank - 1) / BLOCK + 1).min(last), rank.div_ceil(BLOCK) + margin);
-        [(low > margin).then(|| self.select(low - margin)), (high <= last).then(|| self.select(high))]
+    fn count(&self) -> u128 {
+        self.rows as u128 * self.columns as u128
     }
 }
 
 impl<'a, P: Pairs> Band<'a, P> {
     fn whole(grid: &'a Grid<'a, P>) -> Self {
         let from = Stair { columns: vec![0; grid.rows], count: 0 };
-        let to = Stair { columns: vec![grid.columns; grid.rows], count: grid.rows as u128 * grid.columns as u128 };
+        let to = Stair { columns: vec![grid.columns; grid.rows], count: grid.count() };
         Self { grid, from, to }
     }
 
@@ -150,24 +146,57 @@ impl<'a, P: Pairs> Band<'a, P> {
         self.to.count - self.from.count
     }
 
-    /// Cuts off what lies outside of two pivots; the value of that rank itself where it is one of them.
-    fn narrow(&mut self, rank: u128, [low, high]: Pivots<P::Value>) -> Option<P::Value> {
-        if let Some(low) = low {
-            let up_to = self.stair(&low, Edge::UpTo);
-            if rank <= up_to.count {
-                self.to = self.stair(&low, Edge::Below);
-                return (rank > self.to.count).then_some(low);
+    /// Cuts off pairs on both sides of the rank until few are left; the value of that rank itself where a pivot is it.
+    fn close_in(&mut self, coarser: &Grid<'a, P>, rank: u128) -> Option<P::Value> {
+        let mut margin = (DEVIATIONS * (coarser.edges() as f64).sqrt()) as u128 + 2;
+        // Twice what lies between two pivots that both went as they were to.
+        let few = 4 * margin * BLOCK;
+        let (mut at, mut first) = ((rank / BLOCK).saturating_sub(margin), Edge::UpTo);
+        for _ in 0..GUESSES {
+            at = at.clamp(1, coarser.count());
+            let pivot = coarser.select(at);
+            (at, first) = match self.cut(rank, &pivot, first) {
+                Ordering::Equal => return Some(pivot),
+                Ordering::Less => (at + (rank - self.from.count) / BLOCK + margin, Edge::Below),
+                Ordering::Greater => (at.saturating_sub((self.to.count - rank) / BLOCK + margin), Edge::UpTo),
+            };
+            if self.left() <= few {
+                return None;
             }
-            self.from = up_to;
+            margin *= 2;
         }
-        let high = high?;
-        let below = self.stair(&high, Edge::Below);
-        if rank > below.count {
-            self.from = self.stair(&high, Edge::UpTo);
-            return (rank <= self.from.count).then_some(high);
+        for (at, first) in coarser.certain(rank).into_iter().zip([Edge::UpTo, Edge::Below]) {
+            if let Some(pivot) = at.map(|at| coarser.select(at))
+                && self.cut(rank, &pivot, first) == Ordering::Equal
+            {
+                return Some(pivot);
+            }
         }
-        self.to = below;
         None
+    }
+
+    /// Cuts off the pairs that are not the one of that rank, as the pivot shows, and says what the pivot is beside it.
+    /// `first` is the stair that most likely suffices: up to a pivot that is expected to be less, below one expected greater.
+    fn cut(&mut self, rank: u128, pivot: &P::Value, first: Edge) -> Ordering {
+        let stair = self.stair(pivot, first);
+        match first {
+            Edge::UpTo if rank > stair.count => {
+                self.from = stair;
+                Ordering::Less
+            }
+            Edge::UpTo => {
+                self.to = self.stair(pivot, Edge::Below);
+                if rank > self.to.count { Ordering::Equal } else { Ordering::Greater }
+            }
+            Edge::Below if rank <= stair.count => {
+                self.to = stair;
+                Ordering::Greater
+            }
+            Edge::Below => {
+                self.from = self.stair(pivot, Edge::UpTo);
+                if rank <= self.from.count { Ordering::Equal } else { Ordering::Less }
+            }
+        }
     }
 
     /// The stair of a pivot among the pairs in question.
@@ -235,6 +264,13 @@ mod tests {
         }
     }
 
+    /// All sums, in order.
+    fn all(pairs: &Sums) -> Vec<i64> {
+        let mut all: Vec<i64> = pairs.0.iter().flat_map(|a| pairs.1.iter().map(move |b| a + b)).collect();
+        all.sort_unstable();
+        all
+    }
+
     fn sums(rows: i64, columns: i64, step: i64) -> (Sums, Vec<i64>) {
         let ascending = |count: i64, seed: i64| {
             let mut values: Vec<i64> = (0..count).map(|k| (k * seed) % 101 / step).collect();
@@ -242,8 +278,16 @@ mod tests {
             values
         };
         let pairs = Sums(ascending(rows, 37), ascending(columns, 53));
-        let mut all: Vec<i64> = pairs.0.iter().flat_map(|a| pairs.1.iter().map(move |b| a + b)).collect();
-        all.sort_unstable();
+        let all = all(&pairs);
+        (pairs, all)
+    }
+
+    /// Values that jump where the coarser grid has its rows and columns, or just after: its pairs are the extremes of
+    /// what they stand for.
+    fn jumps(rows: i64, columns: i64, at: i64) -> (Sums, Vec<i64>) {
+        let ascending = |count: i64| (0..count).map(|k| (k + at) / STEP as i64 * 100_000 + k).collect();
+        let pairs = Sums(ascending(rows), ascending(columns));
+        let all = all(&pairs);
         (pairs, all)
     }
 
@@ -276,13 +320,15 @@ mod tests {
     }
 
     #[test]
-    fn the_coarser_grid_brackets_every_rank_and_leaves_no_more_pairs_than_its_edges_hold() {
-        for (rows, columns, step) in [(100, 80, 1), (65, 200, 1), (71, 71, 9)] {
-            let (pairs, all) = sums(rows, columns, step);
+    fn the_certain_ranks_bracket_every_rank_and_leave_no_more_pairs_than_the_edges_hold() {
+        let after = STEP as i64 / 2;
+        let adverse = [jumps(150, 160, after), jumps(150, 160, after + 1), jumps(310, 65, after + 1)];
+        let cases = [sums(100, 80, 1), sums(65, 200, 1), sums(71, 71, 9)].into_iter().chain(adverse);
+        for (pairs, all) in cases {
+            let (rows, columns) = (pairs.0.len(), pairs.1.len());
             let coarser = Grid::of(&pairs).coarser();
-            let [_, enough] = coarser.margins();
             for rank in (1..=all.len()).step_by(all.len() / 300) {
-                let [low, high] = coarser.pivots(rank as u128, enough);
+                let [low, high] = coarser.certain(rank as u128).map(|at| at.map(|at| coarser.select(at)));
                 assert!(low.is_none_or(|low| low <= all[rank - 1]), "rank {rank}: {low:?}");
                 assert!(high.is_none_or(|high| all[rank - 1] <= high), "rank {rank}: {high:?}");
                 let after = low.map_or(0, |low| all.partition_point(|&value| value <= low));
@@ -294,17 +340,40 @@ mod tests {
     }
 
     #[test]
-    fn the_likely_pivots_hold_the_rank_and_leave_few_pairs_where_values_are_smooth() {
+    fn a_pivot_cuts_off_only_what_the_rank_is_not() {
+        let (pairs, all) = sums(12, 15, 2);
+        let grid = Grid::of(&pairs);
+        for rank in 1..=all.len() {
+            let sought = all[rank - 1];
+            for (pivot, first) in
+                (sought - 2..=sought + 2).flat_map(|pivot| [(pivot, Edge::UpTo), (pivot, Edge::Below)])
+            {
+                let mut band = Band::whole(&grid);
+                assert_eq!(band.cut(rank as u128, &pivot, first), pivot.cmp(&sought));
+                if pivot != sought {
+                    assert!(band.left() < all.len() as u128 || pivot < all[0] || pivot > all[all.len() - 1]);
+                    assert_eq!(band.among_all(rank as u128), sought);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn guesses_close_in_on_smooth_values_and_on_jumps() {
         let smooth = |count: i64| (0..count).map(|k| k * k + 1000 * k).collect::<Vec<_>>();
         let pairs = Sums(smooth(1500), smooth(1100));
-        let mut all: Vec<i64> = pairs.0.iter().flat_map(|a| pairs.1.iter().map(move |b| a + b)).collect();
-        all.sort_unstable();
-        let coarser = Grid::of(&pairs).coarser();
-        for rank in (1..all.len()).step_by(100_001) {
-            let [low, high] = coarser.pivots(rank as u128, coarser.margins()[0]);
-            let after = low.map_or(0, |low| all.partition_point(|&value| value < low));
-            let before = high.map_or(all.len(), |high| all.partition_point(|&value| value <= high));
-            assert!(after < rank && rank <= before && before - after < all.len() / 100, "{after} {rank} {before}");
+        let all_smooth = all(&pairs);
+        for (pairs, all) in [(pairs, all_smooth), jumps(1500, 1100, STEP as i64 / 2 + 1)] {
+            for rank in (1..=all.len()).step_by(100_001) {
+                let grid = Grid::of(&pairs);
+                let mut band = Band::whole(&grid);
+                if let Some(found) = band.close_in(&grid.coarser(), rank as u128) {
+                    assert_eq!(found, all[rank - 1]);
+                } else {
+                    assert!(band.left() <= all.len() as u128 / 100, "rank {rank}: {} left", band.left());
+                    assert_eq!(band.among_all(rank as u128), all[rank - 1]);
+                }
+            }
         }
     }
 }

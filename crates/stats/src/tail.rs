@@ -5,9 +5,10 @@
 //! The first gap that is too unlikely separates outliers. Where there is none, a generalised Pareto distribution fitted
 //! to the tail (peaks over threshold; Pickands 1975) says above which value less than half a sample was to be expected.
 //!
-//! The fit uses quantiles up to 97.5 %: what lies above, and with it the detours, hardly bends it. All distances are taken
-//! from the median, so the rule does not depend on a constant offset; and no distance below the counter's own step is
-//! taken for a gap. Abstains where the tail is so heavy that it reaches as far as detours do.
+//! The fit uses quantiles up to 97.5 %, which the detours themselves move little: with 1.5 % of them an exponential tail looks
+//! like one of shape 0.5, still below what is refused. All distances are taken from the median, so the rule does not
+//! depend on a constant offset; and no distance below the counter's own step is taken for a gap. Abstains where the tail is
+//! so heavy that it reaches as far as detours do.
 
 use crate::outlier::{Abstention, Basis, Threshold};
 use crate::{Quantile, Sample};
@@ -37,7 +38,7 @@ struct Tail {
     shape: f64,
     /// sigma, in ticks.
     scale: f64,
-    /// The smallest distance of two values in the body: the step of the counter.
+    /// The step of the counter: the smallest distance of two different values in the body.
     step: i64,
 }
 
