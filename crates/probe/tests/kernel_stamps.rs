@@ -14,7 +14,18 @@ use tickscope_probe::kernel::{KernelCounts, KernelEndpoint, KernelStamps, Passag
 use tickscope_probe::udp::UdpEndpoint;
 use tickscope_tick::counter::NodeCounter;
 
-type Seen = Arc<Mutex<BTreeMap<u64, Vec<(Passage, i64)>>>>;
+/// By nonce, what the kernel stamped and when.
+type Stamps = BTreeMap<u64, Vec<(Passage, i64)>>;
+type Seen = Arc<Mutex<Stamps>>;
+
+/// What a run of both ends gave.
+struct Ran {
+    seen: Stamps,
+    asked: KernelCounts,
+    served: KernelCounts,
+    answered: u64,
+    brackets: u64,
+}
 
 struct Kept {
     seen: Seen,
@@ -32,7 +43,7 @@ impl KernelStamps for Kept {
 }
 
 /// Runs both ends for a while with one exchange in `every` stamped.
-fn stamps_of(every: u64) -> (BTreeMap<u64, Vec<(Passage, i64)>>, KernelCounts, KernelCounts, u64, u64) {
+fn stamps_of(every: u64) -> Ran {
     let (seen, brackets): (Seen, _) = (Seen::default(), Arc::new(Mutex::new(0)));
     let kept = || Kept { seen: seen.clone(), brackets: brackets.clone() };
     let counter = NodeCounter::true_counter();
@@ -63,13 +74,13 @@ fn stamps_of(every: u64) -> (BTreeMap<u64, Vec<(Passage, i64)>>, KernelCounts, K
         ends.join().unwrap();
         (serve.join().unwrap(), endpoint.counts(), report.counts.answered)
     });
-    let seen = seen.lock().unwrap().clone();
-    (seen, asked, served, answered, *brackets.lock().unwrap())
+    let (seen, brackets) = (seen.lock().unwrap().clone(), *brackets.lock().unwrap());
+    Ran { seen, asked, served, answered, brackets }
 }
 
 #[test]
 fn every_exchange_of_the_sample_has_its_four_stamps_in_the_order_of_the_path() {
-    let (seen, asked, served, answered, brackets) = stamps_of(1);
+    let Ran { seen, asked, served, answered, brackets } = stamps_of(1);
     let whole = [Passage::RequestSent, Passage::RequestReceived, Passage::ReplySent, Passage::ReplyReceived];
     let mut complete = 0;
     for (nonce, stamps) in &seen {
@@ -91,7 +102,7 @@ fn every_exchange_of_the_sample_has_its_four_stamps_in_the_order_of_the_path() {
 
 #[test]
 fn both_ends_stamp_the_same_sample() {
-    let (seen, asked, _, answered, _) = stamps_of(4);
+    let Ran { seen, asked, answered, .. } = stamps_of(4);
     assert!(seen.keys().all(|nonce| nonce.is_multiple_of(4)));
     assert!(asked.asked > 0 && asked.asked < answered, "{asked:?} of {answered}");
     let both = |stamps: &Vec<(Passage, i64)>| {
