@@ -55,8 +55,8 @@ static void run_map(void) {
 
 static void run_misuse(void) {
     tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
-    tickscope_record(channel, 1, 0); /* refused */
     tickscope_record(channel, 2, 5);
+    tickscope_record(channel, 1, 0); /* refused */
     tickscope_record_with(channel, 3, 9, 9, 6); /* kept as a slim one */
     tickscope_bracket(channel);                 /* refused: no channel of tickscope_open_bracket */
     tickscope_record(0, 4, 7);
