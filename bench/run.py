@@ -315,7 +315,30 @@ def filesystem(folder):
     return subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True).stdout.strip()
 
 
-# ---- 5. the relation -------------------------------------------------------------------------------------------------
+# ---- 5. the report ---------------------------------------------------------------------------------------------------
+
+MOST_PAGE_MB = 2
+
+
+def report(scratch):
+    """The page of a run of two nodes; beside it the table of the same run, which it stands on."""
+    make = RELEASE / "examples" / "large_run"
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        run = pathlib.Path(folder) / "run"
+        output_of([make, "make", run, JOIN_IDS])
+        _, table = measured([make, "stages", run])
+        _, cost = measured([RELEASE / "tickscope", "report", run])
+        page_bytes = (run / "report.html").stat().st_size
+    rows = [
+        at_most("report of 10 points x 10 M ids, wall", cost["wall_s"], "s", 60, ("its table alone", table["wall_s"])),
+        figure("report, processor time", cost["cpu_s"], "s", ("its table alone", table["cpu_s"])),
+        figure("report, peak memory", cost["peak_bytes"] / 1e9, "GB", ("its table alone", table["peak_bytes"] / 1e9)),
+        at_most("report, the page", page_bytes / 1e6, "MB", MOST_PAGE_MB),
+    ]
+    return rows, {"report": cost, "table": table, "page_bytes": page_bytes, "files on": filesystem(scratch)}
+
+
+# ---- 6. the relation -------------------------------------------------------------------------------------------------
 
 
 def relation(_scratch):
@@ -327,7 +350,7 @@ def relation(_scratch):
     return rows, {"output": output}
 
 
-# ---- 6. the medcouple ------------------------------------------------------------------------------------------------
+# ---- 7. the medcouple ------------------------------------------------------------------------------------------------
 
 MOST_SORTS = 6
 
@@ -348,7 +371,7 @@ def beside_sorting(name, rounds):
     return row | {"ratio": ratio}
 
 
-# ---- 7. outlier rules, judged by truth -------------------------------------------------------------------------------
+# ---- 8. outlier rules, judged by truth -------------------------------------------------------------------------------
 
 
 def outliers(_scratch):
@@ -368,7 +391,7 @@ def outliers(_scratch):
     return rows, {"tables": output.splitlines()}
 
 
-# ---- 8. rivals -------------------------------------------------------------------------------------------------------
+# ---- 9. rivals -------------------------------------------------------------------------------------------------------
 
 
 def rivals(_scratch):
@@ -379,7 +402,7 @@ def rivals(_scratch):
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
-    "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "relation": relation,
+    "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "relation": relation,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals,
 }
 

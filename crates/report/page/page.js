@@ -336,12 +336,12 @@
           type: shown.logarithmic ? "log" : "linear", range: across, ...(shown.logarithmic ? decades("histogram", ...ends) : {}),
         }),
         yaxis: axis("traces", { type: log ? "log" : "linear", fixedrange: true, range: log ? [Math.log10(0.5), Math.log10(top * 1.6)] : [0, top * 1.05], dtick: log ? 1 : undefined }),
-        shapes: marks.map(([, { estimate: at }], index) => ({ type: "line", x0: units(at), x1: units(at), yref: "paper", y0: 0, y1: index ? 1.015 : 1.075, line: { color: colour("ink"), width: 1, dash: "dot" } })),
+        shapes: marks.map(([, { estimate: at }]) => ({ type: "line", x0: units(at), x1: units(at), yref: "paper", y0: 0, y1: 1, line: { color: colour("ink"), width: 1, dash: "dot" } })),
         annotations: marks.map(([name, { estimate: at, lo, hi }], index) => {
           const left = place(at) < (across[0] + across[1]) / 2;
           return {
             text: `${name} ${near(at)}${lo === hi ? "" : ` [${down(lo)}, ${up(hi)}]`}`, x: place(at), xanchor: left ? "left" : "right", xshift: left ? 2 : -2,
-            yref: "paper", y: 1, yanchor: "bottom", yshift: index ? -3 : 15, showarrow: false, font: { color: colour("ink"), size: 12 },
+            yref: "paper", y: 1, yanchor: "bottom", yshift: index ? 15 : -1, showarrow: false, font: { color: colour("ink"), size: 12 },
           };
         }),
       }),
@@ -416,6 +416,7 @@
     figure(box.id, "Band and brackets of a clock over the run.", relationFigure(curve));
     relationWords(box.id, curve);
   }
+  byId("branch-legend").hidden = branches.length === 0;
   fillList();
   choose(typical.length);
   words();

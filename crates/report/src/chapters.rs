@@ -128,7 +128,7 @@ fn known(relation: &RelationSummary, unit: Unit) -> String {
         Text(relation.rho)
     );
     for (rho, ticks) in &relation.beside {
-        let _ = write!(text, " Under rho {} it would be {}.", Text(rho), width(*ticks));
+        let _ = write!(text, " Under rho {}: {}.", Text(rho), width(*ticks));
     }
     if let Some(half) = relation.half_round_trip_ticks {
         let _ = write!(text, " Half the shortest round trip is {} {}.", unit.near(half), unit.name);

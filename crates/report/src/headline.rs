@@ -99,11 +99,17 @@ fn slowest_stage(rows: &[StageRow], unit: Unit) -> Sentence {
                 .say("Which stage is the slowest at the median is ")
                 .stress("not resolved")
                 .say(" between ");
-            for (at, &row) in several.iter().enumerate() {
+            // More names than that say less.
+            const MOST_NAMED: usize = 3;
+            let named_ones = if several.len() > MOST_NAMED { MOST_NAMED - 1 } else { several.len() };
+            for (at, &row) in several[..named_ones].iter().enumerate() {
                 let (name, median) = named(&rows[row]);
                 let link = [", ", " and "][usize::from(at + 1 == several.len())];
                 sentence = if at > 0 { sentence.say(link) } else { sentence };
                 sentence = sentence.stress(name).say(median);
+            }
+            if named_ones < several.len() {
+                sentence = sentence.say(format!(" and {} more stages", several.len() - named_ones));
             }
             sentence.say(": what is known of the clocks does not tell them apart.")
         }

@@ -26,7 +26,7 @@ pub struct KeptTraces {
     pub measured: u64,
     /// Traces that lack a point of the path.
     pub lacking: u64,
-    /// Of a sample, the one that took nearest to the median.
+    /// Of a sample of those with every point of the path, the one that took nearest to the median.
     pub typical: Option<DrawnTrace>,
     /// Those that took longest from end to end, longest first.
     pub worst: Vec<DrawnTrace>,
@@ -95,7 +95,8 @@ impl Keeper {
             if once && occurrence > 0 {
                 continue;
             }
-            if path.iter().any(|point| point.get(row).is_none()) {
+            let complete = path.iter().all(|point| point.get(row).is_some());
+            if !complete {
                 self.lacking += 1;
                 if self.incomplete.len() < MOST_INCOMPLETE {
                     self.incomplete.push(Kept::read(traces, row, 0));
@@ -103,17 +104,18 @@ impl Keeper {
             }
             if let Some(end_to_end) = column.estimate.get(row) {
                 self.measured += 1;
-                self.consider(traces, row, end_to_end);
+                self.consider(traces, row, end_to_end, complete);
             }
         }
     }
 
-    fn consider(&mut self, traces: &Traces, row: usize, end_to_end: i64) {
+    fn consider(&mut self, traces: &Traces, row: usize, end_to_end: i64, complete: bool) {
         // Almost none is kept of many: what it takes to see that has to be little.
         let slow = self.worst.len() < MOST_WORST
             || self.worst.peek().is_some_and(|Reverse(least)| end_to_end >= least.end_to_end);
         let mixed = mixed(traces.ids()[row], traces.kinds()[row], traces.occurrences()[row]);
-        let drawn = self.sample.len() < SAMPLE || self.sample.peek().is_some_and(|&(most, _)| mixed <= most);
+        let drawn =
+            complete && (self.sample.len() < SAMPLE || self.sample.peek().is_some_and(|&(most, _)| mixed <= most));
         if slow {
             self.keep_slow(Kept::read(traces, row, end_to_end));
         }
@@ -320,6 +322,7 @@ mod tests {
         assert_eq!((kept.measured, kept.lacking), (2, 2));
         assert_eq!((ids(&kept.worst), ids(&kept.incomplete)), (vec![0, 2], vec![0, 1]));
         assert_eq!(kept.worst[0].since_first, [Some([0, 0, 0]), None, Some([9, 0, 0])]);
+        assert_eq!(kept.typical.map(|trace| trace.id), Some(2), "a trace with a hole is no typical one");
     }
 
     #[test]
