@@ -70,17 +70,23 @@ def begin_run(begin_run_in, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def begin_run_in(tickscope, udp_echo):
+def begin_run_in(begin_run_with, tickscope):
     """The same in a folder of choice."""
+    return functools.partial(begin_run_with, tickscope)
 
-    def begin(folder, seconds, rate, rho="unknown", probes_hz=1000, inject=""):
+
+@pytest.fixture(scope="session")
+def begin_run_with(udp_echo):
+    """The same with a command of choice."""
+
+    def begin(command, folder, seconds, rate, rho="unknown", probes_hz=1000, inject=""):
         ports = {"port": free_port(), "probe_port": free_port()}
         text = RUN_FILE.format(
             seconds=float(seconds), rate=rate, rho=rho, probes_hz=probes_hz, inject=inject, echo=udp_echo, **ports
         )
         (folder / "run.toml").write_text(text)
-        command = [tickscope, "run", folder / "run.toml", "--out", folder / "run", "--json"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE), folder / "run"
+        words = [command, "run", folder / "run.toml", "--out", folder / "run", "--json"]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE), folder / "run"
 
     return begin
 
