@@ -15,10 +15,11 @@ def _():
     import marimo as mo
     import plotly.graph_objects as go
     import tickscope
+    from plotly.subplots import make_subplots
 
     run = tickscope.open(Path(__file__).parent / "echo")
     ticks_per_us = run.figures()["frequency"]["hertz"] / 1e6
-    return go, mo, run, ticks_per_us
+    return go, make_subplots, mo, run, ticks_per_us
 
 
 @app.cell
@@ -50,14 +51,14 @@ def _(run):
 
 
 @app.cell
-def _(go, run, ticks_per_us):
+def _(make_subplots, run, ticks_per_us):
     # Each stage of the path from where the one before ended, with its interval: the slowest trace and a typical one.
     _path = [stage["stage"] for stage in run.figures()["stages"] if stage["role"] == "Path"]
     _by_length = run.durations().order('"end-to-end", id').fetchall()
     _by_length = [row for row in _by_length if None not in row]
     _columns = run.durations().columns
-    traces = go.Figure()
-    for _name, _row in (("typical", _by_length[len(_by_length) // 2]), ("slowest", _by_length[-1])):
+    traces = make_subplots(rows=2, cols=1, vertical_spacing=0.3)
+    for _place, (_name, _row) in enumerate((("typical", _by_length[len(_by_length) // 2]), ("slowest", _by_length[-1])), 1):
         _trace = dict(zip(_columns, _row, strict=True))
         _start = 0.0
         for _number, _stage in enumerate(_path):
@@ -72,9 +73,11 @@ def _(go, run, ticks_per_us):
                 showlegend=_name == "typical",
                 marker_color=["#4477aa", "#ee6677", "#228833", "#ccbb44"][_number % 4],
                 error_x={"type": "data", "symmetric": False, "array": [_hi - _length], "arrayminus": [_length - _lo]},
+                row=_place,
+                col=1,
             )
             _start += _length
-    traces.update_layout(barmode="overlay", xaxis_title="us since it was sent", title="Two traces over both nodes")
+    traces.update_layout(barmode="overlay", xaxis2_title="us since it was sent", title="Two traces over both nodes")
     traces
     return (traces,)
 
@@ -86,7 +89,8 @@ def _(go, run, ticks_per_us):
     for _stage, _q1, _median, _q3, _lower, _upper, _outliers in _rows:
         _values = [[tick / ticks_per_us] for tick in (_q1, _median, _q3, _lower, _upper)]
         boxes.add_box(
-            name=f"{_stage} ({_outliers} beyond)",
+            name=_stage,
+            x=[f"{_stage}<br>{_outliers} beyond"],
             **dict(zip(("q1", "median", "q3", "lowerfence", "upperfence"), _values, strict=True)),
         )
     boxes.update_layout(showlegend=False, yaxis_title="us", title="Each stage: quartiles, whiskers at 1.5 times their distance")
