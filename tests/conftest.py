@@ -1,5 +1,6 @@
 """Runs of the real command for the tests in Python; the tables they leave are read by libraries that are not ours."""
 
+import functools
 import os
 import pathlib
 import shutil
@@ -63,16 +64,44 @@ def udp_echo(tmp_path_factory):
 
 
 @pytest.fixture
-def begin_run(tickscope, udp_echo, tmp_path):
+def begin_run(begin_run_in, tmp_path):
     """Starts a run over loopback; gives its process and its directory."""
+    return functools.partial(begin_run_in, tmp_path)
 
-    def begin(seconds, rate, rho="unknown", probes_hz=1000, inject=""):
+
+@pytest.fixture(scope="session")
+def begin_run_in(begin_run_with, tickscope):
+    """The same in a folder of choice."""
+    return functools.partial(begin_run_with, tickscope)
+
+
+@pytest.fixture(scope="session")
+def begin_run_with(udp_echo):
+    """The same with a command of choice."""
+
+    def begin(command, folder, seconds, rate, rho="unknown", probes_hz=1000, inject=""):
         ports = {"port": free_port(), "probe_port": free_port()}
         text = RUN_FILE.format(
             seconds=float(seconds), rate=rate, rho=rho, probes_hz=probes_hz, inject=inject, echo=udp_echo, **ports
         )
-        (tmp_path / "run.toml").write_text(text)
-        command = [tickscope, "run", tmp_path / "run.toml", "--out", tmp_path / "run", "--json"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE), tmp_path / "run"
+        (folder / "run.toml").write_text(text)
+        words = [command, "run", folder / "run.toml", "--out", folder / "run", "--json"]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE), folder / "run"
 
     return begin
+
+
+@pytest.fixture(scope="session")
+def swinging_run(begin_run_in, tmp_path_factory):
+    """2 s of a server whose clock swings by 150 ppm, which the run declares; not to be changed."""
+    inject = "inject = { offset = 1000000000, drift_ppb = 12500, wander_ppb = 150000, wander_period = 4000000000 }"
+    process, run = begin_run_in(tmp_path_factory.mktemp("swinging"), 2, 1000, rho="laptop", probes_hz=400, inject=inject)
+    _, err = process.communicate()
+    assert process.returncode == 0, err.decode()
+    return run
+
+
+@pytest.fixture
+def swinging_copy(swinging_run, tmp_path):
+    """The same, to be changed."""
+    return pathlib.Path(shutil.copytree(swinging_run, tmp_path / "copy"))

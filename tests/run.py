@@ -14,7 +14,7 @@ LOGS = ROOT / "build" / "test-logs"
 RUST_TEST = re.compile(r"^test (?P<name>\S+)(?: .*)? \.\.\. (?P<outcome>ok|FAILED|ignored)", re.M)
 PYTEST = re.compile(r"^(?P<name>\S+::.+?) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
 MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED)", re.M)
-KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "tree", "mutants")
+KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree", "mutants")
 PASSED = {"ok", "PASSED", "red"}
 LEFT_OUT = {"ignored", "SKIPPED"}
 
@@ -28,11 +28,15 @@ def kind_of_rust_test(name):
     return "unit"
 
 
+def kind_of_pytest(name):
+    return "Python" if name.startswith("tests/test_python_") else "end-to-end"
+
+
 GROUPS = (
     ("Rust and C", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"], {}, RUST_TEST, kind_of_rust_test),
     ("model checker", ["cargo", "test", "--locked", "--release", "-p", "tickscope-stamp", "--test", "model"],
      {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"}, RUST_TEST, kind_of_rust_test),
-    ("other readers", [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "tests"], {}, PYTEST, lambda name: "end-to-end"),
+    ("other readers", [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "tests"], {}, PYTEST, kind_of_pytest),
     ("tree", [sys.executable, "tests/tree.py", "--self-test", "--list"], {}, RUST_TEST, lambda name: "tree"),
     ("mutants", [sys.executable, "tests/mutants/run.py"], {}, MUTANT, lambda name: "mutants"),
 )

@@ -67,7 +67,7 @@ def test_bounds_of_a_real_run_are_those_of_exact_fractions(begin_run, rho, injec
     _, err = process.communicate()
     assert process.returncode == 0, err.decode()
     columns = 'before, "at", after'  # at is a word of the language
-    brackets = duckdb.sql(f"select {columns} from read_parquet('{run}/brackets/**/*.parquet')").fetchall()
+    brackets = duckdb.sql(f"select {columns} from read_parquet('{run}/brackets/reference=client.tsc/domain=server.tsc/*.parquet')").fetchall()
     hertz = {
         node["name"]: node["counter"]["frequency"]["hertz"] for node in json.loads((run / "run.json").read_text())["nodes"]
     }

@@ -14,6 +14,8 @@ use crate::relation::Relation;
 #[pyclass(frozen, module = "tickscope._tickscope")]
 pub(crate) struct Run(tickscope_store::Run);
 
+/// Rho, slew bound and sources of evidence; `None`: the run's own.
+type Asked = (Option<String>, Option<String>, Option<Vec<String>>);
 /// Files that can be read, and why others cannot.
 type Files = (Vec<PathBuf>, Vec<String>);
 
@@ -30,8 +32,8 @@ impl Run {
     }
 
     /// What `tickscope show --json` prints, and the finding it would end with.
-    fn figures(&self, py: Python<'_>, rho: Option<&str>) -> Result<(String, Option<String>), Refusal> {
-        let terms = Terms::under(parsed(rho)?);
+    fn figures(&self, py: Python<'_>, terms: Asked) -> Result<(String, Option<String>), Refusal> {
+        let terms = parsed(terms)?;
         py.detach(|| {
             let analysis = analyse(&self.0, &terms, false)?;
             let events = self.0.events()?.found;
@@ -40,14 +42,14 @@ impl Run {
     }
 
     /// Folder of the durations under a rho, computed if they are not kept; `aside` where the run cannot be written.
-    fn durations(&self, py: Python<'_>, rho: Option<&str>, aside: PathBuf) -> Result<PathBuf, Refusal> {
-        let rho = parsed(rho)?;
+    fn durations(&self, py: Python<'_>, rho: Option<String>, aside: PathBuf) -> Result<PathBuf, Refusal> {
+        let rho = parsed((rho, None, None))?.rho;
         py.detach(|| Ok(durations(&self.0, rho, &aside)?))
     }
 
     /// The relation of a domain, or a node's, to the run's reference.
-    fn relation(&self, py: Python<'_>, domain: &str, rho: Option<&str>) -> Result<Relation, Refusal> {
-        let terms = Terms::under(parsed(rho)?);
+    fn relation(&self, py: Python<'_>, domain: &str, terms: Asked) -> Result<Relation, Refusal> {
+        let terms = parsed(terms)?;
         let domain = self.label(domain);
         py.detach(|| Ok(Relation(relation_of(&self.0, &domain, &terms)?)))
     }
@@ -97,6 +99,8 @@ impl Run {
     }
 }
 
-fn parsed(rho: Option<&str>) -> Result<Option<Rho>, Refusal> {
-    Ok(rho.map(str::parse::<Rho>).transpose()?)
+/// Reads what may be asked differently than the run declares.
+fn parsed((rho, slew, sources): Asked) -> Result<Terms, Refusal> {
+    let read = |text: Option<String>| text.as_deref().map(str::parse::<Rho>).transpose();
+    Ok(Terms { rho: read(rho)?, slew: read(slew)?, sources })
 }

@@ -23,6 +23,9 @@ from tickscope.relation import Relation
 Rho = str | float | None
 """How far rates may wander: `unknown`, `server-room`, `lab`, `laptop`, a number of ppm; `None`: what the run declared."""
 
+Sources = Iterable[str] | None
+"""The only evidence to use between nodes: `probes`, `kernel-probes`, `messages`, `kernel-messages`; `None`: all there is."""
+
 
 class FindingWarning(UserWarning):
     """The figures stand, but something in the run contradicts itself or an assumption: `tickscope show` ends with 3."""
@@ -45,7 +48,7 @@ class Run:
         self.root = Path(root)
         self._inner = _tickscope.Run(self.root)
         self._connection = connection if connection is not None else duckdb.default_connection()
-        self._figures: dict[str | None, dict[str, Any]] = {}
+        self._figures: dict[str, dict[str, Any]] = {}
         self._aside: tempfile.TemporaryDirectory[str] | None = None
         self.manifest: dict[str, Any] = json.loads(self._inner.manifest())
         """`run.json`: when, which machines, points, policies, layout, assumptions."""
@@ -53,19 +56,19 @@ class Run:
     def __repr__(self) -> str:
         return f"<tickscope.Run {self.root}>"
 
-    def figures(self, rho: Rho = None) -> dict[str, Any]:
+    def figures(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> dict[str, Any]:
         """All that `tickscope show --json` prints: stages, relations, assumptions, findings, events."""
-        key = _text(rho)
-        if key not in self._figures:
-            text, finding = self._inner.figures(key)
-            self._figures[key] = json.loads(text)
+        terms = _terms(rho, slew, sources)
+        if repr(terms) not in self._figures:
+            text, finding = self._inner.figures(terms)
+            self._figures[repr(terms)] = json.loads(text)
             if finding is not None:
                 warnings.warn(finding, FindingWarning, stacklevel=2)
-        return self._figures[key]
+        return self._figures[repr(terms)]
 
-    def stages(self, rho: Rho = None) -> duckdb.DuckDBPyRelation:
+    def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> duckdb.DuckDBPyRelation:
         """One row a stage: medians and 99th percentiles between their bounds, common and relative error."""
-        figures = pyarrow.Table.from_pylist(self.figures(rho)["stages"], schema=_FIGURES)
+        figures = pyarrow.Table.from_pylist(self.figures(rho, slew, sources)["stages"], schema=_FIGURES)
         return ask("stages", self._connection.from_arrow(figures), "figures")
 
     def traces(self, ids: Iterable[int] | None = None) -> duckdb.DuckDBPyRelation:
@@ -106,14 +109,14 @@ class Run:
         many more of that width as the tails reach."""
         return ask("histogram", self.stage_durations(stage, rho), "stage_durations")
 
-    def relation(self, domain: str, reference: str | None = None, rho: Rho = None) -> Relation:
+    def relation(self, domain: str, reference: str | None = None, rho: Rho = None, sources: Sources = None) -> Relation:
         """How ticks of `domain` (a node, or `node.counter`) become ticks of the run's reference."""
         own = str(self.manifest["reference"])
         if reference is not None and self._inner.label(reference) != own:
             raise _tickscope.TickscopeError(
                 f"expected the run's reference {own}, found '{reference}'. Relations are kept to that; `inverse` leads back"
             )
-        return Relation(self._inner.relation(domain, _text(rho)), self._inner.label(domain), own)
+        return Relation(self._inner.relation(domain, _terms(rho, None, sources)), self._inner.label(domain), own)
 
     def events(self) -> duckdb.DuckDBPyRelation:
         """What happened and what was lost: one row an event."""
@@ -150,6 +153,10 @@ class Run:
         if self._aside is None:
             self._aside = tempfile.TemporaryDirectory(prefix="tickscope-")
         return self._aside.name
+
+
+def _terms(rho: Rho, slew: Rho, sources: Sources) -> tuple[str | None, str | None, list[str] | None]:
+    return _text(rho), _text(slew), None if sources is None else sorted(sources)
 
 
 def _text(rho: Rho) -> str | None:

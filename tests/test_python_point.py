@@ -1,0 +1,188 @@
+"""Stamps taken in Python are collected exactly: from threads, with kind and value, across fork and SIGKILL."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import tickscope
+
+
+@pytest.fixture
+def place(request, tmp_path):
+    """What programs are told: where to stamp, how to collect."""
+    (tmp_path / "stamps").mkdir()
+    command = request.getfixturevalue("tickscope")  # the package has that name here
+    collect = [str(command), "collect", str(tmp_path / "stamps"), "--run", str(tmp_path / "run"), "--node", "here", "--json"]
+    return {"TICKSCOPE_DIR": str(tmp_path / "stamps"), "COLLECT": json.dumps(collect)}
+
+
+@pytest.fixture
+def stamp(place):
+    """Starts a program that is given as text."""
+
+    def start(text):
+        program = [sys.executable, "-c", text]
+        return subprocess.Popen(program, env=os.environ | place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return start
+
+
+@pytest.fixture
+def collected(place, tmp_path):
+    """Collects what lies in the stamp directory; gives the run."""
+
+    def collect():
+        report = subprocess.run(json.loads(place["COLLECT"]), check=True, capture_output=True)
+        assert json.loads(report.stdout)["lost"] == 0
+        return tickscope.open(tmp_path / "run")
+
+    return collect
+
+
+def ended(process):
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out, err
+
+
+def ids(run, point):
+    return sorted(id for (id,) in run.stamps(point).project("id").fetchall())
+
+
+def test_stamps_of_many_threads_are_collected_exactly(stamp, collected):
+    ended(stamp("""
+import threading, tickscope
+sent = tickscope.point("sent", "before")
+def work(thread):
+    for id in range(thread * 10_000, thread * 10_000 + 10_000):
+        sent(id)
+threads = [threading.Thread(target=work, args=(thread,)) for thread in range(1, 7)]
+work(0)
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""))  # fmt: skip
+    run = collected()
+    assert ids(run, "here.sent") == list(range(70_000))
+    channels = run.channels().to_arrow_table().to_pylist()
+    assert len({channel["thread"] for channel in channels}) == len(channels) == 7
+    assert {(channel["point"], channel["ordering"], channel["stored"]) for channel in channels} == {("sent", "before", 10_000)}
+    disordered = "select count(*) from (select tick < lag(tick) over (partition by channel order by id) as late from s) where late"
+    assert run.stamps("here.sent").query("s", disordered).fetchall() == [(0,)]
+
+
+def test_a_thread_that_ends_gives_its_channel_back(stamp, collected):
+    ended(stamp("""
+import json, os, subprocess, threading, tickscope
+sent = tickscope.point("sent")
+for id in range(600):  # more than a pool has channels at a time
+    thread = threading.Thread(target=sent.stamp, args=(id,))
+    thread.start()
+    thread.join()
+    if id % 100 == 99:
+        subprocess.run(json.loads(os.environ["COLLECT"]), check=True, stdout=subprocess.DEVNULL)
+"""))  # fmt: skip
+    assert ids(collected(), "here.sent") == list(range(600))
+
+
+def test_a_thread_without_a_channel_warns_and_goes_on(stamp, collected):
+    _, err = ended(stamp("""
+import threading, tickscope, warnings
+warnings.simplefilter("always")
+sent, go = tickscope.point("sent"), threading.Event()
+def work(id):
+    sent(id)
+    go.wait()
+    sent(id + 1000)
+threads = [threading.Thread(target=work, args=(id,)) for id in range(300)]
+[thread.start() for thread in threads]
+go.set()
+[thread.join() for thread in threads]
+"""))  # fmt: skip
+    kept = ids(collected(), "here.sent")
+    assert len(kept) == 2 * 255  # the first of a pool's 256 channels is the main thread's
+    assert err.count("point 'sent' is off on this thread: expected at most 256 channels") == 300 - 255
+
+
+def test_kind_and_value_ride_along_where_the_point_is_wide(stamp, collected):
+    ended(stamp("""
+import tickscope
+wide, slim = tickscope.point("wide", "after", wide=True), tickscope.point("slim")
+for id in range(10):
+    wide.stamp_with(id, id % 3, -id * 2**40)
+    slim.stamp_with(id, id % 3, -id * 2**40)
+wide.stamp(10)
+"""))  # fmt: skip
+    run = collected()
+    rows = run.stamps("here.wide").project("id, kind, value").order("id").fetchall()
+    assert rows[:10] == [(id, id % 3, -id * 2**40) for id in range(10)]
+    assert rows[10][0] == 10
+    assert run.stamps("here.slim").aggregate("count(kind), count(value)").fetchall() == [(0, 0)]
+
+
+def test_a_forked_child_stamps_into_a_pool_of_its_own(stamp, collected):
+    ended(stamp("""
+import os, tickscope
+sent = tickscope.point("sent")
+for id in range(1000):
+    sent(id)
+child = os.fork()
+for id in range(1000, 2000) if child else range(5000, 6000):
+    sent(id)
+if child:
+    os.waitpid(child, 0)
+"""))  # fmt: skip
+    run = collected()
+    assert ids(run, "here.sent") == [*range(2000), *range(5000, 6000)]
+    assert run.channels().aggregate("count(distinct pool), count(distinct pid)").fetchall() == [(2, 2)]
+
+
+def test_a_killed_program_loses_nothing(stamp, collected):
+    process = stamp("""
+import tickscope
+sent = tickscope.point("sent")
+for id in range(12_345):
+    sent(id)
+print("stamped", flush=True)
+while True:
+    pass
+""")
+    assert process.stdout.readline() == "stamped\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert ids(collected(), "here.sent") == list(range(12_345))
+
+
+def test_without_a_directory_points_are_off_and_say_nothing():
+    text = "import tickscope; p = tickscope.point('p'); p(1); p.stamp(2); p.stamp_with(3, 4, 5); print(p)"
+    environment = {name: value for name, value in os.environ.items() if name != "TICKSCOPE_DIR"}
+    done = subprocess.run([sys.executable, "-W", "error", "-c", text], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout == "tickscope.point('p', ordering='plain', wide=False)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [(("a b",), "expected a point's name of 1 to 47 letters"), (("", "plain"), "found ''"), (("p", "now"), "plain, before or after; found 'now'")],
+)  # fmt: skip
+def test_a_point_that_cannot_be_is_refused_where_it_is_made(stamp, arguments, expected):
+    process = stamp(f"import tickscope; tickscope.point(*{arguments!r})")
+    _, err = process.communicate()
+    assert process.returncode != 0
+    assert "tickscope.TickscopeError" in err
+    assert expected in err
+
+
+def test_a_stamp_of_what_is_no_64_bit_integer_is_an_error():
+    point = tickscope.point("p")
+    for wrong, error in ((2**63, OverflowError), ("7", TypeError), (7.0, TypeError)):
+        with pytest.raises(error):
+            point(wrong)
+
+
+def test_a_point_asked_for_twice_is_one_channel(stamp, collected):
+    ended(stamp("import tickscope\nfor id in range(1000): tickscope.point('sent')(id)"))
+    run = collected()
+    assert ids(run, "here.sent") == list(range(1000))
+    assert len(run.channels()) == 1
