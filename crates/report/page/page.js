@@ -380,8 +380,9 @@
         hovertemplate: "%{text}<extra></extra>",
       };
     };
-    const band = samples.flatMap(([, lo, , hi]) => [units(lo), units(hi)]);
-    const [low, high] = range(band, 0.35);
+    // Where the evidence was poor for a moment the band is far wider: it may leave the figure, the rest stays readable.
+    const band = samples.flatMap(([, lo, , hi]) => [units(lo), units(hi)]).sort((a, b) => a - b);
+    const [low, high] = range([band[Math.floor(band.length * 0.02)], band[Math.ceil(band.length * 0.98) - 1]], 0.5);
     return {
       traces: [
         edge(1), edge(3, { fill: "tonexty", fillcolor: faded("accent", 0.14) }),
@@ -403,7 +404,7 @@
       ...curve.sources.map((source, index) => element("span", {}, element("i", { class: `line ${tone(index)}` }), `${source.name} ▲ ▼`)));
     const caption = byId(`${id}-caption`);
     caption.before(legend);
-    caption.textContent = `${count(tight)} of the ${count(curve.tight)} sides of brackets that the band stands on are shown, and ${count(curve.brackets.length - tight)} of the ${count(curve.sides - curve.tight)} others, evenly thinned; those far outside are above or below the figure.`;
+    caption.textContent = `${count(tight)} of the ${count(curve.tight)} sides of brackets that the band stands on are shown, and ${count(curve.brackets.length - tight)} of the ${count(curve.sides - curve.tight)} others, evenly thinned; some lie above or below the figure.`;
   };
 
   // ---- the page -------------------------------------------------------------------------------------------------------

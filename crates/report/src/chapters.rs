@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tickscope_analysis::{OwnClockSummary, RelationSummary, SourceSummary, domain_of, stage_table};
+use tickscope_analysis::{OwnClockSummary, RelationSummary, SourceSummary, cost, domain_of, stage_table};
 use tickscope_store::{Channel, ChannelState, Event, Node};
 
 use crate::Report;
@@ -234,6 +234,10 @@ fn channels(report: &Report<'_>) -> String {
             None => points.push((name, vec![channel])),
         }
     }
+    // Points of tickscope's own that were never passed say nothing.
+    let idle = |of: &[&Channel]| of.iter().all(|c| c.stored + c.dropped + c.refused + c.uncommitted == 0);
+    let known = |name: &str| report.figures.points.iter().any(|point| format!("{}.{}", point.node, point.name) == name);
+    points.retain(|(name, of)| known(name) || !idle(of));
     if points.is_empty() {
         return String::new();
     }
@@ -323,6 +327,18 @@ fn span(report: &Report<'_>, node: Option<&Node>, tick: i64, until: Option<i64>)
     };
     let unit = if begun.is_some() { "\u{a0}s" } else { "" };
     until.map_or_else(|| format!("{}{unit}", shown(tick)), |until| format!("{} to {}{unit}", shown(tick), shown(until)))
+}
+
+/// What measuring cost, where the run counted it.
+pub(crate) fn cost(report: &Report<'_>) -> String {
+    let lines = report.run.manifest().cost.as_ref().map(cost::lines).unwrap_or_default();
+    let mut html = String::new();
+    for line in lines.iter().take(MOST_LINES) {
+        // The chapter's name says it already.
+        let line = line.strip_prefix("cost: ").or_else(|| line.strip_prefix("cost ")).unwrap_or(line);
+        let _ = writeln!(html, "<li>{}</li>", Text(at_most(MOST_LETTERS, line)));
+    }
+    if html.is_empty() { html } else { format!("<h2>What measuring cost</h2>\n<ul class=\"plain\">\n{html}</ul>\n") }
 }
 
 /// The machines, for who wants to measure it again.

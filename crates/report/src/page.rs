@@ -104,6 +104,7 @@ fn fill(report: &Report<'_>, unit: Unit, relations: &[RelationCurve], worst: usi
         clocks = chapters::clocks(report),
         losses = chapters::losses(report),
         events = chapters::events(report),
+        cost = chapters::cost(report),
         machines = chapters::machines(report),
         run = format_args!("{:016x}", report.run.manifest().run),
         version = Text(&report.run.manifest().tickscope),

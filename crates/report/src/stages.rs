@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tickscope_analysis::figures::{Bounded, StageBox};
-use tickscope_trace::{Answer, QuantileBounds, Role, Sign, StageRow};
+use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow};
 
 use crate::Report;
 use crate::headline::arrow;
@@ -14,17 +14,15 @@ use crate::text::Text;
 pub(crate) fn rows(report: &Report<'_>) -> String {
     let (unit, mut html) = (report.unit(), String::new());
     for (row, &relative) in report.analysis.rows.iter().zip(&report.analysis.relative_1ms_ticks) {
-        let common = &row.common;
-        let shifted = match (common.below_ticks, common.above_ticks) {
-            (0, 0) => "exact".into(),
-            (below, above) if unit.at_most(below) == unit.at_most(above) => format!("±{}", unit.at_most(above)),
-            (below, above) => format!("−{} +{}", unit.at_most(below), unit.at_most(above)),
+        let own = match row.own == Common::default() {
+            true => String::new(),
+            false => format!("<span class=\"bounds\">own {}</span>", either_way(row.own, unit)),
         };
         let cells = [
             ("traces", count(row.count)),
             ("median", quantile(row.p50, unit)),
             ("99th percentile", quantile(row.p99, unit)),
-            ("common", shifted),
+            ("common", either_way(row.common, unit) + &own),
             ("relative, 1 ms", unit.at_most(relative)),
             ("relative, run", unit.at_most(row.relative_ticks)),
         ];
@@ -36,6 +34,15 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
         let _ = writeln!(html, "<td data-label=\"answers\" class=\"words\">{}</td></tr>", answers(row, unit));
     }
     html
+}
+
+fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String {
+    let (below, above) = (unit.at_most(below_ticks), unit.at_most(above_ticks));
+    match (below_ticks, above_ticks) {
+        (0, 0) => "exact".into(),
+        _ if below == above => format!("±{above}"),
+        _ => format!("−{below} +{above}"),
+    }
 }
 
 /// The stage's name, and what it is beside the path.

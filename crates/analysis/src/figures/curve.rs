@@ -17,7 +17,7 @@ pub struct RelationCurve {
     pub domain: String,
     /// Label of the reference.
     pub reference: String,
-    /// `[place, lo, estimate, hi]` at even distances.
+    /// `[place, lo, estimate, hi]` at even distances, and at the brackets shown that the envelope stands on.
     pub samples: Vec<[i64; 4]>,
     /// Some of the brackets' sides, in the order of their places.
     pub brackets: Vec<ShownBracket>,
@@ -58,8 +58,8 @@ pub struct ShownSource {
     pub tight: usize,
 }
 
-/// A page is some thousand pixels wide.
-const SAMPLES: i64 = 600;
+/// At even distances; a page is some thousand pixels wide, and brackets bring their own.
+const SAMPLES: i64 = 400;
 /// Sides shown that the envelope stands on.
 const MOST_TIGHT: usize = 700;
 /// Other sides shown.
@@ -84,28 +84,29 @@ impl RelationCurve {
         let at = || evidence.iter().flat_map(|(_, brackets)| brackets.iter()).map(|bracket| bracket.at.get());
         let (first, last) = (at().min()?, at().max()?);
         let line = Line::through(relation, first, last)?;
-        let sample = |step: i64| {
-            let at = first + ((i128::from(last - first) * i128::from(step)) / i128::from(SAMPLES)) as i64;
-            let interval = relation.interval(Tick::new(at)).ok()?;
-            let estimate = relation.estimate(Tick::new(at)).ok()?.get();
-            let height = |tick: i64| line.height(at, tick);
-            Some([line.place(at), height(interval.lo().get()), height(estimate), height(interval.hi().get())])
-        };
         let mut curve = Self {
             domain: pair.domain.clone(),
             reference: pair.reference.clone(),
-            samples: (0..=SAMPLES).filter_map(sample).collect(),
+            samples: Vec::new(),
             brackets: Vec::new(),
             sources: sources(evidence),
             sides: 0,
             tight: 0,
             tight_shown: 0,
         };
-        curve.stand_on(evidence, relation, line);
+        let mut at = curve.stand_on(evidence, relation, line);
+        at.extend(
+            (0..=SAMPLES)
+                .map(|step| first + (i128::from(last - first) * i128::from(step) / i128::from(SAMPLES)) as i64),
+        );
+        at.sort_unstable();
+        at.dedup();
+        curve.samples = at.into_iter().filter_map(|at| line.sample(relation, at)).collect();
         Some(curve)
     }
 
-    fn stand_on(&mut self, evidence: &[(&str, &[Bracket])], relation: &Relation, line: Line) {
+    /// Chooses the brackets to show; returns the ticks of those that the envelope stands on.
+    fn stand_on(&mut self, evidence: &[(&str, &[Bracket])], relation: &Relation, line: Line) -> Vec<i64> {
         let (mut tight, mut loose) = (Vec::new(), Vec::new());
         let named = evidence.iter().flat_map(|&(name, brackets)| brackets.iter().map(move |bracket| (name, bracket)));
         for (name, bracket) in named {
@@ -123,21 +124,28 @@ impl RelationCurve {
                     source,
                 };
                 self.sources[source].tight += usize::from(shown.tight);
-                if shown.tight { tight.push(shown) } else { loose.push(shown) }
+                if shown.tight { tight.push((at, shown)) } else { loose.push((at, shown)) }
             }
         }
         self.sides = tight.len() + loose.len();
         self.tight = tight.len();
-        self.brackets = thinned(tight, MOST_TIGHT);
-        self.tight_shown = self.brackets.len();
-        self.brackets.extend(thinned(loose, MOST_LOOSE));
-        self.brackets.sort_by_key(|shown| (shown.place, shown.above, shown.height));
+        let (tight, loose) = (thinned(tight, MOST_TIGHT), thinned(loose, MOST_LOOSE));
+        self.tight_shown = tight.len();
+        self.brackets = tight.iter().chain(&loose).map(|&(_, shown)| shown).collect();
+        self.brackets.sort_by_key(ShownBracket::order);
+        tight.into_iter().map(|(at, _)| at).collect()
+    }
+}
+
+impl ShownBracket {
+    fn order(&self) -> (i64, bool, i64) {
+        (self.place, self.above, self.height)
     }
 }
 
 /// At most `most` of them, evenly by their places: the same ones every time.
-fn thinned(mut all: Vec<ShownBracket>, most: usize) -> Vec<ShownBracket> {
-    all.sort_by_key(|shown| (shown.place, shown.above, shown.height));
+fn thinned(mut all: Vec<(i64, ShownBracket)>, most: usize) -> Vec<(i64, ShownBracket)> {
+    all.sort_by_key(|(_, shown)| shown.order());
     let every = all.len().div_ceil(most).max(1);
     all.into_iter().step_by(every).collect()
 }
@@ -168,6 +176,14 @@ impl Line {
         let (low, high) = (estimate(first)?, estimate(last)?);
         let (rise, run) = (i128::from(high) - i128::from(low), i128::from(last) - i128::from(first));
         Some(Self { local: first, reference: low, rise, run: run.max(1) })
+    }
+
+    /// Where the relation stands at a local tick.
+    fn sample(self, relation: &Relation, at: i64) -> Option<[i64; 4]> {
+        let interval = relation.interval(Tick::new(at)).ok()?;
+        let estimate = relation.estimate(Tick::new(at)).ok()?;
+        let [lo, estimate, hi] = [interval.lo(), estimate, interval.hi()].map(|tick| self.height(at, tick.get()));
+        Some([self.place(at), lo, estimate, hi])
     }
 
     /// How far the line has risen at a local tick.
@@ -220,6 +236,14 @@ mod tests {
         let curve = curve(300, |n| n % 7 == 3);
         assert!(curve.samples.iter().all(|[_, lo, estimate, hi]| lo <= estimate && estimate <= hi));
         let band = |place: i64| curve.samples.iter().min_by_key(|sample| sample[0].abs_diff(place)).unwrap();
+        for tight in curve.brackets.iter().filter(|shown| shown.tight) {
+            let [place, lo, _, hi] = band(tight.place);
+            assert_eq!(
+                (*place, tight.height),
+                (tight.place, if tight.above { *hi } else { *lo }),
+                "the band touches it"
+            );
+        }
         for shown in &curve.brackets {
             // A sample up to half a step away, where the cone has opened by less than its width a step.
             let [_, lo, _, hi] = band(shown.place);
