@@ -399,11 +399,44 @@ def rivals(_scratch):
     return [], {}
 
 
+# ---- 10. Python ------------------------------------------------------------------------------------------------------
+
+PYTHON = BUILD / "python"
+PYTHON_ROUNDS = 150
+LARGE_RUN_IDS = "10000000"
+
+
+def python(scratch):
+    """A stamp in Python, and the table of a run of 10 points x 10 M ids; the package is built as for users."""
+    scripts = ROOT / ".venv" / "bin"
+    environment = {"PATH": f"{scripts}:{os.environ['PATH']}", "PYTHONPATH": str(PYTHON)}
+    install = [scripts / "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--upgrade"]
+    output_of([*install, "--target", PYTHON, ROOT], environment=environment)
+    with stamp_directory(64 << 20) as pool, tempfile.TemporaryDirectory(dir=scratch) as folder:
+        with collector(pool["TICKSCOPE_DIR"], folder):
+            stamped = output_of([scripts / "python", "bench/stamp_python.py", PYTHON_ROUNDS], STAMPING_CPU, environment | pool)
+    blocks = json.loads(stamped)
+    loop = median(blocks["loop"])
+    clock = ("perf_counter_ns()", median(blocks["perf_counter_ns()"]) - loop)
+    stamps = [figure(f"Python: {name}", median(blocks[name]) - loop, "ns", clock) for name in blocks if name not in ("loop", clock[0])]
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        output_of([RELEASE / "examples" / "large_run", "make", f"{folder}/run", LARGE_RUN_IDS])
+        ask = f"import tickscope; print(len(tickscope.open({folder + '/run'!r}).stages()))"
+        stages, cost = measured(["env", *(f"{name}={value}" for name, value in environment.items()), scripts / "python", "-c", ask])
+        _, bare = measured([RELEASE / "examples" / "large_run", "stages", f"{folder}/run"])
+    rows = [
+        at_most("stages() of 10 points x 10 M ids, wall", cost["wall_s"], "s", 10, ("the same in Rust alone", bare["wall_s"])),
+        figure("stages(), processor time", cost["cpu_s"], "s", ("the same in Rust alone", bare["cpu_s"])),
+        figure("stages(), peak memory", cost["peak_bytes"] / 1e9, "GB"),
+    ]
+    return stamps + rows, {"ns a call, by block": blocks, "stages": int(stages), "cost": cost, "cost in Rust": bare}
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "relation": relation,
-    "medcouple": medcouple, "outliers": outliers, "rivals": rivals,
+    "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "python": python,
 }
 
 
