@@ -24,6 +24,7 @@ LONG = {"crates/stamp/include/tickscope.h": 1417}  # header-only by design: one 
 # `#[ignore]` with a reason beside it is a role that a test starts as a process, or a generator run by hand.
 LEFTOVERS = re.compile(r"\b(todo!\(|unimplemented!\(|TODO|FIXME|XXX)|#\[ignore\]|pytest\.mark\.skip\b")
 UPPER_BOUND = re.compile(r"assert.*elapsed\(\)\s*<|assert.*(monotonic|perf_counter)\(\).*<")
+PARSES = re.compile(r"import struct\b|read_bytes\(|\bopen\([^)]*['\"]rb")
 PURE = re.compile(r"std::(fs|net|time)\b|SystemTime|Instant::now|counter::(plain|before|after)\(")
 
 
@@ -61,6 +62,17 @@ def pure_crates_hold_no_unsafe_and_read_nothing(root):
             for place, line in lines(root, path):
                 if PURE.search(line):
                     yield f"{place}: expected no clock, file or socket in {crate}, found '{line.strip()}'"
+
+
+def the_bindings_only_convert(root):
+    for path in files(root / "python" / "src", ".rs"):
+        for place, line in lines(root, path):
+            if "new_err(" in line and path.name != "error.rs":
+                yield f"{place}: expected errors to be mapped in python/src/error.rs, found '{line.strip()}'"
+    for path in files(root / "python" / "tickscope", ".py"):
+        for place, line in lines(root, path):
+            if PARSES.search(line):
+                yield f"{place}: expected Rust to read the run's files, found '{line.strip()}'"
 
 
 def a_file_is_one_noun(root):
@@ -112,7 +124,8 @@ def the_readme_names_targets_that_exist(root):
 
 
 RULES = [crates_depend_in_the_directions_of_architecture_md, the_stamp_library_carries_next_to_nothing,
-         pure_crates_hold_no_unsafe_and_read_nothing, a_file_is_one_noun, a_file_has_one_subject, nothing_is_left_over,
+         pure_crates_hold_no_unsafe_and_read_nothing,
+         the_bindings_only_convert, a_file_is_one_noun, a_file_has_one_subject, nothing_is_left_over,
          no_test_bounds_elapsed_time, links_lead_somewhere, the_readme_names_targets_that_exist]
 
 GOOD = {
@@ -125,6 +138,7 @@ BAD = {
     crates_depend_in_the_directions_of_architecture_md: {"crates/bracket/Cargo.toml": '[dependencies]\ntickscope-store = "1"\n'},
     the_stamp_library_carries_next_to_nothing: {"crates/stamp/Cargo.toml": '[dependencies]\nserde = "1"\n'},
     pure_crates_hold_no_unsafe_and_read_nothing: {"crates/trace/src/lib.rs": "use std::fs::File;\n"},
+    the_bindings_only_convert: {"python/tickscope/run.py": "import struct\n"},
     a_file_is_one_noun: {"crates/trace/src/utils.rs": ""},
     a_file_has_one_subject: {"crates/trace/src/long.rs": "\n" * (MOST_LINES + 1)},
     nothing_is_left_over: {"crates/trace/src/join.rs": "fn f() { todo" + "!() }\n"},
