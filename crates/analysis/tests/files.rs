@@ -10,7 +10,7 @@ use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Run};
 
 const FILE: &str = "part-00000000.parquet";
 
-/// A copy of the golden run, gone when dropped; some of its traces take less than no time.
+/// A copy of the golden run, gone when dropped; no two of its traces take equally long, and some less than no time.
 struct Copied(PathBuf);
 
 impl Copied {
@@ -75,12 +75,16 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// These rows; each 9th arrives at the last point long before it left.
+/// These rows; each arrives at the last point later than the one before, but each 9th long before it left.
 fn some(all: &KeyedRows, rows: &[usize]) -> KeyedRows {
     let columns = all.columns.iter().enumerate().map(|(point, column)| {
         let column: Vec<_> = column.iter().map(Option::<&i64>::copied).collect();
-        let early = |row: usize| if point == 2 && row % 9 == 4 { 1_000_000 } else { 0 };
-        rows.iter().map(|&row| column[row].map(|tick| tick - early(row))).collect()
+        let late = |row: usize| match (point, row % 9) {
+            (2, 4) => -1_000_000,
+            (2, _) => 13 * row as i64,
+            _ => 0,
+        };
+        rows.iter().map(|&row| column[row].map(|tick| tick + late(row))).collect()
     });
     KeyedRows {
         kind: rows.iter().map(|&row| all.kind[row]).collect(),
