@@ -32,6 +32,8 @@ command = ["{echo}", "server", "{{address}}", "{port}"]
 name = "client"
 command = ["{echo}", "client", "{{server.address}}", "{port}", "--rate", "{rate}", "--seconds", "{{seconds}}"]
 ends_run = true
+[evidence]
+kernel_probes = {kernel_probes}
 [layout]
 path = ["client.send", "server.received", "server.reply", "client.response"]
 branches = ["client.send > client.sent"]
@@ -79,10 +81,10 @@ def begin_run_in(begin_run_with, tickscope):
 def begin_run_with(udp_echo):
     """The same with a command of choice."""
 
-    def begin(command, folder, seconds, rate, rho="unknown", probes_hz=1000, inject=""):
-        ports = {"port": free_port(), "probe_port": free_port()}
+    def begin(command, folder, seconds, rate, rho="unknown", probes_hz=1000, inject="", kernel_probes=True):
+        settings = {"port": free_port(), "probe_port": free_port(), "kernel_probes": str(kernel_probes).lower()}
         text = RUN_FILE.format(
-            seconds=float(seconds), rate=rate, rho=rho, probes_hz=probes_hz, inject=inject, echo=udp_echo, **ports
+            seconds=float(seconds), rate=rate, rho=rho, probes_hz=probes_hz, inject=inject, echo=udp_echo, **settings
         )
         (folder / "run.toml").write_text(text)
         words = [command, "run", folder / "run.toml", "--out", folder / "run", "--json"]
