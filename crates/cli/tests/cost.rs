@@ -108,9 +108,9 @@ fn e2e_every_run_tells_what_it_spent_and_how_many_stamps_its_subject_took() {
     let table = site.run(&Experiment::new(1.0, 500)).json(0);
     let nodes = table["cost"]["nodes"].as_array().unwrap();
     let count = |node: &Value, name: &str| node[name].as_u64().unwrap_or_else(|| panic!("no {name} in {node}"));
-    // Three points at the client, two at the server; what the watches stamp is none of theirs.
-    assert_eq!((count(&nodes[0], "stamps"), count(&nodes[1], "stamps")), (3 * 500, 2 * 500));
-    assert_eq!(table["cost"]["stamps"], 5 * 500);
+    // Four points at either node; what the watches stamp is none of theirs.
+    assert_eq!((count(&nodes[0], "stamps"), count(&nodes[1], "stamps")), (4 * 500, 4 * 500));
+    assert_eq!(table["cost"]["stamps"], 8 * 500);
     for node in nodes {
         for name in ["ran_ns", "stamping_ns", "subject_cpu_ns", "collector_cpu_ns", "probe_cpu_ns", "watch_cpu_ns"] {
             assert!(count(node, name) > 0, "{name} of {node}");

@@ -9,13 +9,22 @@ use crate::error::Result;
 pub(crate) struct Steps {
     #[cfg(test)]
     left: Option<u32>,
+    /// What a test does meanwhile, once, at the step of that name.
+    #[cfg(test)]
+    meanwhile: Option<(&'static str, fn())>,
 }
 
 impl Steps {
     /// Ends the collector after so many steps more.
     #[cfg(test)]
     pub(crate) fn ending_after(steps: u32) -> Self {
-        Self { left: Some(steps) }
+        Self { left: Some(steps), meanwhile: None }
+    }
+
+    /// Does something when that step is first done: what a program might do meanwhile.
+    #[cfg(test)]
+    pub(crate) fn meanwhile(step: &'static str, what: fn()) -> Self {
+        Self { left: None, meanwhile: Some((step, what)) }
     }
 
     /// Notes that a step is done.
@@ -27,6 +36,9 @@ impl Steps {
     /// Notes that a step is done; an error if the test ends here.
     #[cfg(test)]
     pub(crate) fn reached(&mut self, step: &'static str) -> Result<()> {
+        if let Some((_, what)) = self.meanwhile.take_if(|(of, _)| *of == step) {
+            what();
+        }
         match &mut self.left {
             Some(0) => Err(crate::Error::busy(std::path::Path::new("test"), "to go on", step)),
             Some(left) => {

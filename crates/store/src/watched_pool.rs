@@ -161,6 +161,10 @@ impl WatchedPool {
     }
 
     /// Looks at every block: zeroes those that are stored already, and returns those that became ready.
+    ///
+    /// A channel may fill a block that was passed already and then one further on, before that is reached. So whatever
+    /// precedes a block that was found ready is looked at once more: a thread takes its next block only when the last is
+    /// complete. (But for one that a signal handler overtook: that comes when it is.)
     pub(crate) fn look(&mut self, ledger: &mut Ledger, steps: &mut Steps) -> crate::Result<Vec<ReadyBlock>> {
         // Asked before the blocks are read: whatever a dead process wrote is there by then.
         self.held = self.lives();
@@ -177,7 +181,26 @@ impl WatchedPool {
                 Finding::Damaged(why) => self.leave_alone(index, why),
             }
         }
+        steps.reached("every block was looked at")?;
+        self.catch_up(ledger, &mut ready);
         Ok(ready)
+    }
+
+    /// Adds the blocks before those that are ready, each channel's.
+    fn catch_up(&mut self, ledger: &mut Ledger, ready: &mut Vec<ReadyBlock>) {
+        let mut latest: BTreeMap<u32, u32> = BTreeMap::new();
+        for block in ready.iter() {
+            let number = latest.entry(block.channel.1).or_default();
+            *number = block.number.max(*number);
+        }
+        for index in 0..self.pool.block_count() {
+            let block = self.pool.block(index);
+            let (serial, number) = (block.header().serial, block.header().number);
+            let precedes = latest.get(&serial).is_some_and(|&last| number < last);
+            if precedes && !self.settled[index as usize] && matches!(self.examine(index, ledger), Finding::Ready) {
+                ready.extend(self.claim(index, ledger));
+            }
+        }
     }
 
     fn examine(&self, index: u32, ledger: &Ledger) -> Finding {

@@ -73,6 +73,23 @@ fn a_full_block_of_a_living_program_is_stored_and_freed_and_a_partial_one_is_lef
 }
 
 #[test]
+fn a_block_that_was_filled_behind_the_collectors_back_comes_before_its_successor() {
+    static FILLED: std::sync::OnceLock<Pool> = std::sync::OnceLock::new();
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    // The look passes block 0 while it is partial; then its program fills it, leases block 1 and fills that too.
+    pool.fill(0, (0, 0), "send", &full(1)[..5]);
+    pool.fill(1, (0, 1), "send", &full(1001));
+    assert!(FILLED.set(pool).is_ok());
+    let fills = || FILLED.get().unwrap().fill(0, (0, 0), "send", &full(1));
+    let steps = Steps::meanwhile("every block was looked at", fills);
+    Collector::start_with(site.settings(), steps).unwrap().once().unwrap();
+    let ids = site.stamps("send").id;
+    assert_eq!((ids.len(), ids.is_sorted()), (2 * SLOTS as usize, true), "{:?}", &ids[..8]);
+}
+
+#[test]
 fn every_channel_has_the_domain_of_its_own_counter_and_so_have_its_losses() {
     let site = Site::new();
     let mut pool = Pool::make(&site.directory(), 7, 4).live();
