@@ -7,139 +7,21 @@ A missed target is said and is no error (exit 0); whatever goes wrong is (exit 1
 """
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
 import pathlib
 import platform
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "bench"
-RELEASE = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-CPUS = sorted(os.sched_getaffinity(0))
-STAMPING_CPU, OTHER_CPU = CPUS[0], CPUS[-1]
+from figures import at_most, figure, median, none_of, print_table, quantile
+from processes import BUILD, CPUS, RELEASE, ROOT, STAMPING_CPU, blocks_of, collector, measured, output_of, stamp_directory
+
 INJECTION = "0:1000000000:12500:900:150000000000"
-
-
-# ---- figures ---------------------------------------------------------------------------------------------------------
-
-
-def figure(name, value, unit, beside=None, target=None, met=None, **more):
-    """One row. `beside`: (what, value in the same unit), measured in the same run."""
-    row = {"name": name, "value": value, "unit": unit, "target": target, "met": met, **more}
-    if beside:
-        row["beside"], row["beside_value"] = beside
-        row["ratio"] = value / beside[1] if beside[1] else None
-    return row
-
-
-def at_most(name, value, unit, limit, beside=None, **more):
-    return figure(name, value, unit, beside, f"<= {limit:g} {unit}", value <= limit, **more)
-
-
-def none_of(name, count):
-    return figure(name, count, "", None, "0", count == 0)
-
-
-def quantile(values, share):
-    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
-
-
-def median(values):
-    return quantile(values, 0.5)
-
-
-def print_table(rows):
-    print(f"{'figure':44} {'measured':>14}  {'beside it, in the same run':32} {'ratio':>6}  {'target':22} met")
-    for row in rows:
-        beside = f"{row['beside']} {shown(row['beside_value'])}" if "beside" in row else "-"
-        ratio = f"{row['ratio']:.2f}" if row.get("ratio") else "-"
-        met = {True: "yes", False: "NO", None: ""}[row["met"]]
-        measured = f"{shown(row['value'])} {row['unit']}"
-        print(f"{row['name']:44} {measured:>14}  {beside:32} {ratio:>6}  {row['target'] or '':22} {met}")
-
-
-def shown(value):
-    return f"{value}" if isinstance(value, int) else f"{value:.2f}"
-
-
-# ---- processes -------------------------------------------------------------------------------------------------------
-
-
-def in_own_session(cpu):
-    """Runs in the child, after setsid: scheduled as a group of its own, of the highest weight allowed, on one processor."""
-
-    def prepare():
-        with contextlib.suppress(OSError):
-            pathlib.Path("/proc/self/autogroup").write_text("-20")
-        if cpu is not None:
-            os.sched_setaffinity(0, {cpu})
-
-    return prepare
-
-
-def start(command, cpu=None, environment=None):
-    environment = {**os.environ, **(environment or {})}
-    command = [str(word) for word in command]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=in_own_session(cpu),
-    )
-
-
-def finish(process):
-    output, _ = process.communicate()
-    if process.returncode != 0:
-        sys.exit(f"bench: {' '.join(map(str, process.args))} ended with {process.returncode}")
-    return output
-
-
-def output_of(command, cpu=None, environment=None):
-    return finish(start(command, cpu, environment))
-
-
-def measured(command):
-    """Output, wall seconds, processor seconds and peak memory of one process."""
-    began, process = time.monotonic(), start(command)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        sys.exit(f"bench: {' '.join(map(str, command))} ended with status {status}")
-    process.returncode = 0
-    return output, {
-        "wall_s": time.monotonic() - began,
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "peak_bytes": usage.ru_maxrss * 1024,
-    }
-
-
-@contextlib.contextmanager
-def collector(stamps, run):
-    """A live collector on the other processor; what it reported is in the list once it has ended."""
-    command = [RELEASE / "tickscope", "collect", stamps, "--run", run, "--follow", "--json"]
-    process, report = start(command, OTHER_CPU), []
-    try:
-        process.stdout.readline()  # "ready"
-        yield report
-        time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        report.append(json.loads(finish(process)))
-    finally:
-        if process.poll() is None:
-            process.kill()
-
-
-@contextlib.contextmanager
-def stamp_directory(pool_bytes):
-    with tempfile.TemporaryDirectory(prefix="tickscope-bench-", dir="/dev/shm") as folder:
-        yield {"TICKSCOPE_DIR": folder, "TICKSCOPE_POOL_BYTES": str(pool_bytes), "TICKSCOPE_POLICY": "off=null"}
 
 
 # ---- building --------------------------------------------------------------------------------------------------------
@@ -238,13 +120,6 @@ def rust_blocks(rounds):
     with stamp_directory(128 << 20) as environment:
         command = [RELEASE / "examples" / "stamp_cost", STAMPING_CPU, rounds, STAMPS]
         return blocks_of(output_of(command, None, environment))
-
-
-def blocks_of(output):
-    blocks = {}
-    for name, ns in re.findall(r"^block (.+)\t(.+)$", output, re.MULTILINE):
-        blocks.setdefault(name, []).append(round(float(ns), 2))
-    return blocks
 
 
 # ---- 2. a paced producer and its collector ---------------------------------------------------------------------------
