@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from collections.abc import Callable
 
 from figures import figure, median, quantile
 from processes import (
-    BUILD, OTHER_CPU, RELEASE, ROOT, STAMPING_CPU, blocks_of, collector, finish, output_of, stamp_directory, start,
+    BUILD, OTHER_CPU, RELEASE, ROOT, STAMPING_CPU, blocks_of, collector, output_of, stamp_directory, start,
 )
 
 EVENTS = 500  # in a block
@@ -42,15 +43,15 @@ class Recorder:
     when_full: str
     event: str  # what one is
     kept: Callable[[pathlib.Path, str], tuple[int | None, int | None]]  # events and bytes, of a folder and what was printed
-    beside: Callable[[pathlib.Path], contextlib.AbstractContextManager] = lambda _: contextlib.nullcontext()
+    beside: Callable  # of a folder and the environment so far: what runs meanwhile; gives the recorder's environment
     packages: tuple[str, ...] = ()
     compiled: tuple[str, ...] = ()  # source and flags of a C or C++ program
     survives: bool | None = None  # None: a kill is tried; False: it keeps nothing outside the process
 
 
 ABSENT = {
-    "quill": "no registry reachable here ships it (Debian 12, crates.io, PyPI, npm and Maven have none, or another thing of that name)",
-    "NanoLog": "no registry reachable here ships it (what crates.io and PyPI have under that name are other loggers)",
+    "quill": "no registry reachable here ships it (Debian 12 has none; crates.io, PyPI and npm have other things of that name)",
+    "NanoLog": "no registry reachable here ships it (Debian 12 has none; what crates.io and PyPI have under that name are other loggers)",
 }
 
 
@@ -89,38 +90,51 @@ def of_our_collector(folder, _output):
 
 
 @contextlib.contextmanager
-def our_collector(folder):
-    with collector(os.environ["TICKSCOPE_DIR"], folder / "run") as report:
-        yield
+def nothing(_folder, environment):
+    yield environment
+
+
+@contextlib.contextmanager
+def our_collector(folder, environment):
+    with collector(environment["TICKSCOPE_DIR"], folder / "run") as report:
+        yield environment
     (folder / "report.json").write_text(json.dumps(report[0]))
 
 
 @contextlib.contextmanager
-def lttng_session(folder):
-    """A session daemon and a session of our own: 8 sub-buffers of 1 MiB, discarding when they are full."""
-    def lttng(*words):
-        subprocess.run(["lttng", "--no-sessiond", *words], check=True, capture_output=True, text=True)
+def lttng_session(folder, environment):
+    """A session of our own, 8 sub-buffers of 1 MiB, discarding when they are full; and its daemon, where none runs."""
+    environment = {**environment, "LTTNG_HOME": str(folder), "LTTNG_UST_REGISTER_TIMEOUT": "-1"}
 
-    daemon = start(["lttng-sessiond", "--no-kernel"], OTHER_CPU)
+    def lttng(*words, check=True):
+        command = ["lttng", "--no-sessiond", *words]
+        return subprocess.run(command, env={**os.environ, **environment}, check=check, capture_output=True, text=True)
+
+    def answers():
+        return lttng("list", check=False).returncode == 0
+
+    daemon = None if answers() else start(["lttng-sessiond", "--no-kernel"], OTHER_CPU, environment)
     try:
-        wait_for(lambda: subprocess.run(["lttng", "--no-sessiond", "list"], capture_output=True).returncode == 0, daemon)
+        if daemon:
+            wait_for(answers, daemon)
         name = f"tickscope-{os.getpid()}"
         lttng("create", name, "--output", str(folder / "trace"))
-        lttng("enable-channel", "--userspace", "--num-subbuf", "8", "--subbuf-size", "1M", "events")
-        lttng("enable-event", "--userspace", "--channel", "events", "tickscope_bench:event")
-        lttng("start")
-        yield
+        lttng("enable-channel", "--session", name, "--userspace", "--num-subbuf", "8", "--subbuf-size", "1M", "events")
+        lttng("enable-event", "--session", name, "--userspace", "--channel", "events", "tickscope_bench:event")
+        lttng("start", name)
+        yield environment
         lttng("destroy", name)
     finally:
-        daemon.terminate()
-        daemon.wait()
+        if daemon:
+            daemon.terminate()
+            daemon.wait()
 
 
-def wait_for(ready, daemon):
+def wait_for(answers, daemon):
     for _ in range(100):
         if daemon.poll() is not None:
             raise subprocess.CalledProcessError(daemon.returncode, daemon.args)
-        if ready():
+        if answers():
             return
         time.sleep(0.1)
     raise TimeoutError("expected lttng-sessiond to answer within 10 s, found it silent")
@@ -131,7 +145,7 @@ def wait_for(ready, daemon):
 
 def debian(package):
     """The installed version; empty: none."""
-    asked = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
+    asked = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True, check=False)
     return asked.stdout if asked.returncode == 0 else ""
 
 
@@ -153,21 +167,32 @@ def rust(name):
 
 
 RECORDERS = [
-    Recorder("tickscope", ours, [BUILD / "rival-tickscope"], "drops and counts, or waits", "counter, id", of_our_collector,
-             beside=our_collector, compiled=("bench/rivals/tickscope.c", "-ldl")),
-    Recorder("LTTng-UST", of_debian("liblttng-ust-dev", "lttng-tools"), [BUILD / "rival-lttng"], "discards and counts",
-             "clock, id", of_lttng, beside=lttng_session,
-             packages=("lttng-tools", "liblttng-ust-dev", "babeltrace2"),
-             compiled=("bench/rivals/lttng.c", "-I", "bench/rivals", "-llttng-ust", "-ldl")),
-    Recorder("spdlog", of_debian("libspdlog-dev"), [BUILD / "rival-spdlog"], "blocks", "clock, text with id",
-             lines_of("events.log"), packages=("libspdlog-dev",),
-             compiled=("bench/rivals/spdlog.cc", "-DSPDLOG_COMPILED_LIB", "-DSPDLOG_FMT_EXTERNAL", "-lspdlog", "-lfmt")),
-    Recorder("tracing, to memory", locked("tracing"), rust("tracing-memory"), "the subscriber's choice", "counter, id", counted,
-             survives=False),
-    Recorder("tracing, JSON to a file", locked("tracing", "tracing-subscriber", "tracing-appender"), rust("tracing-json"), "blocks",
-             "clock, text with id", lines_of("events.json")),
-    Recorder("fastrace LocalSpan", locked("fastrace"), rust("fastrace"), "drops in silence", "two readings, no id", counted,
-             survives=False),
+    Recorder(
+        "tickscope", ours, [BUILD / "rival-tickscope"], "drops and counts, or waits", "counter, id", of_our_collector, our_collector,
+        compiled=("bench/rivals/tickscope.c", "-ldl"),
+    ),
+    Recorder(
+        "LTTng-UST", of_debian("liblttng-ust-dev", "lttng-tools"), [BUILD / "rival-lttng"], "discards and counts", "clock, id",
+        of_lttng, lttng_session, packages=("lttng-tools", "liblttng-ust-dev", "babeltrace2"),
+        compiled=("bench/rivals/lttng.c", "-I", "bench/rivals", "-llttng-ust", "-ldl"),
+    ),
+    Recorder(
+        "spdlog", of_debian("libspdlog-dev"), [BUILD / "rival-spdlog"], "blocks", "clock, text with id", lines_of("events.log"),
+        nothing, packages=("libspdlog-dev",),
+        compiled=("bench/rivals/spdlog.cc", "-DSPDLOG_COMPILED_LIB", "-DSPDLOG_FMT_EXTERNAL", "-lspdlog", "-lfmt"),
+    ),
+    Recorder(
+        "tracing, to memory", locked("tracing"), rust("tracing-memory"), "the subscriber's choice", "counter, id", counted, nothing,
+        survives=False,
+    ),
+    Recorder(
+        "tracing, JSON to a file", locked("tracing", "tracing-subscriber", "tracing-appender"), rust("tracing-json"), "blocks",
+        "clock, text with id", lines_of("events.json"), nothing,
+    ),
+    Recorder(
+        "fastrace LocalSpan", locked("fastrace"), rust("fastrace"), "drops in silence", "two readings, no id", counted, nothing,
+        survives=False,
+    ),
 ]
 CLOCKS = {"event": "std Instant", "quanta now": "quanta now", "quanta raw": "quanta raw", "minstant": "minstant", "fastant": "fastant"}
 
@@ -185,7 +210,7 @@ def build_rivals():
             common = ["-O2", "-Wall", "-Wextra", "-pthread", "-I", "crates/stamp/include", "-o", recorder.command[0], source]
             subprocess.run([*compiler, *common, *flags], cwd=ROOT, check=True)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILD / "rivals")}
-    built = subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=LOCK.parent, env=environment)
+    built = subprocess.run(["cargo", "build", "--release", "--locked", "--quiet"], cwd=LOCK.parent, env=environment, check=False)
     if built.returncode != 0:
         why = "expected its crates to be had and to build, found an error; see above"
         missing |= {recorder.name: why for recorder in RECORDERS if recorder.command[0] == RUST} | {"clocks": why}
@@ -216,7 +241,12 @@ def measure_rivals(rounds):
         if recorder.name in missing:
             told.append({"recorder": recorder.name, "absent": missing[recorder.name]})
             continue
-        facts, blocks[recorder.name] = measure_one(recorder, rounds)
+        try:
+            facts, blocks[recorder.name] = measure_one(recorder, rounds)
+        except (subprocess.CalledProcessError, TimeoutError) as failure:
+            # A rival that does not run here is told in its place; the others go on.
+            told.append({"recorder": recorder.name, "absent": f"{failure}\n{getattr(failure, 'stderr', '') or ''}".strip()})
+            continue
         told.append(facts)
         rows += rows_of(recorder.name, blocks[recorder.name])
     if "clocks" not in missing:
@@ -248,17 +278,12 @@ def run_beside(recorder, before, after, killed=False):
     """What it printed, and the events and bytes that it kept."""
     with stamp_directory(POOL_BYTES) as environment, tempfile.TemporaryDirectory(prefix="tickscope-rival-", dir="/dev/shm") as folder:
         folder = pathlib.Path(folder)
-        os.environ |= environment
-        try:
-            with recorder.beside(folder):
-                # On the other processor until it has opened: its own threads stay there, the recording one moves.
-                process = start([*recorder.command, *before, folder, *after], OTHER_CPU, environment)
-                output = process.communicate()[0] if killed else finish(process)
-        finally:
-            for name in environment:
-                os.environ.pop(name, None)
-        if killed and process.returncode != -9:
-            sys.exit(f"bench: expected {recorder.name} to be killed, found its end with {process.returncode}")
+        with recorder.beside(folder, environment) as environment:
+            # On the other processor until it has opened: its own threads stay there, the recording one moves.
+            process = start([*recorder.command, *before, folder, *after], OTHER_CPU, environment)
+            output = process.communicate()[0]
+        if process.returncode != (-signal.SIGKILL if killed else 0):
+            raise subprocess.CalledProcessError(process.returncode, process.args)
         return output, *recorder.kept(folder, output)
 
 
