@@ -1,161 +1,44 @@
 #!/usr/bin/env python3
 """Measures what tickscope costs, beside the floor or rival measured in the same run. What and how: bench/README.md.
 
-    bench/run.py [--keep] [--only NAME ...] [--scratch FOLDER]
+    bench/run.py [--keep | --quick] [--only NAME ...] [--scratch FOLDER]
 
 A missed target is said and is no error (exit 0); whatever goes wrong is (exit 1).
 """
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
 import pathlib
 import platform
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "bench"
-RELEASE = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-CPUS = sorted(os.sched_getaffinity(0))
-STAMPING_CPU, OTHER_CPU = CPUS[0], CPUS[-1]
+from figures import at_most, figure, median, none_of, print_table, quantile
+from path import kernel_path
+from processes import BUILD, CPUS, RELEASE, ROOT, STAMPING_CPU, blocks_of, collector, measured, output_of, stamp_directory
+from recorders import measure_rivals
+
 INJECTION = "0:1000000000:12500:900:150000000000"
-
-
-# ---- figures ---------------------------------------------------------------------------------------------------------
-
-
-def figure(name, value, unit, beside=None, target=None, met=None, **more):
-    """One row. `beside`: (what, value in the same unit), measured in the same run."""
-    row = {"name": name, "value": value, "unit": unit, "target": target, "met": met, **more}
-    if beside:
-        row["beside"], row["beside_value"] = beside
-        row["ratio"] = value / beside[1] if beside[1] else None
-    return row
-
-
-def at_most(name, value, unit, limit, beside=None, **more):
-    return figure(name, value, unit, beside, f"<= {limit:g} {unit}", value <= limit, **more)
-
-
-def none_of(name, count):
-    return figure(name, count, "", None, "0", count == 0)
-
-
-def quantile(values, share):
-    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
-
-
-def median(values):
-    return quantile(values, 0.5)
-
-
-def print_table(rows):
-    print(f"{'figure':44} {'measured':>14}  {'beside it, in the same run':32} {'ratio':>6}  {'target':22} met")
-    for row in rows:
-        beside = f"{row['beside']} {shown(row['beside_value'])}" if "beside" in row else "-"
-        ratio = f"{row['ratio']:.2f}" if row.get("ratio") else "-"
-        met = {True: "yes", False: "NO", None: ""}[row["met"]]
-        measured = f"{shown(row['value'])} {row['unit']}"
-        print(f"{row['name']:44} {measured:>14}  {beside:32} {ratio:>6}  {row['target'] or '':22} {met}")
-
-
-def shown(value):
-    return f"{value}" if isinstance(value, int) else f"{value:.2f}"
-
-
-# ---- processes -------------------------------------------------------------------------------------------------------
-
-
-def in_own_session(cpu):
-    """Runs in the child, after setsid: scheduled as a group of its own, of the highest weight allowed, on one processor."""
-
-    def prepare():
-        with contextlib.suppress(OSError):
-            pathlib.Path("/proc/self/autogroup").write_text("-20")
-        if cpu is not None:
-            os.sched_setaffinity(0, {cpu})
-
-    return prepare
-
-
-def start(command, cpu=None, environment=None):
-    environment = {**os.environ, **(environment or {})}
-    command = [str(word) for word in command]
-    return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=in_own_session(cpu),
-    )
-
-
-def finish(process):
-    output, _ = process.communicate()
-    if process.returncode != 0:
-        sys.exit(f"bench: {' '.join(map(str, process.args))} ended with {process.returncode}")
-    return output
-
-
-def output_of(command, cpu=None, environment=None):
-    return finish(start(command, cpu, environment))
-
-
-def measured(command):
-    """Output, wall seconds, processor seconds and peak memory of one process."""
-    began, process = time.monotonic(), start(command)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        sys.exit(f"bench: {' '.join(map(str, command))} ended with status {status}")
-    process.returncode = 0
-    return output, {
-        "wall_s": time.monotonic() - began,
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "peak_bytes": usage.ru_maxrss * 1024,
-    }
-
-
-@contextlib.contextmanager
-def collector(stamps, run):
-    """A live collector on the other processor; what it reported is in the list once it has ended."""
-    command = [RELEASE / "tickscope", "collect", stamps, "--run", run, "--follow", "--json"]
-    process, report = start(command, OTHER_CPU), []
-    try:
-        process.stdout.readline()  # "ready"
-        yield report
-        time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        report.append(json.loads(finish(process)))
-    finally:
-        if process.poll() is None:
-            process.kill()
-
-
-@contextlib.contextmanager
-def stamp_directory(pool_bytes):
-    with tempfile.TemporaryDirectory(prefix="tickscope-bench-", dir="/dev/shm") as folder:
-        yield {"TICKSCOPE_DIR": folder, "TICKSCOPE_POOL_BYTES": str(pool_bytes), "TICKSCOPE_POLICY": "off=null"}
 
 
 # ---- building --------------------------------------------------------------------------------------------------------
 
 
-# Benchmarks that need the examples of one crate and nothing else.
-ALONE = {"relation": "tickscope-bracket", "medcouple": "tickscope-stats", "outliers": "tickscope-stats"}
+# Benchmarks that need the programs of one crate and nothing else in Rust.
+ALONE = {
+    "relation": "tickscope-bracket", "medcouple": "tickscope-stats", "outliers": "tickscope-stats", "path": "tickscope-cli",
+    "rivals": "tickscope-cli", "overhead": "tickscope-cli",
+}
 
 
 def build(names):
     crates = {ALONE.get(name) for name in names}
-    if None not in crates:
-        packages = [word for crate in sorted(crates) for word in ("-p", crate)]
-        subprocess.run(["cargo", "build", "--release", "--quiet", "--examples", *packages], cwd=ROOT, check=True)
-        return
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--workspace", "--bins", "--examples"], cwd=ROOT, check=True)
+    packages = ["--workspace"] if None in crates else [word for crate in sorted(crates) for word in ("-p", crate)]
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--bins", "--examples", *packages], cwd=ROOT, check=True)
     BUILD.mkdir(parents=True, exist_ok=True)
     compile_c("bench/stamp_library.c", BUILD / "libstamp_library.so", "-shared", "-fPIC")
     compile_c("bench/stamp.c", BUILD / "stamp")
@@ -173,11 +56,11 @@ def compile_c(source, program, *flags):
 STAMPS = 500  # in a block
 
 
-def stamp_cost(_scratch):
-    alone = c_blocks(rounds=400)
-    beside = c_blocks_beside_a_collector(rounds=1000)
-    injected = c_blocks(rounds=200, environment={"TICKSCOPE_INJECT": INJECTION})
-    rust = rust_blocks(rounds=400)
+def stamp_cost(options):
+    alone = c_blocks(rounds=options.of(400))
+    beside = c_blocks_beside_a_collector(rounds=options.of(1000))
+    injected = c_blocks(rounds=options.of(200), environment={"TICKSCOPE_INJECT": INJECTION})
+    rust = rust_blocks(rounds=options.of(400))
     rows = [readings(alone, name) for name in ("rdtsc", "rdtscp", "lfence;rdtsc", "clock_gettime")]
     rows += targets("C", alone) + targets("C beside a collector", beside) + targets("Rust", rust)
     rows.append(above_rdtsc("C injected: plain", injected, "plain"))
@@ -240,35 +123,28 @@ def rust_blocks(rounds):
         return blocks_of(output_of(command, None, environment))
 
 
-def blocks_of(output):
-    blocks = {}
-    for name, ns in re.findall(r"^block (.+)\t(.+)$", output, re.MULTILINE):
-        blocks.setdefault(name, []).append(round(float(ns), 2))
-    return blocks
-
-
 # ---- 2. a paced producer and its collector ---------------------------------------------------------------------------
 
 PACED_SECONDS, PACED_HZ = 12, 10_000_000
 
 
-def paced(scratch):
-    with stamp_directory(64 << 20) as environment, tempfile.TemporaryDirectory(dir=scratch) as run:
+def paced(options):
+    with stamp_directory(64 << 20) as environment, tempfile.TemporaryDirectory(dir=options.scratch) as run:
         with collector(environment["TICKSCOPE_DIR"], run) as report:
-            command = [BUILD / "paced", STAMPING_CPU, PACED_SECONDS, PACED_HZ]
+            command = [BUILD / "paced", STAMPING_CPU, options.of(PACED_SECONDS), PACED_HZ]
             # Waiting counts a stall each time no block is free, and a drop where waiting did not help.
             produced = json.loads(output_of(command, None, {**environment, "TICKSCOPE_WHEN_FULL": "wait"}))
     collected = report[0]
     if collected["stamps"] + produced["dropped"] != produced["stamps"]:
         sys.exit(f"bench: {produced['stamps']} stamps, but {collected['stamps']} collected, {produced['dropped']} dropped")
     rows = [
-        none_of("10 M stamps/s for 12 s: dropped", produced["dropped"]),
-        none_of("10 M stamps/s for 12 s: producer stalls", produced["stalls"]),
+        none_of(f"10 M stamps/s for {options.of(PACED_SECONDS)} s: dropped", produced["dropped"]),
+        none_of(f"10 M stamps/s for {options.of(PACED_SECONDS)} s: producer stalls", produced["stalls"]),
         figure("latest batch behind its due time", produced["latest_ns"] / 1e6, "ms"),
         figure("collector, processor time a stamp", collected["cpu_ns"] / collected["stamps"], "ns"),
         figure("bytes a stamp, tight batches", collected["bytes"] / collected["stamps"], "B"),
     ]
-    return rows, {"producer": produced, "collector": collected, "files on": filesystem(scratch)}
+    return rows, {"producer": produced, "collector": collected, "files on": filesystem(options.scratch)}
 
 
 # ---- 3. bytes a stamp of the demo ------------------------------------------------------------------------------------
@@ -276,10 +152,10 @@ def paced(scratch):
 DEMO_SECONDS = 20
 
 
-def demo_bytes(_scratch):
+def demo_bytes(options):
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder) / "run"
-        demo = [RELEASE / "tickscope", "run", "demo/demo.toml", "--seconds", DEMO_SECONDS, "--out", run, "--json"]
+        demo = [RELEASE / "tickscope", "run", "demo/demo.toml", "--seconds", options.of(DEMO_SECONDS), "--out", run, "--json"]
         output_of(demo)
         points = [json.loads(line) for line in output_of([RELEASE / "examples" / "entropy", run]).splitlines()]
     return [bytes_of(point) for point in points], {"points": points}
@@ -295,20 +171,24 @@ def bytes_of(point):
 JOIN_IDS = 10_000_000
 
 
-def join(scratch):
+def millions(options):
+    return f"{options.of(JOIN_IDS) / 1e6:g}"
+
+
+def join(options):
     program = RELEASE / "examples" / "join"
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         run = pathlib.Path(folder) / "run"
-        output_of([program, "make", run, JOIN_IDS])
+        output_of([program, "make", run, options.of(JOIN_IDS)])
         scattered = json.loads(measured([program, "scatter", run])[0])
         counts, cost = measured([program, "join", run])
     floor = ("bare scatter", scattered["scatter_seconds"])
     rows = [
-        at_most("join of 10 points x 10 M ids, wall", cost["wall_s"], "s", 20, floor),
+        at_most(f"join of 10 points x {millions(options)} M ids, wall", cost["wall_s"], "s", 20, floor),
         figure("join, processor time", cost["cpu_s"], "s", floor),
         at_most("join, peak memory", cost["peak_bytes"] / 1e9, "GB", 2),
     ]
-    return rows, {"join": {**json.loads(counts), **cost}, "scatter": scattered, "files on": filesystem(scratch)}
+    return rows, {"join": {**json.loads(counts), **cost}, "scatter": scattered, "files on": filesystem(options.scratch)}
 
 
 def filesystem(folder):
@@ -320,28 +200,28 @@ def filesystem(folder):
 MOST_PAGE_MB = 2
 
 
-def report(scratch):
+def report(options):
     """The page of a run of two nodes; beside it the table of the same run, which it stands on."""
     make = RELEASE / "examples" / "large_run"
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         run = pathlib.Path(folder) / "run"
-        output_of([make, "make", run, JOIN_IDS])
+        output_of([make, "make", run, options.of(JOIN_IDS)])
         _, table = measured([make, "stages", run])
         _, cost = measured([RELEASE / "tickscope", "report", run])
         page_bytes = (run / "report.html").stat().st_size
     rows = [
-        at_most("report of 10 points x 10 M ids, wall", cost["wall_s"], "s", 60, ("its table alone", table["wall_s"])),
+        at_most(f"report of 10 points x {millions(options)} M ids, wall", cost["wall_s"], "s", 60, ("its table alone", table["wall_s"])),
         figure("report, processor time", cost["cpu_s"], "s", ("its table alone", table["cpu_s"])),
         figure("report, peak memory", cost["peak_bytes"] / 1e9, "GB", ("its table alone", table["peak_bytes"] / 1e9)),
         at_most("report, the page", page_bytes / 1e6, "MB", MOST_PAGE_MB),
     ]
-    return rows, {"report": cost, "table": table, "page_bytes": page_bytes, "files on": filesystem(scratch)}
+    return rows, {"report": cost, "table": table, "page_bytes": page_bytes, "files on": filesystem(options.scratch)}
 
 
 # ---- 6. the relation -------------------------------------------------------------------------------------------------
 
 
-def relation(_scratch):
+def relation(_options):
     output = output_of([RELEASE / "examples" / "cost"], STAMPING_CPU)
     found = re.findall(r"^([a-z][^:\n]*): ([0-9.]+) (ms|ns)", output, re.MULTILINE)
     rows = [figure(f"relation, {name}", float(value), unit) for name, value, unit in found]
@@ -355,7 +235,7 @@ def relation(_scratch):
 MOST_SORTS = 6
 
 
-def medcouple(_scratch):
+def medcouple(_options):
     output = output_of([RELEASE / "examples" / "medcouple_cost"], STAMPING_CPU)
     rounds = {}
     for name, sort, whole in re.findall(r"^round (.+)\t(.+)\t(.+)$", output, re.MULTILINE):
@@ -374,7 +254,7 @@ def beside_sorting(name, rounds):
 # ---- 8. outlier rules, judged by truth -------------------------------------------------------------------------------
 
 
-def outliers(_scratch):
+def outliers(_options):
     output = output_of([RELEASE / "examples" / "outliers"])
     print(output)
     rows = []
@@ -394,32 +274,71 @@ def outliers(_scratch):
 # ---- 9. rivals -------------------------------------------------------------------------------------------------------
 
 
-def rivals(_scratch):
-    """The place for other recorders, built from registries, under the protocol of stamp_cost: bench/rivals/README.md."""
-    return [], {}
+RIVAL_ROUNDS = 1000
 
 
-# ---- 10. Python ------------------------------------------------------------------------------------------------------
+def rivals(options):
+    """Recorders and clocks of others, under the protocol of stamp_cost: bench/recorders.py."""
+    return measure_rivals(options.of(RIVAL_ROUNDS))
+
+
+# ---- 10. the kernel's stamps -----------------------------------------------------------------------------------------
+
+
+def path(options):
+    return kernel_path(RELEASE / "tickscope", options.scratch, figure, at_most)
+
+
+# ---- 11. what measuring adds to the demo's subject -------------------------------------------------------------------
+
+
+def overhead(options):
+    """The demo with and without being measured, in pairs of passes."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = pathlib.Path(folder) / "run"
+        seconds = options.of(DEMO_SECONDS)
+        table = json.loads(
+            output_of([RELEASE / "tickscope", "run", "demo/demo.toml", "--overhead", "--seconds", seconds, "--out", run, "--json"])
+        )
+    cost = table["cost"]
+    rows = [added(compared) for compared in cost["overhead"]["fields"]]
+    rows += [
+        figure(f"demo's {node['node']}: stamps' share of its processor time", 100 * node["stamping_share"], "%")
+        for node in cost["nodes"]
+    ]
+    return rows, {"cost": cost}
+
+
+def added(compared):
+    """A difference with its interval, beside what it is a difference to."""
+    added = compared["added"]
+    lo, hi, sure = (added[name] for name in ("lo", "hi", "confidence"))
+    title = f"{compared['node']} {compared['field']}: measuring added [{lo:g}, {hi:g}]"
+    more = {"lo": lo, "hi": hi, "confidence": sure, "pairs": compared["pairs"]}
+    return figure(title, added["median"], "ns", ("alone", compared["alone"]), **more)
+
+
+# ---- 12. Python ------------------------------------------------------------------------------------------------------
 
 PYTHON = BUILD / "python"
 PYTHON_ROUNDS = 150
 LARGE_RUN_IDS = "10000000"
 
 
-def python(scratch):
+def python(options):
     """A stamp in Python, and the table of a run of 10 points x 10 M ids; the package is built as for users."""
     scripts = ROOT / ".venv" / "bin"
     environment = {"PATH": f"{scripts}:{os.environ['PATH']}", "PYTHONPATH": str(PYTHON)}
     install = [scripts / "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--upgrade"]
     output_of([*install, "--target", PYTHON, ROOT], environment=environment)
-    with stamp_directory(64 << 20) as pool, tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with stamp_directory(64 << 20) as pool, tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         with collector(pool["TICKSCOPE_DIR"], folder):
             stamped = output_of([scripts / "python", "bench/stamp_python.py", PYTHON_ROUNDS], STAMPING_CPU, environment | pool)
     blocks = json.loads(stamped)
     loop = median(blocks["loop"])
     clock = ("perf_counter_ns()", median(blocks["perf_counter_ns()"]) - loop)
     stamps = [figure(f"Python: {name}", median(blocks[name]) - loop, "ns", clock) for name in blocks if name not in ("loop", clock[0])]
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         output_of([RELEASE / "examples" / "large_run", "make", f"{folder}/run", LARGE_RUN_IDS])
         ask = f"import tickscope; print(len(tickscope.open({folder + '/run'!r}).stages()))"
         stages, cost = measured(["env", *(f"{name}={value}" for name, value in environment.items()), scripts / "python", "-c", ask])
@@ -436,7 +355,7 @@ def python(scratch):
 
 BENCHMARKS = {
     "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "relation": relation,
-    "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "python": python,
+    "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
 }
 
 
@@ -447,7 +366,7 @@ def main():
     result = {**described(), "benchmarks": {}}
     for name in names:
         before = os.getloadavg()
-        rows, raw = BENCHMARKS[name](options.scratch)
+        rows, raw = BENCHMARKS[name](options)
         load = {"before": before, "after": os.getloadavg()}
         result["benchmarks"][name] = {"load": load, "figures": rows, "raw": raw}
     rows = [row for part in result["benchmarks"].values() for row in part["figures"]]
@@ -462,7 +381,12 @@ def parse_options():
     parser.add_argument("--keep", action="store_true", help="keep the result under bench/runs/")
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, metavar="NAME", help=" ".join(BENCHMARKS))
     parser.add_argument("--scratch", default="/dev/shm", help="where runs of the paced producer and the join lie")
-    return parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="an eighth of everything: to see that it works, not to keep")
+    options = parser.parse_args()
+    if options.quick and options.keep:
+        parser.error("expected --keep without --quick, found both: a quick run is no result")
+    options.of = (lambda amount: max(amount // 8, 1)) if options.quick else (lambda amount: amount)
+    return options
 
 
 def say(rows, result):

@@ -6,6 +6,7 @@ struct receiver {
     tickscope_channel *woken, *response;
     FILE *clock_log;
     const int64_t *next_id;
+    struct round_trips trips;
     uint64_t received, strangers; /* read by the sending thread too */
 };
 
@@ -42,6 +43,7 @@ static void take(struct receiver *receiver, struct tickscope_kernel *kernel, int
     if (woken) tickscope_record(receiver->woken, id, woken);
     tickscope_kernel_received(kernel, id);
     tickscope_kernel_done(kernel, id);
+    round_trip_ends(&receiver->trips, id);
     add_one(&receiver->received);
 }
 
@@ -58,6 +60,7 @@ static void send_one(struct client *client) {
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     memcpy(buffer, &packet, sizeof packet);
     __atomic_store_n(&client->next_id, packet.id + 1, __ATOMIC_RELAXED);
+    round_trip_begins(&client->receiver->trips, packet.id);
     ssize_t bytes = tickscope_kernel_send(&client->kernel, packet.id, &message, 0, client->send, client->sent);
     if (bytes == (ssize_t)client->options->bytes) client->counts.sent++;
     else client->counts.send_failures++;
@@ -170,6 +173,7 @@ static struct counts ask(const struct options *options) {
     client.options = options;
     client.receiver = &receiver;
     receiver.next_id = &client.next_id;
+    receiver.trips = round_trips_of(options);
     if (options->clock_log && (receiver.clock_log = fopen(options->clock_log, "w")) == 0) fail("--clock-log");
     if (receiver.clock_log) fputs("id,ns\n", receiver.clock_log);
     attach(&client.kernel, fd, options, "sched", "tx", options->wait == WAIT_BLOCKING ? 0 : "response-rx");
@@ -185,6 +189,7 @@ static struct counts ask(const struct options *options) {
     if (receiver.clock_log && fclose(receiver.clock_log)) fail("--clock-log");
     client.counts.received = receiver.received;
     client.counts.strangers = receiver.strangers;
+    client.counts.trips = receiver.trips;
     add_kernel_counts(&client.counts, &client.kernel);
     if (options->wait == WAIT_BLOCKING) add_kernel_counts(&client.counts, &receiver.kernel);
     return client.counts;

@@ -4,6 +4,7 @@ struct counts {
     uint64_t sent, send_failures, received, strangers, late_sends;
     struct tickscope_kernel_counts kernel;
     const char *matching;
+    struct round_trips trips; /* of a client */
 };
 
 /* Ends the kernel's part and adds what it counted. */
@@ -44,7 +45,20 @@ static void print_kernel(const struct options *options, const struct counts *cou
     printf("}");
 }
 
-static void print_counts(const struct options *options, const struct counts *counts) {
+/* What a packet took: none of it from stamps. */
+static void print_costs(struct counts *counts) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    uint64_t cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000;
+    cpu_us += (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    if (counts->received > 0) print_number("packet_cpu_ns", cpu_us * 1000 / counts->received);
+    if (counts->trips.count == 0) return;
+    sort_round_trips(&counts->trips);
+    print_number("rtt_p50_ns", (uint64_t)round_trip_quantile(&counts->trips, 500));
+    print_number("rtt_p99_ns", (uint64_t)round_trip_quantile(&counts->trips, 990));
+}
+
+static void print_counts(const struct options *options, struct counts *counts) {
     static const char *const policies[] = {"other", "fifo", "rr", "batch", "", "idle", "deadline"};
     static const char *const pacings[] = {"timerfd", "clock_nanosleep", "spin"};
     struct sched_param parameter = {0};
@@ -60,6 +74,7 @@ static void print_counts(const struct options *options, const struct counts *cou
     printf(", \"policy\": \"%s\", \"priority\": %d", policy >= 0 && policy <= 6 ? policies[policy] : "unknown", parameter.sched_priority);
     if (options->core >= 0) printf(", \"core\": %d", options->core);
     else printf(", \"core\": null");
+    print_costs(counts);
     print_kernel(options, counts);
     printf("}\n");
 }
