@@ -38,6 +38,8 @@ TEXTS = """() => {
     const style = getComputedStyle(at);
     const drawn = at.closest("svg");
     const box = at.getBoundingClientRect();
+    const table = at.closest(".scroll");
+    if (at.closest(".skip") || (table && table.scrollWidth > table.clientWidth)) continue;
     found.push({ text: textContent.trim(), colour: rgba(drawn ? style.fill : style.color), behind: behind(at), drawn: drawn !== null,
                  opacity: Number(style.opacity), box: [box.left, box.top, box.right, box.bottom] });
   }
@@ -233,6 +235,14 @@ def test_the_switch_changes_the_colours_of_page_and_figures(open_page):
 def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(open_page, width):
     page = open_page(width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("details").evaluate("more => more.open = true")
+    for text in page.evaluate(TEXTS):
+        assert text["box"][0] >= 0 and text["box"][2] <= width, text
+    if width < 640:
+        assert not page.evaluate("() => [...document.querySelectorAll('.scroll')].some((table) => table.scrollWidth > table.clientWidth)")
+        # In a card a cell lays its parts out beside its label: a number and its bounds, no more.
+        crowded = "() => [...document.querySelectorAll('.cards td')].filter((cell) => getComputedStyle(cell).display === 'flex' && cell.childNodes.length > 3)"
+        assert page.evaluate(f"({crowded})().map((cell) => cell.textContent)") == []
     for figure in FIGURES:
         texts = page.evaluate("""id => {
           const box = document.getElementById(id).getBoundingClientRect();

@@ -166,7 +166,7 @@ fn sources(report: &Report<'_>, relation: &RelationSummary, curve: Option<usize>
 fn unused(source: &SourceSummary) -> String {
     let reasons: Vec<String> =
         source.unused.iter().map(|(reason, number)| format!("{} {}", count(*number), Text(reason))).collect();
-    if reasons.is_empty() { "–".into() } else { reasons.join("<br>") }
+    if reasons.is_empty() { "–".into() } else { format!("<span>{}</span>", reasons.join("<br>")) }
 }
 
 /// What is missing, by stage and by channel.

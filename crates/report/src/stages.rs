@@ -82,7 +82,8 @@ fn answers(row: &StageRow, unit: Unit) -> String {
         Some(Answer::Resolved(ticks)) => format!("spread {}", unit.near(ticks as i64)),
         Some(Answer::NotResolved { .. }) => format!("spread? {OPEN}"),
     };
-    format!("{sign}<br>{spread}")
+    // One element: in a card it stands beside its label as a whole.
+    format!("<span>{sign}<br>{spread}</span>")
 }
 
 /// The rows of the table of quantiles.
