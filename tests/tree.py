@@ -106,12 +106,38 @@ def no_test_bounds_elapsed_time(root):
                 yield f"{place}: expected no upper bound on time in a test, found '{line.strip()}'. Timing belongs in bench/"
 
 
+def anchors(page):
+    """What the headings of a page are linked by: small letters, hyphens for spaces, no other signs."""
+    headings = re.findall(r"^#+ +(.+?) *$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.M)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
 def links_lead_somewhere(root):
     for path in files(root, ".md"):
         for place, line in lines(root, path):
-            for target in re.findall(r"\]\(([^)#:]+)\)", line):
-                if not (path.parent / target).exists():
+            for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", line):
+                page = path.parent / target if target else path
+                if not page.exists():
                     yield f"{place}: expected a link to a file, found '{target}'"
+                elif anchor and anchor not in anchors(page):
+                    yield f"{place}: expected a link to a heading of {page.name}, found '#{anchor}'"
+
+
+def an_error_says_what_helps(root):
+    """After what was expected and what was found: a message that ends there leaves its reader alone."""
+    for path in files(root, ".rs", ".c", ".h"):
+        told = path.relative_to(root).parts
+        if told[0] not in {"crates", "subjects"} or path.stem == "tests" or "src" not in told and path.suffix == ".rs":
+            continue
+        code = re.sub(r"^\s*//.*$", "", path.read_text(errors="replace").split("#[cfg(test)]\nmod tests")[0], flags=re.M)
+        for literal in re.findall(r'"((?:[^"\\\n]|\\.|\\\n)*)"', code):
+            message = re.sub(r"\\\n\s*", "", literal)
+            # One that ends in a space is continued; one of places alone is put together from a type with a remedy.
+            found = re.search(r"\bexpected\b.*\bfound\b:?(.*)$", message)
+            if found and not found[1].endswith(" ") and re.search(r"[a-z]{3}", re.sub(r"expected|found|\{[^}]*\}", "", message)):
+                if found[1] and not re.search(r"[.;:] \S", found[1]):
+                    yield f"{path.relative_to(root)}: expected a message that says what helps, found '{message}'"
 
 
 def the_readme_names_targets_that_exist(root):
@@ -126,7 +152,8 @@ def the_readme_names_targets_that_exist(root):
 RULES = [crates_depend_in_the_directions_of_architecture_md, the_stamp_library_carries_next_to_nothing,
          pure_crates_hold_no_unsafe_and_read_nothing,
          the_bindings_only_convert, a_file_is_one_noun, a_file_has_one_subject, nothing_is_left_over,
-         no_test_bounds_elapsed_time, links_lead_somewhere, the_readme_names_targets_that_exist]
+         no_test_bounds_elapsed_time, links_lead_somewhere, the_readme_names_targets_that_exist,
+         an_error_says_what_helps]
 
 GOOD = {
     "crates/bracket/Cargo.toml": '[dependencies]\ntickscope-tick = "1"\n', "crates/stamp/Cargo.toml": '[dependencies]\nlibc = "1"\n',
@@ -143,8 +170,9 @@ BAD = {
     a_file_has_one_subject: {"crates/trace/src/long.rs": "\n" * (MOST_LINES + 1)},
     nothing_is_left_over: {"crates/trace/src/join.rs": "fn f() { todo" + "!() }\n"},
     no_test_bounds_elapsed_time: {"crates/trace/src/join.rs": "assert!(start.elapsed() < limit);\n"},
-    links_lead_somewhere: {"README.md": "[a](docs/none.md)\n"},
+    links_lead_somewhere: {"README.md": "# A heading\n[a](#a-heading) [a](Makefile) [b](#none)\n"},
     the_readme_names_targets_that_exist: {"README.md": "make coffee\n"},
+    an_error_says_what_helps: {"crates/trace/src/join.rs": 'fn f() -> String { format!("expected rows, found {n}") }\n'},
 }
 
 

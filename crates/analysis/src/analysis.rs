@@ -76,7 +76,12 @@ pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error>
 /// The same, and what a page draws, in one pass over the traces.
 pub fn analyse_with_figures(run: &Run, terms: &Terms, write: bool) -> Result<(Analysis, Figures), Error> {
     let (analysis, figures) = analysed(run, terms, write, true)?;
-    Ok((analysis, figures.ok_or_else(|| Error::work("expected the figures that were asked for, found none"))?))
+    Ok((
+        analysis,
+        figures.ok_or_else(|| {
+            Error::work("expected the figures that were asked for, found none. Report it with the run")
+        })?,
+    ))
 }
 
 fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
@@ -212,7 +217,8 @@ fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
             let (lo_hi, id) = (found.interval, found.id);
             let what = lo_hi.map_or("no interval at all".into(), |(lo, hi)| format!("{lo} to {hi} ticks"));
             format!(
-                "{} of id {id}: expected a duration that is not negative, found {what} between the stamps {} and {}",
+                "{} of id {id}: expected a duration that is not negative, found {what} between the stamps {} and {}. Either the points' order in the \
+                 layout is wrong, or an assumption does not hold: try a larger rho",
                 stage.name, found.from_tick, found.to_tick
             )
         })

@@ -19,6 +19,7 @@ mod relating;
 pub mod stage_table;
 mod terms;
 mod truth;
+mod typesetting;
 
 pub use analysis::{Analysis, CORES_PROVED, analyse, analyse_with_figures};
 pub use error::Error;

@@ -53,7 +53,11 @@ impl std::str::FromStr for MessagePair {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("expected evidence as node.point > node.point of two nodes, found '{text}'");
+        let wrong = || {
+            format!(
+                "expected evidence as node.point > node.point of two nodes, found '{text}'. Write client.send > server.received for example"
+            )
+        };
         let (from, to) = text.split_once('>').ok_or_else(wrong)?;
         let place = |text: &str| {
             let (node, point) = text.trim().split_once('.')?;

@@ -138,7 +138,9 @@ fn relate(
 ) -> Result<(Epochs, OwnClockSummary), Error> {
     let manifest = run.manifest();
     let of_node = manifest.nodes.iter().find(|known| known.name.as_str() == node);
-    let of_node = of_node.ok_or_else(|| Error::work(format!("run.json: expected the node {node}, found none")))?;
+    let of_node = of_node.ok_or_else(|| {
+        Error::work(format!("run.json: expected the node {node}, found none. Was the run put together from two?"))
+    })?;
     let pair = Pair { reference: domain_of(of_node), domain: format!("{node}.{clock}") };
     let (slew, slew_origin) = slew_of(manifest, &pair, terms)?;
     let brackets = brackets(run, &pair, node, clock)?;

@@ -184,7 +184,10 @@ pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
 pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
     let found = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
     found.ok_or_else(|| {
-        Error::work(format!("run.json: expected a node with the domain {}, found none", manifest.reference))
+        Error::work(format!(
+            "run.json: expected a node with the domain {}, found none. Restore it as it was written",
+            manifest.reference
+        ))
     })
 }
 

@@ -9,6 +9,7 @@ use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slow
 
 use crate::cost;
 use crate::error::Error;
+use crate::typesetting::{Side, beginning, columns, paragraph};
 use crate::{Analysis, OwnClockSummary, RelationSummary, SourceSummary, domain_of};
 
 /// The table as JSON. Ticks are exact; nanoseconds are ticks over the declared frequency.
@@ -90,55 +91,52 @@ fn source_json(source: &SourceSummary, unit: Unit) -> Value {
     })
 }
 
-/// The table as text.
+/// The table as text: figures in us, each rounded away from what it bounds.
 pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
     let unit = Unit(analysis.frequency);
-    let mut text = String::new();
-    let width = analysis.rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(12);
-    let either =
-        |bound: Common| format!("-{} +{}", unit.us(bound.below_ticks as i64), unit.us(bound.above_ticks as i64));
-    // Only stamps of clocks beside the counter have an error of their own.
-    let has_own = analysis.rows.iter().any(|row| row.own != Common::default());
-    let own = |text: String| if has_own { format!("  {text:>13}") } else { String::new() };
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        text,
-        "{:width$}  {:>8}  {:>26}  {:>26}  {:>17}{}  {:>8}  {:>8}  answers",
-        "stage",
-        "count",
-        "p50 us [lo, hi]",
-        "p99 us [lo, hi]",
-        "common us",
-        own("own us".into()),
-        "rel 1ms",
-        "rel run"
-    );
-    for (row, &relative) in analysis.rows.iter().zip(&analysis.relative_1ms_ticks) {
-        let _ = writeln!(
-            text,
-            "{:width$}  {:>8}  {:>26}  {:>26}  {:>17}{}  {:>8}  {:>8}  {}; {}",
-            row.name,
-            row.count,
-            unit.quantile(row.p50),
-            unit.quantile(row.p99),
-            either(row.common),
-            own(either(row.own)),
-            unit.us(relative as i64),
-            unit.us(row.relative_ticks as i64),
-            sign(row),
-            spread(row, unit),
-        );
-    }
-    text.push('\n');
+    let mut text = stage_lines(analysis, unit).join("\n");
+    text.push_str("\n\n");
     let cost = run.manifest().cost.iter().flat_map(cost::lines);
     for line in remarks(analysis, unit).into_iter().chain(cost).chain(losses(analysis, events)) {
-        let _ = writeln!(text, "{line}");
+        let _ = writeln!(text, "{}", paragraph(&line)); // writing to a String cannot fail
     }
     let _ = writeln!(text, "\nassumptions");
     for (statement, origin) in assumptions(run.manifest(), analysis) {
-        let _ = writeln!(text, "  - {statement} [{origin}]");
+        let _ = writeln!(text, "{}", paragraph(&format!("  - {statement} [{origin}]")));
     }
     text
+}
+
+/// Path and whole; then, each under a word of its own, what leaves the path and what is shown beside it.
+fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
+    use Side::{Left, LeftClose, Right};
+    // Only stamps of clocks beside the counter have an error of their own.
+    let has_own = analysis.rows.iter().any(|row| row.own != Common::default());
+    let mut sides = vec![Left, Right, Right, LeftClose, Right, LeftClose, Left];
+    sides.extend(has_own.then_some(Left));
+    sides.extend([Right, Right]);
+    let heads = ["stage", "count", "p50 us", "", "p99 us", "", "common"];
+    let heads = heads.into_iter().chain(has_own.then_some("own")).chain(["rel 1ms", "rel run"]);
+    let mut rows: Vec<Vec<String>> = vec![heads.map(String::from).collect()];
+    let mut role = Role::Path;
+    for (row, &relative) in analysis.rows.iter().zip(&analysis.relative_1ms_ticks) {
+        if row.role != role {
+            role = row.role;
+            match role {
+                Role::Branch => rows.extend([vec![], vec!["branches".into()]]),
+                Role::Beside => rows.extend([vec![], vec!["beside".into()]]),
+                Role::Path | Role::EndToEnd => {}
+            }
+        }
+        let mut cells = vec![row.name.clone(), row.count.to_string()];
+        cells.extend(unit.quantile(row.p50));
+        cells.extend(unit.quantile(row.p99));
+        cells.push(unit.either_side(row.common));
+        cells.extend(has_own.then(|| unit.either_side(row.own)));
+        cells.extend([unit.at_most(relative), unit.at_most(row.relative_ticks)]);
+        rows.push(cells);
+    }
+    columns(&sides, &rows)
 }
 
 fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
@@ -151,6 +149,7 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
             lines.push(format!("slowest stage at the median: not resolved between {}", names.join(" and ")));
         }
     }
+    lines.extend(unanswered(&analysis.rows));
     let sums = if analysis.sum_mismatches == 0 {
         "exactly, in every trace".into()
     } else {
@@ -177,6 +176,25 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
     }
     lines.extend(analysis.suspicions.iter().map(|finding| format!("finding: {finding}")));
     lines
+}
+
+/// What the bounds leave open, a line a question.
+fn unanswered(rows: &[StageRow]) -> Vec<String> {
+    let names = |is_open: &dyn Fn(&StageRow) -> bool| {
+        rows.iter().filter(|row| is_open(row)).map(|row| row.name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let questions = [
+        (
+            "longer than nothing, at the median (0 lies in its interval)",
+            names(&|row| matches!(row.sign(), Some(Answer::NotResolved { .. }))),
+        ),
+        (
+            "the spread from p50 to p99 (no larger than rel run)",
+            names(&|row| matches!(row.spread(), Some(Answer::NotResolved { .. }))),
+        ),
+    ];
+    let open = questions.into_iter().filter(|(_, stages)| !stages.is_empty());
+    open.map(|(question, stages)| format!("{question}: not resolved for {stages}")).collect()
 }
 
 fn relation_line(relation: &RelationSummary, unit: Unit) -> String {
@@ -270,7 +288,8 @@ fn losses(analysis: &Analysis, events: &[Event]) -> Vec<String> {
     lines.extend(unplaced.map(|(stage, why, count)| format!("refused: {count} durations of {stage}: {why}")));
     lines.extend(events.iter().map(|event| {
         let value = event.value.map_or(String::new(), |value| format!(" ({value})"));
-        format!("event: {} {}{value}: {}", event.node, event.what, event.text)
+        let text = beginning(&event.text, MOST_OF_AN_EVENT, " (whole with --json)");
+        format!("event: {} {}{value}: {text}", event.node, event.what)
     }));
     lines
 }
@@ -342,9 +361,88 @@ impl Unit {
         format!("{:.2}", self.0.nanoseconds(ticks as f64) / 1000.0)
     }
 
-    fn quantile(self, bounds: Option<QuantileBounds>) -> String {
-        bounds.map_or("-".into(), |QuantileBounds { estimate, lo, hi }| {
-            format!("{} [{}, {}]", self.us(estimate), self.us(lo), self.us(hi))
-        })
+    /// A quantile and how far the true one may lie from what is shown.
+    fn quantile(self, bounds: Option<QuantileBounds>) -> [String; 2] {
+        let Some(QuantileBounds { estimate, lo, hi }) = bounds else { return ["-".into(), String::new()] };
+        let hundredths = |ticks: i64| self.0.nanoseconds(ticks as f64) / HUNDREDTH_NS;
+        let shown = hundredths(estimate).round();
+        let (below, above) = (shown - hundredths(lo).floor(), hundredths(hi).ceil() - shown);
+        [in_us(shown), within(below, above)]
+    }
+
+    /// How far something reaches to both sides.
+    fn either_side(self, bound: Common) -> String {
+        within(self.outward(bound.below_ticks), self.outward(bound.above_ticks))
+    }
+
+    /// A bound.
+    fn at_most(self, ticks: u64) -> String {
+        if ticks == 0 { "0".into() } else { in_us(self.outward(ticks)) }
+    }
+
+    fn outward(self, ticks: u64) -> f64 {
+        (self.0.nanoseconds(ticks as f64) / HUNDREDTH_NS).ceil()
+    }
+}
+
+/// What is shown of a microsecond.
+const HUNDREDTH_NS: f64 = 10.0;
+/// Characters of an event's text; a command's last line may be a page.
+const MOST_OF_AN_EVENT: usize = 160;
+
+fn in_us(hundredths: f64) -> String {
+    format!("{:.2}", hundredths / 100.0)
+}
+
+/// One figure, the wider one, unless the other side is much narrower: then one for each.
+fn within(below: f64, above: f64) -> String {
+    let (narrow, wide) = (below.min(above), below.max(above));
+    let alike = wide <= narrow * 1.25 + 1.0;
+    match alike {
+        _ if wide == 0.0 => "0".into(),
+        true => format!("±{}", in_us(wide)),
+        false => format!("-{} +{}", in_us(below), in_us(above)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const UNIT: Unit = Unit(Frequency { hertz: 2_299_998_020, tolerance_ppm: 101 });
+
+    /// What is read off `12.30 ±0.05` or `12.30 -0.05 +0.75`, in hundredths of a microsecond.
+    fn read(shown: &[String; 2]) -> (i64, i64) {
+        let hundredths = |text: &str| text.trim_start_matches('±').replace('.', "").parse::<i64>().unwrap();
+        let estimate = hundredths(&shown[0]);
+        match shown[1].split(' ').collect::<Vec<_>>().as_slice() {
+            [both] => (estimate - hundredths(both), estimate + hundredths(both)),
+            [below, above] => (estimate + hundredths(below), estimate + hundredths(above)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn property_what_is_shown_of_a_quantile_holds_its_interval(
+            estimate in -1_000_000_000i64..1_000_000_000, below in 0i64..100_000, above in 0i64..100_000,
+        ) {
+            let bounds = QuantileBounds { estimate, lo: estimate - below, hi: estimate + above };
+            let (lo, hi) = read(&UNIT.quantile(Some(bounds)));
+            // In ticks times hundredths, exact.
+            let scaled = |ticks: i64| i128::from(ticks) * 100_000_000;
+            let shown = |hundredths: i64| i128::from(hundredths) * i128::from(UNIT.0.hertz);
+            prop_assert!(shown(lo) <= scaled(bounds.lo) && scaled(bounds.hi) <= shown(hi), "{lo} {hi}");
+        }
+    }
+
+    #[test]
+    fn a_bound_is_one_figure_unless_its_sides_differ() {
+        let shown = [(0, 0), (2299, 2299), (2300, 2760), (0, 2300)]
+            .map(|(below_ticks, above_ticks)| UNIT.either_side(Common { below_ticks, above_ticks }));
+        assert_eq!(shown, ["0", "±1.00", "±1.21", "-0.00 +1.01"]);
+        assert_eq!([0, 1].map(|ticks| UNIT.at_most(ticks)), ["0", "0.01"]);
     }
 }

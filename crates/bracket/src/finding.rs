@@ -166,9 +166,15 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::Reversed(witness) => write!(f, "expected before <= after, found {witness}"),
+            Finding::Reversed(witness) => write!(
+                f,
+                "expected before <= after, found {witness}; were its ends swapped, or read on cores that differ?"
+            ),
             Finding::NoRate { lower, upper } => {
-                write!(f, "expected one rate that fits all brackets, found none: {lower} against {upper}")
+                write!(
+                    f,
+                    "expected one rate that fits all brackets, found none: {lower} against {upper}; ask under a larger rho, or find out which of them is false"
+                )
             }
             Finding::Empty { at, lower, upper, excess_ticks } => write!(
                 f,
@@ -190,7 +196,9 @@ impl fmt::Display for Finding {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Declaration { what, expected, found } => write!(f, "{what}: expected {expected}; found {found}"),
+            Error::Declaration { what, expected, found } => {
+                write!(f, "{what}: expected {expected}; found {found}. Declare it so")
+            }
             Error::Missing { side, brackets } => write!(
                 f,
                 "expected at least one bracket with a {side} side, found none in {brackets}; send probes, or record \
@@ -208,11 +216,12 @@ impl fmt::Display for Error {
 }
 
 fn too_far(f: &mut fmt::Formatter<'_>, what: &str, index: Option<usize>, found: i64, first: i64) -> fmt::Result {
-    write!(f, "expected {what} less than {LIMIT_TICKS} (2^50) ticks from the first, {first}; found {found}")?;
-    if let Some(index) = index {
-        write!(f, " in bracket {index}")?;
-    }
-    f.write_str("; split the run into shorter relations, each with its own anchor, or remove the stray bracket")
+    let place = index.map_or(String::new(), |index| format!(" in bracket {index}"));
+    write!(
+        f,
+        "expected {what} less than {LIMIT_TICKS} (2^50) ticks from the first, {first}; found {found}{place}; split the \
+         run into shorter relations, each with its own anchor, or remove the stray bracket"
+    )
 }
 
 impl fmt::Display for Inconsistency {

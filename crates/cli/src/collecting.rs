@@ -15,7 +15,10 @@ use tickscope_analysis::domain_of;
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
     interrupt::catch();
     let node = Name::new(options.node.clone()).ok_or_else(|| {
-        Failure::input(format!("expected --node as 1 to 47 letters, digits, '_', '-', '.', found '{}'", options.node))
+        Failure::input(format!(
+            "expected --node as 1 to 47 letters, digits, '_', '-', '.', found '{}'. Rename it",
+            options.node
+        ))
     })?;
     if !options.directory.is_dir() {
         let directory = options.directory.display();
@@ -27,7 +30,12 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
     if manifest.exists() {
         Manifest::read(&manifest)?; // a run of another schema is refused before anything is taken
     } else {
-        std::fs::create_dir_all(&options.run).map_err(Failure::work)?;
+        std::fs::create_dir_all(&options.run).map_err(|e| {
+            Failure::work(format!(
+                "expected to make {}, found: {e}. Name another directory with --run",
+                options.run.display()
+            ))
+        })?;
         alone(&node)?.write(&manifest)?;
     }
     let mut collector = Collector::start(Settings::new(&options.directory, &options.run, node))?;

@@ -53,7 +53,9 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
     if unsound == 0 {
         Ok(())
     } else {
-        Err(Failure::finding(format!("{unsound} things here make bounds unsound: see above")))
+        Err(Failure::finding(format!(
+            "expected a machine that bounds can be trusted on, found {unsound} things that make them unsound. See above for each and its remedy"
+        )))
     }
 }
 

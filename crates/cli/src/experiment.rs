@@ -298,7 +298,7 @@ impl Experiment {
     /// Reads and checks a run file.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::input(format!("expected a run file at {}, found: {e}", path.display())))?;
+            .map_err(|e| Failure::input(format!("expected a run file at {}, found: {e}. demo/demo.toml is one, docs/run-file.md says what may stand in it", path.display())))?;
         Self::parse(&text).map_err(|why| Failure::input(format!("{}: {why}", path.display())))
     }
 
@@ -397,7 +397,7 @@ impl Experiment {
             }
             match word.contains('{') {
                 true => Err(Failure::input(format!(
-                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}} and {{run}}, found '{word}'",
+                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}} and {{run}}, found '{word}'. Correct it, or leave the braces out",
                     node.name
                 ))),
                 false => Ok(word),
@@ -408,17 +408,21 @@ impl Experiment {
 }
 
 fn name(field: &str, text: String) -> Result<Name, String> {
-    let wrong = format!("expected {field} as 1 to 47 letters, digits, '_', '-', '.', found '{text}'");
+    let wrong = format!("expected {field} as 1 to 47 letters, digits, '_', '-', '.', found '{text}'. Rename it");
     Name::new(text).ok_or(wrong)
 }
 
 fn node(table: NodeTable) -> Result<Node, String> {
     let name = name("node.name", table.name)?;
     if name.as_str().contains('.') {
-        return Err(format!("expected a node's name without a dot, found '{name}': the dot parts node and point"));
+        return Err(format!(
+            "expected a node's name without a dot, found '{name}'. The dot parts node and point: rename the node"
+        ));
     }
     if table.command.is_empty() {
-        return Err(format!("node '{name}': expected a command, found an empty list"));
+        return Err(format!(
+            "node '{name}': expected a command, found an empty list. Give the program and its arguments"
+        ));
     }
     if table.environment.contains_key(tickscope_tick::Injection::VARIABLE) {
         return Err(format!(
@@ -433,7 +437,11 @@ fn node(table: NodeTable) -> Result<Node, String> {
 
 fn within(field: &str, found: f64, least: f64, most: f64) -> Result<f64, String> {
     let fits = (least..=most).contains(&found);
-    if fits { Ok(found) } else { Err(format!("expected {field} from {least} to {most}, found {found}")) }
+    if fits {
+        Ok(found)
+    } else {
+        Err(format!("expected {field} from {least} to {most}, found {found}. Correct it in the run file"))
+    }
 }
 
 fn rho(field: &str, value: Option<toml::Value>) -> Result<Option<Rho>, String> {
@@ -443,7 +451,9 @@ fn rho(field: &str, value: Option<toml::Value>) -> Result<Option<Rho>, String> {
         Some(toml::Value::String(text)) => parse(&text),
         Some(toml::Value::Integer(ppm)) => parse(&ppm.to_string()),
         Some(toml::Value::Float(ppm)) => parse(&ppm.to_string()),
-        Some(other) => Err(format!("expected {field} as a preset or a number of ppm, found {other}")),
+        Some(other) => Err(format!(
+            "expected {field} as a preset or a number of ppm, found {other}. Write \"server-room\" or 1 for example"
+        )),
     }
 }
 
@@ -464,7 +474,10 @@ fn overhead(settings: OverheadSettings) -> Result<OverheadSettings, String> {
 fn log(table: LogTable) -> Result<Log, String> {
     let clock = Counter::ALL.into_iter().find(|(_, name, _)| *name == table.clock).map(|(counter, ..)| counter);
     let clock = clock.filter(|clock| matches!(clock, Counter::Realtime | Counter::Monotonic));
-    let wrong = format!("[[log]] expected clock = \"realtime\" or \"monotonic\", found '{}'", table.clock);
+    let wrong = format!(
+        "[[log]] expected clock = \"realtime\" or \"monotonic\", found '{}'. Name the clock that was logged",
+        table.clock
+    );
     Ok(Log {
         node: name("log.node", table.node)?,
         point: name("log.point", table.point)?,
@@ -475,7 +488,7 @@ fn log(table: LogTable) -> Result<Log, String> {
 }
 
 fn policy((glob, policy): (String, String)) -> Result<(String, Policy), String> {
-    let wrong = format!("[policies] expected null or buffered for '{glob}', found '{policy}'");
+    let wrong = format!("[policies] expected null or buffered for '{glob}', found '{policy}'. Choose one of them");
     Ok((glob, Policy::from_name(&policy).ok_or(wrong)?))
 }
 

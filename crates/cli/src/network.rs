@@ -66,8 +66,9 @@ impl Network {
     pub fn enter(&self, node: &str, command: &mut Command) -> Result<(), Failure> {
         let Some(namespace) = self.namespaces.get(node) else { return Ok(()) };
         let path = format!("/var/run/netns/{namespace}");
-        let file =
-            File::open(&path).map_err(|e| Failure::work(format!("expected the namespace {path}, found: {e}")))?;
+        let file = File::open(&path).map_err(|e| {
+            Failure::work(format!("expected the namespace {path}, found: {e}. Did somebody delete it? Run again"))
+        })?;
         // SAFETY: setns is a system call on a descriptor that the closure owns; it allocates nothing.
         unsafe {
             command.pre_exec(move || match libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) {

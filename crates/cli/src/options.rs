@@ -186,5 +186,6 @@ pub struct ClockWatchOptions {
 }
 
 fn hexadecimal(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16).map_err(|e| format!("expected hexadecimal digits, found '{text}': {e}"))
+    u64::from_str_radix(text, 16)
+        .map_err(|e| format!("expected hexadecimal digits, found '{text}': {e}. Leave this command to `tickscope run`"))
 }

@@ -98,7 +98,11 @@ fn nothing_to_compare(said: &[(Name, Option<String>)], missing: Option<&String>)
 fn number_of(numbers: &Numbers, compared: &Compared) -> Result<f64, Failure> {
     let found = numbers.iter().find(|((node, field), _)| *node == compared.node && *field == compared.field);
     let (node, field) = (&compared.node, &compared.field);
-    let wrong = || format!("--overhead: expected '{field}' of {node} in every pass, found one without it");
+    let wrong = || {
+        format!(
+            "--overhead: expected '{field}' of {node} in every pass, found one without it. Let the subject print it each time"
+        )
+    };
     found.map(|(_, number)| *number).ok_or_else(|| Failure::input(wrong()))
 }
 
@@ -112,7 +116,12 @@ impl Scratch {
     fn new(root: &Path) -> Result<Self, Failure> {
         let folder = root.join(".overhead");
         let made = fs::create_dir_all(&folder);
-        made.map_err(|e| Failure::work(format!("expected to make {}, found: {e}", folder.display())))?;
+        made.map_err(|e| {
+            Failure::work(format!(
+                "expected to make {}, found: {e}. Name another directory with --out",
+                folder.display()
+            ))
+        })?;
         Ok(Self { root: root.into(), folder })
     }
 

@@ -128,7 +128,10 @@ pub fn ask(options: &ProbeAskOptions) -> Result<(), Failure> {
 }
 
 fn bind(address: std::net::SocketAddr) -> Result<UdpSocket, Failure> {
-    UdpSocket::bind(address).map_err(|e| Failure::work(format!("expected to bind the probe to {address}, found: {e}")))
+    UdpSocket::bind(address).map_err(|e| {
+        let remedy = "Is another run going on? Give this one another clock.probe_port";
+        Failure::work(format!("expected to bind the probe to {address}, found: {e}. {remedy}"))
+    })
 }
 
 /// Tells the process that started this one that it may go on.

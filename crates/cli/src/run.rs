@@ -46,7 +46,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let mut experiment = Experiment::read(&options.file)?;
     if let Some(seconds) = options.seconds {
         if !(0.1..=1e6).contains(&seconds) {
-            return Err(Failure::input(format!("expected --seconds from 0.1 to 1000000, found {seconds}")));
+            return Err(Failure::input(format!(
+                "expected --seconds from 0.1 to 1000000, found {seconds}. Leave it out for the run file's"
+            )));
         }
         experiment.seconds = seconds;
     }
@@ -243,7 +245,11 @@ impl Session {
 
     /// This same program, with another command.
     fn own(&self) -> Result<Command, Failure> {
-        std::env::current_exe().map(Command::new).map_err(Failure::work)
+        std::env::current_exe().map(Command::new).map_err(|e| {
+            Failure::work(format!(
+                "expected to find this program again, found: {e}. Mount /proc, and leave the program where it is"
+            ))
+        })
     }
 
     fn collector(&self, node: &Node) -> Result<Process, Failure> {
@@ -517,7 +523,9 @@ impl Session {
             }
             let why = match ended {
                 Ok(Ended { status, .. }) if status.success() => continue,
-                Ok(Ended { status, .. }) => format!("expected the collector to end well, found {status}"),
+                Ok(Ended { status, .. }) => {
+                    format!("expected the collector to end well, found {status}; what it left lies in shared memory")
+                }
                 Err(killed) => killed.to_string(),
             };
             self.collect_again(&node, &why)?;
@@ -681,8 +689,8 @@ fn clock_report(node: &str, last: Option<String>) -> Result<ClockReport, Failure
 
 fn random() -> Result<u64, Failure> {
     let mut bytes = [0; 8];
-    let mut file = fs::File::open("/dev/urandom").map_err(Failure::work)?;
-    std::io::Read::read_exact(&mut file, &mut bytes).map_err(Failure::work)?;
+    let read = fs::File::open("/dev/urandom").and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
+    read.map_err(|e| Failure::work(format!("expected random bytes of /dev/urandom, found: {e}. Mount /dev")))?;
     Ok(u64::from_ne_bytes(bytes))
 }
 

@@ -45,7 +45,9 @@ fn block_ps(channel: &Channel) -> u64 {
 
 /// Asks a new process of this program, whose pool lies in `directory` for that long.
 pub fn ask(mut program: Command, directory: &Path) -> Result<StampCost, Failure> {
-    std::fs::create_dir_all(directory).map_err(Failure::work)?;
+    std::fs::create_dir_all(directory).map_err(|e| {
+        Failure::work(format!("expected to make {}, found: {e}. Mount a tmpfs there", directory.display()))
+    })?;
     program.arg("stamp-cost").env("TICKSCOPE_DIR", directory).stderr(Stdio::inherit());
     for variable in ["POLICY", "POOL_BYTES", "BLOCK_BYTES", "WHEN_FULL", "INJECT", "INJECT_REALTIME"] {
         program.env_remove(format!("TICKSCOPE_{variable}"));

@@ -718,11 +718,11 @@ TICKSCOPE__COLD int tickscope__configure(void) {
     int64_t pool_bytes = tickscope__number("TICKSCOPE_POOL_BYTES", 16 << 20, 4096, (int64_t)1 << 35);
     if (block_bytes < 0 || pool_bytes < 0) return 0;
     if (block_bytes & (block_bytes - 1)) {
-        tickscope__complain("TICKSCOPE_BLOCK_BYTES as a power of two", getenv("TICKSCOPE_BLOCK_BYTES"), "Points are off.");
+        tickscope__complain("TICKSCOPE_BLOCK_BYTES as a power of two", getenv("TICKSCOPE_BLOCK_BYTES"), "Points are off; unset it for 16384.");
         return 0;
     }
     if (when_full && when_full[0] && strcmp(when_full, "drop") && strcmp(when_full, "wait")) {
-        tickscope__complain("TICKSCOPE_WHEN_FULL as drop or wait", when_full, "Points are off.");
+        tickscope__complain("TICKSCOPE_WHEN_FULL as drop or wait", when_full, "Points are off; unset it for drop.");
         return 0;
     }
     if (strlen(directory) >= sizeof own->directory || (policies && strlen(policies) >= sizeof own->policies)) {
@@ -731,7 +731,7 @@ TICKSCOPE__COLD int tickscope__configure(void) {
         return 0;
     }
     if (node && node[0] && !tickscope__valid_name(node)) {
-        tickscope__complain("TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-', '.'", node, "Points are off.");
+        tickscope__complain("TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-', '.'", node, "Points are off; name this node so.");
         return 0;
     }
     strcpy(own->directory, directory);
@@ -962,7 +962,7 @@ TICKSCOPE__COLD void tickscope__start_held(void) {
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (handles == MAP_FAILED || pthread_key_create(&own->thread_end, tickscope__thread_ends) != 0 ||
         pthread_atfork(tickscope__before_fork, tickscope__after_fork_in_parent, tickscope__after_fork_in_child) != 0) {
-        tickscope__complain("memory for channel handles, a thread key and fork handlers", strerror(errno), "Points are off.");
+        tickscope__complain("memory for channel handles, a thread key and fork handlers", strerror(errno), "Points are off; free memory.");
         own->directory[0] = 0;
         return;
     }
@@ -982,7 +982,7 @@ TICKSCOPE__COLD uint32_t tickscope__policy_of(const char *point) {
         if (fnmatch(rule, point, 0) != 0) continue;
         if (strcmp(policy, "null") == 0) return TICKSCOPE__POLICY_NULL;
         if (strcmp(policy, "buffered") == 0) return TICKSCOPE__POLICY_BUFFERED;
-        tickscope__complain("TICKSCOPE_POLICY with the policies null and buffered", policy, "The point is off.");
+        tickscope__complain("TICKSCOPE_POLICY with the policies null and buffered", policy, "The point is off; choose one of them.");
         return TICKSCOPE__POLICY_NULL;
     }
     return TICKSCOPE__POLICY_BUFFERED;
@@ -1058,7 +1058,7 @@ TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const struct tickscope__
     if (own->pool == 0 && !tickscope__make_pool()) return &tickscope__off_channel;
     const char *refusal = tickscope__refusal(wish);
     if (refusal) {
-        tickscope__complain(refusal, point ? point : "NULL", "This point is off.");
+        tickscope__complain(refusal, point ? point : "NULL", "This point is off; correct it.");
         __atomic_fetch_add(&own->pool->channels_refused, 1, __ATOMIC_RELAXED);
         return &tickscope__off_channel;
     }
@@ -1267,7 +1267,7 @@ TICKSCOPE__COLD int tickscope__keeps(tickscope_channel *channel) {
     struct tickscope__process *own = &tickscope__process;
     if (channel == 0) {
         if (own->pool) __atomic_fetch_add(&own->pool->without_channel, 1, __ATOMIC_RELAXED);
-        tickscope__complain("tickscope_open before tickscope_stamp", "a stamp on NULL", "The stamp is refused and counted.");
+        tickscope__complain("tickscope_open before tickscope_stamp", "a stamp on NULL", "It is refused and counted; open the point first.");
         return 0;
     }
     uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
@@ -1277,7 +1277,7 @@ TICKSCOPE__COLD int tickscope__keeps(tickscope_channel *channel) {
     }
     if (policy == TICKSCOPE__CLOSED) {
         if (own->pool) __atomic_fetch_add(&own->pool->after_close, 1, __ATOMIC_RELAXED);
-        tickscope__complain("no stamp after tickscope_close", channel->point, "The stamp is refused and counted.");
+        tickscope__complain("no stamp after tickscope_close", channel->point, "It is refused and counted; close after the last one.");
         return 0;
     }
     if (policy != TICKSCOPE__POLICY_NULL && policy != TICKSCOPE__POLICY_BUFFERED)

@@ -97,7 +97,9 @@ impl Channel {
         fields: Fields,
     ) -> Result<Self, OpenError> {
         if point.starts_with(BRACKET_PREFIX) {
-            return Err(OpenError::new(format!("expected open_bracket for a point of that name; found '{point}'")));
+            return Err(OpenError::new(format!(
+                "expected a point's name that does not begin with '{BRACKET_PREFIX}'; found '{point}'. Such points are opened by open_bracket"
+            )));
         }
         let clock = Some(counter).filter(|&counter| counter != Counter::STAMPED);
         Self::enter(Handle { clock, ..Handle::new(name_of(point)?, ordering, fields) })
@@ -310,7 +312,7 @@ const BRACKET_PREFIX: &str = "clock-bracket.";
 fn name_of(point: &str) -> Result<[u8; NAME_BYTES], OpenError> {
     padded(point).ok_or_else(|| {
         let expected = "expected a point's name of 1 to 47 letters, digits, '_', '-', '.', the first no '.'";
-        OpenError::new(format!("{expected}; found '{point}'"))
+        OpenError::new(format!("{expected}; found '{point}'. Rename the point"))
     })
 }
 

@@ -27,17 +27,26 @@ impl Environment {
             |name: &str| get(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned());
         let Some(directory) = get("TICKSCOPE_DIR").filter(|value| !value.is_empty()) else { return Ok(None) };
         let node = text("TICKSCOPE_NODE").unwrap_or_else(|| "node".into());
-        let wrong_node =
-            || format!("expected TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-', '.'; found '{node}'");
+        let wrong_node = || {
+            format!(
+                "expected TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-', '.'; found '{node}'. Name this node so"
+            )
+        };
         let block_bytes =
             number(text, "TICKSCOPE_BLOCK_BYTES", DEFAULT_BLOCK_BYTES, *BLOCK_BYTES.start(), *BLOCK_BYTES.end())?;
         if !block_bytes.is_power_of_two() {
-            return Err(format!("expected TICKSCOPE_BLOCK_BYTES as a power of two; found {block_bytes}"));
+            return Err(format!(
+                "expected TICKSCOPE_BLOCK_BYTES as a power of two; found {block_bytes}. Unset it for {DEFAULT_BLOCK_BYTES}"
+            ));
         }
         let when_full = match text("TICKSCOPE_WHEN_FULL").as_deref() {
             None | Some("drop") => WhenFull::Drop,
             Some("wait") => WhenFull::Wait,
-            Some(other) => return Err(format!("expected TICKSCOPE_WHEN_FULL as drop or wait; found '{other}'")),
+            Some(other) => {
+                return Err(format!(
+                    "expected TICKSCOPE_WHEN_FULL as drop or wait; found '{other}'. Unset it for drop"
+                ));
+            }
         };
         Ok(Some(Self {
             directory: directory.into(),
@@ -71,16 +80,27 @@ fn number<N: TryFrom<u64> + Into<u64> + Copy>(
     let Some(found) = text(name) else { return Ok(otherwise) };
     let range = least.into()..=most.into();
     let parsed = found.parse::<u64>().ok().filter(|number| range.contains(number));
-    let wrong =
-        || format!("expected {name} as a whole number from {} to {}; found '{found}'", range.start(), range.end());
+    let wrong = || {
+        format!(
+            "expected {name} as a whole number from {} to {}; found '{found}'. Unset it for the default",
+            range.start(),
+            range.end()
+        )
+    };
     parsed.and_then(|number| N::try_from(number).ok()).ok_or_else(wrong)
 }
 
 fn policies(rules: &str) -> Result<Vec<(String, Policy)>, String> {
     let rule = |rule: &str| {
-        let (glob, policy) = rule.split_once('=').ok_or_else(|| format!("expected glob=policy; found '{rule}'"))?;
+        let (glob, policy) = rule.split_once('=').ok_or_else(|| {
+            format!("expected TICKSCOPE_POLICY as glob=policy,...; found '{rule}'. Write send*=null for example")
+        })?;
         let known = Policy::from_name(policy);
-        let wrong = || format!("expected TICKSCOPE_POLICY with the policies null and buffered; found '{policy}'");
+        let wrong = || {
+            format!(
+                "expected TICKSCOPE_POLICY with the policies null and buffered; found '{policy}'. Choose one of them"
+            )
+        };
         Ok((glob.to_owned(), known.ok_or_else(wrong)?))
     };
     rules.split(',').filter(|rule| !rule.is_empty()).map(rule).collect()

@@ -261,7 +261,7 @@ impl Name {
 impl TryFrom<String> for Name {
     type Error = String;
     fn try_from(name: String) -> std::result::Result<Self, String> {
-        let wrong = format!("expected a name of 1 to 47 letters, digits, '_', '-', '.', found '{name}'");
+        let wrong = format!("expected a name of 1 to 47 letters, digits, '_', '-', '.', found '{name}'. Rename it");
         Self::new(name).ok_or(wrong)
     }
 }
@@ -288,7 +288,11 @@ mod hexadecimal {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<u64, D::Error> {
         let text = String::deserialize(from)?;
-        let wrong = |_| serde::de::Error::custom(format!("expected 16 hexadecimal digits, found '{text}'"));
+        let wrong = |_| {
+            serde::de::Error::custom(format!(
+                "expected 16 hexadecimal digits, found '{text}'. Restore run.json as it was written"
+            ))
+        };
         u64::from_str_radix(&text, 16).map_err(wrong)
     }
 }

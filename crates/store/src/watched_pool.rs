@@ -88,11 +88,14 @@ impl WatchedPool {
         let (instance, epoch, boot) = (header.instance, header.epoch, pool.boot_id());
         let name = format!("pool-{instance:016x}.ticks");
         if path.file_name().is_none_or(|found| found != name.as_str()) {
-            return Err(format!("{}: expected the name {name}, found another: it is a copy", path.display()));
+            return Err(format!(
+                "{}: expected the name {name}, found another. It is a copy: remove it",
+                path.display()
+            ));
         }
         let counter = pool.counter().ok_or_else(|| {
             let known = Counter::ALL.map(|(_, name, _)| name).join(", ");
-            format!("{}: expected a counter of {known}, found number {}", path.display(), header.counter)
+            format!("{}: expected a counter of {known}, found number {}. Collect it with the tickscope that its program was built with", path.display(), header.counter)
         })?;
         let settled = vec![false; pool.block_count() as usize];
         let domain = Domain { boot, counter, epoch };

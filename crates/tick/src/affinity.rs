@@ -35,7 +35,9 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     if usize::try_from(runs_on) == Ok(cpu) {
         return Ok(());
     }
-    Err(io::Error::other(format!("expected to run on cpu {cpu} after pinning, found cpu {runs_on}")))
+    Err(io::Error::other(format!(
+        "expected to run on cpu {cpu} after pinning, found cpu {runs_on}. This system ignores it: measure elsewhere"
+    )))
 }
 
 #[cfg(test)]

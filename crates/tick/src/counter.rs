@@ -69,7 +69,7 @@ impl FromStr for Ordering {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|ordering| ordering.name() == text);
-        found.ok_or_else(|| format!("expected an ordering: plain, before or after; found '{text}'"))
+        found.ok_or_else(|| format!("expected an ordering: plain, before or after; found '{text}'. Choose one of them"))
     }
 }
 

@@ -65,7 +65,7 @@ pub struct DomainError {
 
 impl fmt::Display for DomainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected {}, found '{}'", self.expected, self.found)
+        write!(f, "expected {}, found '{}'. Was the file changed by hand?", self.expected, self.found)
     }
 }
 
