@@ -14,7 +14,8 @@ ALLOWED = {
     "tick": set(), "stats": {"tick"}, "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "stats", "tick"}, "probe": {"bracket", "tick"},
     "store": {"stamp", "trace", "bracket", "tick"}, "analysis": {"tick", "stats", "bracket", "trace", "store"},
     "report": {"tick", "trace", "store", "analysis"},
-    "cli": {"tick", "stats", "bracket", "stamp", "trace", "probe", "store", "analysis", "report"},
+    "clock": {"tick", "stats"},
+    "cli": {"tick", "stats", "bracket", "stamp", "trace", "probe", "store", "analysis", "report", "clock"},
 }
 SKIPPED = {"target", "build", ".venv", ".git", "runs", "__pycache__", "vendor"}
 BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "handlers", "stuff", "tools"}

@@ -1,0 +1,142 @@
+//! `varying-read`, `4-read` and `1-read`, after the pseudo-code of the Cm* study, section 3.2.
+
+use std::fmt;
+
+/// One of the two words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// The high-order word.
+    High,
+    /// The low-order word.
+    Low,
+}
+
+/// What a routine returns: the clock's value, or what it takes for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// The high-order word.
+    pub high: u32,
+    /// The low-order word.
+    pub low: u32,
+}
+
+/// Which text of a routine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Text {
+    /// As the paper prints it.
+    Printed,
+    /// With the comparisons that its prose asks for, and a high word that may wrap.
+    Corrected,
+}
+
+/// A routine by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Routine {
+    /// High, low, high, and low again if the high word changed.
+    VaryingRead,
+    /// High, low, high, low; always returns the first low word.
+    FourRead,
+    /// Low alone; the high word is counted.
+    OneRead,
+}
+
+impl Text {
+    /// Both texts.
+    pub const ALL: [Self; 2] = [Self::Printed, Self::Corrected];
+
+    /// Whether the high word went on. In print `>`, which a high word that wraps to 0 fails.
+    fn high_went_on(self, first: u32, second: u32) -> bool {
+        match self {
+            Self::Printed => second > first,
+            Self::Corrected => second != first,
+        }
+    }
+
+    /// Whether the low word went on without wrapping. In print `>`; but both reads may fall in one tick.
+    fn low_went_on(self, first: u32, second: u32) -> bool {
+        match self {
+            Self::Printed => second > first,
+            Self::Corrected => second >= first,
+        }
+    }
+
+    /// Whether the low word wrapped since the last call. In print `>=`, where the prose says "higher".
+    fn low_wrapped(self, old: u32, low: u32) -> bool {
+        match self {
+            Self::Printed => old >= low,
+            Self::Corrected => old > low,
+        }
+    }
+}
+
+impl Routine {
+    /// The three, in the order of the paper.
+    pub const ALL: [Self; 3] = [Self::VaryingRead, Self::FourRead, Self::OneRead];
+}
+
+/// `Varying-Read`: three reads, or four where the high word changed between two of them.
+pub fn varying_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
+    let first_high = read(Word::High);
+    let first_low = read(Word::Low);
+    let second_high = read(Word::High);
+    if text.high_went_on(first_high, second_high) {
+        Reading { high: second_high, low: read(Word::Low) }
+    } else {
+        Reading { high: first_high, low: first_low }
+    }
+}
+
+/// `4-Read`: both words twice; the low word of the result is the one read first, whatever the clock shows, so that a call
+/// always takes the same time.
+pub fn four_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
+    let first_high = read(Word::High);
+    let first_low = read(Word::Low);
+    let second_high = read(Word::High);
+    let second_low = read(Word::Low);
+    // The clock flipped before the first low word was read, if that word and the second lie in one turn.
+    let flipped_before = text.high_went_on(first_high, second_high) && text.low_went_on(first_low, second_low);
+    Reading { high: if flipped_before { second_high } else { first_high }, low: first_low }
+}
+
+/// `1-Read`: reads the low word and counts its wraps, so every reader must read at least once in each turn of the low word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OneRead {
+    old_low: u32,
+    high: u32,
+}
+
+impl OneRead {
+    /// A reader that knows the clock's value; the default is a clock just reset.
+    pub fn at(reading: Reading) -> Self {
+        Self { old_low: reading.low, high: reading.high }
+    }
+
+    /// One call. The high word counts on beyond the clock's own width, as in the paper.
+    pub fn call(&mut self, text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
+        let low = read(Word::Low);
+        if text.low_wrapped(self.old_low, low) {
+            self.high = self.high.wrapping_add(1);
+        }
+        self.old_low = low;
+        Reading { high: self.high, low }
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Printed => "as printed",
+            Self::Corrected => "corrected",
+        })
+    }
+}
+
+impl fmt::Display for Routine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::VaryingRead => "varying-read",
+            Self::FourRead => "4-read",
+            Self::OneRead => "1-read",
+        })
+    }
+}
