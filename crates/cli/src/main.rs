@@ -1,5 +1,6 @@
 //! The `tickscope` command: options in, crates called, results printed.
 
+mod clock;
 mod clock_watching;
 mod collecting;
 mod doctor;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Show(options) => show::show(options),
         Command::Report(options) => report::report(options),
         Command::Doctor(options) => doctor::doctor(options),
+        Command::Clock(options) => clock::clock(options),
         Command::Collect(options) => collecting::collect(options),
         Command::Completions(options) => manual::completions(options),
         Command::Man => manual::man(),

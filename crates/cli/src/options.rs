@@ -25,6 +25,8 @@ pub enum Command {
     Report(ReportOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
     Doctor(DoctorOptions),
+    /// Study this host's clocks: what a reading costs, how finely each can be used, what to subtract
+    Clock(ClockOptions),
     /// Turn the stamps that lie in a stamp directory into a run's files
     Collect(CollectOptions),
     /// Print completions for a shell
@@ -108,6 +110,31 @@ pub struct DoctorOptions {
     /// Directory on tmpfs that stamps are to go to
     #[arg(long, default_value = "/dev/shm")]
     pub shared_memory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ClockOptions {
+    /// Seconds that the study may take, about
+    #[arg(long, default_value_t = 45.0)]
+    pub seconds: f64,
+    /// Busy processes beside, one table for each number; 0 is the machine as it is
+    #[arg(long, value_delimiter = ',', default_value = "0,2")]
+    pub load: Vec<u32>,
+    /// Readers at once, from 1 by doubling up to this [default: the processors, at least 4]
+    #[arg(long)]
+    pub readers: Option<usize>,
+    /// How exactly sections are to be measured, in percent
+    #[arg(long, default_value_t = 1.0)]
+    pub percent: f64,
+    /// Length of the sections that compensation is tested with beside those of no length, in nanoseconds
+    #[arg(long, default_value_t = 10_000)]
+    pub section_ns: u32,
+    /// Print every figure as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print instead what reading a clock of two words is worth, by enumeration
+    #[arg(long)]
+    pub two_words: bool,
 }
 
 #[derive(Debug, Args)]

@@ -2,4 +2,9 @@
 //!
 //! After the study of the clocks of Cm* (Kong, Spector and Siewiorek 1986), made again for the clocks of a host of today.
 
+pub mod advice;
+pub mod compensation;
+pub mod measure;
+pub mod series;
+pub mod study;
 pub mod two_word;

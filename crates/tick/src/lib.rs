@@ -22,6 +22,7 @@ mod finding;
 pub mod host_clocks;
 mod injection;
 mod interval;
+pub mod posix_clock;
 mod realtime_injection;
 pub mod sharing;
 pub mod simulated;

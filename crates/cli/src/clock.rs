@@ -1,0 +1,264 @@
+//! `tickscope clock`: what this host's clocks cost, how finely each can be used, and what to subtract.
+
+use std::io::{IsTerminal, Write};
+
+use tickscope_clock::advice::duration;
+use tickscope_clock::compensation::Method;
+use tickscope_clock::measure::{Ramp, survey};
+use tickscope_clock::study::{Across, Cell, ClockStudy, LoadStudy, Plan, SectionTest, Study};
+use tickscope_clock::two_word::{Table, Widths};
+use tickscope_tick::affinity;
+use tickscope_tick::facts::CounterFacts;
+
+use crate::failure::Failure;
+use crate::options::ClockOptions;
+
+/// Studies the clocks and prints the table with its advice; exit code 3 where a clock breaks its promise.
+pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
+    if options.two_words {
+        print!("{}", Table::of(Widths { high_bits: 2, low_bits: 2 }));
+        return Ok(());
+    }
+    let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
+    let plan = plan(options)?;
+    let mut progress = Progress { terminal: std::io::stderr().is_terminal(), said: String::new() };
+    let study = survey(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
+    progress.over();
+    if options.json {
+        let mut json = serde_json::to_value(&study).map_err(Failure::work)?;
+        json["advice"] = study.advice().into();
+        json["findings"] = study.findings().into();
+        println!("{}", serde_json::to_string_pretty(&json).map_err(Failure::work)?);
+    } else {
+        print(&study);
+    }
+    match study.findings().as_slice() {
+        [] => Ok(()),
+        findings => Err(Failure::finding(findings.join("; "))),
+    }
+}
+
+fn plan(options: &ClockOptions) -> Result<Plan, Failure> {
+    let refuse =
+        |what: &str, found: &dyn std::fmt::Display| Err(Failure::input(format!("expected {what}, found {found}")));
+    if !(options.seconds.is_finite() && options.seconds > 0.0) {
+        return refuse("--seconds above 0", &options.seconds);
+    }
+    if !(options.percent.is_finite() && options.percent > 0.0) {
+        return refuse("--percent above 0", &options.percent);
+    }
+    if options.readers == Some(0) {
+        return refuse("--readers of at least 1", &0);
+    }
+    let processors = affinity::allowed_cpus().map_err(Failure::work)?.len();
+    let most = options.readers.unwrap_or(processors.max(4));
+    let doubling = std::iter::successors(Some(1), |readers| Some(readers * 2)).take_while(|&readers| readers < most);
+    let mut loads = options.load.clone();
+    loads.sort_unstable();
+    loads.dedup();
+    Ok(Plan {
+        seconds: options.seconds,
+        loads,
+        readers: doubling.chain([most]).collect(),
+        percent: options.percent,
+        section_ns: options.section_ns,
+    })
+}
+
+/// One line on standard error that is written over, where that is a terminal; else a line every so often.
+struct Progress {
+    terminal: bool,
+    said: String,
+}
+
+impl Progress {
+    fn say(&mut self, at: &str) {
+        if self.terminal {
+            eprint!("\r\x1b[K{at}");
+            // A line that cannot be shown is no loss.
+            let _ = std::io::stderr().flush();
+        } else {
+            let (_, part) = at.split_once([':', ',']).unwrap_or(("", at));
+            if part != self.said {
+                eprintln!("clocks:{part}");
+                part.clone_into(&mut self.said);
+            }
+        }
+    }
+
+    fn over(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn print(study: &Study) {
+    let counter = &study.counter;
+    println!(
+        "{} at {} Hz ({}), kernel's clocksource {}; {} processors; took {:.0} s",
+        counter.name,
+        counter.hertz,
+        counter.declared,
+        counter.clocksource.as_deref().unwrap_or("unknown"),
+        study.cpus.len(),
+        study.took_s
+    );
+    for speed in &study.speeds {
+        println!(
+            "processor {}: the same work in {}, median {}; {:.2} % slower than the fastest",
+            speed.cpu,
+            duration(speed.work_ns_min),
+            duration(speed.work_ns_median),
+            speed.slower_percent
+        );
+    }
+    for (number, busy_processes) in study.plan.loads.iter().enumerate() {
+        println!("\nwith {busy_processes} busy processes of ours beside; ns unless a unit stands there");
+        print_load(study, number);
+    }
+    print_ramps(study);
+    for absent in &study.absent {
+        println!("absent: '{}', {}", absent.clock, absent.why);
+    }
+    println!();
+    for words in LEGEND {
+        println!("{words}");
+    }
+    println!("\nadvice");
+    for advice in study.advice() {
+        println!("- {advice}");
+    }
+}
+
+const LEGEND: [&str; 8] = [
+    "cost of a reading: from one stamp of the counter to the next with a reading between; it holds the stamp, a 'tsc plain'.",
+    "crowd: the median with the most readers at once. reads/s: of one reader, alone.",
+    "step: what the clock itself leaves open: its quantum, or how long it stands still. usable: what two sections must differ by to be told",
+    "apart in 19 of 20 measurements. sections from: the shortest that is measured to the percentage asked for, as often.",
+    "subtract: what to take off a measured section, found on one half of the trials; off by: what is left on the other half, in",
+    "sections of no length and of the length asked for. k: variance without, over variance with it (clipped); above 1 it helps.",
+    "method 1: k that subtracting a pair of readings before and after would have, as predicted and as measured (clipped).",
+    "across: readings that went backward from one processor to another, of so many.",
+];
+
+fn print_load(study: &Study, number: usize) {
+    println!(
+        "{:24} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  {:10} {:>8} {:>8} {:>6} {:>11}  {}",
+        "clock",
+        "min",
+        "median",
+        "p99",
+        "crowd",
+        "reads/s",
+        "step",
+        "usable",
+        "sec. from",
+        "subtract",
+        "off by",
+        "in sect.",
+        "k",
+        "method 1",
+        "across"
+    );
+    for clock in &study.clocks {
+        let load = &clock.loads[number];
+        let Cell { cost, reads_per_s, resolution_ns, usable_ns, shortest_section_ns, .. } = load.alone();
+        let crowd = load.cells.last().map_or(f64::NAN, |cell| cell.cost.median_ns);
+        println!(
+            "{:24} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  {:10} {:>8} {:>8} {:>6} {:>11}  {}",
+            clock.clock,
+            brief(Some(cost.min_ns)),
+            brief(Some(cost.median_ns)),
+            brief(Some(cost.p99_ns)),
+            brief(Some(crowd)),
+            rate(*reads_per_s),
+            brief(*resolution_ns),
+            brief(*usable_ns),
+            brief(*shortest_section_ns),
+            load.zero.chosen,
+            brief(left(&load.zero)),
+            brief(left(&load.section)),
+            factor(load.zero.outcome(load.zero.chosen).and_then(|outcome| outcome.k_clipped)),
+            pairs(load),
+            across(clock)
+        );
+    }
+}
+
+fn left(test: &SectionTest) -> Option<f64> {
+    test.outcome(test.chosen).map(|outcome| outcome.error)
+}
+
+/// Predicted and measured.
+fn pairs(load: &LoadStudy) -> String {
+    let measured = load.zero.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_clipped);
+    format!("{} {}", factor(load.zero.k_predicted), factor(measured))
+}
+
+fn factor(k: Option<f64>) -> String {
+    k.map_or_else(|| "-".into(), |k| if k >= 100.0 { format!("{k:.0}") } else { format!("{k:.2}") })
+}
+
+fn across(clock: &ClockStudy) -> String {
+    match &clock.across_processors {
+        Across::Seen(seen) => format!("{} of {}", seen.backward, seen.passages),
+        Across::NotLooked(why) => why.clone(),
+    }
+}
+
+fn brief(ns: Option<f64>) -> String {
+    match ns {
+        None => "-".into(),
+        Some(ns) if ns < 999.5 => format!("{ns:.1}"),
+        Some(ns) => duration(ns),
+    }
+}
+
+fn rate(per_s: f64) -> String {
+    match per_s {
+        per_s if per_s >= 1e6 => format!("{:.1} M", per_s / 1e6),
+        per_s if per_s >= 1e3 => format!("{:.1} k", per_s / 1e3),
+        per_s => format!("{per_s:.0}"),
+    }
+}
+
+/// Cost against time where other readers that start and stop are felt.
+fn print_ramps(study: &Study) {
+    let mut titled = false;
+    for clock in &study.clocks {
+        for load in &clock.loads {
+            let Some(cell) = load.cells.last().filter(|cell| cell.readers > 1 && felt(&cell.ramp)) else { continue };
+            if !titled {
+                println!(
+                    "\nmedian cost against time, where it at least doubled between {} others' start and stop",
+                    cell.readers - 1
+                );
+                titled = true;
+            }
+            let ns = |ticks: i64| ticks as f64 * 1e9 / study.counter.hertz as f64;
+            let costs: Vec<i64> = cell.ramp.slices.iter().filter_map(|slice| slice.cost_ticks).collect();
+            let (least, most) = (costs.iter().min().copied().unwrap_or(0), costs.iter().max().copied().unwrap_or(0));
+            let bars: String = cell.ramp.slices.iter().map(|slice| bar(slice.cost_ticks, least, most)).collect();
+            let (clock, busy) = (&clock.clock, load.busy_processes);
+            println!("{clock:24} {busy} beside  |{bars}|  {} to {}", duration(ns(least)), duration(ns(most)));
+        }
+    }
+}
+
+/// Whether the median of the slices in the middle, while all read, is at least twice that of the first.
+fn felt(ramp: &Ramp) -> bool {
+    let median = |from: usize, to: usize| {
+        let mut costs: Vec<i64> = ramp.slices.get(from..to)?.iter().filter_map(|slice| slice.cost_ticks).collect();
+        costs.sort_unstable();
+        costs.get(costs.len() / 2).copied()
+    };
+    let count = ramp.slices.len();
+    let [first, middle] = [median(0, count / 6), median(count * 2 / 5, count * 3 / 5)];
+    first.zip(middle).is_some_and(|(first, middle)| middle >= 2 * first)
+}
+
+fn bar(cost: Option<i64>, least: i64, most: i64) -> char {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    cost.map_or(' ', |cost| BARS[((cost - least) * (BARS.len() as i64 - 1) / (most - least).max(1)) as usize])
+}

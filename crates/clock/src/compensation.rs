@@ -1,0 +1,345 @@
+//! What of a reading's cost can be subtracted from a measured section, by which method, and how well that does here.
+//!
+//! A section is measured from one reading to the next, so what is measured is too long by about a reading. The Cm* study
+//! (4.2) subtracts an estimate of that: one for all sections, or one from pairs of readings taken near this one.
+//! The names are the paper's: `T_1` and `T_4` are pairs before and after, `T_m` is what was measured, `T_A` what is left.
+//!
+//! **The test** ([`judge`]) measures sections whose length is known, nothing at first. What was fitted on one half of
+//! the trials is judged on the other: the residual `T_A - truth`, and the improvement `k = Var(T_m) / Var(T_A)`, beside the k
+//! that the memory of the readings' cost predicts. No method can be proven right: it is right for the load it was
+//! tested under.
+//!
+//! **Clipped** figures hold values beyond the 0.5 and 99.5 % quantiles of the training half at these, because one
+//! preemption outweighs all other variance; raw ones stand beside them. Values are the clock's own units throughout;
+//! residuals are kept in halves of one, since `T_1 + T_4` is halved.
+//!
+//! Deliberately absent: a bound. All of this is an estimate; what is guaranteed about a section does not rest on it.
+
+use std::fmt;
+
+use serde::Serialize;
+use tickscope_stats::{Error, Quantile, Sample, autocorrelation};
+
+/// How the cost of reading is estimated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Not at all.
+    None,
+    /// The median of all pairs: what interruptions do not move.
+    Constant,
+    /// Their mean, as published: it holds the interruptions, which most sections are spared.
+    LongTerm,
+    /// Method I: the mean of the pair just before and the pair just after.
+    NearestPairs,
+    /// Method II: what a thread beside, sampling pairs all the time, found near the start and near the end.
+    Sampler,
+}
+
+/// A section of known length, measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trial {
+    /// From one reading to the next, just before the section.
+    pub t_1: i64,
+    /// From the reading before the section to the one after.
+    pub t_m: i64,
+    /// From one reading to the next, just after.
+    pub t_4: i64,
+    /// How long the section really was.
+    pub truth: i64,
+    /// The sampler's pairs near the start and near the end, where one ran.
+    pub sampled: Option<[i64; 2]>,
+}
+
+/// How long the sections are, against how fast the load changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// Nothing: the readings before and after are neighbours.
+    Zero,
+    /// Longer than the load remembers: only the readings of a pair are neighbours.
+    Long,
+}
+
+/// How much a reading's cost tells of the next one's, and of the one after that, clipped.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Memory {
+    /// Correlation with the next.
+    pub rho_1: f64,
+    /// Correlation with the one after.
+    pub rho_2: f64,
+}
+
+/// What a method left on the half of the trials that it was not fitted on, in the clock's units.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Outcome {
+    /// The method.
+    pub method: Method,
+    /// Median of `T_A - truth`; positive: the section seems too long.
+    pub residual_median: f64,
+    /// Its mean, interruptions and all.
+    pub residual_mean: f64,
+    /// Mean of its absolute value in the better 19 of 20 trials.
+    pub error: f64,
+    /// The same on the half that it was fitted on: what a method is chosen by.
+    pub error_fitted: f64,
+    /// Improvement of the variance; `None` where `T_A` or `T_m` does not vary.
+    pub k: Option<f64>,
+    /// The same, clipped.
+    pub k_clipped: Option<f64>,
+}
+
+/// What the test says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Verdict {
+    /// What each method that could be tried left; first what doing nothing left.
+    pub outcomes: Vec<Outcome>,
+    /// The method to use here.
+    pub chosen: Method,
+    /// The memory of the reading's cost, on the half that the method was fitted on; `None` where the cost did not vary.
+    pub memory: Option<Memory>,
+    /// How long the sections were.
+    pub length: Length,
+}
+
+impl Method {
+    /// All of them, the simpler first.
+    pub const ALL: [Self; 5] = [Self::None, Self::Constant, Self::LongTerm, Self::NearestPairs, Self::Sampler];
+}
+
+impl Memory {
+    /// Of costs in order of time, clipped.
+    pub fn of(costs: &[i64]) -> Option<Self> {
+        let clip = Clip::of(costs).ok()?;
+        let clipped: Vec<i64> = costs.iter().map(|&cost| clip.hold(cost)).collect();
+        Some(Self { rho_1: autocorrelation(&clipped, 1)?, rho_2: autocorrelation(&clipped, 2)? })
+    }
+
+    /// The k of Method I: of equation 5 for sections of no length, of equation 4 with each section longer than the memory.
+    ///
+    /// ```
+    /// use tickscope_clock::compensation::{Length, Memory};
+    /// let none = Memory { rho_1: 0.0, rho_2: 0.0 };
+    /// assert_eq!(none.predicted_k(Length::Zero), 2.0 / 3.0);
+    /// assert_eq!(none.predicted_k(Length::Long), 0.5);
+    /// ```
+    pub fn predicted_k(self, length: Length) -> f64 {
+        let left = match length {
+            Length::Zero => 1.5 + self.rho_2 / 2.0 - 2.0 * self.rho_1,
+            Length::Long => 2.0 * (1.0 - self.rho_1),
+        };
+        // A correlation estimated from few values may be impossible by a little: then nothing at all would be left.
+        if left > 0.0 { 1.0 / left } else { f64::INFINITY }
+    }
+}
+
+/// Fits every method on one half of the trials and judges it on the other; `costs` are readings' costs in order of time, from
+/// the time of the half that is fitted on.
+pub fn judge(halves: Halves<'_>, costs: &[i64], length: Length) -> Result<Verdict, Error> {
+    let fit = Fit::of(halves.fitted_on)?;
+    let mut outcomes = Vec::new();
+    for method in Method::ALL {
+        outcomes.extend(fit.outcome(method, halves)?);
+    }
+    let verdict = Verdict { outcomes, chosen: Method::None, memory: Memory::of(costs), length };
+    Ok(Verdict { chosen: verdict.best().method, ..verdict })
+}
+
+impl Verdict {
+    /// With Method II as it did in a test beside a sampler, where that left less than the best does without one.
+    pub fn with_sampler(mut self, beside: &Self) -> Self {
+        self.outcomes.extend(beside.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler));
+        self.chosen = self.best().method;
+        self
+    }
+
+    /// The same with one unit of the clock as `ns` nanoseconds.
+    pub fn in_nanoseconds(mut self, ns: f64) -> Self {
+        for outcome in &mut self.outcomes {
+            let Outcome { residual_median, residual_mean, error, error_fitted, .. } = outcome;
+            [residual_median, residual_mean, error, error_fitted].into_iter().for_each(|value| *value *= ns);
+        }
+        self
+    }
+
+    /// What that method left; `None`: it could not be tried.
+    pub fn outcome(&self, method: Method) -> Option<&Outcome> {
+        self.outcomes.iter().find(|outcome| outcome.method == method)
+    }
+
+    /// The k of Method I that the memory of the reading's cost predicts.
+    pub fn k_predicted(&self) -> Option<f64> {
+        self.memory.map(|memory| memory.predicted_k(self.length))
+    }
+
+    /// Whether the chosen method left no more than doing nothing, on the half that it was not chosen on.
+    pub fn no_worse_than_none(&self) -> bool {
+        let error = |method| self.outcome(method).map_or(f64::INFINITY, |outcome| outcome.error);
+        error(self.chosen) <= error(Method::None)
+    }
+
+    /// Why that method, errors in `unit`.
+    pub fn why(&self, unit: &str) -> String {
+        let error = |method| self.outcome(method).map_or(f64::NAN, |outcome| outcome.error_fitted);
+        let (with, without) = (error(self.chosen), error(Method::None));
+        let chosen = match self.chosen {
+            Method::None => format!("nothing subtracted leaves {without:.1} {unit}, and no method a tenth less"),
+            method => format!("{method} leaves {with:.1} {unit} where nothing subtracted leaves {without:.1}"),
+        };
+        format!("{chosen}; {}", self.condition())
+    }
+
+    /// The simplest, unless another one whose condition holds leaves a tenth less on the half that was fitted on: by chance
+    /// alone one of five always leaves a little less.
+    fn best(&self) -> Outcome {
+        let admitted = |outcome: &&Outcome| outcome.method != Method::NearestPairs || self.pairs_promise();
+        let admitted = self.outcomes.iter().filter(admitted).copied();
+        let less = |next: &Outcome, best: &Outcome| next.error_fitted < 0.9 * best.error_fitted;
+        admitted.reduce(|best, next| if less(&next, &best) { next } else { best }).expect("none is tried")
+    }
+
+    /// The condition of Method I: it lowers the variance.
+    fn pairs_promise(&self) -> bool {
+        self.k_predicted().is_some_and(|k| k > 1.0)
+    }
+
+    fn condition(&self) -> String {
+        let Some(Memory { rho_1, rho_2 }) = self.memory else {
+            return "the cost of a reading does not vary".into();
+        };
+        let needed = match self.length {
+            Length::Zero => (1.0 + rho_2) / 4.0,
+            Length::Long => 0.5,
+        };
+        let holds = if self.pairs_promise() { "holds" } else { "does not hold" };
+        format!("Method I needs rho_1 > {needed:.2}, found {rho_1:.2}: {holds}")
+    }
+}
+
+/// The two halves of a test's trials.
+#[derive(Clone, Copy, Debug)]
+pub struct Halves<'a> {
+    /// What constants are fitted on and the method is chosen on.
+    pub fitted_on: &'a [Trial],
+    /// What it is judged on.
+    pub judged_on: &'a [Trial],
+}
+
+impl<'a> Halves<'a> {
+    /// The earlier and the later half.
+    pub fn of(trials: &'a [Trial]) -> Self {
+        let (fitted_on, judged_on) = trials.split_at(trials.len() / 2);
+        Self { fitted_on, judged_on }
+    }
+}
+
+/// Bounds that values are held at before a variance is taken.
+#[derive(Clone, Copy, Debug)]
+struct Clip {
+    lo: i64,
+    hi: i64,
+}
+
+impl Clip {
+    fn of(values: &[i64]) -> Result<Self, Error> {
+        const CUT_PER_MILLION: u32 = 5_000;
+        let sample = Sample::new(values)?;
+        let at = |share| Quantile::per_million(share).map(|quantile| sample.quantile(quantile));
+        Ok(Self { lo: at(CUT_PER_MILLION)?, hi: at(1_000_000 - CUT_PER_MILLION)? })
+    }
+
+    fn hold(self, value: i64) -> i64 {
+        value.max(self.lo).min(self.hi)
+    }
+
+    /// The trial with every cost in it held.
+    fn held(pairs: Self, measured: Self, trial: &Trial) -> Trial {
+        let excess = measured.hold(trial.t_m - trial.truth);
+        Trial { t_1: pairs.hold(trial.t_1), t_4: pairs.hold(trial.t_4), t_m: trial.truth + excess, ..*trial }
+    }
+}
+
+/// What is known of the cost from one half.
+struct Fit {
+    median: i64,
+    mean: f64,
+    pairs: Clip,
+    measured: Clip,
+}
+
+impl Fit {
+    fn of(trials: &[Trial]) -> Result<Self, Error> {
+        let pairs: Vec<i64> = trials.iter().flat_map(|trial| [trial.t_1, trial.t_4]).collect();
+        let excess: Vec<i64> = trials.iter().map(|trial| trial.t_m - trial.truth).collect();
+        let sample = Sample::new(&pairs)?;
+        Ok(Self {
+            median: sample.quantile(Quantile::MEDIAN),
+            mean: sample.moments().mean,
+            pairs: Clip::of(&pairs)?,
+            measured: Clip::of(&excess)?,
+        })
+    }
+
+    /// `2 (T_A - truth)`; `None`: no sampler ran.
+    fn residual_halves(&self, method: Method, trial: &Trial) -> Option<i64> {
+        let twice_cost = match method {
+            Method::None => 0,
+            Method::Constant => 2 * self.median,
+            Method::LongTerm => (2.0 * self.mean).round() as i64,
+            Method::NearestPairs => trial.t_1 + trial.t_4,
+            Method::Sampler => trial.sampled?.iter().sum(),
+        };
+        Some(2 * (trial.t_m - trial.truth) - twice_cost)
+    }
+
+    fn residuals(&self, method: Method, trials: impl Iterator<Item = Trial>) -> Option<Vec<i64>> {
+        trials.map(|trial| self.residual_halves(method, &trial)).collect()
+    }
+
+    fn clipped<'a>(&'a self, trials: &'a [Trial]) -> impl Iterator<Item = Trial> + 'a {
+        trials.iter().map(|trial| Clip::held(self.pairs, self.measured, trial))
+    }
+
+    /// In the better 19 of 20: what interrupts the others is not the clock's, and no method can know of it.
+    fn error(&self, method: Method, trials: &[Trial]) -> Option<f64> {
+        let mut off = self.residuals(method, trials.iter().copied())?;
+        off.iter_mut().for_each(|halves| *halves = halves.abs());
+        let kept = Quantile::P95.rank(off.len())?;
+        off.select_nth_unstable(kept - 1);
+        Some(off[..kept].iter().map(|&halves| halves as f64).sum::<f64>() / 2.0 / kept as f64)
+    }
+
+    fn outcome(&self, method: Method, Halves { fitted_on, judged_on }: Halves<'_>) -> Result<Option<Outcome>, Error> {
+        let (Some(error_fitted), Some(error)) = (self.error(method, fitted_on), self.error(method, judged_on)) else {
+            return Ok(None);
+        };
+        let Some(residuals) = self.residuals(method, judged_on.iter().copied()) else { return Ok(None) };
+        let residuals = Sample::new(&residuals)?;
+        Ok(Some(Outcome {
+            method,
+            residual_median: residuals.quantile(Quantile::MEDIAN) as f64 / 2.0,
+            residual_mean: residuals.moments().mean / 2.0,
+            error,
+            error_fitted,
+            k: self.improvement(method, || judged_on.iter().copied()),
+            k_clipped: self.improvement(method, || self.clipped(judged_on)),
+        }))
+    }
+
+    fn improvement<I: Iterator<Item = Trial>>(&self, method: Method, trials: impl Fn() -> I) -> Option<f64> {
+        let variance = |method| Some(Sample::new(&self.residuals(method, trials())?).ok()?.moments().variance);
+        let (before, after) = (variance(Method::None)?, variance(method)?);
+        (before > 0.0 && after > 0.0).then(|| before / after)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "none",
+            Self::Constant => "constant",
+            Self::LongTerm => "long-term",
+            Self::NearestPairs => "method-1",
+            Self::Sampler => "method-2",
+        })
+    }
+}

@@ -1,0 +1,20 @@
+//! Measuring: threads on their processors, clocks and their servers, busy processes beside.
+//!
+//! Each window of time has one measured reader, pinned to the first allowed processor; others beside it read the
+//! same clock, pinned to the next ones in turn; servers and tickers are pinned to the last. What is recorded is kept in memory
+//! that was touched before, and looked at afterwards.
+
+mod agreement;
+mod clock;
+mod load;
+mod recording;
+mod service;
+mod speed;
+mod survey;
+
+pub use agreement::Agreement;
+pub use clock::{Clock, Unit};
+pub use load::BusyProcesses;
+pub use recording::{Ramp, Slice};
+pub use speed::CoreSpeed;
+pub use survey::survey;

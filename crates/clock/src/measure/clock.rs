@@ -1,0 +1,83 @@
+//! Every clock of a host, by name.
+
+use std::fmt;
+
+use serde::Serialize;
+use tickscope_tick::posix_clock::PosixClock;
+use tickscope_tick::{Counter, Ordering};
+
+/// A clock of the host, and the way in which it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// The counter that stamps are read from, in one of its orderings.
+    Counter(Ordering),
+    /// A clock of the C library: read in user space where the kernel allows it.
+    Library(PosixClock),
+    /// The same, forced through a system call.
+    SystemCall(PosixClock),
+    /// The counter behind a mutex, as a program keeps a clock that must not go backward.
+    Mutex,
+    /// A word in memory that a thread keeps setting to the counter.
+    Ticker,
+    /// The counter, asked of a thread over a Unix datagram socket.
+    UnixSocket,
+    /// The same over UDP on loopback.
+    UdpSocket,
+}
+
+/// What a clock's readings count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Ticks of the host's counter.
+    Ticks,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+impl Clock {
+    /// All of them, the cheap ones first.
+    pub fn all() -> Vec<Self> {
+        let counter = [Ordering::Plain, Ordering::Before, Ordering::After].map(Self::Counter);
+        let shared = [Self::Ticker, Self::Mutex, Self::UnixSocket, Self::UdpSocket];
+        let library = PosixClock::ALL.map(Self::Library);
+        let system_call = PosixClock::ALL.map(Self::SystemCall);
+        [&counter[..], &library, &system_call, &shared].concat()
+    }
+
+    /// What its readings count.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Library(_) | Self::SystemCall(_) => Unit::Nanoseconds,
+            _ => Unit::Ticks,
+        }
+    }
+
+    /// The clock of the kernel that it is.
+    pub fn posix(self) -> Option<PosixClock> {
+        match self {
+            Self::Library(clock) | Self::SystemCall(clock) => Some(clock),
+            _ => None,
+        }
+    }
+
+    /// Why two threads' readings cannot be compared; `None` if they can.
+    pub fn private(self) -> Option<&'static str> {
+        self.posix().filter(|clock| clock.of_a_thread()).map(|_| "every thread has its own")
+    }
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Counter(ordering) => format!("{} {ordering}", Counter::STAMPED),
+            Self::Library(clock) => clock.to_string(),
+            Self::SystemCall(clock) => format!("{clock} syscall"),
+            Self::Mutex => "mutex".into(),
+            Self::Ticker => "ticker thread".into(),
+            Self::UnixSocket => "unix socket".into(),
+            Self::UdpSocket => "udp socket".into(),
+        };
+        f.pad(&name)
+    }
+}

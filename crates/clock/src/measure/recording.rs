@@ -1,0 +1,441 @@
+//! What one window of time yields: readings in a row, costs against time, trials of sections of known length.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use tickscope_stats::{Quantile, Sample};
+use tickscope_tick::{affinity, counter};
+
+use super::service::{Job, Reader, Service};
+use crate::compensation::Trial;
+use crate::series::Series;
+
+/// Readings without anything between them; short, so that a slow clock looks at the time often enough.
+pub const STRETCH: usize = 16;
+/// Readings that one window keeps at most: a cheap clock's are spaced out over the window.
+pub const READINGS_MAX: usize = 1 << 16;
+/// Trials that one window keeps at most.
+const TRIALS_MAX: usize = 1 << 14;
+/// Stretches taken even where the window is already over: a busy machine may not have run us at all.
+const STRETCHES_MIN: usize = 4;
+/// Slices that a ramp is told in.
+const SLICES: usize = 24;
+
+/// Where and how long.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    /// Allowed processors.
+    pub cpus: &'a [usize],
+    /// Threads that read the clock, the measured one among them.
+    pub readers: usize,
+    /// Ticks of the counter.
+    pub ticks: i64,
+}
+
+/// Readings in a row, while all readers read.
+pub struct Steady {
+    /// The measured reader's.
+    pub series: Series,
+    /// Its readings a second of the counter, in readings and ticks.
+    pub own: Rate,
+    /// The same of all readers, each over its own time.
+    pub all: Vec<Rate>,
+}
+
+/// Readings in some time.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    pub readings: u64,
+    pub ticks: i64,
+}
+
+/// Cost of a reading against time, while other readers start and stop.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Ramp {
+    /// When the others started, as a share of the window.
+    pub started: Vec<f64>,
+    /// When they stopped.
+    pub stopped: Vec<f64>,
+    /// The window in slices of equal length.
+    pub slices: Vec<Slice>,
+}
+
+/// One slice of a ramp.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Slice {
+    /// Readings that ended in it.
+    pub readings: usize,
+    /// Median cost, ticks; `None` of no readings.
+    pub cost_ticks: Option<i64>,
+}
+
+/// Costs of readings, each between two stamps of the counter.
+pub struct Costs {
+    /// In order of time, ticks.
+    pub ticks: Vec<i64>,
+    /// Against time.
+    pub ramp: Ramp,
+}
+
+/// A trial as recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded {
+    /// The counter before its first reading and after its last one.
+    pub from: i64,
+    pub to: i64,
+    /// In the clock's unit.
+    pub t_1: i64,
+    pub t_m: i64,
+    pub t_4: i64,
+    /// What was waited between the second and the third reading, ticks of the counter.
+    pub waited: i64,
+}
+
+/// A pair of readings that a sampler took.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampled {
+    /// When, ticks of the counter.
+    pub at: i64,
+    /// From one reading to the other, in the clock's unit.
+    pub cost: i64,
+}
+
+/// Readings in a row by `window.readers` threads at once.
+pub fn steady(service: &Service, window: Window) -> io::Result<Steady> {
+    let over = AtomicBool::new(false);
+    let gate = Barrier::new(window.readers);
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..window.readers)
+            .map(|other| {
+                let (gate, over) = (&gate, &over);
+                scope.spawn(move || {
+                    let reader = ready(service, window.cpus, other, gate);
+                    reader.map(|reader| reader.drive(Rounds { over }))
+                })
+            })
+            .collect();
+        let measured = scope.spawn(|| {
+            let _others_end = Raised(&over);
+            let reader = ready(service, window.cpus, 0, &gate);
+            reader.map(|reader| reader.drive(Stretches { ticks: window.ticks }))
+        });
+        let (readings, own) = measured.join().expect(SOUND)?;
+        let mut all = vec![own];
+        for other in others {
+            all.push(other.join().expect(SOUND)?);
+        }
+        Ok(Steady { series: Series::new(readings, STRETCH), own, all })
+    })
+}
+
+/// Costs against time; the other readers start one after another from a fifth of the window on, and stop likewise from three
+/// fifths on.
+pub fn costs(service: &Service, window: Window) -> io::Result<Costs> {
+    const NOT_BEGUN: i64 = i64::MIN;
+    let others = window.readers - 1;
+    let (begun, over) = (AtomicI64::new(NOT_BEGUN), AtomicBool::new(false));
+    let gate = Barrier::new(window.readers);
+    let at = |first: f64, other: usize| (window.ticks as f64 * (first + 0.2 * other as f64 / others as f64)) as i64;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..others)
+            .map(|other| {
+                let (gate, begun, over) = (&gate, &begun, &over);
+                let (start, stop) = (at(0.2, other), at(0.6, other));
+                scope.spawn(move || {
+                    let reader = ready(service, window.cpus, other + 1, gate)?;
+                    let passed = || counter::plain() - begun.load(Acquire);
+                    while !over.load(Relaxed) && (begun.load(Acquire) == NOT_BEGUN || passed() < start) {
+                        thread::sleep(POLL);
+                    }
+                    let started = passed();
+                    reader.drive(Until { over, tick: begun.load(Acquire) + stop });
+                    io::Result::Ok((started, passed()))
+                })
+            })
+            .collect();
+        let measured = scope.spawn(|| {
+            let _others_end = Raised(&over);
+            let reader = ready(service, window.cpus, 0, &gate);
+            begun.store(counter::plain(), Release);
+            reader.map(|reader| reader.drive(Stamped { ticks: window.ticks }))
+        });
+        let stamped = measured.join().expect(SOUND)?;
+        let mut ramp = Ramp { started: Vec::new(), stopped: Vec::new(), slices: slices(&stamped) };
+        for thread in threads {
+            let (started, stopped) = thread.join().expect(SOUND)?;
+            ramp.started.push(started as f64 / window.ticks as f64);
+            ramp.stopped.push(stopped as f64 / window.ticks as f64);
+        }
+        Ok(Costs { ticks: stamped.iter().map(|stamped| stamped.ticks).collect(), ramp })
+    })
+}
+
+/// Trials of sections that wait for `wait_ticks` of the counter, or do nothing.
+pub fn trials(service: &Service, window: Window, wait_ticks: i64) -> io::Result<Vec<Recorded>> {
+    thread::scope(|scope| {
+        let measured = scope.spawn(|| {
+            let reader = ready(service, window.cpus, 0, &Barrier::new(1));
+            reader.map(|reader| reader.drive(Trials { ticks: window.ticks, wait_ticks }))
+        });
+        measured.join().expect(SOUND)
+    })
+}
+
+/// Trials of sections that do nothing, while a thread on the last processor samples pairs of readings.
+pub fn trials_beside_a_sampler(service: &Service, window: Window) -> io::Result<(Vec<Recorded>, Vec<Sampled>)> {
+    let over = AtomicBool::new(false);
+    let gate = Barrier::new(2);
+    thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let reader = ready(service, window.cpus, window.cpus.len() - 1, &gate);
+            reader.map(|reader| reader.drive(Pairs { over: &over, ticks: window.ticks }))
+        });
+        let measured = scope.spawn(|| {
+            let _sampler_ends = Raised(&over);
+            let reader = ready(service, window.cpus, 0, &gate);
+            reader.map(|reader| reader.drive(Trials { ticks: window.ticks, wait_ticks: 0 }))
+        });
+        let trials = measured.join().expect(SOUND)?;
+        Ok((trials, sampler.join().expect(SOUND)?))
+    })
+}
+
+impl Recorded {
+    /// The trial, its wait turned into the clock's unit.
+    pub fn trial(&self, truth: impl Fn(i64) -> i64, sampled: Option<[i64; 2]>) -> Trial {
+        let Self { t_1, t_m, t_4, waited, .. } = *self;
+        Trial { t_1, t_m, t_4, truth: truth(waited), sampled }
+    }
+}
+
+const SOUND: &str = "a reader's thread ends well";
+/// How often a reader that is to start later looks whether it is time.
+const POLL: Duration = Duration::from_micros(100);
+
+/// Pins the calling thread to the processor of the reader with that number, and waits for the others. Where pinning is refused
+/// the scheduler places it.
+fn ready<'a>(service: &'a Service, cpus: &[usize], reader: usize, gate: &Barrier) -> io::Result<Reader<'a>> {
+    let _ = affinity::pin(cpus[reader % cpus.len()]);
+    let reader = service.reader();
+    gate.wait();
+    reader
+}
+
+/// Tells others that it is over, however the thread ends.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// The median cost in each slice of the time from the first reading to the last.
+fn slices(stamped: &[StampedReading]) -> Vec<Slice> {
+    let (Some(first), Some(last)) = (stamped.first(), stamped.last()) else { return Vec::new() };
+    let span = i128::from(last.at - first.at) + 1;
+    let mut costs = vec![Vec::new(); SLICES];
+    for reading in stamped {
+        costs[(i128::from(reading.at - first.at) * SLICES as i128 / span) as usize].push(reading.ticks);
+    }
+    let median = |costs: &[i64]| Sample::new(costs).ok().map(|sample| sample.quantile(Quantile::MEDIAN));
+    costs.iter().map(|costs| Slice { readings: costs.len(), cost_ticks: median(costs) }).collect()
+}
+
+/// What a window keeps, in memory that was written to once, so that recording faults in no page; spaced out over the window.
+/// Whether a reading is kept is decided before it is taken: decided after, long ones would be kept too often.
+struct Kept<T> {
+    values: Vec<T>,
+    most: usize,
+    every_ticks: i64,
+    last: Option<i64>,
+}
+
+impl<T: Copy> Kept<T> {
+    /// Room for `most` values of `size` each, like `value`.
+    fn new(value: T, most: usize, window_ticks: i64) -> Self {
+        let mut values = vec![value; most];
+        black_box(&mut values);
+        values.clear();
+        Self { values, most, every_ticks: window_ticks / most as i64, last: None }
+    }
+
+    /// Whether what begins now is to be kept: `count` values.
+    fn due(&mut self, now: i64, count: usize) -> bool {
+        let due = self.last.is_none_or(|last| now - last >= self.every_ticks * count as i64);
+        if due {
+            self.last = Some(now);
+        }
+        due && self.values.len() + count <= self.most
+    }
+}
+
+struct Stretches {
+    ticks: i64,
+}
+
+impl Job for Stretches {
+    type Output = (Vec<i64>, Rate);
+
+    fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
+        let mut kept = Kept::new(0_i64, READINGS_MAX, self.ticks);
+        let mut rate = Rate { readings: 0, ticks: 0 };
+        let mut stretch = [0; STRETCH];
+        let until = counter::plain() + self.ticks;
+        loop {
+            let from = counter::plain();
+            for reading in &mut stretch {
+                *reading = read();
+            }
+            let to = counter::plain();
+            rate = Rate { readings: rate.readings + STRETCH as u64, ticks: rate.ticks + to - from };
+            if kept.due(from, STRETCH) {
+                kept.values.extend_from_slice(&stretch);
+            }
+            if to >= until && kept.values.len() >= STRETCHES_MIN * STRETCH {
+                return (kept.values, rate);
+            }
+        }
+    }
+}
+
+struct Rounds<'a> {
+    over: &'a AtomicBool,
+}
+
+impl Job for Rounds<'_> {
+    type Output = Rate;
+
+    fn run(self, mut read: impl FnMut() -> i64) -> Rate {
+        let from = counter::plain();
+        let mut readings = 0;
+        while !self.over.load(Relaxed) {
+            black_box(read());
+            readings += 1;
+        }
+        Rate { readings, ticks: counter::plain() - from }
+    }
+}
+
+struct Until<'a> {
+    over: &'a AtomicBool,
+    tick: i64,
+}
+
+impl Job for Until<'_> {
+    type Output = ();
+
+    fn run(self, mut read: impl FnMut() -> i64) {
+        while counter::plain() < self.tick && !self.over.load(Relaxed) {
+            black_box(read());
+        }
+    }
+}
+
+struct Stamped {
+    ticks: i64,
+}
+
+/// A reading between two stamps of the counter.
+#[derive(Clone, Copy)]
+struct StampedReading {
+    /// The earlier stamp.
+    at: i64,
+    /// From that to the later one.
+    ticks: i64,
+}
+
+impl Job for Stamped {
+    type Output = Vec<StampedReading>;
+
+    fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
+        let mut kept = Kept::new(StampedReading { at: 0, ticks: 0 }, READINGS_MAX, self.ticks);
+        let first = counter::plain();
+        let mut at = first;
+        loop {
+            let due = kept.due(at, 1);
+            let from = counter::plain();
+            black_box(read());
+            at = counter::plain();
+            if due {
+                kept.values.push(StampedReading { at: from, ticks: at - from });
+            }
+            if at - first >= self.ticks && kept.values.len() >= STRETCHES_MIN * STRETCH {
+                return kept.values;
+            }
+        }
+    }
+}
+
+struct Trials {
+    ticks: i64,
+    wait_ticks: i64,
+}
+
+impl Job for Trials {
+    type Output = Vec<Recorded>;
+
+    fn run(self, mut read: impl FnMut() -> i64) -> Vec<Recorded> {
+        let none = Recorded { from: 0, to: 0, t_1: 0, t_m: 0, t_4: 0, waited: 0 };
+        let mut kept = Kept::new(none, TRIALS_MAX, self.ticks);
+        let until = counter::plain() + self.ticks;
+        loop {
+            let from = counter::plain();
+            let first = read();
+            let second = read();
+            let waited = if self.wait_ticks == 0 { 0 } else { wait(self.wait_ticks) };
+            let third = read();
+            let fourth = read();
+            let to = counter::plain();
+            if kept.due(from, 1) {
+                let [t_1, t_m, t_4] = [second - first, third - second, fourth - third];
+                kept.values.push(Recorded { from, to, t_1, t_m, t_4, waited });
+            }
+            if to >= until && kept.values.len() >= STRETCHES_MIN * STRETCH {
+                return kept.values;
+            }
+        }
+    }
+}
+
+/// Spins until the counter has gone on by `ticks`; returns by how much it did.
+#[inline]
+pub fn wait(ticks: i64) -> i64 {
+    let from = counter::after();
+    loop {
+        let now = counter::before();
+        if now - from >= ticks {
+            return now - from;
+        }
+    }
+}
+
+struct Pairs<'a> {
+    over: &'a AtomicBool,
+    ticks: i64,
+}
+
+impl Job for Pairs<'_> {
+    type Output = Vec<Sampled>;
+
+    fn run(self, mut read: impl FnMut() -> i64) -> Vec<Sampled> {
+        // The window may last longer than it was to: twice the room.
+        let mut kept = Kept::new(Sampled { at: 0, cost: 0 }, 2 * READINGS_MAX, 2 * self.ticks);
+        let mut at = counter::plain();
+        while !self.over.load(Relaxed) {
+            let due = kept.due(at, 1);
+            let first = read();
+            let second = read();
+            at = counter::plain();
+            if due {
+                kept.values.push(Sampled { at, cost: second - first });
+            }
+        }
+        kept.values
+    }
+}

@@ -1,0 +1,343 @@
+//! Every clock, under every load and number of readers, within a time.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use tickscope_stats::{Error, Quantile, Sample};
+use tickscope_tick::facts::CounterFacts;
+use tickscope_tick::posix_clock::PosixClock;
+use tickscope_tick::{Finding, Frequency, affinity, counter};
+
+use super::agreement::agreement;
+use super::clock::{Clock, Unit};
+use super::load::BusyProcesses;
+use super::recording::{self, Costs, Rate, Recorded, Sampled, Steady, Window};
+use super::service::Service;
+use super::speed::speeds;
+use crate::compensation::{Halves, Length, Trial, Verdict, judge};
+use crate::study::{Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
+
+/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`, longer where busy processes keep
+/// it from running.
+pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Study, Finding> {
+    let begun = Instant::now();
+    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let clocks = Clock::all();
+    let deadline = begun + Duration::from_secs_f64(plan.seconds);
+    let mut survey = Survey {
+        plan,
+        cpus: &cpus,
+        frequency: facts.frequency,
+        wait: Wait::of(plan.section_ns, facts.frequency),
+        budget: Budget { deadline, windows_left: windows(plan, clocks.len(), cpus.len()) },
+    };
+    progress("every processor: the same work");
+    let speeds = speeds(&cpus, survey.window_ticks(cpus.len()), facts.frequency);
+    let (mut present, mut studied, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    for clock in clocks {
+        progress(&format!("{clock}: from one processor to another"));
+        match survey.opened(clock) {
+            Ok(study) => {
+                present.push(clock);
+                studied.push(study);
+            }
+            Err(error) => absent.push(Absent { clock: clock.to_string(), why: error.to_string() }),
+        }
+    }
+    for &busy_processes in &plan.loads {
+        let _busy = BusyProcesses::start(busy_processes).map_err(|error| no_load(busy_processes, &error))?;
+        for (&clock, study) in present.iter().zip(&mut studied) {
+            progress(&format!("{clock}, {busy_processes} busy processes beside"));
+            study.loads.push(survey.under_load(clock, busy_processes).map_err(|error| broken(clock, &error))?);
+        }
+    }
+    Ok(Study {
+        plan: plan.clone(),
+        took_s: begun.elapsed().as_secs_f64(),
+        counter: seen(facts),
+        optimised: !cfg!(debug_assertions),
+        cpus,
+        speeds,
+        clocks: studied,
+        absent,
+    })
+}
+
+fn no_processors(error: &io::Error) -> Finding {
+    Finding {
+        subject: "processors",
+        expected: "the list of allowed processors".into(),
+        found: error.to_string(),
+        remedy: "allow sched_getaffinity in the sandbox".into(),
+    }
+}
+
+fn no_load(count: u32, error: &io::Error) -> Finding {
+    Finding {
+        subject: "load",
+        expected: format!("to start {count} busy processes"),
+        found: error.to_string(),
+        remedy: "allow more processes (ulimit -u, pids.max), or ask for fewer with --load".into(),
+    }
+}
+
+fn broken(clock: Clock, error: &io::Error) -> Finding {
+    Finding {
+        subject: "clock",
+        expected: format!("every reader of '{clock}' to reach it, as the first one did"),
+        found: error.to_string(),
+        remedy: "ask for fewer readers with --readers, or allow more open files (ulimit -n)".into(),
+    }
+}
+
+fn seen(facts: &CounterFacts) -> CounterSeen {
+    CounterSeen {
+        name: facts.counter.to_string(),
+        hertz: facts.frequency.hertz,
+        declared: facts.frequency_origin.to_string(),
+        hypervisor: facts.hypervisor.clone().filter(|name| !name.is_empty()),
+        trapped: facts.trapped(),
+        clocksource: facts.clocksource.clone(),
+    }
+}
+
+/// Time, shared out evenly among the windows that are left.
+struct Budget {
+    deadline: Instant,
+    windows_left: usize,
+}
+
+/// Windows of a clock under one load: costs and readings for each number of readers, and three tests of sections.
+fn windows(plan: &Plan, clocks: usize, cpus: usize) -> usize {
+    cpus + clocks + clocks * plan.loads.len() * (2 * plan.readers.len() + 3)
+}
+
+impl Budget {
+    fn take(&mut self, windows: usize) -> Duration {
+        /// Enough for a few readings of the slowest clock.
+        const LEAST: Duration = Duration::from_millis(1);
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let share = left.mul_f64(windows as f64 / self.windows_left.max(windows) as f64);
+        self.windows_left -= windows.min(self.windows_left);
+        share.max(LEAST)
+    }
+}
+
+struct Survey<'a> {
+    plan: &'a Plan,
+    cpus: &'a [usize],
+    frequency: Frequency,
+    wait: Wait,
+    budget: Budget,
+}
+
+impl<'a> Survey<'a> {
+    fn window_ticks(&mut self, windows: usize) -> i64 {
+        (self.budget.take(windows).as_secs_f64() * self.frequency.hertz as f64) as i64
+    }
+
+    fn window(&mut self, readers: usize) -> Window<'a> {
+        let ticks = self.window_ticks(1);
+        Window { cpus: self.cpus, readers, ticks }
+    }
+
+    /// A window in which a coarse clock steps several times.
+    fn window_for_steps(&mut self, readers: usize, clock: Clock) -> Window<'a> {
+        const STEPS: f64 = 5.0;
+        let declared = clock.posix().and_then(|posix| posix.declared_resolution_ns().ok()).unwrap_or(0);
+        let least = (declared as f64 * STEPS * self.frequency.hertz as f64 / 1e9) as i64;
+        let window = self.window(readers);
+        Window { ticks: window.ticks.max(least), ..window }
+    }
+
+    fn service(&self, clock: Clock) -> io::Result<Service> {
+        Service::open(clock, self.cpus[self.cpus.len() - 1])
+    }
+
+    fn ns_per(&self, unit: Unit) -> f64 {
+        match unit {
+            Unit::Nanoseconds => 1.0,
+            Unit::Ticks => self.frequency.nanoseconds(1.0),
+        }
+    }
+
+    /// A clock that could be opened, with what is asked of it once.
+    fn opened(&mut self, clock: Clock) -> io::Result<ClockStudy> {
+        let service = self.service(clock)?;
+        let ticks = self.window_ticks(1);
+        let across_processors = match clock.private() {
+            Some(why) => Across::NotLooked(why.into()),
+            None if self.cpus.len() < 2 => Across::NotLooked("only one processor is allowed".into()),
+            None => Across::Seen(agreement(&service, self.cpus, ticks)?),
+        };
+        Ok(ClockStudy {
+            clock: clock.to_string(),
+            unit: clock.unit(),
+            declared_resolution_ns: clock.posix().and_then(|posix| posix.declared_resolution_ns().ok()),
+            across_processors,
+            loads: Vec::new(),
+        })
+    }
+
+    fn under_load(&mut self, clock: Clock, busy_processes: u32) -> io::Result<LoadStudy> {
+        let service = self.service(clock)?;
+        let unit = clock.unit();
+        let mut cells = Vec::new();
+        for &readers in &self.plan.readers {
+            let costs = recording::costs(&service, self.window(readers))?;
+            let steady = recording::steady(&service, self.window_for_steps(readers, clock))?;
+            cells.push(self.cell(readers, costs, &steady, unit));
+        }
+        let (zero, section) = self.tests(&service, clock)?;
+        Ok(LoadStudy { busy_processes, cells, zero, section, lost_requests: service.lost() })
+    }
+
+    fn cell(&self, readers: usize, costs: Costs, steady: &Steady, unit: Unit) -> Cell {
+        let ns = |value: i64| value as f64 * self.ns_per(unit);
+        let steps = steady.series.steps();
+        let usable = steady.series.usable().expect("a window holds readings");
+        let per_s = |rate: &Rate| rate.readings as f64 * self.frequency.hertz as f64 / rate.ticks as f64;
+        Cell {
+            readers,
+            cost: self.cost(&costs.ticks),
+            reads_per_s: per_s(&steady.own),
+            reads_per_s_all: steady.all.iter().map(per_s).sum(),
+            finest_step_ns: steps.finest.map(ns),
+            quantum_ns: steps.quantum.map(ns),
+            stands_still: steps.stands_still,
+            resolution_ns: usable.map(|usable| ns(usable.clock)),
+            usable_ns: usable.map(|usable| ns(usable.resolution())),
+            shortest_section_ns: usable.map(|usable| ns(usable.shortest_section(self.plan.percent))),
+            backward: steps.backward,
+            backward_worst_ns: ns(steps.backward_worst),
+            ramp: costs.ramp,
+        }
+    }
+
+    fn cost(&self, ticks: &[i64]) -> Cost {
+        let sample = Sample::new(ticks).expect("a window holds readings");
+        let ns = |ticks: i64| self.frequency.nanoseconds(ticks as f64);
+        let histogram = histogram(&sample, ns);
+        Cost {
+            readings: sample.count(),
+            min_ns: ns(sample.least()),
+            median_ns: ns(sample.quantile(Quantile::MEDIAN)),
+            p99_ns: ns(sample.quantile(Quantile::P99)),
+            max_ns: ns(sample.most()),
+            histogram,
+        }
+    }
+
+    /// Sections of no length, with a sampler and without, and sections of the plan's length.
+    fn tests(&mut self, service: &Service, clock: Clock) -> io::Result<(SectionTest, SectionTest)> {
+        let ns = self.ns_per(clock.unit());
+        let zero = recording::trials(service, self.window(1), 0)?;
+        let verdict = verdict(&zero, &zero, |_| 0, Length::Zero).expect("a window holds trials");
+        let (verdict, no_sampler) = self.beside_a_sampler(service, verdict)?;
+        let count = zero.len();
+        let zero_test = SectionTest::new(0, count, verdict.in_nanoseconds(ns), no_sampler);
+
+        let mut waits = recording::trials(service, self.window(1), self.wait.ticks)?;
+        if clock.posix().is_some_and(PosixClock::of_cpu_time) {
+            // It stands still while the thread is away, so only waits that it was not away from have a known length.
+            let longest = self.wait.ticks + self.wait.ticks / 10;
+            waits.retain(|trial| trial.waited <= longest);
+        }
+        let overhead = self.wait.overhead_ticks;
+        let truth = |waited: i64| match clock.unit() {
+            Unit::Ticks => waited + overhead,
+            Unit::Nanoseconds => self.frequency.nanoseconds((waited + overhead) as f64).round() as i64,
+        };
+        let verdict = self::verdict(&waits, &zero, truth, Length::Long);
+        let verdict =
+            verdict.map_err(|_| io::Error::other("no wait that the thread was not away from"))?.in_nanoseconds(ns);
+        let no_sampler = Some("tried with sections of no length only".into());
+        Ok((zero_test, SectionTest::new(self.plan.section_ns, waits.len(), verdict, no_sampler)))
+    }
+
+    fn beside_a_sampler(&mut self, service: &Service, alone: Verdict) -> io::Result<(Verdict, Option<String>)> {
+        if self.cpus.len() < 2 {
+            return Ok((alone, Some("it needs a processor of its own, and only one is allowed".into())));
+        }
+        let (recorded, pairs) = recording::trials_beside_a_sampler(service, self.window(1))?;
+        let costs = read_costs(&recorded[..recorded.len() / 2]);
+        let trials: Vec<Trial> = recorded
+            .iter()
+            .filter_map(|trial| Some(trial.trial(|_| 0, Some([near(&pairs, trial.from)?, near(&pairs, trial.to)?]))))
+            .collect();
+        Ok(match judge(Halves::of(&trials), &costs, Length::Zero) {
+            Ok(beside) => (alone.with_sampler(&beside), None),
+            Err(_) => (alone, Some("the sampler was kept from running near the sections".into())),
+        })
+    }
+}
+
+/// Judges trials; the memory of the cost is taken from the earlier half of `neighbours`, sections of no length.
+fn verdict(
+    recorded: &[Recorded],
+    neighbours: &[Recorded],
+    truth: impl Fn(i64) -> i64,
+    length: Length,
+) -> Result<Verdict, Error> {
+    let trials: Vec<Trial> = recorded.iter().map(|trial| trial.trial(&truth, None)).collect();
+    let costs = read_costs(&neighbours[..neighbours.len() / 2]);
+    judge(Halves::of(&trials), &costs, length)
+}
+
+/// What the readings around sections of no length cost, in order of time.
+fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
+    recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
+}
+
+/// The median cost of the sampler's pairs nearest an instant; `None` where it took none within the time of as many.
+fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
+    const NEAREST: usize = 9;
+    let next = pairs.partition_point(|pair| pair.at < at);
+    let from = next.saturating_sub(NEAREST / 2).min(pairs.len().checked_sub(NEAREST)?);
+    let mut costs = pairs[from..from + NEAREST].iter().map(|pair| pair.cost).collect::<Vec<i64>>();
+    Quantile::MEDIAN.of(&mut costs)
+}
+
+/// Zero-work waits, by which sections of a known length are made.
+struct Wait {
+    ticks: i64,
+    /// By how much a wait is longer than the counter within it says: leaving its loop costs a mispredicted branch.
+    overhead_ticks: i64,
+}
+
+impl Wait {
+    /// Waits of that length. Its overhead is known to a reading's spread, a few ticks: what the counter shows of a wait is
+    /// compared with what it shows of nothing.
+    fn of(section_ns: u32, frequency: Frequency) -> Self {
+        const TRIES: usize = 301;
+        let ticks = (f64::from(section_ns) / frequency.nanoseconds(1.0)) as i64;
+        let around = |section: &dyn Fn() -> i64| {
+            let from = counter::plain();
+            let known = section();
+            counter::plain() - from - known
+        };
+        let median = |section: &dyn Fn() -> i64| {
+            let mut excess: Vec<i64> = (0..TRIES).map(|_| around(section)).collect();
+            Quantile::MEDIAN.of(&mut excess).expect("tried")
+        };
+        let (waiting, nothing) = (median(&|| recording::wait(ticks)), median(&|| 0));
+        Self { ticks, overhead_ticks: waiting - nothing }
+    }
+}
+
+/// Bins of 1, 2 and 5 to the power of ten, from the one that holds the least to the one that holds the most.
+fn histogram(sample: &Sample, ns: impl Fn(i64) -> f64) -> Vec<Bin> {
+    let limits = (0..13).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(power)));
+    let (mut bins, mut counted) = (Vec::new(), 0);
+    for below_ns in limits {
+        let below = sample.values().partition_point(|&ticks| ns(ticks) < below_ns);
+        if below > 0 {
+            bins.push(Bin { below_ns, readings: below - counted });
+        }
+        counted = below;
+        if below == sample.count() {
+            break;
+        }
+    }
+    bins
+}

@@ -1,0 +1,195 @@
+//! What successive readings of a clock say of it: its steps, its cost, and how finely it can be used.
+//!
+//! **Usable resolution** is the sum of what the clock itself leaves open and of what reading it does. The clock: its quantum if
+//! it ticks faster than it can be read; if it stands still between readings, the step within which it spends 95 % of its
+//! time. Reading: how much longer than the shortest the time between two readings is in 95 of 100 cases. The *cost* of a
+//! reading is not part of it: that can be subtracted. The shortest section measurable to x % is the usable resolution
+//! divided by x %: so in 19 of 20 measurements. It is a statement about the load at hand, not a bound.
+//!
+//! Values are the clock's own units. Differences go from one reading to the next within a *stretch* of readings without
+//! anything else between them; only the steps of a clock that stands still are looked for between stretches too, as there
+//! are few of them.
+
+use serde::Serialize;
+use tickscope_stats::{Error, Quantile, Sample};
+
+/// Readings in order of time, in stretches of equal length.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Series {
+    readings: Vec<i64>,
+    stretch: usize,
+}
+
+/// How a clock steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Steps {
+    /// Whether it stands still between readings: more than 1 in 100 saw no step.
+    pub stands_still: bool,
+    /// The smallest step seen between two readings, above 0.
+    pub finest: Option<i64>,
+    /// What every step is a multiple of.
+    pub quantum: Option<i64>,
+    /// The step within which the clock spends 95 % of its time; of one that does not stand still, it is the reader that is away.
+    pub most_of_the_time: Option<i64>,
+    /// How often it went backward.
+    pub backward: u64,
+    /// By how much at most.
+    pub backward_worst: i64,
+}
+
+/// How finely a clock can be used under one load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Usable {
+    /// What the clock itself leaves open.
+    pub clock: i64,
+    /// What reading it leaves open.
+    pub reading: i64,
+}
+
+impl Series {
+    /// Readings in stretches of `stretch`, at least 2; a last one that is not full is left out.
+    pub fn new(mut readings: Vec<i64>, stretch: usize) -> Self {
+        readings.truncate(readings.len() / stretch * stretch);
+        Self { readings, stretch }
+    }
+
+    /// From each reading to the next.
+    pub fn differences(&self) -> Vec<i64> {
+        self.readings
+            .chunks(self.stretch)
+            .flat_map(|stretch| stretch.windows(2).map(|pair| pair[1] - pair[0]))
+            .collect()
+    }
+
+    /// How the clock stepped.
+    pub fn steps(&self) -> Steps {
+        let differences = self.differences();
+        let stands_still = stands_still(&differences);
+        let mut forward: Vec<i64> = if stands_still {
+            self.readings.windows(2).map(|pair| pair[1] - pair[0]).filter(|&step| step > 0).collect()
+        } else {
+            differences.iter().copied().filter(|&step| step > 0).collect()
+        };
+        forward.sort_unstable();
+        let backward = differences.iter().filter(|&&step| step < 0);
+        Steps {
+            stands_still,
+            finest: forward.first().copied(),
+            quantum: forward.iter().copied().reduce(greatest_common_divisor),
+            most_of_the_time: step_most_of_the_time(&forward),
+            backward: backward.clone().count() as u64,
+            backward_worst: backward.map(|step| -step).max().unwrap_or(0),
+        }
+    }
+
+    /// How finely it can be used under the load that the series was taken under; `None`: it was never seen to step.
+    pub fn usable(&self) -> Result<Option<Usable>, Error> {
+        let steps = self.steps();
+        if steps.stands_still {
+            // What stands still hides what reading it costs.
+            return Ok(steps.most_of_the_time.map(|clock| Usable { clock, reading: 0 }));
+        }
+        let differences = Sample::new(&self.differences())?;
+        let reading = differences.quantile(Quantile::P95) - differences.least();
+        Ok(steps.quantum.map(|clock| Usable { clock, reading }))
+    }
+}
+
+impl Usable {
+    /// Two sections that differ by this can be told apart.
+    pub fn resolution(self) -> i64 {
+        self.clock + self.reading
+    }
+
+    /// The shortest section that the resolution is no more than `percent` of, rounded up.
+    pub fn shortest_section(self, percent: f64) -> i64 {
+        (self.resolution() as f64 * 100.0 / percent).ceil() as i64
+    }
+}
+
+fn stands_still(differences: &[i64]) -> bool {
+    let still = differences.iter().filter(|&&step| step == 0).count();
+    still * 100 > differences.len()
+}
+
+/// The smallest step such that steps no longer make up 95 % of the time that all made: what is likely to surround an
+/// instant picked without regard to them.
+fn step_most_of_the_time(ascending: &[i64]) -> Option<i64> {
+    let all: i128 = ascending.iter().map(|&step| i128::from(step)).sum();
+    let mut passed = 0;
+    ascending.iter().copied().find(|&step| {
+        passed += i128::from(step);
+        passed * 100 >= all * 95
+    })
+}
+
+fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(readings: &[i64]) -> Series {
+        Series::new(readings.to_vec(), readings.len())
+    }
+
+    #[test]
+    fn the_quantum_is_what_all_steps_are_multiples_of_and_the_finest_step_one_of_them() {
+        let steps = series(&[0, 18, 38, 60, 78]).steps();
+        assert_eq!((steps.finest, steps.quantum, steps.stands_still), (Some(18), Some(2), false));
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_is_as_fine_as_the_steps_it_spends_its_time_in() {
+        // 90 steps of 10 and one of 100: the long one is a tenth of the time, so more than 95 % needs it.
+        let mut readings = vec![0];
+        for _ in 0..90 {
+            let last = readings[readings.len() - 1];
+            readings.extend([last, last + 10]);
+        }
+        let last = readings[readings.len() - 1];
+        readings.extend([last, last + 100]);
+        assert_eq!(series(&readings).usable().unwrap().unwrap(), Usable { clock: 100, reading: 0 });
+        readings.truncate(181);
+        assert_eq!(series(&readings).usable().unwrap().unwrap(), Usable { clock: 10, reading: 0 });
+    }
+
+    #[test]
+    fn a_constant_cost_leaves_the_quantum_open_and_a_varying_one_its_spread_too() {
+        assert_eq!(series(&[0, 20, 40, 60]).usable().unwrap().unwrap(), Usable { clock: 20, reading: 0 });
+        assert_eq!(series(&[0, 20, 44, 64]).usable().unwrap().unwrap(), Usable { clock: 4, reading: 4 });
+    }
+
+    #[test]
+    fn a_clock_that_was_never_seen_to_step_is_not_called_fine() {
+        assert_eq!(series(&[7, 7, 7, 7]).usable(), Ok(None));
+    }
+
+    #[test]
+    fn the_steps_of_a_clock_that_stands_still_are_looked_for_between_stretches_too() {
+        let steps = Series::new(vec![0, 0, 4, 4, 8, 8], 2).steps();
+        assert_eq!((steps.stands_still, steps.finest, steps.most_of_the_time), (true, Some(4), Some(4)));
+    }
+
+    #[test]
+    fn a_step_backward_is_counted_with_its_size() {
+        let steps = series(&[0, 20, 13, 30]).steps();
+        assert_eq!((steps.backward, steps.backward_worst), (1, 7));
+    }
+
+    #[test]
+    fn no_difference_spans_two_stretches() {
+        assert_eq!(Series::new(vec![0, 1, 1000, 1001, 2000], 2).differences(), [1, 1]);
+    }
+
+    #[test]
+    fn the_shortest_section_is_rounded_up() {
+        let usable = Usable { clock: 1, reading: 2 };
+        assert_eq!((usable.shortest_section(1.0), usable.shortest_section(7.0)), (300, 43));
+    }
+}

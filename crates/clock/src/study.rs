@@ -1,0 +1,227 @@
+//! What a study of a host's clocks found: figures in nanoseconds, as they are printed.
+//!
+//! Raw units are gone here; what needs them is done before. Every clock of a host is either studied or absent with a reason.
+
+use serde::Serialize;
+
+use crate::compensation::{Memory, Method, Outcome, Verdict};
+use crate::measure::{Agreement, CoreSpeed, Ramp, Unit};
+
+/// All of it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Study {
+    /// What was asked.
+    pub plan: Plan,
+    /// How long it took, seconds.
+    pub took_s: f64,
+    /// The counter, and what stands between it and a program.
+    pub counter: CounterSeen,
+    /// Whether the program that measured was compiled with optimisation; otherwise costs are its own.
+    pub optimised: bool,
+    /// The processors used.
+    pub cpus: Vec<usize>,
+    /// The same work on each of them.
+    pub speeds: Vec<CoreSpeed>,
+    /// Every clock that could be read.
+    pub clocks: Vec<ClockStudy>,
+    /// Every clock that could not.
+    pub absent: Vec<Absent>,
+}
+
+/// What is asked of a study.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Plan {
+    /// How long it may take, about.
+    pub seconds: f64,
+    /// Busy processes beside, one study of every clock for each number.
+    pub loads: Vec<u32>,
+    /// Readers at once, ascending.
+    pub readers: Vec<usize>,
+    /// How exactly sections are to be measured, percent.
+    pub percent: f64,
+    /// Length of the sections that compensation is tested with beside those of no length, nanoseconds.
+    pub section_ns: u32,
+}
+
+/// The counter as a program sees it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CounterSeen {
+    /// Its name.
+    pub name: String,
+    /// Ticks a second, declared.
+    pub hertz: u64,
+    /// Who declares it.
+    pub declared: String,
+    /// The hypervisor's name; `None` on bare metal.
+    pub hypervisor: Option<String>,
+    /// Whether a reading costs so much that it must be trapped.
+    pub trapped: bool,
+    /// What the kernel derives its own clocks from.
+    pub clocksource: Option<String>,
+}
+
+/// A clock that could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Absent {
+    /// Its name.
+    pub clock: String,
+    /// Why.
+    pub why: String,
+}
+
+/// One clock.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ClockStudy {
+    /// Its name.
+    pub clock: String,
+    /// What its readings count.
+    pub unit: Unit,
+    /// The resolution that the kernel declares, nanoseconds; it says 1 of every clock that is not coarse.
+    pub declared_resolution_ns: Option<i64>,
+    /// Whether it goes on from one processor to another.
+    pub across_processors: Across,
+    /// Under each load.
+    pub loads: Vec<LoadStudy>,
+}
+
+/// What is known of a clock across processors.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Across {
+    /// What was seen; the worst step is in the clock's unit.
+    Seen(Agreement),
+    /// Why it was not looked at.
+    NotLooked(String),
+}
+
+/// One clock under one load.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LoadStudy {
+    /// Busy processes beside.
+    pub busy_processes: u32,
+    /// By number of readers.
+    pub cells: Vec<Cell>,
+    /// Sections of no length.
+    pub zero: SectionTest,
+    /// Sections of the plan's length.
+    pub section: SectionTest,
+    /// Requests to the clock that were not answered and made again, until now.
+    pub lost_requests: u64,
+}
+
+/// One clock under one load and number of readers.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Cell {
+    /// Threads that read the clock at once.
+    pub readers: usize,
+    /// What a reading costs one of them.
+    pub cost: Cost,
+    /// Readings a second of one of them.
+    pub reads_per_s: f64,
+    /// Readings a second of all together.
+    pub reads_per_s_all: f64,
+    /// The smallest step seen.
+    pub finest_step_ns: Option<f64>,
+    /// What every step is a multiple of.
+    pub quantum_ns: Option<f64>,
+    /// Whether the clock stands still between readings.
+    pub stands_still: bool,
+    /// What the clock itself leaves open: its quantum, or the step within which it spends 95 % of its time if it stands
+    /// still. `None`: it was never seen to step.
+    pub resolution_ns: Option<f64>,
+    /// Two sections that differ by this are told apart in 19 of 20 measurements.
+    pub usable_ns: Option<f64>,
+    /// The shortest section measurable to the plan's percentage, in 19 of 20 measurements.
+    pub shortest_section_ns: Option<f64>,
+    /// Readings less than the one before by the same thread.
+    pub backward: u64,
+    /// By how much at most.
+    pub backward_worst_ns: f64,
+    /// Cost against time, while the other readers start and stop.
+    pub ramp: Ramp,
+}
+
+/// Cost of a reading, between two stamps of the counter: it holds the stamp's own cost, which is that of `tsc plain`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Cost {
+    /// Readings that it was taken from.
+    pub readings: usize,
+    /// The cheapest.
+    pub min_ns: f64,
+    /// The median.
+    pub median_ns: f64,
+    /// 99 of 100 cost no more.
+    pub p99_ns: f64,
+    /// The dearest.
+    pub max_ns: f64,
+    /// All of them.
+    pub histogram: Vec<Bin>,
+}
+
+/// Readings whose cost lies below a limit, and not below the limit of the bin before.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Bin {
+    /// The limit, nanoseconds.
+    pub below_ns: f64,
+    /// How many.
+    pub readings: usize,
+}
+
+/// What can be subtracted from sections of one length.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SectionTest {
+    /// How long they were.
+    pub section_ns: u32,
+    /// How many.
+    pub trials: usize,
+    /// What each method left, nanoseconds.
+    pub outcomes: Vec<Outcome>,
+    /// The one to use here.
+    pub chosen: Method,
+    /// Why.
+    pub why: String,
+    /// Whether it left no more than doing nothing, on the half it was not chosen on.
+    pub no_worse_than_none: bool,
+    /// Memory of the cost of a reading.
+    pub memory: Option<Memory>,
+    /// The k of Method I that it predicts.
+    pub k_predicted: Option<f64>,
+    /// Why there was no Method II; `None`: there was.
+    pub no_sampler: Option<String>,
+}
+
+impl Study {
+    /// The study of that clock.
+    pub fn clock(&self, name: &str) -> Option<&ClockStudy> {
+        self.clocks.iter().find(|clock| clock.clock == name)
+    }
+}
+
+impl LoadStudy {
+    /// With one reader.
+    pub fn alone(&self) -> &Cell {
+        &self.cells[0]
+    }
+}
+
+impl SectionTest {
+    /// What a verdict says, its errors in nanoseconds.
+    pub fn new(section_ns: u32, trials: usize, verdict: Verdict, no_sampler: Option<String>) -> Self {
+        Self {
+            section_ns,
+            trials,
+            chosen: verdict.chosen,
+            why: verdict.why("ns"),
+            no_worse_than_none: verdict.no_worse_than_none(),
+            memory: verdict.memory,
+            k_predicted: verdict.k_predicted().filter(|k| k.is_finite()),
+            outcomes: verdict.outcomes,
+            no_sampler,
+        }
+    }
+
+    /// What that method left; `None`: it could not be tried.
+    pub fn outcome(&self, method: Method) -> Option<&Outcome> {
+        self.outcomes.iter().find(|outcome| outcome.method == method)
+    }
+}
