@@ -26,6 +26,9 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
     progress.over();
     if options.json {
         let mut json = serde_json::to_value(&study).map_err(Failure::work)?;
+        for (of, clock) in study.clocks.iter().enumerate() {
+            json["clocks"][of]["words"] = clock.words(study.plan.percent).into();
+        }
         json["advice"] = study.advice().into();
         json["findings"] = study.findings().into();
         println!("{}", serde_json::to_string_pretty(&json).map_err(Failure::work)?);
@@ -125,64 +128,74 @@ fn print(study: &Study) {
     for words in LEGEND {
         println!("{words}");
     }
+    println!("\nin words");
+    for clock in &study.clocks {
+        for words in clock.words(study.plan.percent) {
+            println!("- {}: {words}", clock.clock);
+        }
+    }
     println!("\nadvice");
     for advice in study.advice() {
         println!("- {advice}");
     }
 }
 
-const LEGEND: [&str; 8] = [
+const LEGEND: [&str; 9] = [
     "cost of a reading: from one stamp of the counter to the next with a reading between; it holds the stamp, a 'tsc plain'.",
     "crowd: the median with the most readers at once. reads/s: of one reader, alone.",
-    "step: what the clock itself leaves open: its quantum, or how long it stands still. usable: what two sections must differ by to be told",
-    "apart in 19 of 20 measurements. sections from: the shortest that is measured to the percentage asked for, as often.",
-    "subtract: what to take off a measured section, found on one half of the trials; off by: what is left on the other half, in",
-    "sections of no length and of the length asked for. k: variance without, over variance with it (clipped); above 1 it helps.",
-    "method 1: k that subtracting a pair of readings before and after would have, as predicted and as measured (clipped).",
-    "across: readings that went backward from one processor to another, of so many.",
+    "step: what the clock itself leaves open: its quantum, or how long it stands still. usable: what two durations must differ by to",
+    "be told apart in 19 of 20 measurements. from: the shortest section that is measured to the percentage asked for, as often.",
+    "went back: readings less than one on another processor just before, of so many.",
+    "left of nothing: sections of no length are measured and a method subtracts what reading cost; the median that is left, found on",
+    "one half of the trials with what was fitted on the other. off: what the method to use leaves on average, in sections of no length",
+    "and of the length asked for, in the better 19 of 20. k: variance without Method I over variance with it, clipped, as predicted from",
+    "the other half and as measured; above 1 it helps.",
 ];
 
 fn print_load(study: &Study, number: usize) {
     println!(
-        "{:24} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  {:10} {:>8} {:>8} {:>6} {:>11}  {}",
-        "clock",
-        "min",
-        "median",
-        "p99",
-        "crowd",
-        "reads/s",
-        "step",
-        "usable",
-        "sec. from",
-        "subtract",
-        "off by",
-        "in sect.",
-        "k",
-        "method 1",
-        "across"
+        "{:24} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  went back",
+        "clock", "min", "median", "p99", "crowd", "reads/s", "step", "usable", "from"
     );
     for clock in &study.clocks {
         let load = &clock.loads[number];
         let Cell { cost, reads_per_s, resolution_ns, usable_ns, shortest_section_ns, .. } = load.alone();
-        let crowd = load.cells.last().map_or(f64::NAN, |cell| cell.cost.median_ns);
+        let crowd = load.cells.last().map(|cell| cell.cost.median_ns);
         println!(
-            "{:24} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  {:10} {:>8} {:>8} {:>6} {:>11}  {}",
+            "{:24} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  {}",
             clock.clock,
             brief(Some(cost.min_ns)),
             brief(Some(cost.median_ns)),
             brief(Some(cost.p99_ns)),
-            brief(Some(crowd)),
+            brief(crowd),
             rate(*reads_per_s),
             brief(*resolution_ns),
             brief(*usable_ns),
             brief(*shortest_section_ns),
-            load.zero.chosen,
-            brief(left(&load.zero)),
-            brief(left(&load.section)),
-            factor(load.zero.outcome(load.zero.chosen).and_then(|outcome| outcome.k_clipped)),
-            pairs(load),
             across(clock)
         );
+    }
+    println!(
+        "\n{:24} {:>9} {:>9} {:>9} {:>9} {:>9}  {:10} {:>8} {:>8}  {:>13}",
+        "left of nothing by",
+        "none",
+        "constant",
+        "long-term",
+        "method-1",
+        "method-2",
+        "use",
+        "off",
+        "in sect.",
+        "k of method-1"
+    );
+    for clock in &study.clocks {
+        let load = &clock.loads[number];
+        print!("{:24}", clock.clock);
+        for method in Method::ALL {
+            print!(" {:>9}", brief(load.zero.outcome(method).map(|outcome| outcome.residual_median)));
+        }
+        let (off, in_section) = (brief(left(&load.zero)), brief(left(&load.section)));
+        println!("  {:10} {off:>8} {in_section:>8}  {:>13}", load.zero.chosen, pairs(load));
     }
 }
 
@@ -210,7 +223,7 @@ fn across(clock: &ClockStudy) -> String {
 fn brief(ns: Option<f64>) -> String {
     match ns {
         None => "-".into(),
-        Some(ns) if ns < 999.5 => format!("{ns:.1}"),
+        Some(ns) if ns.abs() < 999.5 => format!("{ns:.1}"),
         Some(ns) => duration(ns),
     }
 }

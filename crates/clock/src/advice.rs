@@ -63,18 +63,33 @@ impl Study {
         ))
     }
 
-    /// The clock that tells sections apart most finely under the worst of the loads.
+    /// The first of those that tell sections apart about as finely as the finest, under the worst of the loads.
     fn pick(&self) -> Option<String> {
+        /// What is finer by less than this factor is not worth another clock.
+        const AS_FINE: f64 = 2.0;
         let worst =
             |clock: &ClockStudy| clock.alone().map(|cell| cell.usable_ns.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
-        let finest = |unit_is_ns: bool| {
-            let kept =
-                self.clocks.iter().filter(move |clock| clock.is_in_nanoseconds() == unit_is_ns && !clock.of_cpu());
-            kept.min_by(|a, b| worst(a).total_cmp(&worst(b)).then(a.median_ns().total_cmp(&b.median_ns())))
+        let pick = |names: &[&str]| {
+            let among: Vec<&ClockStudy> = names.iter().filter_map(|name| self.clock(name)).collect();
+            let finest = among.iter().map(|clock| worst(clock)).fold(f64::INFINITY, f64::min);
+            among.into_iter().find(|clock| worst(clock) <= AS_FINE * finest)
         };
-        let say = |clock: &ClockStudy| format!("'{}' ({})", clock.clock, clock.words(self.plan.percent));
-        let (ticks, nanoseconds) = (finest(false)?, finest(true)?);
-        Some(format!("for short sections read {}; where nanoseconds are needed, {}", say(ticks), say(nanoseconds)))
+        let say = |clock: &ClockStudy| {
+            let cost = duration(clock.median_ns());
+            format!(
+                "'{}' (a reading costs {cost}, differences from {} on are told apart)",
+                clock.clock,
+                duration(worst(clock))
+            )
+        };
+        let (counter, kernel) =
+            (pick(&["tsc plain", "cntvct plain", "tsc after"])?, pick(&["monotonic", "monotonic-raw"])?);
+        Some(format!(
+            "within a thread read {}; where another thread's readings are compared, the same counter with orderings before and \
+             after; where nanoseconds are needed, {}",
+            say(counter),
+            say(kernel)
+        ))
     }
 
     fn shared(&self) -> Option<String> {
@@ -139,7 +154,7 @@ impl Study {
             Method::None => "the cost of a reading need not be subtracted from a section here".into(),
             method => format!(
                 "a section's duration holds one reading of its clock: subtract it by method '{method}', best for most clocks here; the \
-                 column 'subtract' has each clock's own"
+                 column 'use' has each clock's own"
             ),
         })
     }
@@ -170,23 +185,24 @@ const PROMISE_ORDER: [&str; 7] =
     ["tsc after", "cntvct after", "monotonic", "monotonic-raw", "monotonic-coarse", "boottime", "mutex"];
 
 impl ClockStudy {
-    /// In a sentence: what a reading costs, and what it is good for, with one reader.
-    pub fn words(&self, percent: f64) -> String {
+    /// In a sentence for each load, with one reader: how finely it can be used, and for how short sections.
+    pub fn words(&self, percent: f64) -> Vec<String> {
         let say = |load: &LoadStudy| {
-            let Cell { cost, usable_ns, shortest_section_ns, .. } = load.alone();
-            let cost = duration(cost.median_ns);
-            match (usable_ns, shortest_section_ns) {
-                (Some(usable), Some(shortest)) => format!(
-                    "{}: a reading costs {cost}, differences from {} on are told apart, sections from {} on are measured to \
-                     {percent} %",
-                    beside(load.busy_processes),
-                    duration(*usable),
-                    duration(*shortest)
+            let Cell { usable_ns, shortest_section_ns, .. } = load.alone();
+            let beside = load.busy_processes;
+            match usable_ns.zip(*shortest_section_ns) {
+                None => format!(
+                    "with {beside} busy processes beside it was never seen to step: of no use for short sections"
                 ),
-                _ => format!("{}: a reading costs {cost}; it was never seen to step", beside(load.busy_processes)),
+                Some((usable, shortest)) => format!(
+                    "with {beside} busy processes beside, two durations that differ by {} are told apart, and sections of {} and \
+                     longer are measured to {percent} %",
+                    duration(usable),
+                    duration(shortest)
+                ),
             }
         };
-        self.loads.iter().map(say).collect::<Vec<String>>().join("; ")
+        self.loads.iter().map(say).collect()
     }
 
     fn alone(&self) -> impl Iterator<Item = &Cell> {
@@ -195,14 +211,6 @@ impl ClockStudy {
 
     fn median_ns(&self) -> f64 {
         self.alone().map(|cell| cell.cost.median_ns).fold(0.0, f64::max)
-    }
-
-    fn is_in_nanoseconds(&self) -> bool {
-        self.unit == crate::measure::Unit::Nanoseconds
-    }
-
-    fn of_cpu(&self) -> bool {
-        self.clock.contains("-cpu")
     }
 
     fn backward(&self) -> Option<String> {
@@ -217,16 +225,11 @@ impl ClockStudy {
     }
 }
 
-fn beside(busy_processes: u32) -> String {
-    match busy_processes {
-        0 => "nothing of ours beside".into(),
-        1 => "1 busy process beside".into(),
-        more => format!("{more} busy processes beside"),
-    }
-}
-
 /// A duration with the unit that fits it.
 pub fn duration(ns: f64) -> String {
+    if ns < 0.0 {
+        return format!("-{}", duration(-ns));
+    }
     let (value, unit) = match ns {
         ns if ns.is_infinite() => return "unknown".into(),
         ns if ns < 1e3 => (ns, "ns"),

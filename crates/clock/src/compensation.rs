@@ -182,18 +182,19 @@ impl Verdict {
         let error = |method| self.outcome(method).map_or(f64::NAN, |outcome| outcome.error_fitted);
         let (with, without) = (error(self.chosen), error(Method::None));
         let chosen = match self.chosen {
-            Method::None => format!("nothing subtracted leaves {without:.1} {unit}, and no method a tenth less"),
+            Method::None => format!("nothing subtracted leaves {without:.1} {unit}, and no method notably less"),
             method => format!("{method} leaves {with:.1} {unit} where nothing subtracted leaves {without:.1}"),
         };
         format!("{chosen}; {}", self.condition())
     }
 
-    /// The simplest, unless another one whose condition holds leaves a tenth less on the half that was fitted on: by chance
-    /// alone one of five always leaves a little less.
+    /// The simplest, unless another one whose condition holds leaves less by a tenth and by one unit, on the half that was
+    /// fitted on: by chance alone one of five always leaves a little less.
     fn best(&self) -> Outcome {
         let admitted = |outcome: &&Outcome| outcome.method != Method::NearestPairs || self.pairs_promise();
         let admitted = self.outcomes.iter().filter(admitted).copied();
-        let less = |next: &Outcome, best: &Outcome| next.error_fitted < 0.9 * best.error_fitted;
+        let less =
+            |next: &Outcome, best: &Outcome| next.error_fitted < (0.9 * best.error_fitted).min(best.error_fitted - 1.0);
         admitted.reduce(|best, next| if less(&next, &best) { next } else { best }).expect("none is tried")
     }
 

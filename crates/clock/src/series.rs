@@ -14,10 +14,23 @@ use serde::Serialize;
 use tickscope_stats::{Error, Quantile, Sample};
 
 /// Readings in order of time, in stretches of equal length.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Series {
     readings: Vec<i64>,
     stretch: usize,
+    /// When each stretch began and ended, ticks of the host's counter.
+    spans: Vec<Span>,
+    /// What one tick of the counter is in the clock's unit.
+    unit_per_tick: f64,
+}
+
+/// When a stretch of readings began and ended, ticks of the host's counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Before the first reading.
+    pub from: i64,
+    /// After the last one.
+    pub to: i64,
 }
 
 /// How a clock steps.
@@ -47,10 +60,10 @@ pub struct Usable {
 }
 
 impl Series {
-    /// Readings in stretches of `stretch`, at least 2; a last one that is not full is left out.
-    pub fn new(mut readings: Vec<i64>, stretch: usize) -> Self {
-        readings.truncate(readings.len() / stretch * stretch);
-        Self { readings, stretch }
+    /// As many readings as `spans` has stretches, each of at least 2 readings.
+    pub fn new(readings: Vec<i64>, spans: Vec<Span>, unit_per_tick: f64) -> Self {
+        let stretch = readings.len() / spans.len().max(1);
+        Self { readings, stretch: stretch.max(2), spans, unit_per_tick }
     }
 
     /// From each reading to the next.
@@ -65,21 +78,44 @@ impl Series {
     pub fn steps(&self) -> Steps {
         let differences = self.differences();
         let stands_still = stands_still(&differences);
-        let mut forward: Vec<i64> = if stands_still {
-            self.readings.windows(2).map(|pair| pair[1] - pair[0]).filter(|&step| step > 0).collect()
-        } else {
-            differences.iter().copied().filter(|&step| step > 0).collect()
-        };
-        forward.sort_unstable();
+        let seldom = self.seldom();
+        let within = differences.iter().filter(|&&step| step > 0).map(|&step| (step, seldom));
+        let between = self.between().into_iter().filter(|_| stands_still).map(|step| (step, 1.0));
+        let mut forward: Vec<(i64, f64)> = within.chain(between).collect();
+        forward.sort_unstable_by_key(|&(step, _)| step);
         let backward = differences.iter().filter(|&&step| step < 0);
         Steps {
             stands_still,
-            finest: forward.first().copied(),
-            quantum: forward.iter().copied().reduce(greatest_common_divisor),
+            finest: forward.first().map(|&(step, _)| step),
+            quantum: forward.iter().map(|&(step, _)| step).reduce(greatest_common_divisor),
             most_of_the_time: step_most_of_the_time(&forward),
             backward: backward.clone().count() as u64,
             backward_worst: backward.map(|step| -step).max().unwrap_or(0),
         }
+    }
+
+    /// Steps from the end of one stretch to the start of the next, where the reader was away for less than half of the
+    /// step: otherwise it is the reader who missed steps, not the clock that stood still.
+    fn between(&self) -> Vec<i64> {
+        let ends = self.readings.chunks(self.stretch).zip(&self.spans);
+        let pairs = ends.clone().zip(ends.skip(1));
+        let step = |((before, was), (after, is)): ((&[i64], &Span), (&[i64], &Span))| {
+            let step = after[0] - before[before.len() - 1];
+            let away = (is.to - was.from) as f64 * self.unit_per_tick;
+            (step > 0 && away * 2.0 < step as f64).then_some(step)
+        };
+        pairs.filter_map(step).collect()
+    }
+
+    /// How many times longer the reader was there than within stretches: each step in one stands for so many.
+    fn seldom(&self) -> f64 {
+        let gaps: Vec<i64> = self.spans.windows(2).map(|pair| pair[1].from - pair[0].from).collect();
+        let Ok(sample) = Sample::new(&gaps) else { return 1.0 };
+        let median = sample.quantile(Quantile::MEDIAN);
+        let there: i64 = gaps.iter().filter(|&&gap| gap <= 4 * median).sum();
+        let within: i64 =
+            self.spans.iter().map(|span| span.to - span.from).filter(|&within| within <= 4 * median).sum();
+        (there as f64 / within.max(1) as f64).max(1.0)
     }
 
     /// How finely it can be used under the load that the series was taken under; `None`: it was never seen to step.
@@ -113,14 +149,16 @@ fn stands_still(differences: &[i64]) -> bool {
 }
 
 /// The smallest step such that steps no longer make up 95 % of the time that all made: what is likely to surround an
-/// instant picked without regard to them.
-fn step_most_of_the_time(ascending: &[i64]) -> Option<i64> {
-    let all: i128 = ascending.iter().map(|&step| i128::from(step)).sum();
-    let mut passed = 0;
-    ascending.iter().copied().find(|&step| {
-        passed += i128::from(step);
-        passed * 100 >= all * 95
-    })
+/// instant picked without regard to them. Steps ascend, each with how many it stands for.
+fn step_most_of_the_time(ascending: &[(i64, f64)]) -> Option<i64> {
+    let time = |&(step, stands_for): &(i64, f64)| step as f64 * stands_for;
+    let all: f64 = ascending.iter().map(time).sum();
+    let mut passed = 0.0;
+    let reaches = |of: &&(i64, f64)| {
+        passed += time(of);
+        passed * 100.0 >= all * 95.0
+    };
+    ascending.iter().find(reaches).map(|&(step, _)| step)
 }
 
 fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
@@ -135,7 +173,7 @@ mod tests {
     use super::*;
 
     fn series(readings: &[i64]) -> Series {
-        Series::new(readings.to_vec(), readings.len())
+        Series::new(readings.to_vec(), vec![Span { from: 0, to: 1 }], 1.0)
     }
 
     #[test]
@@ -171,9 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn the_steps_of_a_clock_that_stands_still_are_looked_for_between_stretches_too() {
-        let steps = Series::new(vec![0, 0, 4, 4, 8, 8], 2).steps();
-        assert_eq!((steps.stands_still, steps.finest, steps.most_of_the_time), (true, Some(4), Some(4)));
+    fn the_steps_of_a_clock_that_stands_still_are_looked_for_between_stretches_too_unless_the_reader_was_away() {
+        let spans =
+            |away: i64| [(0, 10), (20, 30), (40 + away, 50 + away)].map(|(from, to)| Span { from, to }).to_vec();
+        let readings = vec![0, 0, 400, 400, 8_400, 8_400];
+        let there = Series::new(readings.clone(), spans(0), 1.0).steps();
+        assert_eq!((there.stands_still, there.finest, there.most_of_the_time), (true, Some(400), Some(8_000)));
+        let away = Series::new(readings, spans(4_000), 1.0).steps();
+        assert_eq!((away.stands_still, away.finest, away.most_of_the_time), (true, Some(400), Some(400)));
     }
 
     #[test]
@@ -184,7 +227,8 @@ mod tests {
 
     #[test]
     fn no_difference_spans_two_stretches() {
-        assert_eq!(Series::new(vec![0, 1, 1000, 1001, 2000], 2).differences(), [1, 1]);
+        let spans = vec![Span { from: 0, to: 1 }, Span { from: 999, to: 1002 }];
+        assert_eq!(Series::new(vec![0, 1, 1000, 1001], spans, 1.0).differences(), [1, 1]);
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub struct Cell {
     /// Whether the clock stands still between readings.
     pub stands_still: bool,
     /// What the clock itself leaves open: its quantum, or the step within which it spends 95 % of its time if it stands
-    /// still. `None`: it was never seen to step.
+    /// still; of a kernel clock that was never seen to step, what the kernel declares. `None`: never seen to step.
     pub resolution_ns: Option<f64>,
     /// Two sections that differ by this are told apart in 19 of 20 measurements.
     pub usable_ns: Option<f64>,

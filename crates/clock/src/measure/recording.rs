@@ -13,16 +13,20 @@ use tickscope_tick::{affinity, counter};
 
 use super::service::{Job, Reader, Service};
 use crate::compensation::Trial;
-use crate::series::Series;
+use crate::series::{Series, Span};
 
-/// Readings without anything between them; short, so that a slow clock looks at the time often enough.
-pub const STRETCH: usize = 16;
+/// Readings without anything between them.
+const STRETCH: usize = 16;
+/// The same of a clock that is slow: so that it looks at the time often enough.
+const STRETCH_SLOW: usize = 4;
+/// A clock is slow if its cheapest of a few readings takes longer, ticks: some microsecond.
+const SLOW_TICKS: i64 = 3_000;
 /// Readings that one window keeps at most: a cheap clock's are spaced out over the window.
 pub const READINGS_MAX: usize = 1 << 16;
 /// Trials that one window keeps at most.
 const TRIALS_MAX: usize = 1 << 14;
-/// Stretches taken even where the window is already over: a busy machine may not have run us at all.
-const STRETCHES_MIN: usize = 4;
+/// Readings and trials taken even where the window is already over: a busy machine may not have run us at all.
+const READINGS_MIN: usize = 8;
 /// Slices that a ramp is told in.
 const SLICES: usize = 24;
 
@@ -35,6 +39,8 @@ pub struct Window<'a> {
     pub readers: usize,
     /// Ticks of the counter.
     pub ticks: i64,
+    /// What one of them is in the clock's unit.
+    pub unit_per_tick: f64,
 }
 
 /// Readings in a row, while all readers read.
@@ -124,12 +130,12 @@ pub fn steady(service: &Service, window: Window) -> io::Result<Steady> {
             let reader = ready(service, window.cpus, 0, &gate);
             reader.map(|reader| reader.drive(Stretches { ticks: window.ticks }))
         });
-        let (readings, own) = measured.join().expect(SOUND)?;
+        let (readings, spans, own) = measured.join().expect(SOUND)?;
         let mut all = vec![own];
         for other in others {
             all.push(other.join().expect(SOUND)?);
         }
-        Ok(Steady { series: Series::new(readings, STRETCH), own, all })
+        Ok(Steady { series: Series::new(readings, spans, window.unit_per_tick), own, all })
     })
 }
 
@@ -280,28 +286,41 @@ struct Stretches {
 }
 
 impl Job for Stretches {
-    type Output = (Vec<i64>, Rate);
+    type Output = (Vec<i64>, Vec<Span>, Rate);
 
     fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
         let mut kept = Kept::new(0_i64, READINGS_MAX, self.ticks);
+        let mut spans = Vec::with_capacity(READINGS_MAX / STRETCH);
         let mut rate = Rate { readings: 0, ticks: 0 };
-        let mut stretch = [0; STRETCH];
+        let mut longest = [0; STRETCH];
+        let stretch = if is_slow(&mut read) { &mut longest[..STRETCH_SLOW] } else { &mut longest[..] };
         let until = counter::plain() + self.ticks;
         loop {
             let from = counter::plain();
-            for reading in &mut stretch {
+            for reading in stretch.iter_mut() {
                 *reading = read();
             }
             let to = counter::plain();
-            rate = Rate { readings: rate.readings + STRETCH as u64, ticks: rate.ticks + to - from };
-            if kept.due(from, STRETCH) {
-                kept.values.extend_from_slice(&stretch);
+            rate = Rate { readings: rate.readings + stretch.len() as u64, ticks: rate.ticks + to - from };
+            if kept.due(from, stretch.len()) {
+                kept.values.extend_from_slice(stretch);
+                spans.push(Span { from, to });
             }
-            if to >= until && kept.values.len() >= STRETCHES_MIN * STRETCH {
-                return (kept.values, rate);
+            if to >= until && kept.values.len() >= READINGS_MIN {
+                return (kept.values, spans, rate);
             }
         }
     }
+}
+
+fn is_slow(read: &mut impl FnMut() -> i64) -> bool {
+    const TRIES: usize = 3;
+    let took = |_| {
+        let from = counter::plain();
+        black_box(read());
+        counter::plain() - from
+    };
+    (0..TRIES).map(took).all(|ticks| ticks > SLOW_TICKS)
 }
 
 struct Rounds<'a> {
@@ -365,7 +384,7 @@ impl Job for Stamped {
             if due {
                 kept.values.push(StampedReading { at: from, ticks: at - from });
             }
-            if at - first >= self.ticks && kept.values.len() >= STRETCHES_MIN * STRETCH {
+            if at - first >= self.ticks && kept.values.len() >= READINGS_MIN {
                 return kept.values;
             }
         }
@@ -396,7 +415,7 @@ impl Job for Trials {
                 let [t_1, t_m, t_4] = [second - first, third - second, fourth - third];
                 kept.values.push(Recorded { from, to, t_1, t_m, t_4, waited });
             }
-            if to >= until && kept.values.len() >= STRETCHES_MIN * STRETCH {
+            if to >= until && kept.values.len() >= READINGS_MIN {
                 return kept.values;
             }
         }

@@ -15,6 +15,7 @@ use super::recording::{self, Costs, Rate, Recorded, Sampled, Steady, Window};
 use super::service::Service;
 use super::speed::speeds;
 use crate::compensation::{Halves, Length, Trial, Verdict, judge};
+use crate::series::Usable;
 use crate::study::{Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
 
 /// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`, longer where busy processes keep
@@ -138,16 +139,17 @@ impl<'a> Survey<'a> {
 
     fn window(&mut self, readers: usize) -> Window<'a> {
         let ticks = self.window_ticks(1);
-        Window { cpus: self.cpus, readers, ticks }
+        Window { cpus: self.cpus, readers, ticks, unit_per_tick: 1.0 }
     }
 
     /// A window in which a coarse clock steps several times.
     fn window_for_steps(&mut self, readers: usize, clock: Clock) -> Window<'a> {
         const STEPS: f64 = 5.0;
-        let declared = clock.posix().and_then(|posix| posix.declared_resolution_ns().ok()).unwrap_or(0);
+        let declared = declared_ns(clock).unwrap_or(0);
         let least = (declared as f64 * STEPS * self.frequency.hertz as f64 / 1e9) as i64;
         let window = self.window(readers);
-        Window { ticks: window.ticks.max(least), ..window }
+        let unit_per_tick = 1.0 / self.ns_per(clock.unit()) * self.ns_per(Unit::Ticks);
+        Window { ticks: window.ticks.max(least), unit_per_tick, ..window }
     }
 
     fn service(&self, clock: Clock) -> io::Result<Service> {
@@ -173,7 +175,7 @@ impl<'a> Survey<'a> {
         Ok(ClockStudy {
             clock: clock.to_string(),
             unit: clock.unit(),
-            declared_resolution_ns: clock.posix().and_then(|posix| posix.declared_resolution_ns().ok()),
+            declared_resolution_ns: declared_ns(clock),
             across_processors,
             loads: Vec::new(),
         })
@@ -181,21 +183,22 @@ impl<'a> Survey<'a> {
 
     fn under_load(&mut self, clock: Clock, busy_processes: u32) -> io::Result<LoadStudy> {
         let service = self.service(clock)?;
-        let unit = clock.unit();
         let mut cells = Vec::new();
         for &readers in &self.plan.readers {
             let costs = recording::costs(&service, self.window(readers))?;
             let steady = recording::steady(&service, self.window_for_steps(readers, clock))?;
-            cells.push(self.cell(readers, costs, &steady, unit));
+            cells.push(self.cell(readers, costs, &steady, clock));
         }
         let (zero, section) = self.tests(&service, clock)?;
         Ok(LoadStudy { busy_processes, cells, zero, section, lost_requests: service.lost() })
     }
 
-    fn cell(&self, readers: usize, costs: Costs, steady: &Steady, unit: Unit) -> Cell {
-        let ns = |value: i64| value as f64 * self.ns_per(unit);
+    fn cell(&self, readers: usize, costs: Costs, steady: &Steady, clock: Clock) -> Cell {
+        let ns = |value: i64| value as f64 * self.ns_per(clock.unit());
         let steps = steady.series.steps();
-        let usable = steady.series.usable().expect("a window holds readings");
+        // On a busy machine a coarse clock's ticks are just when the reader is put aside: then the kernel's word has to do.
+        let declared = || Some(Usable { clock: declared_ns(clock)?, reading: 0 });
+        let usable = steady.series.usable().expect("a window holds readings").or_else(declared);
         let per_s = |rate: &Rate| rate.readings as f64 * self.frequency.hertz as f64 / rate.ticks as f64;
         Cell {
             readers,
@@ -270,6 +273,10 @@ impl<'a> Survey<'a> {
             Err(_) => (alone, Some("the sampler was kept from running near the sections".into())),
         })
     }
+}
+
+fn declared_ns(clock: Clock) -> Option<i64> {
+    clock.posix().and_then(|posix| posix.declared_resolution_ns().ok())
 }
 
 /// Judges trials; the memory of the cost is taken from the earlier half of `neighbours`, sections of no length.

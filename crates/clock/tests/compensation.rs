@@ -1,0 +1,141 @@
+//! Compensation on simulated costs of reading, where every truth is known.
+
+use proptest::prelude::*;
+use tickscope_clock::compensation::{Halves, Length, Memory, Method, Trial, Verdict, judge};
+
+/// Costs whose neighbours correlate: a first-order chain of normal-like values about `mean`.
+struct Costs {
+    state: u64,
+    level: f64,
+    rho: f64,
+    mean: f64,
+    spread: f64,
+}
+
+impl Costs {
+    fn new(seed: u64, rho: f64) -> Self {
+        Self { state: seed | 1, level: 0.0, rho, mean: 1_000.0, spread: 60.0 }
+    }
+
+    fn uniform(&mut self) -> f64 {
+        // xorshift64: enough for a simulation, and the same for ever.
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn next(&mut self) -> i64 {
+        let normal: f64 = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
+        self.level = self.rho * self.level + (1.0 - self.rho * self.rho).sqrt() * normal;
+        (self.mean + self.spread * self.level).round() as i64
+    }
+
+    fn trials(&mut self, count: usize, truth: i64) -> Vec<Trial> {
+        let trial = |costs: &mut Self| {
+            let [t_1, cost, t_4] = [costs.next(), costs.next(), costs.next()];
+            Trial { t_1, t_m: truth + cost, t_4, truth, sampled: None }
+        };
+        (0..count).map(|_| trial(self)).collect()
+    }
+}
+
+fn costs(trials: &[Trial]) -> Vec<i64> {
+    trials.iter().flat_map(|trial| [trial.t_1, trial.t_m - trial.truth, trial.t_4]).collect()
+}
+
+fn judged(trials: &[Trial], length: Length) -> Verdict {
+    let halves = Halves::of(trials);
+    judge(halves, &costs(halves.fitted_on), length).unwrap()
+}
+
+fn k_of_pairs(verdict: &Verdict) -> f64 {
+    verdict.outcome(Method::NearestPairs).unwrap().k_clipped.unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn property_the_k_of_method_1_is_the_one_predicted_from_the_other_half(seed in any::<u64>(), percent in 0_u32..90) {
+        let verdict = judged(&Costs::new(seed, f64::from(percent) / 100.0).trials(20_000, 0), Length::Zero);
+        let (predicted, found) = (verdict.k_predicted().unwrap(), k_of_pairs(&verdict));
+        prop_assert!((found / predicted - 1.0).abs() < 0.15, "predicted {predicted}, found {found}");
+    }
+
+    #[test]
+    fn property_method_1_is_used_where_costs_are_remembered_and_only_there(seed in any::<u64>()) {
+        // The condition is rho > 1/4 (1 + rho^2), so rho > 0.27; and a tenth less must be left.
+        let chosen = |percent: f64| judged(&Costs::new(seed, percent / 100.0).trials(4_000, 0), Length::Zero).chosen;
+        prop_assert_eq!(chosen(90.0), Method::NearestPairs);
+        prop_assert_eq!(chosen(10.0), Method::Constant);
+    }
+
+    #[test]
+    fn property_a_constant_cost_is_taken_off_whole_by_every_method_but_none(cost in 1_i64..10_000, truth in 0_i64..100_000) {
+        let trials = vec![Trial { t_1: cost, t_m: truth + cost, t_4: cost, truth, sampled: Some([cost; 2]) }; 50];
+        let verdict = judged(&trials, Length::Zero);
+        for method in Method::ALL {
+            let left = if method == Method::None { cost as f64 } else { 0.0 };
+            prop_assert_eq!(verdict.outcome(method).unwrap().residual_median, left, "{}", method);
+        }
+        prop_assert_eq!(verdict.chosen, if cost > 1 { Method::Constant } else { verdict.chosen });
+    }
+
+    #[test]
+    fn property_what_is_chosen_is_no_worse_than_nothing(seed in any::<u64>(), percent in 0_u32..95, truth in 0_i64..9_999) {
+        let verdict = judged(&Costs::new(seed, f64::from(percent) / 100.0).trials(2_000, truth), Length::Long);
+        prop_assert!(verdict.no_worse_than_none(), "{}", verdict.why("ticks"));
+    }
+
+    #[test]
+    fn property_preemptions_move_the_published_constant_and_not_the_robust_one(seed in any::<u64>()) {
+        let mut trials = Costs::new(seed, 0.0).trials(4_000, 0);
+        // One reading in 500 loses its processor for 4 ms.
+        for trial in trials.iter_mut().step_by(500) {
+            trial.t_1 += 10_000_000;
+        }
+        let verdict = judged(&trials, Length::Zero);
+        prop_assert!(verdict.outcome(Method::LongTerm).unwrap().residual_median < -5_000.0);
+        prop_assert!(verdict.outcome(Method::Constant).unwrap().residual_median.abs() < 10.0);
+        prop_assert_eq!(verdict.chosen, Method::Constant);
+    }
+}
+
+#[test]
+fn method_2_is_chosen_where_its_samples_tell_the_cost() {
+    let mut costs = Costs::new(7, 0.0);
+    let trials: Vec<Trial> = costs
+        .trials(2_000, 0)
+        .into_iter()
+        .map(|trial| Trial { sampled: Some([trial.t_m, trial.t_m + 2]), ..trial })
+        .collect();
+    let beside = judged(&trials, Length::Zero);
+    let alone: Vec<Trial> = trials.iter().map(|trial| Trial { sampled: None, ..*trial }).collect();
+    let alone = judged(&alone, Length::Zero);
+    assert_eq!((alone.chosen, alone.outcome(Method::Sampler)), (Method::Constant, None));
+    assert_eq!(alone.with_sampler(&beside).chosen, Method::Sampler);
+}
+
+#[test]
+fn uncorrelated_costs_predict_the_published_two_thirds_and_a_half() {
+    let memory = Memory::of(&costs(&Costs::new(3, 0.0).trials(30_000, 0))).unwrap();
+    assert!((memory.predicted_k(Length::Zero) - 2.0 / 3.0).abs() < 0.03, "{memory:?}");
+    assert!((memory.predicted_k(Length::Long) - 0.5).abs() < 0.03, "{memory:?}");
+}
+
+#[test]
+fn full_correlation_predicts_no_variance_at_all() {
+    assert_eq!(Memory { rho_1: 1.0, rho_2: 1.0 }.predicted_k(Length::Zero), f64::INFINITY);
+    assert_eq!(Memory { rho_1: 1.0, rho_2: 1.0 }.predicted_k(Length::Long), f64::INFINITY);
+}
+
+#[test]
+fn nothing_is_fitted_on_the_half_that_is_judged() {
+    // The cost doubles between the halves: a constant fitted on the first is off by as much on the second.
+    let trial = |cost: i64| Trial { t_1: cost, t_m: cost, t_4: cost, truth: 0, sampled: None };
+    let trials: Vec<Trial> = [vec![trial(100); 50], vec![trial(200); 50]].concat();
+    let verdict = judged(&trials, Length::Zero);
+    assert_eq!(verdict.outcome(Method::Constant).unwrap().residual_median, 100.0);
+    assert_eq!(verdict.outcome(Method::NearestPairs).unwrap().residual_median, 0.0);
+}
