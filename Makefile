@@ -33,7 +33,7 @@ lint: python ## formatting, lints, the tree's own rules
 	python3 tests/tree.py --self-test
 	python3 tests/tree.py
 
-bench: build ## benchmarks, each beside its floor measured in the same run
+bench: python build ## benchmarks, each beside its floor and its rivals measured in the same run
 	python3 bench/run.py
 
 mutants: setup ## change the code in ways that must turn its tests red

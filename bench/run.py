@@ -28,17 +28,18 @@ INJECTION = "0:1000000000:12500:900:150000000000"
 # ---- building --------------------------------------------------------------------------------------------------------
 
 
-# Benchmarks that need the programs of one crate and nothing else in Rust.
-ALONE = {
-    "relation": "tickscope-bracket", "medcouple": "tickscope-stats", "outliers": "tickscope-stats", "path": "tickscope-cli",
-    "rivals": "tickscope-cli", "overhead": "tickscope-cli",
+# Crates whose programs a benchmark needs.
+CRATES = {
+    "stamp": ("cli", "stamp"), "paced": ("cli",), "demo": ("cli", "store"), "join": ("store",), "report": ("cli", "analysis"),
+    "relation": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
+    "overhead": ("cli",), "python": ("cli", "analysis"),
 }
 
 
 def build(names):
-    crates = {ALONE.get(name) for name in names}
-    packages = ["--workspace"] if None in crates else [word for crate in sorted(crates) for word in ("-p", crate)]
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--bins", "--examples", *packages], cwd=ROOT, check=True)
+    crates = sorted({crate for name in names for crate in CRATES[name]})
+    packages = [word for crate in crates for word in ("-p", f"tickscope-{crate}")]
+    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "--bins", "--examples", *packages], cwd=ROOT, check=True)
     BUILD.mkdir(parents=True, exist_ok=True)
     compile_c("bench/stamp_library.c", BUILD / "libstamp_library.so", "-shared", "-fPIC")
     compile_c("bench/stamp.c", BUILD / "stamp")
@@ -322,7 +323,6 @@ def added(compared):
 
 PYTHON = BUILD / "python"
 PYTHON_ROUNDS = 150
-LARGE_RUN_IDS = "10000000"
 
 
 def python(options):
@@ -333,18 +333,18 @@ def python(options):
     output_of([*install, "--target", PYTHON, ROOT], environment=environment)
     with stamp_directory(64 << 20) as pool, tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         with collector(pool["TICKSCOPE_DIR"], folder):
-            stamped = output_of([scripts / "python", "bench/stamp_python.py", PYTHON_ROUNDS], STAMPING_CPU, environment | pool)
+            stamped = output_of([scripts / "python", "bench/stamp_python.py", options.of(PYTHON_ROUNDS)], STAMPING_CPU, environment | pool)
     blocks = json.loads(stamped)
     loop = median(blocks["loop"])
     clock = ("perf_counter_ns()", median(blocks["perf_counter_ns()"]) - loop)
     stamps = [figure(f"Python: {name}", median(blocks[name]) - loop, "ns", clock) for name in blocks if name not in ("loop", clock[0])]
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        output_of([RELEASE / "examples" / "large_run", "make", f"{folder}/run", LARGE_RUN_IDS])
+        output_of([RELEASE / "examples" / "large_run", "make", f"{folder}/run", options.of(JOIN_IDS)])
         ask = f"import tickscope; print(len(tickscope.open({folder + '/run'!r}).stages()))"
         stages, cost = measured(["env", *(f"{name}={value}" for name, value in environment.items()), scripts / "python", "-c", ask])
         _, bare = measured([RELEASE / "examples" / "large_run", "stages", f"{folder}/run"])
     rows = [
-        at_most("stages() of 10 points x 10 M ids, wall", cost["wall_s"], "s", 10, ("the same in Rust alone", bare["wall_s"])),
+        at_most(f"stages() of 10 points x {millions(options)} M ids, wall", cost["wall_s"], "s", 10, ("the same in Rust alone", bare["wall_s"])),
         figure("stages(), processor time", cost["cpu_s"], "s", ("the same in Rust alone", bare["cpu_s"])),
         figure("stages(), peak memory", cost["peak_bytes"] / 1e9, "GB"),
     ]

@@ -127,6 +127,30 @@ fn e2e_every_run_tells_what_it_spent_and_how_many_stamps_its_subject_took() {
     assert!(!Path::new(&timed).exists(), "the pool of the stamps that were timed is gone");
 }
 
+#[test]
+fn e2e_the_echo_tells_its_round_trips_whether_it_is_measured_or_not() {
+    let site = Site::new("echo");
+    let text = Experiment::new(1.0, 500).text() + "[overhead]\npairs = 6\nseconds = 0.2\n";
+    let table = Ended::of(&mut with_overhead(&site, &text)).json(0);
+    let fields = table["cost"]["overhead"]["fields"].as_array().unwrap();
+    let names: Vec<_> = fields.iter().map(|f| (f["node"].as_str().unwrap(), f["field"].as_str().unwrap())).collect();
+    for known in
+        [("client", "rtt_p50_ns"), ("client", "rtt_p99_ns"), ("client", "packet_cpu_ns"), ("server", "packet_cpu_ns")]
+    {
+        assert!(names.contains(&known), "{known:?} in {names:?}");
+    }
+    for pass in fields.iter().flat_map(|field| field["passes"].as_array().unwrap()) {
+        assert!(pass[0].as_f64().unwrap() > 0.0 && pass[1].as_f64().unwrap() > 0.0, "{pass}");
+    }
+    // The stamped way lies between the two readings of the clock, packet by packet; so do the quantiles.
+    let said = site.events("subject").into_iter().find(|event| event.text.contains("rtt_p50_ns")).unwrap().text;
+    let said: Value = serde_json::from_str(&said[said.find('{').unwrap()..]).unwrap();
+    let stamped_ns = site::stage(&table, "end-to-end")["p50"]["ns"].as_f64().unwrap();
+    // A nanosecond more for whole ticks and whole nanoseconds, and the declared tolerance of the counter's rate.
+    let most = said["rtt_p50_ns"].as_f64().unwrap() * 1.001 + 1.0;
+    assert!(stamped_ns <= most, "{stamped_ns} of {said}");
+}
+
 /// The processor time of a command is what the kernel took down, whatever the command says.
 #[test]
 fn e2e_the_processor_time_of_a_command_is_that_of_all_it_ran() {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fastrace::Span;
 use fastrace::collector::{Config, Reporter, SpanContext, SpanRecord};
 use fastrace::local::LocalSpan;
-use fastrace::Span;
 
 use crate::Recorder;
 use crate::rounds::{repeat, variant};
@@ -41,5 +41,9 @@ pub fn fastrace() -> Recorder {
         fastrace::flush();
         Some(reported.load(Ordering::Relaxed))
     };
-    Recorder { variants, record: Box::new(|_| drop(LocalSpan::enter_with_local_parent("event"))), close: Box::new(close) }
+    Recorder {
+        variants,
+        record: Box::new(|_| drop(LocalSpan::enter_with_local_parent("event"))),
+        close: Box::new(close),
+    }
 }
