@@ -1,7 +1,11 @@
 //! `tickscope run`: one experiment from start to end.
 //!
-//! Order: passes with and without measuring, where asked for; look at the host; network; the cost of a stamp; collectors; probes (their opening burst); commands; wait; commands' end; probes'
-//! closing burst; collectors take what is left; look again; join; table. Whatever ends it early, what was measured is kept.
+//! Order: passes with and without measuring, where asked for; look at the host; network; the cost of a stamp; collectors;
+//! watches over the clocks; probes (their opening burst); commands; wait; commands' end; probes' closing burst; collectors take
+//! what is left; look again; join; table. Whatever ends it early, what was measured is kept.
+
+mod declared;
+mod finishing;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,6 +40,8 @@ use crate::show;
 use crate::spending::{Beside, Spending};
 use crate::stamp_cost;
 use crate::subject::{Ended, Process};
+
+use declared::{injection, manifest, points, realtime_injections};
 
 /// Memory that the join may hold.
 pub const JOIN_BYTES: usize = 512 << 20;
@@ -511,164 +517,6 @@ impl Session {
             );
         }
     }
-
-    /// Ends what still runs, takes what is left, joins, writes the manifest.
-    fn finish(mut self, experiment: &Experiment, overhead: Option<Overhead>) -> Result<Run, Failure> {
-        let failed = self.stop_probes().err();
-        self.stop_watches(experiment.slew)?;
-        for (node, process) in std::mem::take(&mut self.collectors) {
-            let ended = process.end();
-            if let Ok(ended) = &ended {
-                self.spending.beside(&node, Beside::Collector, ended);
-            }
-            let why = match ended {
-                Ok(Ended { status, .. }) if status.success() => continue,
-                Ok(Ended { status, .. }) => {
-                    format!("expected the collector to end well, found {status}; what it left lies in shared memory")
-                }
-                Err(killed) => killed.to_string(),
-            };
-            self.collect_again(&node, &why)?;
-        }
-        self.import_logs(experiment);
-        self.look_again()?;
-        self.write_events()?; // also where the join fails
-        let joined = join_run(&self.run, &self.run.manifest().layout.clone(), JOIN_BYTES)?;
-        self.note_join(&joined);
-        let mut manifest = self.run.manifest().clone();
-        manifest.ended_unix_ms = Some(unix_ms());
-        manifest.points = points(&self.run)?;
-        let spending = std::mem::take(&mut self.spending);
-        manifest.cost = Some(spending.close(&self.run, self.stamp_cost, overhead)?);
-        let unstamped = self.unstamped(&manifest)?;
-        manifest.points.extend(unstamped);
-        self.run.set_manifest(manifest)?;
-        self.write_events()?;
-        let _ = fs::remove_dir_all(&self.stamp_root); // whatever is left there is empty, or was reported
-        failed.map_or(Ok(self.run), Err)
-    }
-
-    /// Points of the layout that nothing was stamped at: they are told, and their stages are shown as missing.
-    fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<tickscope_store::Point>, Failure> {
-        let known: Vec<String> = manifest.points.iter().map(|point| format!("{}.{}", point.node, point.name)).collect();
-        let layout = manifest.layout.parse(&self.run)?;
-        let mut unstamped = Vec::new();
-        for point in layout.points().iter().filter(|point| !known.contains(&point.full_name())) {
-            let (Some(node), Some(name)) = (Name::new(&point.node), Name::new(&point.name)) else { continue };
-            let text = format!(
-                "expected stamps at {}, found none. Is the name right, and the point reached? Stamped were: {}",
-                point.full_name(),
-                known.join(", ")
-            );
-            eprintln!("tickscope: {text}");
-            self.note(&point.node, "point-unstamped", None, text);
-            unstamped.push(tickscope_store::Point { node, name, ordering: Ordering::Plain });
-        }
-        Ok(unstamped)
-    }
-
-    /// Logs of programs that read another clock. One that cannot be read is told and hides nothing else.
-    fn import_logs(&mut self, experiment: &Experiment) {
-        let run = whole(self.run.root());
-        for Log { node, point, file, clock, ordering } in &experiment.logs {
-            let file = PathBuf::from(file.replace("{run}", &run.display().to_string()));
-            let boot = self.run.manifest().nodes.iter().find(|known| known.name == *node).map(|known| known.boot);
-            let Some(boot) = boot else { continue }; // the run file was checked
-            let domain = Domain { boot, counter: *clock, epoch: 0 };
-            let place = LogPoint { node: node.clone(), point: point.clone(), domain, ordering: *ordering };
-            let (what, value, text) = match import_log(&self.run, &place, &file) {
-                Ok(LogRead { stamps, refused: 0, .. }) => {
-                    ("log", stamps, format!("{stamps} readings of {} as {node}.{point}", file.display()))
-                }
-                Ok(LogRead { refused, first_refused, .. }) => {
-                    let (line, text) = first_refused.unwrap_or_default();
-                    let place = format!("{}:{line}", file.display());
-                    ("log-refused", refused, format!("{place}: expected id,ns, found '{text}'. Mend what writes it"))
-                }
-                Err(why) => ("log-refused", 0, why.to_string()),
-            };
-            if what == "log-refused" {
-                eprintln!("tickscope: {text}");
-            }
-            self.note(node.as_str(), what, Some(value as i64), text);
-        }
-    }
-
-    fn write_events(&self) -> Result<(), Failure> {
-        if self.events.is_empty() {
-            return Ok(());
-        }
-        Ok(write_events(&self.run.places().events().join("run.parquet"), &self.events)?)
-    }
-
-    /// A collector that was killed lost nothing: another takes over where it stood.
-    fn collect_again(&mut self, node: &str, why: &str) -> Result<(), Failure> {
-        eprintln!("tickscope: {why}; collecting again");
-        self.note(node, "collector-killed", None, format!("{why}. Another took over where it stood"));
-        let mut again = self.own()?;
-        again
-            .arg("collect")
-            .arg(self.stamp_directory(node))
-            .arg("--run")
-            .arg(self.run.root())
-            .args(["--node", node, "--json"]);
-        let status = again.stdout(std::process::Stdio::null()).status().map_err(Failure::work)?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(Failure::work(format!(
-                "expected to collect again for {node}, found {status}. Its stamps still lie in {}; run tickscope collect on it",
-                self.stamp_directory(node).display()
-            )))
-        }
-    }
-
-    /// The host's clocks and cores, against how they were at the start.
-    fn look_again(&mut self) -> Result<(), Failure> {
-        let after = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Failure::work)?;
-        let tolerance = Tolerance::of(self.host.facts.frequency);
-        for event in host_clocks::between(self.clocks_before, after, &tolerance) {
-            self.events.push(Event {
-                node: "host".into(),
-                tick: Some(event.earlier.before),
-                until: Some(event.later.after),
-                what: "clock".into(),
-                text: event.to_string(),
-                ..Event::default()
-            });
-        }
-        let sharing = Sharing::of_this_host().map_err(Failure::work)?;
-        for finding in sharing.findings() {
-            self.note("host", "cores", None, finding.to_string());
-        }
-        let mut manifest = self.run.manifest().clone();
-        let statement = format!("cores looked at again at the end: {sharing}");
-        manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into() });
-        Ok(self.run.set_manifest(manifest)?)
-    }
-
-    fn note_join(&mut self, joined: &tickscope_store::Joined) {
-        for refused in &joined.refused {
-            self.note("run", "file-refused", None, refused.to_string());
-        }
-        let layout = self.run.manifest().layout.parse(&self.run).ok();
-        let names: Vec<(String, String)> = layout
-            .iter()
-            .flat_map(|layout| layout.points())
-            .map(|point| (point.node.clone(), point.full_name()))
-            .collect();
-        for ((node, name), counts) in names.iter().zip(&joined.counts.points) {
-            for (what, count) in [
-                ("ids-missing", counts.missing),
-                ("ids-repeated", counts.duplicates),
-                ("ids-out-of-order", counts.out_of_order),
-            ] {
-                if count > 0 {
-                    self.note(node, what, Some(count as i64), format!("at {name}, of {} ids", joined.counts.ids));
-                }
-            }
-        }
-    }
 }
 
 fn probe_report(node: &str, side: &str, last: Option<String>) -> Result<ProbeReport, Failure> {
@@ -692,107 +540,4 @@ fn random() -> Result<u64, Failure> {
     let read = fs::File::open("/dev/urandom").and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
     read.map_err(|e| Failure::work(format!("expected random bytes of /dev/urandom, found: {e}. Mount /dev")))?;
     Ok(u64::from_ne_bytes(bytes))
-}
-
-/// Known maps before nodes' `CLOCK_REALTIME`; their times count from now.
-fn realtime_injections(experiment: &Experiment) -> Result<BTreeMap<String, RealtimeInjection>, Failure> {
-    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
-    let injected = experiment.nodes.iter().filter_map(|node| Some((node, node.inject_realtime.as_ref()?)));
-    injected
-        .map(|(node, inject)| {
-            let map = inject.starting_at(now_ns).map_err(|e| Failure::input(format!("node '{}': {e}", node.name)))?;
-            Ok((node.name.to_string(), map))
-        })
-        .collect()
-}
-
-fn injection(node: &Node) -> Option<Injection> {
-    let inject = node.inject?;
-    let anchor = Ordering::Plain.read();
-    let (offset, drift_ppb) = (inject.offset, inject.drift_ppb);
-    Some(Injection { anchor, offset, drift_ppb, wander_ppb: inject.wander_ppb, wander_period: inject.wander_period })
-}
-
-fn manifest(
-    experiment: &Experiment,
-    host: &Host,
-    run: u64,
-    injections: &BTreeMap<String, Injection>,
-    network: &Network,
-    root: &Path,
-) -> Result<Manifest, Failure> {
-    let nodes = experiment.nodes.iter().map(|node| {
-        let described = host.node(node.name.clone(), experiment.fill(node, &network.addresses, &whole(root))?)?;
-        let injected = injections.get(node.name.as_str()).map(ToString::to_string);
-        Ok(tickscope_store::Node { injected, ..described })
-    });
-    let label = |node: &tickscope_store::Name| format!("{node}.{}", host.facts.counter);
-    let others = experiment.nodes.iter().filter(|node| node.name != experiment.reference);
-    let rho = others.map(|node| Rho {
-        reference: label(&experiment.reference),
-        domain: label(&node.name),
-        ppb: experiment.rho.ppb().into(),
-        origin: rho_origin(experiment.rho),
-    });
-    let policy =
-        |(glob, policy): &(String, Policy)| PolicyRule { channels: glob.clone(), policy: policy.name().into() };
-    Ok(Manifest {
-        schema: tickscope_store::SCHEMA,
-        run,
-        tickscope: env!("CARGO_PKG_VERSION").into(),
-        started_unix_ms: unix_ms(),
-        ended_unix_ms: None,
-        nodes: nodes.collect::<Result<_, Failure>>()?,
-        reference: label(&experiment.reference),
-        rho: rho.collect(),
-        evidence: experiment.evidence.clone(),
-        same_boot: experiment.same_boot,
-        points: Vec::new(),
-        policies: experiment.policies.iter().map(policy).collect(),
-        layout: experiment.layout.clone(),
-        assumptions: assumptions(experiment, network),
-        cost: None,
-    })
-}
-
-/// The preset's name, or the number: what the run's rho can be read from again.
-fn rho_origin(rho: tickscope_bracket::Rho) -> String {
-    use tickscope_bracket::RhoOrigin;
-    match rho.origin() {
-        RhoOrigin::Default => "default".into(),
-        RhoOrigin::Preset(name) => name.into(),
-        RhoOrigin::Number => rho.key(),
-    }
-}
-
-fn assumptions(experiment: &Experiment, network: &Network) -> Vec<Assumption> {
-    let assume = |statement: &str, origin: &str| Assumption { statement: statement.into(), origin: origin.into() };
-    let mut all = vec![
-        assume(&format!("the nodes are {}", network.describe()), "the run file"),
-        assume(
-            "peers are honest, the path may be hostile: no datagram is authenticated yet",
-            "the probe's protocol, version 1",
-        ),
-        assume("no live migration and no suspend during the run", "not observable from inside every guest"),
-    ];
-    if experiment.cores == Cores::Prove {
-        all.push(assume(
-            "stages within a node carry what the check of its cores leaves open; those between nodes do not",
-            CORES_PROVED,
-        ));
-    }
-    all
-}
-
-/// The points that were stamped, as the channels tell.
-fn points(run: &Run) -> Result<Vec<tickscope_store::Point>, Failure> {
-    let mut points: Vec<tickscope_store::Point> = Vec::new();
-    for channel in run.channels()?.found {
-        let (node, name) = (tickscope_store::Name::new(channel.node), tickscope_store::Name::new(channel.point));
-        let (Some(node), Some(name), Ok(ordering)) = (node, name, channel.ordering.parse()) else { continue };
-        if !points.iter().any(|known| known.node == node && known.name == name) {
-            points.push(tickscope_store::Point { node, name, ordering });
-        }
-    }
-    Ok(points)
 }
