@@ -225,7 +225,8 @@ def uninstalled(packages):
     if os.geteuid() == 0 and shutil.which("apt-get"):
         print(f"bench: installing {' '.join(absent)}", file=sys.stderr)
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "install", "-y", "-qq", *absent], env=environment, stdout=subprocess.DEVNULL, check=False)
+        for words in (["update", "-qq"], ["install", "-y", "-qq", *absent]):
+            subprocess.run(["apt-get", *words], env=environment, stdout=subprocess.DEVNULL, check=False)
         absent = [package for package in absent if not debian(package)]
     return f"expected {' '.join(absent)}, found none. As root: apt-get install {' '.join(absent)}" if absent else None
 

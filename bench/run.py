@@ -162,9 +162,15 @@ def demo_bytes(options):
     return [bytes_of(point) for point in points], {"points": points}
 
 
+# Points of tickscope's own processes: fewer stamps a second, with values beside. The target is for the subject's.
+OWN_POINTS = re.compile(r"\.(clock-bracket\.|probe-)")
+
+
 def bytes_of(point):
-    entropy = (point["tick_bits"] + point["id_bits"]) / 8
-    return at_most(f"demo, 1 kHz: {point['point']}", point["bytes"] / point["stamps"], "B", 3.2, ("entropy", entropy))
+    entropy, size = (point["tick_bits"] + point["id_bits"]) / 8, point["bytes"] / point["stamps"]
+    if OWN_POINTS.search(point["point"]):
+        return figure(f"demo's evidence: {point['point']}", size, "B", ("entropy", entropy))
+    return at_most(f"demo, 1 kHz: {point['point']}", size, "B", 3.2, ("entropy", entropy))
 
 
 # ---- 4. the join -----------------------------------------------------------------------------------------------------
@@ -275,7 +281,7 @@ def outliers(_options):
 # ---- 9. rivals -------------------------------------------------------------------------------------------------------
 
 
-RIVAL_ROUNDS = 1000
+RIVAL_ROUNDS = 400
 
 
 def rivals(options):

@@ -77,6 +77,7 @@ fn e2e_a_subject_that_says_nothing_of_itself_is_told_what_to_print() {
         ("echo done", "", ["names end in _ns", "a: 'done'"]),
         ("true", "", ["names end in _ns", "a: nothing"]),
         ("echo '{\"took_ns\": 1}'", "[overhead]\nfields = [\"rtt_ns\"]\n", ["a number 'rtt_ns'", "took_ns"]),
+        ("echo '{\"took_ns\": 1}'", "[overhead]\nfields = [\"took_ns\", \"b\"]\n", ["a number 'b'", "took_ns"]),
         ("echo '{\"took_ns\": \"1\"}'", "", ["names end in _ns", "last line"]),
     ] {
         Ended::of(&mut with_overhead(&site, &script(&site, body, more))).said(2, &words);
