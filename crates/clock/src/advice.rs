@@ -27,8 +27,10 @@ impl Study {
         let promised = |clock: &&ClockStudy| PROMISE_ORDER.contains(&clock.clock.trim_end_matches(" syscall"));
         let mut findings: Vec<String> = self.clocks.iter().filter(promised).filter_map(ClockStudy::backward).collect();
         if self.counter.trapped {
-            findings
-                .push(format!("expected to read the {} directly, found readings that are trapped", self.counter.name));
+            let name = &self.counter.name;
+            findings.push(format!(
+                "expected to read the {name} directly, found readings that are trapped; let the hypervisor pass it through"
+            ));
         }
         findings
     }

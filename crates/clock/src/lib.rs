@@ -5,6 +5,7 @@
 pub mod advice;
 pub mod compensation;
 pub mod measure;
+pub mod section;
 pub mod series;
 pub mod study;
 pub mod two_word;

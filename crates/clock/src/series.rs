@@ -97,14 +97,13 @@ impl Series {
     /// Steps from the end of one stretch to the start of the next, where the reader was away for less than half of the
     /// step: otherwise it is the reader who missed steps, not the clock that stood still.
     fn between(&self) -> Vec<i64> {
-        let ends = self.readings.chunks(self.stretch).zip(&self.spans);
-        let pairs = ends.clone().zip(ends.skip(1));
-        let step = |((before, was), (after, is)): ((&[i64], &Span), (&[i64], &Span))| {
-            let step = after[0] - before[before.len() - 1];
-            let away = (is.to - was.from) as f64 * self.unit_per_tick;
+        let stretches: Vec<&[i64]> = self.readings.chunks(self.stretch).collect();
+        let step = |(readings, spans): (&[&[i64]], &[Span])| {
+            let step = readings[1][0] - readings[0][readings[0].len() - 1];
+            let away = (spans[1].to - spans[0].from) as f64 * self.unit_per_tick;
             (step > 0 && away * 2.0 < step as f64).then_some(step)
         };
-        pairs.filter_map(step).collect()
+        stretches.windows(2).zip(self.spans.windows(2)).filter_map(step).collect()
     }
 
     /// How many times longer the reader was there than within stretches: each step in one stands for so many.

@@ -9,8 +9,8 @@
 //! ([`Frequency`]), not measured.
 //!
 //! About the host whose counter it is: [`facts`] (is it fit to measure with?), [`sharing`] (do its processors read one
-//! counter?), [`host_clocks`] (did somebody step, slew or suspend its clocks meanwhile? With [`clock_watch`] and
-//! [`step_alarm`] the only place with nanoseconds, because those clocks count them). [`simulated`] is the clock of simulations.
+//! counter?), [`host_clocks`] (did somebody step, slew or suspend its clocks meanwhile? With [`clock_watch`], [`step_alarm`] and
+//! [`posix_clock`] the only place with nanoseconds, because those clocks count them). [`simulated`] is the clock of simulations.
 
 pub mod affinity;
 pub mod clock_watch;

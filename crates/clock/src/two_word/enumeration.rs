@@ -189,7 +189,7 @@ impl Model {
     }
 
     fn step(&self, state: State) -> State {
-        let next_carries = (state.tick + 1) % self.lows == 0;
+        let next_carries = (state.tick + 1).is_multiple_of(self.lows);
         if self.writer != Writer::Atomic && next_carries && !state.halfway {
             State { halfway: true, ..state }
         } else {

@@ -1,0 +1,115 @@
+//! `tickscope clock`: every clock is there or named with the reason, and what is said of it hangs together. No figure is
+//! compared with a limit: that is another machine's matter.
+
+mod site;
+
+use serde_json::Value;
+use site::{Ended, tickscope};
+
+/// Every clock that the command knows.
+fn names() -> Vec<String> {
+    let kernel = [
+        "realtime",
+        "monotonic",
+        "monotonic-raw",
+        "boottime",
+        "tai",
+        "realtime-coarse",
+        "monotonic-coarse",
+        "process-cpu",
+        "thread-cpu",
+    ];
+    let counter = if cfg!(target_arch = "x86_64") { "tsc" } else { "cntvct" };
+    let mut names: Vec<String> =
+        ["plain", "before", "after"].iter().map(|ordering| format!("{counter} {ordering}")).collect();
+    names.extend(kernel.iter().flat_map(|clock| [(*clock).to_owned(), format!("{clock} syscall")]));
+    names.extend(["ticker thread", "mutex", "unix socket", "udp socket"].map(str::to_owned));
+    names.sort();
+    names
+}
+
+fn list<'a>(value: &'a Value, of: &str) -> &'a Vec<Value> {
+    value[of].as_array().unwrap_or_else(|| panic!("expected a list {of}, found {value}"))
+}
+
+fn number(value: &Value, of: &str) -> f64 {
+    value[of].as_f64().unwrap_or_else(|| panic!("expected a number {of}, found {value}"))
+}
+
+fn cells(study: &Value) -> impl Iterator<Item = &Value> {
+    list(study, "clocks").iter().flat_map(|clock| list(clock, "loads")).flat_map(|load| list(load, "cells"))
+}
+
+#[test]
+fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
+    let ended = Ended::of(&mut tickscope(&["clock", "--json", "--seconds", "2", "--load", "0,1", "--readers", "2"]));
+    // 3: a clock of this machine breaks its promise, and is named below.
+    let study: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
+    assert_eq!(ended.code == Some(3), !list(&study, "findings").is_empty());
+
+    let said = |of: &'static str| list(&study, of).iter().map(|clock| clock["clock"].as_str().unwrap().to_owned());
+    let mut found: Vec<String> = said("clocks").chain(said("absent")).collect();
+    found.sort();
+    assert_eq!(found, names());
+    assert!(list(&study, "absent").iter().all(|absent| !absent["why"].as_str().unwrap().is_empty()));
+
+    for clock in list(&study, "clocks") {
+        let loads: Vec<u64> =
+            list(clock, "loads").iter().map(|load| load["busy_processes"].as_u64().unwrap()).collect();
+        assert_eq!(loads, [0, 1], "{clock}");
+        for load in list(clock, "loads") {
+            let readers: Vec<u64> = list(load, "cells").iter().map(|cell| cell["readers"].as_u64().unwrap()).collect();
+            assert_eq!(readers, [1, 2], "{clock}");
+            for test in [&load["zero"], &load["section"]] {
+                assert!(test["why"].as_str().unwrap().contains("leaves"), "{test}");
+                assert!(list(test, "outcomes").iter().any(|outcome| outcome["method"] == test["chosen"]), "{test}");
+            }
+        }
+        assert_eq!(list(clock, "words").len(), 2, "{clock}");
+    }
+    assert!(!list(&study, "advice").is_empty() && !list(&study, "speeds").is_empty());
+    for cell in cells(&study) {
+        let cost = &cell["cost"];
+        let [min, median, p99, max] = ["min_ns", "median_ns", "p99_ns", "max_ns"].map(|of| number(cost, of));
+        assert!(0.0 < min && min <= median && median <= p99 && p99 <= max, "{cell}");
+        let binned: u64 = list(cost, "histogram").iter().map(|bin| bin["readings"].as_u64().unwrap()).sum();
+        assert_eq!(Some(binned), cost["readings"].as_u64(), "{cell}");
+        if let (Some(quantum), Some(finest)) = (cell["quantum_ns"].as_f64(), cell["finest_step_ns"].as_f64()) {
+            assert!(finest >= quantum && number(cell, "resolution_ns") >= quantum, "{cell}");
+        }
+        if !cell["usable_ns"].is_null() {
+            assert!(number(cell, "usable_ns") >= number(cell, "resolution_ns"), "{cell}");
+            assert!(number(cell, "shortest_section_ns") >= 99.9 * number(cell, "usable_ns"), "{cell}");
+        }
+    }
+}
+
+#[test]
+fn e2e_the_kernels_monotonic_clocks_and_the_ordered_counter_never_go_backward() {
+    let ended = Ended::of(&mut tickscope(&["clock", "--json", "--seconds", "1", "--load", "0", "--readers", "1"]));
+    let study: Value = ended.json(0);
+    let counter = if cfg!(target_arch = "x86_64") { "tsc after" } else { "cntvct after" };
+    let promised = ["monotonic", "monotonic-raw", "monotonic syscall", "boottime", "mutex", counter];
+    let kept = list(&study, "clocks").iter().filter(|clock| promised.contains(&clock["clock"].as_str().unwrap()));
+    for clock in kept {
+        let across = &clock["across_processors"];
+        assert!(across["seen"]["backward"] == 0 || across["not-looked"].is_string(), "{clock}");
+        assert!(list(clock, "loads").iter().all(|load| load["cells"][0]["backward"] == 0), "{clock}");
+    }
+}
+
+#[test]
+fn e2e_the_table_of_two_word_clocks_shows_the_printed_4_read_wrong_and_the_corrected_one_right() {
+    let ended = Ended::of(&mut tickscope(&["clock", "--two-words"]));
+    let text = &ended.out;
+    assert!(text.contains("- 4-read as printed, atomic counter, no whole wrap: words"), "{text}");
+    assert!(!text.contains("- 4-read corrected, atomic counter, no whole wrap"), "{text}");
+}
+
+#[test]
+fn e2e_a_study_that_cannot_be_made_is_refused_with_what_was_expected() {
+    for (option, value) in [("--seconds", "0"), ("--percent", "0"), ("--percent", "NaN"), ("--readers", "0")] {
+        let ended = Ended::of(&mut tickscope(&["clock", option, value]));
+        ended.said(2, &["expected", option, value]);
+    }
+}
