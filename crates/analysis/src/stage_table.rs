@@ -397,7 +397,7 @@ fn in_us(hundredths: f64) -> String {
 /// One figure, the wider one, unless the other side is much narrower: then one for each.
 fn within(below: f64, above: f64) -> String {
     let (narrow, wide) = (below.min(above), below.max(above));
-    let alike = wide <= narrow * 1.25 + 1.0;
+    let alike = wide <= narrow * 1.25 + 2.0;
     match alike {
         _ if wide == 0.0 => "0".into(),
         true => format!("±{}", in_us(wide)),

@@ -89,7 +89,7 @@ impl WatchedPool {
         let name = format!("pool-{instance:016x}.ticks");
         if path.file_name().is_none_or(|found| found != name.as_str()) {
             return Err(format!(
-                "{}: expected the name {name}, found another. It is a copy: remove it",
+                "{}: expected the name {name}, found another: it is a copy, which may be removed",
                 path.display()
             ));
         }
