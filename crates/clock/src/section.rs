@@ -8,7 +8,7 @@
 //!
 //! Assumes for the upper bound: the thread's processors share one counter (see `tick::sharing`). Deliberately absent: a
 //! lower bound without evidence, and a lower bound against interrupts and hypervisors: neither is counted as a switch. A
-//! section that held one is long, and the interval holds it: it did take that long.
+//! section that held one is long, and the interval holds it: it did take that long. `tickscope_section.h` is the same for C and C++.
 //!
 //! ```
 //! use tickscope_clock::section::Meter;
@@ -25,9 +25,9 @@ use tickscope_tick::{Interval, Local, Span, counter};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meter {
     /// The least from one reading to the next, ticks.
-    least_ticks: i64,
+    pub least_ticks: i64,
     /// What a reading takes at most unless something intervenes: 99 of 100, ticks.
-    most_ticks: i64,
+    pub most_ticks: i64,
 }
 
 /// A section that has begun.
@@ -116,16 +116,20 @@ impl Begun {
 }
 
 /// What was read of a section.
-#[derive(Clone, Copy, Debug)]
-struct Readings {
-    ticks: i64,
-    pair: i64,
-    switches: Option<i64>,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Readings {
+    /// From the reading before to the reading after, ticks.
+    pub ticks: i64,
+    /// The dearer of the pairs of readings beside it, ticks.
+    pub pair: i64,
+    /// How often the thread was switched away meanwhile; `None`: the kernel does not tell.
+    pub switches: Option<i64>,
 }
 
 impl Meter {
-    /// A counter that reads n stands between n and n + 1, so a distance of readings is good to a tick either way.
-    fn took(self, Readings { ticks, pair, switches }: Readings) -> Took {
+    /// What those readings say. A counter that reads n stands between n and n + 1, so a distance of readings is good to a
+    /// tick either way.
+    pub fn took(self, Readings { ticks, pair, switches }: Readings) -> Took {
         let at_most = ticks + 1;
         // Less the tick that the cheapest reading may have seemed too dear by.
         let less_reading = at_most - (self.least_ticks - 1);
