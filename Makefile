@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help setup python build try demo test lint bench mutants clean
+.PHONY: help machine setup python build try demo test lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -10,8 +10,11 @@ setup: ## check the machine, make .venv
 python: setup ## the Python package, installed in .venv
 	@scripts/python.sh
 
-build: setup build/udp-echo ## the tickscope command and the demo's subject
-	cargo build --release --locked
+machine: ## check what a build needs
+	@scripts/setup.sh build
+
+build: machine build/udp-echo ## the tickscope command and the demo's subject
+	cargo build --release --locked --bin tickscope
 
 build/udp-echo: $(wildcard subjects/udp-echo/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
 	@mkdir -p build
