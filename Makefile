@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help setup python build demo test lint bench mutants clean
+.PHONY: help machine setup python build try demo test lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -10,12 +10,18 @@ setup: ## check the machine, make .venv
 python: setup ## the Python package, installed in .venv
 	@scripts/python.sh
 
-build: setup build/udp-echo ## the tickscope command and the demo's subject
-	cargo build --release --locked
+machine: ## check what a build needs
+	@scripts/setup.sh build
+
+build: machine build/udp-echo ## the tickscope command and the demo's subject
+	cargo build --release --locked --bin tickscope
 
 build/udp-echo: $(wildcard subjects/udp-echo/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
 	@mkdir -p build
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ subjects/udp-echo/udp-echo.c
+
+try: build ## the demo for five seconds; no rights needed
+	target/release/tickscope run demo/demo.toml --seconds 5
 
 demo: build ## measure a UDP echo service between two nodes for a minute; a table, and a page to look at
 	target/release/tickscope run demo/demo.toml --report

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need, on Debian with git, make, a C compiler, Python 3.11 and Rust. Quick when done.
+# `setup.sh build`: only what the command and the demo need.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -18,13 +19,15 @@ command -v cargo >/dev/null || fail "expected cargo and rustc 1.88 or later, fou
 version=$(rustc --version | cut -d' ' -f2)
 [ "$(printf '%s\n1.88.0\n' "$version" | sort -V | head -n1)" = 1.88.0 ] || fail "expected rustc 1.88 or later, found $version. Update Rust"
 command -v cc >/dev/null || install gcc "a C compiler"
+[ "$(id -u)" != 0 ] || command -v ip >/dev/null || install iproute2 "network namespaces"
+[ "${1:-}" != build ] || exit 0
+
 if ! command -v c++ >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install g++ "the C++ test of tickscope.h"; else say "no C++ compiler: the C++17 test of tickscope.h is left out"; fi
 fi
 if ! command -v chromium >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install chromium "the report's page in a browser"; else say "no chromium: the tests of the report's page in a browser are left out"; fi
 fi
-[ "$(id -u)" != 0 ] || command -v ip >/dev/null || install iproute2 "network namespaces"
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "expected Python 3.11 or later, found $(python3 --version)"
 
 wanted=$(sha256sum python/requirements.txt | cut -d' ' -f1)

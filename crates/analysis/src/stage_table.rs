@@ -394,10 +394,10 @@ fn in_us(hundredths: f64) -> String {
     format!("{:.2}", hundredths / 100.0)
 }
 
-/// One figure, the wider one, unless the other side is much narrower: then one for each.
+/// One figure, the wider one, unless the other side is narrower by a third or more: then one for each.
 fn within(below: f64, above: f64) -> String {
     let (narrow, wide) = (below.min(above), below.max(above));
-    let alike = wide <= narrow * 1.25 + 2.0;
+    let alike = wide <= narrow * 1.5 + 2.0;
     match alike {
         _ if wide == 0.0 => "0".into(),
         true => format!("±{}", in_us(wide)),

@@ -15,7 +15,7 @@ pub fn completions(options: &CompletionsOptions) -> Result<(), Failure> {
     print(&script)
 }
 
-/// Prints the man page: the command, then each of its commands with their options.
+/// Prints the man page: the command, each of its commands with their options, then what no option says.
 pub fn man() -> Result<(), Failure> {
     let mut command = Options::command();
     command.build();
@@ -39,8 +39,31 @@ fn write_page<'a>(whole: &Command, parts: impl Iterator<Item = &'a Command>, pag
         man.render_description_section(page)?;
         man.render_options_section(page)?;
     }
-    Ok(())
+    page.write_all(CLOSING.as_bytes())
 }
+
+/// What no option says.
+const CLOSING: &str = r#".SH EXIT STATUS
+.TP
+0
+Done.
+.TP
+1
+Something went wrong; what was measured until then is kept.
+.TP
+2
+The input is wrong: an option, the run file, a name. Nothing was measured.
+.TP
+3
+A finding: the evidence contradicts itself or an assumption, or this host cannot give sound bounds.
+.SH ENVIRONMENT
+Programs that stamp read TICKSCOPE_DIR (the stamp directory, on tmpfs; unset: every point is off), TICKSCOPE_NODE, TICKSCOPE_POLICY,
+TICKSCOPE_POOL_BYTES, TICKSCOPE_BLOCK_BYTES and TICKSCOPE_WHEN_FULL (drop, or wait); \fBtickscope run\fR sets them.
+.SH FILES
+A run file says what is measured, and a run is a directory of Parquet files: see docs/run-file.md and docs/run-format.md.
+.SH SEE ALSO
+docs/guide.md: your own service in ten minutes. docs/commands.md: what --json holds, events and what to do.
+"#;
 
 /// A reader that has seen enough is no error.
 fn print(text: &[u8]) -> Result<(), Failure> {

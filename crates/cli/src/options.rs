@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand};
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
 ///
+/// Start with `tickscope doctor`, then `tickscope run FILE.toml`.
+///
 /// Exit codes: 0 done; 1 something went wrong; 2 wrong input; 3 the evidence contradicts itself or an assumption.
 #[derive(Debug, Parser)]
 #[command(name = "tickscope", version)]
@@ -31,8 +33,7 @@ pub enum Command {
     Collect(CollectOptions),
     /// Print completions for a shell
     Completions(CompletionsOptions),
-    /// Print the man page
-    #[command(hide = true)]
+    /// Print the man page: tickscope man | man -l -
     Man,
     /// Answer a probe's requests (started by `run` on every node but the reference)
     #[command(hide = true)]

@@ -1,0 +1,98 @@
+"""What the pages say of the command is so: its JSON, its man page, its completions; and their picture is drawn as it is computed."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import TREE
+
+sys.path.insert(0, str(TREE / "docs"))
+import guarantee_picture as picture
+
+PAGE = (TREE / "docs/commands.md").read_text()
+NO_FIGURES = {"completions", "man", "help"}
+
+
+def said(tickscope, *words):
+    return subprocess.run([tickscope, *words], check=True, capture_output=True, text=True).stdout
+
+
+def commands(tickscope):
+    listed = said(tickscope, "--help").split("Commands:")[1].split("Options:")[0]
+    return re.findall(r"^  ([a-z-]+) ", listed, re.M)
+
+
+def lacking(shown, found, place):
+    """Keys of an example that the real thing lacks."""
+    if isinstance(shown, dict):
+        for key, value in shown.items():
+            if not isinstance(found, dict) or key not in found:
+                yield f"{place}.{key}"
+            else:
+                yield from lacking(value, found[key], f"{place}.{key}")
+    elif isinstance(shown, list):
+        if not isinstance(found, list):
+            yield place
+        elif shown and found:
+            yield from lacking(shown[0], found[0], f"{place}[0]")
+
+
+@pytest.mark.parametrize("command", ["show", "report", "doctor", "collect"])
+def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, tmp_path):
+    example = re.search(rf"^```json {command}\n(.*?)^```", PAGE, re.M | re.S)[1]
+    words = {
+        "show": ["show", swinging_run], "report": ["report", swinging_run], "doctor": ["doctor"],
+        "collect": ["collect", tmp_path, "--run", tmp_path / "run"],
+    }
+    found = json.loads(said(tickscope, *words[command], "--json"))
+    assert list(lacking(json.loads(example), found, command)) == []
+
+
+def test_every_command_that_has_figures_has_json(tickscope):
+    names = set(commands(tickscope))
+    assert {"run", "show", "report", "doctor", "collect"} <= names
+    without = {name for name in names - NO_FIGURES if "--json" not in said(tickscope, name, "--help")}
+    assert without == set()
+
+
+def test_the_man_page_and_the_completions_know_every_command(tickscope):
+    man = said(tickscope, "man")
+    shells = [said(tickscope, "completions", shell) for shell in ("bash", "zsh", "fish")]
+    for name in set(commands(tickscope)) - {"help"}:
+        assert f".SH TICKSCOPE {name.upper()}" in man
+        assert all(name in script for script in shells)
+    for section in ("EXIT STATUS", "ENVIRONMENT", "FILES", "SEE ALSO"):
+        assert f".SH {section}" in man
+
+
+def test_every_event_of_the_format_has_something_to_do():
+    def events(page, begin, end):
+        text = page.split(begin)[1].split(end)[0]
+        return {name for row in re.findall(r"^\| (`.*?) \|", text, re.M) for name in re.findall(r"`([a-z-]+)`", row)}
+
+    named = events((TREE / "docs/run-format.md").read_text(), "\n## events", "\n## brackets")
+    assert len(named) > 20 and events(PAGE, "\n## Events", "\n## No more") == named
+
+
+def test_the_picture_of_the_guarantee_is_what_its_script_computes():
+    assert (TREE / "docs/guarantee.svg").read_text() == picture.picture()
+    for step in range(401):
+        at = picture.SECONDS * step / 400
+        lower, upper = picture.envelope(at)
+        assert lower <= picture.truth(at) <= upper
+    assert any(low is None or high is None for _, low, high in picture.BRACKETS)
+
+
+def test_the_first_screen_of_the_readme_says_what_a_stranger_needs_in_order(tickscope, swinging_run):
+    screen = (TREE / "README.md").read_text().splitlines()[:45]
+    parts = ["Where does the time go", "$ make try", "stage ", "**stage**", "**The guarantee.**", "> `max_k", "**Cost**",
+             "**It cannot**", "**Tested**", "## Install", "**[Guide"]
+    places = [next((at for at, line in enumerate(screen) if line.startswith(part)), None) for part in parts]
+    assert None not in places and places == sorted(places), dict(zip(parts, places))
+    table = said(tickscope, "show", swinging_run).splitlines()
+    assert screen[places[2]].split() == table[0].split()
+    stages = {line.split()[0] for line in table if ">" in line.split(" ")[0]}
+    assert {line.split()[0] for line in screen if ">" in line.split(" ")[0] and line[0] != ">"} <= stages
