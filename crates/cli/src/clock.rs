@@ -27,7 +27,7 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
     if options.json {
         let mut json = serde_json::to_value(&study).map_err(Failure::work)?;
         for (of, clock) in study.clocks.iter().enumerate() {
-            json["clocks"][of]["words"] = clock.words(study.plan.percent).into();
+            json["clocks"][of]["words"] = clock.words().into();
         }
         json["advice"] = study.advice().into();
         json["findings"] = study.findings().into();
@@ -128,11 +128,12 @@ fn print(study: &Study) {
     for words in LEGEND {
         println!("{words}");
     }
-    println!("\nin words");
+    println!(
+        "\nin words: by how much two durations must differ to be told apart, and how long a section must be to be measured to {} %",
+        study.plan.percent
+    );
     for clock in &study.clocks {
-        for words in clock.words(study.plan.percent) {
-            println!("- {}: {words}", clock.clock);
-        }
+        println!("- {}: {}", clock.clock, clock.words());
     }
     println!("\nadvice");
     for advice in study.advice() {

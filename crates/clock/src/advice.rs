@@ -187,24 +187,23 @@ const PROMISE_ORDER: [&str; 7] =
     ["tsc after", "cntvct after", "monotonic", "monotonic-raw", "monotonic-coarse", "boottime", "mutex"];
 
 impl ClockStudy {
-    /// In a sentence for each load, with one reader: how finely it can be used, and for how short sections.
-    pub fn words(&self, percent: f64) -> Vec<String> {
+    /// With one reader: by how much two durations must differ to be told apart, and how long a section must be to be measured
+    /// to the plan's percentage.
+    pub fn words(&self) -> String {
         let say = |load: &LoadStudy| {
-            let Cell { usable_ns, shortest_section_ns, .. } = load.alone();
-            let beside = load.busy_processes;
+            let (Cell { usable_ns, shortest_section_ns, .. }, beside) = (load.alone(), load.busy_processes);
             match usable_ns.zip(*shortest_section_ns) {
-                None => format!(
-                    "with {beside} busy processes beside it was never seen to step: of no use for short sections"
-                ),
-                Some((usable, shortest)) => format!(
-                    "with {beside} busy processes beside, two durations that differ by {} are told apart, and sections of {} and \
-                     longer are measured to {percent} %",
-                    duration(usable),
-                    duration(shortest)
-                ),
+                None => format!("of no use with {beside} busy processes beside, where it stood still"),
+                Some((usable, shortest)) => {
+                    format!(
+                        "by {} and {} long with {beside} busy processes beside",
+                        duration(usable),
+                        duration(shortest)
+                    )
+                }
             }
         };
-        self.loads.iter().map(say).collect()
+        self.loads.iter().map(say).collect::<Vec<String>>().join("; ")
     }
 
     fn alone(&self) -> impl Iterator<Item = &Cell> {

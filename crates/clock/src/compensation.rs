@@ -145,10 +145,13 @@ pub fn judge(halves: Halves<'_>, costs: &[i64], length: Length) -> Result<Verdic
 }
 
 impl Verdict {
-    /// With Method II as it did in a test beside a sampler, where that left less than the best does without one.
+    /// With Method II as it did in a test beside a sampler. It is used where it was the best there, and left less than the
+    /// best does without a sampler: the two tests had not the same moments.
     pub fn with_sampler(mut self, beside: &Self) -> Self {
         self.outcomes.extend(beside.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler));
-        self.chosen = self.best().method;
+        if beside.chosen == Method::Sampler {
+            self.chosen = self.best().method;
+        }
         self
     }
 

@@ -16,14 +16,15 @@ pub struct CoreSpeed {
     pub work_ns_min: f64,
     /// Its median, nanoseconds.
     pub work_ns_median: f64,
-    /// How much longer its fastest took than the fastest processor's, percent.
+    /// How much longer it takes than the fastest processor, percent: by the fastest work or by the median, whichever says
+    /// less, since what else runs lengthens either.
     pub slower_percent: f64,
 }
 
 /// Runs the same work on every processor, one after another and each `ROUNDS` times, for `ticks` together.
 pub fn speeds(cpus: &[usize], ticks: i64, frequency: Frequency) -> Vec<CoreSpeed> {
     /// Rounds between which whatever else runs may change.
-    const ROUNDS: usize = 4;
+    const ROUNDS: usize = 8;
     let turn = ticks / (ROUNDS * cpus.len()) as i64;
     let mut taken = vec![Vec::new(); cpus.len()];
     for _ in 0..ROUNDS {
@@ -32,13 +33,17 @@ pub fn speeds(cpus: &[usize], ticks: i64, frequency: Frequency) -> Vec<CoreSpeed
         }
     }
     let samples: Vec<Sample> = taken.iter().map(|taken| Sample::new(taken).expect("works at least once")).collect();
-    let fastest = samples.iter().map(Sample::least).min().unwrap_or(1);
+    let median = |sample: &Sample| sample.quantile(Quantile::MEDIAN);
+    let longer = |of: &dyn Fn(&Sample) -> i64, sample: &Sample| {
+        let fastest = samples.iter().map(of).min().unwrap_or(1);
+        (of(sample) - fastest) as f64 * 100.0 / fastest as f64
+    };
     let ns = |ticks: i64| frequency.nanoseconds(ticks as f64);
     let of = |(&cpu, sample): (&usize, &Sample)| CoreSpeed {
         cpu,
         work_ns_min: ns(sample.least()),
-        work_ns_median: ns(sample.quantile(Quantile::MEDIAN)),
-        slower_percent: (sample.least() - fastest) as f64 * 100.0 / fastest as f64,
+        work_ns_median: ns(median(sample)),
+        slower_percent: longer(&Sample::least, sample).min(longer(&median, sample)),
     };
     cpus.iter().zip(&samples).map(of).collect()
 }

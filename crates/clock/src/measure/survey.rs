@@ -33,7 +33,7 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
         budget: Budget { deadline, windows_left: windows(plan, clocks.len(), cpus.len()) },
     };
     progress("every processor: the same work");
-    let speeds = speeds(&cpus, survey.window_ticks(cpus.len()), facts.frequency);
+    let speeds = speeds(&cpus, survey.window_ticks(SPEED_WINDOWS * cpus.len()), facts.frequency);
     let (mut present, mut studied, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     for clock in clocks {
         progress(&format!("{clock}: from one processor to another"));
@@ -108,9 +108,12 @@ struct Budget {
     windows_left: usize,
 }
 
+/// Windows for a processor's speed: enough that it has it to itself once, where others run too.
+const SPEED_WINDOWS: usize = 5;
+
 /// Windows of a clock under one load: costs and readings for each number of readers, and three tests of sections.
 fn windows(plan: &Plan, clocks: usize, cpus: usize) -> usize {
-    cpus + clocks + clocks * plan.loads.len() * (2 * plan.readers.len() + 3)
+    SPEED_WINDOWS * cpus + clocks + clocks * plan.loads.len() * (2 * plan.readers.len() + 3)
 }
 
 impl Budget {
