@@ -4,8 +4,8 @@ use std::io::{IsTerminal, Write};
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
-use tickscope_clock::measure::{Ramp, survey};
-use tickscope_clock::study::{Across, Cell, ClockStudy, LoadStudy, Plan, SectionTest, Study};
+use tickscope_clock::measure::{Ramp, pulses, survey};
+use tickscope_clock::study::{Across, Cell, ClockStudy, LoadStudy, Plan, PulseTest, SectionTest, Study, Sweep};
 use tickscope_clock::two_word::{Table, Widths};
 use tickscope_tick::affinity;
 use tickscope_tick::facts::CounterFacts;
@@ -22,6 +22,9 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
     let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
     let plan = plan(options)?;
     let mut progress = Progress { terminal: std::io::stderr().is_terminal(), said: String::new() };
+    if options.granularity {
+        return granularity(&plan, &facts, options.json, &mut progress);
+    }
     let study = survey(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
     if options.json {
@@ -66,6 +69,36 @@ fn plan(options: &ClockOptions) -> Result<Plan, Failure> {
         percent: options.percent,
         section_ns: options.section_ns,
     })
+}
+
+/// Method I under a load in pulses, from far longer than a reading to far shorter.
+fn granularity(plan: &Plan, facts: &CounterFacts, json: bool, progress: &mut Progress) -> Result<(), Failure> {
+    let busy_processes = plan.loads.last().copied().unwrap_or(0);
+    let pulses_ns = vec![100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000];
+    let sweep = Sweep { seconds: plan.seconds, busy_processes, pulses_ns };
+    let found = pulses(&sweep, facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
+    progress.over();
+    if json {
+        println!("{}", serde_json::to_string_pretty(&found).map_err(Failure::work)?);
+        return Ok(());
+    }
+    println!(
+        "{busy_processes} processes, busy and asleep by turns for as long as a pulse; k of method-1 above 1: it helps"
+    );
+    println!("{:24} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}", "clock", "pulse", "rho_1", "k pred.", "k", "k raw", "trials");
+    for PulseTest { clock, pulse_ns, test } in &found {
+        let outcome = test.outcome(Method::NearestPairs);
+        println!(
+            "{clock:24} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            duration(f64::from(*pulse_ns)),
+            factor(test.memory.map(|memory| memory.rho_1)),
+            factor(test.k_predicted),
+            factor(outcome.and_then(|outcome| outcome.k_clipped)),
+            factor(outcome.and_then(|outcome| outcome.k)),
+            test.trials
+        );
+    }
+    Ok(())
 }
 
 /// One line on standard error that is written over, where that is a terminal; else a line every so often.

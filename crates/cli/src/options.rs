@@ -133,6 +133,9 @@ pub struct ClockOptions {
     /// Print every figure as JSON
     #[arg(long)]
     pub json: bool,
+    /// Find instead where subtracting nearby readings stops helping as the load's pulses get shorter
+    #[arg(long, conflicts_with = "two_words")]
+    pub granularity: bool,
     /// Print instead what reading a clock of two words is worth, by enumeration
     #[arg(long)]
     pub two_words: bool,

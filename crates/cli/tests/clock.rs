@@ -107,6 +107,20 @@ fn e2e_the_table_of_two_word_clocks_shows_the_printed_4_read_wrong_and_the_corre
 }
 
 #[test]
+fn e2e_the_granularity_of_the_load_is_swept_for_cheap_and_dear_clocks() {
+    let ended = Ended::of(&mut tickscope(&["clock", "--granularity", "--json", "--seconds", "1", "--load", "1"]));
+    let tests: Value = ended.json(0);
+    let tests = tests.as_array().unwrap();
+    let mut pulses: Vec<u64> = tests.iter().map(|test| test["pulse_ns"].as_u64().unwrap()).collect();
+    pulses.dedup();
+    assert_eq!((tests.len(), pulses.len()), (24, 6));
+    for test in tests {
+        assert!(test["test"]["trials"].as_u64() > Some(0) && test["clock"].is_string(), "{test}");
+        assert!(list(&test["test"], "outcomes").iter().any(|outcome| outcome["method"] == "method-1"), "{test}");
+    }
+}
+
+#[test]
 fn e2e_a_study_that_cannot_be_made_is_refused_with_what_was_expected() {
     for (option, value) in [("--seconds", "0"), ("--percent", "0"), ("--percent", "NaN"), ("--readers", "0")] {
         let ended = Ended::of(&mut tickscope(&["clock", option, value]));

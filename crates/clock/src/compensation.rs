@@ -31,8 +31,10 @@ pub enum Method {
     /// Their mean, as published: it holds the interruptions, which most sections are spared.
     LongTerm,
     /// Method I: the mean of the pair just before and the pair just after.
+    #[serde(rename = "method-1")]
     NearestPairs,
     /// Method II: what a thread beside, sampling pairs all the time, found near the start and near the end.
+    #[serde(rename = "method-2")]
     Sampler,
 }
 

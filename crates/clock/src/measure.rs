@@ -17,4 +17,4 @@ pub use clock::{Clock, Unit};
 pub use load::BusyProcesses;
 pub use recording::{Ramp, Slice};
 pub use speed::CoreSpeed;
-pub use survey::survey;
+pub use survey::{pulses, survey};

@@ -190,6 +190,28 @@ pub struct SectionTest {
     pub no_sampler: Option<String>,
 }
 
+/// What is asked of a sweep over the granularity of a load.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Sweep {
+    /// How long it may take, about.
+    pub seconds: f64,
+    /// Processes that are busy and asleep by turns.
+    pub busy_processes: u32,
+    /// For how long, nanoseconds; one test of every clock for each.
+    pub pulses_ns: Vec<u32>,
+}
+
+/// What can be subtracted under a load in pulses.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PulseTest {
+    /// The clock's name.
+    pub clock: String,
+    /// How long the load is busy, and asleep, at a time.
+    pub pulse_ns: u32,
+    /// Sections of no length.
+    pub test: SectionTest,
+}
+
 impl Study {
     /// The study of that clock.
     pub fn clock(&self, name: &str) -> Option<&ClockStudy> {

@@ -15,10 +15,13 @@ pub struct PosixClock {
 }
 
 impl PosixClock {
+    /// `CLOCK_MONOTONIC`.
+    pub const MONOTONIC: Self = Self { id: libc::CLOCK_MONOTONIC, name: "monotonic" };
+
     /// Every clock of this process and host.
     pub const ALL: [Self; 9] = [
         Self { id: libc::CLOCK_REALTIME, name: "realtime" },
-        Self { id: libc::CLOCK_MONOTONIC, name: "monotonic" },
+        Self::MONOTONIC,
         Self { id: libc::CLOCK_MONOTONIC_RAW, name: "monotonic-raw" },
         Self { id: libc::CLOCK_BOOTTIME, name: "boottime" },
         Self { id: libc::CLOCK_TAI, name: "tai" },

@@ -1,6 +1,8 @@
-//! Processes that only burn time: the load under which clocks are read.
+//! Processes that only burn time: the load under which clocks are read, steady or in pulses.
 
 use std::io;
+
+use tickscope_tick::{Frequency, counter};
 
 /// Busy processes, ended when this is dropped; and by the kernel when this process ends in any other way.
 #[derive(Debug)]
@@ -9,9 +11,28 @@ pub struct BusyProcesses(Vec<libc::pid_t>);
 impl BusyProcesses {
     /// Starts `count` of them, free to run on any processor that this thread may run on.
     pub fn start(count: u32) -> io::Result<Self> {
+        Self::each(count, std::hint::spin_loop)
+    }
+
+    /// The same, each busy for `pulse_ns` by turns with asleep for as long.
+    pub fn pulsing(count: u32, pulse_ns: u32, frequency: Frequency) -> io::Result<Self> {
+        let ticks = (f64::from(pulse_ns) / frequency.nanoseconds(1.0)) as i64;
+        let (tv_sec, tv_nsec) = (pulse_ns / 1_000_000_000, pulse_ns % 1_000_000_000);
+        let pause = libc::timespec { tv_sec: tv_sec.into(), tv_nsec: tv_nsec.into() };
+        Self::each(count, move || {
+            let until = counter::plain() + ticks;
+            while counter::plain() < until {
+                std::hint::spin_loop();
+            }
+            // SAFETY: the kernel reads `pause`; a null pointer asks for nothing back.
+            unsafe { libc::nanosleep(&pause, std::ptr::null_mut()) };
+        })
+    }
+
+    fn each(count: u32, work: impl Fn()) -> io::Result<Self> {
         let mut started = Self(Vec::new());
         for _ in 0..count {
-            started.0.push(busy()?);
+            started.0.push(busy(&work)?);
         }
         Ok(started)
     }
@@ -34,7 +55,8 @@ impl Drop for BusyProcesses {
     }
 }
 
-fn busy() -> io::Result<libc::pid_t> {
+/// A child that does `work` for ever: nothing but system calls and arithmetic.
+fn busy(work: &impl Fn()) -> io::Result<libc::pid_t> {
     // SAFETY: takes no arguments.
     let parent = unsafe { libc::getpid() };
     // SAFETY: the child of a process with threads may only make async-signal-safe calls: it makes system calls and spins.
@@ -50,7 +72,7 @@ fn busy() -> io::Result<libc::pid_t> {
                 }
             }
             loop {
-                std::hint::spin_loop();
+                work();
             }
         }
         process => Ok(process),
@@ -63,7 +85,13 @@ mod tests {
 
     #[test]
     fn busy_processes_run_until_they_are_dropped() {
-        let busy = BusyProcesses::start(2).unwrap();
+        let frequency = Frequency { hertz: 1_000_000_000, tolerance_ppm: 0 };
+        for busy in [BusyProcesses::start(2).unwrap(), BusyProcesses::pulsing(2, 1_000_000, frequency).unwrap()] {
+            they_run_until_dropped(busy);
+        }
+    }
+
+    fn they_run_until_dropped(busy: BusyProcesses) {
         let processes = busy.0.clone();
         // SAFETY: signal 0 only asks whether the process is there.
         let there = |process: libc::pid_t| unsafe { libc::kill(process, 0) } == 0;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tickscope_stats::{Error, Quantile, Sample};
 use tickscope_tick::facts::CounterFacts;
 use tickscope_tick::posix_clock::PosixClock;
-use tickscope_tick::{Finding, Frequency, affinity, counter};
+use tickscope_tick::{Finding, Frequency, Ordering, affinity, counter};
 
 use super::agreement::agreement;
 use super::clock::{Clock, Unit};
@@ -16,7 +16,9 @@ use super::service::Service;
 use super::speed::speeds;
 use crate::compensation::{Halves, Length, Trial, Verdict, judge};
 use crate::series::Usable;
-use crate::study::{Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
+use crate::study::{
+    Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, PulseTest, SectionTest, Study, Sweep,
+};
 
 /// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`, longer where busy processes keep
 /// it from running.
@@ -63,6 +65,39 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
         absent,
     })
 }
+
+/// Where Method I stops helping as the load's pulses get shorter (the Cm* study, 4.6: where they are about as short as a
+/// reading). Sections of no length, under `busy_processes` that pulse, for every pulse in turn and every clock.
+pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Vec<PulseTest>, Finding> {
+    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let windows = sweep.pulses_ns.len() * SWEPT.len();
+    let ticks = (sweep.seconds / windows as f64 * facts.frequency.hertz as f64) as i64;
+    let mut found = Vec::new();
+    for &pulse_ns in &sweep.pulses_ns {
+        let count = sweep.busy_processes;
+        let busy = BusyProcesses::pulsing(count, pulse_ns, facts.frequency);
+        let _busy = busy.map_err(|error| no_load(count, &error))?;
+        for clock in SWEPT {
+            progress(&format!("{clock}, pulses of {pulse_ns} ns"));
+            let service = Service::open(clock, cpus[cpus.len() - 1]).map_err(|error| broken(clock, &error))?;
+            let window = Window { cpus: &cpus, readers: 1, ticks, unit_per_tick: 1.0 };
+            let zero = recording::trials(&service, window, 0).map_err(|error| broken(clock, &error))?;
+            let verdict = verdict(&zero, &zero, |_| 0, Length::Zero).expect("a window holds trials");
+            let ns = if clock.unit() == Unit::Ticks { facts.frequency.nanoseconds(1.0) } else { 1.0 };
+            let test = SectionTest::new(0, zero.len(), verdict.in_nanoseconds(ns), Some("not tried".into()));
+            found.push(PulseTest { clock: clock.to_string(), pulse_ns, test });
+        }
+    }
+    Ok(found)
+}
+
+/// Clocks whose readings take from nanoseconds to microseconds.
+const SWEPT: [Clock; 4] = [
+    Clock::Counter(Ordering::After),
+    Clock::Library(PosixClock::MONOTONIC),
+    Clock::SystemCall(PosixClock::MONOTONIC),
+    Clock::UdpSocket,
+];
 
 fn no_processors(error: &io::Error) -> Finding {
     Finding {
