@@ -61,7 +61,8 @@ impl Study {
         }
         let (cpu, percent) = (slowest.cpu, slowest.slower_percent);
         Some(format!(
-            "processor {cpu} does the same work {percent:.1} % slower: compare durations on one processor only"
+            "processor {cpu} does the same work {percent:.1} % slower: compare durations on one processor only, or look \
+             again when nothing else runs"
         ))
     }
 
