@@ -129,13 +129,13 @@ def an_error_says_what_helps(root):
     """After what was expected and what was found: a message that ends there leaves its reader alone."""
     for path in files(root, ".rs", ".c", ".h"):
         told = path.relative_to(root).parts
-        if told[0] not in {"crates", "subjects"} or path.stem == "tests" or "src" not in told and path.suffix == ".rs":
+        if told[0] not in {"crates", "python", "subjects"} or path.stem == "tests" or "src" not in told and path.suffix == ".rs":
             continue
         code = re.sub(r"^\s*//.*$", "", path.read_text(errors="replace").split("#[cfg(test)]\nmod tests")[0], flags=re.M)
         for literal in re.findall(r'"((?:[^"\\\n]|\\.|\\\n)*)"', code):
             message = re.sub(r"\\\n\s*", "", literal)
             # One that ends in a space is continued; one of places alone is put together from a type with a remedy.
-            found = re.search(r"\bexpected\b.*\bfound\b:?(.*)$", message)
+            found = re.search(r"\bexpected\b(?!,).*\bfound\b:?(.*)$", message)
             if found and not found[1].endswith(" ") and re.search(r"[a-z]{3}", re.sub(r"expected|found|\{[^}]*\}", "", message)):
                 if found[1] and not re.search(r"[.;:] \S", found[1]):
                     yield f"{path.relative_to(root)}: expected a message that says what helps, found '{message}'"

@@ -39,9 +39,9 @@ thread_local! {
 #[pyfunction]
 #[pyo3(signature = (name, ordering = "plain", wide = false))]
 pub(crate) fn point(name: String, ordering: &str, wide: bool) -> Result<Point, Refusal> {
-    let ordering = ordering
-        .parse()
-        .map_err(|_| Refusal::new(format!("expected an ordering of plain, before or after; found '{ordering}'")))?;
+    let ordering = ordering.parse().map_err(|_| {
+        Refusal::new(format!("expected an ordering of plain, before or after; found '{ordering}'. Choose one of them"))
+    })?;
     let place = Place { name, ordering, fields: if wide { Fields::Wide } else { Fields::Slim } };
     let known = places().iter().position(|known| *known == place);
     if let Some(number) = known {

@@ -59,7 +59,11 @@ impl Relation {
     fn half_widths<'py>(&self, py: Python<'py>, ticks: PyBuffer<i64>) -> PyResult<[Ticks<'py>; 1]> {
         let half_width = |tick| {
             let ticks = self.0.interval(tick)?.half_width();
-            let message = || Refusal::new(format!("expected a half-width of 63 bits, found {ticks} ticks"));
+            let message = || {
+                Refusal::new(format!(
+                    "expected a half-width of 63 bits, found {ticks} ticks. Ask nearer to the evidence"
+                ))
+            };
             Ok([i64::try_from(ticks).map_err(|_| message())?])
         };
         each(py, &ticks, half_width)

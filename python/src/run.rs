@@ -74,7 +74,7 @@ impl Run {
             ("traces", _) => Table::Traces,
             _ => {
                 return Err(Refusal::new(format!(
-                    "expected a point as node.point, found '{}'",
+                    "expected a point as node.point, found '{}'. Put the node's name and a dot before it",
                     point.unwrap_or(table)
                 )));
             }
@@ -95,7 +95,10 @@ impl Run {
         if all.contains(&wanted) {
             return Ok(());
         }
-        Err(Refusal::new(format!("expected a point that was stamped: {}; found '{wanted}'", all.join(", "))))
+        Err(Refusal::new(format!(
+            "expected a point that was stamped: {}; found '{wanted}'. Choose one of them",
+            all.join(", ")
+        )))
     }
 }
 
