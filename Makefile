@@ -42,7 +42,7 @@ lint: python ## formatting, lints, the tree's own rules
 bench: python build ## benchmarks, each beside its floor and its rivals measured in the same run
 	python3 bench/run.py
 
-mutants: setup ## change the code in ways that must turn its tests red
+mutants: python ## change the code in ways that must turn its tests red: all of them, half an hour and more
 	python3 tests/mutants/run.py
 
 clean: ## remove what was built

@@ -13,10 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "test-logs"
 RUST_TEST = re.compile(r"^test (?P<name>\S+)(?: .*)? \.\.\. (?P<outcome>ok|FAILED|ignored)", re.M)
 PYTEST = re.compile(r"^(?P<name>\S+::.+?) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
-MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED)", re.M)
+MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED|LEFT-OUT)", re.M)
 KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree", "mutants")
 PASSED = {"ok", "PASSED", "red"}
 LEFT_OUT = {"ignored", "SKIPPED"}
+# All of them take longer than anyone waits for tests; every commit begins at another one.
+MUTANT_MINUTES = 15
 
 
 def kind_of_rust_test(name):
@@ -38,7 +40,7 @@ GROUPS = (
      {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"}, RUST_TEST, kind_of_rust_test),
     ("other readers", [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "tests"], {}, PYTEST, kind_of_pytest),
     ("tree", [sys.executable, "tests/tree.py", "--self-test", "--list"], {}, RUST_TEST, lambda name: "tree"),
-    ("mutants", [sys.executable, "tests/mutants/run.py"], {}, MUTANT, lambda name: "mutants"),
+    ("mutants", [sys.executable, "tests/mutants/run.py", "--minutes", str(MUTANT_MINUTES)], {}, MUTANT, lambda name: "mutants"),
 )
 
 
@@ -69,7 +71,8 @@ def main():
         wells.append(well)
     passed = Counter(kind for kind, _, outcome in outcomes if outcome in PASSED)
     left_out = [(kind, name) for kind, name, outcome in outcomes if outcome in LEFT_OUT]
-    failed = [(kind, name) for kind, name, outcome in outcomes if outcome not in PASSED | LEFT_OUT]
+    untried = sum(1 for *_, outcome in outcomes if outcome == "LEFT-OUT")
+    failed = [(kind, name) for kind, name, outcome in outcomes if outcome not in PASSED | LEFT_OUT | {"LEFT-OUT"}]
     print(f"\n{'kind':14} passed failed")
     for kind in KINDS:
         print(f"{kind:14} {passed[kind]:6} {sum(1 for of, _ in failed if of == kind):6}")
@@ -77,6 +80,8 @@ def main():
         print(f"failed: {kind} {name}")
     for _, name in left_out:
         print(f"left out: {name}: a role that other tests start as a process, or a generator run by hand")
+    if untried:
+        print(f"left out: {untried} mutants, after {MUTANT_MINUTES} minutes of them. make mutants tries all")
     if shutil.which("c++") is None:
         print("left out: tickscope.h as C++17, there is no C++ compiler. Install g++")
     if shutil.which("chromium") is None:
