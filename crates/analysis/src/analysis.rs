@@ -25,6 +25,8 @@ pub struct Analysis {
     pub relations: Vec<RelationSummary>,
     /// Clocks of nodes beside their counters that points were stamped with.
     pub own_clocks: Vec<OwnClockSummary>,
+    /// Label of the reference.
+    pub reference: String,
     /// How fast the reference is declared to run.
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
@@ -128,6 +130,7 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         relative_1ms_ticks,
         relations,
         own_clocks,
+        reference: manifest.reference.clone(),
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth: pass.counts.truth,
         suspicions,
@@ -146,6 +149,16 @@ impl Analysis {
             return Some(format!("{outside} true durations lie outside their intervals: a false bound"));
         }
         if let Some(event) = events.iter().find(|event| event.what == "impossible-exchange") {
+            return Some(event.text.clone());
+        }
+        // Across these no bound holds, whatever the evidence seems to say.
+        let counters = self.relations.iter().map(|relation| relation.domain.as_str()).chain([self.reference.as_str()]);
+        let counters: Vec<&str> = counters.collect();
+        let broke = |event: &&Event| {
+            let of_counter = event.domain.as_deref().is_some_and(|domain| counters.contains(&domain));
+            event.what == Event::CLOCK_SUSPEND || event.what == Event::CLOCK_BACKWARD && of_counter
+        };
+        if let Some(event) = events.iter().find(broke) {
             return Some(event.text.clone());
         }
         if self.sum_mismatches > 0 {

@@ -6,12 +6,16 @@
 //! file declares to send an id once, and only if no stamp of the sending point can have vanished before: a lost one may
 //! have been the first transmission (`brackets.md`, model `drift`).
 //!
+//! What the kernel did not deliver (a transmit stamp that is missing, or discarded while warming up) is no loss that is known
+//! here: for points that the kernel stamped, "once" rests on the declaration alone; for the probes, on nonces.
+//!
 //! Assumes: the declaration; stamps ordered `before` the send and `after` the receive, which is checked. Guarantees: what
 //! is refused is counted by reason. Deliberately absent: the clocks; ticks are returned as they were stamped.
 
 use std::ops::RangeInclusive;
 
 use tickscope_store::{Channel, Event, PointStamps, Run};
+use tickscope_tick::Counter;
 
 use crate::error::Error;
 
@@ -173,6 +177,16 @@ fn channels_of<'a>(place: &'a Place, channels: &'a [Channel]) -> impl Iterator<I
     channels.iter().filter(|channel| channel.node == place.node && channel.point == place.point)
 }
 
+/// Events of a node after which nobody knows what was stamped there.
+const UNTOLD: [&str; 6] = [
+    "stamps-without-channel",
+    "stamps-after-close",
+    "channels-refused",
+    "pool-refused",
+    "pool-left-alone",
+    "block-left-alone",
+];
+
 /// Until when every stamp of a point is known to be there.
 struct Complete {
     /// No stamp read at this tick, or later, is trusted to be an id's first.
@@ -181,12 +195,9 @@ struct Complete {
 
 impl Complete {
     fn until(place: &Place, stamps: &PointStamps, channels: &[Channel], events: &[Event]) -> Self {
-        let untold = |event: &&Event| {
-            event.node == place.node
-                && ["stamps-without-channel", "channels-refused", "pool-refused", "block-left-alone"]
-                    .contains(&event.what.as_str())
-        };
-        if !stamps.refused().is_empty() || events.iter().any(|event| untold(&event)) {
+        let untold = |event: &&Event| event.node == place.node && UNTOLD.contains(&event.what.as_str());
+        let cut_off = events.iter().any(|event| event.what == "finish-failed");
+        if cut_off || !stamps.refused().is_empty() || events.iter().any(|event| untold(&event)) {
             return Self { before: i64::MIN };
         }
         let first_loss = |channel: &Channel| {
@@ -195,7 +206,9 @@ impl Complete {
             });
             let told: i64 = lost.clone().filter_map(|event| event.value).sum();
             // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its event.
-            let timed = channel.uncommitted == 0 && channel.refused == 0 && told >= channel.dropped;
+            // Nor does a clock that can be set back order what was lost and what was sent.
+            let ordered = channel.domain.split('/').nth(1) == Some(Counter::STAMPED.name()) || channel.dropped == 0;
+            let timed = ordered && channel.uncommitted == 0 && channel.refused == 0 && told >= channel.dropped;
             if timed { lost.filter_map(|event| event.tick).min() } else { Some(i64::MIN) }
         };
         Self { before: channels_of(place, channels).filter_map(first_loss).min().unwrap_or(i64::MAX) }
@@ -287,8 +300,12 @@ mod tests {
         // Losses that are not told in full, or have no tick, leave nothing.
         assert_eq!(complete(&[channel(3, 0)], std::slice::from_ref(&lost)), i64::MIN);
         assert_eq!(complete(&[channel(0, 1)], &[]), i64::MIN);
-        let unopened = Event { node: "client".into(), what: "channels-refused".into(), ..Event::default() };
-        assert_eq!(complete(&[channel(0, 0)], &[unopened]), i64::MIN);
+        for what in UNTOLD.into_iter().chain(["finish-failed"]) {
+            let untold = Event { node: "client".into(), what: what.into(), ..Event::default() };
+            assert_eq!(complete(&[channel(0, 0)], &[untold]), i64::MIN, "{what}");
+        }
+        let settable = Channel { domain: "b/realtime/0".into(), ..channel(2, 0) };
+        assert_eq!(complete(&[settable], std::slice::from_ref(&lost)), i64::MIN, "a clock that can be set back");
     }
 
     #[test]

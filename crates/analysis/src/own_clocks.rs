@@ -36,6 +36,8 @@ pub struct OwnClockSummary {
     pub epochs: usize,
     /// Where it was set or slewed: ticks of the node's counter, and what the brackets say of the jump, in its own ticks.
     pub breaks: Vec<BreakSummary>,
+    /// How many of the layout's points were stamped with it; 0: it serves as evidence only.
+    pub points: u64,
     /// Readings at the layout's points that have an interval.
     pub readings: u64,
     /// Half their intervals' widths, in ticks of the counter, at the median.
@@ -60,6 +62,9 @@ pub struct BreakSummary {
     /// By how much it jumped, as far as the brackets tell; nanoseconds.
     pub jump_ns: Option<(i64, i64)>,
 }
+
+/// How far off a slew's rate may be told by the watch, beside a tenth of it; its own tests hold it to 25 ppm.
+const TOLD_OFF_PPB: u64 = 30_000;
 
 /// The clocks of a run's nodes beside their counters, those that its points need.
 pub(crate) struct OwnClocks {
@@ -94,6 +99,11 @@ impl OwnClocks {
         Ok(clocks)
     }
 
+    /// Whether every point was stamped with its node's counter.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of_point.is_empty()
+    }
+
     /// The clock that a point was stamped with; `None`: its node's counter.
     pub(crate) fn at(&self, node: &str, point: &str) -> Option<&Epochs> {
         let clock = self.of_point.get(&(node.into(), point.into()))?;
@@ -103,13 +113,17 @@ impl OwnClocks {
     /// The clocks, the points of `layout` with the index of their clock, and what is said of the clocks.
     pub(crate) fn into_parts(self, layout: &Layout) -> (Vec<Epochs>, Vec<(String, usize)>, Vec<OwnClockSummary>) {
         let (keys, related): (Vec<_>, Vec<_>) = self.known.into_iter().unzip();
-        let (clocks, summaries) = related.into_iter().unzip();
+        let (clocks, mut summaries): (Vec<_>, Vec<OwnClockSummary>) = related.into_iter().unzip();
         let of_point = layout.points().iter().filter_map(|point| {
             let clock = self.of_point.get(&(point.node.clone(), point.name.clone()))?;
             let index = keys.iter().position(|(node, known)| *node == point.node && known == clock)?;
             Some((point.full_name(), index))
         });
-        (clocks, of_point.collect(), summaries)
+        let of_point: Vec<(String, usize)> = of_point.collect();
+        for &(_, clock) in &of_point {
+            summaries[clock].points += 1;
+        }
+        (clocks, of_point, summaries)
     }
 }
 
@@ -121,7 +135,9 @@ fn clock_of(manifest: &Manifest, (node, point): (&str, &str), channels: &[Channe
         .iter()
         .filter(|channel| channel.node == node && channel.point == point)
         .filter_map(|channel| channel.domain.split('/').nth(1));
-    let Some(first) = clocks.next() else { return Ok(None) };
+    let told = manifest.points.iter().find(|known| known.node.as_str() == node && known.name.as_str() == point);
+    let told = told.and_then(|known| known.counter.as_deref());
+    let Some(first) = clocks.next().or(told) else { return Ok(None) };
     if let Some(other) = clocks.find(|&other| other != first) {
         return Err(Error::work(format!(
             "{node}.{point}: expected stamps of one clock, found {first} and {other}. Give each clock a point of its own"
@@ -176,6 +192,7 @@ fn relate(
             .filter_map(|epoch| epoch.relation.as_ref().err())
             .map(ToString::to_string)
             .collect(),
+        points: 0,
         readings: 0,
         half_width_ticks: None,
         half_width_p99_ticks: None,
@@ -217,6 +234,9 @@ fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<Vec<Brack
     let mut all: Vec<Bracket> =
         rows.map(|(&at, (before, after))| Bracket::new(before.copied(), at, after.copied())).collect();
     let stamps = run.stamps(node, &format!("{BRACKET_POINT}{clock}"))?;
+    if let Some(refused) = stamps.refused().first() {
+        return Err(Error::work(refused));
+    }
     stamps.read(i64::MIN..=i64::MAX, |columns| {
         let rows = columns.tick.iter().zip(&columns.id).zip(columns.value.iter());
         all.extend(rows.map(|((&before, &at), after)| Bracket::new(Some(before), at, after.copied())));
@@ -226,8 +246,10 @@ fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<Vec<Brack
 
 /// What voids the clock: every change that the watch saw, but for a slew that the bound covers.
 fn breaks(events: &[Event], domain: &str, slew: Rho) -> Result<Vec<Interval<Tick<Reference>>>, Error> {
+    // The rate that the watch tells is a mean between two looks, and off by as much as they leave open.
+    let at_most = |told_ppb: i64| told_ppb.unsigned_abs().saturating_add(told_ppb.unsigned_abs() / 10 + TOLD_OFF_PPB);
     let covered = |event: &Event| {
-        event.what == Event::CLOCK_SLEW && event.value.is_some_and(|ppb| ppb.unsigned_abs() <= u64::from(slew.ppb()))
+        event.what == Event::CLOCK_SLEW && event.value.is_some_and(|ppb| at_most(ppb) <= u64::from(slew.ppb()))
     };
     let voiding: Vec<Event> = events.iter().filter(|event| !covered(event)).cloned().collect();
     tickscope_store::breaks(&voiding, domain).map_err(|wrong| Error::work(format!("events of {domain}: {wrong}")))
@@ -278,5 +300,32 @@ pub(crate) fn reason(refused: Refused) -> &'static str {
         Refused::InBreak => "readings while their clock was being set",
         Refused::Ambiguous => "readings that their clock may have shown twice",
         Refused::Contradictory => "readings of a clock whose brackets contradict each other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slew_is_covered_only_where_all_that_it_may_have_been_is() {
+        let told = |ppb: i64| Event {
+            node: "n".into(),
+            domain: Some("n.realtime".into()),
+            tick: Some(10),
+            until: Some(20),
+            what: Event::CLOCK_SLEW.into(),
+            value: Some(ppb),
+            ..Event::default()
+        };
+        let breaks_of = |ppb, slew| {
+            let slew = Rho::declared_ppb(slew).unwrap();
+            breaks(&[told(ppb)], "n.realtime", slew).unwrap().len()
+        };
+        for sign in [1, -1] {
+            assert_eq!(breaks_of(sign * 98_000, 100_000), 1, "98 ppm told may be 110");
+            assert_eq!(breaks_of(sign * 100_000, 139_999), 1);
+            assert_eq!(breaks_of(sign * 100_000, 140_000), 0);
+        }
     }
 }

@@ -41,7 +41,7 @@ pub struct RelationSummary {
 /// What one source of evidence gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceSummary {
-    /// `probes`, `messages`, `kernel-messages`.
+    /// `probes`, `kernel-probes`, `messages`, `kernel-messages`.
     pub name: String,
     /// How many pieces of evidence.
     pub brackets: usize,
@@ -89,15 +89,25 @@ pub(crate) fn relate(
 ) -> Result<Related, Error> {
     let manifest = run.manifest();
     let reference = reference_node(manifest)?;
-    let (channels, events) = (run.channels()?.found, run.events()?.found);
+    let (channels, events) = (run.channels()?, run.events()?);
+    // What cannot be read may tell of a lost stamp, or of a clock that was set: then no message is evidence.
+    let whole = channels.refused.is_empty() && events.refused.is_empty();
+    let (channels, events_refused, events) = (channels.found, events.refused, events.found);
     let pairs = message_pairs(manifest, &channels)?;
     let stamped = layout.points().iter().map(|point| (point.node.as_str(), point.name.as_str()));
-    let sent = pairs.iter().flat_map(|(pair, _)| [&pair.from, &pair.to]);
+    let sent = pairs.iter().filter(|_| whole).flat_map(|(pair, _)| [&pair.from, &pair.to]);
     let stamped = stamped.chain(sent.map(|place| (place.node.as_str(), place.point.as_str())));
     let own = OwnClocks::of(run, stamped, &channels, &events, terms)?;
+    if let Some(refused) = events_refused.into_iter().next().filter(|_| !own.is_empty()) {
+        return Err(refused.into());
+    }
     let mut messages = Vec::new();
     for (pair, source) in pairs {
-        let found = Messages::of(run, pair, source, &own, (&channels, &events))?;
+        let found = if whole {
+            Messages::of(run, pair, source, &own, (&channels, &events))?
+        } else {
+            Messages { pair, source, ticks: Vec::new(), unused: vec![("source, since not all files could be read", 1)] }
+        };
         if terms.admit(found.source) {
             messages.push(found);
         }
@@ -162,7 +172,8 @@ pub fn relation_of(run: &Run, domain: &str, terms: &Terms) -> Result<Relation, E
 
 /// The rho that the run declared between its nodes' counters.
 pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
-    let first = manifest.rho.iter().find(|rho| rho.reference == manifest.reference);
+    let counters = |rho: &&tickscope_store::Rho| manifest.nodes.iter().any(|node| domain_of(node) == rho.domain);
+    let first = manifest.rho.iter().filter(counters).find(|rho| rho.reference == manifest.reference);
     first.map_or(Ok(Rho::default()), declared)
 }
 

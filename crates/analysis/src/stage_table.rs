@@ -237,6 +237,7 @@ fn own_clock_lines(clock: &OwnClockSummary, unit: Unit) -> Vec<String> {
     let ns = |ticks: Option<u64>| ticks.map_or("unknown".into(), |ticks| format!("{:.0} ns", unit.ns(ticks as i64)));
     let (slew, brackets) = (ppm(clock), clock.brackets);
     let mut lines = vec![match clock.readings {
+        0 if clock.points > 0 => format!("{}: none of its readings could be placed, {brackets} brackets", clock.domain),
         0 => format!("{}: {brackets} brackets, slew at most {slew} ppm; for evidence only", clock.domain),
         readings => format!(
             "{}: {readings} readings known to ±{} (median), ±{} (p99) from {brackets} brackets, slew at most {slew} ppm",
@@ -312,7 +313,10 @@ pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, Str
         all.push((statement.into(), "the kernel's interface".into()));
     }
     for pair in &manifest.evidence.messages {
-        all.push((format!("every id passes {pair} once; ids stamped twice are left out"), "the run file".into()));
+        all.push((
+            format!("every id passes {pair} once; ids stamped twice are left out"),
+            "declared in the run file".into(),
+        ));
     }
     for node in &manifest.nodes {
         all.push((format!("cores of {}: {}", node.name, node.counter.sharing.checked), "checked at the start".into()));

@@ -9,7 +9,8 @@ pub struct Terms {
     pub rho: Option<Rho>,
     /// Takes the place of the run's slew bound for clocks that somebody may set.
     pub slew: Option<Rho>,
-    /// The only sources of evidence to use between nodes, by name: `probes`, `messages`, `kernel-messages`. `None`: all
+    /// The only sources of evidence to use between nodes, by name: `probes`, `kernel-probes`, `messages`,
+    /// `kernel-messages`. `None`: all
     /// that the run declares.
     pub sources: Option<Vec<String>>,
 }

@@ -470,8 +470,12 @@ impl Session {
                 clock_report(&node, ended.last)
             });
             let (ppb, origin) = match (slew, report) {
-                (Slew::Declared(bound), _) => (bound.ppb(), "declared".into()),
+                (Slew::Declared(bound), report) => {
+                    self.hold_against(&node, bound.ppb(), report);
+                    (bound.ppb(), "declared".into())
+                }
                 (Slew::Auto, Ok(report)) => {
+                    self.note_sets(&node, &report);
                     (report.slew_bound_ppm.saturating_mul(1000), format!("watched: {}", report.slew_bound_origin))
                 }
                 (Slew::Auto, Err(why)) => {
@@ -485,6 +489,37 @@ impl Session {
             }
         }
         Ok(self.run.set_manifest(manifest)?)
+    }
+
+    /// A declared slew bound stands; that nobody watched, or that the watch asks for more, is told.
+    fn hold_against(&mut self, node: &str, declared_ppb: u32, report: Result<ClockReport, Failure>) {
+        match report {
+            Err(why) => self.note(node, "clock-unwatched", None, why.to_string()),
+            Ok(report) => {
+                self.note_sets(node, &report);
+                if report.slew_bound_ppm.saturating_mul(1000) > declared_ppb {
+                    let (wanted, why) = (report.slew_bound_ppm, &report.slew_bound_origin);
+                    let text = format!(
+                        "expected clocks that run within the declared {} ppm, found that the watch asks for {wanted} ppm: \
+                         {why}. Declare that, or let clock.slew be auto",
+                        f64::from(declared_ppb) / 1000.0
+                    );
+                    eprintln!("tickscope: {text}");
+                    self.note(node, "clock-slew-declared", Some(wanted.into()), text);
+                }
+            }
+        }
+    }
+
+    /// Where the kernel does not tell that its clock was set, a small step passes unseen.
+    fn note_sets(&mut self, node: &str, report: &ClockReport) {
+        if !report.sets_are_told {
+            let text =
+                "the kernel does not tell when its clock is set: steps that are narrower than two readings of the \
+                        clocks leave open (some 0.3 us) pass unseen"
+                    .to_owned();
+            self.note(node, "clock-sets-untold", None, text);
+        }
     }
 
     fn note_probe(&mut self, node: &str, side: &str, report: &ProbeReport) {

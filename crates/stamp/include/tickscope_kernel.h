@@ -306,9 +306,9 @@ TICKSCOPE__COLD int tickscope__kernel_attach(struct tickscope_kernel *kernel, in
         if (kernel->echoes) asked &= ~(unsigned)SOF_TIMESTAMPING_OPT_TSONLY;
         else asked |= SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_TSONLY;
     }
-    kernel->enabled_ns = tickscope__clock_now(TICKSCOPE_MONOTONIC);
     if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &asked, sizeof asked) != 0)
         return tickscope__kernel_refuse(errno, "a kernel with SO_TIMESTAMPING", strerror(errno), "It goes on without stamps.");
+    kernel->enabled_ns = tickscope__clock_now(TICKSCOPE_MONOTONIC); /* only now: a struct that is off collects nothing */
     kernel->every = options->every;
     return 0;
 }

@@ -177,6 +177,9 @@ pub struct Point {
     /// What its stamps are ordered against.
     #[serde(with = "as_text")]
     pub ordering: Ordering,
+    /// Which of the node's clocks it was stamped with, by name; absent: its counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter: Option<String>,
 }
 
 /// A policy and the channels it is for.

@@ -45,7 +45,8 @@ impl StepAlarm {
     /// Waits until the clock is set, a signal comes or the time is over; whether the clock was set since last asked.
     pub fn wait(&self, most: Duration) -> Result<bool, Finding> {
         let mut ready = libc::pollfd { fd: self.timer.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let milliseconds = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
+        // Rounded up: what is cut off would be spent asking again and again.
+        let milliseconds = i32::try_from(most.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
         // SAFETY: one pollfd is passed, and the count says so. How it ends does not matter: the read below tells.
         unsafe { libc::poll(&mut ready, 1, milliseconds) };
         self.has_gone_off()

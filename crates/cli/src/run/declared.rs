@@ -99,7 +99,9 @@ pub(super) fn points(run: &Run) -> Result<Vec<tickscope_store::Point>, Failure> 
         let (node, name) = (tickscope_store::Name::new(channel.node), tickscope_store::Name::new(channel.point));
         let (Some(node), Some(name), Ok(ordering)) = (node, name, channel.ordering.parse()) else { continue };
         if !points.iter().any(|known| known.node == node && known.name == name) {
-            points.push(tickscope_store::Point { node, name, ordering });
+            let counter = channel.domain.split('/').nth(1).map(String::from);
+            let counter = counter.filter(|name| name != Counter::STAMPED.name());
+            points.push(tickscope_store::Point { node, name, ordering, counter });
         }
     }
     Ok(points)

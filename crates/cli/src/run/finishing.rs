@@ -71,7 +71,7 @@ impl Session {
             );
             eprintln!("tickscope: {text}");
             self.note(&point.node, "point-unstamped", None, text);
-            unstamped.push(tickscope_store::Point { node, name, ordering: Ordering::Plain });
+            unstamped.push(tickscope_store::Point { node, name, ordering: Ordering::Plain, counter: None });
         }
         Ok(unstamped)
     }

@@ -65,5 +65,5 @@ fn node(name: &str, boot: u8) -> Node {
 }
 
 fn point(node: &str, name: &str, ordering: Ordering) -> Point {
-    Point { node: Name::new(node).unwrap(), name: Name::new(name).unwrap(), ordering }
+    Point { node: Name::new(node).unwrap(), name: Name::new(name).unwrap(), ordering, counter: None }
 }
