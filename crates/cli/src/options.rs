@@ -139,6 +139,12 @@ pub struct ClockOptions {
     /// Print instead what reading a clock of two words is worth, by enumeration
     #[arg(long)]
     pub two_words: bool,
+    /// Run instead the example of the Cm* study: latency of messages and time of remote procedure calls between processes
+    #[arg(long, conflicts_with = "two_words")]
+    pub example: bool,
+    /// Timed calls for each number of words in the example
+    #[arg(long, default_value_t = 512, requires = "example", value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
+    pub repetitions: u32,
 }
 
 #[derive(Debug, Args)]
