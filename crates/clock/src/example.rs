@@ -362,6 +362,15 @@ mod tests {
     }
 
     #[test]
+    fn the_slopes_interval_is_as_wide_as_all_medians_at_the_ends_of_theirs_make_it() {
+        let calls = made(|_, number| (5_000, 9_000 + 10 * i64::from(number)), |_| 700);
+        let found = cells(&plan(), &calls, costs(&calls), Method::Constant, 1.0).unwrap();
+        // Ranks 12 and 29 of 40 hold the median with 99 %, and the weights' absolute values add up to 300 / 25000.
+        let [lo, hi] = found.rpc_slope.interval_ns.unwrap();
+        assert!((hi - lo - 170.0 * 300.0 / 25_000.0).abs() < 1e-9, "{lo} {hi}");
+    }
+
+    #[test]
     fn a_line_through_one_number_of_words_has_no_slope() {
         assert_eq!(weights(&[50]), [0.0]);
     }
