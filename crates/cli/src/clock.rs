@@ -7,6 +7,8 @@ use tickscope_clock::compensation::Method;
 use tickscope_clock::measure::{Ramp, pulses, survey};
 use tickscope_clock::study::{Across, Cell, ClockStudy, LoadStudy, Plan, PulseTest, SectionTest, Study, Sweep};
 use tickscope_clock::two_word::{Table, Widths};
+use tickscope_report::study_page;
+use tickscope_store::write_whole;
 use tickscope_tick::affinity;
 use tickscope_tick::facts::CounterFacts;
 
@@ -31,6 +33,9 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
     }
     let study = survey(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
+    if let Some(place) = &options.html {
+        write_whole(place, study_page(&study).as_bytes())?;
+    }
     if options.json {
         let mut json = serde_json::to_value(&study).map_err(Failure::work)?;
         for (of, clock) in study.clocks.iter().enumerate() {

@@ -4,6 +4,8 @@ use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
 use tickscope_clock::example::{ByClock, Example, ExamplePlan, Figure, Published, Slope, UnderPairs};
 use tickscope_clock::measure;
+use tickscope_report::example_page;
+use tickscope_store::write_whole;
 use tickscope_tick::facts::CounterFacts;
 
 use crate::clock::{Progress, brief, factor};
@@ -16,6 +18,9 @@ pub fn example(options: &ClockOptions, facts: &CounterFacts) -> Result<(), Failu
     let mut progress = Progress::new();
     let found = measure::example(&plan, facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
+    if let Some(place) = &options.html {
+        write_whole(place, example_page(&found).as_bytes())?;
+    }
     if options.json {
         println!("{}", serde_json::to_string_pretty(&found).map_err(Failure::work)?);
     } else {

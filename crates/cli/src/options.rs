@@ -133,6 +133,9 @@ pub struct ClockOptions {
     /// Print every figure as JSON
     #[arg(long)]
     pub json: bool,
+    /// Write the figures as a page too, which opens offline
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["two_words", "granularity"])]
+    pub html: Option<PathBuf>,
     /// Find instead where subtracting nearby readings stops helping as the load's pulses get shorter
     #[arg(long, conflicts_with = "two_words")]
     pub granularity: bool,
@@ -140,7 +143,7 @@ pub struct ClockOptions {
     #[arg(long)]
     pub two_words: bool,
     /// Run instead the example of the Cm* study: latency of messages and time of remote procedure calls between processes
-    #[arg(long, conflicts_with = "two_words")]
+    #[arg(long, conflicts_with_all = ["two_words", "granularity"])]
     pub example: bool,
     /// Timed calls for each number of words in the example
     #[arg(long, default_value_t = 512, requires = "example", value_parser = clap::value_parser!(u32).range(8..=1_000_000))]

@@ -1,5 +1,7 @@
 //! `tickscope clock --example` as its users run it.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -24,6 +26,41 @@ fn e2e_the_example_has_every_cell_of_the_papers_figures_and_its_k_beside_ours() 
     let published: Vec<f64> =
         found["published"]["k"].as_array().unwrap().iter().map(|row| row["k"].as_f64().unwrap()).collect();
     assert_eq!(published, [0.8, 0.81, 3.57, 0.68, 1.14, 1.98, 1.11, 0.81]);
+}
+
+/// A page that opens offline: nothing is asked of anything, and nothing runs.
+fn page(arguments: &[&str], name: &str) -> (Value, String) {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.html", std::process::id()));
+    let output = clock(&[arguments, &["--json", "--html", place.to_str().unwrap()]].concat());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
+    let html = fs::read_to_string(&place).unwrap();
+    fs::remove_file(&place).unwrap();
+    assert!(html.contains("default-src 'none'") && !html.contains("<script") && !html.contains("http:"));
+    assert!(["NaN", "inf"].iter().all(|wrong| !html.contains(&format!("\"{wrong}"))), "a coordinate is no number");
+    (serde_json::from_slice(&output.stdout).unwrap(), html)
+}
+
+#[test]
+fn e2e_the_examples_page_has_both_figures_for_every_clock_and_every_published_k() {
+    let (found, html) = page(&["--example", "--repetitions", "8"], "example");
+    let clocks = found["clocks"].as_array().unwrap().len();
+    assert_eq!(html.matches("<svg viewBox").count(), 2 * clocks);
+    // A line for each number of pairs, an upright to the 95th percentile for each cell.
+    assert_eq!(html.matches("<polyline").count(), 2 * clocks * 3);
+    assert_eq!(html.matches("stroke-width=\"0.8\"").count(), 2 * clocks * 3 * 5);
+    assert!(["0.80", "0.81", "3.57", "0.68", "1.14", "1.98", "1.11"].iter().all(|k| html.contains(k)));
+}
+
+#[test]
+fn e2e_the_studys_page_shows_every_clock_its_words_and_all_advice() {
+    let (found, html) = page(&["--seconds", "2", "--load", "0", "--readers", "2"], "study");
+    for clock in found["clocks"].as_array().unwrap() {
+        let name = clock["clock"].as_str().unwrap();
+        assert!(html.contains(&format!("<h3>{name}</h3>")) && html.contains(&format!("<th scope=\"row\">{name}</th>")));
+    }
+    for advice in found["advice"].as_array().unwrap() {
+        assert!(html.contains(&advice.as_str().unwrap().replace('\'', "&#39;").replace('>', "&gt;")), "{advice}");
+    }
 }
 
 #[test]
