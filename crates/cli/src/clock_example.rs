@@ -62,8 +62,8 @@ const LEGEND: [&str; 7] = [
     "the client's reading after it read the results (figure 17). words: of 16 bits as in the paper, in memory that both processes share;",
     "the server reads one half of them as arguments, the client the other half as results. The message itself is as long for any number.",
     "+-: standard deviation, the bars of the figures. Net: a latency holds one reading of the clock, a call two; each was subtracted by",
-    "the method that the zero-time test in every repetition chose. a word: slope of the line through the medians, by least squares; of what",
-    "is in brackets, the slope lies there with 95 %, if calls were independent. By the means, one long interruption tilts the line.",
+    "the method that the zero-time test in every repetition chose. a word: median of the repetitions' own slopes, each by least squares over its calls; in",
+    "brackets what that lies between with 95 %, if repetitions are independent. By the means, one long interruption tilts the line.",
     "These are estimates, not bounds.",
 ];
 
@@ -95,19 +95,16 @@ fn figures(figure: &Figure) -> String {
 
 fn slope(slope: &Slope) -> String {
     let interval = slope.interval_ns.map_or_else(|| "too few".into(), |[lo, hi]| format!("{lo:.1} to {hi:.1}"));
-    format!("{:.1} [{interval}], means {:.1}", slope.of_medians_ns, slope.of_means_ns)
+    format!("{:.1} [{interval}], means {:.1}", slope.median_ns, slope.of_means_ns)
 }
 
 fn slope_words(slope: &Slope) -> String {
     match slope.interval_ns {
         Some([lo, hi]) if lo > 0.0 => {
-            format!("every word costs a call {:.1} ns, between {lo:.1} and {hi:.1}", slope.of_medians_ns)
+            format!("every word costs a call {:.1} ns, between {lo:.1} and {hi:.1}", slope.median_ns)
         }
         Some([lo, hi]) => {
-            format!(
-                "what a word costs a call is not resolved: {:.1} ns, between {lo:.1} and {hi:.1}",
-                slope.of_medians_ns
-            )
+            format!("what a word costs a call is not resolved: {:.1} ns, between {lo:.1} and {hi:.1}", slope.median_ns)
         }
         None => "too few repetitions to say what a word costs a call".into(),
     }

@@ -21,7 +21,7 @@ fn e2e_the_example_has_every_cell_of_the_papers_figures_and_its_k_beside_ours() 
             load["cells"].as_array().unwrap().iter().map(|cell| cell["words"].as_u64().unwrap()).collect();
         assert_eq!(words, [0, 50, 100, 150, 200]);
         assert_eq!(load["zero"]["trials"], 40);
-        assert!(load["rpc_slope"]["of_medians_ns"].is_f64() && load["cells"][4]["latency"]["deviation_ns"].is_f64());
+        assert!(load["rpc_slope"]["median_ns"].is_f64() && load["cells"][4]["latency"]["deviation_ns"].is_f64());
     }
     let published: Vec<f64> =
         found["published"]["k"].as_array().unwrap().iter().map(|row| row["k"].as_f64().unwrap()).collect();

@@ -5,10 +5,11 @@
 //! the clock, that of the call two: the server reads it between. Each is subtracted by the method that the zero-time test,
 //! taken right before every call, chose on the earlier half of the calls and was judged by on the later half.
 //!
-//! **Slope.** The line through the medians, by least squares: a sum of the medians with known weights. Its interval is that
-//! sum over the medians' own intervals, which hold all at once with 95 % (Bonferroni): no assumption about the
-//! distribution, which has a long tail. It assumes independent calls, which those of one run are not quite; run it again to
-//! see how far it moves. Deliberately absent: a bound. Compensation is an estimate.
+//! **Slope.** Every repetition calls once with each number of words, one after the other, so it has a slope of its own, by least
+//! squares; what is given is the median of those, with its interval of 95 % from order statistics. Interruptions hit any of
+//! a repetition's calls alike, so for equally spaced words they make a slope as often too great as too small: the median
+//! is that of the words. It assumes that repetitions are independent, which those of one run are not quite; run it
+//! again to see how far it moves. Deliberately absent: a bound. Compensation is an estimate.
 
 use serde::Serialize;
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
@@ -113,8 +114,8 @@ pub struct Figure {
 /// Nanoseconds a word.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Slope {
-    /// Of the line through the medians.
-    pub of_medians_ns: f64,
+    /// The median of the repetitions' own slopes.
+    pub median_ns: f64,
     /// What that lies between with 95 %; `None`: too few repetitions.
     pub interval_ns: Option<[f64; 2]>,
     /// Of the line through the means, as published; one long interruption tilts it.
@@ -162,24 +163,29 @@ impl Costs {
     }
 }
 
-/// The figures of calls under one number of pairs, by number of words, one unit of the clock being `ns` nanoseconds.
-/// Calls that the method knows no cost for are left out.
+/// The figures of calls under one number of pairs, repetition by repetition, by number of words; one unit of the clock is `ns`
+/// nanoseconds. Repetitions with a call that the method knows no cost for are left out.
 pub fn cells(plan: &ExamplePlan, calls: &[Measured], costs: Costs, method: Method, ns: f64) -> Result<Cells, Error> {
-    let mut cells = Vec::new();
-    let (mut latencies, mut rpcs) = (Vec::new(), Vec::new());
-    for &words in &plan.words {
-        let net = calls.iter().filter(|call| call.words == words).filter_map(|call| {
-            let twice = costs.twice(method, call)?;
-            Some((2 * call.latency - twice, 2 * call.rpc - 2 * twice))
-        });
-        let (latency, rpc): (Vec<i64>, Vec<i64>) = net.unzip();
-        let (latency, rpc) = (Sample::new(&latency)?, Sample::new(&rpc)?);
-        cells.push(CallCell { words, latency: Figure::of(&latency, ns), rpc: Figure::of(&rpc, ns) });
-        latencies.push(latency);
-        rpcs.push(rpc);
-    }
-    let slope = |samples: &[Sample]| Slope::of(&plan.words, samples, ns);
-    Ok(Cells { latency_slope: slope(&latencies), rpc_slope: slope(&rpcs), cells })
+    let net = |call: &Measured| {
+        let twice = costs.twice(method, call)?;
+        Some([2 * call.latency - twice, 2 * call.rpc - 2 * twice])
+    };
+    let repetitions: Vec<Vec<[i64; 2]>> =
+        calls.chunks_exact(plan.words.len()).filter_map(|calls| calls.iter().map(net).collect()).collect();
+    let of = |which: usize, at: usize| {
+        let net: Vec<i64> = repetitions.iter().map(|calls| calls[at][which]).collect();
+        Sample::new(&net).map(|halves| Figure::of(&halves, ns))
+    };
+    let cell = |(at, &words): (usize, &u16)| Ok(CallCell { words, latency: of(0, at)?, rpc: of(1, at)? });
+    let slope = |which: usize| {
+        let net = repetitions.iter().map(|calls| calls.iter().map(|both| both[which]));
+        Slope::of(&plan.words, net, ns)
+    };
+    Ok(Cells {
+        cells: plan.words.iter().enumerate().map(cell).collect::<Result<_, Error>>()?,
+        latency_slope: slope(0)?,
+        rpc_slope: slope(1)?,
+    })
 }
 
 /// What [`cells`] finds.
@@ -211,39 +217,28 @@ impl Figure {
 }
 
 impl Slope {
-    fn of(words: &[u16], halves: &[Sample], ns: f64) -> Self {
-        let weights = weights(words);
-        let slope = |value: &dyn Fn(&Sample) -> f64| {
-            let terms = weights.iter().zip(halves).map(|(weight, sample)| weight * value(sample));
-            terms.sum::<f64>() / 2.0 * ns
-        };
-        Self {
-            of_medians_ns: slope(&|sample| sample.quantile(Quantile::MEDIAN) as f64),
-            interval_ns: Self::interval(&weights, halves).map(|ends| ends.map(|end| end / 2.0 * ns)),
-            of_means_ns: slope(&|sample| sample.moments().mean),
-        }
-    }
-
-    /// From the medians' intervals, each wrong with a share of what 95 % leaves.
-    fn interval(weights: &[f64], halves: &[Sample]) -> Option<[f64; 2]> {
-        const LEFT: u32 = 50_000;
-        let confidence = Confidence::per_million(1_000_000 - LEFT / weights.len() as u32).ok()?;
-        let mut ends = [0.0; 2];
-        for (&weight, sample) in weights.iter().zip(halves) {
-            let interval = sample.interval(Quantile::MEDIAN, confidence);
-            let (lo, hi) = (interval.lo? as f64 * weight, interval.hi? as f64 * weight);
-            ends = [ends[0] + lo.min(hi), ends[1] + lo.max(hi)];
-        }
-        Some(ends)
+    /// Of repetitions, each a net duration in halves of a unit for every number of words.
+    fn of<R: Iterator<Item = i64>>(words: &[u16], net: impl Iterator<Item = R>, ns: f64) -> Result<Self, Error> {
+        let (weights, divisor) = weights(words);
+        let weighed = |calls: R| weights.iter().zip(calls).map(|(weight, net)| weight * net).sum::<i64>();
+        let slopes = Sample::new(&net.map(weighed).collect::<Vec<i64>>())?;
+        let a_word = |weighed: f64| if divisor > 0 { weighed / divisor as f64 / 2.0 * ns } else { 0.0 };
+        let interval = slopes.interval(Quantile::MEDIAN, Confidence::P95);
+        Ok(Self {
+            median_ns: a_word(slopes.quantile(Quantile::MEDIAN) as f64),
+            interval_ns: interval.lo.zip(interval.hi).map(|(lo, hi)| [a_word(lo as f64), a_word(hi as f64)]),
+            of_means_ns: a_word(slopes.moments().mean),
+        })
     }
 }
 
-/// What each ordinate is multiplied by in the slope of least squares: `(x - mean) / sum (x - mean)^2`. All 0 for one abscissa.
-fn weights(words: &[u16]) -> Vec<f64> {
-    let mean = words.iter().map(|&words| f64::from(words)).sum::<f64>() / words.len() as f64;
-    let off: Vec<f64> = words.iter().map(|&words| f64::from(words) - mean).collect();
-    let squares: f64 = off.iter().map(|off| off * off).sum();
-    off.iter().map(|off| if squares > 0.0 { off / squares } else { 0.0 }).collect()
+/// What each ordinate is multiplied by in the slope of least squares, `n x - sum x`, and what the sum is divided by,
+/// `n sum x^2 - (sum x)^2`: whole numbers. All 0 for one abscissa.
+fn weights(words: &[u16]) -> (Vec<i64>, i64) {
+    let count = words.len() as i64;
+    let sum: i64 = words.iter().map(|&words| i64::from(words)).sum();
+    let squares: i64 = words.iter().map(|&words| i64::from(words) * i64::from(words)).sum();
+    (words.iter().map(|&words| count * i64::from(words) - sum).collect(), count * squares - sum * sum)
 }
 
 /// What the paper says, for the eye; nothing here is computed with it.
@@ -337,9 +332,7 @@ mod tests {
                 let rpc = f64::from(9_000 + 3 * u32::from(cell.words));
                 assert_eq!((cell.latency.median_ns, cell.rpc.median_ns, cell.rpc.deviation_ns), (5_000.0, rpc, 0.0));
             }
-            assert!(
-                (found.rpc_slope.of_medians_ns - 3.0).abs() < 1e-9 && found.latency_slope.of_medians_ns.abs() < 1e-9
-            );
+            assert!((found.rpc_slope.median_ns - 3.0).abs() < 1e-9 && found.latency_slope.median_ns.abs() < 1e-9);
         }
     }
 
@@ -362,30 +355,34 @@ mod tests {
     }
 
     #[test]
-    fn the_slopes_interval_is_as_wide_as_all_medians_at_the_ends_of_theirs_make_it() {
-        let calls = made(|_, number| (5_000, 9_000 + 10 * i64::from(number)), |_| 700);
-        let found = cells(&plan(), &calls, costs(&calls), Method::Constant, 1.0).unwrap();
-        // Ranks 12 and 29 of 40 hold the median with 99 %, and the weights' absolute values add up to 300 / 25000.
-        let [lo, hi] = found.rpc_slope.interval_ns.unwrap();
-        assert!((hi - lo - 170.0 * 300.0 / 25_000.0).abs() < 1e-9, "{lo} {hi}");
+    fn the_slopes_interval_is_that_of_the_repetitions_own_slopes() {
+        // Of repetition n every word costs n: ranks 14 and 27 of 40 hold the median with 95 %.
+        let calls = made(|words, number| (5_000, 9_000 + i64::from(words) * i64::from(number)), |_| 700);
+        let found = cells(&plan(), &calls, costs(&calls), Method::Constant, 1.0).unwrap().rpc_slope;
+        assert_eq!((found.median_ns, found.interval_ns, found.of_means_ns), (19.0, Some([13.0, 26.0]), 19.5));
     }
 
     #[test]
     fn a_line_through_one_number_of_words_has_no_slope() {
-        assert_eq!(weights(&[50]), [0.0]);
+        assert_eq!(weights(&[50]), (vec![0], 0));
     }
 
     proptest! {
         #[test]
-        fn property_the_slopes_interval_holds_the_line_that_the_medians_scatter_around(
+        fn property_what_hits_whole_repetitions_or_a_third_of_them_anywhere_leaves_the_slope_as_it_is(
             slope in -50_i64..50,
-            // The k-th call of each number of words is off by the same: so the medians' line is known.
             off in prop::collection::vec(0_i64..1_000_000, 40),
+            // A repetition's call that was interrupted, for fewer than half of the repetitions.
+            hit in prop::collection::vec((0_usize..5, 0_i64..50_000_000), 13),
         ) {
-            let calls = made(|words, number| (9_000, 9_000 + slope * i64::from(words) + off[number as usize]), |_| 700);
+            let duration = |words: u16, number: u32| {
+                let hit = hit.get(number as usize).filter(|&&(at, _)| at == usize::from(words) / 50);
+                9_000 + slope * i64::from(words) + off[number as usize] + hit.map_or(0, |&(_, long)| long)
+            };
+            let calls = made(|words, number| (9_000, duration(words, number)), |_| 700);
             let found = cells(&plan(), &calls, costs(&calls), Method::Constant, 1.0).unwrap();
+            prop_assert!((found.rpc_slope.median_ns - slope as f64).abs() < 1e-6);
             let [lo, hi] = found.rpc_slope.interval_ns.unwrap();
-            prop_assert!((found.rpc_slope.of_medians_ns - slope as f64).abs() < 1e-6);
             prop_assert!(lo <= slope as f64 + 1e-6 && slope as f64 <= hi + 1e-6);
         }
     }

@@ -293,9 +293,9 @@ fn calls_table(clock: &ByClock) -> String {
         };
         let slope = |slope: &Slope| {
             let between = slope.interval_ns.map_or_else(|| "–".into(), |[lo, hi]| format!("{lo:.1} to {hi:.1} ns"));
-            vec![format!("{:.1} ns", slope.of_medians_ns), format!("{:.1} ns", slope.of_means_ns), between]
+            vec![format!("{:.1} ns", slope.median_ns), format!("{:.1} ns", slope.of_means_ns), between]
         };
-        let name = vec![format!("{}, a word: by medians, by means, between", count(load.pairs))];
+        let name = vec![format!("{}, a word: median, by means, between", count(load.pairs))];
         let slopes = [name, slope(&load.latency_slope), slope(&load.rpc_slope)].concat();
         load.cells.iter().map(cell).chain([slopes]).collect::<Vec<_>>()
     });
