@@ -14,7 +14,14 @@ use crate::options::ClockOptions;
 
 /// Runs it and prints its tables.
 pub fn example(options: &ClockOptions, facts: &CounterFacts) -> Result<(), Failure> {
-    let plan = ExamplePlan { repetitions: options.repetitions, ..ExamplePlan::paper() };
+    let words = options.words.clone();
+    let most = ExamplePlan::WORDS_MAX;
+    if !words.is_sorted_by(|a, b| a < b) || words.last().is_none_or(|&last| last > most) {
+        return Err(Failure::input(format!(
+            "expected --words that ascend up to {most} at most, found {words:?}; give them as 0,500,1000"
+        )));
+    }
+    let plan = ExamplePlan { repetitions: options.repetitions, words, ..ExamplePlan::paper() };
     let mut progress = Progress::new();
     let found = measure::example(&plan, facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
@@ -32,7 +39,7 @@ pub fn example(options: &ClockOptions, facts: &CounterFacts) -> Result<(), Failu
 fn print(found: &Example) {
     let [clients, servers] = found.cpus;
     println!(
-        "clients on processor {clients}, servers on {servers}; {} timed calls for each number of words, one every {}; took {:.0} s",
+        "clients on processor {clients}, servers on {servers}; {} timed calls for each number of words, one every {} at random; took {:.0} s",
         found.plan.repetitions,
         duration(f64::from(found.plan.interval_us) * 1e3),
         found.took_s

@@ -64,6 +64,15 @@ fn e2e_the_studys_page_shows_every_clock_its_words_and_all_advice() {
 }
 
 #[test]
+fn e2e_words_that_do_not_fit_the_shared_page_or_do_not_ascend_are_refused() {
+    for words in ["0,2001", "50,0", "50,50"] {
+        let output = clock(&["--example", "--words", words]);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("expected --words that ascend up to 2000"));
+    }
+}
+
+#[test]
 fn e2e_repetitions_are_the_examples_alone() {
     let output = clock(&["--repetitions", "8"]);
     assert_eq!(output.status.code(), Some(2));

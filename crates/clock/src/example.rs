@@ -5,7 +5,7 @@
 //! the clock, that of the call two: the server reads it between. Each is subtracted by the method that the zero-time test,
 //! taken right before every call, chose on the earlier half of the calls and was judged by on the later half.
 //!
-//! **Slope.** Every repetition calls once with each number of words, one after the other, so it has a slope of its own, by least
+//! **Slope.** Every repetition calls once with each number of words, in an order of its own, so it has a slope of its own, by least
 //! squares; what is given is the median of those, with its interval of 95 % from order statistics. Interruptions hit any of
 //! a repetition's calls alike, so for equally spaced words they make a slope as often too great as too small: the median
 //! is that of the words. It assumes that repetitions are independent, which those of one run are not quite; run it
@@ -26,7 +26,7 @@ pub struct ExamplePlan {
     pub words: Vec<u16>,
     /// Timed calls of each.
     pub repetitions: u32,
-    /// From one timed call to the next, microseconds.
+    /// From one timed call to the next, on average, microseconds.
     pub interval_us: u32,
 }
 
@@ -163,15 +163,20 @@ impl Costs {
     }
 }
 
-/// The figures of calls under one number of pairs, repetition by repetition, by number of words; one unit of the clock is `ns`
+/// The figures of calls under one number of pairs, by number of words; calls come repetition by repetition, each of those one
+/// call with each number of words in any order. One unit of the clock is `ns`
 /// nanoseconds. Repetitions with a call that the method knows no cost for are left out.
 pub fn cells(plan: &ExamplePlan, calls: &[Measured], costs: Costs, method: Method, ns: f64) -> Result<Cells, Error> {
     let net = |call: &Measured| {
         let twice = costs.twice(method, call)?;
         Some([2 * call.latency - twice, 2 * call.rpc - 2 * twice])
     };
-    let repetitions: Vec<Vec<[i64; 2]>> =
-        calls.chunks_exact(plan.words.len()).filter_map(|calls| calls.iter().map(net).collect()).collect();
+    let ascending = |calls: &[Measured]| {
+        let mut calls = calls.to_vec();
+        calls.sort_by_key(|call| call.words);
+        calls.iter().map(net).collect()
+    };
+    let repetitions: Vec<Vec<[i64; 2]>> = calls.chunks_exact(plan.words.len()).filter_map(ascending).collect();
     let of = |which: usize, at: usize| {
         let net: Vec<i64> = repetitions.iter().map(|calls| calls[at][which]).collect();
         Sample::new(&net).map(|halves| Figure::of(&halves, ns))
@@ -312,11 +317,13 @@ mod tests {
             let (latency, rpc) = (latency + cost, rpc + 2 * cost);
             Measured { words, latency, rpc, pairs: [cost; 2], sampled: Some([cost; 2]) }
         };
-        let words = plan.words.clone();
-        (0..plan.repetitions)
-            .flat_map(|number| words.iter().map(move |&words| (number, words)))
-            .map(|(n, w)| call(n, w))
-            .collect()
+        let mut words = plan.words.clone();
+        let mut calls = Vec::new();
+        for number in 0..plan.repetitions {
+            words.rotate_left(1);
+            calls.extend(words.iter().map(|&words| call(number, words)));
+        }
+        calls
     }
 
     fn costs(calls: &[Measured]) -> Costs {
