@@ -104,9 +104,9 @@ impl Section {
                 *state = State::Ended(readings, self.meter.took(readings));
                 Ok(false)
             }
-            State::Begun(..) => {
-                Err(Refusal::new("expected a section left by the thread that entered it, found another"))
-            }
+            State::Begun(..) => Err(Refusal::new(
+                "expected a section left by the thread that entered it, found another; make one in each thread",
+            )),
             other => {
                 *state = other;
                 Err(Refusal::new(

@@ -69,8 +69,9 @@ impl Sample {
     /// The threshold of the rule of that name, or why it has none.
     fn threshold(&self, rule: &str) -> Result<Judged, Refusal> {
         let known = || Rule::NAMED.map(|(name, _)| name).join(", ");
-        let rule = Rule::named(rule)
-            .ok_or_else(|| Refusal::new(format!("expected a rule named {}; found '{rule}'", known())))?;
+        let rule = Rule::named(rule).ok_or_else(|| {
+            Refusal::new(format!("expected the name of a rule, found '{rule}'; there are {}", known()))
+        })?;
         Ok(judged(rule.threshold(&self.0)))
     }
 
