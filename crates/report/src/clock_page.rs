@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 use tickscope_clock::advice::duration;
-use tickscope_clock::compensation::Method;
-use tickscope_clock::example::{ByClock, Example, Figure as Spread, Slope};
+use tickscope_clock::compensation::{Method, Outcome};
+use tickscope_clock::example::{ByClock, CallCell, Example, Figure as Spread, Slope};
 use tickscope_clock::study::{ClockStudy, Cost, LoadStudy, Study};
 
 use crate::plot::{Axis, Figure, Ink, Row, short};
@@ -252,7 +252,8 @@ fn lines(clock: &ByClock) -> String {
         "{}<p class=\"note\">Lines through the medians; thick: what the median lies between with 95 %; thin: up to what 95 of 100 took at most.</p><div class=\"multiples\">",
         legend(names)
     );
-    let quantities: [(&str, fn(&tickscope_clock::example::CallCell) -> Spread); 2] =
+    type Of = fn(&CallCell) -> Spread;
+    let quantities: [(&str, Of); 2] =
         [("Latency of a message", |cell| cell.latency), ("Time of a call", |cell| cell.rpc)];
     for (name, of) in quantities {
         let cells = || clock.loads.iter().flat_map(|load| &load.cells);
@@ -261,7 +262,7 @@ fn lines(clock: &ByClock) -> String {
         for (kind, load) in clock.loads.iter().enumerate() {
             let ink = Ink::of(kind);
             // Side by side, so that bars of different loads can be told apart.
-            let x = |cell: &tickscope_clock::example::CallCell| f64::from(cell.words) + 3.0 * kind as f64;
+            let x = |cell: &CallCell| f64::from(cell.words) + 3.0 * kind as f64;
             for cell in &load.cells {
                 let spread = of(cell);
                 figure.upright(x(cell), [spread.median_ns, spread.p95_ns], 0.8, ink);
@@ -287,7 +288,7 @@ fn count(pairs: u32) -> String {
 fn calls_table(clock: &ByClock) -> String {
     let spread = |spread: &Spread| [spread.median_ns, spread.mean_ns, spread.deviation_ns].map(duration).to_vec();
     let rows = clock.loads.iter().flat_map(|load| {
-        let cell = move |cell: &tickscope_clock::example::CallCell| {
+        let cell = move |cell: &CallCell| {
             let name = vec![format!("{}, {} words", count(load.pairs), cell.words)];
             [name, spread(&cell.latency), spread(&cell.rpc)].concat()
         };
@@ -313,7 +314,7 @@ fn published(example: &Example) -> String {
     let ours = ours.map(|(load, clock)| {
         let of = |method| load.zero.outcome(method);
         let [first, second] = [Method::NearestPairs, Method::Sampler].map(of);
-        let both = |outcome: Option<&tickscope_clock::compensation::Outcome>| {
+        let both = |outcome: Option<&Outcome>| {
             [outcome.and_then(|outcome| outcome.k), outcome.and_then(|outcome| outcome.k_clipped)].map(k).to_vec()
         };
         [vec![format!("{clock}, {}", count(load.pairs))], both(first), both(second)].concat()
