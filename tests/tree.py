@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
     "tick": set(), "stats": {"tick"}, "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "stats", "tick"}, "probe": {"bracket", "tick"},
     "store": {"stamp", "trace", "bracket", "tick"}, "analysis": {"tick", "stats", "bracket", "trace", "store"},
-    "report": {"tick", "trace", "store", "analysis"},
+    "report": {"tick", "trace", "store", "analysis", "clock"},
     "clock": {"tick", "stats"},
     "cli": {"tick", "stats", "bracket", "stamp", "trace", "probe", "store", "analysis", "report", "clock"},
 }

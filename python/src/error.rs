@@ -61,3 +61,15 @@ impl From<tickscope_stamp::OpenError> for Refusal {
         Self::new(error.to_string())
     }
 }
+
+impl From<tickscope_stats::Error> for Refusal {
+    fn from(error: tickscope_stats::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<tickscope_tick::Finding> for Refusal {
+    fn from(finding: tickscope_tick::Finding) -> Self {
+        Self::new(finding.to_string())
+    }
+}

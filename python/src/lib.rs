@@ -1,4 +1,4 @@
-//! The extension module of the Python package: a run, a relation, a point.
+//! The extension module of the Python package: a run, a relation, a point, a sample, a section.
 //!
 //! Idea: Rust reads, computes and stamps; this converts arguments and results and maps errors ([`error`]), and Python above it
 //! builds tables. Assumes one interpreter a process. Guarantees: the interpreter runs other threads while files are read;
@@ -8,6 +8,8 @@ mod error;
 mod point;
 mod relation;
 mod run;
+mod section;
+mod stats;
 
 use pyo3::prelude::*;
 
@@ -22,6 +24,10 @@ mod _tickscope {
     use super::relation::Relation;
     #[pymodule_export]
     use super::run::Run;
+    #[pymodule_export]
+    use super::section::{Meter, Section};
+    #[pymodule_export]
+    use super::stats::{Sample, autocorrelation, compare};
 
     /// The version of the crates inside.
     #[pymodule_export]

@@ -1,4 +1,4 @@
-"""Measure where time goes, with a guaranteed error bound on every duration: runs as tables, and points to stamp at.
+"""Measure where time goes, with a guaranteed error bound on every duration: runs as tables, points to stamp at, sections to time.
 
     run = tickscope.open("runs/mine")
     run.stages()                                   # a DuckDB relation: one row a stage, both bounds
@@ -7,11 +7,16 @@
     sent = tickscope.point("sent", "before")
     sent(packet_id)
 
+    with tickscope.section() as section:           # how long it took: section.at_most_ticks, section.between_ticks
+        work()
+
 Ticks are 64-bit readings of the counter of the domain that a column names; nanoseconds are ticks over its declared rate.
 """
 
+from tickscope import stats
 from tickscope._tickscope import VERSION as __version__
-from tickscope._tickscope import Finding, Point, TickscopeError, point
+from tickscope._tickscope import Finding, Point, Section, TickscopeError, point
+from tickscope.meter import section
 from tickscope.relation import Relation, Segment
 from tickscope.run import FindingWarning, RefusedFileWarning, Run, open
 
@@ -22,9 +27,12 @@ __all__ = [
     "RefusedFileWarning",
     "Relation",
     "Run",
+    "Section",
     "Segment",
     "TickscopeError",
     "__version__",
     "open",
     "point",
+    "section",
+    "stats",
 ]

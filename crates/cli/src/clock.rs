@@ -7,9 +7,12 @@ use tickscope_clock::compensation::Method;
 use tickscope_clock::measure::{Ramp, pulses, survey};
 use tickscope_clock::study::{Across, Cell, ClockStudy, LoadStudy, Plan, PulseTest, SectionTest, Study, Sweep};
 use tickscope_clock::two_word::{Table, Widths};
+use tickscope_report::study_page;
+use tickscope_store::write_whole;
 use tickscope_tick::affinity;
 use tickscope_tick::facts::CounterFacts;
 
+use crate::clock_example;
 use crate::failure::Failure;
 use crate::options::ClockOptions;
 
@@ -20,13 +23,19 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
         return Ok(());
     }
     let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
+    if options.example {
+        return clock_example::example(options, &facts);
+    }
     let plan = plan(options)?;
-    let mut progress = Progress { terminal: std::io::stderr().is_terminal(), said: String::new() };
+    let mut progress = Progress::new();
     if options.granularity {
         return granularity(&plan, &facts, options.json, &mut progress);
     }
     let study = survey(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
+    if let Some(place) = &options.html {
+        write_whole(place, study_page(&study).as_bytes())?;
+    }
     if options.json {
         let mut json = serde_json::to_value(&study).map_err(Failure::work)?;
         for (of, clock) in study.clocks.iter().enumerate() {
@@ -102,13 +111,17 @@ fn granularity(plan: &Plan, facts: &CounterFacts, json: bool, progress: &mut Pro
 }
 
 /// One line on standard error that is written over, where that is a terminal; else a line every so often.
-struct Progress {
+pub(crate) struct Progress {
     terminal: bool,
     said: String,
 }
 
 impl Progress {
-    fn say(&mut self, at: &str) {
+    pub(crate) fn new() -> Self {
+        Self { terminal: std::io::stderr().is_terminal(), said: String::new() }
+    }
+
+    pub(crate) fn say(&mut self, at: &str) {
         if self.terminal {
             eprint!("\r\x1b[K{at}");
             // A line that cannot be shown is no loss.
@@ -122,7 +135,7 @@ impl Progress {
         }
     }
 
-    fn over(&self) {
+    pub(crate) fn over(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");
         }
@@ -243,7 +256,7 @@ fn pairs(load: &LoadStudy) -> String {
     format!("{} {}", factor(load.zero.k_predicted), factor(measured))
 }
 
-fn factor(k: Option<f64>) -> String {
+pub(crate) fn factor(k: Option<f64>) -> String {
     k.map_or_else(|| "-".into(), |k| if k >= 100.0 { format!("{k:.0}") } else { format!("{k:.2}") })
 }
 
@@ -254,7 +267,7 @@ fn across(clock: &ClockStudy) -> String {
     }
 }
 
-fn brief(ns: Option<f64>) -> String {
+pub(crate) fn brief(ns: Option<f64>) -> String {
     match ns {
         None => "-".into(),
         Some(ns) if ns.abs() < 999.5 => format!("{ns:.1}"),

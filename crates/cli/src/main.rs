@@ -1,6 +1,7 @@
 //! The `tickscope` command: options in, crates called, results printed.
 
 mod clock;
+mod clock_example;
 mod clock_watching;
 mod collecting;
 mod doctor;

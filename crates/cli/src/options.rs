@@ -133,12 +133,24 @@ pub struct ClockOptions {
     /// Print every figure as JSON
     #[arg(long)]
     pub json: bool,
+    /// Write the figures as a page too, which opens offline
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["two_words", "granularity"])]
+    pub html: Option<PathBuf>,
     /// Find instead where subtracting nearby readings stops helping as the load's pulses get shorter
     #[arg(long, conflicts_with = "two_words")]
     pub granularity: bool,
     /// Print instead what reading a clock of two words is worth, by enumeration
     #[arg(long)]
     pub two_words: bool,
+    /// Run instead the example of the Cm* study: latency of messages and time of remote procedure calls between processes
+    #[arg(long, conflicts_with_all = ["two_words", "granularity"])]
+    pub example: bool,
+    /// Words of 16 bits that the example's client and server access, ascending, 2000 at most
+    #[arg(long, value_delimiter = ',', default_value = "0,50,100,150,200", requires = "example")]
+    pub words: Vec<u16>,
+    /// Timed calls for each number of words in the example
+    #[arg(long, default_value_t = 512, requires = "example", value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
+    pub repetitions: u32,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,7 @@
 
 pub mod advice;
 pub mod compensation;
+pub mod example;
 pub mod measure;
 pub mod section;
 pub mod series;

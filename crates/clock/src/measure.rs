@@ -5,15 +5,19 @@
 //! that was touched before, and looked at afterwards.
 
 mod agreement;
+mod calls;
 mod clock;
+mod example;
 mod load;
 mod recording;
 mod service;
+mod shared_words;
 mod speed;
 mod survey;
 
 pub use agreement::Agreement;
 pub use clock::{Clock, Unit};
+pub use example::example;
 pub use load::BusyProcesses;
 pub use recording::{Ramp, Slice};
 pub use speed::CoreSpeed;

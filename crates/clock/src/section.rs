@@ -17,7 +17,7 @@
 //! assert!(took.at_most.get() > 0 && sum == 499_500);
 //! ```
 
-use std::io;
+use std::{fmt, io};
 
 use tickscope_tick::{Interval, Local, Span, counter};
 
@@ -71,6 +71,19 @@ pub enum Unproven {
     Contradiction,
 }
 
+impl fmt::Display for Unproven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotTold => write!(f, "the kernel does not tell of switches"),
+            Self::Switched { times } => write!(f, "the thread was switched away {times} times"),
+            Self::Disturbed { pair_ticks, most_ticks } => {
+                write!(f, "readings beside the section took {pair_ticks} ticks, where {most_ticks} are the most here")
+            }
+            Self::Contradiction => write!(f, "the section took less than its readings ever did"),
+        }
+    }
+}
+
 /// How often the kernel switched away from the calling thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Switches(i64);
@@ -106,12 +119,19 @@ impl Begun {
     /// Ends the section: what precedes is in it.
     #[inline]
     pub fn end(self) -> Took {
+        let meter = self.meter;
+        meter.took(self.readings())
+    }
+
+    /// The same, for who knows better than the meter what the readings cost: a binding, whose calls cost more.
+    #[inline]
+    pub fn readings(self) -> Readings {
         // After: the counter is not read until everything that precedes was seen.
         let to = counter::after();
         let pair = pair().max(self.pair);
         let switches = Switches::of_this_thread().ok();
         let times = self.switches.zip(switches).map(|(before, after)| after.0 - before.0);
-        self.meter.took(Readings { ticks: to - self.from, pair, switches: times })
+        Readings { ticks: to - self.from, pair, switches: times }
     }
 }
 

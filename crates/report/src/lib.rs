@@ -10,8 +10,10 @@
 #![forbid(unsafe_code)]
 
 mod chapters;
+mod clock_page;
 mod headline;
 mod page;
+mod plot;
 mod quantity;
 mod stages;
 mod text;
@@ -21,6 +23,7 @@ use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{Analysis, Error, stage_table};
 use tickscope_store::{Channel, Event, Run};
 
+pub use clock_page::{example_page, study_page};
 pub use page::MOST_BYTES;
 pub use quantity::Unit;
 pub use text::Text;

@@ -1,6 +1,7 @@
 //! Processes that only burn time: the load under which clocks are read, steady or in pulses.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tickscope_tick::{Frequency, counter};
 
@@ -32,9 +33,16 @@ impl BusyProcesses {
     fn each(count: u32, work: impl Fn()) -> io::Result<Self> {
         let mut started = Self(Vec::new());
         for _ in 0..count {
-            started.0.push(busy(&work)?);
+            started.0.push(forked(&work)?);
         }
         Ok(started)
+    }
+
+    /// Starts one more, which does `work` instead of burning time, over and over until it is ended. It is a copy of one thread of a
+    /// process that may have more: `work` may make system calls on what was made before, compute, and nothing else.
+    pub(super) fn add(&mut self, work: impl FnMut()) -> io::Result<()> {
+        self.0.push(forked(work)?);
+        Ok(())
     }
 
     /// How many.
@@ -56,10 +64,11 @@ impl Drop for BusyProcesses {
 }
 
 /// A child that does `work` for ever: nothing but system calls and arithmetic.
-fn busy(work: &impl Fn()) -> io::Result<libc::pid_t> {
+fn forked(mut work: impl FnMut()) -> io::Result<libc::pid_t> {
     // SAFETY: takes no arguments.
     let parent = unsafe { libc::getpid() };
-    // SAFETY: the child of a process with threads may only make async-signal-safe calls: it makes system calls and spins.
+    // SAFETY: the child of a process with threads may only make async-signal-safe calls: it makes system calls and does
+    // `work`, which promises as much.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -71,9 +80,14 @@ fn busy(work: &impl Fn()) -> io::Result<libc::pid_t> {
                     libc::_exit(0);
                 }
             }
-            loop {
-                work();
-            }
+            // A panic must not unwind into what the parent was doing.
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                loop {
+                    work();
+                }
+            }));
+            // SAFETY: ends this process, and nothing of the parent's.
+            unsafe { libc::_exit(1) }
         }
         process => Ok(process),
     }

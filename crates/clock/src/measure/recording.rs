@@ -233,7 +233,7 @@ fn ready<'a>(service: &'a Service, cpus: &[usize], reader: usize, gate: &Barrier
 }
 
 /// Tells others that it is over, however the thread ends.
-struct Raised<'a>(&'a AtomicBool);
+pub(super) struct Raised<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Raised<'_> {
     fn drop(&mut self) {

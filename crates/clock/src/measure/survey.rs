@@ -99,7 +99,7 @@ const SWEPT: [Clock; 4] = [
     Clock::UdpSocket,
 ];
 
-fn no_processors(error: &io::Error) -> Finding {
+pub(super) fn no_processors(error: &io::Error) -> Finding {
     Finding {
         subject: "processors",
         expected: "the list of allowed processors".into(),
@@ -330,12 +330,12 @@ fn verdict(
 }
 
 /// What the readings around sections of no length cost, in order of time.
-fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
+pub(super) fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
     recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
 }
 
 /// The median cost of the sampler's pairs nearest an instant; `None` where it took none within the time of as many.
-fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
+pub(super) fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
     const NEAREST: usize = 9;
     let next = pairs.partition_point(|pair| pair.at < at);
     let from = next.saturating_sub(NEAREST / 2).min(pairs.len().checked_sub(NEAREST)?);

@@ -1,0 +1,121 @@
+//! The example of the Cm* study, run on this host.
+
+use std::io;
+use std::time::Instant;
+
+use tickscope_tick::facts::CounterFacts;
+use tickscope_tick::{Finding, Ordering, affinity};
+
+use super::calls::{Call, calls};
+use super::clock::{Clock, Unit};
+use super::service::Service;
+use super::survey::{near, no_processors, read_costs};
+use crate::compensation::{Halves, Length, Trial, judge};
+use crate::example::{ByClock, Cells, Costs, Example, ExamplePlan, Measured, Published, UnderPairs, cells};
+use crate::study::SectionTest;
+
+/// The clocks that it is measured by: the counter, and one that is read by a message, as far away as Cm*'s was.
+const CLOCKS: [Clock; 2] = [Clock::Counter(Ordering::After), Clock::UnixSocket];
+
+/// Runs it; tells `progress` what it is at.
+pub fn example(plan: &ExamplePlan, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Example, Finding> {
+    let begun = Instant::now();
+    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let mut clocks = Vec::new();
+    for clock in CLOCKS {
+        let mut loads = Vec::new();
+        for &pairs in &plan.pairs {
+            progress(&format!("{clock}, {pairs} pairs of client and server"));
+            let ns = match clock.unit() {
+                Unit::Ticks => facts.frequency.nanoseconds(1.0),
+                Unit::Nanoseconds => 1.0,
+            };
+            loads.push(under_pairs(clock, &cpus, plan, pairs, ns).map_err(|error| no_calls(clock, pairs, &error))?);
+        }
+        clocks.push(ByClock { clock: clock.to_string(), loads });
+    }
+    Ok(Example {
+        plan: plan.clone(),
+        took_s: begun.elapsed().as_secs_f64(),
+        optimised: !cfg!(debug_assertions),
+        cpus: [cpus[0], cpus[cpus.len() - 1]],
+        clocks,
+        published: Published::as_printed(),
+    })
+}
+
+fn no_calls(clock: Clock, pairs: u32, error: &io::Error) -> Finding {
+    Finding {
+        subject: "example",
+        expected: format!("{pairs} pairs of processes to call each other, timed by '{clock}'"),
+        found: error.to_string(),
+        remedy: "allow more processes and open files (ulimit -u, ulimit -n), or ask for fewer with --pairs".into(),
+    }
+}
+
+fn under_pairs(clock: Clock, cpus: &[usize], plan: &ExamplePlan, pairs: u32, ns: f64) -> io::Result<UnderPairs> {
+    let service = Service::open(clock, cpus[cpus.len() - 1])?;
+    let timed = calls(&service, cpus, plan, pairs)?;
+    let sampled = |from: i64, to: i64| Some([near(&timed.sampled, from)?, near(&timed.sampled, to)?]);
+
+    let zero: Vec<_> = timed.calls.iter().map(|call| call.zero).collect();
+    let trials: Vec<Trial> = zero.iter().map(|trial| trial.trial(|_| 0, sampled(trial.from, trial.to))).collect();
+    let costs = read_costs(&zero[..zero.len() / 2]);
+    let verdict = judge(Halves::of(&trials), &costs, Length::Zero).map_err(io::Error::other)?;
+    let zero = SectionTest::new(0, trials.len(), verdict.in_nanoseconds(ns), None);
+
+    let measured = |call: &Call| Measured {
+        words: call.words,
+        latency: call.message.t_m,
+        rpc: call.rpc,
+        pairs: [call.message.t_1, call.message.t_4],
+        sampled: sampled(call.message.from, call.message.to),
+    };
+    let measured: Vec<Measured> = timed.calls.iter().map(measured).collect();
+    let pairs_around: Vec<i64> = measured.iter().flat_map(|call| call.pairs).collect();
+    let costs = Costs::of(&pairs_around).map_err(io::Error::other)?;
+    let Cells { cells, latency_slope, rpc_slope } =
+        cells(plan, &measured, costs, zero.chosen, ns).map_err(io::Error::other)?;
+    Ok(UnderPairs { pairs, zero, cells, latency_slope, rpc_slope, late: timed.late })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_is_timed_in_order_and_its_words_arrive() {
+        let plan = ExamplePlan { repetitions: 9, interval_us: 100, words: vec![0, 1, 50, 2000], pairs: vec![2] };
+        let cpus = affinity::allowed_cpus().unwrap();
+        for clock in CLOCKS {
+            let service = Service::open(clock, cpus[0]).unwrap();
+            let timed = calls(&service, &cpus, &plan, 2).unwrap();
+            let repetition = |calls: &[Call]| calls.iter().map(|call| call.words).collect::<Vec<u16>>();
+            let orders: Vec<Vec<u16>> = timed.calls.chunks(plan.words.len()).map(repetition).collect();
+            assert!(orders.len() == 9 && orders.iter().any(|order| *order != plan.words), "{orders:?}");
+            for mut order in orders {
+                order.sort_unstable();
+                assert_eq!(order, plan.words);
+            }
+            for call in &timed.calls {
+                let Call { zero, message, rpc, .. } = call;
+                assert!(zero.from < zero.to && zero.to <= message.from && message.from < message.to, "{call:?}");
+                // The server's reading lies between the client's two, and all within the counter's outermost.
+                assert!(0 < message.t_m && message.t_m < *rpc, "{call:?}");
+                assert!(message.t_1 + rpc + message.t_4 <= message.to - message.from, "{call:?}");
+                assert!(zero.t_1 + zero.t_m + zero.t_4 <= zero.to - zero.from, "{call:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_clock_and_number_of_pairs_has_its_zero_time_test_and_its_cells() {
+        let plan = ExamplePlan { repetitions: 12, interval_us: 100, words: vec![0, 100], pairs: vec![1, 2] };
+        let found = example(&plan, &CounterFacts::of_this_host().unwrap(), &mut |_| ()).unwrap();
+        assert_eq!(found.clocks.len(), CLOCKS.len());
+        for load in found.clocks.iter().flat_map(|clock| &clock.loads) {
+            assert_eq!((load.zero.trials, load.cells.len(), load.zero.outcomes.len()), (24, 2, 5));
+            assert!(load.cells.iter().all(|cell| cell.latency.median_ns < cell.rpc.median_ns), "{load:?}");
+        }
+    }
+}

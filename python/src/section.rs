@@ -1,0 +1,163 @@
+//! How long a section of Python took, as an interval: crate `clock`'s, with what the interpreter's own calls cost.
+//!
+//! The interpreter enters and leaves a section by calls that lie within it, so an empty one takes longer than two readings. What
+//! empty ones took, made by Python in the very same way, takes the place of what readings cost.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use tickscope_clock::section::{self, Begun, Readings, Took};
+use tickscope_stats::{Quantile, Sample};
+use tickscope_tick::facts::CounterFacts;
+
+use crate::error::Refusal;
+
+/// What readings of the counter cost here, and what empty sections do.
+#[pyclass(frozen, skip_from_py_object, module = "tickscope._tickscope")]
+#[derive(Clone, Copy)]
+pub(crate) struct Meter {
+    reading: section::Meter,
+    empty: section::Meter,
+    hertz: u64,
+}
+
+/// A section that is entered and left once, by one thread.
+#[pyclass(frozen, module = "tickscope._tickscope")]
+pub(crate) struct Section {
+    meter: Meter,
+    state: Mutex<State>,
+}
+
+enum State {
+    New,
+    Begun(Begun, ThreadId),
+    Ended(Readings, Took),
+}
+
+#[pymethods]
+impl Meter {
+    /// Of this thread, about a millisecond.
+    #[new]
+    fn new(py: Python<'_>) -> Result<Self, Refusal> {
+        let hertz = CounterFacts::of_this_host()?.frequency.hertz;
+        let reading = py.detach(section::Meter::of_this_thread);
+        Ok(Self { reading, empty: reading, hertz })
+    }
+
+    /// The same, knowing what sections took that were empty.
+    fn knowing_empty(&self, py: Python<'_>, ticks: PyBuffer<i64>) -> PyResult<Self> {
+        let ticks = Sample::new(&ticks.to_vec(py)?).map_err(Refusal::from)?;
+        let empty = section::Meter { least_ticks: ticks.least(), most_ticks: ticks.quantile(Quantile::P99) };
+        Ok(Self { empty, ..*self })
+    }
+
+    /// The least and, 99 of 100, the most that an empty section takes, in ticks.
+    #[getter]
+    fn empty_ticks(&self) -> (i64, i64) {
+        (self.empty.least_ticks, self.empty.most_ticks)
+    }
+
+    /// Ticks a second, declared.
+    #[getter]
+    fn hertz(&self) -> u64 {
+        self.hertz
+    }
+}
+
+impl Meter {
+    fn took(&self, readings: Readings) -> Took {
+        // The pairs beside a section are readings alone: they are judged by what those cost.
+        let by = if readings.pair > self.reading.most_ticks { self.reading } else { self.empty };
+        by.took(readings)
+    }
+}
+
+#[pymethods]
+impl Section {
+    #[new]
+    fn new(meter: &Meter) -> Self {
+        Self { meter: *meter, state: Mutex::new(State::New) }
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> Result<PyRef<'_, Self>, Refusal> {
+        {
+            let mut state = this.state();
+            if !matches!(*state, State::New) {
+                return Err(Refusal::new(
+                    "expected a section that was not entered yet, found one that was; make another",
+                ));
+            }
+            let begun = this.meter.reading.begin();
+            *state = State::Begun(begun, thread::current().id());
+        }
+        Ok(this)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) -> Result<bool, Refusal> {
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, State::New) {
+            State::Begun(begun, thread) if thread == thread::current().id() => {
+                let readings = begun.readings();
+                *state = State::Ended(readings, self.meter.took(readings));
+                Ok(false)
+            }
+            State::Begun(..) => Err(Refusal::new(
+                "expected a section left by the thread that entered it, found another; make one in each thread",
+            )),
+            other => {
+                *state = other;
+                Err(Refusal::new(
+                    "expected a section that was entered, found one that was not; use it in a with statement",
+                ))
+            }
+        }
+    }
+
+    /// From one reading of the counter to the other.
+    #[getter]
+    fn ticks(&self) -> Result<i64, Refusal> {
+        self.ended(|readings, _| readings.ticks)
+    }
+
+    /// It took no longer.
+    #[getter]
+    fn at_most_ticks(&self) -> Result<i64, Refusal> {
+        self.ended(|_, took| took.at_most.get())
+    }
+
+    /// Between these, with evidence that nothing intervened; `None`: see `why`.
+    #[getter]
+    fn between_ticks(&self) -> Result<Option<(i64, i64)>, Refusal> {
+        self.ended(|_, took| took.between.ok().map(|between| (between.lo().get(), between.hi().get())))
+    }
+
+    /// Why there is an upper bound alone.
+    #[getter]
+    fn why(&self) -> Result<Option<String>, Refusal> {
+        self.ended(|_, took| took.between.err().map(|why| why.to_string()))
+    }
+
+    /// Ticks a second, declared.
+    #[getter]
+    fn hertz(&self) -> u64 {
+        self.meter.hertz
+    }
+}
+
+impl Section {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended<T>(&self, answer: impl Fn(&Readings, &Took) -> T) -> Result<T, Refusal> {
+        match &*self.state() {
+            State::Ended(readings, took) => Ok(answer(readings, took)),
+            _ => Err(Refusal::new(
+                "expected a section that was left, found one that was not; ask after its with statement",
+            )),
+        }
+    }
+}
