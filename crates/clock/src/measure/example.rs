@@ -115,7 +115,10 @@ mod tests {
         assert_eq!(found.clocks.len(), CLOCKS.len());
         for load in found.clocks.iter().flat_map(|clock| &clock.loads) {
             assert_eq!((load.zero.trials, load.cells.len(), load.zero.outcomes.len()), (24, 2, 5));
-            assert!(load.cells.iter().all(|cell| cell.latency.median_ns < cell.rpc.median_ns), "{load:?}");
+        }
+        // Only a clock that costs next to nothing leaves their order for sure: others are subtracted twice from a call.
+        for cell in found.clocks[0].loads.iter().flat_map(|load| &load.cells) {
+            assert!(0.0 < cell.latency.median_ns && cell.latency.median_ns < cell.rpc.median_ns, "{cell:?}");
         }
     }
 }
