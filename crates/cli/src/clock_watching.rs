@@ -122,7 +122,7 @@ impl<'a> Watching<'a> {
         match &self.alarm {
             Some(alarm) => alarm.wait(most).map_err(Failure::work),
             None => {
-                std::thread::sleep(most);
+                std::thread::sleep(most); // at most until the next look: there is no alarm to wait for
                 Ok(false)
             }
         }

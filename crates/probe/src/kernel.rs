@@ -70,6 +70,8 @@ pub struct KernelEndpoint<'a, S> {
     udp: UdpEndpoint<'a>,
     stamps: S,
     every: u64,
+    /// Since when the endpoint's stamps are trusted, a value of its `elapsed`.
+    trusted_from: Duration,
     counts: KernelCounts,
     /// A sampled exchange has passed since the clocks were bracketed.
     bracket_due: bool,
@@ -84,7 +86,9 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
     /// Asks the kernel for stamps on the endpoint's socket; `every`: one exchange in so many, at least 1.
     pub fn new(udp: UdpEndpoint<'a>, stamps: S, every: u64) -> io::Result<Self> {
         stamped_socket::enable(udp.socket)?;
-        Ok(Self { udp, stamps, every: every.max(1), counts: KernelCounts::default(), bracket_due: true })
+        let trusted_from = udp.elapsed() + WARM_UP;
+        let counts = KernelCounts::default();
+        Ok(Self { udp, stamps, every: every.max(1), trusted_from, counts, bracket_due: true })
     }
 
     /// What became of the stamps so far.
@@ -97,7 +101,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
     }
 
     fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
-        let early = self.udp.elapsed() < WARM_UP;
+        let early = self.udp.elapsed() < self.trusted_from;
         *match passage {
             Passage::RequestSent | Passage::ReplySent if early => &mut self.counts.transmitted_early,
             Passage::RequestSent | Passage::ReplySent => &mut self.counts.transmitted,

@@ -110,7 +110,10 @@ static inline int tickscope_kernel_samples(const struct tickscope_kernel *kernel
 static inline ssize_t tickscope_kernel_send(struct tickscope_kernel *kernel, int64_t id, const struct msghdr *message,
                                             int flags, tickscope_channel *send, tickscope_channel *sent);
 
-/* recvmsg; without control data in `message`, room of the helper's own is used. */
+/*
+ * recvmsg; without control data in `message`, room of the helper's own is used. Control data of the caller's own must stay
+ * as it is until tickscope_kernel_received has looked for the stamp in it.
+ */
 static inline ssize_t tickscope_kernel_receive(struct tickscope_kernel *kernel, struct msghdr *message, int flags);
 
 /* Files the stamp of the packet that was received last under its id. */
