@@ -60,7 +60,7 @@ pub struct KernelCounts {
     pub unstamped: u64,
     /// Transmit stamps of the first tenth of a second, discarded.
     pub transmitted_early: u64,
-    /// Receive stamps of the first tenth of a second, discarded.
+    /// Datagrams of the sample that came in the first tenth of a second, their stamps discarded.
     pub received_early: u64,
 }
 
@@ -100,8 +100,13 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         nonce.0.is_multiple_of(self.every)
     }
 
+    /// The kernel may not have begun to stamp.
+    fn early(&self) -> bool {
+        self.udp.elapsed() < self.trusted_from
+    }
+
     fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
-        let early = self.udp.elapsed() < self.trusted_from;
+        let early = self.early();
         *match passage {
             Passage::RequestSent | Passage::ReplySent if early => &mut self.counts.transmitted_early,
             Passage::RequestSent | Passage::ReplySent => &mut self.counts.transmitted,
@@ -133,6 +138,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         self.bracket_due = true;
         match realtime_ns {
             Some(ns) => self.stamped(Passage::received(datagram.message), datagram.nonce, ns),
+            None if self.early() => self.counts.received_early += 1,
             None => self.counts.unstamped += 1,
         }
     }
