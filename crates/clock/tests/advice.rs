@@ -28,9 +28,12 @@ fn test(section_ns: u32, left: f64) -> SectionTest {
     let outcome = |method, error| Outcome {
         method,
         residual_median: error,
+        residual_interval: None,
         residual_mean: error,
         error,
         error_fitted: error,
+        drift_fitted: 0.0,
+        gains_fitted: method != Method::None,
         k: None,
         k_clipped: None,
     };
