@@ -236,7 +236,8 @@ impl Verdict {
         let steady = |outcome: &&Outcome| outcome.drift_fitted <= least + TOLERATED;
         let constant_will_do = gaining().filter(steady).any(|outcome| outcome.method == Method::Constant);
         let pairs_will_do = self.pairs_promise() || !constant_will_do;
-        let admitted = gaining().filter(steady).filter(|outcome| outcome.method != Method::NearestPairs || pairs_will_do);
+        let admitted =
+            gaining().filter(steady).filter(|outcome| outcome.method != Method::NearestPairs || pairs_will_do);
         let less =
             |next: &Outcome, best: &Outcome| next.error_fitted < (0.9 * best.error_fitted).min(best.error_fitted - 1.0);
         let best = admitted.copied().reduce(|best, next| if less(&next, &best) { next } else { best });

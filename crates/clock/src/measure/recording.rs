@@ -192,8 +192,12 @@ pub fn trials(service: &Service, window: Window, wait_ticks: i64) -> io::Result<
     })
 }
 
-/// Trials of sections that do nothing, while a thread on the last processor samples pairs of readings.
-pub fn trials_beside_a_sampler(service: &Service, window: Window) -> io::Result<(Vec<Recorded>, Vec<Sampled>)> {
+/// The same while a thread on the last processor samples pairs of readings.
+pub fn trials_beside_a_sampler(
+    service: &Service,
+    window: Window,
+    wait_ticks: i64,
+) -> io::Result<(Vec<Recorded>, Vec<Sampled>)> {
     let over = AtomicBool::new(false);
     let gate = Barrier::new(2);
     thread::scope(|scope| {
@@ -204,7 +208,7 @@ pub fn trials_beside_a_sampler(service: &Service, window: Window) -> io::Result<
         let measured = scope.spawn(|| {
             let _sampler_ends = Raised(&over);
             let reader = ready(service, window.cpus, 0, &gate);
-            reader.map(|reader| reader.drive(Trials { ticks: window.ticks, wait_ticks: 0 }))
+            reader.map(|reader| reader.drive(Trials { ticks: window.ticks, wait_ticks }))
         });
         let trials = measured.join().expect(SOUND)?;
         Ok((trials, sampler.join().expect(SOUND)?))
@@ -399,7 +403,18 @@ struct Trials {
 impl Job for Trials {
     type Output = Vec<Recorded>;
 
-    fn run(self, mut read: impl FnMut() -> i64) -> Vec<Recorded> {
+    fn run(self, read: impl FnMut() -> i64) -> Vec<Recorded> {
+        // Each with a loop of its own: a branch that is taken by one would lie in the sections of both.
+        match self.wait_ticks {
+            0 => self.sections(read, || 0),
+            ticks => self.sections(read, || wait(ticks)),
+        }
+    }
+}
+
+impl Trials {
+    #[inline(always)]
+    fn sections(&self, mut read: impl FnMut() -> i64, section: impl Fn() -> i64) -> Vec<Recorded> {
         let none = Recorded { from: 0, to: 0, t_1: 0, t_m: 0, t_4: 0, waited: 0 };
         let mut kept = Kept::new(none, TRIALS_MAX, self.ticks);
         let until = counter::plain() + self.ticks;
@@ -407,7 +422,7 @@ impl Job for Trials {
             let from = counter::plain();
             let first = read();
             let second = read();
-            let waited = if self.wait_ticks == 0 { 0 } else { wait(self.wait_ticks) };
+            let waited = section();
             let third = read();
             let fourth = read();
             let to = counter::plain();

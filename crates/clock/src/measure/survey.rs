@@ -31,8 +31,8 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
         plan,
         cpus: &cpus,
         frequency: facts.frequency,
-        wait: Wait::of(plan.section_ns, facts.frequency),
-        budget: Budget { deadline, windows_left: windows(plan, clocks.len(), cpus.len()) },
+        wait: Section::of(plan.section_ns, facts.frequency),
+        budget: Budget { deadline, windows_left: windows(plan, &clocks, cpus.len()) },
     };
     progress("every processor: the same work");
     let speeds = speeds(&cpus, survey.window_ticks(SPEED_WINDOWS * cpus.len()), facts.frequency);
@@ -82,7 +82,9 @@ pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str
             let service = Service::open(clock, cpus[cpus.len() - 1]).map_err(|error| broken(clock, &error))?;
             let window = Window { cpus: &cpus, readers: 1, ticks, unit_per_tick: 1.0 };
             let zero = recording::trials(&service, window, 0).map_err(|error| broken(clock, &error))?;
-            let verdict = verdict(&zero, &zero, |_| 0, Length::Zero).expect("a window holds trials");
+            let trials: Vec<Trial> = zero.iter().map(|trial| trial.trial(|_| 0, None)).collect();
+            let costs = read_costs(&zero[..zero.len() / 2]);
+            let verdict = judge(Halves::of(&trials), &costs, Length::Zero).expect("a window holds trials");
             let ns = if clock.unit() == Unit::Ticks { facts.frequency.nanoseconds(1.0) } else { 1.0 };
             let test = SectionTest::new(0, zero.len(), verdict.in_nanoseconds(ns), Some("not tried".into()));
             found.push(PulseTest { clock: clock.to_string(), pulse_ns, test });
@@ -146,9 +148,16 @@ struct Budget {
 /// Windows for a processor's speed: enough that it has it to itself once, where others run too.
 const SPEED_WINDOWS: usize = 5;
 
-/// Windows of a clock under one load: costs and readings for each number of readers, and three tests of sections.
-fn windows(plan: &Plan, clocks: usize, cpus: usize) -> usize {
-    SPEED_WINDOWS * cpus + clocks + clocks * plan.loads.len() * (2 * plan.readers.len() + 3)
+/// Windows of every clock: how it agrees across processors; and under each load, costs and readings for each number of
+/// readers, and two tests of sections, each alone and beside a sampler.
+fn windows(plan: &Plan, clocks: &[Clock], cpus: usize) -> usize {
+    let under_load = |clock: &Clock| 2 * plan.readers.len() + 4 * windows_for_trials(*clock);
+    SPEED_WINDOWS * cpus + clocks.iter().map(|clock| 1 + plan.loads.len() * under_load(clock)).sum::<usize>()
+}
+
+/// A clock that is asked by a message takes a thousand times longer to read: it gets more time for as many trials.
+fn windows_for_trials(clock: Clock) -> usize {
+    if matches!(clock, Clock::UnixSocket | Clock::UdpSocket) { 4 } else { 1 }
 }
 
 impl Budget {
@@ -166,7 +175,7 @@ struct Survey<'a> {
     plan: &'a Plan,
     cpus: &'a [usize],
     frequency: Frequency,
-    wait: Wait,
+    wait: Section,
     budget: Budget,
 }
 
@@ -269,44 +278,73 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Sections of no length, with a sampler and without, and sections of the plan's length.
+    /// Sections of no length and of the plan's, each alone and beside a sampler.
     fn tests(&mut self, service: &Service, clock: Clock) -> io::Result<(SectionTest, SectionTest)> {
-        let ns = self.ns_per(clock.unit());
-        let zero = recording::trials(service, self.window(1), 0)?;
-        let verdict = verdict(&zero, &zero, |_| 0, Length::Zero).expect("a window holds trials");
-        let (verdict, no_sampler) = self.beside_a_sampler(service, verdict)?;
-        let count = zero.len();
-        let zero_test = SectionTest::new(0, count, verdict.in_nanoseconds(ns), no_sampler);
-
-        let mut waits = recording::trials(service, self.window(1), self.wait.ticks)?;
-        if clock.posix().is_some_and(PosixClock::of_cpu_time) {
-            // It stands still while the thread is away, so only waits that it was not away from have a known length.
-            let longest = self.wait.ticks + self.wait.ticks / 10;
-            waits.retain(|trial| trial.waited <= longest);
-        }
-        let overhead = self.wait.overhead_ticks;
-        let truth = |waited: i64| match clock.unit() {
-            Unit::Ticks => waited + overhead,
-            Unit::Nanoseconds => self.frequency.nanoseconds((waited + overhead) as f64).round() as i64,
+        let nothing = Section { ns: 0, ticks: 0, overhead_ticks: 0, length: Length::Zero };
+        let zero = self.recorded(service, clock, &nothing)?;
+        let costs = read_costs(&zero[..zero.len() / 2]);
+        let wait = self.wait;
+        let waits = self.recorded(service, clock, &wait)?;
+        let tested = |survey: &mut Self, section: &Section, recorded: &[Recorded]| {
+            let verdict = survey.verdict(recorded, &costs, section, clock.unit());
+            let verdict = verdict.map_err(|_| io::Error::other("no section that the thread was not away from"))?;
+            let (verdict, no_sampler) = survey.beside_a_sampler(service, clock, section, &costs, verdict)?;
+            let verdict = verdict.in_nanoseconds(survey.ns_per(clock.unit()));
+            io::Result::Ok(SectionTest::new(section.ns, recorded.len(), verdict, no_sampler))
         };
-        let verdict = self::verdict(&waits, &zero, truth, Length::Long);
-        let verdict =
-            verdict.map_err(|_| io::Error::other("no wait that the thread was not away from"))?.in_nanoseconds(ns);
-        let no_sampler = Some("tried with sections of no length only".into());
-        Ok((zero_test, SectionTest::new(self.plan.section_ns, waits.len(), verdict, no_sampler)))
+        Ok((tested(self, &nothing, &zero)?, tested(self, &wait, &waits)?))
     }
 
-    fn beside_a_sampler(&mut self, service: &Service, alone: Verdict) -> io::Result<(Verdict, Option<String>)> {
+    fn recorded(&mut self, service: &Service, clock: Clock, section: &Section) -> io::Result<Vec<Recorded>> {
+        let recorded = recording::trials(service, self.window_for_trials(clock), section.ticks)?;
+        Ok(section.known(recorded, clock))
+    }
+
+    fn window_for_trials(&mut self, clock: Clock) -> Window<'a> {
+        let ticks = self.window_ticks(windows_for_trials(clock));
+        Window { cpus: self.cpus, readers: 1, ticks, unit_per_tick: 1.0 }
+    }
+
+    fn verdict(&self, recorded: &[Recorded], costs: &[i64], section: &Section, unit: Unit) -> Result<Verdict, Error> {
+        let trials: Vec<Trial> = recorded.iter().map(|trial| trial.trial(self.truth(section, unit), None)).collect();
+        judge(Halves::of(&trials), costs, section.length)
+    }
+
+    /// How long a section was, in the clock's unit, by how long it waited.
+    fn truth(&self, section: &Section, unit: Unit) -> impl Fn(i64) -> i64 + use<> {
+        let (overhead, frequency) = (section.overhead_ticks, self.frequency);
+        move |waited| match unit {
+            Unit::Ticks => waited + overhead,
+            Unit::Nanoseconds => frequency.nanoseconds((waited + overhead) as f64).round() as i64,
+        }
+    }
+
+    /// That verdict with Method II, where it can be tried; otherwise why not.
+    fn beside_a_sampler(
+        &mut self,
+        service: &Service,
+        clock: Clock,
+        section: &Section,
+        costs: &[i64],
+        alone: Verdict,
+    ) -> io::Result<(Verdict, Option<String>)> {
         if self.cpus.len() < 2 {
             return Ok((alone, Some("it needs a processor of its own, and only one is allowed".into())));
         }
-        let (recorded, pairs) = recording::trials_beside_a_sampler(service, self.window(1))?;
-        let costs = read_costs(&recorded[..recorded.len() / 2]);
+        if clock.posix().is_some_and(|posix| posix.of_cpu_time() && !posix.of_a_thread()) {
+            return Ok((alone, Some("the clock counts the sampler's own time too".into())));
+        }
+        let window = self.window_for_trials(clock);
+        let (recorded, pairs) = recording::trials_beside_a_sampler(service, window, section.ticks)?;
+        let recorded = section.known(recorded, clock);
+        let own_costs = read_costs(&recorded[..recorded.len() / 2]);
+        let costs = if section.length == Length::Zero { &own_costs } else { costs };
+        let truth = self.truth(section, clock.unit());
         let trials: Vec<Trial> = recorded
             .iter()
-            .filter_map(|trial| Some(trial.trial(|_| 0, Some([near(&pairs, trial.from)?, near(&pairs, trial.to)?]))))
+            .filter_map(|trial| Some(trial.trial(&truth, Some([near(&pairs, trial.from)?, near(&pairs, trial.to)?]))))
             .collect();
-        Ok(match judge(Halves::of(&trials), &costs, Length::Zero) {
+        Ok(match judge(Halves::of(&trials), costs, section.length) {
             Ok(beside) => (alone.with_sampler(&beside), None),
             Err(_) => (alone, Some("the sampler was kept from running near the sections".into())),
         })
@@ -315,18 +353,6 @@ impl<'a> Survey<'a> {
 
 fn declared_ns(clock: Clock) -> Option<i64> {
     clock.posix().and_then(|posix| posix.declared_resolution_ns().ok())
-}
-
-/// Judges trials; the memory of the cost is taken from the earlier half of `neighbours`, sections of no length.
-fn verdict(
-    recorded: &[Recorded],
-    neighbours: &[Recorded],
-    truth: impl Fn(i64) -> i64,
-    length: Length,
-) -> Result<Verdict, Error> {
-    let trials: Vec<Trial> = recorded.iter().map(|trial| trial.trial(&truth, None)).collect();
-    let costs = read_costs(&neighbours[..neighbours.len() / 2]);
-    judge(Halves::of(&trials), &costs, length)
 }
 
 /// What the readings around sections of no length cost, in order of time.
@@ -343,19 +369,23 @@ pub(super) fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
     Quantile::MEDIAN.of(&mut costs)
 }
 
-/// Zero-work waits, by which sections of a known length are made.
-struct Wait {
+/// Sections of a known length: zero-work waits.
+#[derive(Clone, Copy)]
+struct Section {
+    /// As asked.
+    ns: u32,
     ticks: i64,
     /// By how much a wait is longer than the counter within it says: leaving its loop costs a mispredicted branch.
     overhead_ticks: i64,
+    length: Length,
 }
 
-impl Wait {
+impl Section {
     /// Waits of that length. Its overhead is known to a reading's spread, a few ticks: what the counter shows of a wait is
     /// compared with what it shows of nothing.
-    fn of(section_ns: u32, frequency: Frequency) -> Self {
+    fn of(ns: u32, frequency: Frequency) -> Self {
         const TRIES: usize = 301;
-        let ticks = (f64::from(section_ns) / frequency.nanoseconds(1.0)) as i64;
+        let ticks = (f64::from(ns) / frequency.nanoseconds(1.0)) as i64;
         let around = |section: &dyn Fn() -> i64| {
             let from = counter::plain();
             let known = section();
@@ -366,7 +396,16 @@ impl Wait {
             Quantile::MEDIAN.of(&mut excess).expect("tried")
         };
         let (waiting, nothing) = (median(&|| recording::wait(ticks)), median(&|| 0));
-        Self { ticks, overhead_ticks: waiting - nothing }
+        Self { ns, ticks, overhead_ticks: waiting - nothing, length: Length::Long }
+    }
+
+    /// Those whose length is known by that clock: one of processor time stands still while the thread is away.
+    fn known(&self, mut recorded: Vec<Recorded>, clock: Clock) -> Vec<Recorded> {
+        if clock.posix().is_some_and(PosixClock::of_cpu_time) {
+            let longest = self.ticks + self.ticks / 10;
+            recorded.retain(|trial| trial.waited <= longest);
+        }
+        recorded
     }
 }
 
