@@ -116,6 +116,89 @@ fn method_1_needs_its_condition_even_where_it_left_least() {
     assert!(verdict.k_predicted().unwrap() < 1.0 && verdict.chosen != Method::NearestPairs, "{}", verdict.why("ticks"));
 }
 
+/// Trials whose cost has a level of its own in each eighth of the time, one more by `step` than its neighbours; noise of 60.
+fn stepping(seed: u64, step: i64) -> Vec<Trial> {
+    let mut trials = Costs::new(seed, 0.0).trials(8_000, 0);
+    for trial in trials.chunks_mut(1_000).step_by(2).flatten() {
+        for cost in [&mut trial.t_1, &mut trial.t_m, &mut trial.t_4] {
+            *cost += step;
+        }
+    }
+    trials
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    #[test]
+    fn property_a_constant_that_is_off_from_one_stretch_to_another_is_refused_though_the_pairs_promise_nothing(seed in any::<u64>()) {
+        let verdict = judged(&stepping(seed, 40), Length::Zero);
+        prop_assert!(verdict.k_predicted().unwrap() < 1.0);
+        prop_assert_eq!(verdict.chosen, Method::NearestPairs, "{}", verdict.why("ticks"));
+        prop_assert!(verdict.why("ticks").contains("off by"));
+        // What is certain of it is not more than there is.
+        let drift = verdict.outcome(Method::Constant).unwrap().drift_fitted;
+        prop_assert!((5.0..=50.0).contains(&drift), "{drift}");
+        prop_assert_eq!(judged(&stepping(seed, 0), Length::Zero).chosen, Method::Constant);
+    }
+
+    #[test]
+    fn property_a_cost_of_two_values_picked_at_random_is_not_taken_for_a_drift(seed in any::<u64>()) {
+        let mut costs = Costs::new(seed, 0.0);
+        let mut trials = costs.trials(4_000, 0);
+        for trial in &mut trials {
+            for cost in [&mut trial.t_1, &mut trial.t_m, &mut trial.t_4] {
+                *cost = if costs.uniform() < 0.5 { 200 } else { 240 };
+            }
+        }
+        let verdict = judged(&trials, Length::Zero);
+        prop_assert_eq!(verdict.chosen, Method::Constant, "{}", verdict.why("ticks"));
+        prop_assert_eq!(verdict.outcome(Method::Constant).unwrap().drift_fitted, 0.0);
+    }
+
+    #[test]
+    fn property_a_cost_that_climbs_is_followed_and_what_is_left_is_known_with_its_interval(seed in any::<u64>()) {
+        let mut trials = Costs::new(seed, 0.0).trials(8_000, 0);
+        for (number, trial) in trials.iter_mut().enumerate() {
+            for cost in [&mut trial.t_1, &mut trial.t_m, &mut trial.t_4] {
+                *cost += number as i64 / 10;
+            }
+        }
+        let verdict = judged(&trials, Length::Zero);
+        prop_assert_eq!(verdict.chosen, Method::NearestPairs, "{}", verdict.why("ticks"));
+        let [constant, pairs] = [Method::Constant, Method::NearestPairs].map(|method| verdict.outcome(method).unwrap());
+        // From the middle of the one half to the middle of the other it climbed by 400.
+        prop_assert!((constant.residual_median - 400.0).abs() < 20.0, "{constant:?}");
+        let [lo, hi] = pairs.residual_interval.unwrap();
+        prop_assert!(lo <= pairs.residual_median && pairs.residual_median <= hi && hi - lo < 20.0, "{lo} to {hi}");
+    }
+}
+
+#[test]
+fn what_left_more_than_nothing_in_one_stretch_is_not_used_however_little_it_left_in_the_others() {
+    // A reading costs 20, and 200 in one stretch of four: a constant from there takes off ten times too much elsewhere. Pairs are
+    // interrupted so often that they tell nothing.
+    let trial = |number: usize| {
+        let cost = if (100..200).contains(&number) { 200 } else { 20 };
+        Trial { t_1: cost, t_m: cost, t_4: if number % 3 == 0 { 5_000 } else { cost }, truth: 0, sampled: None }
+    };
+    let trials: Vec<Trial> = (0..800).map(trial).collect();
+    let verdict = judged(&trials, Length::Zero);
+    assert!(!verdict.outcome(Method::Constant).unwrap().gains_fitted);
+    assert!(!verdict.outcome(Method::NearestPairs).unwrap().gains_fitted);
+    assert_eq!(verdict.chosen, Method::None, "{}", verdict.why("ticks"));
+    let steady = judged(&trials[200..], Length::Zero);
+    assert_eq!(steady.chosen, Method::Constant, "{}", steady.why("ticks"));
+}
+
+#[test]
+fn a_few_trials_prove_no_method_better_than_nothing() {
+    let trials = vec![Trial { t_1: 100, t_m: 100, t_4: 100, truth: 0, sampled: None }; 40];
+    for (count, chosen) in [(8, Method::None), (14, Method::None), (16, Method::Constant), (40, Method::Constant)] {
+        assert_eq!(judged(&trials[..count], Length::Zero).chosen, chosen, "{count}");
+    }
+}
+
 #[test]
 fn method_2_is_chosen_where_its_samples_tell_the_cost() {
     let mut costs = Costs::new(7, 0.0);
