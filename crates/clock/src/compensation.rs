@@ -228,16 +228,22 @@ impl Verdict {
     /// The simplest of those admitted, unless another one leaves less by a tenth and by one unit: by chance alone one of five
     /// always leaves a little less.
     fn best(&self) -> Outcome {
-        /// Readings are whole units, so a median that is off by one is not off for certain.
-        const TOLERATED: f64 = 1.0;
+        // Units that a method may be off for certain: readings are cut off to whole ones. A constant less, in halves of one:
+        // if it is off by a unit from one stretch to another it will be by more, as time goes on.
+        let tolerated = |method| if method == Method::Constant { 0.5 } else { 1.0 };
         let gains = |outcome: &&Outcome| outcome.method == Method::None || outcome.gains_fitted;
         let gaining = || self.outcomes.iter().filter(gains);
-        let least = gaining().map(|outcome| outcome.drift_fitted).fold(f64::INFINITY, f64::min);
-        let steady = |outcome: &&Outcome| outcome.drift_fitted <= least + TOLERATED;
+        // The mean is known less well than the median of the same pairs, and carries no further.
+        let of_its_own = gaining().filter(|outcome| outcome.method != Method::LongTerm);
+        let least = of_its_own.map(|outcome| outcome.drift_fitted).fold(f64::INFINITY, f64::min);
+        let steady = |outcome: &&Outcome| outcome.drift_fitted <= least.max(tolerated(outcome.method));
         let constant_will_do = gaining().filter(steady).any(|outcome| outcome.method == Method::Constant);
         let pairs_will_do = self.pairs_promise() || !constant_will_do;
-        let admitted =
-            gaining().filter(steady).filter(|outcome| outcome.method != Method::NearestPairs || pairs_will_do);
+        let admitted = gaining().filter(steady).filter(|outcome| match outcome.method {
+            Method::LongTerm => constant_will_do,
+            Method::NearestPairs => pairs_will_do,
+            _ => true,
+        });
         let less =
             |next: &Outcome, best: &Outcome| next.error_fitted < (0.9 * best.error_fitted).min(best.error_fitted - 1.0);
         let best = admitted.copied().reduce(|best, next| if less(&next, &best) { next } else { best });

@@ -31,7 +31,6 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
         plan,
         cpus: &cpus,
         frequency: facts.frequency,
-        wait: Section::of(plan.section_ns, facts.frequency),
         budget: Budget { deadline, windows_left: windows(plan, &clocks, cpus.len()) },
     };
     progress("every processor: the same work");
@@ -175,7 +174,6 @@ struct Survey<'a> {
     plan: &'a Plan,
     cpus: &'a [usize],
     frequency: Frequency,
-    wait: Section,
     budget: Budget,
 }
 
@@ -283,7 +281,8 @@ impl<'a> Survey<'a> {
         let nothing = Section { ns: 0, ticks: 0, overhead_ticks: 0, length: Length::Zero };
         let zero = self.recorded(service, clock, &nothing)?;
         let costs = read_costs(&zero[..zero.len() / 2]);
-        let wait = self.wait;
+        // Anew for every test: what leaving its loop costs changes with what else the processor does.
+        let wait = Section::of(self.plan.section_ns, self.frequency);
         let waits = self.recorded(service, clock, &wait)?;
         let tested = |survey: &mut Self, section: &Section, recorded: &[Recorded]| {
             let verdict = survey.verdict(recorded, &costs, section, clock.unit());
@@ -384,7 +383,7 @@ impl Section {
     /// Waits of that length. Its overhead is known to a reading's spread, a few ticks: what the counter shows of a wait is
     /// compared with what it shows of nothing.
     fn of(ns: u32, frequency: Frequency) -> Self {
-        const TRIES: usize = 301;
+        const TRIES: usize = 101;
         let ticks = (f64::from(ns) / frequency.nanoseconds(1.0)) as i64;
         let around = |section: &dyn Fn() -> i64| {
             let from = counter::plain();
