@@ -5,6 +5,7 @@
 pub mod advice;
 pub mod compensation;
 pub mod example;
+pub mod load;
 pub mod measure;
 pub mod section;
 pub mod series;

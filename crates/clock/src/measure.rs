@@ -1,4 +1,4 @@
-//! Measuring: threads on their processors, clocks and their servers, busy processes beside.
+//! Measuring: threads on their processors, clocks and their servers, a load beside.
 //!
 //! Each window of time has one measured reader, pinned to the first allowed processor; others beside it read the
 //! same clock, pinned to the next ones in turn; servers and tickers are pinned to the last. What is recorded is kept in memory
@@ -10,6 +10,7 @@ mod clock;
 mod example;
 mod load;
 mod recording;
+mod running_load;
 mod service;
 mod shared_words;
 mod speed;

@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use crate::compensation::{Memory, Method, Outcome, Verdict};
+use crate::load::Load;
 use crate::measure::{Agreement, CoreSpeed, Ramp, Unit};
 
 /// All of it.
@@ -33,8 +34,10 @@ pub struct Study {
 pub struct Plan {
     /// How long it may take, about.
     pub seconds: f64,
-    /// Busy processes beside, one study of every clock for each number.
+    /// Members of the load beside, busy processes unless another is asked for; one study of every clock for each number.
     pub loads: Vec<u32>,
+    /// What each of them does, where, and when.
+    pub load: Load,
     /// Readers at once, ascending.
     pub readers: Vec<usize>,
     /// How exactly sections are to be measured, percent.
@@ -97,8 +100,10 @@ pub enum Across {
 /// One clock under one load.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LoadStudy {
-    /// Busy processes beside.
+    /// Members of the load beside: busy processes, or what else the plan's load is.
     pub busy_processes: u32,
+    /// Turns that each of them began a second, where they work in turns: fewer than asked where they were put aside.
+    pub turns_per_s: Option<f64>,
     /// By number of readers.
     pub cells: Vec<Cell>,
     /// Sections of no length.
@@ -195,9 +200,11 @@ pub struct SectionTest {
 pub struct Sweep {
     /// How long it may take, about.
     pub seconds: f64,
-    /// Processes that are busy and asleep by turns.
+    /// Members of the load, which work and rest by turns.
     pub busy_processes: u32,
-    /// For how long, nanoseconds; one test of every clock for each.
+    /// What each of them does, and where.
+    pub load: Load,
+    /// How long they work, and rest, at a time, nanoseconds; one test of every clock for each.
     pub pulses_ns: Vec<u32>,
 }
 
@@ -206,8 +213,12 @@ pub struct Sweep {
 pub struct PulseTest {
     /// The clock's name.
     pub clock: String,
-    /// How long the load is busy, and asleep, at a time.
+    /// How long the load works, and rests, at a time.
     pub pulse_ns: u32,
+    /// Turns that each member began a second; `None`: there were no members.
+    pub turns_per_s: Option<f64>,
+    /// What a reading cost at the median, nanoseconds.
+    pub cost_ns: f64,
     /// Sections of no length.
     pub test: SectionTest,
 }

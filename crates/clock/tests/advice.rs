@@ -2,6 +2,7 @@
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Length, Method, Outcome, Verdict};
+use tickscope_clock::load::Load;
 use tickscope_clock::measure::{Agreement, CoreSpeed, Ramp, Unit};
 use tickscope_clock::study::{Across, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
 
@@ -45,6 +46,7 @@ fn test(section_ns: u32, left: f64) -> SectionTest {
 fn clock(name: &str, usable_ns: [f64; 2]) -> ClockStudy {
     let load = |(busy_processes, usable_ns)| LoadStudy {
         busy_processes,
+        turns_per_s: None,
         cells: vec![cell(1, 30.0, usable_ns), cell(4, 40.0, usable_ns)],
         zero: test(0, 1.0),
         section: test(10_000, 1.0),
@@ -63,7 +65,14 @@ fn clock(name: &str, usable_ns: [f64; 2]) -> ClockStudy {
 fn sound() -> Study {
     let speed = |cpu| CoreSpeed { cpu, work_ns_min: 1e4, work_ns_median: 1e4, slower_percent: 0.1 };
     Study {
-        plan: Plan { seconds: 1.0, loads: vec![0, 2], readers: vec![1, 4], percent: 1.0, section_ns: 10_000 },
+        plan: Plan {
+            seconds: 1.0,
+            loads: vec![0, 2],
+            load: Load::SPINNING,
+            readers: vec![1, 4],
+            percent: 1.0,
+            section_ns: 10_000,
+        },
         took_s: 1.0,
         counter: CounterSeen {
             name: "tsc".into(),

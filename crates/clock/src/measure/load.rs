@@ -1,9 +1,7 @@
-//! Processes that only burn time: the load under which clocks are read, steady or in pulses.
+//! Processes that only burn time, or do what they are told: the load under which clocks are read.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use tickscope_tick::{Frequency, counter};
 
 /// Busy processes, ended when this is dropped; and by the kernel when this process ends in any other way.
 #[derive(Debug)]
@@ -12,28 +10,9 @@ pub struct BusyProcesses(Vec<libc::pid_t>);
 impl BusyProcesses {
     /// Starts `count` of them, free to run on any processor that this thread may run on.
     pub fn start(count: u32) -> io::Result<Self> {
-        Self::each(count, std::hint::spin_loop)
-    }
-
-    /// The same, each busy for `pulse_ns` by turns with asleep for as long.
-    pub fn pulsing(count: u32, pulse_ns: u32, frequency: Frequency) -> io::Result<Self> {
-        let ticks = (f64::from(pulse_ns) / frequency.nanoseconds(1.0)) as i64;
-        let (tv_sec, tv_nsec) = (pulse_ns / 1_000_000_000, pulse_ns % 1_000_000_000);
-        let pause = libc::timespec { tv_sec: tv_sec.into(), tv_nsec: tv_nsec.into() };
-        Self::each(count, move || {
-            let until = counter::plain() + ticks;
-            while counter::plain() < until {
-                std::hint::spin_loop();
-            }
-            // SAFETY: the kernel reads `pause`; a null pointer asks for nothing back.
-            unsafe { libc::nanosleep(&pause, std::ptr::null_mut()) };
-        })
-    }
-
-    fn each(count: u32, work: impl Fn()) -> io::Result<Self> {
         let mut started = Self(Vec::new());
         for _ in 0..count {
-            started.0.push(forked(&work)?);
+            started.add(std::hint::spin_loop)?;
         }
         Ok(started)
     }
@@ -99,13 +78,7 @@ mod tests {
 
     #[test]
     fn busy_processes_run_until_they_are_dropped() {
-        let frequency = Frequency { hertz: 1_000_000_000, tolerance_ppm: 0 };
-        for busy in [BusyProcesses::start(2).unwrap(), BusyProcesses::pulsing(2, 1_000_000, frequency).unwrap()] {
-            they_run_until_dropped(busy);
-        }
-    }
-
-    fn they_run_until_dropped(busy: BusyProcesses) {
+        let busy = BusyProcesses::start(2).unwrap();
         let processes = busy.0.clone();
         // SAFETY: signal 0 only asks whether the process is there.
         let there = |process: libc::pid_t| unsafe { libc::kill(process, 0) } == 0;

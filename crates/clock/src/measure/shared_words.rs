@@ -1,19 +1,33 @@
-//! Memory that processes share, in words of the paper's machine: 16 bits.
+//! Memory that processes share: counts, and words of the paper's machine, which had 16 bits.
 
 use std::io;
-use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 
 /// One page of words, shared with the processes that are forked while it is there.
-pub struct SharedWords(*mut AtomicU16);
+pub struct SharedPage<T>(*mut T);
 
-/// Words of a page.
-const WORDS: usize = 2048;
-const BYTES: usize = WORDS * size_of::<AtomicU16>();
+/// A page of words of 16 bits.
+pub type SharedWords = SharedPage<AtomicU16>;
+
+const BYTES: usize = 4096;
+
+/// What a page may hold.
+///
+/// # Safety
+/// Atomic, valid as zeros, and no larger than a page.
+pub unsafe trait Word {}
+
+// SAFETY: an atomic integer is.
+unsafe impl Word for AtomicU16 {}
+// SAFETY: as above.
+unsafe impl Word for AtomicU64 {}
 
 // SAFETY: what the pointer leads to is atomic, and stays mapped as long as this lives.
-unsafe impl Sync for SharedWords {}
+unsafe impl<T: Word> Sync for SharedPage<T> {}
+// SAFETY: as above; any thread may unmap it.
+unsafe impl<T: Word> Send for SharedPage<T> {}
 
-impl SharedWords {
+impl<T: Word> SharedPage<T> {
     /// Words of 0.
     pub fn new() -> io::Result<Self> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
@@ -23,9 +37,9 @@ impl SharedWords {
     }
 
     /// All of them.
-    pub fn all(&self) -> &[AtomicU16] {
+    pub fn all(&self) -> &[T] {
         // SAFETY: `new` mapped so many, zeroed and aligned to a page; they are unmapped by `drop` alone.
-        unsafe { std::slice::from_raw_parts(self.0, WORDS) }
+        unsafe { std::slice::from_raw_parts(self.0, BYTES / size_of::<T>()) }
     }
 }
 
@@ -41,7 +55,7 @@ pub fn sum(words: &[AtomicU16]) -> u16 {
     words.iter().fold(0, |sum, word| sum.wrapping_add(word.load(Relaxed)))
 }
 
-impl Drop for SharedWords {
+impl<T> Drop for SharedPage<T> {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with that length, and no reference to it outlives this.
         unsafe { libc::munmap(self.0.cast(), BYTES) };

@@ -1,6 +1,7 @@
 //! Every clock, under every load and number of readers, within a time.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tickscope_stats::{Error, Quantile, Sample};
@@ -10,11 +11,12 @@ use tickscope_tick::{Finding, Frequency, Ordering, affinity, counter};
 
 use super::agreement::agreement;
 use super::clock::{Clock, Unit};
-use super::load::BusyProcesses;
 use super::recording::{self, Costs, Rate, Recorded, Sampled, Steady, Window};
+use super::running_load::RunningLoad;
 use super::service::Service;
 use super::speed::speeds;
 use crate::compensation::{Halves, Length, Trial, Verdict, judge};
+use crate::load::{Injection, Load};
 use crate::series::Usable;
 use crate::study::{
     Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, PulseTest, SectionTest, Study, Sweep,
@@ -46,11 +48,14 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
             Err(error) => absent.push(Absent { clock: clock.to_string(), why: error.to_string() }),
         }
     }
-    for &busy_processes in &plan.loads {
-        let _busy = BusyProcesses::start(busy_processes).map_err(|error| no_load(busy_processes, &error))?;
+    for &count in &plan.loads {
         for (&clock, study) in present.iter().zip(&mut studied) {
-            progress(&format!("{clock}, {busy_processes} busy processes beside"));
-            study.loads.push(survey.under_load(clock, busy_processes).map_err(|error| broken(clock, &error))?);
+            progress(&format!("{clock}, {} beside", plan.load.words(count)));
+            let service = Arc::new(survey.service(clock).map_err(|error| broken(clock, &error))?);
+            let load = RunningLoad::start(&plan.load, count, (clock, &service), &survey.cpus, facts.frequency);
+            let load = load.map_err(|error| no_load(count, &error))?;
+            let found = survey.under_load(clock, &service).map_err(|error| broken(clock, &error))?;
+            study.loads.push(LoadStudy { busy_processes: count, turns_per_s: load.turns_per_s(), ..found });
         }
     }
     Ok(Study {
@@ -66,35 +71,48 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
 }
 
 /// Where Method I stops helping as the load's pulses get shorter (the Cm* study, 4.6: where they are about as short as a
-/// reading). Sections of no length, under `busy_processes` that pulse, for every pulse in turn and every clock.
+/// reading). Sections of no length, beside a load that works and rests by turns, for every pulse in turn and every clock.
 pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Vec<PulseTest>, Finding> {
     let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
     let windows = sweep.pulses_ns.len() * SWEPT.len();
     let ticks = (sweep.seconds / windows as f64 * facts.frequency.hertz as f64) as i64;
     let mut found = Vec::new();
     for &pulse_ns in &sweep.pulses_ns {
+        let load = Load { injected: Some(Injection::by_turns(pulse_ns)), ..sweep.load.clone() };
         let count = sweep.busy_processes;
-        let busy = BusyProcesses::pulsing(count, pulse_ns, facts.frequency);
-        let _busy = busy.map_err(|error| no_load(count, &error))?;
         for clock in SWEPT {
             progress(&format!("{clock}, pulses of {pulse_ns} ns"));
             let service = Service::open(clock, cpus[cpus.len() - 1]).map_err(|error| broken(clock, &error))?;
+            let service = Arc::new(service);
+            let running = RunningLoad::start(&load, count, (clock, &service), &cpus, facts.frequency)
+                .map_err(|error| no_load(count, &error))?;
             let window = Window { cpus: &cpus, readers: 1, ticks, unit_per_tick: 1.0 };
             let zero = recording::trials(&service, window, 0).map_err(|error| broken(clock, &error))?;
-            let trials: Vec<Trial> = zero.iter().map(|trial| trial.trial(|_| 0, None)).collect();
-            let costs = read_costs(&zero[..zero.len() / 2]);
-            let verdict = judge(Halves::of(&trials), &costs, Length::Zero).expect("a window holds trials");
             let ns = if clock.unit() == Unit::Ticks { facts.frequency.nanoseconds(1.0) } else { 1.0 };
-            let test = SectionTest::new(0, zero.len(), verdict.in_nanoseconds(ns), Some("not tried".into()));
-            found.push(PulseTest { clock: clock.to_string(), pulse_ns, test });
+            found.push(PulseTest {
+                clock: clock.to_string(),
+                pulse_ns,
+                turns_per_s: running.turns_per_s(),
+                ..pulse_test(&zero, ns).expect("a window holds trials")
+            });
         }
     }
     Ok(found)
 }
 
-/// Clocks whose readings take from nanoseconds to microseconds.
-const SWEPT: [Clock; 4] = [
+/// What those sections of no length say; whose and beside what is said elsewhere.
+fn pulse_test(zero: &[Recorded], ns: f64) -> Result<PulseTest, Error> {
+    let trials: Vec<Trial> = zero.iter().map(|trial| trial.trial(|_| 0, None)).collect();
+    let verdict = judge(Halves::of(&trials), &read_costs(&zero[..zero.len() / 2]), Length::Zero)?;
+    let test = SectionTest::new(0, zero.len(), verdict.in_nanoseconds(ns), Some("not tried".into()));
+    let cost_ns = Sample::new(&read_costs(zero))?.quantile(Quantile::MEDIAN) as f64 * ns;
+    Ok(PulseTest { clock: String::new(), pulse_ns: 0, turns_per_s: None, cost_ns, test })
+}
+
+/// Clocks whose readings take from nanoseconds to microseconds; readers of the mutex's are felt by each other.
+const SWEPT: [Clock; 5] = [
     Clock::Counter(Ordering::After),
+    Clock::Mutex,
     Clock::Library(PosixClock::MONOTONIC),
     Clock::SystemCall(PosixClock::MONOTONIC),
     Clock::UdpSocket,
@@ -112,7 +130,7 @@ pub(super) fn no_processors(error: &io::Error) -> Finding {
 fn no_load(count: u32, error: &io::Error) -> Finding {
     Finding {
         subject: "load",
-        expected: format!("to start {count} busy processes"),
+        expected: format!("to start a load of {count}"),
         found: error.to_string(),
         remedy: "allow more processes (ulimit -u, pids.max), or ask for fewer with --load".into(),
     }
@@ -226,16 +244,16 @@ impl<'a> Survey<'a> {
         })
     }
 
-    fn under_load(&mut self, clock: Clock, busy_processes: u32) -> io::Result<LoadStudy> {
-        let service = self.service(clock)?;
+    /// As it is read beside a load, which is named elsewhere.
+    fn under_load(&mut self, clock: Clock, service: &Service) -> io::Result<LoadStudy> {
         let mut cells = Vec::new();
         for &readers in &self.plan.readers {
-            let costs = recording::costs(&service, self.window(readers))?;
-            let steady = recording::steady(&service, self.window_for_steps(readers, clock))?;
+            let costs = recording::costs(service, self.window(readers))?;
+            let steady = recording::steady(service, self.window_for_steps(readers, clock))?;
             cells.push(self.cell(readers, costs, &steady, clock));
         }
-        let (zero, section) = self.tests(&service, clock)?;
-        Ok(LoadStudy { busy_processes, cells, zero, section, lost_requests: service.lost() })
+        let (zero, section) = self.tests(service, clock)?;
+        Ok(LoadStudy { busy_processes: 0, turns_per_s: None, cells, zero, section, lost_requests: service.lost() })
     }
 
     fn cell(&self, readers: usize, costs: Costs, steady: &Steady, clock: Clock) -> Cell {

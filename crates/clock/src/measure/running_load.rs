@@ -1,0 +1,268 @@
+//! A load that runs: busy processes, or further readers of the clock that is measured, steady or injected at fixed intervals.
+//!
+//! A member is a process of its own, because the kernel shares processors out among processes and some clocks count their
+//! process's time; further readers of a clock that lies in this process's memory (the mutex's, the ticker's) are threads.
+//! Those at rest sleep. A reader that rests for less than the kernel can wake it in spins without reading, so that pulses as
+//! short as a reading can be made; a busy process never does, as its load is its processor's time.
+//!
+//! Guarantees: every member has ended once this is dropped. How often members worked is counted, because a load that is
+//! put aside itself works less often than asked.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+
+use tickscope_tick::{Frequency, affinity, counter};
+
+use super::clock::Clock;
+use super::load::BusyProcesses;
+use super::service::{Job, Service};
+use super::shared_words::SharedPage;
+use crate::load::{Injection, Load, LoadKind};
+
+/// The members of a load, ended when this is dropped.
+pub struct RunningLoad {
+    _processes: BusyProcesses,
+    _threads: Threads,
+    /// What replicas read stays there as long as they do.
+    _service: Arc<Service>,
+    work: Arc<Work>,
+    count: u32,
+    begun_tick: i64,
+    frequency: Frequency,
+}
+
+/// What all members are told, and where they count.
+struct Work {
+    injected: Option<Turns>,
+    over: AtomicBool,
+    /// Turns begun by all members, in memory that processes share.
+    begun: SharedPage<AtomicU64>,
+}
+
+/// An injection in ticks.
+#[derive(Clone, Copy)]
+struct Turns {
+    length: i64,
+    period: i64,
+    frequency: Frequency,
+    rest: Rest,
+}
+
+/// How a member rests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Asleep,
+    /// Spinning, if for less than sleep is good for.
+    SpinningIfShort,
+}
+
+struct Threads(Vec<JoinHandle<()>>, Arc<Work>);
+
+impl RunningLoad {
+    /// Starts `count` members beside readers of that clock, pinned as the load says; `cpus` are those allowed.
+    pub fn start(
+        load: &Load,
+        count: u32,
+        (clock, service): (Clock, &Arc<Service>),
+        cpus: &[usize],
+        frequency: Frequency,
+    ) -> io::Result<Self> {
+        let rest = if load.kind == LoadKind::Spin { Rest::Asleep } else { Rest::SpinningIfShort };
+        let turns = |injected: Injection| Turns::of(injected, frequency, rest);
+        let work = Arc::new(Work {
+            injected: load.injected.map(turns),
+            over: AtomicBool::new(false),
+            begun: SharedPage::new()?,
+        });
+        let mut processes = BusyProcesses::start(0)?;
+        let mut threads = Threads(Vec::new(), Arc::clone(&work));
+        for number in 0..count as usize {
+            let cpu = processor(load, cpus, number);
+            match load.kind {
+                LoadKind::Spin => processes.add(|| {
+                    settle(cpu);
+                    Member(&work).run(|| {
+                        std::hint::spin_loop();
+                        0
+                    });
+                })?,
+                LoadKind::Replica if matches!(clock, Clock::Mutex | Clock::Ticker) => {
+                    let (service, work) = (Arc::clone(service), Arc::clone(&work));
+                    threads.0.push(thread::spawn(move || {
+                        settle(cpu);
+                        let reader = service.reader().expect("a clock in memory can always be reached");
+                        reader.drive(Member(&work));
+                    }));
+                }
+                LoadKind::Replica => {
+                    // Made before the fork: its child may not allocate.
+                    let reader = service.reader()?;
+                    processes.add(|| {
+                        settle(cpu);
+                        reader.drive(Member(&work));
+                    })?;
+                }
+            }
+        }
+        let begun_tick = counter::plain();
+        Ok(Self {
+            _processes: processes,
+            _threads: threads,
+            _service: Arc::clone(service),
+            work,
+            count,
+            begun_tick,
+            frequency,
+        })
+    }
+
+    /// Turns that each member began, a second, since the start; `None`: there are none to begin.
+    pub fn turns_per_s(&self) -> Option<f64> {
+        self.work.injected.filter(|_| self.count > 0)?;
+        let seconds = (counter::plain() - self.begun_tick) as f64 / self.frequency.hertz as f64;
+        Some(self.work.begun.all()[0].load(Relaxed) as f64 / f64::from(self.count) / seconds)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.1.over.store(true, Relaxed);
+        for thread in self.0.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where a member is pinned; `None`: nowhere.
+fn processor(load: &Load, cpus: &[usize], number: usize) -> Option<usize> {
+    match (load.cpus.as_slice(), load.kind) {
+        ([], LoadKind::Spin) => None,
+        // The measured reader has the first.
+        ([], LoadKind::Replica) => Some(cpus[(number + 1) % cpus.len()]),
+        (asked, _) => Some(asked[number % asked.len()]),
+    }
+}
+
+/// Where pinning is refused the scheduler places it.
+fn settle(cpu: Option<usize>) {
+    if let Some(cpu) = cpu {
+        let _ = affinity::pin(cpu);
+    }
+    // SAFETY: takes numbers; sleeps of this thread then end within a nanosecond's slack, not 50 us late.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}
+
+/// Works until it is over, or for ever.
+struct Member<'a>(&'a Work);
+
+impl Job for Member<'_> {
+    type Output = ();
+
+    fn run(self, mut read: impl FnMut() -> i64) {
+        let Work { injected, over, begun } = self.0;
+        let Some(turns) = injected else {
+            while !over.load(Relaxed) {
+                std::hint::black_box(read());
+            }
+            return;
+        };
+        let mut due = counter::plain();
+        while !over.load(Relaxed) {
+            begun.all()[0].fetch_add(1, Relaxed);
+            let until = due + turns.length;
+            while counter::plain() < until {
+                std::hint::black_box(read());
+            }
+            // A turn that was missed is not made up for: the next one begins when it is due.
+            let missed = (counter::plain() - due).max(0) / turns.period;
+            due += turns.period * (missed + 1);
+            turns.rest_until(due, over);
+        }
+    }
+}
+
+impl Turns {
+    fn of(injected: Injection, frequency: Frequency, rest: Rest) -> Self {
+        let ticks = |ns: u32| (f64::from(ns) / frequency.nanoseconds(1.0)) as i64;
+        Self { length: ticks(injected.length_ns), period: ticks(injected.period_ns).max(1), frequency, rest }
+    }
+
+    fn rest_until(self, due: i64, over: &AtomicBool) {
+        /// Below this a sleep may end as late as it is long.
+        const SLEEPABLE_NS: f64 = 200_000.0;
+        /// So that a member that is to end does so before long.
+        const SLEEP_NS_MAX: f64 = 50_000_000.0;
+        loop {
+            let left_ns = self.frequency.nanoseconds((due - counter::plain()) as f64);
+            if left_ns <= 0.0 || over.load(Relaxed) {
+                return;
+            }
+            if self.rest == Rest::SpinningIfShort && left_ns < SLEEPABLE_NS {
+                std::hint::spin_loop();
+                continue;
+            }
+            let pause = libc::timespec { tv_sec: 0, tv_nsec: left_ns.min(SLEEP_NS_MAX) as libc::c_long };
+            // SAFETY: the kernel reads `pause`; a null pointer asks for nothing back.
+            unsafe { libc::nanosleep(&pause, std::ptr::null_mut()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREQUENCY: Frequency = Frequency { hertz: 2_000_000_000, tolerance_ppm: 0 };
+
+    fn started(load: &Load, count: u32, clock: Clock) -> RunningLoad {
+        let cpus = affinity::allowed_cpus().unwrap();
+        let service = Arc::new(Service::open(clock, cpus[0]).unwrap());
+        RunningLoad::start(load, count, (clock, &service), &cpus, FREQUENCY).unwrap()
+    }
+
+    /// Whether it was seen to work often; what never works hangs the test.
+    fn works(load: &RunningLoad) {
+        while load.work.begun.all()[0].load(Relaxed) < 3 * u64::from(load.count) {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn every_kind_of_load_works_in_turns_and_ends_with_its_members() {
+        let injected = Some(Injection { length_ns: 50_000, period_ns: 1_000_000 });
+        for (kind, clock, threads) in [
+            (LoadKind::Spin, Clock::Mutex, 0),
+            (LoadKind::Replica, Clock::UdpSocket, 0),
+            (LoadKind::Replica, Clock::Mutex, 2),
+            (LoadKind::Replica, Clock::Ticker, 2),
+        ] {
+            let load = started(&Load { kind, cpus: Vec::new(), injected }, 2, clock);
+            assert_eq!(load._threads.0.len(), threads, "{kind:?} {clock}");
+            works(&load);
+            assert!(load.turns_per_s().is_some_and(|turns| turns > 0.0));
+            let work = Arc::clone(&load.work);
+            drop(load);
+            // Nobody is left to count.
+            let begun = work.begun.all()[0].load(Relaxed);
+            thread::sleep(std::time::Duration::from_millis(20));
+            assert_eq!(work.begun.all()[0].load(Relaxed), begun, "{kind:?} {clock}");
+        }
+    }
+
+    #[test]
+    fn a_steady_load_begins_no_turns_and_none_is_told_of() {
+        assert_eq!(started(&Load::SPINNING, 1, Clock::Mutex).turns_per_s(), None);
+        let nobody = Load { injected: Some(Injection::by_turns(1_000)), ..Load::SPINNING };
+        assert_eq!(started(&nobody, 0, Clock::Mutex).turns_per_s(), None);
+    }
+
+    #[test]
+    fn members_are_pinned_in_turn_and_replicas_not_to_the_measured_readers_processor_first() {
+        let at = |load: &Load| [0, 1, 2].map(|number| processor(load, &[4, 6], number));
+        assert_eq!(at(&Load::SPINNING), [None; 3]);
+        assert_eq!(at(&Load { kind: LoadKind::Replica, ..Load::SPINNING }), [Some(6), Some(4), Some(6)]);
+        assert_eq!(at(&Load { cpus: vec![6], ..Load::SPINNING }), [Some(6); 3]);
+    }
+}
