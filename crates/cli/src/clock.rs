@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
+use tickscope_clock::load::{self, Load};
 use tickscope_clock::measure::{Ramp, pulses, survey};
 use tickscope_clock::study::{Across, Cell, ClockStudy, LoadStudy, Plan, PulseTest, SectionTest, Study, Sweep};
 use tickscope_clock::two_word::{Table, Widths};
@@ -12,9 +13,9 @@ use tickscope_store::write_whole;
 use tickscope_tick::affinity;
 use tickscope_tick::facts::CounterFacts;
 
-use crate::clock_example;
 use crate::failure::Failure;
-use crate::options::ClockOptions;
+use crate::options::{ClockOptions, LoadKind};
+use crate::{clock_example, clock_gauge};
 
 /// Studies the clocks and prints the table with its advice; exit code 3 where a clock breaks its promise.
 pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
@@ -28,6 +29,9 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
     }
     let plan = plan(options)?;
     let mut progress = Progress::new();
+    if options.gauge {
+        return clock_gauge::gauge(options, plan, &facts);
+    }
     if options.granularity {
         return granularity(&plan, &facts, options.json, &mut progress);
     }
@@ -65,15 +69,28 @@ fn plan(options: &ClockOptions) -> Result<Plan, Failure> {
     if options.readers == Some(0) {
         return refuse("--readers of at least 1", &0);
     }
-    let processors = affinity::allowed_cpus().map_err(Failure::work)?.len();
+    let allowed = affinity::allowed_cpus().map_err(Failure::work)?;
+    if let Some(barred) = options.load_cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        return refuse(&format!("--load-cpus of {allowed:?}"), barred);
+    }
+    let processors = allowed.len();
     let most = options.readers.unwrap_or(processors.max(4));
     let doubling = std::iter::successors(Some(1), |readers| Some(readers * 2)).take_while(|&readers| readers < most);
     let mut loads = options.load.clone();
     loads.sort_unstable();
     loads.dedup();
+    let load = Load {
+        kind: match options.load_kind {
+            LoadKind::Spin => load::LoadKind::Spin,
+            LoadKind::Replica => load::LoadKind::Replica,
+        },
+        cpus: options.load_cpus.clone(),
+        injected: options.inject,
+    };
     Ok(Plan {
         seconds: options.seconds,
         loads,
+        load,
         readers: doubling.chain([most]).collect(),
         percent: options.percent,
         section_ns: options.section_ns,
@@ -84,7 +101,7 @@ fn plan(options: &ClockOptions) -> Result<Plan, Failure> {
 fn granularity(plan: &Plan, facts: &CounterFacts, json: bool, progress: &mut Progress) -> Result<(), Failure> {
     let busy_processes = plan.loads.last().copied().unwrap_or(0);
     let pulses_ns = vec![100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000];
-    let sweep = Sweep { seconds: plan.seconds, busy_processes, pulses_ns };
+    let sweep = Sweep { seconds: plan.seconds, busy_processes, load: plan.load.clone(), pulses_ns };
     let found = pulses(&sweep, facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
     if json {
@@ -92,14 +109,20 @@ fn granularity(plan: &Plan, facts: &CounterFacts, json: bool, progress: &mut Pro
         return Ok(());
     }
     println!(
-        "{busy_processes} processes, busy and asleep by turns for as long as a pulse; k of method-1 above 1: it helps"
+        "{} beside, at work and at rest by turns for as long as a pulse; k of method-1 above 1: it helps",
+        plan.load.words(busy_processes)
     );
-    println!("{:24} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}", "clock", "pulse", "rho_1", "k pred.", "k", "k raw", "trials");
-    for PulseTest { clock, pulse_ns, test } in &found {
+    println!(
+        "{:24} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "clock", "pulse", "turns/s", "cost", "rho_1", "k pred.", "k", "k raw", "trials"
+    );
+    for PulseTest { clock, pulse_ns, turns_per_s, cost_ns, test } in &found {
         let outcome = test.outcome(Method::NearestPairs);
         println!(
-            "{clock:24} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            "{clock:24} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}",
             duration(f64::from(*pulse_ns)),
+            turns_per_s.map_or_else(|| "-".into(), rate),
+            duration(*cost_ns),
             factor(test.memory.map(|memory| memory.rho_1)),
             factor(test.k_predicted),
             factor(outcome.and_then(|outcome| outcome.k_clipped)),
@@ -163,7 +186,7 @@ fn print(study: &Study) {
         );
     }
     for (number, busy_processes) in study.plan.loads.iter().enumerate() {
-        println!("\nwith {busy_processes} busy processes of ours beside; ns unless a unit stands there");
+        println!("\nwith {} beside; ns unless a unit stands there", study.plan.load.words(*busy_processes));
         print_load(study, number);
     }
     print_ramps(study);
@@ -275,7 +298,7 @@ pub(crate) fn brief(ns: Option<f64>) -> String {
     }
 }
 
-fn rate(per_s: f64) -> String {
+pub(crate) fn rate(per_s: f64) -> String {
     match per_s {
         per_s if per_s >= 1e6 => format!("{:.1} M", per_s / 1e6),
         per_s if per_s >= 1e3 => format!("{:.1} k", per_s / 1e3),

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tickscope_clock::load::Injection;
+use tickscope_clock::measure::Clock;
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
 ///
@@ -119,8 +121,17 @@ pub struct ClockOptions {
     #[arg(long, default_value_t = 45.0)]
     pub seconds: f64,
     /// Busy processes beside, one table for each number; 0 is the machine as it is
-    #[arg(long, value_delimiter = ',', default_value = "0,2")]
+    #[arg(long, value_delimiter = ',', default_value = "0,2", default_value_if("gauge", "true", "0"))]
     pub load: Vec<u32>,
+    /// What the load beside is: busy processes, or further readers of the very clock that is measured
+    #[arg(long, default_value = "spin", conflicts_with_all = ["two_words", "example"])]
+    pub load_kind: LoadKind,
+    /// Pin the load to these processors in turn [default: spin runs anywhere, a replica on the next processor]
+    #[arg(long, value_delimiter = ',', conflicts_with_all = ["two_words", "example"])]
+    pub load_cpus: Vec<usize>,
+    /// Let the load work for a LENGTH every PERIOD, such as 1ms/10ms, and rest meanwhile [default: it never rests]
+    #[arg(long, value_name = "LENGTH/PERIOD", conflicts_with_all = ["two_words", "example", "granularity"])]
+    pub inject: Option<Injection>,
     /// Readers at once, from 1 by doubling up to this [default: the processors, at least 4]
     #[arg(long)]
     pub readers: Option<usize>,
@@ -134,11 +145,20 @@ pub struct ClockOptions {
     #[arg(long)]
     pub json: bool,
     /// Write the figures as a page too, which opens offline
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["two_words", "granularity"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["two_words", "granularity", "gauge"])]
     pub html: Option<PathBuf>,
     /// Find instead where subtracting nearby readings stops helping as the load's pulses get shorter
     #[arg(long, conflicts_with = "two_words")]
     pub granularity: bool,
+    /// Read one clock steadily instead, and tell in every interval how loaded its processor is
+    #[arg(long, conflicts_with_all = ["two_words", "granularity", "example"])]
+    pub gauge: bool,
+    /// The clock that the gauge reads
+    #[arg(long, default_value = "monotonic", requires = "gauge")]
+    pub clock: Clock,
+    /// Milliseconds of an interval of the gauge
+    #[arg(long, default_value_t = 1000, requires = "gauge", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    pub every_ms: u32,
     /// Print instead what reading a clock of two words is worth, by enumeration
     #[arg(long)]
     pub two_words: bool,
@@ -151,6 +171,15 @@ pub struct ClockOptions {
     /// Timed calls for each number of words in the example
     #[arg(long, default_value_t = 512, requires = "example", value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
     pub repetitions: u32,
+}
+
+/// What the load beside is.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum LoadKind {
+    /// Busy processes
+    Spin,
+    /// Further readers of the clock that is measured
+    Replica,
 }
 
 #[derive(Debug, Args)]

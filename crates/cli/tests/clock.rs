@@ -127,3 +127,66 @@ fn e2e_a_study_that_cannot_be_made_is_refused_with_what_was_expected() {
         ended.said(2, &["expected", option, value]);
     }
 }
+
+#[test]
+fn e2e_a_study_says_of_its_load_what_it_is_where_and_how_often_it_works() {
+    let cpu = allowed_cpu().to_string();
+    let load = ["--load", "1", "--load-kind", "replica", "--load-cpus", &cpu, "--inject", "1ms/4ms"];
+    let study = ["clock", "--json", "--seconds", "2", "--readers", "1"];
+    let ended = Ended::of(&mut tickscope(&[&study[..], &load].concat()));
+    let study: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
+    let asked = serde_json::json!({
+        "kind": "replica", "cpus": [allowed_cpu()], "injected": { "length_ns": 1_000_000, "period_ns": 4_000_000 },
+    });
+    assert_eq!(study["plan"]["load"], asked);
+    for clock in list(&study, "clocks") {
+        assert!(number(&clock["loads"][0], "turns_per_s") > 0.0, "{clock}");
+        for test in ["zero", "section"] {
+            for outcome in list(&clock["loads"][0][test], "outcomes") {
+                let Some(between) = outcome["residual_interval"].as_array() else { continue };
+                let median = number(outcome, "residual_median");
+                assert!(between[0].as_f64() <= Some(median) && Some(median) <= between[1].as_f64(), "{outcome}");
+            }
+        }
+    }
+}
+
+#[test]
+fn e2e_the_gauge_tells_an_idle_processor_from_one_shared_by_two_and_by_eight() {
+    let cpu = allowed_cpu().to_string();
+    let asked = ["--load", "0,2,8", "--load-cpus", &cpu, "--seconds", "6", "--every-ms", "500", "--json"];
+    let ended = Ended::of(&mut tickscope(&[&["clock", "--gauge"][..], &asked].concat()));
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let lines: Vec<Value> = ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 12, "{}", ended.out);
+    let middle = |members: u64, of: &str| {
+        let mut seen: Vec<f64> =
+            lines.iter().filter(|line| line["members"] == members).map(|line| number(&line["gauged"], of)).collect();
+        seen.sort_by(f64::total_cmp);
+        seen[seen.len() / 2]
+    };
+    for of in ["away", "load_factor"] {
+        let [none, two, eight] = [0, 2, 8].map(|members| middle(members, of));
+        assert!(none < two && two < eight, "{of}: {}", ended.out);
+    }
+    let text = Ended::of(&mut tickscope(&["clock", "--gauge", "--seconds", "0.2", "--every-ms", "100", "--clock", "mutex"]));
+    assert_eq!(text.out.matches("0 busy processes of ours").count(), 2, "{}", text.out);
+}
+
+#[test]
+fn e2e_a_load_or_a_gauge_that_cannot_be_is_refused_with_what_was_expected() {
+    for (option, value, expected) in [
+        ("--inject", "2ms/1ms", "below its PERIOD"),
+        ("--inject", "often", "expected LENGTH/PERIOD"),
+        ("--load-cpus", "8191", "expected --load-cpus of"),
+        ("--load-kind", "sleep", "replica"),
+    ] {
+        Ended::of(&mut tickscope(&["clock", option, value])).said(2, &[expected, value]);
+    }
+    Ended::of(&mut tickscope(&["clock", "--gauge", "--clock", "sundial"])).said(2, &["'monotonic'", "sundial"]);
+}
+
+/// The first processor that this test may run on: the one that measured readers are pinned to.
+fn allowed_cpu() -> usize {
+    tickscope_tick::affinity::allowed_cpus().unwrap()[0]
+}

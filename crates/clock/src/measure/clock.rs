@@ -1,6 +1,7 @@
 //! Every clock of a host, by name.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::Serialize;
 use tickscope_tick::posix_clock::PosixClock;
@@ -64,6 +65,16 @@ impl Clock {
     /// Why two threads' readings cannot be compared; `None` if they can.
     pub fn private(self) -> Option<&'static str> {
         self.posix().filter(|clock| clock.of_a_thread()).map(|_| "every thread has its own")
+    }
+}
+
+impl FromStr for Clock {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let named = || Self::all().into_iter().map(|clock| format!("'{clock}'")).collect::<Vec<String>>().join(", ");
+        let found = Self::all().into_iter().find(|clock| clock.to_string() == name);
+        found.ok_or_else(|| format!("expected one of {}; found '{name}'", named()))
     }
 }
 

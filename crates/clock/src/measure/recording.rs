@@ -259,8 +259,8 @@ fn slices(stamped: &[StampedReading]) -> Vec<Slice> {
 
 /// What a window keeps, in memory that was written to once, so that recording faults in no page; spaced out over the window.
 /// Whether a reading is kept is decided before it is taken: decided after, long ones would be kept too often.
-struct Kept<T> {
-    values: Vec<T>,
+pub(super) struct Kept<T> {
+    pub(super) values: Vec<T>,
     most: usize,
     every_ticks: i64,
     last: Option<i64>,
@@ -268,7 +268,7 @@ struct Kept<T> {
 
 impl<T: Copy> Kept<T> {
     /// Room for `most` values of `size` each, like `value`.
-    fn new(value: T, most: usize, window_ticks: i64) -> Self {
+    pub(super) fn new(value: T, most: usize, window_ticks: i64) -> Self {
         let mut values = vec![value; most];
         black_box(&mut values);
         values.clear();
@@ -276,7 +276,7 @@ impl<T: Copy> Kept<T> {
     }
 
     /// Whether what begins now is to be kept: `count` values.
-    fn due(&mut self, now: i64, count: usize) -> bool {
+    pub(super) fn due(&mut self, now: i64, count: usize) -> bool {
         let due = self.last.is_none_or(|last| now - last >= self.every_ticks * count as i64);
         if due {
             self.last = Some(now);

@@ -127,7 +127,7 @@ pub(super) fn no_processors(error: &io::Error) -> Finding {
     }
 }
 
-fn no_load(count: u32, error: &io::Error) -> Finding {
+pub(super) fn no_load(count: u32, error: &io::Error) -> Finding {
     Finding {
         subject: "load",
         expected: format!("to start a load of {count}"),

@@ -1,0 +1,209 @@
+//! A clock read steadily as a gauge of the load on a processor: who shares it makes readings fewer, or dearer.
+//!
+//! The Cm* study (4.1) used a clock's reading so: it costs what memory and bus let it cost. On a host of today mostly the
+//! processor is shared, and then the reader is not dearer but *away*. Both are told: **cost** is the median time of a
+//! reading while it runs, **away** the share of the time in which the kernel did not run it, and the **load factor** what a
+//! reading took in all, beside the least cost that this gauge ever saw: 1 alone, 3 if two others take their share.
+//!
+//! Assumes that the kernel's account of a thread's time is right; what a hypervisor takes it may count as running, and then
+//! it shows in the load factor alone. Deliberately absent: a limit above which a machine counts as busy.
+
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use tickscope_stats::Quantile;
+use tickscope_tick::posix_clock::PosixClock;
+use tickscope_tick::{Finding, Frequency, affinity, counter};
+
+use super::clock::Clock;
+use super::recording::Kept;
+use super::running_load::RunningLoad;
+use super::service::{Job, Service};
+use super::survey::{no_load, no_processors};
+use crate::load::Load;
+
+/// Readings in a row, between looks at the time.
+const STRETCH: usize = 16;
+/// Stretches that an interval's median cost is taken from, at most.
+const STRETCHES_MAX: usize = 1 << 13;
+
+/// A clock that is read steadily by the calling thread.
+pub struct Gauge {
+    service: Arc<Service>,
+    frequency: Frequency,
+    least_cost_ns: f64,
+}
+
+/// What a gauge saw in one interval.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Gauged {
+    /// How long it lasted, seconds.
+    pub seconds: f64,
+    /// Readings a second.
+    pub reads_per_s: f64,
+    /// Median time of a reading while the reader ran, nanoseconds.
+    pub cost_ns: f64,
+    /// Time of a reading in all, as a multiple of the least cost that the gauge saw in any interval until now.
+    pub load_factor: f64,
+    /// Share of the time in which the reader was not run; by rounding a hair below 0 at the least.
+    pub away: f64,
+}
+
+/// What is asked of a gauge that runs for a while.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GaugePlan {
+    /// What is read.
+    pub clock: Clock,
+    /// How long in all, under every load for an equal part of it.
+    pub seconds: f64,
+    /// Length of an interval.
+    pub every: Duration,
+    /// Members of the load beside, one after another.
+    pub loads: Vec<u32>,
+    /// What each of them does, where, and when.
+    pub load: Load,
+}
+
+/// Gauges the first allowed processor; tells `each` what was seen under how large a load of ours as soon as an interval is over.
+pub fn gauge(plan: &GaugePlan, frequency: Frequency, each: &mut dyn FnMut(u32, Gauged)) -> Result<(), Finding> {
+    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    let mut gauge = Gauge::open(plan.clock, last, frequency).map_err(|error| unread(plan.clock, &error))?;
+    let share = plan.seconds / plan.loads.len() as f64 / plan.every.as_secs_f64();
+    for &count in &plan.loads {
+        let service = Arc::clone(&gauge.service);
+        let _load = RunningLoad::start(&plan.load, count, (plan.clock, &service), &cpus, frequency)
+            .map_err(|error| no_load(count, &error))?;
+        let (tell, told) = mpsc::channel();
+        let gauge = &mut gauge;
+        thread::scope(|scope| {
+            // A thread of its own: the members of the next load are not to be pinned where it is.
+            let reader = scope.spawn(move || {
+                let _ = affinity::pin(first);
+                (0..share.ceil() as u64).try_for_each(|_| {
+                    // Whoever no longer listens has ended.
+                    gauge.interval(plan.every).map(|seen| tell.send(seen).unwrap_or_default())
+                })
+            });
+            told.iter().for_each(|seen| each(count, seen));
+            reader.join().expect("the reader's thread ends well")
+        })
+        .map_err(|error| unread(plan.clock, &error))?;
+    }
+    Ok(())
+}
+
+fn unread(clock: Clock, error: &io::Error) -> Finding {
+    Finding {
+        subject: "gauge",
+        expected: format!("to read '{clock}' and the thread's own time"),
+        found: error.to_string(),
+        remedy: "read another clock, with --clock".into(),
+    }
+}
+
+impl Gauge {
+    /// Of that clock; its server, if it has one, on processor `server_cpu`.
+    pub fn open(clock: Clock, server_cpu: usize, frequency: Frequency) -> io::Result<Self> {
+        let service = Arc::new(Service::open(clock, server_cpu)?);
+        Ok(Self { service, frequency, least_cost_ns: f64::INFINITY })
+    }
+
+    /// Reads for that long, where the calling thread is run.
+    pub fn interval(&mut self, length: Duration) -> io::Result<Gauged> {
+        let own_time = PosixClock::ALL.into_iter().find(|clock| clock.of_a_thread());
+        let own_time = own_time.ok_or_else(|| io::Error::other("no clock of a thread's own time"))?;
+        let reader = self.service.reader()?;
+        let ticks = (length.as_secs_f64() * self.frequency.hertz as f64) as i64;
+        let (from, ran_from) = (counter::plain(), own_time.read()?);
+        let Steadily { readings, mut stretches } = reader.drive(Steady { from, ticks });
+        let (ran_to, to) = (own_time.read()?, counter::plain());
+        let stretch_ticks = Quantile::MEDIAN.of(&mut stretches).expect("an interval holds a stretch");
+        let lasted_ns = self.frequency.nanoseconds((to - from) as f64);
+        let cost_ns = self.frequency.nanoseconds(stretch_ticks as f64) / STRETCH as f64;
+        self.least_cost_ns = self.least_cost_ns.min(cost_ns);
+        Ok(Gauged {
+            seconds: lasted_ns / 1e9,
+            reads_per_s: readings as f64 * 1e9 / lasted_ns,
+            cost_ns,
+            load_factor: lasted_ns / readings as f64 / self.least_cost_ns,
+            away: 1.0 - (ran_to - ran_from) as f64 / lasted_ns,
+        })
+    }
+}
+
+struct Steady {
+    from: i64,
+    ticks: i64,
+}
+
+struct Steadily {
+    readings: u64,
+    /// Ticks of each.
+    stretches: Vec<i64>,
+}
+
+impl Job for Steady {
+    type Output = Steadily;
+
+    fn run(self, mut read: impl FnMut() -> i64) -> Steadily {
+        let mut kept = Kept::new(0_i64, STRETCHES_MAX, self.ticks);
+        let mut readings = 0;
+        let mut at = counter::plain();
+        loop {
+            let due = kept.due(at, 1);
+            let from = counter::plain();
+            for _ in 0..STRETCH {
+                std::hint::black_box(read());
+            }
+            at = counter::plain();
+            readings += STRETCH as u64;
+            if due {
+                kept.values.push(at - from);
+            }
+            if at - self.from >= self.ticks && !kept.values.is_empty() {
+                return Steadily { readings, stretches: kept.values };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickscope_tick::facts::CounterFacts;
+
+    #[test]
+    fn the_more_processes_share_the_readers_processor_the_longer_it_is_away_and_the_fewer_it_reads() {
+        let frequency = CounterFacts::of_this_host().unwrap().frequency;
+        let plan = GaugePlan {
+            clock: Clock::Library(PosixClock::MONOTONIC),
+            seconds: 3.0,
+            every: Duration::from_secs(1),
+            loads: vec![0, 2, 8],
+            load: Load { cpus: vec![affinity::allowed_cpus().unwrap()[0]], ..Load::SPINNING },
+        };
+        let mut seen = Vec::new();
+        gauge(&plan, frequency, &mut |count, gauged| seen.push((count, gauged))).unwrap();
+        assert_eq!(seen.iter().map(|&(count, _)| count).collect::<Vec<u32>>(), [0, 2, 8]);
+        for pair in seen.windows(2) {
+            let [(_, less), (_, more)] = [pair[0], pair[1]];
+            assert!(less.away < more.away && less.reads_per_s > more.reads_per_s, "{seen:?}");
+            assert!(less.load_factor < more.load_factor, "{seen:?}");
+        }
+        assert!(seen.iter().all(|(_, gauged)| gauged.load_factor >= 1.0 && gauged.cost_ns > 0.0), "{seen:?}");
+        // Its share of eight others' processor is a ninth.
+        assert!(seen[2].1.away > 0.5, "{seen:?}");
+    }
+
+    #[test]
+    fn a_clock_is_found_by_its_name_and_no_other() {
+        for clock in Clock::all() {
+            assert_eq!(clock.to_string().parse(), Ok(clock));
+        }
+        assert!("sundial".parse::<Clock>().is_err_and(|why| why.contains("'monotonic'") && why.contains("'sundial'")));
+    }
+}
