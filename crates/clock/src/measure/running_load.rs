@@ -252,6 +252,27 @@ mod tests {
     }
 
     #[test]
+    fn a_member_rests_from_the_end_of_a_turn_until_the_next_one_is_due() {
+        let turns = |length, period| Turns { length, period, frequency: FREQUENCY, rest: Rest::SpinningIfShort };
+        // 200 turns of 10 us every 1 ms, by this test's frequency: the last begins 199 periods after the first at the earliest.
+        let work = Work {
+            injected: Some(turns(20_000, 2_000_000)),
+            over: AtomicBool::new(false),
+            begun: SharedPage::new().unwrap(),
+        };
+        let from = counter::plain();
+        let mut last = from;
+        Member(&work).run(|| {
+            last = counter::plain();
+            if work.begun.all()[0].load(Relaxed) == 200 {
+                work.over.store(true, Relaxed);
+            }
+            0
+        });
+        assert!(last - from >= 199 * 2_000_000 - 20_000, "{} ticks", last - from);
+    }
+
+    #[test]
     fn a_steady_load_begins_no_turns_and_none_is_told_of() {
         assert_eq!(started(&Load::SPINNING, 1, Clock::Mutex).turns_per_s(), None);
         let nobody = Load { injected: Some(Injection::by_turns(1_000)), ..Load::SPINNING };

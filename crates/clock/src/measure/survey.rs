@@ -52,7 +52,7 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
         for (&clock, study) in present.iter().zip(&mut studied) {
             progress(&format!("{clock}, {} beside", plan.load.words(count)));
             let service = Arc::new(survey.service(clock).map_err(|error| broken(clock, &error))?);
-            let load = RunningLoad::start(&plan.load, count, (clock, &service), &survey.cpus, facts.frequency);
+            let load = RunningLoad::start(&plan.load, count, (clock, &service), survey.cpus, facts.frequency);
             let load = load.map_err(|error| no_load(count, &error))?;
             let found = survey.under_load(clock, &service).map_err(|error| broken(clock, &error))?;
             study.loads.push(LoadStudy { busy_processes: count, turns_per_s: load.turns_per_s(), ..found });
