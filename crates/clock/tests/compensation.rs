@@ -180,7 +180,13 @@ fn what_left_more_than_nothing_in_one_stretch_is_not_used_however_little_it_left
     // interrupted so often that they tell nothing.
     let trial = |number: usize| {
         let cost = if (100..200).contains(&number) { 200 } else { 20 };
-        Trial { t_1: cost, t_m: cost, t_4: if number.is_multiple_of(3) { 5_000 } else { cost }, truth: 0, sampled: None }
+        Trial {
+            t_1: cost,
+            t_m: cost,
+            t_4: if number.is_multiple_of(3) { 5_000 } else { cost },
+            truth: 0,
+            sampled: None,
+        }
     };
     let trials: Vec<Trial> = (0..800).map(trial).collect();
     let verdict = judged(&trials, Length::Zero);
