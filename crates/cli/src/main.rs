@@ -2,6 +2,7 @@
 
 mod clock;
 mod clock_example;
+mod clock_text;
 mod clock_watching;
 mod collecting;
 mod doctor;

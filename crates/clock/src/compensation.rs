@@ -76,13 +76,17 @@ pub struct Memory {
 pub struct Outcome {
     /// The method.
     pub method: Method,
+    /// What it subtracts: the same from all sections, or the median of what it takes from each.
+    pub subtracts: f64,
     /// Median of `T_A - truth`; positive: the section seems too long.
     pub residual_median: f64,
     /// Its mean, interruptions and all.
     pub residual_mean: f64,
     /// Mean of its absolute value in the better 19 of 20 trials.
     pub error: f64,
-    /// The same on the half that it was fitted on: what a method is chosen by.
+    /// Its absolute value is no more in 19 of 20 trials.
+    pub error_p95: f64,
+    /// `error` on the half that it was fitted on: what a method is chosen by.
     pub error_fitted: f64,
     /// Improvement of the variance; `None` where `T_A` or `T_m` does not vary.
     pub k: Option<f64>,
@@ -160,8 +164,9 @@ impl Verdict {
     /// The same with one unit of the clock as `ns` nanoseconds.
     pub fn in_nanoseconds(mut self, ns: f64) -> Self {
         for outcome in &mut self.outcomes {
-            let Outcome { residual_median, residual_mean, error, error_fitted, .. } = outcome;
-            [residual_median, residual_mean, error, error_fitted].into_iter().for_each(|value| *value *= ns);
+            let Outcome { subtracts, residual_median, residual_mean, error, error_p95, error_fitted, .. } = outcome;
+            let values = [subtracts, residual_median, residual_mean, error, error_p95, error_fitted];
+            values.into_iter().for_each(|value| *value *= ns);
         }
         self
     }
@@ -285,16 +290,20 @@ impl Fit {
         })
     }
 
-    /// `2 (T_A - truth)`; `None`: no sampler ran.
-    fn residual_halves(&self, method: Method, trial: &Trial) -> Option<i64> {
-        let twice_cost = match method {
+    /// Twice what is subtracted; `None`: no sampler ran.
+    fn cost_halves(&self, method: Method, trial: &Trial) -> Option<i64> {
+        Some(match method {
             Method::None => 0,
             Method::Constant => 2 * self.median,
             Method::LongTerm => (2.0 * self.mean).round() as i64,
             Method::NearestPairs => trial.t_1 + trial.t_4,
             Method::Sampler => trial.sampled?.iter().sum(),
-        };
-        Some(2 * (trial.t_m - trial.truth) - twice_cost)
+        })
+    }
+
+    /// `2 (T_A - truth)`; `None`: no sampler ran.
+    fn residual_halves(&self, method: Method, trial: &Trial) -> Option<i64> {
+        Some(2 * (trial.t_m - trial.truth) - self.cost_halves(method, trial)?)
     }
 
     fn residuals(&self, method: Method, trials: impl Iterator<Item = Trial>) -> Option<Vec<i64>> {
@@ -305,26 +314,36 @@ impl Fit {
         trials.iter().map(|trial| Clip::held(self.pairs, self.measured, trial))
     }
 
-    /// In the better 19 of 20: what interrupts the others is not the clock's, and no method can know of it.
-    fn error(&self, method: Method, trials: &[Trial]) -> Option<f64> {
+    /// In the better 19 of 20, on average and at most: what interrupts the others is not the clock's, and no method can know
+    /// of it.
+    fn errors(&self, method: Method, trials: &[Trial]) -> Option<[f64; 2]> {
         let mut off = self.residuals(method, trials.iter().copied())?;
         off.iter_mut().for_each(|halves| *halves = halves.abs());
         let kept = Quantile::P95.rank(off.len())?;
-        off.select_nth_unstable(kept - 1);
-        Some(off[..kept].iter().map(|&halves| halves as f64).sum::<f64>() / 2.0 / kept as f64)
+        let most = *off.select_nth_unstable(kept - 1).1;
+        let sum: f64 = off[..kept].iter().map(|&halves| halves as f64).sum();
+        Some([sum / 2.0 / kept as f64, most as f64 / 2.0])
     }
 
     fn outcome(&self, method: Method, Halves { fitted_on, judged_on }: Halves<'_>) -> Result<Option<Outcome>, Error> {
-        let (Some(error_fitted), Some(error)) = (self.error(method, fitted_on), self.error(method, judged_on)) else {
+        let (Some([error_fitted, _]), Some([error, error_p95])) =
+            (self.errors(method, fitted_on), self.errors(method, judged_on))
+        else {
             return Ok(None);
         };
         let Some(residuals) = self.residuals(method, judged_on.iter().copied()) else { return Ok(None) };
+        let Some(costs) = judged_on.iter().map(|trial| self.cost_halves(method, trial)).collect::<Option<Vec<i64>>>()
+        else {
+            return Ok(None);
+        };
         let residuals = Sample::new(&residuals)?;
         Ok(Some(Outcome {
             method,
+            subtracts: Sample::new(&costs)?.quantile(Quantile::MEDIAN) as f64 / 2.0,
             residual_median: residuals.quantile(Quantile::MEDIAN) as f64 / 2.0,
             residual_mean: residuals.moments().mean / 2.0,
             error,
+            error_p95,
             error_fitted,
             k: self.improvement(method, || judged_on.iter().copied()),
             k_clipped: self.improvement(method, || self.clipped(judged_on)),

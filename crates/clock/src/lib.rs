@@ -6,6 +6,7 @@ pub mod advice;
 pub mod compensation;
 pub mod example;
 pub mod measure;
+pub mod recipe;
 pub mod section;
 pub mod series;
 pub mod study;
