@@ -41,7 +41,7 @@ fn print_recipes(study: &Study, number: usize) {
     println!("{:43} {:>7} {:>7} {:>7} {alone} {crowd}", "", "good", format!("{percent} %"), "tells");
     println!(
         "{:24} {:>8} {:9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
-        "clock", "subtract", "method", "to ±", "from", "apart", "median", "1 % >", "median", "1 % >", "reads/s"
+        "clock", "subtract", "method", "to ±", "from", "apart", "median", "1/100 >", "median", "1/100 >", "reads/s"
     );
     for clock in &study.clocks {
         let load = &clock.loads[number];
@@ -67,15 +67,15 @@ fn cost(cost: &Cost) -> [String; 2] {
 
 fn print_methods(study: &Study, number: usize) {
     println!(
-        "\nwhat is left of a section that does nothing, when this is subtracted: it should be 0; ns unless a unit stands there"
+        "\nwhat is left of a section that does nothing, when this is subtracted: should be 0; ns unless a unit stands there"
     );
-    let off = format!("{:-^17}", " off on average ");
+    let off = format!("{:-^17}", " average error ");
     let gain = format!("{:-^15}", " method-1 by ");
     println!("{:75} {off} {gain}", "");
     let section = duration(f64::from(study.plan.section_ns));
     println!(
-        "{:24} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>8} {section:>8} {:>7} {:>7}",
-        "clock", "nothing", "constant", "long-term", "method-1", "method-2", "nothing", "foretold", "found"
+        "{:24} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>8} {section:>8} {:>8} {:>6}",
+        "clock", "nothing", "constant", "long-term", "method-1", "method-2", "empty", "expected", "found"
     );
     for clock in &study.clocks {
         let load = &clock.loads[number];
@@ -85,8 +85,8 @@ fn print_methods(study: &Study, number: usize) {
         }
         let off = |test: &SectionTest| brief(test.outcome(load.zero.chosen).map(|outcome| outcome.error));
         let gained = load.zero.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_clipped);
-        let [foretold, gained] = [load.zero.k_predicted, gained].map(factor);
-        println!("  {:>8} {:>8} {foretold:>7} {gained:>7}", off(&load.zero), off(&load.section));
+        let [expected, gained] = [load.zero.k_predicted, gained].map(factor);
+        println!("  {:>8} {:>8} {expected:>8} {gained:>6}", off(&load.zero), off(&load.section));
     }
 }
 
@@ -203,7 +203,7 @@ fn print_terms(study: &Study) {
         ),
         (
             "method",
-            "how it is found, see below. '?': it left more than nothing subtracted did, in sections it was not found on. Do not rely on it",
+            "how it is found, see below. '?': it left more error than nothing subtracted did, in sections it was not found on. Do not rely on it",
         ),
         ("good to ±", "in 19 of 20 sections the result is off by no more than this, as far as was seen"),
         (
@@ -219,7 +219,7 @@ fn print_terms(study: &Study) {
         (
             "alone, at once",
             &format!(
-                "what a reading takes when one thread reads, and when {most} do: the median, and what 1 reading in 100 exceeds. It holds a reading of the counter beside, to take the time: so it is not what to subtract"
+                "what a reading takes when one thread reads, and when {most} do: the median, and what 1 reading in 100 takes longer than. It holds a reading of the counter beside, to take the time: so it is not what to subtract"
             ),
         ),
         ("reads/s", "readings a second of one thread that does nothing else"),
@@ -230,13 +230,13 @@ fn print_terms(study: &Study) {
         (
             "off on average",
             &format!(
-                "how far from the truth the method under 'method' comes out, in sections that do nothing and in waits of {}; the worst 1 in 20 left out",
+                "how far from the truth the method under 'method' comes out, in empty sections, that do nothing, and in waits of {}; the worst 1 in 20 left out",
                 duration(f64::from(study.plan.section_ns))
             ),
         ),
         (
             "method-1 by",
-            "by what factor method-1 makes the results scatter less (their variance); foretold from the first half of the trials, found in the second. Below 1 it makes them worse. '-': they do not scatter",
+            "by what factor method-1 makes the results scatter less (their variance); expected from the first half of the trials, found in the second. Below 1 it makes them worse. '-': they do not scatter",
         ),
     ] {
         term_line(term, meaning);
@@ -265,7 +265,7 @@ fn print_terms(study: &Study) {
     for (term, meaning) in [
         (
             format!("{name} ..."),
-            "the processor's counter. 'plain': unordered, the processor may move the reading past its neighbours. 'before': read before anything that follows begins. 'after': read after all that precedes is done",
+            "the processor's counter. 'plain': unordered, the processor may move the reading past its neighbours. 'before': read before anything that follows begins. 'after': read after all that precedes is done. On x86-64: rdtsc; rdtsc, lfence; lfence, rdtsc",
         ),
         (
             "realtime ... tai".into(),
@@ -351,4 +351,47 @@ fn wrapped(first: &str, indent: usize, text: &str) -> Vec<String> {
     }
     lines.push(line);
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickscope_clock::compensation::{Length, Outcome, Verdict};
+
+    /// A test in which nothing subtracted left `nothing`, and the constant `constant`.
+    fn test([nothing, constant]: [f64; 2]) -> SectionTest {
+        let outcome = |method, residual_median| Outcome {
+            method,
+            subtracts: 0.0,
+            residual_median,
+            residual_mean: 0.0,
+            error: 0.0,
+            error_p95: 0.0,
+            error_fitted: 0.0,
+            k: None,
+            k_clipped: None,
+        };
+        let outcomes = vec![outcome(Method::None, nothing), outcome(Method::Constant, constant)];
+        SectionTest::new(0, 1, Verdict { outcomes, chosen: Method::None, memory: None, length: Length::Zero }, None)
+    }
+
+    #[test]
+    fn what_is_left_is_marked_where_it_is_further_from_0_than_with_nothing_subtracted() {
+        let said = |left| self::left(&test(left), Method::Constant);
+        assert_eq!(
+            [[34e3, -4e6], [20.0, -20.0], [20.0, 20.5], [0.0, 0.0]].map(said),
+            ["-4.0 ms!", "-20.0", "20.5!", "0.0"]
+        );
+        assert_eq!(left(&test([1.0, 1.0]), Method::Sampler), "-");
+    }
+
+    #[test]
+    fn lines_of_text_are_as_long_as_they_may_be_and_hold_every_word() {
+        let text = "word ".repeat(60);
+        let lines = wrapped("term  ", 6, &text);
+        assert_eq!(lines.iter().flat_map(|line| line.split_whitespace()).count(), 61);
+        assert!(lines[1..].iter().all(|line| line.starts_with("      word")), "{lines:?}");
+        let longest = lines.iter().map(|line| line.chars().count()).max();
+        assert_eq!(longest, Some(WIDTH), "6 and 19 words of 4 with 18 blanks between are {WIDTH} and one less");
+    }
 }

@@ -57,36 +57,42 @@ impl Study {
 
     /// What to read, what to subtract and what one timing is then worth: by the counter, and by the kernel's clock.
     fn recipes(&self) -> Vec<String> {
-        let by_counter = self.counter_clock().map(|clock| {
-            let to = "to time a section within one thread, ";
-            self.recipe_words(clock, to)
-        });
-        let by_kernel = self.kernel_clock().map(|clock| {
-            let to = format!("or, where the counter is out of reach, clock_gettime({}): ", posix_name(&clock.clock));
-            self.recipe_words(clock, &to)
-        });
-        [by_counter, by_kernel].into_iter().flatten().collect()
+        let mut recipes = Vec::new();
+        if let Some(clock) = self.counter_clock().filter(|_| !self.counter.trapped) {
+            let (instructions, name) = (instructions(&clock.clock), &clock.clock);
+            let ticks = self.counter.hertz as f64 / 1e9;
+            let to = format!(
+                "to time a section of code within one thread: read '{name}' ({instructions}) right before it and again right after \
+                 it, and take the difference; {ticks:.3} ticks are 1 ns"
+            );
+            recipes.extend(self.recipe(clock, &to));
+        }
+        if let Some(clock) = self.kernel_clock() {
+            let name = &clock.clock;
+            let to = format!(
+                "the same by the kernel's clock, where the counter is out of reach: read '{name}' (clock_gettime({})) right \
+                 before and right after",
+                posix_name(name)
+            );
+            recipes.extend(self.recipe(clock, &to));
+        }
+        recipes
     }
 
-    fn recipe_words(&self, clock: &ClockStudy, to: &str) -> String {
+    fn recipe(&self, clock: &ClockStudy, to: &str) -> Vec<String> {
         let percent = self.plan.percent;
-        let recipes: Vec<(u32, Recipe)> =
-            clock.loads.iter().map(|load| (load.busy_processes, load.recipe(percent))).collect();
-        let Some(&(first_load, first)) = recipes.first() else { return String::new() };
-        let mut words = format!(
-            "{to}read '{0}' right before it and '{0}' again right after it, and take the difference. It holds about one reading: {1}. \
-             One timing is then {2}",
-            clock.clock,
-            self.subtraction(clock, first),
-            worth(first, percent)
-        );
-        if recipes.len() > 1 {
-            words += &format!(" ({})", beside(first_load));
-        }
-        for &(busy_processes, recipe) in &recipes[1..] {
-            let by = if recipe.method == first.method { String::new() } else { format!(" by '{}'", recipe.method) };
-            let number = self.number(clock, recipe);
-            words += &format!("; {}: subtract {number}{by}, {}", beside(busy_processes), worth(recipe, percent));
+        let mut words = Vec::new();
+        for load in &clock.loads {
+            let recipe = load.recipe(percent);
+            let subtraction = self.subtraction(clock, recipe);
+            let beside = beside(load.busy_processes);
+            words.push(match words.is_empty() {
+                true => format!(
+                    "{to}. The difference holds about one reading: {subtraction}; {beside} {}",
+                    worth(recipe, percent)
+                ),
+                false => format!("'{}' {beside}: {subtraction}; {}", clock.clock, worth(recipe, percent)),
+            });
         }
         words
     }
@@ -130,24 +136,35 @@ impl Study {
             recipes.max_by(|a, b| a.good_to_ns.partial_cmp(&b.good_to_ns).expect("no figure is NaN"))
         };
         let Some((clock, recipe)) = clock.and_then(|clock| Some((clock, worst(clock)?))) else { return Vec::new() };
-        let say = |&length_ns: &f64| {
-            let (good_to_ns, times) = recipe.good_to_ns.zip(recipe.repeats(length_ns))?;
-            let off_percent = good_to_ns * 100.0 / length_ns;
-            let known = if off_percent < 100.0 {
-                format!("one timing by '{}' is good to {}", clock.clock, percentage(off_percent))
-            } else {
-                format!("one timing by '{}' tells nothing", clock.clock)
-            };
-            let how = match times {
-                1 => "enough as it is".into(),
-                times => format!(
-                    "for {}, run it {times} times between the two readings, subtract once, divide by {times}",
-                    percentage(percent)
-                ),
-            };
-            Some(format!("a section of {}: {known}; {how}", duration(length_ns).replace(".0", "")))
-        };
-        LENGTHS_NS.iter().filter_map(say).collect()
+        let (Some(good_to_ns), name) = (recipe.good_to_ns, &clock.clock) else { return Vec::new() };
+        let off = |length_ns: f64| good_to_ns * 100.0 / length_ns;
+        let length = |ns: f64| duration(ns).replace(".0", "");
+        let (mut short, mut enough) = (Vec::new(), Vec::new());
+        for length_ns in LENGTHS_NS {
+            match recipe.repeats(length_ns) {
+                None => {}
+                Some(1) => enough.push(format!("of {} to {}", length(length_ns), percentage(off(length_ns)))),
+                Some(times) => {
+                    let known = match off(length_ns) {
+                        off if off < 100.0 => format!("is good to {} only", percentage(off)),
+                        _ => "tells nothing".into(),
+                    };
+                    short.push(format!(
+                        "a section of {}: one timing by '{name}' {known}. For {}, run it {times} times between the two readings, subtract \
+                         once and divide by {times}",
+                        length(length_ns),
+                        asked(percent)
+                    ));
+                }
+            }
+        }
+        if !enough.is_empty() {
+            short.push(format!(
+                "one timing by '{name}' will do for longer sections: it is good for one {}",
+                enough.join(", ")
+            ));
+        }
+        short
     }
 
     /// What stands beside the name of the counter, and where each is to be read.
@@ -156,16 +173,16 @@ impl Study {
         let name = &self.counter.name;
         vec![
             format!(
-                "'{}' waits until all that comes before it is done, so at the end of a section the section is over when it \
-                 is read. '{name} plain' waits for nothing: the processor may read it some tens of ns early or late; only for \
-                 sections to which that is nothing",
+                "why '{}': it waits until all that comes before it is done, so when it is read at the end the section is over. '{name} \
+                 plain' waits for nothing, and the processor may read it some tens of ns early or late: only for sections that are \
+                 much longer",
                 clock.clock
             ),
             format!(
-                "from one thread or process to another: read '{name} before' right before the message leaves, and '{name} after' right \
-                 after it was seen; subtract nothing, and no part of the way is left out. For a section whose longest possible \
-                 duration must be guaranteed likewise: tickscope_section.h (C, C++), tickscope_clock::section (Rust), \
-                 tickscope.section() (Python) read both and give an interval"
+                "from one thread or process to another: read '{name} before' right before the message leaves and '{name} after' right \
+                 after it was seen, and subtract nothing: the difference is then never too short. Timed so, a section has a longest \
+                 duration that is guaranteed: tickscope_section.h (C, C++), tickscope_clock::section (Rust), tickscope.section() \
+                 (Python)"
             ),
         ]
     }
@@ -222,14 +239,14 @@ impl Study {
             match (unseen, seen.is_empty()) {
                 (false, _) => seen,
                 (true, true) => format!("'{}' all the time", clock.clock),
-                (true, false) => format!("{seen}, under some load all the time"),
+                (true, false) => format!("{seen}, and all the time under some load"),
             }
         };
         let list: Vec<String> = self.clocks.iter().filter(still).map(say).collect();
         (!list.is_empty()).then(|| {
             format!(
                 "these stand still between steps; for {} a section must last {:.0} steps: {}",
-                percentage(self.plan.percent),
+                asked(self.plan.percent),
                 (100.0 / self.plan.percent).ceil(),
                 list.join(", ")
             )
@@ -246,12 +263,15 @@ impl Study {
             let (alone, crowd) = (quiet.alone(), quiet.cells.last()?);
             (crowd.cost.p99_ns > NOTABLE * alone.cost.p99_ns && crowd.readers > alone.readers).then(|| {
                 let (from, to) = (duration(alone.cost.p99_ns), duration(crowd.cost.p99_ns));
-                format!("'{}' {to} instead of {from}", clock.clock)
+                format!("'{}' {to} (alone {from})", clock.clock)
             })
         };
         let list: Vec<String> = self.clocks.iter().filter_map(say).collect();
         (!list.is_empty()).then(|| {
-            format!("slow when {readers} threads read at once; the slowest of 100 readings takes {}", list.join(", "))
+            format!(
+                "slow when {readers} threads read at once; one reading in 100 then takes longer than: {}",
+                list.join(", ")
+            )
         })
     }
 
@@ -280,8 +300,8 @@ impl Study {
             self.clocks.iter().flat_map(|clock| clock.loads.iter().filter_map(move |load| say(clock, load))).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "do not rely on these, marked '?': what is to be subtracted was found in one half of the trials, and in the other it \
-                 left more than nothing subtracted did: {}",
+                "doubtful, marked '?' in the tables: what is to be subtracted was found in one half of the trials, and in the other \
+                 half, or in longer sections, it left more error than nothing subtracted did. Subtract nothing there: {}",
                 list.join(", ")
             )
         })
@@ -290,8 +310,8 @@ impl Study {
     fn load_words(&self) -> String {
         let seen: Vec<String> = self.plan.loads.iter().map(|&busy_processes| beside(busy_processes)).collect();
         format!(
-            "all this holds {}. Where more will run, measure again with as many busy processes, for example 'tickscope clock --load \
-             0,2,8'",
+            "all this was seen {}; a busy process computes without a pause. Where more will run, measure again with as many: \
+             'tickscope clock --load 0,2,8' studies three loads",
             seen.join(" and ")
         )
     }
@@ -300,11 +320,11 @@ impl Study {
 /// What one timing is worth.
 fn worth(recipe: Recipe, percent: f64) -> String {
     match recipe.good_to_ns.zip(recipe.from_ns) {
-        None => "worth nothing: the clock stood still".into(),
+        None => "one timing tells nothing: the clock stood still".into(),
         Some((good_to, from)) => format!(
-            "good to ±{} in 19 of 20, and to {} for sections of {} or more",
+            "one timing is good to ±{} in 19 of 20, and to {} for sections of {} or more",
             duration(good_to),
-            percentage(percent),
+            asked(percent),
             duration(from)
         ),
     }
@@ -319,19 +339,27 @@ pub fn beside(busy_processes: u32) -> String {
     }
 }
 
+/// What reads the counter so that all before it is done.
+fn instructions(clock: &str) -> &'static str {
+    if clock.starts_with("tsc") { "lfence; rdtsc" } else { "dsb ld; isb; mrs cntvct_el0" }
+}
+
 /// The kernel's name of a clock of the C library.
 fn posix_name(clock: &str) -> String {
     format!("CLOCK_{}", clock.to_uppercase().replace('-', "_"))
 }
 
-/// To one digit behind the point, or as many as it takes to show one that is not 0.
+fn asked(percent: f64) -> String {
+    format!("{percent} %")
+}
+
+/// Below a tenth not in figures: the counter's own rate is hardly known better, and an interruption is seldom shorter.
 fn percentage(percent: f64) -> String {
-    let digits = match percent {
-        percent if percent >= 10.0 || percent.fract() == 0.0 => 0,
-        percent if percent >= 1.0 => 1,
-        percent => -percent.log10().floor() as usize,
-    };
-    format!("{percent:.digits$} %")
+    match percent {
+        percent if percent >= 10.0 || percent.fract() == 0.0 => format!("{percent:.0} %"),
+        percent if percent >= 0.1 => format!("{percent:.1} %"),
+        _ => "less than 0.1 %".into(),
+    }
 }
 
 /// Clocks that promise to go on from one thread's reading to another's.
