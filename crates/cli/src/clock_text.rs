@@ -16,11 +16,15 @@ const WIDTH: usize = 100;
 pub fn print(study: &Study) {
     println!("Which clock to read on this machine, what to subtract, and how short a section it can time");
     println!("The words and the clocks are explained at the end. Every figure: --json; drawn: --html FILE.\n");
-    for advice in study.advice() {
-        paragraph("- ", &advice);
+    for chapter in study.chapters() {
+        println!("{}", chapter.head);
+        for sentence in &chapter.sentences {
+            paragraph("- ", sentence);
+        }
+        println!();
     }
     for (number, &busy_processes) in study.plan.loads.iter().enumerate() {
-        println!("\n== {} ==", beside(busy_processes).trim_start_matches("with ").to_uppercase());
+        println!("== {} ==", beside(busy_processes).trim_start_matches("with ").to_uppercase());
         print_recipes(study, number);
         print_methods(study, number);
     }
@@ -66,9 +70,7 @@ fn cost(cost: &Cost) -> [String; 2] {
 }
 
 fn print_methods(study: &Study, number: usize) {
-    println!(
-        "\nwhat is left of a section that does nothing, when this is subtracted: should be 0; ns unless a unit stands there"
-    );
+    println!("\nwhat is left of a section that does nothing, when this is subtracted (ns unless a unit stands there)");
     let off = format!("{:-^17}", " average error ");
     let gain = format!("{:-^15}", " method-1 by ");
     println!("{:75} {off} {gain}", "");
@@ -88,6 +90,7 @@ fn print_methods(study: &Study, number: usize) {
         let [expected, gained] = [load.zero.k_predicted, gained].map(factor);
         println!("  {:>8} {:>8} {expected:>8} {gained:>6}", off(&load.zero), off(&load.section));
     }
+    println!();
 }
 
 /// Marked where it is further from 0 than if nothing had been subtracted.
@@ -115,12 +118,10 @@ fn print_ramps(study: &Study) {
             let slices = &cell.ramp.slices;
             if !titled {
                 println!(
-                    "\nwhat a reading costs as time goes on: {} other threads start to read too, and stop again (median of {} \
-                     slices of time)",
-                    cell.readers - 1,
-                    slices.len()
+                    "what a reading costs as time goes on, while {} other threads start to read too and stop again (medians)",
+                    cell.readers - 1
                 );
-                println!("{:44} {}", "clock, load, lowest to highest bar", stage_line(slices.len()));
+                println!("{:54} {}", "clock, load, lowest to highest bar", stage_line(slices.len()));
                 titled = true;
             }
             let ns = |ticks: i64| ticks as f64 * 1e9 / study.counter.hertz as f64;
@@ -128,8 +129,11 @@ fn print_ramps(study: &Study) {
             let (least, most) = (costs.iter().min().copied().unwrap_or(0), costs.iter().max().copied().unwrap_or(0));
             let bars: String = slices.iter().map(|slice| bar(slice.cost_ticks, least, most)).collect();
             let height = format!("{} to {}", duration(ns(least)), duration(ns(most)));
-            println!("{:16} {:>2} busy  {height:>20}  |{bars}|", clock.clock, load.busy_processes);
+            println!("{:24} {:>2} busy {height:>21}  |{bars}|", clock.clock, load.busy_processes);
         }
+    }
+    if titled {
+        println!();
     }
 }
 
@@ -138,7 +142,7 @@ fn stage_line(slices: usize) -> String {
     let fifth = slices / 5;
     let all = slices.saturating_sub(4 * fifth);
     format!("|{:fifth$}{:^fifth$}{:^all$}{:^fifth$}{:fifth$}|", "", "they", "all", "they", "")
-        + &format!("\n{:44} |{:fifth$}{:^fifth$}{:^all$}{:^fifth$}{:fifth$}|", "", "", "come", "read", "go", "")
+        + &format!("\n{:54} |{:fifth$}{:^fifth$}{:^all$}{:^fifth$}{:fifth$}|", "", "", "come", "read", "go", "")
 }
 
 /// Whether the median of the slices in the middle, while all read, is at least twice that of the first.
@@ -160,7 +164,6 @@ fn bar(cost: Option<i64>, least: i64, most: i64) -> char {
 
 /// Whether clocks went backward, within a thread or from one processor to another.
 fn print_order(study: &Study) {
-    println!();
     let within = |clock: &ClockStudy| -> u64 {
         clock.loads.iter().flat_map(|load: &LoadStudy| &load.cells).map(|cell| cell.backward).sum()
     };
@@ -228,7 +231,7 @@ fn print_terms(study: &Study) {
             "the median over sections that do nothing. What is subtracted was found in the first half of the trials, what is left is from the second. '!': further from 0 than with nothing subtracted, because the cost of reading changed in between: that method does not suit this clock",
         ),
         (
-            "off on average",
+            "average error",
             &format!(
                 "how far from the truth the method under 'method' comes out, in empty sections, that do nothing, and in waits of {}; the worst 1 in 20 left out",
                 duration(f64::from(study.plan.section_ns))

@@ -98,12 +98,12 @@ fn e2e_the_text_of_a_study_begins_with_what_to_do_and_explains_every_word_of_its
     let text = &ended.out;
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("expected {words} in {text}"));
     let order = [
-        "- to time a section",
+        "To time a section",
         "== THE MACHINE AS IT IS",
         "== 1 BUSY PROCESS",
-        "the columns",
-        "the methods",
-        "the clocks",
+        "\nthe columns",
+        "\nthe methods",
+        "\nthe clocks\n",
     ];
     assert!(order.map(at).is_sorted(), "{text}");
     let explained = &text[at("the columns")..];

@@ -8,23 +8,36 @@ use crate::measure::Unit;
 use crate::recipe::Recipe;
 use crate::study::{Across, Cell, ClockStudy, LoadStudy, Study};
 
+/// Sentences under a heading.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chapter {
+    /// The heading.
+    pub head: &'static str,
+    /// The sentences.
+    pub sentences: Vec<String>,
+}
+
 impl Study {
     /// What to do on this host, the most important first: what to read and to subtract, for sections of which length it will
     /// do, and what to beware of.
     pub fn advice(&self) -> Vec<String> {
-        let mut advice: Vec<String> = [self.unoptimised(), self.trapped()].into_iter().flatten().collect();
-        advice.extend(self.recipes());
-        advice.extend(self.lengths());
-        advice.extend(self.ordering_words());
+        self.chapters().into_iter().flat_map(|chapter| chapter.sentences).collect()
+    }
+
+    /// The same in chapters, none of them empty.
+    pub fn chapters(&self) -> Vec<Chapter> {
+        let first = [self.unoptimised(), self.trapped()].into_iter().flatten().collect();
         let beware = [self.speed_words(), self.shared(), self.still(), self.crowded(), self.loaded(), self.doubtful()];
-        advice.extend(beware.into_iter().flatten());
-        advice.push(self.load_words());
-        advice.push(
-            "these figures are estimates, not bounds: they were seen in 19 of 20 timings under the loads named, and what \
-             interrupts a section lengthens it whatever the clock"
-                .into(),
-        );
-        advice
+        let chapters = [
+            ("Before all", first),
+            ("To time a section of code within one thread", self.recipes()),
+            ("How short a section may be", self.lengths()),
+            ("Which reading of the counter for what", self.ordering_words()),
+            ("What to know of this machine's clocks", beware.into_iter().flatten().collect()),
+            ("How far to trust this", self.trust()),
+        ];
+        let chapters = chapters.into_iter().map(|(head, sentences)| Chapter { head, sentences });
+        chapters.filter(|chapter| !chapter.sentences.is_empty()).collect()
     }
 
     /// What contradicts what a clock promises.
@@ -62,15 +75,15 @@ impl Study {
             let (instructions, name) = (instructions(&clock.clock), &clock.clock);
             let ticks = self.counter.hertz as f64 / 1e9;
             let to = format!(
-                "to time a section of code within one thread: read '{name}' ({instructions}) right before it and again right after \
-                 it, and take the difference; {ticks:.3} ticks are 1 ns"
+                "read '{name}' ({instructions}) right before the section and again right after it, and take the difference; {ticks:.3} \
+                 ticks are 1 ns"
             );
             recipes.extend(self.recipe(clock, &to));
         }
         if let Some(clock) = self.kernel_clock() {
             let name = &clock.clock;
             let to = format!(
-                "the same by the kernel's clock, where the counter is out of reach: read '{name}' (clock_gettime({})) right \
+                "or by the kernel's clock, where the counter is out of reach: read '{name}' (clock_gettime({})) right \
                  before and right after",
                 posix_name(name)
             );
@@ -84,14 +97,21 @@ impl Study {
         let mut words = Vec::new();
         for load in &clock.loads {
             let recipe = load.recipe(percent);
-            let subtraction = self.subtraction(clock, recipe);
             let beside = beside(load.busy_processes);
             words.push(match words.is_empty() {
                 true => format!(
-                    "{to}. The difference holds about one reading: {subtraction}; {beside} {}",
+                    "{to}. The difference holds about one reading: {}. {} {}",
+                    self.subtraction(clock, recipe),
+                    capital(&beside),
                     worth(recipe, percent)
                 ),
-                false => format!("'{}' {beside}: {subtraction}; {}", clock.clock, worth(recipe, percent)),
+                false => format!(
+                    "'{}' {beside}: subtract {} by method '{}'; {}",
+                    clock.clock,
+                    self.number(clock, recipe),
+                    recipe.method,
+                    worth(recipe, percent)
+                ),
             });
         }
         words
@@ -307,14 +327,24 @@ impl Study {
         })
     }
 
-    fn load_words(&self) -> String {
+    fn trust(&self) -> Vec<String> {
         let seen: Vec<String> = self.plan.loads.iter().map(|&busy_processes| beside(busy_processes)).collect();
-        format!(
-            "all this was seen {}; a busy process computes without a pause. Where more will run, measure again with as many: \
-             'tickscope clock --load 0,2,8' studies three loads",
-            seen.join(" and ")
-        )
+        vec![
+            format!(
+                "all this was seen {}; a busy process computes without a pause. Go by the load that is most like yours. Where more \
+                 will run, study that: 'tickscope clock --load 0,2,8' studies three loads",
+                seen.join(" and ")
+            ),
+            "these figures are estimates, not bounds: they were kept in 19 of 20 timings under the loads named, and what \
+             interrupts a section lengthens it whatever the clock"
+                .into(),
+        ]
     }
+}
+
+fn capital(sentence: &str) -> String {
+    let first: String = sentence.chars().take(1).flat_map(char::to_uppercase).collect();
+    first + &sentence.chars().skip(1).collect::<String>()
 }
 
 /// What one timing is worth.

@@ -95,9 +95,9 @@ fn advice(change: impl Fn(&mut Study)) -> String {
 fn a_sound_host_is_told_what_to_read_and_nothing_else_is_made_of_it() {
     let said = advice(|_| ());
     for words in [
-        "read 'tsc after' (lfence; rdtsc) right before it",
+        "read 'tsc after' (lfence; rdtsc) right before the section",
         "subtract 17.0 ns (34 ticks), the same from every section (method 'constant')",
-        "with the machine as it is one timing is good to ±4.0 ns in 19 of 20, and to 1 % for sections of 400 ns or more",
+        "With the machine as it is one timing is good to ±4.0 ns in 19 of 20, and to 1 % for sections of 400 ns or more",
         "'tsc after' with 2 busy processes beside: subtract 17.0 ns",
         "read 'monotonic' (clock_gettime(CLOCK_MONOTONIC))",
         "subtract 17.0 ns, the same",
@@ -149,7 +149,7 @@ fn what_to_do_comes_before_what_to_beware_of() {
     let mut study = sound();
     study.speeds[1].slower_percent = 4.6;
     let advice = study.advice();
-    assert!(advice[0].starts_with("to time a section"), "{advice:?}");
+    assert!(advice[0].starts_with("read 'tsc after'"), "{advice:?}");
     let at = |words: &str| advice.iter().position(|said| said.contains(words));
     assert!(at("a section of 100 ns") < at("4.6 % slower"), "{advice:?}");
 }
