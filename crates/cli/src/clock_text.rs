@@ -118,7 +118,8 @@ fn print_ramps(study: &Study) {
             let slices = &cell.ramp.slices;
             if !titled {
                 println!(
-                    "what a reading costs as time goes on, while {} other threads start to read too and stop again (medians)",
+                    "what a reading costs as time goes on, while {} other threads start to read too and stop again \
+                     (medians)",
                     cell.readers - 1
                 );
                 println!("{:54} {}", "clock, load, lowest to highest bar", stage_line(slices.len()));
@@ -202,17 +203,20 @@ fn print_terms(study: &Study) {
     for (term, meaning) in [
         (
             "subtract",
-            "take this from the difference of the two readings around a section: about what one reading takes. By a method that finds it anew for each section, the typical value",
+            "take this from the difference of the two readings around a section: about what one reading takes. By a \
+             method that finds it anew for each section, the typical value",
         ),
         (
             "method",
-            "how it is found, see below. '?': it left more error than nothing subtracted did, in sections it was not found on. Do not rely on it",
+            "how it is found, see below. '?': it left more error than nothing subtracted did, in sections it was not \
+             found on. Do not rely on it",
         ),
         ("good to ±", "in 19 of 20 sections the result is off by no more than this, as far as was seen"),
         (
             &format!("{percent} % from"),
             &format!(
-                "sections of this length or more are known to {percent} % from one timing; shorter ones, run several times between two readings and divided"
+                "sections of this length or more are known to {percent} % from one timing; shorter ones, run several \
+                 times between two readings and divided"
             ),
         ),
         (
@@ -222,24 +226,29 @@ fn print_terms(study: &Study) {
         (
             "alone, at once",
             &format!(
-                "what a reading takes when one thread reads, and when {most} do: the median, and what 1 reading in 100 takes longer than. It holds a reading of the counter beside, to take the time: so it is not what to subtract"
+                "what a reading takes when one thread reads, and when {most} do: the median, and what 1 reading in 100 \
+                 exceeds. It holds a reading of the counter beside, to take the time: so it is not what to subtract"
             ),
         ),
         ("reads/s", "readings a second of one thread that does nothing else"),
         (
             "what is left",
-            "the median over sections that do nothing. What is subtracted was found in the first half of the trials, what is left is from the second. '!': further from 0 than with nothing subtracted, because the cost of reading changed in between: that method does not suit this clock",
+            "should be 0: the median over sections that do nothing. What is subtracted was found in the first half of the trials, \
+             what is left is from the second. '!': further from 0 than with nothing subtracted, because the cost of \
+             reading changed in between: that method does not suit this clock",
         ),
         (
             "average error",
             &format!(
-                "how far from the truth the method under 'method' comes out, in empty sections, that do nothing, and in waits of {}; the worst 1 in 20 left out",
+                "how far from the truth the method under 'method' comes out, in empty sections, that do nothing, and in \
+                 waits of {}; the worst 1 in 20 left out",
                 duration(f64::from(study.plan.section_ns))
             ),
         ),
         (
             "method-1 by",
-            "by what factor method-1 makes the results scatter less (their variance); expected from the first half of the trials, found in the second. Below 1 it makes them worse. '-': they do not scatter",
+            "by what factor method-1 makes the results scatter less (their variance); expected from the first half of \
+             the trials, found in the second. Below 1 it makes them worse. '-': they do not scatter",
         ),
     ] {
         term_line(term, meaning);
@@ -250,15 +259,18 @@ fn print_terms(study: &Study) {
         ("constant", "always the same: the median gap between two readings made one right after the other"),
         (
             "long-term",
-            "always the same: the mean of these gaps. It holds the few that were interrupted, so it is mostly too much on a busy machine",
+            "always the same: the mean of these gaps. It holds the few that were interrupted, so it is mostly too much \
+             on a busy machine",
         ),
         (
             "method-1",
-            "anew for each section: the clock is read twice in a row before the section and twice after it; the mean of these two gaps",
+            "anew for each section: the clock is read twice in a row before the section and twice after it; the mean of \
+             these two gaps",
         ),
         (
             "method-2",
-            "anew for each section: a thread on another processor reads the clock twice in a row all the time; the mean of the gaps it found nearest to the start and to the end",
+            "anew for each section: a thread on another processor reads the clock twice in a row all the time; the mean \
+             of the gaps it found nearest to the start and to the end",
         ),
     ] {
         term_line(term, meaning);
@@ -268,7 +280,9 @@ fn print_terms(study: &Study) {
     for (term, meaning) in [
         (
             format!("{name} ..."),
-            "the processor's counter. 'plain': unordered, the processor may move the reading past its neighbours. 'before': read before anything that follows begins. 'after': read after all that precedes is done. On x86-64: rdtsc; rdtsc, lfence; lfence, rdtsc",
+            "the processor's counter. 'plain': unordered, the processor may move the reading past its neighbours. \
+             'before': read before anything that follows begins. 'after': read after all that precedes is done. On \
+             x86-64: rdtsc; rdtsc, lfence; lfence, rdtsc",
         ),
         (
             "realtime ... tai".into(),
@@ -282,7 +296,8 @@ fn print_terms(study: &Study) {
         ("... syscall".into(), "the same clock through a system call, as where the fast way is not to be had"),
         (
             "ticker thread".into(),
-            "a word in memory that another thread keeps setting to the counter: cheap, and still whenever that thread does not run",
+            "a word in memory that another thread keeps setting to the counter: cheap, and still whenever that thread \
+             does not run",
         ),
         (
             "mutex".into(),
@@ -304,7 +319,8 @@ fn print_machine(study: &Study) {
     paragraph(
         "",
         &format!(
-            "{} at {} Hz ({}), {looked}; hypervisor: {}; the kernel's clocksource: {}; {} processors; the study took {:.0} s",
+            "{} at {} Hz ({}), {looked}; hypervisor: {}; the kernel's clocksource: {}; {} processors; the study took \
+             {:.0} s",
             counter.name,
             counter.hertz,
             counter.declared,

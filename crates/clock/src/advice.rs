@@ -75,7 +75,8 @@ impl Study {
             let (instructions, name) = (instructions(&clock.clock), &clock.clock);
             let ticks = self.counter.hertz as f64 / 1e9;
             let to = format!(
-                "read '{name}' ({instructions}) right before the section and again right after it, and take the difference; {ticks:.3} \
+                "read '{name}' ({instructions}) right before the section and again right after it, and take the \
+                 difference; {ticks:.3} \
                  ticks are 1 ns"
             );
             recipes.extend(self.recipe(clock, &to));
@@ -125,11 +126,13 @@ impl Study {
                 format!("subtract {number}, the same from every section (method '{method}')")
             }
             Method::NearestPairs => format!(
-                "subtract about {number}, found anew for each section: read twice in a row before it and twice after it, and \
+                "subtract about {number}, found anew for each section: read twice in a row before it and twice after \
+                 it, and \
                  subtract the mean of the two gaps (method '{method}')"
             ),
             Method::Sampler => format!(
-                "subtract about {number}, found anew for each section: a thread on another processor keeps reading twice in a row, \
+                "subtract about {number}, found anew for each section: a thread on another processor keeps reading \
+                 twice in a row, \
                  and the mean of its gaps nearest to start and end is subtracted (method '{method}')"
             ),
         }
@@ -170,7 +173,8 @@ impl Study {
                         _ => "tells nothing".into(),
                     };
                     short.push(format!(
-                        "a section of {}: one timing by '{name}' {known}. For {}, run it {times} times between the two readings, subtract \
+                        "a section of {}: one timing by '{name}' {known}. For {}, run it {times} times between the two \
+                         readings, subtract \
                          once and divide by {times}",
                         length(length_ns),
                         asked(percent)
@@ -193,13 +197,15 @@ impl Study {
         let name = &self.counter.name;
         vec![
             format!(
-                "why '{}': it waits until all that comes before it is done, so when it is read at the end the section is over. '{name} \
+                "why '{}': it waits until all that comes before it is done, so when it is read at the end the section \
+                 is over. '{name} \
                  plain' waits for nothing, and the processor may read it some tens of ns early or late: only for sections that are \
                  much longer",
                 clock.clock
             ),
             format!(
-                "from one thread or process to another: read '{name} before' right before the message leaves and '{name} after' right \
+                "from one thread or process to another: read '{name} before' right before the message leaves and \
+                 '{name} after' right \
                  after it was seen, and subtract nothing: the difference is then never too short. Timed so, a section has a longest \
                  duration that is guaranteed: tickscope_section.h (C, C++), tickscope_clock::section (Rust), tickscope.section() \
                  (Python)"
@@ -320,7 +326,8 @@ impl Study {
             self.clocks.iter().flat_map(|clock| clock.loads.iter().filter_map(move |load| say(clock, load))).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "doubtful, marked '?' in the tables: what is to be subtracted was found in one half of the trials, and in the other \
+                "doubtful, marked '?' in the tables: what is to be subtracted was found in one half of the trials, and \
+                 in the other \
                  half, or in longer sections, it left more error than nothing subtracted did. Subtract nothing there: {}",
                 list.join(", ")
             )
@@ -331,7 +338,8 @@ impl Study {
         let seen: Vec<String> = self.plan.loads.iter().map(|&busy_processes| beside(busy_processes)).collect();
         vec![
             format!(
-                "all this was seen {}; a busy process computes without a pause. Go by the load that is most like yours. Where more \
+                "all this was seen {}; a busy process computes without a pause. Go by the load that is most like yours. \
+                 Where more \
                  will run, study that: 'tickscope clock --load 0,2,8' studies three loads",
                 seen.join(" and ")
             ),

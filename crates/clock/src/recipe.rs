@@ -53,6 +53,6 @@ impl Recipe {
     /// How often a section must be run between the two readings, and the result divided by that, to be measured to `percent`;
     /// 1: one timing will do. `None`: the clock was never seen to step.
     pub fn repeats(&self, section_ns: f64) -> Option<u64> {
-        self.from_ns.map(|from| (from / section_ns).ceil().max(1.0) as u64)
+        self.from_ns.map(|from| (from / section_ns).ceil() as u64)
     }
 }
