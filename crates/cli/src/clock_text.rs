@@ -130,7 +130,7 @@ fn print_ramps(study: &Study) {
             let (least, most) = (costs.iter().min().copied().unwrap_or(0), costs.iter().max().copied().unwrap_or(0));
             let bars: String = slices.iter().map(|slice| bar(slice.cost_ticks, least, most)).collect();
             let height = format!("{} to {}", duration(ns(least)), duration(ns(most)));
-            println!("{:24} {:>2} busy {height:>21}  |{bars}|", clock.clock, load.busy_processes);
+            println!("{:24} {:>2} busy {height:>21} |{bars}|", clock.clock, load.busy_processes);
         }
     }
     if titled {
@@ -375,33 +375,21 @@ fn wrapped(first: &str, indent: usize, text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tickscope_clock::compensation::{Length, Outcome, Verdict};
+    use tickscope_clock::compensation::{Halves, Length, Trial, judge};
 
-    /// A test in which nothing subtracted left `nothing`, and the constant `constant`.
-    fn test([nothing, constant]: [f64; 2]) -> SectionTest {
-        let outcome = |method, residual_median| Outcome {
-            method,
-            subtracts: 0.0,
-            residual_median,
-            residual_mean: 0.0,
-            error: 0.0,
-            error_p95: 0.0,
-            error_fitted: 0.0,
-            k: None,
-            k_clipped: None,
-        };
-        let outcomes = vec![outcome(Method::None, nothing), outcome(Method::Constant, constant)];
-        SectionTest::new(0, 1, Verdict { outcomes, chosen: Method::None, memory: None, length: Length::Zero }, None)
+    /// Sections of no length that seem to take `measured`, beside pairs of readings that take `pair`.
+    fn test([pair, measured]: [i64; 2]) -> SectionTest {
+        let trial = Trial { t_1: pair, t_m: measured, t_4: pair, truth: 0, sampled: None };
+        let trials = vec![trial; 100];
+        SectionTest::new(0, 100, judge(Halves::of(&trials), &[pair, pair + 1, pair], Length::Zero).unwrap(), None)
     }
 
     #[test]
     fn what_is_left_is_marked_where_it_is_further_from_0_than_with_nothing_subtracted() {
-        let said = |left| self::left(&test(left), Method::Constant);
-        assert_eq!(
-            [[34e3, -4e6], [20.0, -20.0], [20.0, 20.5], [0.0, 0.0]].map(said),
-            ["-4.0 ms!", "-20.0", "20.5!", "0.0"]
-        );
-        assert_eq!(left(&test([1.0, 1.0]), Method::Sampler), "-");
+        let said = |trial| left(&test(trial), Method::Constant);
+        let trials = [[4_034_000, 34_000], [41, 20], [40, 20], [40, 40], [0, 0]];
+        assert_eq!(trials.map(said), ["-4.0 ms!", "-21.0!", "-20.0", "0.0", "0.0"]);
+        assert_eq!(left(&test([40, 40]), Method::Sampler), "-");
     }
 
     #[test]

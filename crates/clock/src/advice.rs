@@ -341,7 +341,7 @@ impl Study {
                 "all this was seen {}; a busy process computes without a pause. Go by the load that is most like yours. \
                  Where more \
                  will run, study that: 'tickscope clock --load 0,2,8' studies three loads",
-                seen.join(" and ")
+                seen.join(", ")
             ),
             "these figures are estimates, not bounds: they were kept in 19 of 20 timings under the loads named, and what \
              interrupts a section lengthens it whatever the clock"
