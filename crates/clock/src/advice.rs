@@ -31,7 +31,7 @@ impl Study {
         let chapters = [
             ("Before all", first),
             ("To time a section of code within one thread", self.recipes()),
-            ("How short a section may be", self.lengths()),
+            ("How short a section may be, under the worst of these loads", self.lengths()),
             ("Which reading of the counter for what", self.ordering_words()),
             ("What to know of this machine's clocks", beware.into_iter().flatten().collect()),
             ("How far to trust this", self.trust()),
@@ -166,7 +166,7 @@ impl Study {
         for length_ns in LENGTHS_NS {
             match recipe.repeats(length_ns) {
                 None => {}
-                Some(1) => enough.push(format!("of {} to {}", length(length_ns), percentage(off(length_ns)))),
+                Some(1) => enough.push(format!("{} of {}", percentage(off(length_ns)), length(length_ns))),
                 Some(times) => {
                     let known = match off(length_ns) {
                         off if off < 100.0 => format!("is good to {} only", percentage(off)),
@@ -183,10 +183,7 @@ impl Study {
             }
         }
         if !enough.is_empty() {
-            short.push(format!(
-                "one timing by '{name}' will do for longer sections: it is good for one {}",
-                enough.join(", ")
-            ));
+            short.push(format!("longer sections: one timing by '{name}' will do. It is good to {}", enough.join(", ")));
         }
         short
     }

@@ -102,7 +102,7 @@ fn a_sound_host_is_told_what_to_read_and_nothing_else_is_made_of_it() {
         "read 'monotonic' (clock_gettime(CLOCK_MONOTONIC))",
         "subtract 17.0 ns, the same",
         "a section of 100 ns: one timing by 'tsc after' is good to 4 % only. For 1 %, run it 4 times",
-        "of 1 us to 0.4 %, of 10 us to less than 0.1 %, of 1 ms to less than 0.1 %",
+        "It is good to 0.4 % of 1 us, less than 0.1 % of 10 us, less than 0.1 % of 1 ms",
         "at one speed",
         "--load 0,2,8",
         "not bounds",
