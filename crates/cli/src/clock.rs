@@ -23,10 +23,10 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
         print!("{}", Table::of(Widths { high_bits: 2, low_bits: 2 }));
         return Ok(());
     }
-    let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
-    if options.example {
-        return clock_example::example(options, &facts);
+    if let Some(run) = &options.example {
+        return clock_example::example(options, run.as_deref());
     }
+    let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
     let plan = plan(options)?;
     let mut progress = Progress::new();
     if options.granularity {

@@ -1,8 +1,10 @@
 //! `tickscope clock --example`: the example of the Cm* study on this host, beside what the paper found.
 
+use std::path::Path;
+
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
-use tickscope_clock::example::{ByClock, Example, ExamplePlan, Figure, Published, Slope, UnderPairs};
+use tickscope_clock::example::{Bound, ByClock, Example, ExamplePlan, Figure, Guaranteed, Published, RunFacts, Slope, UnderPairs};
 use tickscope_clock::measure;
 use tickscope_report::example_page;
 use tickscope_store::write_whole;
@@ -11,20 +13,14 @@ use tickscope_tick::facts::CounterFacts;
 use crate::clock::{Progress, brief, factor};
 use crate::failure::Failure;
 use crate::options::ClockOptions;
+use crate::recorded_example::{Found, recorded};
 
-/// Runs it and prints its tables.
-pub fn example(options: &ClockOptions, facts: &CounterFacts) -> Result<(), Failure> {
-    let words = options.words.clone();
-    let most = ExamplePlan::WORDS_MAX;
-    if !words.is_sorted_by(|a, b| a < b) || words.last().is_none_or(|&last| last > most) {
-        return Err(Failure::input(format!(
-            "expected --words that ascend up to {most} at most, found {words:?}; give them as 0,500,1000"
-        )));
-    }
-    let plan = ExamplePlan { repetitions: options.repetitions, words, ..ExamplePlan::paper() };
-    let mut progress = Progress::new();
-    let found = measure::example(&plan, facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
-    progress.over();
+/// Runs it, or reads it from a run, and prints its tables.
+pub fn example(options: &ClockOptions, run: Option<&Path>) -> Result<(), Failure> {
+    let Found { example: found, finding } = match run {
+        Some(run) => from_run(options, run)?,
+        None => Found { example: on_this_host(options)?, finding: None },
+    };
     if let Some(place) = &options.html {
         write_whole(place, example_page(&found).as_bytes())?;
     }
@@ -33,7 +29,34 @@ pub fn example(options: &ClockOptions, facts: &CounterFacts) -> Result<(), Failu
     } else {
         print(&found);
     }
-    Ok(())
+    finding.map_or(Ok(()), |finding| Err(Failure::finding(finding)))
+}
+
+fn from_run(options: &ClockOptions, run: &Path) -> Result<Found, Failure> {
+    if options.words.is_some() || options.repetitions.is_some() {
+        return Err(Failure::input(
+            "expected --example RUN alone, found --words or --repetitions. The run has its own: its run file says which",
+        ));
+    }
+    recorded(run)
+}
+
+fn on_this_host(options: &ClockOptions) -> Result<Example, Failure> {
+    let paper = ExamplePlan::paper();
+    let words = options.words.clone().unwrap_or(paper.words);
+    let most = ExamplePlan::WORDS_MAX;
+    if !words.is_sorted_by(|a, b| a < b) || words.last().is_none_or(|&last| last > most) {
+        return Err(Failure::input(format!(
+            "expected --words that ascend up to {most} at most, found {words:?}; give them as 0,500,1000"
+        )));
+    }
+    let repetitions = options.repetitions.unwrap_or(paper.repetitions);
+    let plan = ExamplePlan { repetitions, words, ..paper };
+    let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
+    let mut progress = Progress::new();
+    let found = measure::example(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
+    progress.over();
+    Ok(found)
 }
 
 fn print(found: &Example) {
@@ -44,14 +67,19 @@ fn print(found: &Example) {
         duration(f64::from(found.plan.interval_us) * 1e3),
         found.took_s
     );
+    if let Some(run) = &found.run {
+        print_run(run);
+    }
     if !found.optimised {
-        println!("this program was built without optimisation: durations hold its own; build it with --release");
+        let remedy = if found.run.is_some() { "make build does" } else { "build it with --release" };
+        println!("the program that measured was built without optimisation: durations hold its own; {remedy}");
     }
     for clock in &found.clocks {
         print_calls(clock);
+        print_guaranteed(clock);
     }
     println!();
-    for words in LEGEND {
+    for words in if found.run.is_some() { &RUN_LEGEND[..] } else { &LEGEND[..] } {
         println!("{words}");
     }
     print_factors(found);
@@ -74,6 +102,57 @@ const LEGEND: [&str; 7] = [
     "These are estimates, not bounds.",
 ];
 
+const RUN_LEGEND: [&str; 12] = [
+    "latency: from the client's stamp before it sends to the server's after it received (figure 16 of the paper). call: from there to",
+    "the client's stamp after it read the results (figure 17). words: of 16 bits as in the paper, but in the datagrams: half of them are",
+    "arguments, on the way there, the other half results, on the way back. In the paper, and without a run, they are in shared memory.",
+    "estimates: a latency holds one stamp, a call four; each was subtracted by the method that the zero-time test before every call chose.",
+    "A latency's estimate is what the relation of the two clocks makes most of. +-: standard deviation, the bars of the figures. a word:",
+    "median of the repetitions' own slopes, each by least squares over its calls; in brackets what that lies between with 95 %, if",
+    "repetitions are independent. By the means, one long interruption tilts the line. Nothing of this is a bound.",
+    "guaranteed: from stamp to stamp, the stamps' own cost within, whatever the network and the clocks did within rho; how far the",
+    "reference is off its declared rate is common to all. together: all latencies of the run are off by the same, but for drift. by clocks: a",
+    "word of a latency may be off by so much because the clocks moved within a repetition, and by no more.",
+    "What is guaranteed is where the time of these calls lies; that other calls take as long is not.",
+    "A latency that the guaranteed interval puts above 0 is one; which of two cells is the greater, only a gap beyond their drift tells.",
+];
+
+fn print_run(run: &RunFacts) {
+    let RunFacts { directory, network, rho, half_width_ns, truth, incomplete, left_out, late, abandoned } = run;
+    println!("run {directory}: {network}; rho {rho}");
+    if let Some(ns) = half_width_ns {
+        println!("the server's clock is known to ±{} at the median", duration(*ns));
+    }
+    if let Some([known, inside]) = truth {
+        println!("known truth: {inside} of {known} true durations lie in their intervals");
+    }
+    println!(
+        "{late} calls began late; {abandoned} repetitions were made again; {incomplete} calls lack a stamp, {left_out} another call of their repetition: \
+         both left out"
+    );
+}
+
+/// What holds whatever the clocks did, where there is more than one.
+fn print_guaranteed(clock: &ByClock) {
+    let cells = || clock.loads.iter().flat_map(|load| load.cells.iter().map(move |cell| (load, cell)));
+    if cells().all(|(_, cell)| cell.guaranteed.is_none()) {
+        return;
+    }
+    println!("\nguaranteed, from stamp to stamp");
+    println!("{:>5} {:>6}  {:>21} {:>21}  {:>21}", "pairs", "words", "median latency", "p95", "median call");
+    let between = |bound: Bound| format!("{} to {}", brief(Some(bound.ns[0])), brief(Some(bound.ns[1])));
+    for (load, cell) in cells() {
+        let Some(Guaranteed { latency_median, latency_p95, rpc_median }) = cell.guaranteed else { continue };
+        let [median, p95, call] = [latency_median, latency_p95, rpc_median].map(between);
+        println!("{:>5} {:>6}  {median:>21} {p95:>21}  {call:>21}", load.pairs, cell.words);
+    }
+    for load in &clock.loads {
+        if let Some(ns) = load.latency_slope_clock_ns {
+            println!("{:>5} a word  by clocks at most ±{ns:.2}", load.pairs);
+        }
+    }
+}
+
 fn print_calls(clock: &ByClock) {
     println!("\nby '{}'; ns unless a unit stands there", clock.clock);
     println!(
@@ -88,8 +167,9 @@ fn print_calls(clock: &ByClock) {
         println!("{pairs:>5} a word  {:39}  {}", slope(latency_slope), slope(rpc_slope));
         println!("      subtracted by '{}': {}", zero.chosen, zero.why);
         let negative: usize = load.cells.iter().map(|cell| cell.latency.negative + cell.rpc.negative).sum();
-        if negative + load.late as usize > 0 {
-            println!("      {negative} durations came out negative; {} calls began late", load.late);
+        let late = load.late.unwrap_or(0);
+        if negative + late as usize > 0 {
+            println!("      {negative} durations came out negative; {late} calls began late");
         }
     }
 }
@@ -119,10 +199,13 @@ fn slope_words(slope: &Slope) -> String {
 
 /// The published k beside ours.
 fn print_factors(found: &Example) {
-    println!("\nk, variance without a method over variance with it, in the zero-time test; above 1 the method helps");
     println!(
-        "{:24} {:>5}  {:>8} {:>8}  {:>8} {:>8}  {:>9}",
-        "", "", "method-1", "clipped", "method-2", "clipped", "left"
+        "\nk, variance without a method over variance with it, on the later half of the zero-time tests; above 1 the method helps. predicted: for\n\
+         method-1, from the memory of the readings' cost on the earlier half"
+    );
+    println!(
+        "{:24} {:>5}  {:>9} {:>8} {:>8}  {:>8} {:>8}  {:>9}",
+        "", "", "predicted", "method-1", "clipped", "method-2", "clipped", "left"
     );
     for clock in &found.clocks {
         for UnderPairs { pairs, zero, .. } in &clock.loads {
@@ -130,8 +213,9 @@ fn print_factors(found: &Example) {
             let ((first, first_clipped), (second, second_clipped)) = (of(Method::NearestPairs), of(Method::Sampler));
             let left = zero.outcome(zero.chosen).map(|outcome| outcome.residual_median);
             println!(
-                "{:24} {pairs:>5}  {:>8} {:>8}  {:>8} {:>8}  {:>9}",
+                "{:24} {pairs:>5}  {:>9} {:>8} {:>8}  {:>8} {:>8}  {:>9}",
                 clock.clock,
+                factor(zero.k_predicted),
                 factor(first),
                 factor(first_clipped),
                 factor(second),
@@ -143,7 +227,7 @@ fn print_factors(found: &Example) {
     let Published { k, k_example, k_example_without_interrupts, mean_error_us, .. } = &found.published;
     println!("published:");
     for row in k {
-        let column = if row.method == Method::NearestPairs { 0 } else { 18 };
+        let column = if row.method == Method::NearestPairs { 10 } else { 28 };
         println!(
             "{:24} {:>5}  {:column$}{:>8}",
             format!("{} {}", row.system, row.routine),
@@ -154,7 +238,7 @@ fn print_factors(found: &Example) {
     }
     let [[from, to], [clean_from, clean_to]] = [k_example, k_example_without_interrupts];
     println!(
-        "{:24} {:>5}  {:18}{:>8} {:>8}  {:>9}",
+        "{:24} {:>5}  {:28}{:>8} {:>8}  {:>9}",
         "StarOS, the example",
         "1-3",
         "",

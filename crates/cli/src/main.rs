@@ -16,6 +16,7 @@ mod network;
 mod options;
 mod overhead;
 mod probing;
+mod recorded_example;
 mod report;
 mod run;
 mod show;
