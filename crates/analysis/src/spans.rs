@@ -51,8 +51,8 @@ pub fn spans(run: &Run, terms: &Terms) -> Result<Spans, Error> {
     for reader in traces_of(run, &layout)? {
         let rows = reader.read_all()?;
         let ticks = rows.columns.iter().map(|column: &Sparse<i64>| column.iter().map(Option::<&i64>::copied).collect());
-        let traces =
-            Traces::new(rows.kind.clone(), rows.id.clone(), rows.occurrence.clone(), ticks.collect()).map_err(Error::work)?;
+        let traces = Traces::new(rows.kind.clone(), rows.id.clone(), rows.occurrence.clone(), ticks.collect())
+            .map_err(Error::work)?;
         let durations = Durations::of(&layout, &clocks, &traces).map_err(Error::work)?;
         tally(&layout, &clocks, &traces, &durations, &mut tallies);
         let first = (0..traces.len()).filter(|&row| traces.occurrences()[row] == 0);

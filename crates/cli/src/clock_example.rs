@@ -4,7 +4,9 @@ use std::path::Path;
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
-use tickscope_clock::example::{Bound, ByClock, Example, ExamplePlan, Figure, Guaranteed, Published, RunFacts, Slope, UnderPairs};
+use tickscope_clock::example::{
+    ByClock, Example, ExamplePlan, Figure, Guaranteed, Published, RunFacts, Slope, UnderPairs,
+};
 use tickscope_clock::measure;
 use tickscope_report::example_page;
 use tickscope_store::write_whole;
@@ -87,7 +89,10 @@ fn print(found: &Example) {
     for clock in &found.clocks {
         for load in &clock.loads {
             let pairs = if load.pairs == 1 { "1 pair".into() } else { format!("{} pairs", load.pairs) };
-            println!("- by '{}', {pairs}: {}", clock.clock, slope_words(&load.rpc_slope));
+            println!("- by '{}', {pairs}: {}", clock.clock, slope_words("call", &load.rpc_slope, 0.0));
+            if let Some(clocks_ns) = load.latency_slope_clock_ns {
+                println!("- by '{}', {pairs}: {}", clock.clock, slope_words("message", &load.latency_slope, clocks_ns));
+            }
         }
     }
 }
@@ -106,15 +111,15 @@ const RUN_LEGEND: [&str; 12] = [
     "latency: from the client's stamp before it sends to the server's after it received (figure 16 of the paper). call: from there to",
     "the client's stamp after it read the results (figure 17). words: of 16 bits as in the paper, but in the datagrams: half of them are",
     "arguments, on the way there, the other half results, on the way back. In the paper, and without a run, they are in shared memory.",
-    "estimates: a latency holds one stamp, a call four; each was subtracted by the method that the zero-time test before every call chose.",
-    "A latency's estimate is what the relation of the two clocks makes most of. +-: standard deviation, the bars of the figures. a word:",
-    "median of the repetitions' own slopes, each by least squares over its calls; in brackets what that lies between with 95 %, if",
-    "repetitions are independent. By the means, one long interruption tilts the line. Nothing of this is a bound.",
-    "guaranteed: from stamp to stamp, the stamps' own cost within, whatever the network and the clocks did within rho; how far the",
-    "reference is off its declared rate is common to all. together: all latencies of the run are off by the same, but for drift. by clocks: a",
-    "word of a latency may be off by so much because the clocks moved within a repetition, and by no more.",
-    "What is guaranteed is where the time of these calls lies; that other calls take as long is not.",
-    "A latency that the guaranteed interval puts above 0 is one; which of two cells is the greater, only a gap beyond their drift tells.",
+    "Estimates: a latency is what the relation of the two clocks makes of it; one stamp was subtracted from it and four from a call, by the",
+    "method that the zero-time test before every call chose. +-: standard deviation, the bars of the figures. a word: median of the",
+    "repetitions' own slopes, each by least squares over its calls; in brackets what that lies between with 95 %, if repetitions are",
+    "independent. By the means, one long interruption tilts the line.",
+    "Guaranteed: from stamp to stamp, nothing subtracted, whatever network and clocks did within rho, in seconds as the client's counter is",
+    "declared to run. A call begins and ends on one counter, a latency on two: that is its interval. All latencies of the run are off",
+    "together, but for drift; so by how much two cells differ is known better than either. by clocks: a word of a latency is off by so much at",
+    "most because the clocks moved against each other within a repetition. Where the time of these calls lies is guaranteed, not that other",
+    "calls take as long.",
 ];
 
 fn print_run(run: &RunFacts) {
@@ -138,17 +143,16 @@ fn print_guaranteed(clock: &ByClock) {
     if cells().all(|(_, cell)| cell.guaranteed.is_none()) {
         return;
     }
-    println!("\nguaranteed, from stamp to stamp");
-    println!("{:>5} {:>6}  {:>21} {:>21}  {:>21}", "pairs", "words", "median latency", "p95", "median call");
-    let between = |bound: Bound| format!("{} to {}", brief(Some(bound.ns[0])), brief(Some(bound.ns[1])));
+    println!("\nguaranteed, from stamp to stamp, us");
+    println!("{:>5} {:>6}  {:>19} {:>21} {:>21}", "pairs", "words", "median latency", "p95", "median call");
     for (load, cell) in cells() {
         let Some(Guaranteed { latency_median, latency_p95, rpc_median }) = cell.guaranteed else { continue };
-        let [median, p95, call] = [latency_median, latency_p95, rpc_median].map(between);
-        println!("{:>5} {:>6}  {median:>21} {p95:>21}  {call:>21}", load.pairs, cell.words);
+        let [median, p95, call] = [latency_median, latency_p95, rpc_median].map(|bound| bound.to_string());
+        println!("{:>5} {:>6}  {median:>19} {p95:>21} {call:>21}", load.pairs, cell.words);
     }
     for load in &clock.loads {
         if let Some(ns) = load.latency_slope_clock_ns {
-            println!("{:>5} a word  by clocks at most ±{ns:.2}", load.pairs);
+            println!("{:>5} a word  by clocks at most ±{:.2} ns", load.pairs, (ns * 100.0).ceil() / 100.0);
         }
     }
 }
@@ -185,15 +189,17 @@ fn slope(slope: &Slope) -> String {
     format!("{:.1} [{interval}], means {:.1}", slope.median_ns, slope.of_means_ns)
 }
 
-fn slope_words(slope: &Slope) -> String {
-    match slope.interval_ns {
+/// `clocks_ns`: how far the clocks may have moved the slope, beside what chance did.
+fn slope_words(of: &str, slope: &Slope, clocks_ns: f64) -> String {
+    let interval = slope.interval_ns.map(|[lo, hi]| [lo - clocks_ns, hi + clocks_ns]);
+    match interval {
         Some([lo, hi]) if lo > 0.0 => {
-            format!("every word costs a call {:.1} ns, between {lo:.1} and {hi:.1}", slope.median_ns)
+            format!("every word costs a {of} {:.1} ns, between {lo:.1} and {hi:.1}", slope.median_ns)
         }
         Some([lo, hi]) => {
-            format!("what a word costs a call is not resolved: {:.1} ns, between {lo:.1} and {hi:.1}", slope.median_ns)
+            format!("what a word costs a {of} is not resolved: {:.1} ns, between {lo:.1} and {hi:.1}", slope.median_ns)
         }
-        None => "too few repetitions to say what a word costs a call".into(),
+        None => format!("too few repetitions to say what a word costs a {of}"),
     }
 }
 

@@ -144,9 +144,13 @@ fn calls(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result<(Vec<Rec
     let stage = |name: &str| spans.stage(name).ok_or_else(|| no_example(&format!("no stage {name}")));
     let point = |name: &str| spans.point(name).ok_or_else(|| no_example(&format!("no point {name}")));
     let [begin, .., end] = nodes.path();
-    let places = Places { latency: stage(&nodes.latency())?, rpc: stage("end-to-end")?, begin: point(&begin)?, end: point(&end)? };
-    let mut calls: Vec<RecordedCall> =
-        spans.traces.iter().filter_map(|trace| places.call(trace, client)).collect();
+    let places = Places {
+        latency: stage(&nodes.latency())?,
+        rpc: stage("end-to-end")?,
+        begin: point(&begin)?,
+        end: point(&end)?,
+    };
+    let mut calls: Vec<RecordedCall> = spans.traces.iter().filter_map(|trace| places.call(trace, client)).collect();
     calls.sort_unstable_by_key(|call| call.around[1]);
     match calls.len() {
         0 => Err(no_example(&format!("{} traces, none of them with all stamps of a call", spans.traces.len()))),
@@ -215,9 +219,9 @@ struct Said {
 fn said(run: &Run) -> Result<Said, Failure> {
     let lines = run.events()?.found.into_iter().filter(|event| event.what == "subject");
     let line = lines.filter_map(|event| Some(event.text.get(event.text.find('{')?..)?.to_owned()));
-    line.filter_map(|line| serde_json::from_str(&line).ok()).next().ok_or_else(|| {
-        no_example("no last line of its client, which says what it counted")
-    })
+    line.filter_map(|line| serde_json::from_str(&line).ok())
+        .next()
+        .ok_or_else(|| no_example("no last line of its client, which says what it counted"))
 }
 
 /// What the run says of itself; counts are left to be filled in.

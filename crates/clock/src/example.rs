@@ -241,7 +241,8 @@ pub fn cells(plan: &ExamplePlan, calls: &[Measured], subtracted: Subtracted, ns:
         let net: Vec<i64> = repetitions.iter().map(|calls| calls[at][which]).collect();
         Sample::new(&net).map(|halves| Figure::of(&halves, ns))
     };
-    let cell = |(at, &words): (usize, &u16)| Ok(CallCell { words, latency: of(0, at)?, rpc: of(1, at)?, guaranteed: None });
+    let cell =
+        |(at, &words): (usize, &u16)| Ok(CallCell { words, latency: of(0, at)?, rpc: of(1, at)?, guaranteed: None });
     let slope = |which: usize| {
         let net = repetitions.iter().map(|calls| calls.iter().map(|both| both[which]));
         Slope::of(&plan.words, net, ns)

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Method, Outcome};
-use tickscope_clock::example::{ByClock, CallCell, Example, Figure as Spread, Slope};
+use tickscope_clock::example::{ByClock, CallCell, Example, Figure as Spread, Guaranteed, RunFacts, Slope};
 use tickscope_clock::study::{ClockStudy, Cost, LoadStudy, Study};
 
 use crate::plot::{Axis, Figure, Ink, Row, short};
@@ -61,16 +61,13 @@ pub fn study_page(study: &Study) -> String {
 
 /// The page of the Cm* example.
 pub fn example_page(example: &Example) -> String {
-    let mut body = String::new();
-    let _ = write!(
-        body,
-        "<section class=\"lead\"><p>What a message and a remote procedure call cost between two processes, against the words of 16 bits that \
-         they access in shared memory, with one to three pairs at once: the example of the Cm* study, on this host.</p><p>These are estimates, \
-         not bounds: what reading the clock cost was subtracted by the method that the test in every repetition chose.</p></section>"
-    );
+    let mut body = lead(example);
     for clock in &example.clocks {
         let _ =
             write!(body, "<section><h2>By {}</h2>{}{}</section>", Text(&clock.clock), lines(clock), calls_table(clock));
+        if example.run.is_some() {
+            let _ = write!(body, "<section><h2>Guaranteed</h2>{}</section>", guaranteed(clock));
+        }
     }
     let _ = write!(body, "<section><h2>Beside what was published</h2>{}</section>", published(example));
     let [clients, servers] = example.cpus;
@@ -79,6 +76,44 @@ pub fn example_page(example: &Example) -> String {
         example.plan.repetitions
     );
     page("Messages and calls between processes", &about, &body)
+}
+
+/// What the figures are of, and how far they can be trusted.
+fn lead(example: &Example) -> String {
+    let Some(RunFacts { directory, network, rho, half_width_ns, late, abandoned, incomplete, left_out, .. }) =
+        &example.run
+    else {
+        return "<section class=\"lead\"><p>What a message and a remote procedure call cost between two processes, against the words of 16 bits that \
+                they access in shared memory, with one to three pairs at once: the example of the Cm* study, on this host.</p><p>These are estimates, \
+                not bounds: what reading the clock cost was subtracted by the method that the test in every repetition chose.</p></section>"
+            .into();
+    };
+    let known =
+        half_width_ns.map_or_else(String::new, |ns| format!("; the server's clock is known to ±{}", duration(ns)));
+    format!(
+        "<section class=\"lead\"><p>What a message and a remote procedure call cost between two nodes, against the words of 16 bits that their \
+         datagrams carry, with one to three pairs at once: the example of the Cm* study, from a run.</p><p>Figures are estimates: what the stamps \
+         cost was subtracted by the method that the test before every call chose. What is guaranteed stands in a table of its own.</p>\
+         <p>{}: {}; rho {}{known}. {late} calls began late, {abandoned} repetitions were made again, {} calls were left out.</p></section>",
+        Text(directory),
+        Text(network),
+        Text(rho),
+        incomplete + left_out
+    )
+}
+
+/// What holds whatever the clocks of the nodes did.
+fn guaranteed(clock: &ByClock) -> String {
+    let cells = clock.loads.iter().flat_map(|load| load.cells.iter().map(move |cell| (load.pairs, cell)));
+    let rows = cells.filter_map(|(pairs, cell)| {
+        let Guaranteed { latency_median, latency_p95, rpc_median } = cell.guaranteed?;
+        let bounds = [latency_median, latency_p95, rpc_median].map(|bound| format!("{bound} us"));
+        Some([vec![format!("{}, {} words", count(pairs), cell.words)], bounds.to_vec()].concat())
+    });
+    let columns = ["pairs", "latency, median", "95 of 100", "call, median"];
+    let note = "<p class=\"note\">From stamp to stamp, nothing subtracted, whatever the network and the clocks did within rho. All latencies of the run \
+                are off together, but for drift.</p>";
+    format!("{note}{}", table("Guaranteed intervals", &columns, rows))
 }
 
 fn page(title: &str, about: &str, body: &str) -> String {
@@ -317,15 +352,15 @@ fn published(example: &Example) -> String {
         let both = |outcome: Option<&Outcome>| {
             [outcome.and_then(|outcome| outcome.k), outcome.and_then(|outcome| outcome.k_clipped)].map(k).to_vec()
         };
-        [vec![format!("{clock}, {}", count(load.pairs))], both(first), both(second)].concat()
+        [vec![format!("{clock}, {}", count(load.pairs)), k(load.zero.k_predicted)], both(first), both(second)].concat()
     });
     let printed = example.published.k.iter().map(|row| {
         let dash = || k(None);
         let of = |method| if row.method == method { k(Some(row.k)) } else { dash() };
         let name = format!("published: {}, {}", row.system, row.routine);
-        vec![name, of(Method::NearestPairs), dash(), of(Method::Sampler), dash()]
+        vec![name, dash(), of(Method::NearestPairs), dash(), of(Method::Sampler), dash()]
     });
-    let columns = ["k of the zero-time test", "method-1", "clipped", "method-2", "clipped"];
-    let note = "<p class=\"note\">Variance without a method over variance with it; above 1 it helps. Clipped: values beyond the 0.5 and 99.5 % quantiles held there.</p>";
+    let columns = ["k of the zero-time test", "method-1 predicted", "method-1", "clipped", "method-2", "clipped"];
+    let note = "<p class=\"note\">Variance without a method over variance with it, on the later half of the tests; above 1 it helps. Predicted: from the memory of the readings' cost on the earlier half. Clipped: values beyond the 0.5 and 99.5 % quantiles held there.</p>";
     format!("{note}{}", table("Improvement factors", &columns, ours.chain(printed)))
 }

@@ -13,6 +13,7 @@
 //! all, and those left out are counted. Deliberately absent: reading a run; who does that knows the points' names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::Serialize;
 use tickscope_stats::{Error, Quantile};
@@ -96,7 +97,7 @@ pub struct Guaranteed {
 pub struct Bound {
     /// In ticks of the reference.
     pub ticks: [i64; 2],
-    /// The same in nanoseconds, as the reference is declared to run.
+    /// The same in nanoseconds, as the reference is declared to run; outward to a tenth.
     pub ns: [f64; 2],
 }
 
@@ -174,7 +175,13 @@ impl Recording {
     fn measured(&self, call: &RecordedCall) -> Measured {
         let [first, begin, end, last] = call.around;
         let (latency, rpc) = (call.latency.estimate, call.rpc.estimate);
-        Measured { words: call.words, latency, rpc, pairs: [begin - first, last - end], sampled: self.sampled(first, last) }
+        Measured {
+            words: call.words,
+            latency,
+            rpc,
+            pairs: [begin - first, last - end],
+            sampled: self.sampled(first, last),
+        }
     }
 
     fn sampled(&self, from: i64, to: i64) -> Option<[i64; 2]> {
@@ -200,17 +207,155 @@ impl Recorded {
     }
 }
 
+impl Bound {
+    fn of([lo, hi]: [i64; 2], ns: f64) -> Self {
+        let tenths = |ticks: i64| ticks as f64 * ns * 10.0;
+        Self { ticks: [lo, hi], ns: [tenths(lo).floor() / 10.0, tenths(hi).ceil() / 10.0] }
+    }
+}
+
+impl fmt::Display for Bound {
+    /// In microseconds, outward to a hundredth.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [lo, hi] = self.ns.map(|ns| ns / 10.0);
+        write!(f, "{:.2} to {:.2}", lo.floor() / 100.0, hi.ceil() / 100.0)
+    }
+}
+
 impl Guaranteed {
     fn of<'a>(calls: impl Iterator<Item = &'a RecordedCall> + Clone, ns: f64) -> Option<Self> {
         let of = |duration: fn(&RecordedCall) -> Bounded, quantile: Quantile| {
             let lo = quantile.of(&mut calls.clone().map(|call| duration(call).lo).collect::<Vec<i64>>())?;
             let hi = quantile.of(&mut calls.clone().map(|call| duration(call).hi).collect::<Vec<i64>>())?;
-            Some(Bound { ticks: [lo, hi], ns: [lo, hi].map(|ticks| ticks as f64 * ns) })
+            Some(Bound::of([lo, hi], ns))
         };
         Some(Self {
             latency_median: of(|call| call.latency, Quantile::MEDIAN)?,
             latency_p95: of(|call| call.latency, Quantile::P95)?,
             rpc_median: of(|call| call.rpc, Quantile::MEDIAN)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compensation::Method;
+    use proptest::prelude::*;
+
+    const WORDS: [u16; 5] = [0, 50, 100, 150, 200];
+    const REPETITIONS: i64 = 40;
+    /// What a stamp costs, ticks.
+    const COST: i64 = 60;
+    /// How far two latencies of a repetition may be wrong against each other in these tests, ticks.
+    const RELATIVE: i64 = 40;
+
+    /// Calls of two numbers of pairs: a latency of `latency(words)`, a call of `rpc(words)` ticks, both too long by their stamps;
+    /// `off(id)` is how far the relation's estimate of a latency is off, and its interval is half a microsecond either way.
+    fn recording(latency: impl Fn(i64) -> i64, rpc: impl Fn(i64) -> i64, off: impl Fn(i64) -> i64) -> Recording {
+        let mut calls = Vec::new();
+        for repetition in 0..REPETITIONS {
+            for (at, &words) in WORDS.iter().chain(&WORDS).enumerate() {
+                let id = repetition * 10 + at as i64;
+                let from = 1_000_000 * id;
+                let (latency, rpc) = (latency(words.into()) + COST, rpc(words.into()) + 4 * COST);
+                let estimate = latency + off(id);
+                let begin = from + 5 * COST;
+                calls.push(RecordedCall {
+                    pairs: if at < WORDS.len() { 1 } else { 2 },
+                    words,
+                    repetition,
+                    zero: [0, 1, 2, 3].map(|reading| from + reading * COST),
+                    around: [begin - COST, begin, begin + rpc, begin + rpc + COST],
+                    latency: Bounded { estimate, lo: estimate - 500, hi: estimate + 500 },
+                    rpc: Bounded { estimate: rpc, lo: rpc, hi: rpc },
+                });
+            }
+        }
+        let sampled = (0..2000).map(|at| Sampled { at: at * 200_000, cost: COST }).collect();
+        let relative_ticks = RELATIVE.unsigned_abs();
+        let readings = Readings { message: 1, call: 4 };
+        Recording { calls, sampled, ns_per_tick: 1.0, relative_ticks, readings, interval_us: 2000 }
+    }
+
+    #[test]
+    fn known_latencies_calls_and_slopes_come_out_of_a_run_with_its_stamps_taken_off() {
+        let found = recording(|words| 5_000 + 2 * words, |words| 9_000 + 7 * words, |_| 0).study().unwrap();
+        assert_eq!((found.plan.pairs.as_slice(), found.plan.words.as_slice()), (&[1, 2][..], &WORDS[..]));
+        assert_eq!((found.plan.repetitions, found.left_out), (40, 0));
+        for load in &found.by_stamps.loads {
+            assert_eq!((load.zero.trials, load.zero.chosen), (200, Method::Constant));
+            assert_eq!((load.latency_slope.median_ns, load.rpc_slope.median_ns), (2.0, 7.0));
+            for cell in &load.cells {
+                let words = f64::from(cell.words);
+                assert_eq!(
+                    (cell.latency.median_ns, cell.rpc.median_ns),
+                    (5_000.0 + 2.0 * words, 9_000.0 + 7.0 * words)
+                );
+                // What is guaranteed has its stamps within.
+                let Guaranteed { latency_median, rpc_median, .. } = cell.guaranteed.unwrap();
+                let latency = 5_060 + 2 * i64::from(cell.words);
+                assert_eq!(latency_median.ticks, [latency - 500, latency + 500]);
+                assert_eq!(rpc_median.ticks, [9_240 + 7 * i64::from(cell.words); 2]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_repetition_that_lacks_a_call_is_left_out_and_counted() {
+        let mut recording = recording(|_| 5_000, |_| 9_000, |_| 0);
+        recording.calls.remove(17);
+        let found = recording.study().unwrap();
+        let trials: Vec<usize> = found.by_stamps.loads.iter().map(|load| load.zero.trials).collect();
+        assert_eq!((found.left_out, trials), (4, vec![200, 195]));
+    }
+
+    #[test]
+    fn without_a_sampler_there_is_no_method_2_and_it_says_why() {
+        let recording = Recording { sampled: Vec::new(), ..recording(|_| 5_000, |_| 9_000, |_| 0) };
+        for load in recording.study().unwrap().by_stamps.loads {
+            assert!(load.zero.outcome(Method::Sampler).is_none() && load.zero.no_sampler.is_some());
+        }
+    }
+
+    #[test]
+    fn a_bound_is_rounded_away_from_what_it_bounds() {
+        let bound = Bound::of([-1234, 1235], 0.4321);
+        assert_eq!((bound.ns, bound.to_string()), ([-533.3, 533.7], "-0.54 to 0.54".into()));
+        assert_eq!(Bound::of([25_001, 25_001], 1.0).to_string(), "25.00 to 25.01");
+    }
+
+    proptest! {
+        #[test]
+        fn property_however_the_clocks_moved_within_their_bounds_the_true_slope_and_median_lie_in_theirs(
+            slope in -20_i64..20,
+            together in -300_i64..300,
+            moved in prop::collection::vec(0..=RELATIVE, 400),
+        ) {
+            let off = |id: i64| together + moved[id as usize];
+            let found = recording(|words| 5_000 + slope * words, |_| 9_000, off).study().unwrap();
+            for load in &found.by_stamps.loads {
+                let clocks = load.latency_slope_clock_ns.unwrap();
+                let [lo, hi] = load.latency_slope.interval_ns.unwrap();
+                prop_assert!(lo - clocks <= slope as f64 && slope as f64 <= hi + clocks);
+                prop_assert!((load.latency_slope.median_ns - slope as f64).abs() <= clocks + 1e-9);
+                for cell in &load.cells {
+                    let truth = 5_000 + slope * i64::from(cell.words) + COST;
+                    let [lo, hi] = cell.guaranteed.unwrap().latency_median.ticks;
+                    prop_assert!(lo <= truth && truth <= hi);
+                }
+            }
+        }
+
+        #[test]
+        fn property_the_worst_that_the_clocks_can_do_to_a_slope_is_all_that_is_allowed_for(relative in 1_i64..1000) {
+            // Early by all of it where words are few, late where they are many.
+            let off = |id: i64| if id % 5 > 2 { relative } else { 0 };
+            let made = recording(|_| 5_000, |_| 9_000, off);
+            let found = Recording { relative_ticks: relative.unsigned_abs(), ..made }.study().unwrap();
+            let load = &found.by_stamps.loads[0];
+            let (moved, allowed) = (load.latency_slope.median_ns, load.latency_slope_clock_ns.unwrap());
+            prop_assert!(moved <= allowed && allowed <= moved + 0.001 + 1e-9, "{moved} {allowed}");
+        }
     }
 }

@@ -1,0 +1,134 @@
+//! The example of the Cm* study as a run: `subjects/cm-star` between two nodes, and what `tickscope clock --example RUN` makes of it.
+
+mod site;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+use site::{Ended, Experiment, Site, c_program, free_port, stage, tickscope, truth};
+
+/// The demo's run file over loopback, with ports of its own and these cells.
+fn demo(pairs: &str, words: &str, repetitions: u32) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/cm-star.toml");
+    let replaced = [
+        ("build/cm-star", cm_star().display().to_string()),
+        ("\"7430\"", format!("\"{}\"", ports())),
+        ("kind = \"auto\"", "kind = \"loopback\"".into()),
+        ("probes_hz = 1000", format!("probes_hz = 500\nprobe_port = {}", free_port())),
+        ("\"1,2,3\"", format!("\"{pairs}\"")),
+        ("\"0,50,100,150,200\"", format!("\"{words}\"")),
+        ("\"512\"", format!("\"{repetitions}\", \"--interval\", \"500\"")),
+    ];
+    replaced.into_iter().fold(fs::read_to_string(file).unwrap(), |text, (from, to)| {
+        assert!(text.contains(from), "the run file lacks {from}");
+        text.replace(from, &to)
+    })
+}
+
+/// The first of three ports that nothing is bound to just now: a pair has one.
+fn ports() -> u16 {
+    let free = |port: u16| std::net::UdpSocket::bind(("0.0.0.0", port)).is_ok();
+    loop {
+        let port = free_port();
+        if port < 60_000 && (1..3).all(|next| free(port + next)) {
+            return port;
+        }
+    }
+}
+
+/// The subject, compiled once a test program.
+fn cm_star() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../subjects/cm-star/cm-star.c");
+        c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "cm-star")
+    })
+}
+
+fn example(site: &Site, more: &[&str]) -> Ended {
+    Ended::of(tickscope(&["clock", "--json", "--example"]).arg(site.run_directory()).args(more))
+}
+
+fn numbers(value: &Value) -> [i64; 2] {
+    [0, 1].map(|end| value[end].as_i64().unwrap())
+}
+
+#[test]
+fn e2e_every_cell_of_the_example_is_complete_and_no_stage_breaks_its_bound() {
+    let site = Site::new("cm-star");
+    let table = Ended::of(&mut site.run_command(&demo("1,3", "0,100,1400", 16))).json(0);
+    let (known, inside) = truth(&table);
+    assert!(known == inside && known >= 96 * 5, "{inside} of {known}");
+    assert_eq!((&table["path_sums"]["mismatches"], &table["findings"]), (&json!(0), &json!([])));
+    for stage in table["stages"].as_array().unwrap() {
+        assert_eq!(
+            (&stage["count"], &stage["impossible"], &stage["refused"]),
+            (&json!(96), &json!(0), &json!(0)),
+            "{stage}"
+        );
+    }
+    let said: String = site.events("subject").into_iter().map(|event| event.text).collect();
+    assert!(
+        said.contains("\"timed\": 96") && said.contains("\"wrong\": 0") && said.contains("\"abandoned\": 0"),
+        "{said}"
+    );
+
+    let found = example(&site, &[]).json(0);
+    assert_eq!((&found["plan"]["pairs"], &found["plan"]["words"]), (&json!([1, 3]), &json!([0, 100, 1400])));
+    assert_eq!((&found["run"]["incomplete"], &found["run"]["left_out"]), (&json!(0), &json!(0)));
+    assert_eq!(found["run"]["truth"], json!([known, inside]));
+    let loads = found["clocks"][0]["loads"].as_array().unwrap();
+    assert_eq!(loads.len(), 2);
+    for load in loads {
+        // Every repetition has its zero-time test, judged by all five methods.
+        assert_eq!((&load["zero"]["trials"], load["zero"]["outcomes"].as_array().unwrap().len()), (&json!(48), 5));
+        assert!(load["latency_slope_clock_ns"].as_f64().unwrap() > 0.0 && load["rpc_slope"]["median_ns"].is_f64());
+        for cell in load["cells"].as_array().unwrap() {
+            let [lo, hi] = numbers(&cell["guaranteed"]["latency_median"]["ticks"]);
+            let [call_lo, call_hi] = numbers(&cell["guaranteed"]["rpc_median"]["ticks"]);
+            // A call begins and ends on one counter, a message does not.
+            assert!(lo < hi && call_lo == call_hi && lo <= call_hi, "{cell}");
+            assert!(cell["latency"]["deviation_ns"].is_f64() && cell["rpc"]["deviation_ns"].is_f64());
+        }
+    }
+}
+
+#[test]
+fn e2e_the_guarantee_of_a_cell_is_that_of_the_runs_own_table() {
+    let site = Site::new("cm-star-cell");
+    let table = Ended::of(&mut site.run_command(&demo("1", "50", 24))).json(0);
+    let found = example(&site, &[]).json(0);
+    let guaranteed = &found["clocks"][0]["loads"][0]["cells"][0]["guaranteed"];
+    for (of, name, quantile) in
+        [("latency_median", "client.send>server.received", "p50"), ("rpc_median", "end-to-end", "p50")]
+    {
+        let told = &stage(&table, name)[quantile];
+        let told = ["lo_ticks", "hi_ticks"].map(|end| told[end].as_i64().unwrap());
+        assert_eq!(numbers(&guaranteed[of]["ticks"]), told, "{of}");
+    }
+}
+
+#[test]
+fn e2e_the_page_of_a_run_has_both_figures_and_its_guarantees() {
+    let site = Site::new("cm-star-page");
+    assert_eq!(Ended::of(&mut site.run_command(&demo("1,2", "0,100", 8))).code, Some(0));
+    let place = site.path("example.html");
+    let text = Ended::of(tickscope(&["clock", "--example"]).arg(site.run_directory()).arg("--html").arg(&place));
+    assert_eq!(text.code, Some(0), "{text:?}");
+    for words in ["guaranteed, from stamp to stamp", "by clocks at most", "known truth", "published"] {
+        assert!(text.out.contains(words), "expected '{words}' in: {}", text.out);
+    }
+    let html = fs::read_to_string(place).unwrap();
+    assert_eq!((html.matches("<svg viewBox").count(), html.matches("<polyline").count()), (2, 4));
+    assert!(html.contains("Guaranteed intervals") && html.contains("default-src 'none'") && !html.contains("<script"));
+}
+
+#[test]
+fn e2e_only_a_run_of_the_example_has_its_figures() {
+    let site = Site::new("no-cm-star");
+    assert_eq!(site.run(&Experiment::new(0.5, 200)).code, Some(0));
+    example(&site, &[]).said(2, &["expected a run of subjects/cm-star", "demo/cm-star.toml"]);
+    example(&site, &["--words", "0,50"]).said(2, &["expected --example RUN alone"]);
+}
