@@ -259,3 +259,15 @@ fn print_factors(found: &Example) {
         found.published.rpc_slope_us
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_that_the_clocks_may_have_made_is_not_resolved() {
+        let slope = Slope { median_ns: 4.0, interval_ns: Some([2.0, 6.0]), of_means_ns: 4.0 };
+        assert_eq!(slope_words("message", &slope, 1.9), "every word costs a message 4.0 ns, between 0.1 and 7.9");
+        assert!(slope_words("message", &slope, 2.1).contains("not resolved: 4.0 ns, between -0.1 and 8.1"));
+    }
+}

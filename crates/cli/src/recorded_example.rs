@@ -18,9 +18,6 @@ pub struct Found {
     pub finding: Option<String>,
 }
 
-/// A server and a client stamp within a call at `received`, `reply` and `response`, beside the call's begin.
-const READINGS: Readings = Readings { message: 1, call: 4 };
-
 /// Reads a run and computes the example's figures.
 pub fn recorded(directory: &Path) -> Result<Found, Failure> {
     let run = Run::open(directory)?;
@@ -38,7 +35,7 @@ pub fn recorded(directory: &Path) -> Result<Found, Failure> {
         relative_ticks: relative_ticks(&spans, &nodes, &client)?,
         sampled: client.sampled(),
         ns_per_tick,
-        readings: READINGS,
+        readings: Readings::along(nodes.path().len()),
         interval_us: said.interval_us,
         calls,
     };

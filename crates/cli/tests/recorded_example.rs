@@ -75,6 +75,8 @@ fn e2e_every_cell_of_the_example_is_complete_and_no_stage_breaks_its_bound() {
         "{said}"
     );
 
+    calls_every_cell_in_an_order_of_its_own(&site);
+
     let found = example(&site, &[]).json(0);
     assert_eq!((&found["plan"]["pairs"], &found["plan"]["words"]), (&json!([1, 3]), &json!([0, 100, 1400])));
     assert_eq!((&found["run"]["incomplete"], &found["run"]["left_out"]), (&json!(0), &json!(0)));
@@ -92,6 +94,19 @@ fn e2e_every_cell_of_the_example_is_complete_and_no_stage_breaks_its_bound() {
             assert!(lo < hi && call_lo == call_hi && lo <= call_hi, "{cell}");
             assert!(cell["latency"]["deviation_ns"].is_f64() && cell["rpc"]["deviation_ns"].is_f64());
         }
+    }
+}
+
+/// In each repetition.
+fn calls_every_cell_in_an_order_of_its_own(site: &Site) {
+    let sent = site.opened().stamps("client", "send").unwrap().read_all().unwrap();
+    let cells: Vec<i32> = sent.kind.iter().map(|kind| *kind.unwrap()).collect();
+    let orders: Vec<&[i32]> = cells.chunks(6).collect();
+    assert!(sent.id.is_sorted() && orders.len() == 16 && orders.iter().any(|order| *order != orders[0]), "{orders:?}");
+    for order in orders {
+        let mut order = order.to_vec();
+        order.sort_unstable();
+        assert_eq!(order, [100_000, 100_100, 101_400, 300_000, 300_100, 301_400]);
     }
 }
 

@@ -148,6 +148,17 @@ pub struct Readings {
 impl Readings {
     /// Where the server reads once, between.
     pub const SERVER_ONCE: Self = Self { message: 1, call: 2 };
+
+    /// Where each of so many points of a path is a reading, the first two of them the message's ends: a section holds its last
+    /// one and those within.
+    ///
+    /// ```
+    /// use tickscope_clock::example::Readings;
+    /// assert_eq!(Readings::along(5), Readings { message: 1, call: 4 });
+    /// ```
+    pub fn along(points: usize) -> Self {
+        Self { message: 1, call: points as i64 - 1 }
+    }
 }
 
 /// A call as measured, in the clock's units.

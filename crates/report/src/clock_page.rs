@@ -3,11 +3,13 @@
 //! Assumes: names of clocks and hypervisors are untrusted as any text. Guarantees: no script, nothing asked of a network.
 //! Deliberately absent: computing; every figure is drawn from what the study holds.
 
+mod recorded;
+
 use std::fmt::Write;
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Method, Outcome};
-use tickscope_clock::example::{ByClock, CallCell, Example, Figure as Spread, Guaranteed, RunFacts, Slope};
+use tickscope_clock::example::{ByClock, CallCell, Example, Figure as Spread, Slope};
 use tickscope_clock::study::{ClockStudy, Cost, LoadStudy, Study};
 
 use crate::plot::{Axis, Figure, Ink, Row, short};
@@ -61,12 +63,12 @@ pub fn study_page(study: &Study) -> String {
 
 /// The page of the Cm* example.
 pub fn example_page(example: &Example) -> String {
-    let mut body = lead(example);
+    let mut body = recorded::lead(example);
     for clock in &example.clocks {
         let _ =
             write!(body, "<section><h2>By {}</h2>{}{}</section>", Text(&clock.clock), lines(clock), calls_table(clock));
         if example.run.is_some() {
-            let _ = write!(body, "<section><h2>Guaranteed</h2>{}</section>", guaranteed(clock));
+            let _ = write!(body, "<section><h2>Guaranteed</h2>{}</section>", recorded::guaranteed(clock));
         }
     }
     let _ = write!(body, "<section><h2>Beside what was published</h2>{}</section>", published(example));
@@ -76,44 +78,6 @@ pub fn example_page(example: &Example) -> String {
         example.plan.repetitions
     );
     page("Messages and calls between processes", &about, &body)
-}
-
-/// What the figures are of, and how far they can be trusted.
-fn lead(example: &Example) -> String {
-    let Some(RunFacts { directory, network, rho, half_width_ns, late, abandoned, incomplete, left_out, .. }) =
-        &example.run
-    else {
-        return "<section class=\"lead\"><p>What a message and a remote procedure call cost between two processes, against the words of 16 bits that \
-                they access in shared memory, with one to three pairs at once: the example of the Cm* study, on this host.</p><p>These are estimates, \
-                not bounds: what reading the clock cost was subtracted by the method that the test in every repetition chose.</p></section>"
-            .into();
-    };
-    let known =
-        half_width_ns.map_or_else(String::new, |ns| format!("; the server's clock is known to ±{}", duration(ns)));
-    format!(
-        "<section class=\"lead\"><p>What a message and a remote procedure call cost between two nodes, against the words of 16 bits that their \
-         datagrams carry, with one to three pairs at once: the example of the Cm* study, from a run.</p><p>Figures are estimates: what the stamps \
-         cost was subtracted by the method that the test before every call chose. What is guaranteed stands in a table of its own.</p>\
-         <p>{}: {}; rho {}{known}. {late} calls began late, {abandoned} repetitions were made again, {} calls were left out.</p></section>",
-        Text(directory),
-        Text(network),
-        Text(rho),
-        incomplete + left_out
-    )
-}
-
-/// What holds whatever the clocks of the nodes did.
-fn guaranteed(clock: &ByClock) -> String {
-    let cells = clock.loads.iter().flat_map(|load| load.cells.iter().map(move |cell| (load.pairs, cell)));
-    let rows = cells.filter_map(|(pairs, cell)| {
-        let Guaranteed { latency_median, latency_p95, rpc_median } = cell.guaranteed?;
-        let bounds = [latency_median, latency_p95, rpc_median].map(|bound| format!("{bound} us"));
-        Some([vec![format!("{}, {} words", count(pairs), cell.words)], bounds.to_vec()].concat())
-    });
-    let columns = ["pairs", "latency, median", "95 of 100", "call, median"];
-    let note = "<p class=\"note\">From stamp to stamp, nothing subtracted, whatever the network and the clocks did within rho. All latencies of the run \
-                are off together, but for drift.</p>";
-    format!("{note}{}", table("Guaranteed intervals", &columns, rows))
 }
 
 fn page(title: &str, about: &str, body: &str) -> String {
