@@ -11,11 +11,16 @@ use site::{Ended, Experiment, Site, c_program, free_port, stage, tickscope, trut
 
 /// The demo's run file over loopback, with ports of its own and these cells.
 fn demo(pairs: &str, words: &str, repetitions: u32) -> String {
+    let text = anywhere(pairs, words, repetitions);
+    text.replace("kind = \"auto\"", "kind = \"loopback\"")
+}
+
+/// The same between network namespaces, where the rights are there.
+fn anywhere(pairs: &str, words: &str, repetitions: u32) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/cm-star.toml");
     let replaced = [
         ("build/cm-star", cm_star().display().to_string()),
         ("\"7430\"", format!("\"{}\"", ports())),
-        ("kind = \"auto\"", "kind = \"loopback\"".into()),
         ("probes_hz = 1000", format!("probes_hz = 500\nprobe_port = {}", free_port())),
         ("\"1,2,3\"", format!("\"{pairs}\"")),
         ("\"0,50,100,150,200\"", format!("\"{words}\"")),
@@ -113,7 +118,7 @@ fn calls_every_cell_in_an_order_of_its_own(site: &Site) {
 #[test]
 fn e2e_the_guarantee_of_a_cell_is_that_of_the_runs_own_table() {
     let site = Site::new("cm-star-cell");
-    let table = Ended::of(&mut site.run_command(&demo("1", "50", 24))).json(0);
+    let table = Ended::of(&mut site.run_command(&anywhere("1", "50", 24))).json(0);
     let found = example(&site, &[]).json(0);
     let guaranteed = &found["clocks"][0]["loads"][0]["cells"][0]["guaranteed"];
     for (of, name, quantile) in
@@ -138,6 +143,26 @@ fn e2e_the_page_of_a_run_has_both_figures_and_its_guarantees() {
     let html = fs::read_to_string(place).unwrap();
     assert_eq!((html.matches("<svg viewBox").count(), html.matches("<polyline").count()), (2, 4));
     assert!(html.contains("Guaranteed intervals") && html.contains("default-src 'none'") && !html.contains("<script"));
+}
+
+#[test]
+fn e2e_a_run_that_contradicts_the_known_truth_ends_with_exit_code_3() {
+    let site = Site::new("cm-star-moved");
+    let client = "[[node]]\nname = \"client\"";
+    let map = "inject = { offset = 1000000000, drift_ppb = 12500, wander_ppb = 0, wander_period = 20000000000 }";
+    let text = demo("1", "0,50", 8).replace(client, &format!("{map}\n{client}"));
+    let table = Ended::of(&mut site.run_command(&text)).json(0);
+    let (known, inside) = truth(&table);
+    assert!(known == inside && known >= 16 * 5);
+    assert_eq!(example(&site, &[]).json(0)["run"]["truth"], json!([known, inside]));
+    // As if the server's counter had been that much further ahead: beyond any interval of this run.
+    let file = site.path("run/run.json");
+    let manifest = fs::read_to_string(&file).unwrap();
+    assert_eq!(manifest.matches(":1000000000:12500:").count(), 1, "{manifest}");
+    fs::write(&file, manifest.replace(":1000000000:12500:", ":2000000000:12500:")).unwrap();
+    let moved = example(&site, &[]);
+    moved.said(3, &["outside their intervals", "a false bound"]);
+    assert_eq!(moved.json(3)["run"]["truth"][1], inside - 32, "both messages of a call cross between the nodes");
 }
 
 #[test]
