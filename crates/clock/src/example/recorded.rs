@@ -243,7 +243,7 @@ mod tests {
     use crate::compensation::Method;
     use proptest::prelude::*;
 
-    const WORDS: [u16; 5] = [0, 50, 100, 150, 200];
+    const WORDS: [u16; 5] = [0, 50, 100, 150, 210];
     const REPETITIONS: i64 = 40;
     /// What a stamp costs, ticks.
     const COST: i64 = 60;
@@ -266,7 +266,7 @@ mod tests {
                     words,
                     repetition,
                     zero: [0, 1, 2, 3].map(|reading| from + reading * COST),
-                    around: [begin - COST, begin, begin + rpc, begin + rpc + COST],
+                    around: [begin - COST, begin, begin + rpc, begin + rpc + COST + 1],
                     latency: Bounded { estimate, lo: estimate - 500, hi: estimate + 500 },
                     rpc: Bounded { estimate: rpc, lo: rpc, hi: rpc },
                 });
@@ -274,7 +274,7 @@ mod tests {
         }
         let sampled = (0..2000).map(|at| Sampled { at: at * 200_000, cost: COST }).collect();
         let relative_ticks = RELATIVE.unsigned_abs();
-        let readings = Readings { message: 1, call: 4 };
+        let readings = Readings::along(5);
         Recording { calls, sampled, ns_per_tick: 1.0, relative_ticks, readings, interval_us: 2000 }
     }
 
@@ -299,6 +299,12 @@ mod tests {
                 assert_eq!(rpc_median.ticks, [9_240 + 7 * i64::from(cell.words); 2]);
             }
         }
+    }
+
+    #[test]
+    fn the_pairs_of_a_call_are_those_right_beside_it() {
+        let recording = recording(|_| 5_000, |_| 9_000, |_| 0);
+        assert_eq!(recording.measured(&recording.calls[3]).pairs, [COST, COST + 1]);
     }
 
     #[test]
