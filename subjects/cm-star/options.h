@@ -1,8 +1,8 @@
 /* What the command line asks for. */
 
-#define MOST_CELLS 16    /* numbers of pairs, or of words */
+#define MOST_CELLS 16   /* numbers of pairs, or of words */
 #define MOST_PAIRS 16
-#define MOST_WORDS 2000  /* as many as the example within one host takes; from about 1440 on a message is two frames of Ethernet */
+#define MOST_WORDS 2000 /* as many as the example within one host takes; beyond 1440 a message is two frames of Ethernet */
 #define NANOSECONDS INT64_C(1000000000)
 
 struct numbers {
