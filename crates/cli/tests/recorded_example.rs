@@ -3,8 +3,12 @@
 mod site;
 
 use std::fs;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use site::{Ended, Experiment, Site, c_program, free_port, stage, tickscope, truth};
@@ -34,7 +38,7 @@ fn anywhere(pairs: &str, words: &str, repetitions: u32) -> String {
 
 /// The first of three ports that nothing is bound to just now: a pair has one.
 fn ports() -> u16 {
-    let free = |port: u16| std::net::UdpSocket::bind(("0.0.0.0", port)).is_ok();
+    let free = |port: u16| UdpSocket::bind(("0.0.0.0", port)).is_ok();
     loop {
         let port = free_port();
         if port < 60_000 && (1..3).all(|next| free(port + next)) {
@@ -163,6 +167,101 @@ fn e2e_a_run_that_contradicts_the_known_truth_ends_with_exit_code_3() {
     let moved = example(&site, &[]);
     moved.said(3, &["outside their intervals", "a false bound"]);
     assert_eq!(moved.json(3)["run"]["truth"][1], inside - 32, "both messages of a call cross between the nodes");
+}
+
+/// Carries datagrams between the client and the server at `port`, but not the 8th timed request, and the 12th timed answer twice.
+struct Carrier {
+    port: u16,
+    over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Carrier {
+    fn to(port: u16) -> Self {
+        let front = Arc::new(socket());
+        let back = Arc::new(socket());
+        back.connect(("127.0.0.1", port)).unwrap();
+        let (over, client) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
+        let carrier = front.local_addr().unwrap().port();
+        let (requests, answers) = ((front.clone(), back.clone()), (front, back));
+        let (asked, answered) = ((over.clone(), client.clone()), (over.clone(), client));
+        let there = thread::spawn(move || {
+            let mut timed = 0;
+            carry(&asked.0, &requests.0, |bytes, from| {
+                *asked.1.lock().unwrap() = Some(from);
+                timed += u32::from(is_timed(bytes));
+                if !(is_timed(bytes) && timed == 8) {
+                    let _ = requests.1.send(bytes); // the server may not be there yet: then the client asks again
+                }
+            });
+        });
+        let back_again = thread::spawn(move || {
+            let mut timed = 0;
+            carry(&answered.0, &answers.1, |bytes, _| {
+                timed += u32::from(is_timed(bytes));
+                let client = answered.1.lock().unwrap().expect("an answer follows a request");
+                for _ in 0..if is_timed(bytes) && timed == 12 { 2 } else { 1 } {
+                    answers.0.send_to(bytes, client).unwrap();
+                }
+            });
+        });
+        Self { port: carrier, over, threads: vec![there, back_again] }
+    }
+
+    fn end(self) {
+        self.over.store(true, Relaxed);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    socket
+}
+
+fn carry(over: &AtomicBool, socket: &UdpSocket, mut each: impl FnMut(&[u8], SocketAddr)) {
+    let mut bytes = [0; 4096];
+    while !over.load(Relaxed) {
+        if let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            each(&bytes[..length], from);
+        }
+    }
+}
+
+/// By the cell in a message's head: `subjects/cm-star/messages.h`.
+fn is_timed(bytes: &[u8]) -> bool {
+    bytes[24..28] != [0; 4]
+}
+
+#[test]
+fn e2e_a_lost_answer_costs_its_repetition_and_an_answer_that_comes_twice_nothing() {
+    let site = Site::new("cm-star-lost");
+    let port = ports();
+    let carrier = Carrier::to(port);
+    let text = demo("1", "0,50,100,150,200", 8);
+    // The server where it is, the client by way of the carrier.
+    let (server, client) = text.split_once("[[node]]\nname = \"client\"").unwrap();
+    let at = |text: &str, address: &str, port: u16| {
+        let (before, after) = text.split_once(&format!("\"{address}\", \"")).unwrap();
+        let (_, after) = after.split_once('"').unwrap();
+        format!("{before}\"127.0.0.1\", \"{port}\"{after}")
+    };
+    let server = at(server, "{address}", port);
+    let client = at(client, "{server.address}", carrier.port);
+    let table = Ended::of(&mut site.run_command(&format!("{server}[[node]]\nname = \"client\"{client}"))).json(0);
+    carrier.end();
+    assert_eq!(table["path_sums"]["mismatches"], 0);
+    let said: String = site.events("subject").into_iter().map(|event| event.text).collect();
+    assert!(said.contains("\"abandoned\": 1") && said.contains("\"strangers\": 1"), "{said}");
+    let found = example(&site, &[]).json(0);
+    // The second repetition was at its third call.
+    let run = &found["run"];
+    assert_eq!((&run["abandoned"], &run["incomplete"], &run["left_out"]), (&json!(1), &json!(1), &json!(2)));
+    assert_eq!(
+        (&found["plan"]["repetitions"], &found["clocks"][0]["loads"][0]["zero"]["trials"]),
+        (&json!(8), &json!(40))
+    );
 }
 
 #[test]
