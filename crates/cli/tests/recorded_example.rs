@@ -146,7 +146,8 @@ fn e2e_the_page_of_a_run_has_both_figures_and_its_guarantees() {
     }
     let html = fs::read_to_string(place).unwrap();
     assert_eq!((html.matches("<svg viewBox").count(), html.matches("<polyline").count()), (2, 4));
-    assert!(html.contains("Guaranteed intervals") && html.contains("default-src 'none'") && !html.contains("<script"));
+    assert!(html.contains("what a word costs a message by") && html.contains("Guaranteed intervals"));
+    assert!(html.contains("default-src 'none'") && !html.contains("<script"));
 }
 
 #[test]

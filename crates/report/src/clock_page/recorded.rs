@@ -40,6 +40,13 @@ pub fn guaranteed(clock: &ByClock) -> String {
     });
     let columns = ["pairs", "latency, median", "95 of 100", "call, median"];
     let note = "<p class=\"note\">From stamp to stamp, nothing subtracted, whatever the network and the clocks did within rho. All latencies of the run \
-                are off together, but for drift.</p>";
-    format!("{note}{}", table("Guaranteed intervals", &columns, rows))
+                are off together, but for drift.";
+    let most = clock.loads.iter().filter_map(|load| load.latency_slope_clock_ns).reduce(f64::max);
+    let slope = most.map_or_else(String::new, |ns| {
+        format!(
+            " The clocks can have moved what a word costs a message by {:.2} ns at most.",
+            (ns * 100.0).ceil() / 100.0
+        )
+    });
+    format!("{note}{slope}</p>{}", table("Guaranteed intervals", &columns, rows))
 }
