@@ -13,12 +13,16 @@ python: setup ## the Python package, installed in .venv
 machine: ## check what a build needs
 	@scripts/setup.sh build
 
-build: machine build/udp-echo ## the tickscope command and the demo's subject
+build: machine build/udp-echo build/cm-star ## the tickscope command and the demos' subjects
 	cargo build --release --locked --bin tickscope
 
 build/udp-echo: $(wildcard subjects/udp-echo/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
 	@mkdir -p build
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ subjects/udp-echo/udp-echo.c
+
+build/cm-star: $(wildcard subjects/cm-star/*) crates/stamp/include/tickscope.h
+	@mkdir -p build
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ subjects/cm-star/cm-star.c
 
 try: build ## the demo for five seconds; no rights needed
 	target/release/tickscope run demo/demo.toml --seconds 5

@@ -5,8 +5,8 @@ use std::io::{IsTerminal, Write};
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
 use tickscope_clock::load::{self, Load};
-use tickscope_clock::measure::{Ramp, pulses, survey};
-use tickscope_clock::study::{Across, Cell, ClockStudy, LoadStudy, Plan, PulseTest, SectionTest, Study, Sweep};
+use tickscope_clock::measure::{pulses, survey};
+use tickscope_clock::study::{Plan, PulseTest, Sweep};
 use tickscope_clock::two_word::{Table, Widths};
 use tickscope_report::study_page;
 use tickscope_store::write_whole;
@@ -15,7 +15,7 @@ use tickscope_tick::facts::CounterFacts;
 
 use crate::failure::Failure;
 use crate::options::{ClockOptions, LoadKind};
-use crate::{clock_example, clock_gauge};
+use crate::{clock_example, clock_gauge, clock_text};
 
 /// Studies the clocks and prints the table with its advice; exit code 3 where a clock breaks its promise.
 pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
@@ -23,10 +23,10 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
         print!("{}", Table::of(Widths { high_bits: 2, low_bits: 2 }));
         return Ok(());
     }
-    let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
-    if options.example {
-        return clock_example::example(options, &facts);
+    if let Some(run) = &options.example {
+        return clock_example::example(options, run.as_deref());
     }
+    let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
     let plan = plan(options)?;
     let mut progress = Progress::new();
     if options.gauge {
@@ -44,12 +44,16 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
         let mut json = serde_json::to_value(&study).map_err(Failure::work)?;
         for (of, clock) in study.clocks.iter().enumerate() {
             json["clocks"][of]["words"] = clock.words().into();
+            for (number, load) in clock.loads.iter().enumerate() {
+                let recipe = serde_json::to_value(load.recipe(study.plan.percent)).map_err(Failure::work)?;
+                json["clocks"][of]["loads"][number]["recipe"] = recipe;
+            }
         }
         json["advice"] = study.advice().into();
         json["findings"] = study.findings().into();
         println!("{}", serde_json::to_string_pretty(&json).map_err(Failure::work)?);
     } else {
-        print(&study);
+        clock_text::print(&study);
     }
     match study.findings().as_slice() {
         [] => Ok(()),
@@ -121,7 +125,7 @@ fn granularity(plan: &Plan, facts: &CounterFacts, json: bool, progress: &mut Pro
         println!(
             "{clock:24} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}",
             duration(f64::from(*pulse_ns)),
-            turns_per_s.map_or_else(|| "-".into(), rate),
+            turns_per_s.map_or_else(|| "-".into(), clock_text::rate),
             duration(*cost_ns),
             factor(test.memory.map(|memory| memory.rho_1)),
             factor(test.k_predicted),
@@ -165,129 +169,8 @@ impl Progress {
     }
 }
 
-fn print(study: &Study) {
-    let counter = &study.counter;
-    println!(
-        "{} at {} Hz ({}), kernel's clocksource {}; {} processors; took {:.0} s",
-        counter.name,
-        counter.hertz,
-        counter.declared,
-        counter.clocksource.as_deref().unwrap_or("unknown"),
-        study.cpus.len(),
-        study.took_s
-    );
-    for speed in &study.speeds {
-        println!(
-            "processor {}: the same work in {}, median {}; {:.2} % slower than the fastest",
-            speed.cpu,
-            duration(speed.work_ns_min),
-            duration(speed.work_ns_median),
-            speed.slower_percent
-        );
-    }
-    for (number, busy_processes) in study.plan.loads.iter().enumerate() {
-        println!("\nwith {} beside; ns unless a unit stands there", study.plan.load.words(*busy_processes));
-        print_load(study, number);
-    }
-    print_ramps(study);
-    for absent in &study.absent {
-        println!("absent: '{}', {}", absent.clock, absent.why);
-    }
-    println!();
-    for words in LEGEND {
-        println!("{words}");
-    }
-    println!(
-        "\nin words: by how much two durations must differ to be told apart, and how long a section must be to be measured to {} %",
-        study.plan.percent
-    );
-    for clock in &study.clocks {
-        println!("- {}: {}", clock.clock, clock.words());
-    }
-    println!("\nadvice");
-    for advice in study.advice() {
-        println!("- {advice}");
-    }
-}
-
-const LEGEND: [&str; 9] = [
-    "cost of a reading: from one stamp of the counter to the next with a reading between; it holds the stamp, a 'tsc plain'.",
-    "crowd: the median with the most readers at once. reads/s: of one reader, alone.",
-    "step: what the clock itself leaves open: its quantum, or how long it stands still. usable: what two durations must differ by to",
-    "be told apart in 19 of 20 measurements. from: the shortest section that is measured to the percentage asked for, as often.",
-    "went back: readings less than one on another processor just before, of so many.",
-    "left of nothing: sections of no length are measured and a method subtracts what reading cost; the median that is left, found on",
-    "one half of the trials with what was fitted on the other. off: what the method to use leaves on average, in sections of no length",
-    "and of the length asked for, in the better 19 of 20. k: variance without Method I over variance with it, clipped, as predicted from",
-    "the other half and as measured; above 1 it helps.",
-];
-
-fn print_load(study: &Study, number: usize) {
-    println!(
-        "{:24} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  went back",
-        "clock", "min", "median", "p99", "crowd", "reads/s", "step", "usable", "from"
-    );
-    for clock in &study.clocks {
-        let load = &clock.loads[number];
-        let Cell { cost, reads_per_s, resolution_ns, usable_ns, shortest_section_ns, .. } = load.alone();
-        let crowd = load.cells.last().map(|cell| cell.cost.median_ns);
-        println!(
-            "{:24} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9} {:>9}  {}",
-            clock.clock,
-            brief(Some(cost.min_ns)),
-            brief(Some(cost.median_ns)),
-            brief(Some(cost.p99_ns)),
-            brief(crowd),
-            rate(*reads_per_s),
-            brief(*resolution_ns),
-            brief(*usable_ns),
-            brief(*shortest_section_ns),
-            across(clock)
-        );
-    }
-    println!(
-        "\n{:24} {:>9} {:>9} {:>9} {:>9} {:>9}  {:10} {:>8} {:>8}  {:>13}",
-        "left of nothing by",
-        "none",
-        "constant",
-        "long-term",
-        "method-1",
-        "method-2",
-        "use",
-        "off",
-        "in sect.",
-        "k of method-1"
-    );
-    for clock in &study.clocks {
-        let load = &clock.loads[number];
-        print!("{:24}", clock.clock);
-        for method in Method::ALL {
-            print!(" {:>9}", brief(load.zero.outcome(method).map(|outcome| outcome.residual_median)));
-        }
-        let (off, in_section) = (brief(left(&load.zero)), brief(left(&load.section)));
-        println!("  {:10} {off:>8} {in_section:>8}  {:>13}", load.zero.chosen, pairs(load));
-    }
-}
-
-fn left(test: &SectionTest) -> Option<f64> {
-    test.outcome(test.chosen).map(|outcome| outcome.error)
-}
-
-/// Predicted and measured.
-fn pairs(load: &LoadStudy) -> String {
-    let measured = load.zero.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_clipped);
-    format!("{} {}", factor(load.zero.k_predicted), factor(measured))
-}
-
 pub(crate) fn factor(k: Option<f64>) -> String {
     k.map_or_else(|| "-".into(), |k| if k >= 100.0 { format!("{k:.0}") } else { format!("{k:.2}") })
-}
-
-fn across(clock: &ClockStudy) -> String {
-    match &clock.across_processors {
-        Across::Seen(seen) => format!("{} of {}", seen.backward, seen.passages),
-        Across::NotLooked(why) => why.clone(),
-    }
 }
 
 pub(crate) fn brief(ns: Option<f64>) -> String {
@@ -296,52 +179,4 @@ pub(crate) fn brief(ns: Option<f64>) -> String {
         Some(ns) if ns.abs() < 999.5 => format!("{ns:.1}"),
         Some(ns) => duration(ns),
     }
-}
-
-pub(crate) fn rate(per_s: f64) -> String {
-    match per_s {
-        per_s if per_s >= 1e6 => format!("{:.1} M", per_s / 1e6),
-        per_s if per_s >= 1e3 => format!("{:.1} k", per_s / 1e3),
-        per_s => format!("{per_s:.0}"),
-    }
-}
-
-/// Cost against time where other readers that start and stop are felt.
-fn print_ramps(study: &Study) {
-    let mut titled = false;
-    for clock in &study.clocks {
-        for load in &clock.loads {
-            let Some(cell) = load.cells.last().filter(|cell| cell.readers > 1 && felt(&cell.ramp)) else { continue };
-            if !titled {
-                println!(
-                    "\nmedian cost against time, where it at least doubled between {} others' start and stop",
-                    cell.readers - 1
-                );
-                titled = true;
-            }
-            let ns = |ticks: i64| ticks as f64 * 1e9 / study.counter.hertz as f64;
-            let costs: Vec<i64> = cell.ramp.slices.iter().filter_map(|slice| slice.cost_ticks).collect();
-            let (least, most) = (costs.iter().min().copied().unwrap_or(0), costs.iter().max().copied().unwrap_or(0));
-            let bars: String = cell.ramp.slices.iter().map(|slice| bar(slice.cost_ticks, least, most)).collect();
-            let (clock, busy) = (&clock.clock, load.busy_processes);
-            println!("{clock:24} {busy} beside  |{bars}|  {} to {}", duration(ns(least)), duration(ns(most)));
-        }
-    }
-}
-
-/// Whether the median of the slices in the middle, while all read, is at least twice that of the first.
-fn felt(ramp: &Ramp) -> bool {
-    let median = |from: usize, to: usize| {
-        let mut costs: Vec<i64> = ramp.slices.get(from..to)?.iter().filter_map(|slice| slice.cost_ticks).collect();
-        costs.sort_unstable();
-        costs.get(costs.len() / 2).copied()
-    };
-    let count = ramp.slices.len();
-    let [first, middle] = [median(0, count / 6), median(count * 2 / 5, count * 3 / 5)];
-    first.zip(middle).is_some_and(|(first, middle)| middle >= 2 * first)
-}
-
-fn bar(cost: Option<i64>, least: i64, most: i64) -> char {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    cost.map_or(' ', |cost| BARS[((cost - least) * (BARS.len() as i64 - 1) / (most - least).max(1)) as usize])
 }

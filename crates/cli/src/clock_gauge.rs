@@ -9,7 +9,7 @@ use tickscope_clock::measure::{GaugePlan, Gauged, gauge as read_steadily};
 use tickscope_clock::study::Plan;
 use tickscope_tick::facts::CounterFacts;
 
-use crate::clock::rate;
+use crate::clock_text::rate;
 use crate::failure::Failure;
 use crate::options::ClockOptions;
 

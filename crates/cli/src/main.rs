@@ -3,6 +3,7 @@
 mod clock;
 mod clock_example;
 mod clock_gauge;
+mod clock_text;
 mod clock_watching;
 mod collecting;
 mod doctor;
@@ -16,6 +17,7 @@ mod network;
 mod options;
 mod overhead;
 mod probing;
+mod recorded_example;
 mod report;
 mod run;
 mod show;

@@ -162,15 +162,16 @@ pub struct ClockOptions {
     /// Print instead what reading a clock of two words is worth, by enumeration
     #[arg(long)]
     pub two_words: bool,
-    /// Run instead the example of the Cm* study: latency of messages and time of remote procedure calls between processes
-    #[arg(long, conflicts_with_all = ["two_words", "granularity"])]
-    pub example: bool,
-    /// Words of 16 bits that the example's client and server access, ascending, 2000 at most
-    #[arg(long, value_delimiter = ',', default_value = "0,50,100,150,200", requires = "example")]
-    pub words: Vec<u16>,
-    /// Timed calls for each number of words in the example
-    #[arg(long, default_value_t = 512, requires = "example", value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
-    pub repetitions: u32,
+    /// Run instead the example of the Cm* study: latency of messages and time of remote procedure calls between processes; or
+    /// show it from a run of demo/cm-star.toml, between nodes
+    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["two_words", "granularity"])]
+    pub example: Option<Option<PathBuf>>,
+    /// Words of 16 bits that the example's client and server access, ascending, 2000 at most [default: 0,50,100,150,200]
+    #[arg(long, value_delimiter = ',', requires = "example")]
+    pub words: Option<Vec<u16>>,
+    /// Timed calls for each number of words in the example [default: 512]
+    #[arg(long, requires = "example", value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
+    pub repetitions: Option<u32>,
 }
 
 /// What the load beside is.

@@ -60,6 +60,14 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
         for load in list(clock, "loads") {
             let readers: Vec<u64> = list(load, "cells").iter().map(|cell| cell["readers"].as_u64().unwrap()).collect();
             assert_eq!(readers, [1, 2], "{clock}");
+            let (recipe, cell) = (&load["recipe"], &load["cells"][0]);
+            let chosen =
+                list(&load["zero"], "outcomes").iter().find(|outcome| outcome["method"] == load["zero"]["chosen"]);
+            assert_eq!(
+                (&recipe["method"], &recipe["subtract_ns"]),
+                (&load["zero"]["chosen"], &chosen.unwrap()["subtracts"])
+            );
+            assert!(recipe["good_to_ns"].as_f64() >= cell["usable_ns"].as_f64(), "{load}");
             for test in [&load["zero"], &load["section"]] {
                 assert!(test["why"].as_str().unwrap().contains("leaves"), "{test}");
                 assert!(list(test, "outcomes").iter().any(|outcome| outcome["method"] == test["chosen"]), "{test}");
@@ -81,6 +89,36 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
             assert!(number(cell, "usable_ns") >= number(cell, "resolution_ns"), "{cell}");
             assert!(number(cell, "shortest_section_ns") >= 99.9 * number(cell, "usable_ns"), "{cell}");
         }
+    }
+}
+
+#[test]
+fn e2e_the_text_of_a_study_begins_with_what_to_do_and_explains_every_word_of_its_tables() {
+    let ended = Ended::of(&mut tickscope(&["clock", "--seconds", "1", "--load", "0,1", "--readers", "2"]));
+    let text = &ended.out;
+    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("expected {words} in {text}"));
+    let order = [
+        "To time a section",
+        "== THE MACHINE AS IT IS",
+        "== 1 BUSY PROCESS",
+        "\nthe columns",
+        "\nthe methods",
+        "\nthe clocks\n",
+    ];
+    assert!(order.map(at).is_sorted(), "{text}");
+    let explained = &text[at("the columns")..];
+    for word in ["subtract", "method", "good to ±", "1 % from", "tells apart", "reads/s", "'?'", "'!'", "average error"]
+    {
+        assert!(explained.contains(word), "{word}: {explained}");
+    }
+    for method in ["none", "constant", "long-term", "method-1", "method-2"] {
+        assert!(explained.contains(&format!("\n{method} ")), "{method}: {explained}");
+    }
+    for name in names() {
+        assert!(text.contains(&format!("\n{name} ")) || text.contains(&format!("absent: '{name}'")), "{name}: {text}");
+    }
+    for line in text.lines() {
+        assert!(line.chars().count() <= 110, "{line}");
     }
 }
 

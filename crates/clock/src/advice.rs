@@ -4,22 +4,40 @@
 //! interrupted, and no clock can help that. Nothing here is a bound.
 
 use crate::compensation::Method;
+use crate::measure::Unit;
+use crate::recipe::Recipe;
 use crate::study::{Across, Cell, ClockStudy, LoadStudy, Study};
 
+/// Sentences under a heading.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chapter {
+    /// The heading.
+    pub head: &'static str,
+    /// The sentences.
+    pub sentences: Vec<String>,
+}
+
 impl Study {
-    /// What to do on this host, the most important first.
+    /// What to do on this host, the most important first: what to read and to subtract, for sections of which length it will
+    /// do, and what to beware of.
     pub fn advice(&self) -> Vec<String> {
-        let all = [self.unoptimised(), Some(self.counter_words()), self.speed_words(), self.pick(), self.shared()];
-        let mut advice: Vec<String> = all.into_iter().flatten().collect();
-        advice.extend(
-            [self.still(), self.crowded(), self.loaded(), self.subtract(), self.no_better()].into_iter().flatten(),
-        );
-        advice.push(
-            "these figures are estimates for the load at hand, good for 19 of 20 measurements, not bounds: what interrupts a \
-             section lengthens it whatever the clock. Measure again where the load is another"
-                .into(),
-        );
-        advice
+        self.chapters().into_iter().flat_map(|chapter| chapter.sentences).collect()
+    }
+
+    /// The same in chapters, none of them empty.
+    pub fn chapters(&self) -> Vec<Chapter> {
+        let first = [self.unoptimised(), self.trapped()].into_iter().flatten().collect();
+        let beware = [self.speed_words(), self.shared(), self.still(), self.crowded(), self.loaded(), self.doubtful()];
+        let chapters = [
+            ("Before all", first),
+            ("To time a section of code within one thread", self.recipes()),
+            ("How short a section may be, under the worst of these loads", self.lengths()),
+            ("Which reading of the counter for what", self.ordering_words()),
+            ("What to know of this machine's clocks", beware.into_iter().flatten().collect()),
+            ("How far to trust this", self.trust()),
+        ];
+        let chapters = chapters.into_iter().map(|(head, sentences)| Chapter { head, sentences });
+        chapters.filter(|chapter| !chapter.sentences.is_empty()).collect()
     }
 
     /// What contradicts what a clock promises.
@@ -40,15 +58,156 @@ impl Study {
         (!self.optimised).then(|| why.into())
     }
 
-    fn counter_words(&self) -> String {
-        let name = &self.counter.name;
-        let behind = self.counter.hypervisor.as_deref().unwrap_or("no hypervisor");
-        if self.counter.trapped {
-            return format!(
-                "reading the {name} is trapped (hypervisor: {behind}): every stamp disturbs what it measures; use the host's"
+    fn trapped(&self) -> Option<String> {
+        let (name, behind) = (&self.counter.name, self.counter.hypervisor.as_deref().unwrap_or("no hypervisor"));
+        self.counter.trapped.then(|| {
+            format!(
+                "reading the {name} is trapped (hypervisor: {behind}): every stamp disturbs what it measures; let the \
+                 hypervisor pass it through, or measure on the host"
+            )
+        })
+    }
+
+    /// What to read, what to subtract and what one timing is then worth: by the counter, and by the kernel's clock.
+    fn recipes(&self) -> Vec<String> {
+        let mut recipes = Vec::new();
+        if let Some(clock) = self.counter_clock().filter(|_| !self.counter.trapped) {
+            let (instructions, name) = (instructions(&clock.clock), &clock.clock);
+            let ticks = self.counter.hertz as f64 / 1e9;
+            let to = format!(
+                "read '{name}' ({instructions}) right before the section and again right after it, and take the \
+                 difference; {ticks:.3} \
+                 ticks are 1 ns"
             );
+            recipes.extend(self.recipe(clock, &to));
         }
-        format!("the {name} is read directly, not trapped (hypervisor: {behind})")
+        if let Some(clock) = self.kernel_clock() {
+            let name = &clock.clock;
+            let to = format!(
+                "or by the kernel's clock, where the counter is out of reach: read '{name}' (clock_gettime({})) right \
+                 before and right after",
+                posix_name(name)
+            );
+            recipes.extend(self.recipe(clock, &to));
+        }
+        recipes
+    }
+
+    fn recipe(&self, clock: &ClockStudy, to: &str) -> Vec<String> {
+        let percent = self.plan.percent;
+        let mut words = Vec::new();
+        for load in &clock.loads {
+            let recipe = load.recipe(percent);
+            let beside = beside(load.busy_processes);
+            words.push(match words.is_empty() {
+                true => format!(
+                    "{to}. The difference holds about one reading: {}. {} {}",
+                    self.subtraction(clock, recipe),
+                    capital(&beside),
+                    worth(recipe, percent)
+                ),
+                false => format!(
+                    "'{}' {beside}: subtract {} by method '{}'; {}",
+                    clock.clock,
+                    self.number(clock, recipe),
+                    recipe.method,
+                    worth(recipe, percent)
+                ),
+            });
+        }
+        words
+    }
+
+    fn subtraction(&self, clock: &ClockStudy, recipe: Recipe) -> String {
+        let (number, method) = (self.number(clock, recipe), recipe.method);
+        match method {
+            Method::None => "which costs too little to be subtracted".into(),
+            Method::Constant | Method::LongTerm => {
+                format!("subtract {number}, the same from every section (method '{method}')")
+            }
+            Method::NearestPairs => format!(
+                "subtract about {number}, found anew for each section: read twice in a row before it and twice after \
+                 it, and \
+                 subtract the mean of the two gaps (method '{method}')"
+            ),
+            Method::Sampler => format!(
+                "subtract about {number}, found anew for each section: a thread on another processor keeps reading \
+                 twice in a row, \
+                 and the mean of its gaps nearest to start and end is subtracted (method '{method}')"
+            ),
+        }
+    }
+
+    /// In the clock's own unit too, where that is not a nanosecond.
+    fn number(&self, clock: &ClockStudy, recipe: Recipe) -> String {
+        let ns = duration(recipe.subtract_ns);
+        match clock.unit {
+            Unit::Nanoseconds => ns,
+            Unit::Ticks => format!("{ns} ({:.0} ticks)", recipe.subtract_ns * self.counter.hertz as f64 / 1e9),
+        }
+    }
+
+    /// What one timing of a section is worth, under the worst of the loads.
+    fn lengths(&self) -> Vec<String> {
+        const LENGTHS_NS: [f64; 4] = [100.0, 1e3, 1e4, 1e6];
+        let percent = self.plan.percent;
+        let clock =
+            if self.counter.trapped { self.kernel_clock() } else { self.counter_clock().or(self.kernel_clock()) };
+        let worst = |clock: &ClockStudy| {
+            let recipes =
+                clock.loads.iter().map(|load| load.recipe(percent)).filter(|recipe| recipe.good_to_ns.is_some());
+            recipes.max_by(|a, b| a.good_to_ns.partial_cmp(&b.good_to_ns).expect("no figure is NaN"))
+        };
+        let Some((clock, recipe)) = clock.and_then(|clock| Some((clock, worst(clock)?))) else { return Vec::new() };
+        let (Some(good_to_ns), name) = (recipe.good_to_ns, &clock.clock) else { return Vec::new() };
+        let off = |length_ns: f64| good_to_ns * 100.0 / length_ns;
+        let length = |ns: f64| duration(ns).replace(".0", "");
+        let (mut short, mut enough) = (Vec::new(), Vec::new());
+        for length_ns in LENGTHS_NS {
+            match recipe.repeats(length_ns) {
+                None => {}
+                Some(1) => enough.push(format!("{} of {}", percentage(off(length_ns)), length(length_ns))),
+                Some(times) => {
+                    let known = match off(length_ns) {
+                        off if off < 100.0 => format!("is good to {} only", percentage(off)),
+                        _ => "tells nothing".into(),
+                    };
+                    short.push(format!(
+                        "a section of {}: one timing by '{name}' {known}. For {}, run it {times} times between the two \
+                         readings, subtract \
+                         once and divide by {times}",
+                        length(length_ns),
+                        asked(percent)
+                    ));
+                }
+            }
+        }
+        if !enough.is_empty() {
+            short.push(format!("longer sections: one timing by '{name}' will do. It is good to {}", enough.join(", ")));
+        }
+        short
+    }
+
+    /// What stands beside the name of the counter, and where each is to be read.
+    fn ordering_words(&self) -> Vec<String> {
+        let Some(clock) = self.counter_clock() else { return Vec::new() };
+        let name = &self.counter.name;
+        vec![
+            format!(
+                "why '{}': it waits until all that comes before it is done, so when it is read at the end the section \
+                 is over. '{name} \
+                 plain' waits for nothing, and the processor may read it some tens of ns early or late: only for sections that are \
+                 much longer",
+                clock.clock
+            ),
+            format!(
+                "from one thread or process to another: read '{name} before' right before the message leaves and \
+                 '{name} after' right \
+                 after it was seen, and subtract nothing: the difference is then never too short. Timed so, a section has a longest \
+                 duration that is guaranteed: tickscope_section.h (C, C++), tickscope_clock::section (Rust), tickscope.section() \
+                 (Python)"
+            ),
+        ]
     }
 
     fn speed_words(&self) -> Option<String> {
@@ -66,33 +225,24 @@ impl Study {
         ))
     }
 
+    /// The counter as a section needs it: at its end not read before the section is over.
+    fn counter_clock(&self) -> Option<&ClockStudy> {
+        self.pick(&["tsc after", "cntvct after"])
+    }
+
+    fn kernel_clock(&self) -> Option<&ClockStudy> {
+        self.pick(&["monotonic", "monotonic-raw"])
+    }
+
     /// The first of those that tell sections apart about as finely as the finest, under the worst of the loads.
-    fn pick(&self) -> Option<String> {
+    fn pick(&self, names: &[&str]) -> Option<&ClockStudy> {
         /// What is finer by less than this factor is not worth another clock.
         const AS_FINE: f64 = 2.0;
         let worst =
             |clock: &ClockStudy| clock.alone().map(|cell| cell.usable_ns.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
-        let pick = |names: &[&str]| {
-            let among: Vec<&ClockStudy> = names.iter().filter_map(|name| self.clock(name)).collect();
-            let finest = among.iter().map(|clock| worst(clock)).fold(f64::INFINITY, f64::min);
-            among.into_iter().find(|clock| worst(clock) <= AS_FINE * finest)
-        };
-        let say = |clock: &ClockStudy| {
-            let cost = duration(clock.median_ns());
-            format!(
-                "'{}' (a reading costs {cost}, differences from {} on are told apart)",
-                clock.clock,
-                duration(worst(clock))
-            )
-        };
-        let (counter, kernel) =
-            (pick(&["tsc plain", "cntvct plain", "tsc after"])?, pick(&["monotonic", "monotonic-raw"])?);
-        Some(format!(
-            "within a thread read {}; where another thread's readings are compared, the same counter with orderings before and \
-             after; where nanoseconds are needed, {}",
-            say(counter),
-            say(kernel)
-        ))
+        let among: Vec<&ClockStudy> = names.iter().filter_map(|name| self.clock(name)).collect();
+        let finest = among.iter().map(|clock| worst(clock)).fold(f64::INFINITY, f64::min);
+        among.into_iter().find(|clock| worst(clock) <= AS_FINE * finest)
     }
 
     fn shared(&self) -> Option<String> {
@@ -106,13 +256,21 @@ impl Study {
     fn still(&self) -> Option<String> {
         let still = |clock: &&ClockStudy| clock.alone().any(|cell| cell.stands_still);
         let say = |clock: &ClockStudy| {
-            let steps = clock.alone().map(|cell| cell.resolution_ns.unwrap_or(f64::INFINITY));
-            format!("'{}' for {}", clock.clock, duration(steps.fold(0.0, f64::max)))
+            let steps = clock.alone().filter_map(|cell| cell.resolution_ns).fold(0.0, f64::max);
+            let unseen = clock.alone().any(|cell| cell.resolution_ns.is_none());
+            let seen = if steps > 0.0 { format!("'{}' for {}", clock.clock, duration(steps)) } else { String::new() };
+            match (unseen, seen.is_empty()) {
+                (false, _) => seen,
+                (true, true) => format!("'{}' all the time", clock.clock),
+                (true, false) => format!("{seen}, and all the time under some load"),
+            }
         };
         let list: Vec<String> = self.clocks.iter().filter(still).map(say).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "these stand still between steps, so use them for nothing shorter than a hundred steps: {}",
+                "these stand still between steps; for {} a section must last {:.0} steps: {}",
+                asked(self.plan.percent),
+                (100.0 / self.plan.percent).ceil(),
                 list.join(", ")
             )
         })
@@ -122,64 +280,120 @@ impl Study {
     fn crowded(&self) -> Option<String> {
         /// Twice: less is the noise of a busy machine.
         const NOTABLE: f64 = 2.0;
+        let readers = self.plan.readers.last()?;
         let say = |clock: &ClockStudy| {
             let quiet = clock.loads.first()?;
             let (alone, crowd) = (quiet.alone(), quiet.cells.last()?);
             (crowd.cost.p99_ns > NOTABLE * alone.cost.p99_ns && crowd.readers > alone.readers).then(|| {
                 let (from, to) = (duration(alone.cost.p99_ns), duration(crowd.cost.p99_ns));
-                format!("'{}' {from} to {to} with {} readers", clock.clock, crowd.readers)
+                format!("'{}' {to} (alone {from})", clock.clock)
             })
         };
         let list: Vec<String> = self.clocks.iter().filter_map(say).collect();
-        (!list.is_empty())
-            .then(|| format!("dear when several threads read at once (99 of 100 readings): {}", list.join(", ")))
+        (!list.is_empty()).then(|| {
+            format!(
+                "slow when {readers} threads read at once; one reading in 100 then takes longer than: {}",
+                list.join(", ")
+            )
+        })
     }
 
-    /// Clocks that are less fine under load.
+    /// Clocks that are less exact under load.
     fn loaded(&self) -> Option<String> {
         const NOTABLE: f64 = 2.0;
+        let percent = self.plan.percent;
         let say = |clock: &ClockStudy| {
-            let (first, last) = (clock.loads.first()?, clock.loads.last()?);
-            let (quiet, busy) = (first.alone().usable_ns?, last.alone().usable_ns?);
-            (busy > NOTABLE * quiet).then(|| format!("'{}' {} to {}", clock.clock, duration(quiet), duration(busy)))
+            let good_to = |load: &LoadStudy| load.recipe(percent).good_to_ns;
+            let (quiet, busy) = (good_to(clock.loads.first()?)?, good_to(clock.loads.last()?)?);
+            (busy > NOTABLE * quiet)
+                .then(|| format!("'{}' ±{} instead of ±{}", clock.clock, duration(busy), duration(quiet)))
         };
         let list: Vec<String> = self.clocks.iter().filter_map(say).collect();
         let busy = self.plan.loads.last()?;
-        (!list.is_empty())
-            .then(|| format!("usable resolution suffers under {busy} busy processes: {}", list.join(", ")))
+        (!list.is_empty()).then(|| format!("one timing is less exact {}: {}", beside(*busy), list.join(", ")))
     }
 
-    fn subtract(&self) -> Option<String> {
-        let most_used = Method::ALL.into_iter().max_by_key(|&method| {
-            self.clocks.iter().flat_map(|clock| &clock.loads).filter(|load| load.zero.chosen == method).count()
-        })?;
-        Some(match most_used {
-            Method::None => "the cost of a reading need not be subtracted from a section here".into(),
-            method => format!(
-                "a section's duration holds one reading of its clock: subtract it by method '{method}', best for most clocks here; the \
-                 column 'use' has each clock's own"
-            ),
-        })
-    }
-
-    /// Where the method chosen left more than doing nothing.
-    fn no_better(&self) -> Option<String> {
+    /// Recipes that left more than doing nothing.
+    fn doubtful(&self) -> Option<String> {
         let say = |clock: &ClockStudy, load: &LoadStudy| {
-            let tests = [&load.zero, &load.section].into_iter().filter(|test| !test.no_worse_than_none);
-            tests
-                .map(|test| {
-                    format!("'{}' under {}, sections of {} ns", clock.clock, load.busy_processes, test.section_ns)
-                })
-                .collect::<Vec<String>>()
+            let doubtful = load.recipe(self.plan.percent).doubtful;
+            doubtful.then(|| format!("'{}' {}", clock.clock, beside(load.busy_processes)))
         };
         let list: Vec<String> =
-            self.clocks.iter().flat_map(|clock| clock.loads.iter().flat_map(move |load| say(clock, load))).collect();
+            self.clocks.iter().flat_map(|clock| clock.loads.iter().filter_map(move |load| say(clock, load))).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "what was chosen on one half of the trials left more than nothing subtracted on the other: {}",
-                list.join("; ")
+                "doubtful, marked '?' in the tables: what is to be subtracted was found in one half of the trials, and \
+                 in the other \
+                 half, or in longer sections, it left more error than nothing subtracted did. Subtract nothing there: {}",
+                list.join(", ")
             )
         })
+    }
+
+    fn trust(&self) -> Vec<String> {
+        let seen: Vec<String> = self.plan.loads.iter().map(|&busy_processes| beside(busy_processes)).collect();
+        vec![
+            format!(
+                "all this was seen {}; a busy process computes without a pause. Go by the load that is most like yours. \
+                 Where more \
+                 will run, study that: 'tickscope clock --load 0,2,8' studies three loads",
+                seen.join(", ")
+            ),
+            "these figures are estimates, not bounds: they were kept in 19 of 20 timings under the loads named, and what \
+             interrupts a section lengthens it whatever the clock"
+                .into(),
+        ]
+    }
+}
+
+fn capital(sentence: &str) -> String {
+    let first: String = sentence.chars().take(1).flat_map(char::to_uppercase).collect();
+    first + &sentence.chars().skip(1).collect::<String>()
+}
+
+/// What one timing is worth.
+fn worth(recipe: Recipe, percent: f64) -> String {
+    match recipe.good_to_ns.zip(recipe.from_ns) {
+        None => "one timing tells nothing: the clock stood still".into(),
+        Some((good_to, from)) => format!(
+            "one timing is good to ±{} in 19 of 20, and to {} for sections of {} or more",
+            duration(good_to),
+            asked(percent),
+            duration(from)
+        ),
+    }
+}
+
+/// Under which load.
+pub fn beside(busy_processes: u32) -> String {
+    match busy_processes {
+        0 => "with the machine as it is".into(),
+        1 => "with 1 busy process beside".into(),
+        count => format!("with {count} busy processes beside"),
+    }
+}
+
+/// What reads the counter so that all before it is done.
+fn instructions(clock: &str) -> &'static str {
+    if clock.starts_with("tsc") { "lfence; rdtsc" } else { "dsb ld; isb; mrs cntvct_el0" }
+}
+
+/// The kernel's name of a clock of the C library.
+fn posix_name(clock: &str) -> String {
+    format!("CLOCK_{}", clock.to_uppercase().replace('-', "_"))
+}
+
+fn asked(percent: f64) -> String {
+    format!("{percent} %")
+}
+
+/// Below a tenth not in figures: the counter's own rate is hardly known better, and an interruption is seldom shorter.
+fn percentage(percent: f64) -> String {
+    match percent {
+        percent if percent >= 10.0 || percent.fract() == 0.0 => format!("{percent:.0} %"),
+        percent if percent >= 0.1 => format!("{percent:.1} %"),
+        _ => "less than 0.1 %".into(),
     }
 }
 
@@ -209,10 +423,6 @@ impl ClockStudy {
 
     fn alone(&self) -> impl Iterator<Item = &Cell> {
         self.loads.iter().map(LoadStudy::alone)
-    }
-
-    fn median_ns(&self) -> f64 {
-        self.alone().map(|cell| cell.cost.median_ns).fold(0.0, f64::max)
     }
 
     fn backward(&self) -> Option<String> {

@@ -85,6 +85,8 @@ pub struct Memory {
 pub struct Outcome {
     /// The method.
     pub method: Method,
+    /// What it subtracts: the same from all sections, or the median of what it takes from each.
+    pub subtracts: f64,
     /// Median of `T_A - truth`; positive: the section seems too long.
     pub residual_median: f64,
     /// What that lies between with 95 %, if trials are independent, which neighbours are not quite; `None`: too few of them.
@@ -93,7 +95,9 @@ pub struct Outcome {
     pub residual_mean: f64,
     /// Mean of its absolute value in the better 19 of 20 trials.
     pub error: f64,
-    /// The same on the half that it was fitted on, each fold judged by what was fitted on the others: what a method is chosen by.
+    /// Its absolute value is no more in 19 of 20 trials.
+    pub error_p95: f64,
+    /// `error` on the half that it was fitted on, each fold judged by what was fitted on the others: what a method is chosen by.
     pub error_fitted: f64,
     /// What is certain of its systematic error there, in the fold where that is most.
     pub drift_fitted: f64,
@@ -178,9 +182,11 @@ impl Verdict {
     /// The same with one unit of the clock as `ns` nanoseconds.
     pub fn in_nanoseconds(mut self, ns: f64) -> Self {
         for outcome in &mut self.outcomes {
-            let Outcome { residual_median, residual_mean, error, error_fitted, drift_fitted, .. } = outcome;
-            let values = [residual_median, residual_mean, error, error_fitted, drift_fitted];
-            values.into_iter().chain(outcome.residual_interval.iter_mut().flatten()).for_each(|value| *value *= ns);
+            let Outcome { subtracts, residual_median, residual_mean, error, error_p95, .. } = outcome;
+            let values = [subtracts, residual_median, residual_mean, error, error_p95];
+            let fitted = [&mut outcome.error_fitted, &mut outcome.drift_fitted];
+            let between = outcome.residual_interval.iter_mut().flatten();
+            values.into_iter().chain(fitted).chain(between).for_each(|value| *value *= ns);
         }
         self
     }
@@ -336,16 +342,20 @@ impl Fit {
         })
     }
 
-    /// `2 (T_A - truth)`; `None`: no sampler ran.
-    fn residual_halves(&self, method: Method, trial: &Trial) -> Option<i64> {
-        let twice_cost = match method {
+    /// Twice what is subtracted; `None`: no sampler ran.
+    fn cost_halves(&self, method: Method, trial: &Trial) -> Option<i64> {
+        Some(match method {
             Method::None => 0,
             Method::Constant => 2 * self.median,
             Method::LongTerm => (2.0 * self.mean).round() as i64,
             Method::NearestPairs => trial.t_1 + trial.t_4,
             Method::Sampler => trial.sampled?.iter().sum(),
-        };
-        Some(2 * (trial.t_m - trial.truth) - twice_cost)
+        })
+    }
+
+    /// `2 (T_A - truth)`; `None`: no sampler ran.
+    fn residual_halves(&self, method: Method, trial: &Trial) -> Option<i64> {
+        Some(2 * (trial.t_m - trial.truth) - self.cost_halves(method, trial)?)
     }
 
     fn residuals(&self, method: Method, trials: impl Iterator<Item = Trial>) -> Option<Vec<i64>> {
@@ -356,26 +366,34 @@ impl Fit {
         trials.iter().map(|trial| Clip::held(self.pairs, self.measured, trial))
     }
 
-    /// In the better 19 of 20: what interrupts the others is not the clock's, and no method can know of it.
-    fn error(&self, method: Method, trials: &[Trial]) -> Option<f64> {
+    /// In the better 19 of 20, on average and at most: what interrupts the others is not the clock's, and no method can know
+    /// of it.
+    fn errors(&self, method: Method, trials: &[Trial]) -> Option<[f64; 2]> {
         let mut off = self.residuals(method, trials.iter().copied())?;
         off.iter_mut().for_each(|halves| *halves = halves.abs());
         let kept = Quantile::P95.rank(off.len())?;
-        off.select_nth_unstable(kept - 1);
-        Some(off[..kept].iter().map(|&halves| halves as f64).sum::<f64>() / 2.0 / kept as f64)
+        let most = *off.select_nth_unstable(kept - 1).1;
+        let sum: f64 = off[..kept].iter().map(|&halves| halves as f64).sum();
+        Some([sum / 2.0 / kept as f64, most as f64 / 2.0])
     }
 
     fn outcome(&self, method: Method, crossed: Crossed, judged_on: &[Trial]) -> Result<Option<Outcome>, Error> {
-        let Some(error) = self.error(method, judged_on) else { return Ok(None) };
+        let Some([error, error_p95]) = self.errors(method, judged_on) else { return Ok(None) };
         let Some(residuals) = self.residuals(method, judged_on.iter().copied()) else { return Ok(None) };
+        let Some(costs) = judged_on.iter().map(|trial| self.cost_halves(method, trial)).collect::<Option<Vec<i64>>>()
+        else {
+            return Ok(None);
+        };
         let residuals = Sample::new(&residuals)?;
         let between = residuals.interval(Quantile::MEDIAN, Confidence::P95);
         Ok(Some(Outcome {
             method,
+            subtracts: Sample::new(&costs)?.quantile(Quantile::MEDIAN) as f64 / 2.0,
             residual_median: residuals.quantile(Quantile::MEDIAN) as f64 / 2.0,
             residual_interval: between.lo.zip(between.hi).map(|(lo, hi)| [lo as f64 / 2.0, hi as f64 / 2.0]),
             residual_mean: residuals.moments().mean / 2.0,
             error,
+            error_p95,
             error_fitted: crossed.error,
             drift_fitted: crossed.drift,
             gains_fitted: crossed.gains,

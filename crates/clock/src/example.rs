@@ -2,20 +2,24 @@
 //! that client and server access and against how many pairs of them there are.
 //!
 //! Differences of readings come in, net durations and their figures go out. The message's section holds one reading of
-//! the clock, that of the call two: the server reads it between. Each is subtracted by the method that the zero-time test,
+//! the clock, that of the call more: the server reads it between. Each is subtracted by the method that the zero-time test,
 //! taken right before every call, chose on the earlier half of the calls and was judged by on the later half.
 //!
 //! **Slope.** Every repetition calls once with each number of words, in an order of its own, so it has a slope of its own, by least
 //! squares; what is given is the median of those, with its interval of 95 % from order statistics. Interruptions hit any of
 //! a repetition's calls alike, so for equally spaced words they make a slope as often too great as too small: the median
 //! is that of the words. It assumes that repetitions are independent, which those of one run are not quite; run it
-//! again to see how far it moves. Deliberately absent: a bound. Compensation is an estimate.
+//! again to see how far it moves. Deliberately absent: a bound. Compensation is an estimate; what a run's clocks guarantee
+//! stands beside it ([`Guaranteed`]), with nothing subtracted.
+
+mod recorded;
 
 use serde::Serialize;
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
-use crate::compensation::Method;
+use crate::compensation::{Halves, Length, Method, Trial, judge};
 use crate::study::SectionTest;
+pub use recorded::{Bound, Bounded, Guaranteed, Recorded, RecordedCall, Recording, RunFacts};
 
 /// What is asked of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -55,6 +59,9 @@ pub struct Example {
     pub clocks: Vec<ByClock>,
     /// What the paper found.
     pub published: Published,
+    /// The run that it was taken from; `None`: measured by this program, in shared memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunFacts>,
 }
 
 /// Measured by one clock.
@@ -79,8 +86,12 @@ pub struct UnderPairs {
     pub latency_slope: Slope,
     /// Of the call's execution time.
     pub rpc_slope: Slope,
-    /// Calls that began later than an interval after they were due.
-    pub late: u32,
+    /// Calls that began later than an interval after they were due; of a run they are counted over all loads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<u32>,
+    /// By how much the clocks of a run's nodes may have moved a latency's slope, nanoseconds a word, guaranteed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_slope_clock_ns: Option<f64>,
 }
 
 /// Calls with one number of words.
@@ -92,6 +103,9 @@ pub struct CallCell {
     pub latency: Figure,
     /// From there to the client's reading after it read the results.
     pub rpc: Figure,
+    /// What holds whatever the clocks did; `None`: one clock, and nothing but estimates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guaranteed: Option<Guaranteed>,
 }
 
 /// A duration's figures over the repetitions, net of what reading the clock cost; nanoseconds.
@@ -122,14 +136,39 @@ pub struct Slope {
     pub of_means_ns: f64,
 }
 
+/// How many readings of the clock a section holds beside its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Readings {
+    /// The message's.
+    pub message: i64,
+    /// The call's.
+    pub call: i64,
+}
+
+impl Readings {
+    /// Where the server reads once, between.
+    pub const SERVER_ONCE: Self = Self { message: 1, call: 2 };
+
+    /// Where each of so many points of a path is a reading, the first two of them the message's ends: a section holds its last
+    /// one and those within.
+    ///
+    /// ```
+    /// use tickscope_clock::example::Readings;
+    /// assert_eq!(Readings::along(5), Readings { message: 1, call: 4 });
+    /// ```
+    pub fn along(points: usize) -> Self {
+        Self { message: 1, call: points as i64 - 1 }
+    }
+}
+
 /// A call as measured, in the clock's units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Measured {
     /// How many words it accessed.
     pub words: u16,
-    /// Its message, one reading too long.
+    /// Its message, too long by the readings it holds.
     pub latency: i64,
-    /// The whole call, two readings too long.
+    /// The whole call, likewise.
     pub rpc: i64,
     /// The pairs of readings right before and right after it.
     pub pairs: [i64; 2],
@@ -163,13 +202,45 @@ impl Costs {
     }
 }
 
+/// What is taken off a section.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Subtracted {
+    /// What a reading cost.
+    pub costs: Costs,
+    /// By which of them.
+    pub method: Method,
+    /// How many times.
+    pub readings: Readings,
+}
+
+impl UnderPairs {
+    /// The zero-time test chooses the method, and that is subtracted; `test` and `calls` are in order of time.
+    pub(crate) fn of(
+        plan: &ExamplePlan,
+        pairs: u32,
+        (test, calls): (&[Trial], &[Measured]),
+        readings: Readings,
+        ns: f64,
+    ) -> Result<Self, Error> {
+        let costs: Vec<i64> =
+            test[..test.len() / 2].iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect();
+        let verdict = judge(Halves::of(test), &costs, Length::Zero)?;
+        let zero = SectionTest::new(0, test.len(), verdict.in_nanoseconds(ns), None);
+        let costs = Costs::of(&calls.iter().flat_map(|call| call.pairs).collect::<Vec<i64>>())?;
+        let subtracted = Subtracted { costs, method: zero.chosen, readings };
+        let Cells { cells, latency_slope, rpc_slope } = cells(plan, calls, subtracted, ns)?;
+        Ok(Self { pairs, zero, cells, latency_slope, rpc_slope, late: None, latency_slope_clock_ns: None })
+    }
+}
+
 /// The figures of calls under one number of pairs, by number of words; calls come repetition by repetition, each of those one
 /// call with each number of words in any order. One unit of the clock is `ns`
 /// nanoseconds. Repetitions with a call that the method knows no cost for are left out.
-pub fn cells(plan: &ExamplePlan, calls: &[Measured], costs: Costs, method: Method, ns: f64) -> Result<Cells, Error> {
+pub fn cells(plan: &ExamplePlan, calls: &[Measured], subtracted: Subtracted, ns: f64) -> Result<Cells, Error> {
+    let Subtracted { costs, method, readings } = subtracted;
     let net = |call: &Measured| {
         let twice = costs.twice(method, call)?;
-        Some([2 * call.latency - twice, 2 * call.rpc - 2 * twice])
+        Some([2 * call.latency - readings.message * twice, 2 * call.rpc - readings.call * twice])
     };
     let ascending = |calls: &[Measured]| {
         let mut calls = calls.to_vec();
@@ -181,7 +252,8 @@ pub fn cells(plan: &ExamplePlan, calls: &[Measured], costs: Costs, method: Metho
         let net: Vec<i64> = repetitions.iter().map(|calls| calls[at][which]).collect();
         Sample::new(&net).map(|halves| Figure::of(&halves, ns))
     };
-    let cell = |(at, &words): (usize, &u16)| Ok(CallCell { words, latency: of(0, at)?, rpc: of(1, at)? });
+    let cell =
+        |(at, &words): (usize, &u16)| Ok(CallCell { words, latency: of(0, at)?, rpc: of(1, at)?, guaranteed: None });
     let slope = |which: usize| {
         let net = repetitions.iter().map(|calls| calls.iter().map(|both| both[which]));
         Slope::of(&plan.words, net, ns)
@@ -326,15 +398,16 @@ mod tests {
         calls
     }
 
-    fn costs(calls: &[Measured]) -> Costs {
-        Costs::of(&calls.iter().flat_map(|call| call.pairs).collect::<Vec<i64>>()).unwrap()
+    fn found(calls: &[Measured], method: Method) -> Cells {
+        let costs = Costs::of(&calls.iter().flat_map(|call| call.pairs).collect::<Vec<i64>>()).unwrap();
+        cells(&plan(), calls, Subtracted { costs, method, readings: Readings::SERVER_ONCE }, 1.0).unwrap()
     }
 
     #[test]
     fn a_message_holds_one_reading_and_a_call_two() {
         let calls = made(|words, _| (5_000, 9_000 + 3 * i64::from(words)), |_| 700);
         for method in [Method::Constant, Method::LongTerm, Method::NearestPairs, Method::Sampler] {
-            let found = cells(&plan(), &calls, costs(&calls), method, 1.0).unwrap();
+            let found = found(&calls, method);
             for cell in &found.cells {
                 let rpc = f64::from(9_000 + 3 * u32::from(cell.words));
                 assert_eq!((cell.latency.median_ns, cell.rpc.median_ns, cell.rpc.deviation_ns), (5_000.0, rpc, 0.0));
@@ -347,7 +420,7 @@ mod tests {
     fn the_nearest_pairs_follow_a_cost_that_changes_and_a_constant_does_not() {
         let calls = made(|_, _| (5_000, 9_000), |number| 700 + 10 * i64::from(number));
         let deviation = |method| {
-            let found = cells(&plan(), &calls, costs(&calls), method, 1.0).unwrap();
+            let found = found(&calls, method);
             found.cells[0].rpc.deviation_ns
         };
         assert_eq!((deviation(Method::NearestPairs), deviation(Method::Sampler)), (0.0, 0.0));
@@ -357,7 +430,7 @@ mod tests {
     #[test]
     fn a_duration_that_compensation_made_negative_is_counted_and_not_mended() {
         let calls = made(|_, number| if number == 0 { (-4, 9_000) } else { (5_000, 9_000) }, |_| 700);
-        let found = cells(&plan(), &calls, costs(&calls), Method::Constant, 1.0).unwrap();
+        let found = found(&calls, Method::Constant);
         assert!(found.cells.iter().all(|cell| cell.latency.negative == 1 && cell.rpc.negative == 0));
     }
 
@@ -365,7 +438,7 @@ mod tests {
     fn the_slopes_interval_is_that_of_the_repetitions_own_slopes() {
         // Of repetition n every word costs n: ranks 14 and 27 of 40 hold the median with 95 %.
         let calls = made(|words, number| (5_000, 9_000 + i64::from(words) * i64::from(number)), |_| 700);
-        let found = cells(&plan(), &calls, costs(&calls), Method::Constant, 1.0).unwrap().rpc_slope;
+        let found = found(&calls, Method::Constant).rpc_slope;
         assert_eq!((found.median_ns, found.interval_ns, found.of_means_ns), (19.0, Some([13.0, 26.0]), 19.5));
     }
 
@@ -387,7 +460,7 @@ mod tests {
                 9_000 + slope * i64::from(words) + off[number as usize] + hit.map_or(0, |&(_, long)| long)
             };
             let calls = made(|words, number| (9_000, duration(words, number)), |_| 700);
-            let found = cells(&plan(), &calls, costs(&calls), Method::Constant, 1.0).unwrap();
+            let found = found(&calls, Method::Constant);
             prop_assert!((found.rpc_slope.median_ns - slope as f64).abs() < 1e-6);
             let [lo, hi] = found.rpc_slope.interval_ns.unwrap();
             prop_assert!(lo <= slope as f64 + 1e-6 && slope as f64 <= hi + 1e-6);

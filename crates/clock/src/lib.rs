@@ -7,6 +7,7 @@ pub mod compensation;
 pub mod example;
 pub mod load;
 pub mod measure;
+pub mod recipe;
 pub mod section;
 pub mod series;
 pub mod study;

@@ -80,14 +80,16 @@ impl FromStr for Injection {
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
             format!(
-                "expected LENGTH/PERIOD, such as 1ms/10ms, each a whole number of ns, us, ms or s, at most 4s; found '{text}'"
+                "expected LENGTH/PERIOD, found '{text}'; give each as a whole number of ns, us, ms or s, at most 4s: 1ms/10ms"
             )
         };
         let (length, period) = text.split_once('/').ok_or_else(expected)?;
         let [length_ns, period_ns] = [length, period].map(nanoseconds);
         let (Some(length_ns), Some(period_ns)) = (length_ns, period_ns) else { return Err(expected()) };
         if length_ns == 0 || length_ns >= period_ns {
-            return Err(format!("expected a LENGTH above 0 and below its PERIOD, found '{text}'"));
+            return Err(format!(
+                "expected a LENGTH above 0 and below its PERIOD, found '{text}'; leave it out for a load that never rests"
+            ));
         }
         Ok(Self { length_ns, period_ns })
     }

@@ -22,6 +22,7 @@ pub use clock::{Clock, Unit};
 pub use example::example;
 pub use gauge::{Gauge, GaugePlan, Gauged, gauge};
 pub use load::BusyProcesses;
-pub use recording::{Ramp, Slice};
+pub use recording::{Ramp, Sampled, Slice};
 pub use speed::CoreSpeed;
+pub(crate) use survey::near;
 pub use survey::{pulses, survey};

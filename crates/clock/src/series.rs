@@ -79,7 +79,7 @@ impl Series {
         let differences = self.differences();
         let stands_still = stands_still(&differences);
         let seldom = self.seldom();
-        let within = differences.iter().filter(|&&step| step > 0).map(|&step| (step, seldom));
+        let within = self.within(stands_still).into_iter().map(|step| (step, seldom));
         let between = self.between().into_iter().filter(|_| stands_still).map(|step| (step, 1.0));
         let mut forward: Vec<(i64, f64)> = within.chain(between).collect();
         forward.sort_unstable_by_key(|&(step, _)| step);
@@ -92,6 +92,20 @@ impl Series {
             backward: backward.clone().count() as u64,
             backward_worst: backward.map(|step| -step).max().unwrap_or(0),
         }
+    }
+
+    /// Steps forward within stretches. Of a clock that stands still only where the reader was away for less than half of the
+    /// step, as between stretches: one that was starved saw several steps at once.
+    fn within(&self, stands_still: bool) -> Vec<i64> {
+        let lasted = |span: &Span| span.to - span.from;
+        let usual = Sample::new(&self.spans.iter().map(lasted).collect::<Vec<i64>>());
+        let usual = usual.map_or(0, |sample| sample.quantile(Quantile::MEDIAN));
+        let steps = |(readings, span): (&[i64], &Span)| {
+            let away = (lasted(span) - usual) as f64 * self.unit_per_tick;
+            let there = move |&step: &i64| step > 0 && (!stands_still || away * 2.0 < step as f64);
+            readings.windows(2).map(|pair| pair[1] - pair[0]).filter(there).collect::<Vec<i64>>()
+        };
+        self.readings.chunks(self.stretch).zip(&self.spans).flat_map(steps).collect()
     }
 
     /// Steps from the end of one stretch to the start of the next, where the reader was away for less than half of the
@@ -216,6 +230,16 @@ mod tests {
         assert_eq!((there.stands_still, there.finest, there.most_of_the_time), (true, Some(400), Some(8_000)));
         let away = Series::new(readings, spans(4_000), 1.0).steps();
         assert_eq!((away.stands_still, away.finest, away.most_of_the_time), (true, Some(400), Some(400)));
+    }
+
+    #[test]
+    fn a_starved_reader_does_not_make_a_clock_coarse_that_stands_still() {
+        // Steps of 4000, and one of 20000 in a stretch that the reader was away from for 17000.
+        let readings = vec![0, 0, 4_000, 4_000, 4_000, 24_000, 24_000, 28_000, 28_000, 28_000];
+        let spans = [(0, 10), (3_990, 4_000), (7_990, 25_000), (27_990, 28_000), (28_010, 28_020)];
+        let spans = spans.map(|(from, to)| Span { from, to }).to_vec();
+        let starved = Series::new(readings, spans, 1.0);
+        assert_eq!(starved.usable(), Ok(Some(Usable { clock: 4_000, reading: 0 })));
     }
 
     #[test]

@@ -234,6 +234,39 @@ fn full_correlation_predicts_no_variance_at_all() {
 }
 
 #[test]
+fn what_a_method_subtracts_is_what_it_was_fitted_to_or_the_median_of_what_it_takes_from_each_section() {
+    // Fitted on: 9 pairs of 100 and one of 1000; judged on: pairs of 120 and 130 around each section.
+    let trial = |t_1, t_4| Trial { t_1, t_m: 125, t_4, truth: 0, sampled: Some([t_1, t_4]) };
+    let trials: Vec<Trial> = (0..20)
+        .map(|of| {
+            if of == 0 {
+                trial(1_000, 100)
+            } else if of < 10 {
+                trial(100, 100)
+            } else {
+                trial(120, 130)
+            }
+        })
+        .collect();
+    let verdict = judged(&trials, Length::Zero);
+    let subtracts = |verdict: &Verdict| Method::ALL.map(|method| verdict.outcome(method).unwrap().subtracts);
+    assert_eq!(subtracts(&verdict), [0.0, 100.0, 145.0, 125.0, 125.0]);
+    assert_eq!(subtracts(&verdict.clone().in_nanoseconds(0.5)), [0.0, 50.0, 72.5, 62.5, 62.5]);
+    for outcome in &verdict.outcomes {
+        assert_eq!(outcome.residual_median, 125.0 - outcome.subtracts, "{outcome:?}");
+    }
+}
+
+#[test]
+fn in_19_of_20_trials_the_error_is_no_more_than_said_and_in_the_next_it_is() {
+    // Off by 1, 2 ... 40 where nothing is subtracted; 38 of 40 are 19 of 20.
+    let trials: Vec<Trial> =
+        (0..80).map(|of| Trial { t_1: 0, t_m: of % 40 + 1, t_4: 0, truth: 0, sampled: None }).collect();
+    let none = *judged(&trials, Length::Zero).outcome(Method::None).unwrap();
+    assert_eq!((none.error_p95, none.error), (38.0, 19.5));
+}
+
+#[test]
 fn nothing_is_fitted_on_the_half_that_is_judged() {
     // The cost doubles between the halves: a constant fitted on the first is off by as much on the second.
     let trial = |cost: i64| Trial { t_1: cost, t_m: cost, t_4: cost, truth: 0, sampled: None };

@@ -39,7 +39,7 @@ impl<'a> Folds<'a> {
         let crossings = self.crossings(method);
         let (mut errors, mut drift, mut gains) = (0.0, 0.0_f64, self.gains(method)?);
         for &(fit, trials) in &crossings {
-            let (with, without) = (fit.error(method, trials)?, fit.error(Method::None, trials)?);
+            let ([with, _], [without, _]) = (fit.errors(method, trials)?, fit.errors(Method::None, trials)?);
             (errors, gains) = (errors + with, gains && with < without);
             drift = drift.max(drift_in(fit, method, trials)?);
         }

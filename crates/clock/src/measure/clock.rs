@@ -74,7 +74,7 @@ impl FromStr for Clock {
     fn from_str(name: &str) -> Result<Self, String> {
         let named = || Self::all().into_iter().map(|clock| format!("'{clock}'")).collect::<Vec<String>>().join(", ");
         let found = Self::all().into_iter().find(|clock| clock.to_string() == name);
-        found.ok_or_else(|| format!("expected one of {}; found '{name}'", named()))
+        found.ok_or_else(|| format!("expected a clock's name, found '{name}'; name one of {}", named()))
     }
 }
 

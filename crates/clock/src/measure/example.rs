@@ -9,10 +9,9 @@ use tickscope_tick::{Finding, Ordering, affinity};
 use super::calls::{Call, calls};
 use super::clock::{Clock, Unit};
 use super::service::Service;
-use super::survey::{near, no_processors, read_costs};
-use crate::compensation::{Halves, Length, Trial, judge};
-use crate::example::{ByClock, Cells, Costs, Example, ExamplePlan, Measured, Published, UnderPairs, cells};
-use crate::study::SectionTest;
+use super::survey::{near, no_processors};
+use crate::compensation::Trial;
+use crate::example::{ByClock, Example, ExamplePlan, Measured, Published, Readings, UnderPairs};
 
 /// The clocks that it is measured by: the counter, and one that is read by a message, as far away as Cm*'s was.
 const CLOCKS: [Clock; 2] = [Clock::Counter(Ordering::After), Clock::UnixSocket];
@@ -41,6 +40,7 @@ pub fn example(plan: &ExamplePlan, facts: &CounterFacts, progress: &mut dyn FnMu
         cpus: [cpus[0], cpus[cpus.len() - 1]],
         clocks,
         published: Published::as_printed(),
+        run: None,
     })
 }
 
@@ -58,12 +58,7 @@ fn under_pairs(clock: Clock, cpus: &[usize], plan: &ExamplePlan, pairs: u32, ns:
     let timed = calls(&service, cpus, plan, pairs)?;
     let sampled = |from: i64, to: i64| Some([near(&timed.sampled, from)?, near(&timed.sampled, to)?]);
 
-    let zero: Vec<_> = timed.calls.iter().map(|call| call.zero).collect();
-    let trials: Vec<Trial> = zero.iter().map(|trial| trial.trial(|_| 0, sampled(trial.from, trial.to))).collect();
-    let costs = read_costs(&zero[..zero.len() / 2]);
-    let verdict = judge(Halves::of(&trials), &costs, Length::Zero).map_err(io::Error::other)?;
-    let zero = SectionTest::new(0, trials.len(), verdict.in_nanoseconds(ns), None);
-
+    let trial = |call: &Call| call.zero.trial(|_| 0, sampled(call.zero.from, call.zero.to));
     let measured = |call: &Call| Measured {
         words: call.words,
         latency: call.message.t_m,
@@ -71,12 +66,10 @@ fn under_pairs(clock: Clock, cpus: &[usize], plan: &ExamplePlan, pairs: u32, ns:
         pairs: [call.message.t_1, call.message.t_4],
         sampled: sampled(call.message.from, call.message.to),
     };
+    let test: Vec<Trial> = timed.calls.iter().map(trial).collect();
     let measured: Vec<Measured> = timed.calls.iter().map(measured).collect();
-    let pairs_around: Vec<i64> = measured.iter().flat_map(|call| call.pairs).collect();
-    let costs = Costs::of(&pairs_around).map_err(io::Error::other)?;
-    let Cells { cells, latency_slope, rpc_slope } =
-        cells(plan, &measured, costs, zero.chosen, ns).map_err(io::Error::other)?;
-    Ok(UnderPairs { pairs, zero, cells, latency_slope, rpc_slope, late: timed.late })
+    let found = UnderPairs::of(plan, pairs, (&test, &measured), Readings::SERVER_ONCE, ns).map_err(io::Error::other)?;
+    Ok(UnderPairs { late: Some(timed.late), ..found })
 }
 
 #[cfg(test)]

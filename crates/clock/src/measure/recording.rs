@@ -103,7 +103,7 @@ pub struct Recorded {
 }
 
 /// A pair of readings that a sampler took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampled {
     /// When, ticks of the counter.
     pub at: i64,

@@ -373,12 +373,12 @@ fn declared_ns(clock: Clock) -> Option<i64> {
 }
 
 /// What the readings around sections of no length cost, in order of time.
-pub(super) fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
+fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
     recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
 }
 
 /// The median cost of the sampler's pairs nearest an instant; `None` where it took none within the time of as many.
-pub(super) fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
+pub(crate) fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
     const NEAREST: usize = 9;
     let next = pairs.partition_point(|pair| pair.at < at);
     let from = next.saturating_sub(NEAREST / 2).min(pairs.len().checked_sub(NEAREST)?);

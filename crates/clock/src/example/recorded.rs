@@ -1,0 +1,367 @@
+//! The example from a run's stamps: calls between two nodes, each with a clock of its own.
+//!
+//! A stamp is a reading of the clock, so the zero-time test and every compensation are those of stamps. Beside what they
+//! estimate stands what is *guaranteed*: a latency begins on one node's clock and ends on another's, and the relation of the two
+//! gives an interval for it, from stamp to stamp, nothing subtracted. A quantile of the lower ends is no more than that of the
+//! true durations, one of the upper ends no less. A call begins and ends on the client's clock, and needs no relation.
+//!
+//! **Slope of latencies.** The nodes' clocks may have moved against each other within a repetition, by `relative_ticks` at most. The weights of
+//! a slope sum to 0, so what all its calls share falls out, and no repetition's slope is off by more than the positive
+//! weights' sum times that. Nor is their median.
+//!
+//! Assumes: ticks of the client's counter, which is the reference. Guarantees: a repetition counts with all its calls or not at
+//! all, and those left out are counted. Deliberately absent: reading a run; who does that knows the points' names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Serialize;
+use tickscope_stats::{Error, Quantile};
+
+use super::{ByClock, Example, ExamplePlan, Measured, Published, Readings, UnderPairs, weights};
+use crate::compensation::Trial;
+use crate::measure::{Sampled, near};
+
+/// A call of which every stamp is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordedCall {
+    /// Pairs of client and server at once.
+    pub pairs: u32,
+    /// Words that it carried, there and back.
+    pub words: u16,
+    /// Which repetition it belongs to.
+    pub repetition: i64,
+    /// The zero-time test's four stamps.
+    pub zero: [i64; 4],
+    /// Two stamps before the message leaves, the second where the call begins; two after the results were read, the first where
+    /// it ends.
+    pub around: [i64; 4],
+    /// From the client's stamp before it sends to the server's after it received.
+    pub latency: Bounded,
+    /// From there to the client's stamp after it read the results.
+    pub rpc: Bounded,
+}
+
+/// A duration in ticks of the reference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounded {
+    /// Lies in the interval.
+    pub estimate: i64,
+    /// The true one is not shorter.
+    pub lo: i64,
+    /// The true one is not longer.
+    pub hi: i64,
+}
+
+/// A run's calls.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Recording {
+    /// In order of time.
+    pub calls: Vec<RecordedCall>,
+    /// The sampler's pairs, in order of time; none: there was no sampler.
+    pub sampled: Vec<Sampled>,
+    /// Nanoseconds of a tick, as declared.
+    pub ns_per_tick: f64,
+    /// How far two latencies of one repetition may be wrong against each other.
+    pub relative_ticks: u64,
+    /// Stamps within a message and within a call, beside the one at its begin.
+    pub readings: Readings,
+    /// From one call to the next, as the client was told.
+    pub interval_us: u32,
+}
+
+/// What [`Recording::study`] finds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Recorded {
+    /// What was asked, as the calls tell it.
+    pub plan: ExamplePlan,
+    /// By stamps.
+    pub by_stamps: ByClock,
+    /// Calls of repetitions that lack another one.
+    pub left_out: usize,
+}
+
+/// What holds whatever the clocks did: from stamp to stamp, the stamps' own cost within.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Guaranteed {
+    /// The median latency.
+    pub latency_median: Bound,
+    /// What 95 of 100 latencies do not exceed.
+    pub latency_p95: Bound,
+    /// The median call.
+    pub rpc_median: Bound,
+}
+
+/// What a figure lies between.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Bound {
+    /// In ticks of the reference.
+    pub ticks: [i64; 2],
+    /// The same in nanoseconds, as the reference is declared to run; outward to a tenth.
+    pub ns: [f64; 2],
+}
+
+/// About the run that an example was taken from.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RunFacts {
+    /// Its directory.
+    pub directory: String,
+    /// Between which nodes.
+    pub network: String,
+    /// The bound on how far the nodes' rates wander, with its origin.
+    pub rho: String,
+    /// How well the server's clock is known at the median, nanoseconds either way; `None`: the nodes share one clock.
+    pub half_width_ns: Option<f64>,
+    /// Durations of the run whose truth is known, and those of them that lie in their intervals; `None`: it is not known.
+    pub truth: Option<[u64; 2]>,
+    /// Calls that lack a stamp or an interval.
+    pub incomplete: usize,
+    /// Calls of repetitions that lack another one.
+    pub left_out: usize,
+    /// Calls that began later than an interval after they were due.
+    pub late: u64,
+    /// Repetitions made again because an answer was lost.
+    pub abandoned: u64,
+}
+
+impl Recording {
+    /// The figures of every number of pairs.
+    pub fn study(&self) -> Result<Recorded, Error> {
+        let words: BTreeSet<u16> = self.calls.iter().map(|call| call.words).collect();
+        let mut loads: BTreeMap<u32, BTreeMap<i64, Vec<&RecordedCall>>> = BTreeMap::new();
+        for call in &self.calls {
+            loads.entry(call.pairs).or_default().entry(call.repetition).or_default().push(call);
+        }
+        // An id passes once, so as many calls as words are one with each.
+        loads.values_mut().for_each(|repetitions| repetitions.retain(|_, calls| calls.len() == words.len()));
+        let kept: usize = loads.values().flat_map(BTreeMap::values).map(Vec::len).sum();
+        let repetitions = loads.values().map(BTreeMap::len).max().unwrap_or(0) as u32;
+        let plan = ExamplePlan {
+            pairs: loads.keys().copied().collect(),
+            words: words.into_iter().collect(),
+            repetitions,
+            interval_us: self.interval_us,
+        };
+        let load = |(&pairs, repetitions): (&u32, &BTreeMap<_, Vec<&RecordedCall>>)| {
+            let calls: Vec<RecordedCall> = repetitions.values().flatten().map(|&&call| call).collect();
+            self.under_pairs(&plan, pairs, &calls)
+        };
+        let loads = loads.iter().map(load).collect::<Result<_, Error>>()?;
+        let by_stamps = ByClock { clock: "tickscope stamps".into(), loads };
+        Ok(Recorded { plan, by_stamps, left_out: self.calls.len() - kept })
+    }
+
+    fn under_pairs(&self, plan: &ExamplePlan, pairs: u32, calls: &[RecordedCall]) -> Result<UnderPairs, Error> {
+        let test: Vec<Trial> = calls.iter().map(|call| self.trial(call)).collect();
+        let measured: Vec<Measured> = calls.iter().map(|call| self.measured(call)).collect();
+        let mut found = UnderPairs::of(plan, pairs, (&test, &measured), self.readings, self.ns_per_tick)?;
+        for cell in &mut found.cells {
+            let calls = calls.iter().filter(|call| call.words == cell.words);
+            cell.guaranteed = Guaranteed::of(calls, self.ns_per_tick);
+        }
+        found.latency_slope_clock_ns = Some(self.slope_clock_ns(&plan.words));
+        if self.sampled.is_empty() {
+            found.zero.no_sampler = Some("the run has no stamps of a sampler".into());
+        }
+        Ok(found)
+    }
+
+    fn trial(&self, call: &RecordedCall) -> Trial {
+        let [first, second, third, fourth] = call.zero;
+        let sampled = self.sampled(first, fourth);
+        Trial { t_1: second - first, t_m: third - second, t_4: fourth - third, truth: 0, sampled }
+    }
+
+    fn measured(&self, call: &RecordedCall) -> Measured {
+        let [first, begin, end, last] = call.around;
+        let (latency, rpc) = (call.latency.estimate, call.rpc.estimate);
+        Measured {
+            words: call.words,
+            latency,
+            rpc,
+            pairs: [begin - first, last - end],
+            sampled: self.sampled(first, last),
+        }
+    }
+
+    fn sampled(&self, from: i64, to: i64) -> Option<[i64; 2]> {
+        Some([near(&self.sampled, from)?, near(&self.sampled, to)?])
+    }
+
+    /// How far the clocks may have moved any repetition's slope, rounded up to a thousandth of a tick a word.
+    fn slope_clock_ns(&self, words: &[u16]) -> f64 {
+        let (weights, divisor) = weights(words);
+        let positive: i64 = weights.into_iter().filter(|&weight| weight > 0).sum();
+        let moved = i128::from(positive) * i128::from(self.relative_ticks) * 1000;
+        let thousandths = if divisor > 0 { (moved + i128::from(divisor) - 1) / i128::from(divisor) } else { 0 };
+        thousandths as f64 / 1000.0 * self.ns_per_tick
+    }
+}
+
+impl Recorded {
+    /// As an example, beside what was published.
+    pub fn example(self, run: RunFacts, took_s: f64, optimised: bool, cpus: [usize; 2]) -> Example {
+        let Self { plan, by_stamps, left_out } = self;
+        let run = Some(RunFacts { left_out, ..run });
+        Example { plan, took_s, optimised, cpus, clocks: vec![by_stamps], published: Published::as_printed(), run }
+    }
+}
+
+impl Bound {
+    fn of([lo, hi]: [i64; 2], ns: f64) -> Self {
+        let tenths = |ticks: i64| ticks as f64 * ns * 10.0;
+        Self { ticks: [lo, hi], ns: [tenths(lo).floor() / 10.0, tenths(hi).ceil() / 10.0] }
+    }
+}
+
+impl fmt::Display for Bound {
+    /// In microseconds, outward to a hundredth.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [lo, hi] = self.ns.map(|ns| ns / 10.0);
+        write!(f, "{:.2} to {:.2}", lo.floor() / 100.0, hi.ceil() / 100.0)
+    }
+}
+
+impl Guaranteed {
+    fn of<'a>(calls: impl Iterator<Item = &'a RecordedCall> + Clone, ns: f64) -> Option<Self> {
+        let of = |duration: fn(&RecordedCall) -> Bounded, quantile: Quantile| {
+            let lo = quantile.of(&mut calls.clone().map(|call| duration(call).lo).collect::<Vec<i64>>())?;
+            let hi = quantile.of(&mut calls.clone().map(|call| duration(call).hi).collect::<Vec<i64>>())?;
+            Some(Bound::of([lo, hi], ns))
+        };
+        Some(Self {
+            latency_median: of(|call| call.latency, Quantile::MEDIAN)?,
+            latency_p95: of(|call| call.latency, Quantile::P95)?,
+            rpc_median: of(|call| call.rpc, Quantile::MEDIAN)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compensation::Method;
+    use proptest::prelude::*;
+
+    const WORDS: [u16; 5] = [0, 50, 100, 150, 210];
+    const REPETITIONS: i64 = 40;
+    /// What a stamp costs, ticks.
+    const COST: i64 = 60;
+    /// How far two latencies of a repetition may be wrong against each other in these tests, ticks.
+    const RELATIVE: i64 = 40;
+
+    /// Calls of two numbers of pairs: a latency of `latency(words)`, a call of `rpc(words)` ticks, both too long by their stamps;
+    /// `off(id)` is how far the relation's estimate of a latency is off, and its interval is half a microsecond either way.
+    fn recording(latency: impl Fn(i64) -> i64, rpc: impl Fn(i64) -> i64, off: impl Fn(i64) -> i64) -> Recording {
+        let mut calls = Vec::new();
+        for repetition in 0..REPETITIONS {
+            for (at, &words) in WORDS.iter().chain(&WORDS).enumerate() {
+                let id = repetition * 10 + at as i64;
+                let from = 1_000_000 * id;
+                let (latency, rpc) = (latency(words.into()) + COST, rpc(words.into()) + 4 * COST);
+                let estimate = latency + off(id);
+                let begin = from + 5 * COST;
+                calls.push(RecordedCall {
+                    pairs: if at < WORDS.len() { 1 } else { 2 },
+                    words,
+                    repetition,
+                    zero: [0, 1, 2, 3].map(|reading| from + reading * COST),
+                    around: [begin - COST, begin, begin + rpc, begin + rpc + COST + 1],
+                    latency: Bounded { estimate, lo: estimate - 500, hi: estimate + 500 },
+                    rpc: Bounded { estimate: rpc, lo: rpc, hi: rpc },
+                });
+            }
+        }
+        let sampled = (0..2000).map(|at| Sampled { at: at * 200_000, cost: COST }).collect();
+        let relative_ticks = RELATIVE.unsigned_abs();
+        let readings = Readings::along(5);
+        Recording { calls, sampled, ns_per_tick: 1.0, relative_ticks, readings, interval_us: 2000 }
+    }
+
+    #[test]
+    fn known_latencies_calls_and_slopes_come_out_of_a_run_with_its_stamps_taken_off() {
+        let found = recording(|words| 5_000 + 2 * words, |words| 9_000 + 7 * words, |_| 0).study().unwrap();
+        assert_eq!((found.plan.pairs.as_slice(), found.plan.words.as_slice()), (&[1, 2][..], &WORDS[..]));
+        assert_eq!((found.plan.repetitions, found.left_out), (40, 0));
+        for load in &found.by_stamps.loads {
+            assert_eq!((load.zero.trials, load.zero.chosen), (200, Method::Constant));
+            assert_eq!((load.latency_slope.median_ns, load.rpc_slope.median_ns), (2.0, 7.0));
+            for cell in &load.cells {
+                let words = f64::from(cell.words);
+                assert_eq!(
+                    (cell.latency.median_ns, cell.rpc.median_ns),
+                    (5_000.0 + 2.0 * words, 9_000.0 + 7.0 * words)
+                );
+                // What is guaranteed has its stamps within.
+                let Guaranteed { latency_median, rpc_median, .. } = cell.guaranteed.unwrap();
+                let latency = 5_060 + 2 * i64::from(cell.words);
+                assert_eq!(latency_median.ticks, [latency - 500, latency + 500]);
+                assert_eq!(rpc_median.ticks, [9_240 + 7 * i64::from(cell.words); 2]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_pairs_of_a_call_are_those_right_beside_it() {
+        let recording = recording(|_| 5_000, |_| 9_000, |_| 0);
+        assert_eq!(recording.measured(&recording.calls[3]).pairs, [COST, COST + 1]);
+    }
+
+    #[test]
+    fn a_repetition_that_lacks_a_call_is_left_out_and_counted() {
+        let mut recording = recording(|_| 5_000, |_| 9_000, |_| 0);
+        recording.calls.remove(17);
+        let found = recording.study().unwrap();
+        let trials: Vec<usize> = found.by_stamps.loads.iter().map(|load| load.zero.trials).collect();
+        assert_eq!((found.left_out, trials), (4, vec![200, 195]));
+    }
+
+    #[test]
+    fn without_a_sampler_there_is_no_method_2_and_it_says_why() {
+        let recording = Recording { sampled: Vec::new(), ..recording(|_| 5_000, |_| 9_000, |_| 0) };
+        for load in recording.study().unwrap().by_stamps.loads {
+            assert!(load.zero.outcome(Method::Sampler).is_none() && load.zero.no_sampler.is_some());
+        }
+    }
+
+    #[test]
+    fn a_bound_is_rounded_away_from_what_it_bounds() {
+        let bound = Bound::of([-1234, 1235], 0.4321);
+        assert_eq!((bound.ns, bound.to_string()), ([-533.3, 533.7], "-0.54 to 0.54".into()));
+        assert_eq!(Bound::of([25_001, 25_001], 1.0).to_string(), "25.00 to 25.01");
+    }
+
+    proptest! {
+        #[test]
+        fn property_however_the_clocks_moved_within_their_bounds_the_true_slope_and_median_lie_in_theirs(
+            slope in -20_i64..20,
+            together in -300_i64..300,
+            moved in prop::collection::vec(0..=RELATIVE, 400),
+        ) {
+            let off = |id: i64| together + moved[id as usize];
+            let found = recording(|words| 5_000 + slope * words, |_| 9_000, off).study().unwrap();
+            for load in &found.by_stamps.loads {
+                let clocks = load.latency_slope_clock_ns.unwrap();
+                let [lo, hi] = load.latency_slope.interval_ns.unwrap();
+                prop_assert!(lo - clocks <= slope as f64 && slope as f64 <= hi + clocks);
+                prop_assert!((load.latency_slope.median_ns - slope as f64).abs() <= clocks + 1e-9);
+                for cell in &load.cells {
+                    let truth = 5_000 + slope * i64::from(cell.words) + COST;
+                    let [lo, hi] = cell.guaranteed.unwrap().latency_median.ticks;
+                    prop_assert!(lo <= truth && truth <= hi);
+                }
+            }
+        }
+
+        #[test]
+        fn property_the_worst_that_the_clocks_can_do_to_a_slope_is_all_that_is_allowed_for(relative in 1_i64..1000) {
+            // Early by all of it where words are few, late where they are many.
+            let off = |id: i64| if id % 5 > 2 { relative } else { 0 };
+            let made = recording(|_| 5_000, |_| 9_000, off);
+            let found = Recording { relative_ticks: relative.unsigned_abs(), ..made }.study().unwrap();
+            let load = &found.by_stamps.loads[0];
+            let (moved, allowed) = (load.latency_slope.median_ns, load.latency_slope_clock_ns.unwrap());
+            prop_assert!(moved <= allowed && allowed <= moved + 0.001 + 1e-9, "{moved} {allowed}");
+        }
+    }
+}

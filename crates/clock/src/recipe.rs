@@ -1,0 +1,58 @@
+//! How to time one section by a clock under one load: what to subtract, by which method, and how well the rest is known.
+//!
+//! A recipe is put together from tests on sections of known length. Three figures say how well one timing is known, and the
+//! worst of them is taken: what two durations must differ by to be told apart, and how far off sections of no length and of
+//! the plan's length came out in 19 of 20 trials, on the half that nothing was fitted on. Deliberately absent: a bound.
+
+use serde::Serialize;
+
+use crate::compensation::{Method, Outcome};
+use crate::study::{LoadStudy, SectionTest};
+
+/// Read the clock at the start and at the end of a section, and subtract.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Recipe {
+    /// How what is subtracted is found.
+    pub method: Method,
+    /// What it is: one number for all sections, or of a method that finds another for each section the typical one.
+    pub subtract_ns: f64,
+    /// One timing is off by no more in 19 of 20; `None`: the clock was never seen to step.
+    pub good_to_ns: Option<f64>,
+    /// The shortest section that one timing measures to the percentage asked for.
+    pub from_ns: Option<f64>,
+    /// Whether it left more than nothing subtracted did, in sections that it was not chosen on: not to be relied on.
+    pub doubtful: bool,
+}
+
+impl LoadStudy {
+    /// The recipe for sections that are to be measured to `percent`.
+    pub fn recipe(&self, percent: f64) -> Recipe {
+        let method = self.zero.chosen;
+        let tests = || [&self.zero, &self.section].into_iter();
+        let off = tests().filter_map(|test| test.outcome(method)).map(|outcome| outcome.error_p95);
+        let good_to_ns = self.alone().usable_ns.map(|usable| off.fold(usable, f64::max));
+        Recipe {
+            method,
+            subtract_ns: self.zero.outcome(method).map_or(0.0, |outcome| outcome.subtracts),
+            good_to_ns,
+            from_ns: good_to_ns.map(|good_to| good_to * 100.0 / percent),
+            doubtful: tests().any(|test| test.harmed_by(method)),
+        }
+    }
+}
+
+impl SectionTest {
+    /// Whether that method left more than nothing subtracted.
+    fn harmed_by(&self, method: Method) -> bool {
+        let error = |method| self.outcome(method).map(|outcome: &Outcome| outcome.error);
+        error(method).zip(error(Method::None)).is_some_and(|(with, without)| with > without)
+    }
+}
+
+impl Recipe {
+    /// How often a section must be run between the two readings, and the result divided by that, to be measured to `percent`;
+    /// 1: one timing will do. `None`: the clock was never seen to step.
+    pub fn repeats(&self, section_ns: f64) -> Option<u64> {
+        self.from_ns.map(|from| (from / section_ns).ceil() as u64)
+    }
+}
