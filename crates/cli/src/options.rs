@@ -134,7 +134,7 @@ pub struct ClockOptions {
     #[arg(long)]
     pub json: bool,
     /// Write the figures as a page too, which opens offline
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["two_words", "granularity"])]
+    #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Find instead where subtracting nearby readings stops helping as the load's pulses get shorter
     #[arg(long, conflicts_with = "two_words")]

@@ -4,7 +4,10 @@
 //! Deliberately absent: computing; every figure is drawn from what the study holds.
 
 mod example;
+mod granularity;
+mod ramps;
 mod study;
+mod two_words;
 
 use std::fmt::Write;
 
@@ -12,7 +15,9 @@ use crate::plot::Ink;
 use crate::text::Text;
 
 pub use example::example_page;
+pub use granularity::granularity_page;
 pub use study::study_page;
+pub use two_words::two_words_page;
 
 const STYLE: &str = include_str!("../page/page.css");
 
@@ -32,6 +37,54 @@ fn page(title: &str, about: &str, body: &str) -> String {
 fn legend(words: impl Iterator<Item = String>) -> String {
     let entries: String = words.enumerate().map(|(number, words)| Ink::of(number).legend(&words)).collect();
     format!("<p class=\"legend\">{entries}</p>")
+}
+
+/// What there is to know first: a paragraph each.
+fn lead(paragraphs: &[String]) -> String {
+    let paragraphs: String = paragraphs.iter().map(|words| format!("<p>{}</p>\n", Text(words))).collect();
+    format!("<section class=\"lead\" aria-label=\"Advice\">{paragraphs}</section>")
+}
+
+/// A part of the page, and how the list of parts calls it.
+struct Part {
+    title: String,
+    body: String,
+}
+
+impl Part {
+    fn of(title: &str, body: String) -> Self {
+        Self { title: title.into(), body }
+    }
+}
+
+/// A list of the parts, then each.
+fn parts(parts: &[Part]) -> String {
+    let links = parts.iter().enumerate().map(|(n, part)| format!("<a href=\"#part-{n}\">{}</a>", Text(&part.title)));
+    let links: String = links.collect();
+    let parts = parts.iter().enumerate().map(|(number, part)| {
+        format!("<section id=\"part-{number}\"><h2>{}</h2>{}</section>\n", Text(&part.title), part.body)
+    });
+    format!("<nav aria-label=\"Parts of this page\">{links}</nav>\n{}", parts.collect::<String>())
+}
+
+/// Words that a figure or a table uses, and what they mean.
+fn terms(terms: &[(&str, &str)]) -> String {
+    let entries = terms.iter().map(|(term, words)| format!("<dt>{}</dt><dd>{}</dd>", Text(term), Text(words)));
+    format!("<dl class=\"terms\">{}</dl>", entries.collect::<String>())
+}
+
+/// A figure under its title.
+fn panel(title: &str, svg: &str) -> String {
+    format!("<div class=\"panel\"><h3>{}</h3>{svg}</div>", Text(title))
+}
+
+/// Figures side by side; those that are not worth showing first behind a line that opens them.
+fn multiples(first: &str, others: &str, summary: &str) -> String {
+    let first = if first.is_empty() { String::new() } else { format!("<div class=\"multiples\">{first}</div>") };
+    if others.is_empty() {
+        return first;
+    }
+    format!("{first}<details><summary>{}</summary><div class=\"multiples\">{others}</div></details>", Text(summary))
 }
 
 /// A table whose first column names the rows.

@@ -45,7 +45,8 @@ fn lines(clock: &ByClock) -> String {
     for (name, of) in quantities {
         let cells = || clock.loads.iter().flat_map(|load| &load.cells);
         let x = Axis::from_0(cells().map(|cell| f64::from(cell.words)), |at| format!("{at:.0}"));
-        let mut figure = Figure::plane(x, Axis::from_0(cells().map(|cell| of(cell).p95_ns), short));
+        let y = Axis::from_0(cells().map(|cell| of(cell).p95_ns), short);
+        let mut figure = Figure::plane(x.named("words of 16 bits"), y.named("time"));
         for (kind, load) in clock.loads.iter().enumerate() {
             let ink = Ink::of(kind);
             // Side by side, so that bars of different loads can be told apart.

@@ -4,44 +4,60 @@ use std::fmt::Write;
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
-use tickscope_clock::study::{ClockStudy, Cost, LoadStudy, Study};
+use tickscope_clock::study::{Cell, ClockStudy, Cost, LoadStudy, Study};
 
-use super::{legend, page, table};
-use crate::plot::{Axis, Figure, Ink, Row, short};
+use super::ramps::ramps;
+use super::{Part, lead, legend, multiples, page, panel, parts, table, terms};
+use crate::plot::{Axis, Figure, Ink, Room, Row};
 use crate::text::Text;
+
+/// What the columns of the tables say.
+const COLUMNS: [(&str, &str); 10] = [
+    (
+        "least, median, 99 of 100",
+        "what one reading costs: the cheapest; as many are dearer as cheaper; only one in a hundred is dearer. It holds one reading of the \
+         counter, which took the time",
+    ),
+    ("median in a crowd", "the median cost with the most readers at once"),
+    ("step", "how far the clock goes in one go: it tells nothing finer, however cheap it is"),
+    (
+        "usable",
+        "two durations that differ by less cannot be told apart by measuring each once. It is the step, and how unevenly readings take, in 19 of \
+         20 measurements; what a reading costs on average is no part of it, since that can be subtracted",
+    ),
+    ("measures to ... from", "the shortest section whose duration comes out that exactly, in 19 of 20 measurements"),
+    (
+        "left by ...",
+        "sections that do nothing are measured, so the result should be 0. What is left, at the median, when the cost of reading is subtracted by \
+         each method: none, one constant (the median cost), one long-term mean, method-1 (the readings just before and after), method-2 (what a \
+         thread beside saw at the time). Negative: too much was subtracted",
+    ),
+    ("use", "the method to use with this clock under this load: the simplest of those that leave about the least"),
+    ("off", "what that method leaves on average in the better 19 of 20: of sections that do nothing"),
+    ("off in a section", "the same of waits whose length is known"),
+    (
+        "k predicted, k",
+        "how much less durations scatter with method-1, as predicted from one half of the measurements and as found on the other; it helps above 1",
+    ),
+];
 
 /// The page of a study.
 pub fn study_page(study: &Study) -> String {
-    let mut body = String::new();
-    // Writing to a String cannot fail.
-    let _ = write!(body, "<section class=\"lead\" aria-label=\"Advice\">");
-    for advice in study.advice().iter().chain(&study.findings()) {
-        let _ = writeln!(body, "<p>{}</p>", Text(advice));
-    }
-    let _ = write!(body, "</section>\n<section><h2>What a reading costs</h2>{}", costs(study));
-    let _ = write!(body, "</section>\n<section><h2>Cost, reading by reading</h2>{}", histograms(study));
-    let _ = write!(body, "</section>\n<section><h2>Several readers at once</h2>{}", crowds(study));
-    for (number, busy) in study.plan.loads.iter().enumerate() {
-        let _ = write!(
-            body,
-            "</section>\n<section><h2>With {busy} busy processes beside</h2>{}{}",
-            figures_table(study, number),
-            methods_table(study, number)
-        );
-    }
-    let _ = write!(
-        body,
-        "</section>\n<section><h2>In words</h2><p class=\"note\">By how much two durations must differ to be told apart, and how long a section must be to be \
-         measured to {} %.</p><ul>",
-        study.plan.percent
-    );
-    for clock in &study.clocks {
-        let _ = write!(body, "<li>{}: {}</li>", Text(&clock.clock), Text(clock.words()));
-    }
-    for absent in &study.absent {
-        let _ = write!(body, "<li>{} is absent: {}</li>", Text(&absent.clock), Text(&absent.why));
-    }
-    body.push_str("</ul></section>");
+    let advice = [study.findings(), study.advice()].concat();
+    let mut list = vec![
+        Part::of("Each clock in words", in_words(study)),
+        Part::of("What a reading costs", costs(study)),
+        Part::of("How finely each clock can be used", resolutions(study)),
+        Part::of("Several readers at once", crowds(study)),
+        Part::of("While readers start and stop", ramps(study)),
+    ];
+    list.extend(study.plan.loads.iter().enumerate().map(|(number, busy)| Part {
+        title: format!("With {busy} busy processes beside"),
+        body: format!("{}{}", figures_table(study, number), methods_table(study, number)),
+    }));
+    list.push(Part::of("What the columns say", terms(&COLUMNS)));
+    list.push(Part::of("Cost, reading by reading", histograms(study)));
+    list.push(Part::of("Other pages", OTHER_PAGES.into()));
     let counter = &study.counter;
     let about = format!(
         "{} at {} Hz, {}; kernel's clocksource {}; {} processors",
@@ -51,39 +67,90 @@ pub fn study_page(study: &Study) -> String {
         counter.clocksource.as_deref().unwrap_or("unknown"),
         study.cpus.len()
     );
-    page("Clocks of this host", &about, &body)
+    page("Clocks of this host", &about, &format!("{}{}", lead(&advice), parts(&list)))
+}
+
+const OTHER_PAGES: &str = "<ul><li><code>tickscope clock --granularity --html FILE</code>: a load in ever shorter pulses, and where subtracting \
+    nearby readings stops helping</li><li><code>tickscope clock --two-words --html FILE</code>: clocks read by halves, which routines are right and how \
+    the others fail</li><li><code>tickscope clock --example --html FILE</code>: messages and calls between processes, as in the Cm* study</li></ul>";
+
+fn in_words(study: &Study) -> String {
+    let mut html = format!(
+        "<p class=\"note\">By how much two durations must differ to be told apart, and how long a section must be to be measured to {} %.</p><ul>",
+        study.plan.percent
+    );
+    for clock in &study.clocks {
+        // Writing to a String cannot fail.
+        let _ = write!(html, "<li>{}: {}</li>", Text(&clock.clock), Text(clock.words()));
+    }
+    for absent in &study.absent {
+        let _ = write!(html, "<li>{} is absent: {}</li>", Text(&absent.clock), Text(&absent.why));
+    }
+    html.push_str("</ul>");
+    html
 }
 
 fn beside(load: &LoadStudy) -> String {
     format!("{} busy processes beside", load.busy_processes)
 }
 
-/// Least to 99 of 100, a dot at the median, for every clock under every load.
-fn costs(study: &Study) -> String {
+/// From one value to another, and a dot.
+struct Range {
+    ends: [f64; 2],
+    dot: f64,
+}
+
+/// A row a clock, a range a load, in two shapes: that which fits the screen is shown.
+fn ranges(study: &Study, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>) -> String {
     const HEIGHT: f64 = 22.0;
     const APART: f64 = 6.0;
-    let loads = || study.clocks.iter().flat_map(|clock| &clock.loads);
     let names: Vec<String> = study.clocks.iter().map(|clock| clock.clock.clone()).collect();
-    let axis = Axis::of_durations(loads().flat_map(|load| [load.alone().cost.min_ns, load.alone().cost.p99_ns]));
-    let mut figure = Figure::rows(axis, &names, HEIGHT);
-    for (number, clock) in study.clocks.iter().enumerate() {
-        for (kind, load) in clock.loads.iter().enumerate() {
-            let cost = &load.alone().cost;
-            let shift = (kind as f64 - (clock.loads.len() as f64 - 1.0) / 2.0) * APART;
-            figure.range(
-                [cost.min_ns, cost.p99_ns],
-                cost.median_ns,
-                Row { number, height: HEIGHT, shift },
-                Ink::of(kind),
-            );
+    let all = study.clocks.iter().flat_map(|clock| &clock.loads).filter_map(|load| of(load.alone()));
+    let axis = Axis::of_durations(all.flat_map(|range| range.ends)).named(axis);
+    let draw = |room| {
+        let mut figure = Figure::rows(axis.clone(), &names, HEIGHT, room);
+        for (number, clock) in study.clocks.iter().enumerate() {
+            for (kind, load) in clock.loads.iter().enumerate() {
+                let Some(Range { ends, dot }) = of(load.alone()) else { continue };
+                let shift = (kind as f64 - (clock.loads.len() as f64 - 1.0) / 2.0) * APART;
+                figure.range(ends, dot, Row { number, shift }, Ink::of(kind));
+            }
         }
-    }
-    let words = "For every clock and load the cost of a reading: from the least to what 99 of 100 cost, a dot at the median. The table has the numbers.";
-    let note = "<p class=\"note\">One reader. From the cheapest reading to what 99 of 100 cost at most, a dot at the median. Each holds a stamp of the counter.</p>";
-    format!(
-        "{note}{}{}",
-        legend(study.clocks.first().into_iter().flat_map(|clock| &clock.loads).map(beside)),
         figure.svg(words)
+    };
+    format!(
+        "{}<div class=\"wide\">{}</div><div class=\"narrow\">{}</div>",
+        load_legend(study),
+        draw(Room::Wide),
+        draw(Room::Narrow)
+    )
+}
+
+fn load_legend(study: &Study) -> String {
+    legend(study.clocks.first().into_iter().flat_map(|clock| &clock.loads).map(beside))
+}
+
+/// Least to 99 of 100, a dot at the median, for every clock under every load.
+fn costs(study: &Study) -> String {
+    let words = "For every clock and load the cost of a reading: from the least to what 99 of 100 cost, a dot at the median. The table has the numbers.";
+    let range = |cell: &Cell| Some(Range { ends: [cell.cost.min_ns, cell.cost.p99_ns], dot: cell.cost.median_ns });
+    format!(
+        "<p class=\"note\">One reader. From the cheapest reading to what 99 of 100 cost at most, a dot at the median. Each holds a stamp of the counter.</p>{}",
+        ranges(study, "cost of a reading", words, range)
+    )
+}
+
+/// The step, and to what more the readings' unevenness makes it.
+fn resolutions(study: &Study) -> String {
+    let words = "For every clock and load the step that the clock itself goes in, and a dot at the usable resolution. The table has the numbers.";
+    let range = |cell: &Cell| {
+        let usable = cell.usable_ns?;
+        Some(Range { ends: [cell.resolution_ns?, usable], dot: usable })
+    };
+    format!(
+        "<p class=\"note\">One reader. The dot: durations that differ by less cannot be told apart by measuring each once. The line begins at the step that the \
+         clock itself goes in; where there is only a dot, the step is all. A row without a dot: the clock was never seen to step.</p>{}",
+        ranges(study, "usable resolution", words, range)
     )
 }
 
@@ -91,19 +158,22 @@ fn costs(study: &Study) -> String {
 fn histograms(study: &Study) -> String {
     let mut html = String::from(
         "<p class=\"note\">Share of readings that cost more than so much, both by powers of ten: the tail is to the right. Alone, one line a load \
-         in the colours above; where a line ends, nothing costlier was seen.</p><div class=\"multiples\">",
+         as above; where a line ends, nothing costlier was seen.</p>",
     );
+    html.push_str(&load_legend(study));
+    html.push_str("<div class=\"multiples\">");
     for clock in &study.clocks {
         let tails: Vec<Vec<[f64; 2]>> = clock.loads.iter().map(|load| tail(&load.alone().cost)).collect();
         let of = |axis: usize| tails.iter().flatten().map(move |point| point[axis]);
         let percent = |share: f64| format!("{} %", share * 100.0);
         let y = Axis::logarithmic(of(1).chain([1.0]), percent);
-        let mut figure = Figure::plane(Axis::of_durations(of(0)), y);
+        let mut figure =
+            Figure::plane(Axis::of_durations(of(0)).named("cost of a reading"), y.named("of the readings"));
         for (kind, points) in tails.iter().enumerate() {
             figure.line(points, Ink::of(kind));
         }
         let words = format!("Share of readings of {} that cost more than so much, one line a load.", clock.clock);
-        let _ = write!(html, "<div><h3>{}</h3>{}</div>", Text(&clock.clock), figure.svg(&words));
+        html.push_str(&panel(&clock.clock, &figure.svg(&words)));
     }
     html.push_str("</div>");
     html
@@ -121,32 +191,46 @@ fn tail(cost: &Cost) -> Vec<[f64; 2]> {
     from.into_iter().chain(bins).collect()
 }
 
-/// The median cost against the number of readers, where it is felt.
+/// Cost and usable resolution against the number of readers; first the clocks for which that is felt.
 fn crowds(study: &Study) -> String {
-    let felt = |clock: &&ClockStudy| {
-        clock.loads.iter().any(|load| {
-            let medians = || load.cells.iter().map(|cell| cell.cost.median_ns);
-            medians().fold(0.0, f64::max) >= 1.5 * medians().fold(f64::INFINITY, f64::min)
-        })
-    };
-    let mut html = String::from(
-        "<p class=\"note\">The median cost against the readers at once, for the clocks whose cost it changes by half or more.</p><div class=\"multiples\">",
-    );
-    for clock in study.clocks.iter().filter(felt) {
-        let cells = || clock.loads.iter().flat_map(|load| &load.cells);
-        let x = Axis::from_0(cells().map(|cell| cell.readers as f64), |at| format!("{at:.0}"));
-        let mut figure = Figure::plane(x, Axis::from_0(cells().map(|cell| cell.cost.median_ns), short));
-        for (kind, load) in clock.loads.iter().enumerate() {
-            let points: Vec<[f64; 2]> =
-                load.cells.iter().map(|cell| [cell.readers as f64, cell.cost.median_ns]).collect();
-            figure.line(&points, Ink::of(kind));
-        }
-        let words =
-            format!("Median cost of a reading of {} against the number of readers, one line a load.", clock.clock);
-        let _ = write!(html, "<div><h3>{}</h3>{}</div>", Text(&clock.clock), figure.svg(&words));
+    if study.plan.readers.len() < 2 {
+        return "<p class=\"note\">Only one number of readers was asked for (--readers).</p>".into();
     }
-    html.push_str("</div>");
-    html
+    let (mut felt, mut others) = (String::new(), String::new());
+    for clock in &study.clocks {
+        let is_felt = grows(clock, |cell| Some(cell.cost.median_ns)) || grows(clock, |cell| cell.usable_ns);
+        let among = if is_felt { &mut felt } else { &mut others };
+        among.push_str(&against_readers(clock, "median cost", |cell| Some(cell.cost.median_ns)));
+        among.push_str(&against_readers(clock, "usable resolution", |cell| cell.usable_ns));
+    }
+    let none = if felt.is_empty() { "<p>There is no such clock.</p>" } else { "" };
+    format!(
+        "<p class=\"note\">The median cost and the usable resolution against the readers at once, one line a load; first the clocks for which readers change \
+         either by half or more.</p>{}{none}{}",
+        load_legend(study),
+        multiples(&felt, &others, "The other clocks")
+    )
+}
+
+fn grows(clock: &ClockStudy, of: fn(&Cell) -> Option<f64>) -> bool {
+    clock.loads.iter().any(|load| {
+        let values = || load.cells.iter().filter_map(of);
+        values().fold(0.0, f64::max) >= 1.5 * values().fold(f64::INFINITY, f64::min)
+    })
+}
+
+fn against_readers(clock: &ClockStudy, what: &str, of: fn(&Cell) -> Option<f64>) -> String {
+    let cells = || clock.loads.iter().flat_map(|load| &load.cells);
+    let readers = cells().map(|cell| cell.readers as f64);
+    let x = Axis::from_0(readers, |at| if at.fract() == 0.0 { format!("{at}") } else { String::new() });
+    let y = Axis::of_durations_by_spread(cells().filter_map(of)).named(what);
+    let mut figure = Figure::plane(x.named("readers at once"), y);
+    for (kind, load) in clock.loads.iter().enumerate() {
+        let point = |cell: &Cell| Some([cell.readers as f64, of(cell)?]);
+        figure.line(&load.cells.iter().filter_map(point).collect::<Vec<_>>(), Ink::of(kind));
+    }
+    let words = format!("{what} of {} against the number of readers, one line a load.", clock.clock);
+    panel(&format!("{}: {what}", clock.clock), &figure.svg(&words))
 }
 
 fn or_dash(ns: Option<f64>) -> String {
@@ -173,10 +257,23 @@ fn methods_table(study: &Study, number: usize) -> String {
         let left = Method::ALL.map(|method| or_dash(zero.outcome(method).map(|outcome| outcome.residual_median)));
         let k = |k: Option<f64>| k.map_or_else(|| "–".into(), |k| format!("{k:.2}"));
         let found = zero.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_clipped);
-        [vec![clock.clock.clone()], left.to_vec(), vec![zero.chosen.to_string(), k(zero.k_predicted), k(found)]]
-            .concat()
+        let off = [zero, &clock.loads[number].section]
+            .map(|test| or_dash(test.outcome(test.chosen).map(|outcome| outcome.error)));
+        let ks = vec![k(zero.k_predicted), k(found)];
+        [vec![clock.clock.clone()], left.to_vec(), vec![zero.chosen.to_string()], off.to_vec(), ks].concat()
     };
-    let columns =
-        ["left of nothing by", "none", "constant", "long-term", "method-1", "method-2", "use", "k predicted", "k"];
+    let columns = [
+        "left by",
+        "none",
+        "constant",
+        "long-term",
+        "method-1",
+        "method-2",
+        "use",
+        "off",
+        "off in a section",
+        "k predicted",
+        "k",
+    ];
     table("What methods leave of sections of no length", &columns, study.clocks.iter().map(row))
 }
