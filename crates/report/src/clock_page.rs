@@ -39,6 +39,15 @@ fn legend(words: impl Iterator<Item = String>) -> String {
     format!("<p class=\"legend\">{entries}</p>")
 }
 
+/// A load, in words.
+fn beside(busy_processes: u32) -> String {
+    match busy_processes {
+        0 => "machine as it is".into(),
+        1 => "1 busy process beside".into(),
+        more => format!("{more} busy processes beside"),
+    }
+}
+
 /// What there is to know first: a paragraph each.
 fn lead(paragraphs: &[String]) -> String {
     let paragraphs: String = paragraphs.iter().map(|words| format!("<p>{}</p>\n", Text(words))).collect();

@@ -28,10 +28,10 @@ const TERMS: [(&str, &str); 6] = [
 pub fn granularity_page(sweep: &Sweep, found: &[PulseTest]) -> String {
     let clocks = by_clock(found);
     let words: Vec<String> = clocks.iter().map(ByPulse::words).collect();
-    let rule = "A reading beside a section tells what the section's own reading costs only while the load stays the same from one to the other. \
-                So the shorter the pulses of a load against a reading, the less there is to follow";
+    let rule = "Method-1 subtracts from a section what the readings just before and just after it cost. That helps while the load stays the same from \
+                one reading to the next; a load that changes within a reading leaves nothing to follow. By clock:";
     let body = [
-        lead(&[words, vec![rule.into()]].concat()),
+        lead(&[vec![rule.into()], words].concat()),
         parts(&[
             Part::of("Does subtracting help?", factors(&clocks)),
             Part::of("What is left", errors(&clocks)),

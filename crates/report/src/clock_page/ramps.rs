@@ -3,7 +3,7 @@
 use tickscope_clock::measure::Ramp;
 use tickscope_clock::study::{ClockStudy, Study};
 
-use super::{multiples, panel};
+use super::{beside, multiples, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
 /// A figure for every clock, load and number of readers; first those with the most readers where the others are felt.
@@ -12,7 +12,7 @@ pub(super) fn ramps(study: &Study) -> String {
     for clock in &study.clocks {
         for load in &clock.loads {
             for cell in load.cells.iter().filter(|cell| cell.readers > 1) {
-                let title = format!("{}, {} readers, {} beside", clock.clock, cell.readers, load.busy_processes);
+                let title = format!("{}, {} readers, {}", clock.clock, cell.readers, beside(load.busy_processes));
                 let most = load.cells.last().is_some_and(|last| last.readers == cell.readers);
                 let among = if most && cell.ramp.felt() { &mut felt } else { &mut others };
                 among.push_str(&panel(&title, &figure(study, clock, &cell.ramp)));
@@ -27,7 +27,7 @@ pub(super) fn ramps(study: &Study) -> String {
     format!(
         "<p class=\"note\">One reader goes on all the time; others start one after another and later stop one after another. The median cost of its \
          readings in each of {} slices of that time, first for the clocks whose cost at least doubles in between. A line with a gap: no reading \
-         ended there. Beside: our busy processes.</p>\
+         ended there.</p>\
          <p class=\"legend\"><span><i class=\"line\"></i>median cost</span><span><i class=\"line muted\"></i>another reader starts</span>\
          <span><i class=\"line muted dashed\"></i>it stops</span></p>{none}{}",
         study

@@ -1,13 +1,11 @@
 //! The page of a study of all clocks.
 
-use std::fmt::Write;
-
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
 use tickscope_clock::study::{Cell, ClockStudy, Cost, LoadStudy, Study};
 
 use super::ramps::ramps;
-use super::{Part, lead, legend, multiples, page, panel, parts, table, terms};
+use super::{Part, beside, lead, legend, multiples, page, panel, parts, table, terms};
 use crate::plot::{Axis, Figure, Ink, Room, Row};
 use crate::text::Text;
 
@@ -45,14 +43,14 @@ const COLUMNS: [(&str, &str); 10] = [
 pub fn study_page(study: &Study) -> String {
     let advice = [study.findings(), study.advice()].concat();
     let mut list = vec![
-        Part::of("Each clock in words", in_words(study)),
+        Part::of("Each clock at a glance", at_a_glance(study)),
         Part::of("What a reading costs", costs(study)),
         Part::of("How finely each clock can be used", resolutions(study)),
         Part::of("Several readers at once", crowds(study)),
         Part::of("While readers start and stop", ramps(study)),
     ];
-    list.extend(study.plan.loads.iter().enumerate().map(|(number, busy)| Part {
-        title: format!("With {busy} busy processes beside"),
+    list.extend(study.plan.loads.iter().enumerate().map(|(number, &busy)| Part {
+        title: format!("All figures, {}", beside(busy)),
         body: format!("{}{}", figures_table(study, number), methods_table(study, number)),
     }));
     list.push(Part::of("What the columns say", terms(&COLUMNS)));
@@ -70,28 +68,58 @@ pub fn study_page(study: &Study) -> String {
     page("Clocks of this host", &about, &format!("{}{}", lead(&advice), parts(&list)))
 }
 
+/// What the names of clocks stand for.
+const CLOCKS: [(&str, &str); 6] = [
+    (
+        "tsc plain, before, after",
+        "the processor's own counter (cntvct on ARM), not ordered, or ordered against what comes after it or before it",
+    ),
+    (
+        "realtime ... thread-cpu",
+        "the C library's clocks; most are read without entering the kernel. -coarse: cheaper, and stands still for milliseconds",
+    ),
+    ("... syscall", "the same clocks through a system call, as where the kernel allows no other way"),
+    (
+        "ticker thread",
+        "a word in memory that a thread keeps at the counter; it stands still whenever that thread is not running",
+    ),
+    ("mutex", "the counter behind a lock"),
+    ("unix socket, udp socket", "the counter, asked of another thread by a message"),
+];
+
 const OTHER_PAGES: &str = "<ul><li><code>tickscope clock --granularity --html FILE</code>: a load in ever shorter pulses, and where subtracting \
     nearby readings stops helping</li><li><code>tickscope clock --two-words --html FILE</code>: clocks read by halves, which routines are right and how \
     the others fail</li><li><code>tickscope clock --example --html FILE</code>: messages and calls between processes, as in the Cm* study</li></ul>";
 
-fn in_words(study: &Study) -> String {
-    let mut html = format!(
-        "<p class=\"note\">By how much two durations must differ to be told apart, and how long a section must be to be measured to {} %.</p><ul>",
-        study.plan.percent
-    );
-    for clock in &study.clocks {
-        // Writing to a String cannot fail.
-        let _ = write!(html, "<li>{}: {}</li>", Text(&clock.clock), Text(clock.words()));
-    }
-    for absent in &study.absent {
-        let _ = write!(html, "<li>{} is absent: {}</li>", Text(&absent.clock), Text(&absent.why));
-    }
-    html.push_str("</ul>");
-    html
-}
-
-fn beside(load: &LoadStudy) -> String {
-    format!("{} busy processes beside", load.busy_processes)
+/// What a clock is for, and what to subtract, under every load; then what the clocks are.
+fn at_a_glance(study: &Study) -> String {
+    let percent = study.plan.percent;
+    let row = |clock: &ClockStudy| {
+        let of_load = |load: &LoadStudy| {
+            let cell = load.alone();
+            let still = || "of no use: stood still".to_string();
+            let [usable, shortest] =
+                [cell.usable_ns, cell.shortest_section_ns].map(|ns| ns.map_or_else(still, duration));
+            [usable, shortest, load.zero.chosen.to_string()]
+        };
+        [vec![clock.clock.clone()], clock.loads.iter().flat_map(of_load).collect()].concat()
+    };
+    let columns = study.plan.loads.iter().flat_map(|&busy| {
+        let under = beside(busy);
+        [format!("differences from, {under}"), format!("to {percent} % from, {under}"), format!("subtract by, {under}")]
+    });
+    let columns: Vec<String> = ["clock".into()].into_iter().chain(columns).collect();
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let absent = study.absent.iter().map(|absent| format!("<li>{}: {}</li>", Text(&absent.clock), Text(&absent.why)));
+    let absent = absent.collect::<String>();
+    let absent =
+        if absent.is_empty() { absent } else { format!("<h3>Clocks that could not be read</h3><ul>{absent}</ul>") };
+    format!(
+        "<p class=\"note\">By how much two durations must differ to be told apart; how long a section must be to be measured to {percent} %; and how to subtract what \
+         reading the clock costs. In 19 of 20 measurements, by one reader.</p>{}{absent}{}",
+        table("Each clock at a glance", &columns, study.clocks.iter().map(row)),
+        terms(&CLOCKS)
+    )
 }
 
 /// From one value to another, and a dot.
@@ -127,7 +155,7 @@ fn ranges(study: &Study, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>
 }
 
 fn load_legend(study: &Study) -> String {
-    legend(study.clocks.first().into_iter().flat_map(|clock| &clock.loads).map(beside))
+    legend(study.plan.loads.iter().map(|&busy| beside(busy)))
 }
 
 /// Least to 99 of 100, a dot at the median, for every clock under every load.
@@ -200,22 +228,24 @@ fn crowds(study: &Study) -> String {
     for clock in &study.clocks {
         let is_felt = grows(clock, |cell| Some(cell.cost.median_ns)) || grows(clock, |cell| cell.usable_ns);
         let among = if is_felt { &mut felt } else { &mut others };
-        among.push_str(&against_readers(clock, "median cost", |cell| Some(cell.cost.median_ns)));
-        among.push_str(&against_readers(clock, "usable resolution", |cell| cell.usable_ns));
+        let cost = against_readers(clock, "median cost", |cell| Some(cell.cost.median_ns));
+        let usable = against_readers(clock, "usable resolution", |cell| cell.usable_ns);
+        among.push_str(&panel(&clock.clock, &format!("{cost}{usable}")));
     }
     let none = if felt.is_empty() { "<p>There is no such clock.</p>" } else { "" };
     format!(
-        "<p class=\"note\">The median cost and the usable resolution against the readers at once, one line a load; first the clocks for which readers change \
-         either by half or more.</p>{}{none}{}",
+        "<p class=\"note\">The median cost of a reading and the usable resolution against the readers at once, one line a load; first the clocks of which \
+         either is at least twice as much with the most readers as with one.</p>{}{none}{}",
         load_legend(study),
         multiples(&felt, &others, "The other clocks")
     )
 }
 
+/// Whether it is at least twice as much with the most readers as with one, under any load.
 fn grows(clock: &ClockStudy, of: fn(&Cell) -> Option<f64>) -> bool {
     clock.loads.iter().any(|load| {
-        let values = || load.cells.iter().filter_map(of);
-        values().fold(0.0, f64::max) >= 1.5 * values().fold(f64::INFINITY, f64::min)
+        let most = load.cells.last().and_then(of);
+        of(load.alone()).zip(most).is_some_and(|(alone, most)| most >= 2.0 * alone)
     })
 }
 
@@ -229,8 +259,7 @@ fn against_readers(clock: &ClockStudy, what: &str, of: fn(&Cell) -> Option<f64>)
         let point = |cell: &Cell| Some([cell.readers as f64, of(cell)?]);
         figure.line(&load.cells.iter().filter_map(point).collect::<Vec<_>>(), Ink::of(kind));
     }
-    let words = format!("{what} of {} against the number of readers, one line a load.", clock.clock);
-    panel(&format!("{}: {what}", clock.clock), &figure.svg(&words))
+    figure.svg(&format!("{what} of {} against the number of readers, one line a load.", clock.clock))
 }
 
 fn or_dash(ns: Option<f64>) -> String {

@@ -29,7 +29,7 @@ pub fn two_words_page(tried: &Table) -> String {
     let failures = format!(
         "<p class=\"note\">The shortest call of each that goes wrong. A time is written high:low. From left to right the reads of the call: what the clock's words \
          were then. What is returned should lie on the shaded ground: the times that the clock had during the call.</p>\
-         <p class=\"legend\"><span><i class=\"line\"></i>the clock's words at each read</span><span><i class=\"area soft\"></i>right results</span>\
+         <p class=\"legend\"><span><i class=\"dot\"></i>the clock's words at each read</span><span><i class=\"area soft\"></i>right results</span>\
          <span><i class=\"line second\"></i>what is returned</span></p>{}",
         super::multiples(&first, &others, "Those that fail only where a turn of the low word or more passes")
     );
