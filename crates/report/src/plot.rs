@@ -158,22 +158,24 @@ pub(crate) enum Room {
 
 const RIGHT: f64 = 24.0;
 const NAME_HEIGHT: f64 = 16.0;
+/// From an axis down to the feet of its labels: clear of the lowest label beside the other axis.
+const LABEL_BELOW: f64 = 19.0;
 /// Of the letters of a label, on average, pixels; a little more than they take.
 const LETTER: f64 = 7.0;
 
 impl Figure {
     /// Points on two axes; about as wide as it is shown, so that its letters are as large as they are meant to be.
     pub(crate) fn plane(x: Axis, y: Axis) -> Self {
-        let margin = Margin { left: 62.0, top: 24.0, bottom: 24.0 + NAME_HEIGHT };
-        let mut figure = Self::empty(340.0, 220.0, margin, x, Some(y));
+        let margin = Margin { left: 62.0, top: 24.0, bottom: 27.0 + NAME_HEIGHT };
+        let mut figure = Self::empty(340.0, 223.0, margin, x, Some(y));
         figure.lines();
         figure
     }
 
     /// Rows with names, each a few pixels high, beside one axis.
     pub(crate) fn rows(x: Axis, names: &[String], row_height: f64, room: Room) -> Self {
-        let (width, left, above) = if room == Room::Wide { (860.0, 190.0, 0.0) } else { (340.0, 16.0, NAME_HEIGHT) };
-        let margin = Margin { left, top: 6.0, bottom: 24.0 + NAME_HEIGHT };
+        let (width, left, above) = if room == Room::Wide { (860.0, 190.0, 0.0) } else { (340.0, 24.0, NAME_HEIGHT) };
+        let margin = Margin { left, top: 6.0, bottom: 27.0 + NAME_HEIGHT };
         let pitch = row_height + above;
         let height = margin.top + names.len() as f64 * pitch + margin.bottom;
         let mut figure = Self { rows: [pitch, above], ..Self::empty(width, height, margin, x, None) };
@@ -199,7 +201,7 @@ impl Figure {
             let x = self.place_x(at);
             self.rule([x, self.margin.top], [x, bottom]);
             if number % every == 0 {
-                self.label(x, bottom + 16.0, "middle", &label);
+                self.label(x, bottom + LABEL_BELOW, "middle", &label);
             }
         }
         let labels = self.y.as_ref().map(|axis| axis.labels.clone()).unwrap_or_default();
@@ -209,7 +211,7 @@ impl Figure {
             self.label(left - 6.0, y + 4.0, "end", &label);
         }
         let name = self.x.name.clone();
-        self.label(f64::midpoint(left, right), bottom + 16.0 + NAME_HEIGHT, "middle", &name);
+        self.label(f64::midpoint(left, right), bottom + LABEL_BELOW + NAME_HEIGHT, "middle", &name);
         let name = self.y.as_ref().map(|axis| axis.name.clone()).unwrap_or_default();
         self.label(0.0, 12.0, "start", &name);
     }
@@ -366,7 +368,7 @@ mod tests {
         let axis = |most: f64| Axis::from_0([most].into_iter(), |at| at.to_string());
         let mut figure = Figure::plane(axis(200.0), axis(100.0));
         let half = [figure.place_x(100.0), figure.place_y(50.0)];
-        assert_eq!(half, [(62.0 + 340.0 - RIGHT) / 2.0, (24.0 + 220.0 - 24.0 - NAME_HEIGHT) / 2.0]);
+        assert_eq!(half, [(62.0 + 340.0 - RIGHT) / 2.0, (24.0 + 223.0 - 27.0 - NAME_HEIGHT) / 2.0]);
         figure.line(&[[100.0, 50.0], [200.0, 150.0]], Ink::of(0));
         assert!(figure.place_y(150.0) < 0.0 && figure.svg("a & b").contains("a &amp; b"));
     }

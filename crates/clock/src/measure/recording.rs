@@ -475,3 +475,33 @@ impl Job for Pairs<'_> {
         kept.values
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ramp_goes_from_when_all_were_ready_to_the_end_of_the_window_or_of_the_last_reading() {
+        let stamped = [StampedReading { at: 1_000, ticks: 50 }, StampedReading { at: 1_150, ticks: 80 }];
+        let ramp = Ramp::of(&stamped, 1_000, 2_400);
+        let filled = |ramp: &Ramp| {
+            let slices = ramp.slices.iter().enumerate();
+            slices.filter_map(|(number, slice)| Some((number, slice.cost_ticks?))).collect::<Vec<_>>()
+        };
+        assert_eq!((ramp.ticks, filled(&ramp)), (2_400, vec![(0, 50), (2, 80)]));
+        let late = Ramp::of(&stamped, 1_000, 100);
+        assert_eq!((late.ticks, filled(&late)), (231, vec![(5, 50), (23, 80)]));
+    }
+
+    #[test]
+    fn a_ramp_is_felt_from_twice_the_cost_in_the_middle() {
+        let ramp = |middle: i64| {
+            let slice = |number: usize| Slice {
+                readings: 1,
+                cost_ticks: Some(if (8..16).contains(&number) { middle } else { 50 }),
+            };
+            Ramp { ticks: 24, started: vec![0.3], stopped: vec![0.7], slices: (0..SLICES).map(slice).collect() }
+        };
+        assert!(ramp(100).felt() && !ramp(99).felt());
+    }
+}

@@ -51,7 +51,11 @@ pub fn study_page(study: &Study) -> String {
     ];
     list.extend(study.plan.loads.iter().enumerate().map(|(number, &busy)| Part {
         title: format!("All figures, {}", beside(busy)),
-        body: format!("{}{}", figures_table(study, number), methods_table(study, number)),
+        body: format!(
+            "<h3>Cost and resolution</h3>{}<h3>What methods leave of sections that do nothing</h3>{}",
+            figures_table(study, number),
+            methods_table(study, number)
+        ),
     }));
     list.push(Part::of("What the columns say", terms(&COLUMNS)));
     list.push(Part::of("Cost, reading by reading", histograms(study)));
