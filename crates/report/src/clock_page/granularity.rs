@@ -140,3 +140,53 @@ fn figures_table(clocks: &[ByPulse]) -> String {
         ["clock, pulse", "method-1", "k predicted", "k"].into_iter().chain(errors).chain(["sections"]).collect();
     table("Every clock under every pulse", &columns, clocks.iter().flat_map(|of| &of.tests).map(|test| row(test)))
 }
+
+#[cfg(test)]
+mod tests {
+    use tickscope_clock::study::SectionTest;
+
+    use super::*;
+
+    fn test(pulse_ns: u32, k: f64) -> PulseTest {
+        let outcome = Outcome {
+            method: Method::NearestPairs,
+            residual_median: 0.0,
+            residual_mean: 0.0,
+            error: 2.0,
+            error_fitted: 2.0,
+            k: Some(k),
+            k_clipped: Some(k),
+        };
+        let test = SectionTest {
+            section_ns: 0,
+            trials: 8,
+            outcomes: vec![outcome],
+            chosen: Method::NearestPairs,
+            why: String::new(),
+            no_worse_than_none: true,
+            memory: None,
+            k_predicted: Some(k),
+            no_sampler: None,
+        };
+        PulseTest { clock: "<img src=x>".into(), pulse_ns, test }
+    }
+
+    fn page_of(found: &[PulseTest]) -> String {
+        granularity_page(&Sweep { seconds: 1.0, busy_processes: 1, pulses_ns: vec![] }, found)
+    }
+
+    #[test]
+    fn the_place_where_it_stops_helping_is_marked_and_said() {
+        let solid = |page: &str| page.matches("style=\"stroke:var(--muted)\" stroke-width=\"1.3\"").count();
+        let stops = page_of(&[test(100_000, 2.0), test(1_000, 0.5)]);
+        assert!(stops.contains("helps down to pulses of 100 us and no longer at 1.0 us") && solid(&stops) == 1);
+        let never = page_of(&[test(100_000, 2.0), test(1_000, 1.5)]);
+        assert!(never.contains("helps however short the pulses") && solid(&never) == 0);
+    }
+
+    #[test]
+    fn no_name_of_a_clock_becomes_markup() {
+        let page = page_of(&[test(1_000, 2.0)]);
+        assert!(page.contains("&lt;img src=x&gt;") && !page.contains("<img"));
+    }
+}
