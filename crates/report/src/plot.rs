@@ -106,9 +106,9 @@ impl Axis {
     /// Durations from 0, or, where one is so much longer that the others would lie on the axis, by powers of ten.
     pub(crate) fn of_durations_by_spread(ns: impl Iterator<Item = f64> + Clone) -> Self {
         const WIDE: f64 = 20.0;
-        let positive = ns.clone().filter(|value| *value > 0.0 && value.is_finite());
-        let (least, most) = positive.fold((f64::INFINITY, 0.0_f64), |(lo, hi), at| (lo.min(at), hi.max(at)));
-        if most > WIDE * least { Self::of_durations(ns) } else { Self::from_0(ns, short) }
+        let (least, most) = ns.clone().fold((f64::INFINITY, 0.0_f64), |(lo, hi), at| (lo.min(at), hi.max(at)));
+        // What is no duration has no place among powers of ten.
+        if least > 0.0 && most > WIDE * least { Self::of_durations(ns) } else { Self::from_0(ns, short) }
     }
 
     /// From 0 at the axis' start to 1 at its end.
@@ -388,6 +388,7 @@ mod tests {
     fn durations_far_apart_are_drawn_by_powers_of_ten() {
         let axis = |most: f64| Axis::of_durations_by_spread([30.0, most].into_iter());
         assert!(!axis(600.0).logarithmic && axis(601.0).logarithmic);
+        assert!(!Axis::of_durations_by_spread([-30.0, 30.0, 601.0].into_iter()).logarithmic);
     }
 
     #[test]

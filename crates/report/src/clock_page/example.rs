@@ -7,7 +7,7 @@ use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_clock::example::{ByClock, CallCell, Example, Figure as Spread, Slope};
 
 use super::{legend, page, table};
-use crate::plot::{Axis, Figure, Ink, short};
+use crate::plot::{Axis, Figure, Ink};
 use crate::text::Text;
 
 /// The page of the Cm* example.
@@ -45,7 +45,7 @@ fn lines(clock: &ByClock) -> String {
     for (name, of) in quantities {
         let cells = || clock.loads.iter().flat_map(|load| &load.cells);
         let x = Axis::from_0(cells().map(|cell| f64::from(cell.words)), |at| format!("{at:.0}"));
-        let y = Axis::from_0(cells().map(|cell| of(cell).p95_ns), short);
+        let y = Axis::of_durations_by_spread(cells().flat_map(|cell| [of(cell).median_ns, of(cell).p95_ns]));
         let mut figure = Figure::plane(x.named("words of 16 bits"), y.named("time"));
         for (kind, load) in clock.loads.iter().enumerate() {
             let ink = Ink::of(kind);

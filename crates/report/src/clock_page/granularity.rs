@@ -30,8 +30,9 @@ pub fn granularity_page(sweep: &Sweep, found: &[PulseTest]) -> String {
     let words: Vec<String> = clocks.iter().map(ByPulse::words).collect();
     let rule = "Method-1 subtracts from a section what the readings just before and just after it cost. That helps while the load stays the same from \
                 one reading to the next; a load that changes within a reading leaves nothing to follow. By clock:";
+    let scatter = "k scatters from one run to the next: before relying on a single point measure again, or for longer (--seconds)";
     let body = [
-        lead(&[vec![rule.into()], words].concat()),
+        lead(&[vec![rule.into()], words, vec![scatter.into()]].concat()),
         parts(&[
             Part::of("Does subtracting help?", factors(&clocks)),
             Part::of("What is left", errors(&clocks)),
