@@ -168,7 +168,7 @@ def test_every_ramp_is_there_and_says_what_was_measured(open_page, made):
     page, found = open_page("study"), made("study")[1]
     ramps = part(page, "While readers start and stop")
     per_ns = found["counter"]["hertz"] / 1e9
-    load_words = {0: "machine as it is", 1: "1 busy process beside"}
+    load_words = {0: "with the machine as it is", 1: "with 1 busy process beside"}
     count = 0
     for clock in found["clocks"]:
         for load in clock["loads"]:

@@ -116,9 +116,11 @@ mod tests {
     fn test(pulse_ns: u32, k_predicted: f64, k: f64) -> PulseTest {
         let outcome = |method, residual_median, k| Outcome {
             method,
+            subtracts: 0.0,
             residual_median,
             residual_mean: 0.0,
             error: 0.0,
+            error_p95: 0.0,
             error_fitted: 0.0,
             k: Some(k),
             k_clipped: Some(k),

@@ -11,6 +11,8 @@ mod two_words;
 
 use std::fmt::Write;
 
+use tickscope_clock::advice::Chapter;
+
 use crate::plot::Ink;
 use crate::text::Text;
 
@@ -39,19 +41,20 @@ fn legend(words: impl Iterator<Item = String>) -> String {
     format!("<p class=\"legend\">{entries}</p>")
 }
 
-/// A load, in words.
-fn beside(busy_processes: u32) -> String {
-    match busy_processes {
-        0 => "machine as it is".into(),
-        1 => "1 busy process beside".into(),
-        more => format!("{more} busy processes beside"),
-    }
-}
-
 /// What there is to know first: a paragraph each.
 fn lead(paragraphs: &[String]) -> String {
     let paragraphs: String = paragraphs.iter().map(|words| format!("<p>{}</p>\n", Text(words))).collect();
     format!("<section class=\"lead\" aria-label=\"Advice\">{paragraphs}</section>")
+}
+
+/// The same in chapters, after what contradicts a clock's promise.
+fn lead_of(findings: &[String], chapters: &[Chapter]) -> String {
+    let findings: String = findings.iter().map(|words| format!("<p class=\"bad\">{}</p>\n", Text(words))).collect();
+    let chapters = chapters.iter().map(|Chapter { head, sentences }| {
+        let sentences: String = sentences.iter().map(|words| format!("<p>{}</p>\n", Text(words))).collect();
+        format!("<h3>{}</h3>{sentences}", Text(head))
+    });
+    format!("<section class=\"lead\" aria-label=\"Advice\">{findings}{}</section>", chapters.collect::<String>())
 }
 
 /// A part of the page, and how the list of parts calls it.

@@ -151,9 +151,11 @@ mod tests {
     fn test(pulse_ns: u32, k: f64) -> PulseTest {
         let outcome = Outcome {
             method: Method::NearestPairs,
+            subtracts: 0.0,
             residual_median: 0.0,
             residual_mean: 0.0,
             error: 2.0,
+            error_p95: 2.0,
             error_fitted: 2.0,
             k: Some(k),
             k_clipped: Some(k),

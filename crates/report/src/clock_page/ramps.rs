@@ -1,9 +1,10 @@
 //! What a reading costs while other readers start and stop, against time.
 
+use tickscope_clock::advice::beside;
 use tickscope_clock::measure::Ramp;
 use tickscope_clock::study::{ClockStudy, Study};
 
-use super::{beside, multiples, panel};
+use super::{multiples, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
 /// A figure for every clock, load and number of readers; first those with the most readers where the others are felt.

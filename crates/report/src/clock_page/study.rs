@@ -1,11 +1,12 @@
 //! The page of a study of all clocks.
 
-use tickscope_clock::advice::duration;
+use tickscope_clock::advice::{beside, duration};
 use tickscope_clock::compensation::Method;
+use tickscope_clock::recipe::Recipe;
 use tickscope_clock::study::{Cell, ClockStudy, Cost, LoadStudy, Study};
 
 use super::ramps::ramps;
-use super::{Part, beside, lead, legend, multiples, page, panel, parts, table, terms};
+use super::{Part, lead_of, legend, multiples, page, panel, parts, table, terms};
 use crate::plot::{Axis, Figure, Ink, Room, Row};
 use crate::text::Text;
 
@@ -41,7 +42,7 @@ const COLUMNS: [(&str, &str); 10] = [
 
 /// The page of a study.
 pub fn study_page(study: &Study) -> String {
-    let advice = [study.findings(), study.advice()].concat();
+    let advice = lead_of(&study.findings(), &study.chapters());
     let mut list = vec![
         Part::of("Each clock at a glance", at_a_glance(study)),
         Part::of("What a reading costs", costs(study)),
@@ -69,7 +70,7 @@ pub fn study_page(study: &Study) -> String {
         counter.clocksource.as_deref().unwrap_or("unknown"),
         study.cpus.len()
     );
-    page("Clocks of this host", &about, &format!("{}{}", lead(&advice), parts(&list)))
+    page("Clocks of this host", &about, &format!("{advice}{}", parts(&list)))
 }
 
 /// What the names of clocks stand for.
@@ -95,22 +96,23 @@ const OTHER_PAGES: &str = "<ul><li><code>tickscope clock --granularity --html FI
     nearby readings stops helping</li><li><code>tickscope clock --two-words --html FILE</code>: clocks read by halves, which routines are right and how \
     the others fail</li><li><code>tickscope clock --example --html FILE</code>: messages and calls between processes, as in the Cm* study</li></ul>";
 
-/// What a clock is for, and what to subtract, under every load; then what the clocks are.
+/// The recipe for every clock under every load; then what the clocks are.
 fn at_a_glance(study: &Study) -> String {
     let percent = study.plan.percent;
     let row = |clock: &ClockStudy| {
         let of_load = |load: &LoadStudy| {
-            let cell = load.alone();
+            let Recipe { method, subtract_ns, good_to_ns, from_ns, doubtful } = load.recipe(percent);
             let still = || "of no use: stood still".to_string();
-            let [usable, shortest] =
-                [cell.usable_ns, cell.shortest_section_ns].map(|ns| ns.map_or_else(still, duration));
-            [usable, shortest, load.zero.chosen.to_string()]
+            let [good_to, from] = [good_to_ns, from_ns].map(|ns| ns.map_or_else(still, duration));
+            let subtract =
+                if method == Method::None { "nothing".into() } else { format!("{} ({method})", duration(subtract_ns)) };
+            [format!("{subtract}{}", if doubtful { ", doubtful" } else { "" }), good_to, from]
         };
         [vec![clock.clock.clone()], clock.loads.iter().flat_map(of_load).collect()].concat()
     };
     let columns = study.plan.loads.iter().flat_map(|&busy| {
         let under = beside(busy);
-        [format!("differences from, {under}"), format!("to {percent} % from, {under}"), format!("subtract by, {under}")]
+        [format!("subtract, {under}"), format!("then off by, {under}"), format!("to {percent} % from, {under}")]
     });
     let columns: Vec<String> = ["clock".into()].into_iter().chain(columns).collect();
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
@@ -119,8 +121,9 @@ fn at_a_glance(study: &Study) -> String {
     let absent =
         if absent.is_empty() { absent } else { format!("<h3>Clocks that could not be read</h3><ul>{absent}</ul>") };
     format!(
-        "<p class=\"note\">By how much two durations must differ to be told apart; how long a section must be to be measured to {percent} %; and how to subtract what \
-         reading the clock costs. In 19 of 20 measurements, by one reader.</p>{}{absent}{}",
+        "<p class=\"note\">Read the clock at the start and at the end of a section, and subtract what stands here. One timing is then off by no more than the next \
+         column in 19 of 20, by one reader; from the length in the last one on that is at most {percent} % of the section. Doubtful: it left more than \
+         subtracting nothing did.</p>{}{absent}{}",
         table("Each clock at a glance", &columns, study.clocks.iter().map(row)),
         terms(&CLOCKS)
     )
