@@ -133,7 +133,7 @@ fn exchange(
 
 /// Whether some UDP socket there has the port.
 fn is_bound(place: &[&str], port: &str) -> bool {
-    let mut words = place.iter().copied().chain(["cat", "/proc/net/udp"]);
+    let mut words = place.iter().copied().chain(["cat", "/proc/net/udp", "/proc/net/udp6"]);
     let mut command = Command::new(words.next().unwrap());
     let sockets = command.args(words).output().unwrap();
     let hexadecimal = format!(":{:04X} ", port.parse::<u16>().unwrap());
@@ -191,6 +191,41 @@ fn c_every_transmit_stamp_is_filed_under_the_id_of_its_own_send() {
 }
 
 #[test]
+fn c_the_same_over_ipv6() {
+    for (flags, matching) in [("w", "SCM_TS_OPT_ID"), ("wlfe", "payload-echo")] {
+        let directory = StampDirectory::new("kernel-match6");
+        let own = ["env"];
+        let [sent, received] = exchange(&directory, [&own, &own], "::1", ["600", "4", flags]);
+        assert_eq!(sent.matching, matching);
+        assert!(check_sender(&directory, &sent, 4, &identity()) >= 100, "{flags}");
+        check_receiver(&directory, &received, 4);
+    }
+}
+
+#[test]
+fn c_a_looped_packet_is_its_own_send_s_whatever_headers_stand_before_it_or_nobody_s() {
+    let told = Told::of(&Command::new(program()).args(["looped", "-"]).output().unwrap());
+    let owners: Vec<_> = told.lines.iter().map(|(what, owner)| (what.as_str(), owner[0])).collect();
+    let found = ["ethernet-4", "ethernet-6", "no-link-4", "no-link-6", "vlan-4"].map(|what| (what, 1));
+    let nobody = [("shorter", -1), ("unknown", -1)];
+    assert_eq!(owners[..5], found);
+    assert_eq!(owners[5..9], [[("smallest", 3), ("large-6", 4)], nobody].concat());
+    assert_eq!(owners[9..], [("gre", 1), ("vxlan", 1), ("padded", -1), ("within", -1), ("not-within", 6)]);
+}
+
+#[test]
+fn c_the_header_breaks_no_rule_of_aliasing_and_reads_nothing_beyond_what_it_has() {
+    let strict = ["-O2", "-fstrict-aliasing", "-Wstrict-aliasing=2"];
+    compile_with("cc", "kernel", &strict, "kernel-strict");
+    let checked = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-static-libasan"];
+    let program = compile_with("cc", "kernel", &checked, "kernel-checked");
+    for arguments in [["looped", "-"], ["gro", &free_port()], ["again", &free_port()], ["narrow", &free_port()]] {
+        let directory = StampDirectory::new("kernel-checked");
+        Told::of(&directory.measure(Command::new(&program).args(arguments)).output().unwrap());
+    }
+}
+
+#[test]
 fn c_sends_that_an_earlier_packet_s_refusal_fails_do_not_shift_the_stamps() {
     let directory = StampDirectory::new("kernel-refused");
     let told = run(&directory, &["send", "127.0.0.1", &free_port(), "300", "1", "w"]); // nobody listens there
@@ -215,10 +250,12 @@ fn c_between_namespaces_every_sampled_packet_has_sched_tx_and_rx_in_this_order()
     }
     let network = Veth::make();
     let (there, here) = (network.within(0), network.within(1));
-    for (flags, every) in [("wp", 1), ("wpe", 3), ("wplf", 2)] {
+    let both = [Veth::ADDRESS, Veth::ADDRESS_6];
+    for (address, flags, every) in [(both[0], "wp", 1), (both[0], "wpe", 3), (both[1], "wpe", 1), (both[1], "wplf", 2)]
+    {
         let directory = StampDirectory::new("kernel-veth");
         let places = [&there.each_ref().map(String::as_str)[..], &here.each_ref().map(String::as_str)[..]];
-        let [sent, received] = exchange(&directory, places, Veth::ADDRESS, ["900", &every.to_string(), flags]);
+        let [sent, received] = exchange(&directory, places, address, ["900", &every.to_string(), flags]);
         let sampled = check_sender(&directory, &sent, every, &identity());
         let stamped = check_receiver(&directory, &received, every);
         assert!(stamped * 2 > sampled, "{stamped} of {sampled} received stamps were kept");
@@ -295,6 +332,7 @@ struct Veth {
 impl Veth {
     /// Of the first one.
     const ADDRESS: &str = "10.77.9.1";
+    const ADDRESS_6: &str = "fd77:9::1";
 
     fn make() -> Self {
         let names = ["a", "b"].map(|end| format!("tickscope-{end}{}", std::process::id()));
@@ -305,8 +343,11 @@ impl Veth {
             ip(&["netns", "add", name]);
         }
         ip(&["link", "add", &links[0], "netns", first, "type", "veth", "peer", "name", &links[1], "netns", second]);
-        for (name, link, address) in [(first, &links[0], "10.77.9.1/24"), (second, &links[1], "10.77.9.2/24")] {
+        let addresses = [["10.77.9.1/24", "fd77:9::1/64"], ["10.77.9.2/24", "fd77:9::2/64"]];
+        for ((name, link), [address, address_6]) in [(first, &links[0]), (second, &links[1])].into_iter().zip(addresses)
+        {
             ip(&["-n", name, "addr", "add", address, "dev", link]);
+            ip(&["-n", name, "addr", "add", address_6, "dev", link, "nodad"]);
             ip(&["-n", name, "link", "set", link, "up"]);
         }
         veth
