@@ -154,9 +154,9 @@ struct tickscope__awaited {
     uint8_t is_warm;
 };
 
-/* Room for control data, which begins with a header. */
+/* Room for control data, aligned as CMSG_ALIGN has it. Headers are copied in and out, so nothing but bytes is ever read there. */
 union tickscope__control {
-    struct cmsghdr header;
+    size_t aligned;
     unsigned char bytes[256];
 };
 
@@ -210,7 +210,7 @@ TICKSCOPE__COLD int tickscope__socket_number(int fd, int level, int name) {
     return getsockopt(fd, level, name, &number, &length) == 0 ? number : 0;
 }
 
-/* Adds a number to control data that has room for it. Headers are copied, never pointed at: the room is the program's bytes. */
+/* Adds a number to control data that has room for it. */
 static inline void tickscope__kernel_add_control(struct msghdr *message, int type, uint32_t number) {
     unsigned char *end = (unsigned char *)message->msg_control + message->msg_controllen;
     struct cmsghdr header;
