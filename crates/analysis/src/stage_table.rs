@@ -309,7 +309,8 @@ pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, Str
     }
     if !analysis.own_clocks.is_empty() {
         let statement = "a stamp of another clock stands for the whole nanosecond that it names; the kernel's stamps and \
-                         clock_gettime read one clock; a kernel stamp of sending precedes the packet, one of receiving follows it";
+                         clock_gettime read one clock; a kernel stamp of sending precedes the packet, one of receiving follows it; the kernel tells \
+                         within 10 ms that a clock was set";
         all.push((statement.into(), "the kernel's interface".into()));
     }
     all.extend(analysis.sent_once.iter().map(|Assumption { statement, origin }| (statement.clone(), origin.clone())));
