@@ -157,7 +157,8 @@ fn check_sender(directory: &StampDirectory, told: &Told, every: i64, map: &Realt
     sampled
 }
 
-/// The same for the receiver; a packet's own stamp lies between its hand-over to the driver and its receive.
+/// The same for the receiver; a packet's own stamp lies between its hand-over to the driver and its receive. Returns how many
+/// of the packets that came were asked for.
 fn check_receiver(directory: &StampDirectory, told: &Told, every: i64) -> usize {
     let (tx, rx, received) = (stamps(directory, "tx"), stamps(directory, "rx"), told.by_id("received"));
     for (id, stamp) in &rx {
@@ -167,7 +168,12 @@ fn check_receiver(directory: &StampDirectory, told: &Told, every: i64) -> usize 
     let sampled = received.keys().filter(|&id| id % every == 0).count() as u64;
     assert_eq!(told.tally(RX).iter().sum::<u64>(), sampled, "each is stamped, missing or discarded");
     assert_eq!(told.tally(RX)[0], rx.len() as u64);
-    rx.len()
+    let warm = rx.keys().next().copied().unwrap_or(i64::MAX);
+    assert!(
+        received.keys().all(|id| *id < warm || id % every != 0 || rx.contains_key(id)),
+        "once warm, each is stamped"
+    );
+    sampled as usize
 }
 
 fn identity() -> RealtimeInjection {
@@ -257,24 +263,27 @@ fn c_between_namespaces_every_sampled_packet_has_sched_tx_and_rx_in_this_order()
         let places = [&there.each_ref().map(String::as_str)[..], &here.each_ref().map(String::as_str)[..]];
         let [sent, received] = exchange(&directory, places, address, ["900", &every.to_string(), flags]);
         let sampled = check_sender(&directory, &sent, every, &identity());
-        let stamped = check_receiver(&directory, &received, every);
-        assert!(stamped * 2 > sampled, "{stamped} of {sampled} received stamps were kept");
+        let came = check_receiver(&directory, &received, every);
+        assert!(received.tally(RX)[0] > 0, "none of {came} received stamps was kept");
         let brackets = stamps(&directory, "clock-bracket.realtime").len();
-        assert!(brackets >= sampled * 2, "{brackets} brackets: one before each send, one after each receive");
+        assert!(brackets >= sampled + came, "{brackets} brackets: one before each send, one after each receive");
     }
 }
 
 #[test]
 fn c_stamps_taken_before_the_kernel_is_warm_are_discarded_and_counted() {
-    let directory = StampDirectory::new("kernel-warm");
-    let own = ["env"];
-    let [sent, received] = exchange(&directory, [&own, &own], "127.0.0.1", ["20", "1", ""]);
-    // A send that was over within 100 ms of the first is one of those; on a slow machine that may be few.
-    let windows = sent.by_id("sent");
-    let first = windows.values().next().unwrap()[0];
-    let early: Vec<i64> =
-        windows.iter().filter(|(_, window)| window[1] - first < 90_000_000).map(|(&id, _)| id).collect();
-    assert!(!early.is_empty());
+    let (directory, [sent, received], early) = loop {
+        let (directory, own) = (StampDirectory::new("kernel-warm"), ["env"]);
+        let told = exchange(&directory, [&own, &own], "127.0.0.1", ["20", "1", ""]);
+        // A send that was over 100 ms after the program began to ask is one of those; a busy machine may leave none.
+        let asked = told[0].by_id("attached")[&0][0];
+        let windows = told[0].by_id("sent");
+        let early = windows.iter().filter(|(_, window)| window[1] - asked < 99_000_000).map(|(&id, _)| id);
+        let early: Vec<i64> = early.collect();
+        if !early.is_empty() {
+            break (directory, told, early);
+        }
+    };
     let tx = stamps(&directory, "tx");
     assert!(early.iter().all(|id| !tx.contains_key(id)), "a cold stamp was kept");
     assert_eq!(sent.tally(TX)[0] as usize, tx.len());

@@ -1,7 +1,7 @@
 /*
  * A UDP program with the kernel's time-stamps, for the tests. Tells what it truly did, each line "WORD NUMBERS":
  *
- *     kernel send ADDRESS PORT COUNT EVERY FLAGS    "sent ID BEFORE AFTER", CLOCK_REALTIME around each send that went out
+ *     kernel send ADDRESS PORT COUNT EVERY FLAGS    "attached 0 NS", CLOCK_REALTIME before; "sent ID BEFORE AFTER", CLOCK_REALTIME around each send that went out
  *     kernel receive ADDRESS PORT EVERY             "ready"; "received ID AFTER" until the id is negative
  *     kernel gro PORT         a socket with UDP_GRO is refused; one that turns it on later counts what was merged
  *     kernel close PORT       closes the socket before the stamps of ten packets are collected
@@ -96,6 +96,7 @@ static ssize_t send_one(int64_t id, int fails) {
 static void attach_sender(const char *address, const char *port, int64_t every, const char *flags) {
     struct tickscope_kernel_options options = options_of(every, flags);
     options.sched = "sched", options.tx = "tx";
+    printf("attached 0 %lld\n", realtime_ns());
     if (tickscope_kernel_attach(&kernel, open_socket(address, port, 0), &options)) exit(4);
     if (strchr(flags, 'w')) usleep(101000);
 }
