@@ -96,6 +96,7 @@ static ssize_t send_one(int64_t id, int fails) {
 static void attach_sender(const char *address, const char *port, int64_t every, const char *flags) {
     struct tickscope_kernel_options options = options_of(every, flags);
     options.sched = "sched", options.tx = "tx";
+    tickscope_open("pool-is-there", TICKSCOPE_BEFORE, 0); /* what takes long is over by then */
     printf("attached 0 %lld\n", realtime_ns());
     if (tickscope_kernel_attach(&kernel, open_socket(address, port, 0), &options)) exit(4);
     if (strchr(flags, 'w')) usleep(101000);
