@@ -204,9 +204,8 @@ def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page):
     page = open_page(dark=True)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")  # a browser says so while it still shows the screen
     page.emulate_media(media="print")
-    page.wait_for_timeout(300)
-    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    page.wait_for_function("getComputedStyle(document.documentElement).colorScheme == 'light'")
     for figure in FIGURES:
-        assert page.evaluate("id => document.getElementById(id)._fullLayout.width", figure) <= 700
+        page.wait_for_function("id => document.getElementById(id)._fullLayout.width <= 700", arg=figure)
     texts = [text for text in page.evaluate(TEXTS) if text["behind"]]
     assert texts and all(contrast(text["colour"], (255, 255, 255)) >= TEXT_CONTRAST for text in texts)
