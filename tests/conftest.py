@@ -11,7 +11,7 @@ import pytest
 
 # Never downloaded: the system's own browser, or none. Who runs the tests is told (tests/run.py).
 CHROMIUM = shutil.which("chromium")
-collect_ignore = [] if CHROMIUM else ["test_report_in_browser.py"]
+collect_ignore = [] if CHROMIUM else ["test_clock_page_in_browser.py", "test_report_in_browser.py"]
 
 TREE = pathlib.Path(__file__).resolve().parent.parent
 
@@ -107,3 +107,13 @@ def swinging_run(begin_run_in, tmp_path_factory):
 def swinging_copy(swinging_run, tmp_path):
     """The same, to be changed."""
     return pathlib.Path(shutil.copytree(swinging_run, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from playwright.sync_api import sync_playwright  # where there is no browser, there need be none of this
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -85,7 +85,7 @@ def main():
     if shutil.which("c++") is None:
         print("left out: tickscope.h as C++17, there is no C++ compiler. Install g++")
     if shutil.which("chromium") is None:
-        print("left out: the report's page in a browser, there is no chromium. Install chromium")
+        print("left out: the pages in a browser, there is no chromium. Install chromium")
     if os.geteuid() != 0:
         print("left out, unprivileged: runs over network namespaces (loopback was used), a full tmpfs of 1 MiB. Run as root for them")
     # A group that ended badly without naming a failed test counts as one.

@@ -7,44 +7,9 @@ import subprocess
 
 import lossy_run
 import pytest
-from conftest import CHROMIUM
-from playwright.sync_api import sync_playwright
+from page_look import COLOUR, GRAPHIC_CONTRAST, TEXT_CONTRAST, TEXTS, contrast
 
 FIGURES = ["trace", "boxes", "histogram", "relation-0", "relation-1"]
-# WCAG 2.2, level AA: 1.4.3 for text, 1.4.11 for what a figure is made of.
-TEXT_CONTRAST, GRAPHIC_CONTRAST = 4.5, 3.0
-
-# Every text with its colour and what lies behind it, in the page and in the figures; colours as drawn.
-TEXTS = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgba = (colour) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = colour;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const behind = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const colour = rgba(getComputedStyle(at).backgroundColor);
-      if (colour[3] === 255) return colour;
-    }
-    return null;
-  };
-  const found = [];
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const { textContent, parentElement: at } = texts.currentNode;
-    if (!textContent.trim() || at.closest("script, style, noscript") || !at.getClientRects().length) continue;
-    const style = getComputedStyle(at);
-    const drawn = at.closest("svg");
-    const box = at.getBoundingClientRect();
-    const table = at.closest(".scroll");
-    if (at.closest(".skip") || (table && table.scrollWidth > table.clientWidth)) continue;
-    found.push({ text: textContent.trim(), colour: rgba(drawn ? style.fill : style.color), behind: behind(at), drawn: drawn !== null,
-                 opacity: Number(style.opacity), box: [box.left, box.top, box.right, box.bottom] });
-  }
-  return found;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +17,6 @@ def report(tickscope, tmp_path_factory):
     run = lossy_run.make(tmp_path_factory.mktemp("runs") / "a run<img src=x onerror='window.owned = 3'>&")
     subprocess.run([tickscope, "report", run], check=True, capture_output=True)
     return run / "report.html"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -82,15 +39,6 @@ def open_page(browser, report):
     yield open_it
     for context in opened:
         context.close()
-
-
-def contrast(one, other):
-    def luminance(colour):
-        linear = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
 
 
 def chosen(page):
@@ -204,15 +152,7 @@ def test_every_text_has_the_contrast_of_level_aa(open_page, dark):
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_what_figures_are_drawn_with_stands_out(open_page, dark):
     page = open_page(dark=dark)
-    resolve = """name => {
-      const probe = document.body.appendChild(document.createElement("i"));
-      probe.style.color = `var(--${name})`;
-      const canvas = document.createElement("canvas").getContext("2d");
-      canvas.fillStyle = getComputedStyle(probe).color;
-      canvas.fillRect(0, 0, 1, 1);
-      return [...canvas.getImageData(0, 0, 1, 1).data];
-    }"""
-    colours = {name: page.evaluate(resolve, name) for name in ("ink", "muted", "accent", "second", "third", "paper", "lane")}
+    colours = {name: page.evaluate(COLOUR, name) for name in ("ink", "muted", "accent", "second", "third", "paper", "lane")}
     for ground in ("paper", "lane"):
         for mark in ("ink", "muted", "accent", "second", "third"):
             assert contrast(colours[mark], colours[ground]) >= GRAPHIC_CONTRAST, (mark, ground)
@@ -264,9 +204,8 @@ def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page):
     page = open_page(dark=True)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")  # a browser says so while it still shows the screen
     page.emulate_media(media="print")
-    page.wait_for_timeout(300)
-    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    page.wait_for_function("getComputedStyle(document.documentElement).colorScheme == 'light'")
     for figure in FIGURES:
-        assert page.evaluate("id => document.getElementById(id)._fullLayout.width", figure) <= 700
+        page.wait_for_function("id => document.getElementById(id)._fullLayout.width <= 700", arg=figure)
     texts = [text for text in page.evaluate(TEXTS) if text["behind"]]
     assert texts and all(contrast(text["colour"], (255, 255, 255)) >= TEXT_CONTRAST for text in texts)

@@ -1,7 +1,7 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Event, KeyedReader, Run};
+use tickscope_store::{Assumption, Event, KeyedReader, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, StageRow, StageTally};
 
@@ -23,6 +23,8 @@ pub struct Analysis {
     pub relative_1ms_ticks: Vec<u64>,
     /// How well each node's counter is known.
     pub relations: Vec<RelationSummary>,
+    /// On what it rests that messages that serve as evidence were sent once.
+    pub sent_once: Vec<Assumption>,
     /// Clocks of nodes beside their counters that points were stamped with.
     pub own_clocks: Vec<OwnClockSummary>,
     /// Label of the reference.
@@ -47,6 +49,7 @@ pub(crate) struct Prepared {
     pub clocks: Clocks,
     pub rho: Rho,
     pub relations: Vec<RelationSummary>,
+    pub sent_once: Vec<Assumption>,
     pub own_clocks: Vec<OwnClockSummary>,
     /// By point of the layout: index into `own_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
@@ -58,7 +61,7 @@ impl Prepared {
     pub(crate) fn of(run: &Run, terms: &Terms, curves: Option<&mut Vec<RelationCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = manifest.layout.parse(run)?;
-        let Related { clocks, of_node, own, relations, refused } = relate(run, &layout, terms, curves)?;
+        let Related { clocks, of_node, own, relations, sent_once, refused } = relate(run, &layout, terms, curves)?;
         let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let (own, of_point, own_clocks) = own.into_parts(&layout);
         let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
@@ -66,7 +69,7 @@ impl Prepared {
         let clock =
             |point: &Point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock);
         let clock_of_point = layout.points().iter().map(clock).collect();
-        Ok(Self { layout, clocks, rho, relations, own_clocks, clock_of_point, refused })
+        Ok(Self { layout, clocks, rho, relations, sent_once, own_clocks, clock_of_point, refused })
     }
 }
 
@@ -96,7 +99,7 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
     let wanted = Wanted { values: true, figures: draw, rows: writer.as_mut(), truth: Truth::of(manifest) };
     let mut pass = pass::over(&prepared, &readers, wanted)?;
-    let Prepared { layout, clocks, relations, mut own_clocks, clock_of_point, refused, .. } = prepared;
+    let Prepared { layout, clocks, relations, sent_once, mut own_clocks, clock_of_point, refused, .. } = prepared;
     if let Some(writer) = writer {
         writer.finish()?;
     }
@@ -129,6 +132,7 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         rows,
         relative_1ms_ticks,
         relations,
+        sent_once,
         own_clocks,
         reference: manifest.reference.clone(),
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },

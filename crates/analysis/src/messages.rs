@@ -6,8 +6,11 @@
 //! file declares to send an id once, and only if no stamp of the sending point can have vanished before: a lost one may
 //! have been the first transmission (`brackets.md`, model `drift`).
 //!
-//! What the kernel did not deliver (a transmit stamp that is missing, or discarded while warming up) is no loss that is known
-//! here: for points that the kernel stamped, "once" rests on the declaration alone; for the probes, on nonces.
+//! A sending point that the kernel stamped says less: what the kernel did not deliver (a transmit stamp that is missing, or
+//! discarded while warming up) is no loss that is known here, so one stamp may be the second copy's. The program's own
+//! stamp before that send proves what the kernel's cannot ([`Place::own_send`]): an id serves if it was stamped once *there*,
+//! and no stamp can have vanished there up to the kernel's. Where the layout names no such point, "once" rests on the
+//! declaration alone, and is printed so; for the probes, on nonces.
 //!
 //! Assumes: the declaration; stamps ordered `before` the send and `after` the receive, which is checked. Guarantees: what
 //! is refused is counted by reason. Deliberately absent: the clocks; ticks are returned as they were stamped.
@@ -16,6 +19,7 @@ use std::ops::RangeInclusive;
 
 use tickscope_store::{Channel, Event, PointStamps, Run};
 use tickscope_tick::Counter;
+use tickscope_trace::{Layout, Role};
 
 use crate::error::Error;
 
@@ -46,8 +50,13 @@ pub struct Passages {
     pub repeated: u64,
     /// Messages sent after a stamp of the sending point was lost.
     pub after_a_loss: u64,
+    /// Ids of which the program's own stamps do not show that exactly one copy was sent.
+    pub unproven: u64,
     /// Ids that lack one of the two stamps.
     pub one_ended: u64,
+    /// The tick of the sending node's counter up to which the program's own stamps of its sends are all there; `None`: there
+    /// are none beside the point's own.
+    pub sends_until: Option<i64>,
 }
 
 /// How many stamps are held at once, about.
@@ -85,24 +94,64 @@ impl std::fmt::Display for MessagePair {
     }
 }
 
+impl Place {
+    /// Where the program itself stamps, by its node's counter, the sends that another clock stamps here: the point before
+    /// this one on the path, with nothing but stamps of one send between them, or where its branch leaves the path.
+    pub fn own_send(&self, layout: &Layout, channels: &[Channel]) -> Option<Self> {
+        if !channels_of(self, channels).any(|channel| !reads_counter(channel)) {
+            return None; // the program stamps its sends right here
+        }
+        let is_here = |point: &tickscope_trace::Point| point.node == self.node && point.name == self.point;
+        let position = layout.points().iter().position(is_here)?;
+        let last = if position < layout.path().len() {
+            position.checked_sub(1)?
+        } else {
+            layout.stages().iter().find(|stage| stage.role == Role::Branch && stage.to == position)?.from
+        };
+        let earlier = layout.path()[..=last].iter().rev().take_while(|point| point.node == self.node);
+        for point in earlier {
+            let place = Self { node: point.node.clone(), point: point.name.clone() };
+            let all = |is: &dyn Fn(&Channel) -> bool| channels_of(&place, channels).all(is);
+            if channels_of(&place, channels).next().is_none() || all(&|channel| channel.ordering == "after") {
+                return None; // never stamped, or of a receive: what lies before it is another message
+            }
+            if all(&|channel| channel.ordering == "before" && reads_counter(channel)) {
+                return Some(place);
+            }
+        }
+        None
+    }
+}
+
 impl Passages {
-    /// The passages of `run` between the points of `pair`, in the order of their ids.
-    pub fn of(run: &Run, pair: &MessagePair, channels: &[Channel], events: &[Event]) -> Result<Self, Error> {
+    /// The passages of `run` between the points of `pair`, in the order of their ids. `own_send`: where the program stamped
+    /// the sends of the pair's first point itself.
+    pub fn of(
+        run: &Run,
+        pair: &MessagePair,
+        own_send: Option<&Place>,
+        channels: &[Channel],
+        events: &[Event],
+    ) -> Result<Self, Error> {
         expect_ordering(pair, &pair.from, "before", channels)?;
         expect_ordering(pair, &pair.to, "after", channels)?;
         let sent = run.stamps(&pair.from.node, &pair.from.point)?;
         let received = run.stamps(&pair.to.node, &pair.to.point)?;
+        let own = own_send.map(|place| run.stamps(&place.node, &place.point)).transpose()?;
         let mut passages = Self::default();
         let complete = Complete::until(&pair.from, &sent, channels, events);
+        let sends = own_send.zip(own.as_ref());
+        passages.sends_until = sends.map(|(place, own)| Complete::until(place, own, channels, events).before);
         for ids in slices(&sent, &received) {
             let (sent, received) = (stamps(&sent, &ids)?, stamps(&received, &ids)?);
-            passages.pair_up(&sent, &received, &complete);
+            let own = own.as_ref().map(|own| ids_of(own, &ids)).transpose()?;
+            passages.pair_up(&sent, &received, own.as_deref(), &complete);
         }
         Ok(passages)
     }
 
-    /// Both sides sorted by kind and id.
-    fn pair_up(&mut self, sent: &[Stamp], received: &[Stamp], complete: &Complete) {
+    /// Both sides sorted by kind and id; `own_sends`: the ids of the program's own stamps of its sends, sorted.
+    fn pair_up(&mut self, sent: &[Stamp], received: &[Stamp], own_sends: Option<&[i64]>, complete: &Complete) {
         let (mut sent, mut received) = (runs(sent).peekable(), runs(received).peekable());
         while let (Some(first), Some(second)) = (sent.peek(), received.peek()) {
             let order = first[0].key.cmp(&second[0].key);
@@ -110,6 +159,8 @@ impl Passages {
                 self.one_ended += 1;
             } else if first.len() > 1 || second.len() > 1 {
                 self.repeated += 1;
+            } else if own_sends.is_some_and(|ids| copies(ids, first[0].key.1) != 1) {
+                self.unproven += 1;
             } else if !complete.at(first[0].tick) {
                 self.after_a_loss += 1;
             } else {
@@ -136,6 +187,19 @@ struct Stamp {
 /// Stamps of equal keys stand together in what is sorted.
 fn runs(stamps: &[Stamp]) -> impl Iterator<Item = &[Stamp]> {
     stamps.chunk_by(|a, b| a.key == b.key)
+}
+
+/// How many times `id` stands in `ids`, which are sorted.
+fn copies(ids: &[i64], id: i64) -> usize {
+    ids[ids.partition_point(|&other| other < id)..].iter().take_while(|&&other| other == id).count()
+}
+
+/// The ids of all stamps of a point, of whatever kind: sorted, each as often as it was stamped.
+fn ids_of(point: &PointStamps, ids: &RangeInclusive<i64>) -> Result<Vec<i64>, Error> {
+    let mut found = Vec::new();
+    point.read(ids.clone(), |columns| found.extend_from_slice(&columns.id))?;
+    found.sort_unstable();
+    Ok(found)
 }
 
 fn stamps(point: &PointStamps, ids: &RangeInclusive<i64>) -> Result<Vec<Stamp>, Error> {
@@ -177,6 +241,11 @@ fn channels_of<'a>(place: &'a Place, channels: &'a [Channel]) -> impl Iterator<I
     channels.iter().filter(|channel| channel.node == place.node && channel.point == place.point)
 }
 
+/// Whether its stamps are of the counter that programs read, rather than of another clock.
+fn reads_counter(channel: &Channel) -> bool {
+    channel.domain.split('/').nth(1) == Some(Counter::STAMPED.name())
+}
+
 /// Events of a node after which nobody knows what was stamped there.
 const UNTOLD: [&str; 6] = [
     "stamps-without-channel",
@@ -207,8 +276,9 @@ impl Complete {
             let told: i64 = lost.clone().filter_map(|event| event.value).sum();
             // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its event.
             // Nor does a clock that can be set back order what was lost and what was sent.
-            let ordered = channel.domain.split('/').nth(1) == Some(Counter::STAMPED.name()) || channel.dropped == 0;
-            let timed = ordered && channel.uncommitted == 0 && channel.refused == 0 && told >= channel.dropped;
+            let ordered = reads_counter(channel) || channel.dropped == 0;
+            let on = channel.policy != "null"; // else it was passed unseen
+            let timed = on && ordered && channel.uncommitted == 0 && channel.refused == 0 && told >= channel.dropped;
             if timed { lost.filter_map(|event| event.tick).min() } else { Some(i64::MIN) }
         };
         Self { before: channels_of(place, channels).filter_map(first_loss).min().unwrap_or(i64::MAX) }
@@ -222,6 +292,7 @@ impl Complete {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickscope_trace::LayoutText;
 
     const PAIR: &str = "client.send > server.received";
 
@@ -267,15 +338,18 @@ mod tests {
         let mut passages = Passages::default();
         let sent = [stamp(1, 10), stamp(2, 20), stamp(2, 25), stamp(3, 30), stamp(5, 50), stamp(6, 60)];
         let received = [stamp(1, 11), stamp(2, 26), stamp(3, 31), stamp(3, 32), stamp(4, 41), stamp(6, 61)];
-        passages.pair_up(&sent, &received, &Complete { before: i64::MAX });
-        assert_eq!(passages, Passages { ticks: vec![(10, 11), (60, 61)], repeated: 2, after_a_loss: 0, one_ended: 2 });
+        passages.pair_up(&sent, &received, None, &Complete { before: i64::MAX });
+        assert_eq!(
+            passages,
+            Passages { ticks: vec![(10, 11), (60, 61)], repeated: 2, one_ended: 2, ..Passages::default() }
+        );
     }
 
     #[test]
     fn equal_ids_of_different_kinds_are_different_messages() {
         let mut passages = Passages::default();
         let other = Stamp { key: (1, 1), tick: 12 };
-        passages.pair_up(&[stamp(1, 10), other], &[stamp(1, 11)], &Complete { before: i64::MAX });
+        passages.pair_up(&[stamp(1, 10), other], &[stamp(1, 11)], None, &Complete { before: i64::MAX });
         assert_eq!((passages.ticks, passages.repeated, passages.one_ended), (vec![(10, 11)], 0, 1));
     }
 
@@ -294,18 +368,61 @@ mod tests {
         let before = complete(&[channel(2, 0)], std::slice::from_ref(&lost));
         assert_eq!(before, 20);
         let both = [stamp(1, 19), stamp(2, 20), stamp(3, 30)];
-        passages.pair_up(&both, &both, &Complete { before });
+        passages.pair_up(&both, &both, None, &Complete { before });
         assert_eq!((passages.ticks, passages.after_a_loss), (vec![(19, 19)], 2));
         assert_eq!(complete(&[channel(0, 0)], &[]), i64::MAX);
         // Losses that are not told in full, or have no tick, leave nothing.
         assert_eq!(complete(&[channel(3, 0)], std::slice::from_ref(&lost)), i64::MIN);
         assert_eq!(complete(&[channel(0, 1)], &[]), i64::MIN);
+        assert_eq!(complete(&[Channel { policy: "null".into(), ..channel(0, 0) }], &[]), i64::MIN);
         for what in UNTOLD.into_iter().chain(["finish-failed"]) {
             let untold = Event { node: "client".into(), what: what.into(), ..Event::default() };
             assert_eq!(complete(&[channel(0, 0)], &[untold]), i64::MIN, "{what}");
         }
         let settable = Channel { domain: "b/realtime/0".into(), ..channel(2, 0) };
         assert_eq!(complete(&[settable], std::slice::from_ref(&lost)), i64::MIN, "a clock that can be set back");
+    }
+
+    #[test]
+    fn a_kernels_stamp_serves_if_the_program_stamped_that_send_once() {
+        let mut passages = Passages::default();
+        let (sent, received) = ([stamp(1, 10), stamp(2, 20), stamp(3, 30)], [stamp(1, 11), stamp(2, 21), stamp(3, 31)]);
+        passages.pair_up(&sent, &received, Some(&[0, 1, 2, 2, 4]), &Complete { before: i64::MAX });
+        assert_eq!(passages, Passages { ticks: vec![(10, 11)], unproven: 2, ..Passages::default() });
+    }
+
+    #[test]
+    fn a_send_of_the_program_is_the_point_before_it_on_the_path_or_where_its_branch_leaves() {
+        let of = |node: &str, point: &str, ordering: &str, clock: &str| Channel {
+            node: node.into(),
+            point: point.into(),
+            ordering: ordering.into(),
+            domain: format!("b/{clock}/0"),
+            ..channel(0, 0)
+        };
+        let channels = [
+            of("c", "send", "before", Counter::STAMPED.name()),
+            of("c", "built", "plain", Counter::STAMPED.name()),
+            of("c", "sched", "before", "realtime"),
+            of("c", "tx", "before", "realtime"),
+            of("c", "response", "after", Counter::STAMPED.name()),
+            of("s", "received", "after", Counter::STAMPED.name()),
+        ];
+        let found = |path: &[&str], branches: &[&str]| {
+            let text = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+            let layout = LayoutText { path: text(path), branches: text(branches), ..LayoutText::default() };
+            let tx = Place { node: "c".into(), point: "tx".into() };
+            tx.own_send(&layout.parse(None).unwrap(), &channels).map(|place| place.to_string())
+        };
+        let send = Some("c.send".to_owned());
+        assert_eq!(found(&["c.send", "c.built", "c.sched", "c.tx", "s.received"], &[]), send);
+        assert_eq!(found(&["c.send", "s.received"], &["c.send > c.tx"]), send);
+        // Not of the same send, or not known to be.
+        assert_eq!(found(&["c.send", "s.received", "c.tx"], &[]), None);
+        assert_eq!(found(&["c.send", "c.response", "c.tx"], &[]), None);
+        assert_eq!(found(&["c.send", "c.never", "c.tx"], &[]), None);
+        assert_eq!(found(&["c.tx", "c.send"], &[]), None);
+        assert_eq!(found(&["c.send", "s.received"], &[]), None);
     }
 
     #[test]

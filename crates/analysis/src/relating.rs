@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, Cone, Epochs, Error as BracketError, Model, Ratio, Refused, Relation, Rho};
-use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
+use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Local, Tick};
 use tickscope_trace::{Clock, Layout};
 
@@ -59,6 +59,8 @@ pub(crate) struct Related {
     pub(crate) of_node: Vec<(String, usize)>,
     pub(crate) own: OwnClocks,
     pub(crate) relations: Vec<RelationSummary>,
+    /// On what it rests that a message was sent once.
+    pub(crate) sent_once: Vec<Assumption>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
@@ -77,6 +79,11 @@ const MESSAGES: &str = "messages";
 const KERNEL_MESSAGES: &str = "kernel-messages";
 /// Evidence from the kernel's time-stamps of the probes.
 const KERNEL_PROBES: &str = "kernel-probes";
+
+/// Why a message did not serve: a stamp that was lost may have been an earlier copy's.
+const AFTER_A_LOSS: &str = "sent after a stamp was lost";
+/// The same, where the kernel stamps what the program sends.
+const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent exactly once";
 
 /// A clock for every node of the layout: the reference's own, shared with it, or through a relation.
 ///
@@ -101,10 +108,13 @@ pub(crate) fn relate(
     if let Some(refused) = events_refused.into_iter().next().filter(|_| !own.is_empty()) {
         return Err(refused.into());
     }
-    let mut messages = Vec::new();
+    let (mut messages, mut sent_once) = (Vec::new(), Vec::new());
     for (pair, source) in pairs {
+        // A probe's nonce is drawn for one exchange: no second copy of it was ever sent.
+        let own_send = if source == MESSAGES { pair.from.own_send(layout, &channels) } else { None };
+        sent_once.extend((source == MESSAGES).then(|| once(&pair, own_send.as_ref(), &own)));
         let found = if whole {
-            Messages::of(run, pair, source, &own, (&channels, &events))?
+            Messages::of(run, pair, source, own_send.as_ref(), &own, (&channels, &events))?
         } else {
             Messages { pair, source, ticks: Vec::new(), unused: vec![("source, since not all files could be read", 1)] }
         };
@@ -113,7 +123,7 @@ pub(crate) fn relate(
         }
     }
     let (clocks, of_node, relations, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
-    let mut related = Related { clocks, of_node, own, relations, refused };
+    let mut related = Related { clocks, of_node, own, relations, sent_once, refused };
     for node in &manifest.nodes {
         if !layout.points().iter().any(|point| point.node == node.name.as_str()) {
             continue;
@@ -225,6 +235,22 @@ struct Messages {
     unused: Vec<(&'static str, u64)>,
 }
 
+/// What it rests on that the messages of a pair were sent once.
+fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &OwnClocks) -> Assumption {
+    let from = &pair.from;
+    let rest = match own_send {
+        Some(send) => {
+            format!("; ids that {send}, stamped before every send, does not show to be sent once are left out")
+        }
+        None if clocks.at(&from.node, &from.point).is_some() => format!(
+            "; ids stamped twice are left out, but no copy is known whose own stamp of {from} is missing: no point where the \
+             program itself stamps its sends stands before it in the layout"
+        ),
+        None => "; ids stamped twice are left out".into(),
+    };
+    Assumption { statement: format!("every id passes {pair} once{rest}"), origin: "declared in the run file".into() }
+}
+
 /// The messages that the run declares as evidence, where the terms ask for them, and the kernel's stamps of the probes.
 fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(MessagePair, &'static str)>, Error> {
     let mut pairs = Vec::new();
@@ -255,20 +281,26 @@ impl Messages {
         run: &Run,
         pair: MessagePair,
         source: &'static str,
+        own_send: Option<&Place>,
         clocks: &OwnClocks,
         (channels, events): (&[Channel], &[Event]),
     ) -> Result<Self, Error> {
-        let passages = Passages::of(run, &pair, channels, events)?;
+        let passages = Passages::of(run, &pair, own_send, channels, events)?;
         let [from, to] = [&pair.from, &pair.to].map(|place| clocks.at(&place.node, &place.point));
         let source = if source == MESSAGES && from.is_some() && to.is_some() { KERNEL_MESSAGES } else { source };
         let mut unused = vec![
             ("ids stamped more than once", passages.repeated),
-            ("sent after a stamp was lost", passages.after_a_loss),
+            (AFTER_A_LOSS, passages.after_a_loss),
+            (UNPROVEN, passages.unproven),
             ("one stamp only", passages.one_ended),
         ];
         let mut ticks = Vec::with_capacity(passages.ticks.len());
         for &(sent, received) in &passages.ticks {
             match (counted(from, sent), counted(to, received)) {
+                // An earlier copy's own stamp may have been lost only before the kernel stamped this one.
+                (Ok((_, sent)), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
+                    count(&mut unused, AFTER_A_LOSS);
+                }
                 (Ok((first, _)), Ok((_, last))) => ticks.push((first, last)),
                 (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused)),
             }

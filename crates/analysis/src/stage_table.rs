@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use tickscope_store::{Event, Manifest, Run};
+use tickscope_store::{Assumption, Event, Manifest, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
 
@@ -309,15 +309,11 @@ pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, Str
     }
     if !analysis.own_clocks.is_empty() {
         let statement = "a stamp of another clock stands for the whole nanosecond that it names; the kernel's stamps and \
-                         clock_gettime read one clock; a kernel stamp of sending precedes the packet, one of receiving follows it";
+                         clock_gettime read one clock; a kernel stamp of sending precedes the packet, one of receiving follows it; the kernel tells \
+                         within 10 ms that a clock was set";
         all.push((statement.into(), "the kernel's interface".into()));
     }
-    for pair in &manifest.evidence.messages {
-        all.push((
-            format!("every id passes {pair} once; ids stamped twice are left out"),
-            "declared in the run file".into(),
-        ));
-    }
+    all.extend(analysis.sent_once.iter().map(|Assumption { statement, origin }| (statement.clone(), origin.clone())));
     for node in &manifest.nodes {
         all.push((format!("cores of {}: {}", node.name, node.counter.sharing.checked), "checked at the start".into()));
     }

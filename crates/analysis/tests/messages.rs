@@ -4,8 +4,8 @@ mod site;
 
 use proptest::prelude::*;
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Terms, analyse};
-use tickscope_store::join_run;
+use tickscope_analysis::{SourceSummary, Terms, analyse, stage_table};
+use tickscope_store::{BracketColumns, Pair, Run, join_run};
 
 const PATH: [&str; 4] = ["client.send", "server.received", "server.reply", "client.response"];
 const MESSAGES: [&str; 2] = ["client.send > server.received", "server.reply > client.response"];
@@ -31,8 +31,153 @@ fn exchange() -> impl Strategy<Value = Exchange> {
         .prop_map(|(wait, there, work, back, again, unheard)| Exchange { wait, there, work, back, again, unheard })
 }
 
+/// Stamps of one point by its node's counter, none of them lost.
+fn stamped<'a>(node: &'a str, point: &'a str, ordering: &'a str, stamps: &'a [(i64, i64)]) -> Stamped<'a> {
+    Stamped { node, point, ordering, clock: "tsc", stamps, lost: &[] }
+}
+
+fn unused(source: &SourceSummary, reason: &str) -> usize {
+    source.unused.iter().find(|(r, _)| *r == reason).map_or(0, |&(_, count)| count as usize)
+}
+
+/// What the client's `CLOCK_REALTIME` reads at a tick.
+fn realtime(tick: i64) -> i64 {
+    1_700_000_000_000_000_000 + tick * 2 / 5
+}
+
+/// Relates the client's `CLOCK_REALTIME` to its counter, from before tick `first` until after `last`.
+fn bracket_realtime(run: &Run, first: i64, last: i64) {
+    let mut columns = BracketColumns::default();
+    for tick in (first - 1_000_000..last + 1_000_000).step_by(250_000) {
+        columns.push(Some(tick - 30), realtime(tick), Some(tick + 40), "watch", "before/after");
+    }
+    let pair = Pair { reference: "client.tsc".into(), domain: "client.realtime".into() };
+    run.add_brackets(&pair, "watch", &columns).unwrap();
+}
+
+/// A request that the kernel stamps, and what became of it.
+#[derive(Clone, Debug)]
+struct Request {
+    wait: i64,
+    queued: i64,
+    there: i64,
+    work: i64,
+    back: i64,
+    again: Option<Again>,
+}
+
+/// It was sent once more, though the first copy had come.
+#[derive(Clone, Debug)]
+struct Again {
+    /// So long after the first.
+    later: i64,
+    /// The kernel did not deliver the first copy's stamp.
+    first_unstamped: bool,
+    /// The program's own stamp of the second send was lost; in the last quarter of the run alone.
+    own_lost: bool,
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let again = (1i64..400_000, proptest::bool::weighted(0.8), proptest::bool::weighted(0.3));
+    let again = again.prop_map(|(later, first_unstamped, own_lost)| Again { later, first_unstamped, own_lost });
+    let again = proptest::option::weighted(0.25, again);
+    (400_000i64..3_000_000, 1i64..3_000, 1i64..50_000, 1i64..5_000, 1i64..50_000, again)
+        .prop_map(|(wait, queued, there, work, back, again)| Request { wait, queued, there, work, back, again })
+}
+
+#[test]
+fn a_sender_that_the_kernel_alone_stamps_rests_on_the_declaration_and_the_table_says_so() {
+    for (path, told) in [
+        (&["client.tx", "server.received", "client.response"][..], "no point where the program itself stamps"),
+        (&["client.response", "client.tx", "server.received"], "no point where the program itself stamps"),
+        (&["client.send", "client.tx", "server.received", "client.response"], "ids that client.send, stamped before"),
+    ] {
+        let site = Site::new();
+        let run = site.run(path, &["client.tx > server.received", "server.reply > client.response"]);
+        let at = |offset: i64| (0..50).map(|id| (id, 1_000_000_000 + id * 2_500_000 + offset)).collect::<Vec<_>>();
+        let (send, received, reply, response) = (at(0), at(20_000 + AHEAD), at(21_000 + AHEAD), at(40_000));
+        let tx: Vec<_> = at(1_000).into_iter().map(|(id, tick)| (id, realtime(tick))).collect();
+        write(
+            &run,
+            &[
+                stamped("client", "send", "before", &send),
+                Stamped { clock: "realtime", ..stamped("client", "tx", "before", &tx) },
+                stamped("server", "received", "after", &received),
+                stamped("server", "reply", "before", &reply),
+                stamped("client", "response", "after", &response),
+            ],
+        );
+        bracket_realtime(&run, send[0].1, response[49].1);
+        join_run(&run, &run.manifest().layout.clone(), 1 << 20).unwrap();
+        let analysis = analyse(&run, &Terms::default(), false).unwrap();
+        assert_eq!(analysis.relations[0].sources[0].brackets, 100, "{path:?}");
+        let assumptions = stage_table::assumptions(run.manifest(), &analysis);
+        let declared: Vec<_> = assumptions.iter().filter(|(statement, _)| statement.contains(told)).collect();
+        assert_eq!(declared.len(), 1, "{path:?}: {assumptions:?}");
+        assert!(declared[0].0.contains("client.tx > server.received once"), "{}", declared[0].0);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn property_no_bound_is_false_though_the_kernel_stamped_only_the_second_copy(
+        requests in proptest::collection::vec(request(), 40..150)
+    ) {
+        let (mut send, mut tx, mut received, mut reply, mut response) = (vec![], vec![], vec![], vec![], vec![]);
+        let (mut now, mut lost, mut unproven) = (1_000_000_000i64, vec![], 0);
+        for (id, request) in requests.iter().enumerate() {
+            let (number, id) = (id, id as i64);
+            now += request.wait;
+            let sent = now;
+            send.push((id, sent));
+            if !request.again.as_ref().is_some_and(|again| again.first_unstamped) {
+                tx.push((id, realtime(sent + request.queued)));
+            }
+            if let Some(again) = &request.again {
+                tx.push((id, realtime(sent + again.later + request.queued)));
+                let own_lost = again.own_lost && number * 4 >= requests.len() * 3;
+                if own_lost { lost.push(sent + again.later) } else { send.push((id, sent + again.later)) }
+                unproven += usize::from(again.first_unstamped && !own_lost);
+            }
+            received.push((id, sent + request.queued + request.there + AHEAD));
+            now += request.queued + request.there + request.work;
+            reply.push((id, now + AHEAD));
+            now += request.back;
+            response.push((id, now));
+        }
+        lost.sort_unstable();
+        let site = Site::new();
+        let path = ["client.send", "client.tx", "server.received", "server.reply", "client.response"];
+        let run = site.run(&path, &["client.tx > server.received", "server.reply > client.response"]);
+        write(&run, &[
+            Stamped { lost: &lost, ..stamped("client", "send", "before", &send) },
+            Stamped { clock: "realtime", ..stamped("client", "tx", "before", &tx) },
+            stamped("server", "received", "after", &received),
+            stamped("server", "reply", "before", &reply),
+            stamped("client", "response", "after", &response),
+        ]);
+        bracket_realtime(&run, 1_000_000_000, now);
+        join_run(&run, &run.manifest().layout.clone(), 1 << 20).unwrap();
+        let analysis = analyse(&run, &Terms::default(), true).unwrap();
+        let source = &analysis.relations[0].sources[0];
+        prop_assert_eq!(unused(source, "ids that the program's own stamps do not show to be sent exactly once"), unproven);
+        let proven = requests.iter().filter(|request| request.again.is_none()).count();
+        prop_assert!(!lost.is_empty() || source.brackets == proven + response.len());
+        let rows = run.durations(50_000).unwrap().found.remove(0);
+        let (names, rows) = (rows.names().to_vec(), rows.read_all().unwrap());
+        let column = |name: &str| {
+            let place = names.iter().position(|known| known == name).unwrap();
+            rows.columns[place].iter().map(|value| value.copied()).collect::<Vec<_>>()
+        };
+        let stage = "server.reply>client.response";
+        let (lo, hi) = (column(&format!("{stage}.lo")), column(&format!("{stage}.hi")));
+        for (row, &id) in rows.id.iter().enumerate() {
+            let back = requests[id as usize].back;
+            prop_assert!(lo[row].unwrap() <= back && back <= hi[row].unwrap(), "id {}: {:?} {back} {:?}", id, lo[row], hi[row]);
+        }
+    }
 
     #[test]
     fn property_every_true_duration_lies_in_the_interval_that_messages_give(
@@ -58,7 +203,6 @@ proptest! {
         }
         let site = Site::new();
         let mut run = site.run(&PATH, &MESSAGES);
-        let stamped = |node, point, ordering, stamps| Stamped { node, point, ordering, stamps };
         write(&run, &[
             stamped("client", "send", "before", &send),
             stamped("client", "response", "after", &response),
@@ -72,9 +216,8 @@ proptest! {
         let source = &analysis.relations[0].sources[0];
         prop_assert_eq!(source.name.as_str(), "messages");
         prop_assert_eq!(source.brackets, exchanges.len() - repeated + response.len());
-        let unused = |reason: &str| source.unused.iter().find(|(r, _)| *r == reason).map_or(0, |&(_, count)| count);
-        prop_assert_eq!(unused("ids stamped more than once"), repeated as u64);
-        prop_assert_eq!(unused("one stamp only"), unheard);
+        prop_assert_eq!(unused(source, "ids stamped more than once"), repeated);
+        prop_assert_eq!(unused(source, "one stamp only"), unheard);
         let durations = run.durations(50_000).unwrap().found.remove(0);
         let rows = durations.read_all().unwrap();
         let column = |name: &str| {

@@ -8,7 +8,7 @@ use tickscope_clock::load::{self, Load};
 use tickscope_clock::measure::{pulses, survey};
 use tickscope_clock::study::{Plan, PulseTest, Sweep};
 use tickscope_clock::two_word::{Table, Widths};
-use tickscope_report::study_page;
+use tickscope_report::{granularity_page, study_page, two_words_page};
 use tickscope_store::write_whole;
 use tickscope_tick::affinity;
 use tickscope_tick::facts::CounterFacts;
@@ -20,7 +20,11 @@ use crate::{clock_example, clock_gauge, clock_text};
 /// Studies the clocks and prints the table with its advice; exit code 3 where a clock breaks its promise.
 pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
     if options.two_words {
-        print!("{}", Table::of(Widths { high_bits: 2, low_bits: 2 }));
+        let tried = Table::of(Widths { high_bits: 2, low_bits: 2 });
+        if let Some(place) = &options.html {
+            write_whole(place, two_words_page(&tried).as_bytes())?;
+        }
+        print!("{tried}");
         return Ok(());
     }
     if let Some(run) = &options.example {
@@ -33,7 +37,7 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
         return clock_gauge::gauge(options, plan, &facts);
     }
     if options.granularity {
-        return granularity(&plan, &facts, options.json, &mut progress);
+        return granularity(&plan, &facts, options, &mut progress);
     }
     let study = survey(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
@@ -102,13 +106,21 @@ fn plan(options: &ClockOptions) -> Result<Plan, Failure> {
 }
 
 /// Method I under a load in pulses, from far longer than a reading to far shorter.
-fn granularity(plan: &Plan, facts: &CounterFacts, json: bool, progress: &mut Progress) -> Result<(), Failure> {
+fn granularity(
+    plan: &Plan,
+    facts: &CounterFacts,
+    options: &ClockOptions,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
     let busy_processes = plan.loads.last().copied().unwrap_or(0);
     let pulses_ns = vec![100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000];
     let sweep = Sweep { seconds: plan.seconds, busy_processes, load: plan.load.clone(), pulses_ns };
     let found = pulses(&sweep, facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
-    if json {
+    if let Some(place) = &options.html {
+        write_whole(place, granularity_page(&sweep, &found).as_bytes())?;
+    }
+    if options.json {
         println!("{}", serde_json::to_string_pretty(&found).map_err(Failure::work)?);
         return Ok(());
     }

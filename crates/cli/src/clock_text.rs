@@ -5,7 +5,6 @@
 use tickscope_clock::advice::{beside, duration};
 use tickscope_clock::compensation::Method;
 use tickscope_clock::load::Load;
-use tickscope_clock::measure::Ramp;
 use tickscope_clock::study::{Across, ClockStudy, Cost, LoadStudy, SectionTest, Study};
 
 use crate::clock::{brief, factor};
@@ -118,7 +117,7 @@ fn print_ramps(study: &Study) {
     let mut titled = false;
     for clock in &study.clocks {
         for load in &clock.loads {
-            let Some(cell) = load.cells.last().filter(|cell| cell.readers > 1 && felt(&cell.ramp)) else { continue };
+            let Some(cell) = load.cells.last().filter(|cell| cell.readers > 1 && cell.ramp.felt()) else { continue };
             let slices = &cell.ramp.slices;
             if !titled {
                 println!(
@@ -148,18 +147,6 @@ fn stage_line(slices: usize) -> String {
     let all = slices.saturating_sub(4 * fifth);
     format!("|{:fifth$}{:^fifth$}{:^all$}{:^fifth$}{:fifth$}|", "", "they", "all", "they", "")
         + &format!("\n{:54} |{:fifth$}{:^fifth$}{:^all$}{:^fifth$}{:fifth$}|", "", "", "come", "read", "go", "")
-}
-
-/// Whether the median of the slices in the middle, while all read, is at least twice that of the first.
-fn felt(ramp: &Ramp) -> bool {
-    let median = |from: usize, to: usize| {
-        let mut costs: Vec<i64> = ramp.slices.get(from..to)?.iter().filter_map(|slice| slice.cost_ticks).collect();
-        costs.sort_unstable();
-        costs.get(costs.len() / 2).copied()
-    };
-    let count = ramp.slices.len();
-    let [first, middle] = [median(0, count / 6), median(count * 2 / 5, count * 3 / 5)];
-    first.zip(middle).is_some_and(|(first, middle)| middle >= 2 * first)
 }
 
 fn bar(cost: Option<i64>, least: i64, most: i64) -> char {

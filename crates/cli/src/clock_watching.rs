@@ -62,8 +62,7 @@ pub struct BracketReport {
 
 /// How often brackets are written while the run goes on.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
-/// How long the kernel may take from setting the clock to telling of it.
-const TOLD_WITHIN: Duration = Duration::from_millis(10);
+const TOLD_WITHIN: Duration = Duration::from_nanos(Watch::TOLD_WITHIN_NS as u64);
 
 /// Watches until the process is told to end.
 pub fn watch(options: &ClockWatchOptions) -> Result<(), Failure> {

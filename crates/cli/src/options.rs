@@ -144,8 +144,8 @@ pub struct ClockOptions {
     /// Print every figure as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write the figures as a page too, which opens offline
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["two_words", "granularity", "gauge"])]
+    /// Write the figures as a page too, which opens offline: of the study, or of what is asked for instead
+    #[arg(long, value_name = "FILE", conflicts_with = "gauge")]
     pub html: Option<PathBuf>,
     /// Find instead where subtracting nearby readings stops helping as the load's pulses get shorter
     #[arg(long, conflicts_with = "two_words")]

@@ -79,7 +79,7 @@ fn e2e_a_command_that_is_killed_leaves_the_table_of_what_it_had_measured() {
     let site = Site::new("killed-command");
     let run = begin(&site, &Experiment::new(60.0, 1000));
     let client = process_of(&run, "--rate");
-    std::thread::sleep(Duration::from_millis(1500));
+    until_a_block_is_stored(&site);
     signal(client, libc::SIGKILL);
     let ended = Ended::from(run.wait_with_output().unwrap());
     ended.said(1, &["command of client", "signal: 9"]);
@@ -293,6 +293,17 @@ fn process_of(run: &Child, word: &str) -> i32 {
     }
 }
 
+/// Until the responses to some 1000 packets are in the run's files, however long that takes.
+fn until_a_block_is_stored(site: &Site) {
+    let responses = site.run_directory().join("stamps/node=client/point=response");
+    let is_segment = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("part-"))
+    };
+    while !std::fs::read_dir(&responses).is_ok_and(|mut entries| entries.any(is_segment)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn signal(pid: i32, signal: i32) {
     // SAFETY: a process that this test started, or a child of one.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
@@ -302,12 +313,12 @@ fn signal(pid: i32, signal: i32) {
 fn e2e_a_collector_killed_during_a_run_loses_nothing_and_is_told() {
     let _alone = alone();
     let site = Site::new("killed-collector");
-    let run = begin(&site, &Experiment::new(2.0, 1000));
+    let run = begin(&site, &Experiment::new(5.0, 800));
     process_of(&run, "--rate"); // the client is there
-    std::thread::sleep(Duration::from_millis(700));
+    until_a_block_is_stored(&site);
     signal(process_of(&run, "collect"), libc::SIGKILL);
     let table = Ended::from(run.wait_with_output().unwrap()).json(0);
-    assert_eq!(count(&table, "end-to-end"), 2000);
+    assert_eq!(count(&table, "end-to-end"), 4000);
     assert_eq!(site.events("collector-killed").len(), 1);
     assert_eq!((site.events("lost").len(), site.events("ids-missing").len()), (0, 0));
 }
@@ -329,8 +340,7 @@ fn e2e_ctrl_c_keeps_what_was_measured_and_prints_the_table() {
     let _alone = alone();
     let site = Site::new("ctrl-c");
     let run = begin(&site, &Experiment::new(60.0, 1000));
-    process_of(&run, "--rate");
-    std::thread::sleep(Duration::from_millis(1500));
+    until_a_block_is_stored(&site);
     signal(run.id() as i32, libc::SIGINT);
     let ended = Ended::from(run.wait_with_output().unwrap());
     ended.said(1, &["interrupted", "is kept"]);

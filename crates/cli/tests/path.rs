@@ -35,7 +35,7 @@ fn measured(wait: &str) -> Value {
     assert_eq!(table["path_sums"]["mismatches"], 0);
     for stage in stages(&table) {
         assert_eq!((stage["impossible"].as_u64(), stage["refused"].as_u64()), (Some(0), Some(0)), "{stage}");
-        assert!(stage["count"].as_u64().unwrap() > 1000, "{stage}");
+        assert!(stage["count"].as_u64().unwrap() > 100, "{stage}");
     }
     let said: Vec<_> = site.events("subject").into_iter().map(|event| event.text).collect();
     for word in [format!("\"wait\": \"{wait}\""), "\"policy\"".into(), "\"pacing\"".into(), "\"core\"".into()] {

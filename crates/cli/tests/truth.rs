@@ -18,8 +18,10 @@ fn map(drifts: bool, wander_ppb: i64) -> [i64; 4] {
 #[test]
 fn e2e_every_true_duration_of_100_000_packets_lies_in_its_interval() {
     let (mut packets, mut known_in_all) = (0, 0);
-    for (drifts, node) in [(false, "server"), (true, "client")] {
-        for wander_ppb in [0, 100, 1000] {
+    let each = [(false, "server"), (true, "client")].map(|side| [0, 100, 1000].map(|wander_ppb| (side, wander_ppb)));
+    // Each once; where the machine loses packets, as often as it takes.
+    while packets < 100_000 {
+        for ((drifts, node), wander_ppb) in each.into_iter().flatten() {
             let site = Site::new("truth");
             let inject = Some((node, map(drifts, wander_ppb)));
             let experiment = Experiment { rho: "1", inject, ..Experiment::new(4.0, 5000) };
@@ -45,7 +47,6 @@ fn e2e_every_true_duration_of_100_000_packets_lies_in_its_interval() {
         }
     }
     println!("{packets} packets, {known_in_all} true durations, all inside");
-    assert!(packets >= 100_000, "{packets}");
 }
 
 /// The true rate is among the slopes, and that the clocks run alike is not.

@@ -5,6 +5,7 @@
 pub mod advice;
 pub mod compensation;
 pub mod example;
+pub mod granularity;
 pub mod load;
 pub mod measure;
 pub mod recipe;

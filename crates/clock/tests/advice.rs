@@ -20,7 +20,7 @@ fn cell(readers: usize, p99_ns: f64, usable_ns: f64) -> Cell {
         shortest_section_ns: Some(100.0 * usable_ns),
         backward: 0,
         backward_worst_ns: 0.0,
-        ramp: Ramp { started: Vec::new(), stopped: Vec::new(), slices: Vec::new() },
+        ramp: Ramp { ticks: 1, started: Vec::new(), stopped: Vec::new(), slices: Vec::new() },
     }
 }
 

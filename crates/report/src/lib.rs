@@ -23,7 +23,7 @@ use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{Analysis, Error, stage_table};
 use tickscope_store::{Channel, Event, Run};
 
-pub use clock_page::{example_page, study_page};
+pub use clock_page::{example_page, granularity_page, study_page, two_words_page};
 pub use page::MOST_BYTES;
 pub use quantity::Unit;
 pub use text::Text;

@@ -24,19 +24,25 @@ impl Ink {
     }
 
     fn style(self) -> String {
-        let dashes = if self.0 % 6 >= 3 { ";stroke-dasharray:5 3" } else { "" };
+        let dashes = if self.dashed() { ";stroke-dasharray:5 3" } else { "" };
         format!("stroke:var(--{0});fill:var(--{0}){dashes}", self.name())
+    }
+
+    fn dashed(self) -> bool {
+        self.0 % 6 >= 3
     }
 
     /// An entry of a legend.
     pub(crate) fn legend(self, words: &str) -> String {
-        format!("<span><i class=\"line {}\"></i>{}</span>", self.name(), Text(words))
+        let dashed = if self.dashed() { " dashed" } else { "" };
+        format!("<span><i class=\"line {}{dashed}\"></i>{}</span>", self.name(), Text(words))
     }
 }
 
 /// What an axis measures, and from where to where.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
+    name: String,
     from: f64,
     to: f64,
     logarithmic: bool,
@@ -54,7 +60,13 @@ impl Axis {
         // Where there are many powers, not every one has room for its label.
         let every = (last - first) as usize / 8 + 1;
         let labels = (first..=last).step_by(every).map(|power| 10_f64.powi(power)).map(|at| (at, label(at)));
-        Self { from: 10_f64.powi(first), to: 10_f64.powi(last), logarithmic: true, labels: labels.collect() }
+        Self {
+            name: String::new(),
+            from: 10_f64.powi(first),
+            to: 10_f64.powi(last),
+            logarithmic: true,
+            labels: labels.collect(),
+        }
     }
 
     /// From 0 to above the greatest of `values`, labelled by `label`.
@@ -67,12 +79,36 @@ impl Axis {
         let step = step.unwrap_or(most);
         let count = (most / step).ceil() as u32;
         let labels = (0..=count).map(|number| f64::from(number) * step).map(|at| (at, label(at)));
-        Self { from: 0.0, to: step * f64::from(count), logarithmic: false, labels: labels.collect() }
+        Self {
+            name: String::new(),
+            from: 0.0,
+            to: step * f64::from(count),
+            logarithmic: false,
+            labels: labels.collect(),
+        }
+    }
+
+    /// Of places with labels of their own, from one value to another.
+    pub(crate) fn of_places([from, to]: [f64; 2], labels: Vec<(f64, String)>) -> Self {
+        Self { name: String::new(), from, to, logarithmic: false, labels }
+    }
+
+    /// What it measures, written beside it.
+    pub(crate) fn named(self, name: &str) -> Self {
+        Self { name: name.into(), ..self }
     }
 
     /// Durations.
     pub(crate) fn of_durations(ns: impl Iterator<Item = f64>) -> Self {
         Self::logarithmic(ns, short)
+    }
+
+    /// Durations from 0, or, where one is so much longer that the others would lie on the axis, by powers of ten.
+    pub(crate) fn of_durations_by_spread(ns: impl Iterator<Item = f64> + Clone) -> Self {
+        const WIDE: f64 = 20.0;
+        let (least, most) = ns.clone().fold((f64::INFINITY, 0.0_f64), |(lo, hi), at| (lo.min(at), hi.max(at)));
+        // What is no duration has no place among powers of ten.
+        if least > 0.0 && most > WIDE * least { Self::of_durations(ns) } else { Self::from_0(ns, short) }
     }
 
     /// From 0 at the axis' start to 1 at its end.
@@ -97,58 +133,96 @@ pub(crate) struct Figure {
     margin: Margin,
     x: Axis,
     y: Option<Axis>,
+    /// From one row to the next, and what of that the name above takes.
+    rows: [f64; 2],
     inside: String,
     around: String,
 }
 
 /// Room for labels.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Margin {
-    pub(crate) left: f64,
-    pub(crate) bottom: f64,
+struct Margin {
+    left: f64,
+    top: f64,
+    bottom: f64,
 }
 
-const TOP: f64 = 6.0;
+/// How wide the place of a figure of rows is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Room {
+    /// Names stand left of their rows.
+    Wide,
+    /// Names stand above their rows.
+    Narrow,
+}
+
 const RIGHT: f64 = 24.0;
+const NAME_HEIGHT: f64 = 16.0;
+/// From an axis down to the feet of its labels: clear of the lowest label beside the other axis.
+const LABEL_BELOW: f64 = 19.0;
+/// Of the letters of a label, on average, pixels; a little more than they take.
+const LETTER: f64 = 7.0;
 
 impl Figure {
-    /// Points on two axes.
+    /// Points on two axes; about as wide as it is shown, so that its letters are as large as they are meant to be.
     pub(crate) fn plane(x: Axis, y: Axis) -> Self {
-        let mut figure = Self::empty(420.0, 240.0, Margin { left: 62.0, bottom: 24.0 }, x, Some(y));
+        let margin = Margin { left: 62.0, top: 24.0, bottom: 27.0 + NAME_HEIGHT };
+        let mut figure = Self::empty(340.0, 223.0, margin, x, Some(y));
         figure.lines();
         figure
     }
 
     /// Rows with names, each a few pixels high, beside one axis.
-    pub(crate) fn rows(x: Axis, names: &[String], row_height: f64) -> Self {
-        let margin = Margin { left: 190.0, bottom: 24.0 };
-        let height = TOP + names.len() as f64 * row_height + margin.bottom;
-        let mut figure = Self::empty(860.0, height, margin, x, None);
+    pub(crate) fn rows(x: Axis, names: &[String], row_height: f64, room: Room) -> Self {
+        let (width, left, above) = if room == Room::Wide { (860.0, 190.0, 0.0) } else { (340.0, 24.0, NAME_HEIGHT) };
+        let margin = Margin { left, top: 6.0, bottom: 27.0 + NAME_HEIGHT };
+        let pitch = row_height + above;
+        let height = margin.top + names.len() as f64 * pitch + margin.bottom;
+        let mut figure = Self { rows: [pitch, above], ..Self::empty(width, height, margin, x, None) };
         figure.lines();
         for (number, name) in names.iter().enumerate() {
-            let y = TOP + (number as f64 + 0.5) * row_height;
-            figure.label(margin.left - 8.0, y + 4.0, "end", name);
+            let top = margin.top + number as f64 * pitch;
+            match room {
+                Room::Wide => figure.label(left - 8.0, top + row_height / 2.0 + 4.0, "end", name),
+                Room::Narrow => figure.label(0.0, top + above - 2.0, "start", name),
+            }
         }
         figure
     }
 
     fn empty(width: f64, height: f64, margin: Margin, x: Axis, y: Option<Axis>) -> Self {
-        Self { width, height, margin, x, y, inside: String::new(), around: String::new() }
+        Self { width, height, margin, x, y, rows: [0.0; 2], inside: String::new(), around: String::new() }
     }
 
     fn lines(&mut self) {
-        let (left, bottom) = (self.margin.left, self.height - self.margin.bottom);
-        for (at, label) in self.x.labels.clone() {
+        let (left, bottom, right) = (self.margin.left, self.height - self.margin.bottom, self.width - RIGHT);
+        let every = self.every();
+        for (number, (at, label)) in self.x.labels.clone().into_iter().enumerate() {
             let x = self.place_x(at);
-            self.rule([x, TOP], [x, bottom]);
-            self.label(x, bottom + 16.0, "middle", &label);
+            self.rule([x, self.margin.top], [x, bottom]);
+            if number % every == 0 {
+                self.label(x, bottom + LABEL_BELOW, "middle", &label);
+            }
         }
         let labels = self.y.as_ref().map(|axis| axis.labels.clone()).unwrap_or_default();
         for (at, label) in labels {
             let y = self.place_y(at);
-            self.rule([left, y], [self.width - RIGHT, y]);
+            self.rule([left, y], [right, y]);
             self.label(left - 6.0, y + 4.0, "end", &label);
         }
+        let name = self.x.name.clone();
+        self.label(f64::midpoint(left, right), bottom + LABEL_BELOW + NAME_HEIGHT, "middle", &name);
+        let name = self.y.as_ref().map(|axis| axis.name.clone()).unwrap_or_default();
+        self.label(0.0, 12.0, "start", &name);
+    }
+
+    /// Of the labels below, one of so many has room.
+    fn every(&self) -> usize {
+        let pixels = |label: &(f64, String)| (label.1.chars().count() + 1) as f64 * LETTER;
+        let needed = self.x.labels.iter().map(pixels).fold(0.0, f64::max);
+        let apart = self.x.labels.windows(2).map(|pair| self.place_x(pair[1].0) - self.place_x(pair[0].0));
+        let apart = apart.fold(f64::INFINITY, f64::min);
+        (needed / apart).ceil().max(1.0) as usize
     }
 
     /// Where on the figure a value of the horizontal axis lies.
@@ -158,7 +232,7 @@ impl Figure {
 
     fn place_y(&self, value: f64) -> f64 {
         let bottom = self.height - self.margin.bottom;
-        bottom - self.y.as_ref().map_or(0.0, |axis| axis.share(value)) * (bottom - TOP)
+        bottom - self.y.as_ref().map_or(0.0, |axis| axis.share(value)) * (bottom - self.margin.top)
     }
 
     fn rule(&mut self, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2]) {
@@ -170,6 +244,9 @@ impl Figure {
     }
 
     fn label(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
+        if text.is_empty() {
+            return;
+        }
         let _ = write!(
             self.around,
             "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" style=\"fill:var(--muted);font-size:12px\">{}</text>",
@@ -179,11 +256,44 @@ impl Figure {
 
     /// A bar on a row from one value to another, and a dot at a third; `shift` pixels below the row's middle.
     pub(crate) fn range(&mut self, ends: [f64; 2], dot: f64, row: Row, ink: Ink) {
-        let y = TOP + (row.number as f64 + 0.5) * row.height + row.shift;
+        let [pitch, above] = self.rows;
+        let y = self.margin.top + row.number as f64 * pitch + f64::midpoint(pitch, above) + row.shift;
         let [x1, x2, at] = [ends[0], ends[1], dot].map(|value| self.place_x(value));
         let _ = write!(
             self.inside,
             "<g style=\"{}\"><line x1=\"{x1:.1}\" y1=\"{y:.1}\" x2=\"{x2:.1}\" y2=\"{y:.1}\" stroke-width=\"2\"/><circle cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"3.2\"/></g>",
+            ink.style()
+        );
+    }
+
+    /// An upright through the whole figure where something happens, dashed where it ends.
+    pub(crate) fn mark(&mut self, x: f64, end: bool) {
+        let (x, bottom, top) = (self.place_x(x), self.height - self.margin.bottom, self.margin.top);
+        let dashes = if end { ";stroke-dasharray:2 3" } else { "" };
+        let _ = write!(
+            self.inside,
+            "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" style=\"stroke:var(--muted){dashes}\" stroke-width=\"1.3\"/>"
+        );
+    }
+
+    /// Everything from one value to another of the upright axis, behind what is drawn afterwards.
+    pub(crate) fn band(&mut self, ends: [f64; 2]) {
+        let [y1, y2] = ends.map(|end| self.place_y(end));
+        let (left, width) = (self.margin.left, self.width - RIGHT - self.margin.left);
+        let _ = write!(
+            self.inside,
+            "<rect x=\"{left:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{:.1}\" style=\"fill:var(--soft)\"/>",
+            y1.min(y2),
+            (y1 - y2).abs()
+        );
+    }
+
+    /// One value of the upright axis, all along.
+    pub(crate) fn level(&mut self, y: f64, ink: Ink) {
+        let (y, left, right) = (self.place_y(y), self.margin.left, self.width - RIGHT);
+        let _ = write!(
+            self.inside,
+            "<line class=\"level\" x1=\"{left:.1}\" y1=\"{y:.1}\" x2=\"{right:.1}\" y2=\"{y:.1}\" style=\"{}\" stroke-width=\"1.8\"/>",
             ink.style()
         );
     }
@@ -229,7 +339,6 @@ impl Figure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) number: usize,
-    pub(crate) height: f64,
     /// Pixels below its middle.
     pub(crate) shift: f64,
 }
@@ -259,8 +368,39 @@ mod tests {
         let axis = |most: f64| Axis::from_0([most].into_iter(), |at| at.to_string());
         let mut figure = Figure::plane(axis(200.0), axis(100.0));
         let half = [figure.place_x(100.0), figure.place_y(50.0)];
-        assert_eq!(half, [(62.0 + 420.0 - RIGHT) / 2.0, (TOP + 240.0 - 24.0) / 2.0]);
+        assert_eq!(half, [(62.0 + 340.0 - RIGHT) / 2.0, (24.0 + 223.0 - 27.0 - NAME_HEIGHT) / 2.0]);
         figure.line(&[[100.0, 50.0], [200.0, 150.0]], Ink::of(0));
         assert!(figure.place_y(150.0) < 0.0 && figure.svg("a & b").contains("a &amp; b"));
+    }
+
+    #[test]
+    fn labels_that_have_no_room_are_left_out_evenly() {
+        let figure = |powers: i32| {
+            let ends = [1.0, 10_f64.powi(powers)];
+            Figure::plane(Axis::of_durations(ends.into_iter()), Axis::from_0([1.0].into_iter(), short))
+        };
+        assert_eq!((figure(3).every(), figure(7).every()), (1, 2));
+        let drawn = figure(7).svg("");
+        assert!(drawn.contains(">10 us<") && !drawn.contains(">1 us<") && drawn.contains(">1 ms<"), "{drawn}");
+    }
+
+    #[test]
+    fn durations_far_apart_are_drawn_by_powers_of_ten() {
+        let axis = |most: f64| Axis::of_durations_by_spread([30.0, most].into_iter());
+        assert!(!axis(600.0).logarithmic && axis(601.0).logarithmic);
+        assert!(!Axis::of_durations_by_spread([-30.0, 30.0, 601.0].into_iter()).logarithmic);
+    }
+
+    #[test]
+    fn a_row_has_its_name_beside_it_or_above_it_and_its_bar_never_on_the_name() {
+        let names = ["one".to_string(), "two".to_string()];
+        let drawn = |room| {
+            let mut figure = Figure::rows(Axis::of_durations([1.0, 100.0].into_iter()), &names, 20.0, room);
+            figure.range([1.0, 10.0], 10.0, Row { number: 1, shift: 0.0 }, Ink::of(0));
+            figure.svg("")
+        };
+        let (wide, narrow) = (drawn(Room::Wide), drawn(Room::Narrow));
+        assert!(wide.contains("cy=\"36.0\"") && wide.contains("y=\"40.0\" text-anchor=\"end\""), "{wide}");
+        assert!(narrow.contains("cy=\"68.0\"") && narrow.contains("y=\"56.0\" text-anchor=\"start\""), "{narrow}");
     }
 }

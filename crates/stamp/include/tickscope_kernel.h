@@ -22,9 +22,11 @@
  * seen the packet earlier. `rx` is evidence as `after`: it is read once the driver has taken the packet in.
  *
  * Matching is exact or not at all. Where the kernel can (Linux 6.13) each stamped send carries a number of ours
- * (SCM_TS_OPT_ID) that comes back with its stamps. Elsewhere the packet comes back with its stamp, and `id_of` finds the id in
- * its first 128 bytes of payload; ids that are sent again while a stamp of theirs is awaited are then not stamped. The
- * kernel's own count of packets (OPT_ID alone) is never used: one send that fails shifts it.
+ * (SCM_TS_OPT_ID) that comes back with its stamps. Elsewhere the packet comes back with its stamp: the datagram is its end,
+ * whatever headers the link and its tunnels put before, and `id_of` finds the id in the first 128 bytes. What fits the ends of
+ * several awaited sends is nobody's; ids that are sent again while a stamp of theirs is awaited are then not stamped, and
+ * neither is a datagram that does not come back whole (fragmented, or padded by its driver). The kernel's own count of
+ * packets (OPT_ID alone) is never used: one send that fails shifts it.
  *
  * Guarantees: no thread, no allocation, no waiting; never a stamp under another id; every stamp asked for is counted as stamped,
  * missing or discarded. Without TICKSCOPE_DIR nothing is asked of the kernel. Errors leave the program's own calls as
@@ -110,10 +112,7 @@ static inline int tickscope_kernel_samples(const struct tickscope_kernel *kernel
 static inline ssize_t tickscope_kernel_send(struct tickscope_kernel *kernel, int64_t id, const struct msghdr *message,
                                             int flags, tickscope_channel *send, tickscope_channel *sent);
 
-/*
- * recvmsg; without control data in `message`, room of the helper's own is used. Control data of the caller's own must stay
- * as it is until tickscope_kernel_received has looked for the stamp in it.
- */
+/* recvmsg; without control data in `message`, room of the helper's own is used. The stamp is copied out at once. */
 static inline ssize_t tickscope_kernel_receive(struct tickscope_kernel *kernel, struct msghdr *message, int flags);
 
 /* Files the stamp of the packet that was received last under its id. */
@@ -141,16 +140,30 @@ static inline const char *tickscope_kernel_matching(const struct tickscope_kerne
 #define TICKSCOPE__AWAITED 256
 /* Messages a system call takes off the error queue: a stamped packet has two, or three with hardware. */
 #define TICKSCOPE__BATCH 16
-#define TICKSCOPE__CONTROL_WORDS 32 /* of control data, aligned for its headers: 256 bytes */
-/* Of a looped packet: Ethernet, IPv6 and UDP headers, and the payload in which an id is looked for. */
-#define TICKSCOPE__LOOPED_BYTES (18 + 40 + 8 + 128)
+/* Of a looped packet: the headers of a link, of a tunnel and of UDP, and the payload in which an id is looked for. */
+#define TICKSCOPE__LOOPED_BYTES (128 + 128)
+#define TICKSCOPE__LARGEST_PACKET 65536
+#define TICKSCOPE__UDP_HEADER 8
 #define TICKSCOPE__WARM_UP_NS INT64_C(100000000)
 
 struct tickscope__awaited {
     int64_t id;
     uint32_t key;   /* what came with the send, where the kernel carries it */
+    uint32_t bytes; /* of its datagram */
     uint8_t kinds;  /* bits: stamps that have not come */
     uint8_t is_warm;
+};
+
+/* Room for control data, aligned as CMSG_ALIGN has it. Headers are copied in and out, so nothing but bytes is ever read there. */
+union tickscope__control {
+    size_t aligned;
+    unsigned char bytes[256];
+};
+
+/* What came with the packet that was received last. */
+struct tickscope__arrived {
+    struct timespec stamp[3]; /* software, unused, hardware; 0: none */
+    int is_merged;
 };
 
 struct tickscope_kernel {
@@ -166,13 +179,15 @@ struct tickscope_kernel {
     tickscope_channel *brackets, *phc_brackets;
     struct tickscope_kernel_counts counts;
     struct tickscope__awaited awaited[TICKSCOPE__AWAITED];
-    struct msghdr received; /* control data of the packet received last */
+    struct tickscope__arrived arrived;
     struct mmsghdr batch[TICKSCOPE__BATCH];
-    struct iovec looped[TICKSCOPE__BATCH];
+    struct iovec looped[TICKSCOPE__BATCH][2]; /* the beginning, and the rest */
     unsigned char looped_bytes[TICKSCOPE__BATCH][TICKSCOPE__LOOPED_BYTES];
-    uint64_t send_control[TICKSCOPE__CONTROL_WORDS], receive_control[TICKSCOPE__CONTROL_WORDS];
-    uint64_t batch_control[TICKSCOPE__BATCH][TICKSCOPE__CONTROL_WORDS];
+    union tickscope__control send_control, receive_control, batch_control[TICKSCOPE__BATCH];
 };
+
+/* Where the rest of every looped packet goes, so that its length is told. Nobody reads it. */
+TICKSCOPE__ONCE unsigned char tickscope__kernel_rest[TICKSCOPE__LARGEST_PACKET];
 
 #define TICKSCOPE__TRANSMITTED \
     (1u << TICKSCOPE_KERNEL_SCHED | 1u << TICKSCOPE_KERNEL_TX | 1u << TICKSCOPE_KERNEL_HARDWARE_TX)
@@ -195,6 +210,34 @@ TICKSCOPE__COLD int tickscope__socket_number(int fd, int level, int name) {
     return getsockopt(fd, level, name, &number, &length) == 0 ? number : 0;
 }
 
+/* Adds a number to control data that has room for it. */
+static inline void tickscope__kernel_add_control(struct msghdr *message, int type, uint32_t number) {
+    unsigned char *end = (unsigned char *)message->msg_control + message->msg_controllen;
+    struct cmsghdr header;
+    memset(&header, 0, sizeof header);
+    header.cmsg_level = SOL_SOCKET;
+    header.cmsg_type = type;
+    header.cmsg_len = CMSG_LEN(sizeof number);
+    memset(end, 0, CMSG_SPACE(sizeof number));
+    memcpy(end, &header, sizeof header);
+    memcpy(end + CMSG_LEN(0), &number, sizeof number);
+    message->msg_controllen += CMSG_SPACE(sizeof number);
+}
+
+/* The control message at `*at`, which moves behind it; 0: there is none. `data` has `bytes` of it. */
+static inline int tickscope__next_control(const struct msghdr *message, size_t *at, struct cmsghdr *header,
+                                          const unsigned char **data, size_t *bytes) {
+    size_t room = message->msg_controllen;
+    const unsigned char *control = (const unsigned char *)message->msg_control;
+    if (*at > room || room - *at < CMSG_LEN(0)) return 0;
+    memcpy(header, control + *at, sizeof *header);
+    if (header->cmsg_len < CMSG_LEN(0) || header->cmsg_len > room - *at) return 0;
+    *data = control + *at + CMSG_LEN(0);
+    *bytes = header->cmsg_len - CMSG_LEN(0);
+    *at += CMSG_ALIGN(header->cmsg_len);
+    return 1;
+}
+
 /*
  * Whether the kernel takes SCM_TS_OPT_ID: asked of a socket of its own, by a send to the broadcast address, for which it has
  * no right or no route. An unknown control message is refused before that is looked at.
@@ -203,11 +246,10 @@ TICKSCOPE__COLD int tickscope__kernel_carries_ids(void) {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), flags = SOF_TIMESTAMPING_OPT_ID, carries = 0;
     struct sockaddr_in nowhere;
     struct msghdr message;
-    uint64_t control[TICKSCOPE__CONTROL_WORDS];
+    union tickscope__control control;
     if (fd < 0) return 0;
     memset(&nowhere, 0, sizeof nowhere);
     memset(&message, 0, sizeof message);
-    memset(control, 0, sizeof control);
     nowhere.sin_family = AF_INET;
     nowhere.sin_port = htons(9);
     nowhere.sin_addr.s_addr = htonl(INADDR_BROADCAST);
@@ -215,12 +257,8 @@ TICKSCOPE__COLD int tickscope__kernel_carries_ids(void) {
     message.msg_namelen = sizeof nowhere;
     if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) == 0) {
         int refused_without = sendmsg(fd, &message, 0) < 0 && errno == EINVAL;
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE(sizeof(uint32_t));
-        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = TICKSCOPE__SCM_TS_OPT_ID;
-        header->cmsg_len = CMSG_LEN(sizeof(uint32_t));
+        message.msg_control = control.bytes;
+        tickscope__kernel_add_control(&message, TICKSCOPE__SCM_TS_OPT_ID, 0);
         int refused_with = sendmsg(fd, &message, 0) < 0 && errno == EINVAL;
         carries = !refused_without && !refused_with;
     }
@@ -369,21 +407,11 @@ static inline struct tickscope__awaited *tickscope__kernel_await(struct tickscop
     return awaited;
 }
 
-static inline void tickscope__kernel_add_control(struct msghdr *message, int type, uint32_t number) {
-    struct cmsghdr *header = (struct cmsghdr *)((unsigned char *)message->msg_control + message->msg_controllen);
-    memset(header, 0, CMSG_SPACE(sizeof number));
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = type;
-    header->cmsg_len = CMSG_LEN(sizeof number);
-    memcpy(CMSG_DATA(header), &number, sizeof number);
-    message->msg_controllen += CMSG_SPACE(sizeof number);
-}
-
 /* Makes `asked` the message with what asks for its stamps; 0: it is sent as it is. */
 static inline struct tickscope__awaited *tickscope__kernel_ask(struct tickscope_kernel *kernel, int64_t id,
                                                                const struct msghdr *message, struct msghdr *asked) {
     size_t theirs = message->msg_control ? CMSG_ALIGN(message->msg_controllen) : 0;
-    int fits = theirs + 2 * CMSG_SPACE(sizeof(uint32_t)) <= sizeof kernel->send_control;
+    int fits = theirs + 2 * CMSG_SPACE(sizeof(uint32_t)) <= sizeof kernel->send_control.bytes;
     struct tickscope__awaited *awaited = fits ? tickscope__kernel_await(kernel, id) : 0;
     if (awaited == 0) {
         kernel->counts.refused++;
@@ -394,10 +422,12 @@ static inline struct tickscope__awaited *tickscope__kernel_ask(struct tickscope_
     if (awaited->kinds & 1u << TICKSCOPE_KERNEL_SCHED) flags |= SOF_TIMESTAMPING_TX_SCHED;
     if (awaited->kinds & 1u << TICKSCOPE_KERNEL_TX) flags |= SOF_TIMESTAMPING_TX_SOFTWARE;
     if (awaited->kinds & 1u << TICKSCOPE_KERNEL_HARDWARE_TX) flags |= SOF_TIMESTAMPING_TX_HARDWARE;
+    awaited->bytes = 0;
+    for (size_t part = 0; part < (size_t)message->msg_iovlen; part++) awaited->bytes += (uint32_t)message->msg_iov[part].iov_len;
     *asked = *message;
-    memset(kernel->send_control, 0, theirs);
-    if (theirs) memcpy(kernel->send_control, message->msg_control, message->msg_controllen);
-    asked->msg_control = kernel->send_control;
+    memset(kernel->send_control.bytes, 0, theirs);
+    if (theirs) memcpy(kernel->send_control.bytes, message->msg_control, message->msg_controllen);
+    asked->msg_control = kernel->send_control.bytes;
     asked->msg_controllen = theirs;
     tickscope__kernel_add_control(asked, SO_TIMESTAMPING, flags);
     if (!kernel->echoes) tickscope__kernel_add_control(asked, TICKSCOPE__SCM_TS_OPT_ID, awaited->key);
@@ -428,35 +458,36 @@ static inline ssize_t tickscope_kernel_send(struct tickscope_kernel *kernel, int
     return bytes;
 }
 
-/* Finds the payload in a looped packet, which begins with the link's header or the network's; 0: it is no UDP packet. */
-static inline const unsigned char *tickscope__looped_payload(const unsigned char *packet, size_t bytes, size_t *payload_bytes) {
-    static const size_t link_bytes[3] = {14, 0, 18}; /* Ethernet, none, Ethernet with a VLAN's tag */
-    for (int link = 0; link < 3; link++) {
-        size_t at = link_bytes[link];
-        if (bytes < at + 28) continue;
-        const unsigned char *ip = packet + at;
-        if (ip[0] >> 4 == 4 && (ip[0] & 15) >= 5 && ip[9] == IPPROTO_UDP) at += (size_t)(ip[0] & 15) * 4 + 8;
-        else if (ip[0] >> 4 == 6 && ip[6] == IPPROTO_UDP) at += 48;
-        else continue;
-        if (at > bytes) continue;
-        *payload_bytes = bytes - at;
-        return packet + at;
-    }
-    return 0;
+/*
+ * Whether a looped packet of `bytes`, of which the beginning is there, ends with the datagram of this send: its UDP header
+ * tells that length right before it, and its id is found in it.
+ */
+static inline int tickscope__kernel_ends_with(const struct tickscope_kernel *kernel, const struct tickscope__awaited *awaited,
+                                              const unsigned char *looped, size_t bytes) {
+    size_t datagram = (size_t)awaited->bytes + TICKSCOPE__UDP_HEADER, here = TICKSCOPE__LOOPED_BYTES;
+    int64_t id = 0;
+    if (bytes < datagram || bytes - awaited->bytes > here) return 0;
+    const unsigned char *payload = looped + (bytes - awaited->bytes), *told = payload - TICKSCOPE__UDP_HEADER + 4;
+    if (((size_t)told[0] << 8 | told[1]) != datagram) return 0;
+    size_t part = here - (size_t)(payload - looped);
+    return kernel->id_of(payload, part < awaited->bytes ? part : awaited->bytes, &id) && id == awaited->id;
 }
 
 /* Whose stamp a message of the error queue is; 0: nobody waits for it. */
 static inline struct tickscope__awaited *tickscope__kernel_owner(struct tickscope_kernel *kernel, uint32_t key,
                                                                  const unsigned char *looped, size_t bytes) {
-    int64_t id = 0;
     if (!kernel->echoes) {
         struct tickscope__awaited *awaited = tickscope__kernel_slot(kernel, key, 0);
         return awaited->key == key ? awaited : 0;
     }
-    const unsigned char *payload = tickscope__looped_payload(looped, bytes, &bytes);
-    if (payload == 0 || !kernel->id_of(payload, bytes, &id) || !tickscope_kernel_samples(kernel, id)) return 0;
-    struct tickscope__awaited *awaited = tickscope__kernel_slot(kernel, 0, id);
-    return awaited->id == id ? awaited : 0;
+    struct tickscope__awaited *owner = 0;
+    for (int at = 0; at < TICKSCOPE__AWAITED; at++) {
+        struct tickscope__awaited *awaited = &kernel->awaited[at];
+        if (!awaited->kinds || !tickscope__kernel_ends_with(kernel, awaited, looped, bytes)) continue;
+        if (owner) return 0;
+        owner = awaited;
+    }
+    return owner;
 }
 
 static inline void tickscope__kernel_take(struct tickscope_kernel *kernel, struct tickscope__awaited *awaited, int kind,
@@ -479,14 +510,16 @@ static inline void tickscope__kernel_take(struct tickscope_kernel *kernel, struc
 static inline void tickscope__kernel_match(struct tickscope_kernel *kernel, struct msghdr *message, size_t bytes) {
     struct timespec stamp[3]; /* software, unused, hardware */
     struct sock_extended_err error;
+    struct cmsghdr header;
+    const unsigned char *data;
     memset(stamp, 0, sizeof stamp);
     memset(&error, 0, sizeof error);
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
-        int told = (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_RECVERR) ||
-                   (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_RECVERR);
-        if (told) memcpy(&error, CMSG_DATA(header), sizeof error);
-        if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_TIMESTAMPING)
-            memcpy(stamp, CMSG_DATA(header), sizeof stamp);
+    for (size_t at = 0, length; tickscope__next_control(message, &at, &header, &data, &length);) {
+        int told = (header.cmsg_level == IPPROTO_IP && header.cmsg_type == IP_RECVERR) ||
+                   (header.cmsg_level == IPPROTO_IPV6 && header.cmsg_type == IPV6_RECVERR);
+        if (told && length >= sizeof error) memcpy(&error, data, sizeof error);
+        int stamped = header.cmsg_level == SOL_SOCKET && header.cmsg_type == SO_TIMESTAMPING;
+        if (stamped && length >= sizeof stamp) memcpy(stamp, data, sizeof stamp);
     }
     if (error.ee_origin != SO_EE_ORIGIN_TIMESTAMPING) {
         kernel->counts.foreign++;
@@ -504,14 +537,16 @@ static inline void tickscope__kernel_match(struct tickscope_kernel *kernel, stru
 static inline int tickscope__kernel_collect_batch(struct tickscope_kernel *kernel) {
     for (int at = 0; at < TICKSCOPE__BATCH; at++) {
         struct msghdr *message = &kernel->batch[at].msg_hdr;
-        kernel->looped[at].iov_base = kernel->looped_bytes[at];
-        kernel->looped[at].iov_len = kernel->echoes ? TICKSCOPE__LOOPED_BYTES : 0;
+        kernel->looped[at][0].iov_base = kernel->looped_bytes[at];
+        kernel->looped[at][0].iov_len = TICKSCOPE__LOOPED_BYTES;
+        kernel->looped[at][1].iov_base = tickscope__kernel_rest;
+        kernel->looped[at][1].iov_len = sizeof tickscope__kernel_rest;
         message->msg_name = 0;
         message->msg_namelen = 0;
-        message->msg_iov = &kernel->looped[at];
-        message->msg_iovlen = 1;
-        message->msg_control = kernel->batch_control[at];
-        message->msg_controllen = sizeof kernel->batch_control[at];
+        message->msg_iov = kernel->looped[at];
+        message->msg_iovlen = kernel->echoes ? 2 : 0;
+        message->msg_control = kernel->batch_control[at].bytes;
+        message->msg_controllen = sizeof kernel->batch_control[at].bytes;
         message->msg_flags = 0;
     }
     int got = recvmmsg(kernel->fd, kernel->batch, TICKSCOPE__BATCH, MSG_ERRQUEUE | MSG_DONTWAIT, 0);
@@ -534,16 +569,28 @@ static inline void tickscope_kernel_end(struct tickscope_kernel *kernel) {
 
 /* ---- receive stamps ---------------------------------------------------------------------------------------------- */
 
+/* Copies what came with a packet: whose room it is in may use it again. */
+static inline void tickscope__kernel_arrive(struct tickscope_kernel *kernel, const struct msghdr *message) {
+    struct tickscope__arrived *arrived = &kernel->arrived;
+    struct cmsghdr header;
+    const unsigned char *data;
+    for (size_t at = 0, length; tickscope__next_control(message, &at, &header, &data, &length);) {
+        if (header.cmsg_level == IPPROTO_UDP && header.cmsg_type == TICKSCOPE__UDP_GRO) arrived->is_merged = 1;
+        int stamped = header.cmsg_level == SOL_SOCKET && header.cmsg_type == SO_TIMESTAMPING;
+        if (stamped && length >= sizeof arrived->stamp) memcpy(arrived->stamp, data, sizeof arrived->stamp);
+    }
+}
+
 static inline ssize_t tickscope_kernel_receive(struct tickscope_kernel *kernel, struct msghdr *message, int flags) {
-    kernel->received.msg_controllen = 0;
+    memset(&kernel->arrived, 0, sizeof kernel->arrived);
     if (kernel->every == 0) return recvmsg(kernel->fd, message, flags);
     int ours = message->msg_control == 0;
     if (ours) {
-        message->msg_control = kernel->receive_control;
-        message->msg_controllen = sizeof kernel->receive_control;
+        message->msg_control = kernel->receive_control.bytes;
+        message->msg_controllen = sizeof kernel->receive_control.bytes;
     }
     ssize_t bytes = recvmsg(kernel->fd, message, flags);
-    if (bytes >= 0) kernel->received = *message;
+    if (bytes >= 0) tickscope__kernel_arrive(kernel, message);
     if (ours) {
         message->msg_control = 0;
         message->msg_controllen = 0;
@@ -576,22 +623,15 @@ static inline void tickscope__kernel_keep(struct tickscope_kernel *kernel, int k
 }
 
 static inline void tickscope_kernel_received(struct tickscope_kernel *kernel, int64_t id) {
-    struct timespec stamp[3]; /* software, unused, hardware */
-    struct msghdr *message = &kernel->received;
-    int is_warm = kernel->is_warm, is_merged = 0;
+    struct tickscope__arrived arrived = kernel->arrived;
+    int is_warm = kernel->is_warm;
     if (kernel->every == 0) return;
     if (!is_warm) tickscope__kernel_warm_up(kernel); /* for the packets after this one */
-    memset(stamp, 0, sizeof stamp);
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
-        if (header->cmsg_level == IPPROTO_UDP && header->cmsg_type == TICKSCOPE__UDP_GRO) is_merged = 1;
-        if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SO_TIMESTAMPING)
-            memcpy(stamp, CMSG_DATA(header), sizeof stamp);
-    }
-    message->msg_controllen = 0;
-    kernel->counts.merged += (uint64_t)is_merged;
-    if (is_merged || !tickscope_kernel_samples(kernel, id)) return;
-    tickscope__kernel_keep(kernel, TICKSCOPE_KERNEL_RX, id, &stamp[0], is_warm);
-    tickscope__kernel_keep(kernel, TICKSCOPE_KERNEL_HARDWARE_RX, id, &stamp[2], is_warm);
+    memset(&kernel->arrived, 0, sizeof kernel->arrived); /* a packet is filed once */
+    kernel->counts.merged += (uint64_t)arrived.is_merged;
+    if (arrived.is_merged || !tickscope_kernel_samples(kernel, id)) return;
+    tickscope__kernel_keep(kernel, TICKSCOPE_KERNEL_RX, id, &arrived.stamp[0], is_warm);
+    tickscope__kernel_keep(kernel, TICKSCOPE_KERNEL_HARDWARE_RX, id, &arrived.stamp[2], is_warm);
 }
 
 static inline void tickscope_kernel_done(struct tickscope_kernel *kernel, int64_t id) {

@@ -133,7 +133,7 @@ fn exchange(
 
 /// Whether some UDP socket there has the port.
 fn is_bound(place: &[&str], port: &str) -> bool {
-    let mut words = place.iter().copied().chain(["cat", "/proc/net/udp"]);
+    let mut words = place.iter().copied().chain(["cat", "/proc/net/udp", "/proc/net/udp6"]);
     let mut command = Command::new(words.next().unwrap());
     let sockets = command.args(words).output().unwrap();
     let hexadecimal = format!(":{:04X} ", port.parse::<u16>().unwrap());
@@ -157,7 +157,8 @@ fn check_sender(directory: &StampDirectory, told: &Told, every: i64, map: &Realt
     sampled
 }
 
-/// The same for the receiver; a packet's own stamp lies between its hand-over to the driver and its receive.
+/// The same for the receiver; a packet's own stamp lies between its hand-over to the driver and its receive. Returns how many
+/// of the packets that came were asked for.
 fn check_receiver(directory: &StampDirectory, told: &Told, every: i64) -> usize {
     let (tx, rx, received) = (stamps(directory, "tx"), stamps(directory, "rx"), told.by_id("received"));
     for (id, stamp) in &rx {
@@ -167,7 +168,12 @@ fn check_receiver(directory: &StampDirectory, told: &Told, every: i64) -> usize 
     let sampled = received.keys().filter(|&id| id % every == 0).count() as u64;
     assert_eq!(told.tally(RX).iter().sum::<u64>(), sampled, "each is stamped, missing or discarded");
     assert_eq!(told.tally(RX)[0], rx.len() as u64);
-    rx.len()
+    let warm = rx.keys().next().copied().unwrap_or(i64::MAX);
+    assert!(
+        received.keys().all(|id| *id < warm || id % every != 0 || rx.contains_key(id)),
+        "once warm, each is stamped"
+    );
+    sampled as usize
 }
 
 fn identity() -> RealtimeInjection {
@@ -187,6 +193,41 @@ fn c_every_transmit_stamp_is_filed_under_the_id_of_its_own_send() {
         let fails = flags.contains('f');
         assert_eq!((sampled, sent.count(FAILED)), if fails { (100, 50) } else { (150, 0) }, "{flags}");
         check_receiver(&directory, &received, 4);
+    }
+}
+
+#[test]
+fn c_the_same_over_ipv6() {
+    for (flags, matching) in [("w", "SCM_TS_OPT_ID"), ("wlfe", "payload-echo")] {
+        let directory = StampDirectory::new("kernel-match6");
+        let own = ["env"];
+        let [sent, received] = exchange(&directory, [&own, &own], "::1", ["600", "4", flags]);
+        assert_eq!(sent.matching, matching);
+        assert!(check_sender(&directory, &sent, 4, &identity()) >= 100, "{flags}");
+        check_receiver(&directory, &received, 4);
+    }
+}
+
+#[test]
+fn c_a_looped_packet_is_its_own_send_s_whatever_headers_stand_before_it_or_nobody_s() {
+    let told = Told::of(&Command::new(program()).args(["looped", "-"]).output().unwrap());
+    let owners: Vec<_> = told.lines.iter().map(|(what, owner)| (what.as_str(), owner[0])).collect();
+    let found = ["ethernet-4", "ethernet-6", "no-link-4", "no-link-6", "vlan-4"].map(|what| (what, 1));
+    let nobody = [("shorter", -1), ("unknown", -1)];
+    assert_eq!(owners[..5], found);
+    assert_eq!(owners[5..9], [[("smallest", 3), ("large-6", 4)], nobody].concat());
+    assert_eq!(owners[9..], [("gre", 1), ("vxlan", 1), ("padded", -1), ("within", -1), ("not-within", 6)]);
+}
+
+#[test]
+fn c_the_header_breaks_no_rule_of_aliasing_and_reads_nothing_beyond_what_it_has() {
+    let strict = ["-O2", "-fstrict-aliasing", "-Wstrict-aliasing=2"];
+    compile_with("cc", "kernel", &strict, "kernel-strict");
+    let checked = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-static-libasan"];
+    let program = compile_with("cc", "kernel", &checked, "kernel-checked");
+    for arguments in [["looped", "-"], ["gro", &free_port()], ["again", &free_port()], ["narrow", &free_port()]] {
+        let directory = StampDirectory::new("kernel-checked");
+        Told::of(&directory.measure(Command::new(&program).args(arguments)).output().unwrap());
     }
 }
 
@@ -215,29 +256,34 @@ fn c_between_namespaces_every_sampled_packet_has_sched_tx_and_rx_in_this_order()
     }
     let network = Veth::make();
     let (there, here) = (network.within(0), network.within(1));
-    for (flags, every) in [("wp", 1), ("wpe", 3), ("wplf", 2)] {
+    let both = [Veth::ADDRESS, Veth::ADDRESS_6];
+    for (address, flags, every) in [(both[0], "wp", 1), (both[0], "wpe", 3), (both[1], "wpe", 1), (both[1], "wplf", 2)]
+    {
         let directory = StampDirectory::new("kernel-veth");
         let places = [&there.each_ref().map(String::as_str)[..], &here.each_ref().map(String::as_str)[..]];
-        let [sent, received] = exchange(&directory, places, Veth::ADDRESS, ["900", &every.to_string(), flags]);
+        let [sent, received] = exchange(&directory, places, address, ["900", &every.to_string(), flags]);
         let sampled = check_sender(&directory, &sent, every, &identity());
-        let stamped = check_receiver(&directory, &received, every);
-        assert!(stamped * 2 > sampled, "{stamped} of {sampled} received stamps were kept");
+        let came = check_receiver(&directory, &received, every);
+        assert!(received.tally(RX)[0] > 0, "none of {came} received stamps was kept");
         let brackets = stamps(&directory, "clock-bracket.realtime").len();
-        assert!(brackets >= sampled * 2, "{brackets} brackets: one before each send, one after each receive");
+        assert!(brackets >= sampled + came, "{brackets} brackets: one before each send, one after each receive");
     }
 }
 
 #[test]
 fn c_stamps_taken_before_the_kernel_is_warm_are_discarded_and_counted() {
-    let directory = StampDirectory::new("kernel-warm");
-    let own = ["env"];
-    let [sent, received] = exchange(&directory, [&own, &own], "127.0.0.1", ["20", "1", ""]);
-    // A send that was over within 100 ms of the first is one of those; on a slow machine that may be few.
-    let windows = sent.by_id("sent");
-    let first = windows.values().next().unwrap()[0];
-    let early: Vec<i64> =
-        windows.iter().filter(|(_, window)| window[1] - first < 90_000_000).map(|(&id, _)| id).collect();
-    assert!(!early.is_empty());
+    let (directory, [sent, received], early) = loop {
+        let (directory, own) = (StampDirectory::new("kernel-warm"), ["env"]);
+        let told = exchange(&directory, [&own, &own], "127.0.0.1", ["20", "1", ""]);
+        // A send that was over 100 ms after the program began to ask is one of those; a busy machine may leave none.
+        let asked = told[0].by_id("attached")[&0][0];
+        let windows = told[0].by_id("sent");
+        let early = windows.iter().filter(|(_, window)| window[1] - asked < 99_000_000).map(|(&id, _)| id);
+        let early: Vec<i64> = early.collect();
+        if !early.is_empty() {
+            break (directory, told, early);
+        }
+    };
     let tx = stamps(&directory, "tx");
     assert!(early.iter().all(|id| !tx.contains_key(id)), "a cold stamp was kept");
     assert_eq!(sent.tally(TX)[0] as usize, tx.len());
@@ -295,6 +341,7 @@ struct Veth {
 impl Veth {
     /// Of the first one.
     const ADDRESS: &str = "10.77.9.1";
+    const ADDRESS_6: &str = "fd77:9::1";
 
     fn make() -> Self {
         let names = ["a", "b"].map(|end| format!("tickscope-{end}{}", std::process::id()));
@@ -305,8 +352,11 @@ impl Veth {
             ip(&["netns", "add", name]);
         }
         ip(&["link", "add", &links[0], "netns", first, "type", "veth", "peer", "name", &links[1], "netns", second]);
-        for (name, link, address) in [(first, &links[0], "10.77.9.1/24"), (second, &links[1], "10.77.9.2/24")] {
+        let addresses = [["10.77.9.1/24", "fd77:9::1/64"], ["10.77.9.2/24", "fd77:9::2/64"]];
+        for ((name, link), [address, address_6]) in [(first, &links[0]), (second, &links[1])].into_iter().zip(addresses)
+        {
             ip(&["-n", name, "addr", "add", address, "dev", link]);
+            ip(&["-n", name, "addr", "add", address_6, "dev", link, "nodad"]);
             ip(&["-n", name, "link", "set", link, "up"]);
         }
         veth

@@ -4,11 +4,13 @@
 //! readings are ticks of a domain like any other, and brackets of that clock against the node's counter relate them.
 //!
 //! Assumes: the collector of the node has ended (the node's channels are rewritten). Guarantees: every line that is two
-//! whole numbers is a stamp, every other is counted, and the first of them is told with its number. Deliberately absent:
+//! whole numbers is a stamp, every other is counted, and the first of them is told with its number; a log of any size is
+//! read a segment at a time. Deliberately absent:
 //! other layouts of lines; and any claim that a log's readings are ordered against anything: they are `plain` unless the
 //! run file says otherwise.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use tickscope_tick::{Domain, Ordering};
@@ -44,42 +46,83 @@ pub struct LogRead {
     pub first_refused: Option<(usize, String)>,
 }
 
+/// Stamps of one segment.
+const MOST_ROWS: usize = 1 << 20;
+/// Bytes of a line: two of the longest numbers, with room. What is longer is no reading.
+const MOST_BYTES: u64 = 256;
+
 /// Takes the log at `file` into `run` as stamps of `place`.
 pub fn import_log(run: &Run, place: &LogPoint, file: &Path) -> Result<LogRead> {
-    let text = fs::read_to_string(file).map_err(|e| Error::io(file, "a log of lines id,ns", e))?;
+    let unreadable = |e| Error::io(file, "a log of lines id,ns", e);
+    let mut lines = Lines::of(BufReader::new(File::open(file).map_err(unreadable)?));
     let channels_file = run.places().channels(place.node.as_str());
     let mut channels = if channels_file.exists() { read_channels(&channels_file)? } else { Vec::new() };
     let number = channels.iter().map(|channel| channel.channel).max().map_or(0, |last| last + 1);
-    let (stamps, read) = parse(&text, number);
-    let segment = next_segment(&run.places().stamps(place.node.as_str(), place.point.as_str()))?;
-    let count = ChannelCount { channel: number, stored: read.stamps, uncommitted: 0 };
-    write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), counts: vec![count] })?;
-    channels.push(channel(place, number, &read));
-    write_channels(&channels_file, &channels)?;
-    Ok(read)
-}
-
-fn parse(text: &str, channel: i32) -> (StampColumns, LogRead) {
-    let (mut stamps, mut read) = (StampColumns::default(), LogRead::default());
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let numbers = line.split_once(',').map(|(id, ns)| (id.trim().parse::<i64>(), ns.trim().parse::<i64>()));
-        match numbers {
-            Some((Ok(id), Ok(ns))) => {
-                stamps.tick.push(ns);
-                stamps.id.push(id);
-                stamps.channel.push(channel);
-                read.stamps += 1;
-            }
-            _ if number == 0 && line.trim() == "id,ns" => {}
-            _ => {
-                read.refused += 1;
-                read.first_refused.get_or_insert_with(|| (number + 1, line.chars().take(80).collect()));
-            }
+    loop {
+        let stamps = lines.stamps(number, MOST_ROWS).map_err(unreadable)?;
+        let segment = next_segment(&run.places().stamps(place.node.as_str(), place.point.as_str()))?;
+        let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
+        write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), counts: vec![count] })?;
+        if stamps.len() < MOST_ROWS {
+            break;
         }
     }
-    let rows = stamps.len();
-    (stamps.kind, stamps.cpu, stamps.value) = (Sparse::nulls(rows), Sparse::nulls(rows), Sparse::nulls(rows));
-    (stamps, read)
+    channels.push(channel(place, number, &lines.read));
+    write_channels(&channels_file, &channels)?;
+    Ok(lines.read)
+}
+
+/// A log, and what was found in it so far.
+struct Lines<R> {
+    log: R,
+    number: usize,
+    read: LogRead,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn of(log: R) -> Self {
+        Self { log, number: 0, read: LogRead::default() }
+    }
+
+    /// The next stamps; fewer than `most`: the log is over.
+    fn stamps(&mut self, channel: i32, most: usize) -> io::Result<StampColumns> {
+        let mut stamps = StampColumns::default();
+        let mut line = Vec::new();
+        while stamps.len() < most && self.next(&mut line)? {
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim_end_matches(['\r', '\n']);
+            let numbers = text.split_once(',').map(|(id, ns)| (id.trim().parse::<i64>(), ns.trim().parse::<i64>()));
+            match numbers {
+                _ if text.trim().is_empty() => {}
+                Some((Ok(id), Ok(ns))) => {
+                    stamps.tick.push(ns);
+                    stamps.id.push(id);
+                    stamps.channel.push(channel);
+                    self.read.stamps += 1;
+                }
+                _ if self.number == 1 && text.trim() == "id,ns" => {}
+                _ => {
+                    self.read.refused += 1;
+                    self.read.first_refused.get_or_insert_with(|| (self.number, text.chars().take(80).collect()));
+                }
+            }
+        }
+        let rows = stamps.len();
+        (stamps.kind, stamps.cpu, stamps.value) = (Sparse::nulls(rows), Sparse::nulls(rows), Sparse::nulls(rows));
+        Ok(stamps)
+    }
+
+    /// Reads a line, of a long one the beginning and a mark that no number has; whether there was one.
+    fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        line.clear();
+        self.number += 1;
+        let bytes = self.log.by_ref().take(MOST_BYTES).read_until(b'\n', line)? as u64;
+        if bytes == MOST_BYTES && line.last() != Some(&b'\n') {
+            line.extend_from_slice("…".as_bytes());
+            self.log.skip_until(b'\n')?;
+        }
+        Ok(bytes > 0)
+    }
 }
 
 fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
@@ -107,15 +150,32 @@ fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
     use crate::sample::manifest;
     use crate::scratch::Scratch;
     use tickscope_tick::{BootId, Counter};
 
     #[test]
     fn every_line_of_two_numbers_is_a_stamp_and_every_other_is_told() {
-        let (stamps, read) = parse("id,ns\n1,100\n\n 2 , 200\nthree,300\n4,4x\n-5,500", 7);
+        let mut lines = Lines::of("id,ns\r\n1,100\n\n 2 , 200\r\nthree,300\n4,4x\n-5,500".as_bytes());
+        let (stamps, read) = (lines.stamps(7, 100).unwrap(), lines.read);
         assert_eq!((stamps.id, stamps.tick, stamps.channel), (vec![1, 2, -5], vec![100, 200, 500], vec![7, 7, 7]));
         assert_eq!(read, LogRead { stamps: 3, refused: 2, first_refused: Some((5, "three,300".into())) });
+    }
+
+    #[test]
+    fn a_log_is_read_a_segment_at_a_time_and_a_line_without_end_is_no_reading() {
+        let long = "7,".to_owned() + &"1".repeat(5_000_000);
+        let log = [b"1,100\n2,200\n\xff\n" as &[u8], long.as_bytes(), b"\n3,300\n4,400\n5,500"].concat();
+        let mut lines = Lines::of(log.as_slice());
+        let mut segment = || lines.stamps(0, 2).unwrap().id;
+        assert_eq!([segment(), segment(), segment(), segment()], [vec![1, 2], vec![3, 4], vec![5], vec![]]);
+        assert_eq!((lines.read.stamps, lines.read.refused), (5, 2));
+        let padded = format!("1,2{}\n3,4\n", " ".repeat(MOST_BYTES as usize)); // a number whose end is not read is none
+        let mut lines = Lines::of(padded.as_bytes());
+        assert_eq!(lines.stamps(0, 9).unwrap().id, [3]);
+        assert_eq!(lines.read.refused, 1);
     }
 
     #[test]

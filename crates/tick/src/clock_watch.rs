@@ -1,11 +1,12 @@
 //! Watching a host's clocks: one snapshot after another, and each thing that happened to them told once.
 //!
 //! What is sudden - a step, a suspend, another discipline, a clock that ran backward - happened between the two snapshots
-//! that it tells apart. A slew takes time, and a slow or short one takes a while to be seen: MONOTONIC is held against
+//! that it tells apart. A set that only the kernel tells of may have come before the earlier of them, by as long as the
+//! kernel takes to tell: its span begins at the last snapshot that lies further back than that. A slew takes time, and a slow or short one takes a while to be seen: MONOTONIC is held against
 //! MONOTONIC_RAW over 1, 2, 4, ... snapshots back, and what it gained must be what the kernel's own account allows. A
 //! slew's span reaches as far to both sides of what was seen as one of its rate could have gone unseen.
 //!
-//! Assumes: a slew that lasts keeps its rate; snapshots come often beside how long it lasts. Guarantees: no event while the
+//! Assumes: the kernel tells of a set within [`Watch::TOLD_WITHIN_NS`]; a slew that lasts keeps its rate; snapshots come often beside how long it lasts. Guarantees: no event while the
 //! clocks do what the kernel says; the span of an event contains the true time of what it tells. Deliberately absent: slews
 //! whose whole gain is less than twice what two snapshots leave open. An account that was seen unchanged is believed about
 //! those.
@@ -121,6 +122,8 @@ impl Watch {
     pub const STEADY_PPB: i64 = 1_000;
     /// What the kernel itself corrects by at most (`MAXFREQ`), and `adjtime` slews by (`MAX_TICKADJ`).
     pub const UNSTEADY_PPB: i64 = 500_000;
+    /// How long the kernel may take from setting the clock to telling of it.
+    pub const TOLD_WITHIN_NS: i64 = 10_000_000;
     /// A rate is in force until the kernel's next second, which begins up to a tick late.
     const SETTLING_NS: i64 = 1_100_000_000;
     /// Snapshots kept, so that a slow slew is seen over up to this many.
@@ -212,7 +215,19 @@ impl Watch {
             let change = Change::Set { ns: stepped(last, &now) };
             events.push(ClockEvent { change, uncertainty_ns, earlier: *last, later: now });
         }
+        if set {
+            // What is seen may have hidden a set too small to be seen, too.
+            let unset = self.last_unset(last);
+            events.iter_mut().filter(|event| explained(event)).for_each(|event| event.earlier = unset);
+        }
         events
+    }
+
+    /// The latest snapshot that a set of which the kernel had not told by `last` cannot precede; else the first.
+    fn last_unset(&self, last: &Snapshot) -> Snapshot {
+        let untold = |kept: &&Kept| last.monotonic_raw_ns - kept.snapshot.monotonic_raw_ns >= Self::TOLD_WITHIN_NS;
+        let before = self.recent.iter().rev().find(untold).map(|kept| kept.snapshot);
+        before.or(self.first).unwrap_or(*last)
     }
 
     /// No distance to an earlier snapshot means anything; a slew that went on then has no end that could be told.
@@ -672,6 +687,34 @@ mod tests {
             let slewing = only_slewing(&Host { slews, ..Host::default() }.watched(&looks));
             let until = slewing.until.unwrap_or(i64::MAX);
             prop_assert!(slewing.from <= from && from + length <= until, "{slewing} but {from} to {}", from + length);
+        }
+
+        #[test]
+        fn property_a_set_too_small_to_be_seen_lies_in_the_span_that_is_told_however_late_the_kernel_tells(
+            looks in looks(10), at in SECOND..8 * SECOND, ns in -30i64..30, late in 0i64..=Watch::TOLD_WITHIN_NS,
+            just_before in prop::option::of(0i64..300), step in prop::option::weighted(0.3, 5_000i64..SECOND),
+        ) {
+            // Mostly just before a look, whose snapshot then does not tell the clock from one that nobody set.
+            let begin = |round: usize| round as i64 * 100_000_000 + looks[round].0;
+            let at = just_before.map_or(at, |before| begin((at / 100_000_000) as usize) - before);
+            let mut steps = vec![(at, ns)];
+            steps.extend(step.map(|ns| (at + 60_000_000, ns))); // another, which is seen
+            let told_at = |(set, _): (i64, i64)| set + late;
+            let host = Host { steps: steps.clone(), ..Host::default() };
+            let mut watch = Watch::new(GIGAHERTZ);
+            let mut told = 0;
+            for (round, &(_, width, reads)) in looks.iter().enumerate() {
+                let set = steps.iter().filter(|&&step| told_at(step) <= begin(round)).count();
+                watch.look(host.snapshot(begin(round), width, reads), set > told);
+                told = set;
+            }
+            let spans: Vec<_> = watch.happened().iter().map(|happened| match happened {
+                Happened::Sudden(event) => (event.earlier.before, event.later.after),
+                Happened::Slewed(slewing) => panic!("{slewing}"),
+            }).collect();
+            for (at, ns) in steps {
+                prop_assert!(spans.iter().any(|&(from, until)| from <= at && at <= until), "{ns} ns at {at}: {spans:?}");
+            }
         }
 
         #[test]

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tickscope_store::{
-    Channel, ChannelState, Evidence, Layout, Manifest, Origin, Run, Sparse, StampColumns, next_segment, write_channels,
-    write_segment,
+    Channel, ChannelState, Event, Evidence, Layout, Manifest, Origin, Run, Sparse, StampColumns, next_segment,
+    write_channels, write_events, write_segment,
 };
 
 /// A directory for one run; gone at the end.
@@ -43,12 +43,16 @@ impl Drop for Site {
     }
 }
 
-/// Stamps `(id, tick)` of one point, as a segment and a channel of the run.
+/// Stamps `(id, reading)` of one point, as a segment and a channel of the run.
 pub struct Stamped<'a> {
     pub node: &'a str,
     pub point: &'a str,
     pub ordering: &'a str,
+    /// Which clock was read.
+    pub clock: &'a str,
     pub stamps: &'a [(i64, i64)],
+    /// Readings of those that were lost, in order.
+    pub lost: &'a [i64],
 }
 
 /// Writes all stamps of a node.
@@ -77,17 +81,32 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
             thread: 1,
             point: of.point.into(),
             ordering: of.ordering.into(),
-            domain: "01010101-0101-0101-0101-010101010101/tsc/0".into(),
+            domain: format!("01010101-0101-0101-0101-010101010101/{}/0", of.clock),
             policy: "buffered".into(),
             stored: rows as i64,
-            dropped: 0,
+            dropped: of.lost.len() as i64,
             refused: 0,
             uncommitted: 0,
             state: ChannelState::Closed,
         });
     }
+    let told = points.iter().zip(0..).filter_map(|(of, channel)| lost(of, channel));
+    write_events(&run.places().events().join("lost.parquet"), &told.collect::<Vec<_>>()).unwrap();
     for node in ["client", "server"] {
         let of_node: Vec<_> = channels.iter().filter(|channel| channel.node == node).cloned().collect();
         write_channels(&run.places().channels(node), &of_node).unwrap();
     }
+}
+
+/// What the collector tells of lost stamps.
+fn lost(of: &Stamped<'_>, channel: i32) -> Option<Event> {
+    Some(Event {
+        node: of.node.into(),
+        channel: Some(channel),
+        tick: Some(*of.lost.first()?),
+        until: of.lost.last().copied(),
+        what: "lost".into(),
+        value: Some(of.lost.len() as i64),
+        ..Event::default()
+    })
 }

@@ -63,11 +63,13 @@ pub struct Rate {
 /// Cost of a reading against time, while other readers start and stop.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Ramp {
-    /// When the others started, as a share of the window.
+    /// From when all were ready to the end of the window, or of the last reading if that ended later; ticks of the counter.
+    pub ticks: i64,
+    /// When the others started, as a share of that.
     pub started: Vec<f64>,
     /// When they stopped.
     pub stopped: Vec<f64>,
-    /// The window in slices of equal length.
+    /// All of it in slices of equal length.
     pub slices: Vec<Slice>,
 }
 
@@ -171,11 +173,11 @@ pub fn costs(service: &Service, window: Window) -> io::Result<Costs> {
             reader.map(|reader| reader.drive(Stamped { ticks: window.ticks }))
         });
         let stamped = measured.join().expect(SOUND)?;
-        let mut ramp = Ramp { started: Vec::new(), stopped: Vec::new(), slices: slices(&stamped) };
+        let mut ramp = Ramp::of(&stamped, begun.load(Acquire), window.ticks);
         for thread in threads {
             let (started, stopped) = thread.join().expect(SOUND)?;
-            ramp.started.push(started as f64 / window.ticks as f64);
-            ramp.stopped.push(stopped as f64 / window.ticks as f64);
+            ramp.started.push(started as f64 / ramp.ticks as f64);
+            ramp.stopped.push(stopped as f64 / ramp.ticks as f64);
         }
         Ok(Costs { ticks: stamped.iter().map(|stamped| stamped.ticks).collect(), ramp })
     })
@@ -245,16 +247,31 @@ impl Drop for Raised<'_> {
     }
 }
 
-/// The median cost in each slice of the time from the first reading to the last.
-fn slices(stamped: &[StampedReading]) -> Vec<Slice> {
-    let (Some(first), Some(last)) = (stamped.first(), stamped.last()) else { return Vec::new() };
-    let span = i128::from(last.at - first.at) + 1;
-    let mut costs = vec![Vec::new(); SLICES];
-    for reading in stamped {
-        costs[(i128::from(reading.at - first.at) * SLICES as i128 / span) as usize].push(reading.ticks);
+impl Ramp {
+    /// The median cost in each slice, of readings that ended no earlier than `begun`; nobody started or stopped yet.
+    fn of(stamped: &[StampedReading], begun: i64, window_ticks: i64) -> Self {
+        let ended = |reading: &StampedReading| reading.at + reading.ticks - begun;
+        let ticks = stamped.last().map_or(0, ended).max(window_ticks - 1) + 1;
+        let mut costs = vec![Vec::new(); SLICES];
+        for reading in stamped {
+            costs[(i128::from(ended(reading)) * SLICES as i128 / i128::from(ticks)) as usize].push(reading.ticks);
+        }
+        let median = |costs: &[i64]| Sample::new(costs).ok().map(|sample| sample.quantile(Quantile::MEDIAN));
+        let slices = costs.iter().map(|costs| Slice { readings: costs.len(), cost_ticks: median(costs) }).collect();
+        Self { ticks, started: Vec::new(), stopped: Vec::new(), slices }
     }
-    let median = |costs: &[i64]| Sample::new(costs).ok().map(|sample| sample.quantile(Quantile::MEDIAN));
-    costs.iter().map(|costs| Slice { readings: costs.len(), cost_ticks: median(costs) }).collect()
+
+    /// Whether the median of the slices in the middle, while all read, is at least twice that of the first.
+    pub fn felt(&self) -> bool {
+        let median = |from: usize, to: usize| {
+            let mut costs: Vec<i64> = self.slices.get(from..to)?.iter().filter_map(|slice| slice.cost_ticks).collect();
+            costs.sort_unstable();
+            costs.get(costs.len() / 2).copied()
+        };
+        let count = self.slices.len();
+        let [first, middle] = [median(0, count / 6), median(count * 2 / 5, count * 3 / 5)];
+        first.zip(middle).is_some_and(|(first, middle)| middle >= 2 * first)
+    }
 }
 
 /// What a window keeps, in memory that was written to once, so that recording faults in no page; spaced out over the window.
@@ -471,5 +488,35 @@ impl Job for Pairs<'_> {
             }
         }
         kept.values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ramp_goes_from_when_all_were_ready_to_the_end_of_the_window_or_of_the_last_reading() {
+        let stamped = [StampedReading { at: 1_000, ticks: 50 }, StampedReading { at: 1_150, ticks: 80 }];
+        let ramp = Ramp::of(&stamped, 1_000, 2_400);
+        let filled = |ramp: &Ramp| {
+            let slices = ramp.slices.iter().enumerate();
+            slices.filter_map(|(number, slice)| Some((number, slice.cost_ticks?))).collect::<Vec<_>>()
+        };
+        assert_eq!((ramp.ticks, filled(&ramp)), (2_400, vec![(0, 50), (2, 80)]));
+        let late = Ramp::of(&stamped, 1_000, 100);
+        assert_eq!((late.ticks, filled(&late)), (231, vec![(5, 50), (23, 80)]));
+    }
+
+    #[test]
+    fn a_ramp_is_felt_from_twice_the_cost_in_the_middle() {
+        let ramp = |middle: i64| {
+            let slice = |number: usize| Slice {
+                readings: 1,
+                cost_ticks: Some(if (8..16).contains(&number) { middle } else { 50 }),
+            };
+            Ramp { ticks: 24, started: vec![0.3], stopped: vec![0.7], slices: (0..SLICES).map(slice).collect() }
+        };
+        assert!(ramp(100).felt() && !ramp(99).felt());
     }
 }

@@ -39,6 +39,11 @@ impl Table {
         Self { widths, rows }
     }
 
+    /// How wide the words are.
+    pub fn widths(&self) -> Widths {
+        self.widths
+    }
+
     /// The rows: by routine, then text, then writer.
     pub fn rows(&self) -> &[Row] {
         &self.rows

@@ -3,7 +3,8 @@
 use tickscope_clock::advice::duration;
 use tickscope_clock::example::{ByClock, Example, Guaranteed, RunFacts};
 
-use super::{count, table};
+use super::example::count;
+use super::table;
 use crate::text::Text;
 
 /// What the figures are of, and how far they can be trusted.

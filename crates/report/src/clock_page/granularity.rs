@@ -1,0 +1,199 @@
+//! The page of a load in pulses: where compensation stops helping as they get shorter.
+
+use tickscope_clock::advice::duration;
+use tickscope_clock::compensation::{Method, Outcome};
+use tickscope_clock::granularity::{ByPulse, Effect, by_clock};
+use tickscope_clock::study::{PulseTest, Sweep};
+
+use super::{Part, lead, legend, page, panel, parts, table, terms};
+use crate::plot::{Axis, Figure, Ink, short};
+
+const TERMS: [(&str, &str); 6] = [
+    ("pulse", "our processes are busy for that long, then asleep for as long, over and over"),
+    (
+        "k",
+        "how much less durations scatter after subtracting: their variance before, divided by their variance after. Above 1 subtracting helps, \
+         below 1 it adds noise. The rarest 1 % are held at the edge of the others (clipped), because one interruption would outweigh everything",
+    ),
+    (
+        "k predicted",
+        "what k should be, from how alike neighbouring readings are; computed from the other half of the measurements",
+    ),
+    ("method-1", "subtracts from each section the mean of the reading just before it and the one just after it"),
+    ("constant, long-term", "subtract one value from every section: the median cost of a reading, or its mean"),
+    ("error", "what is left of sections that do nothing, so it should be 0: on average, in the better 19 of 20"),
+];
+
+/// The page of a sweep.
+pub fn granularity_page(sweep: &Sweep, found: &[PulseTest]) -> String {
+    let clocks = by_clock(found);
+    let words: Vec<String> = clocks.iter().map(ByPulse::words).collect();
+    let rule = "Method-1 subtracts from a section what the readings just before and just after it cost. That helps while the load stays the same from \
+                one reading to the next; a load that changes within a reading leaves nothing to follow. By clock:";
+    let scatter = "k scatters from one run to the next: before relying on a single point measure again, or for longer (--seconds)";
+    let body = [
+        lead(&[vec![rule.into()], words, vec![scatter.into()]].concat()),
+        parts(&[
+            Part::of("Does subtracting help?", factors(&clocks)),
+            Part::of("What is left", errors(&clocks)),
+            Part::of("All figures", format!("{}{}", figures_table(&clocks), terms(&TERMS))),
+        ]),
+    ]
+    .concat();
+    let about = format!("{}, at work and at rest by turns", sweep.load.words(sweep.busy_processes));
+    page("Loads in pulses", &about, &body)
+}
+
+fn pulses(of: &ByPulse) -> Axis {
+    Axis::of_durations(of.tests.iter().map(|test| place(test)).chain([of.reading_ns()])).named("length of a pulse")
+}
+
+fn place(test: &PulseTest) -> f64 {
+    f64::from(test.pulse_ns)
+}
+
+fn nearest_pairs(test: &PulseTest) -> Option<&Outcome> {
+    test.test.outcome(Method::NearestPairs)
+}
+
+/// k against the pulses' length, what helps above 1, and the place where it stops.
+fn factors(clocks: &[ByPulse]) -> String {
+    let panels = clocks.iter().map(|of| {
+        let found = |test: &&PulseTest| Some([place(test), nearest_pairs(test)?.k_clipped?]);
+        let predicted = |test: &&PulseTest| Some([place(test), test.test.k_predicted?]);
+        let [found, predicted]: [Vec<[f64; 2]>; 2] =
+            [of.tests.iter().filter_map(found).collect(), of.tests.iter().filter_map(predicted).collect()];
+        // Around 1, which is what is looked for.
+        let values = found.iter().chain(&predicted).map(|point| point[1]).chain([0.5, 2.0]);
+        let y = Axis::logarithmic(values, |k| format!("{k}"));
+        let mut figure = Figure::plane(pulses(of), y.named("k of method-1"));
+        figure.band([f64::MIN_POSITIVE, 1.0]);
+        figure.mark(of.reading_ns(), true);
+        if let Some([last, next]) = of.stops_between() {
+            figure.mark((f64::from(last) * f64::from(next)).sqrt(), false);
+        }
+        figure.line(&found, Ink::of(0));
+        figure.line(&predicted, Ink::of(1));
+        let words = format!(
+            "k of method-1 by {} against the length of the load's pulses. The table has the numbers.",
+            of.clock
+        );
+        panel(of.clock, &figure.svg(&words))
+    });
+    format!(
+        "<p class=\"note\">k: how much less durations scatter once the readings beside them are subtracted. On the shaded ground, below 1, \
+         subtracting makes it worse. Pulses get shorter to the left.</p>\
+         <p class=\"legend\"><span><i class=\"line\"></i>k found</span><span><i class=\"line second\"></i>k predicted</span>\
+         <span><i class=\"area soft\"></i>does not help</span><span><i class=\"line muted\"></i>left of this it stops helping</span>\
+         <span><i class=\"line muted dashed\"></i>as long as a reading</span></p><div class=\"multiples\">{}</div>",
+        panels.collect::<String>()
+    )
+}
+
+/// What each method leaves of sections that do nothing.
+fn errors(clocks: &[ByPulse]) -> String {
+    let methods: Vec<Method> = Method::ALL.into_iter().filter(|&method| tried(clocks, method)).collect();
+    let error = |test: &PulseTest, method| test.test.outcome(method).map(|outcome| outcome.error);
+    let panels = clocks.iter().map(|of| {
+        let all = of.tests.iter().flat_map(|test| methods.iter().filter_map(|&method| error(test, method)));
+        let mut figure = Figure::plane(pulses(of), Axis::of_durations(all).named("error"));
+        for (number, &method) in methods.iter().enumerate() {
+            // Nothing left at all has no place among powers of ten.
+            let point = |test: &&PulseTest| Some([place(test), error(test, method).filter(|&error| error > 0.0)?]);
+            figure.line(&of.tests.iter().filter_map(point).collect::<Vec<_>>(), Ink::of(number));
+        }
+        let words = format!(
+            "What methods leave by {} against the length of the load's pulses. The table has the numbers.",
+            of.clock
+        );
+        panel(of.clock, &figure.svg(&words))
+    });
+    format!(
+        "<p class=\"note\">Sections that do nothing, measured: what each method leaves of them on average, in the better 19 of 20. Lower is better; \
+         where a method left nothing at all, it has no dot.</p>{}<div class=\"multiples\">{}</div>",
+        legend(methods.iter().map(ToString::to_string)),
+        panels.collect::<String>()
+    )
+}
+
+fn tried(clocks: &[ByPulse], method: Method) -> bool {
+    clocks.iter().flat_map(|of| &of.tests).any(|test| test.test.outcome(method).is_some())
+}
+
+fn figures_table(clocks: &[ByPulse]) -> String {
+    let k = |k: Option<f64>| k.map_or_else(|| "–".into(), |k| format!("{k:.2}"));
+    let methods: Vec<Method> = Method::ALL.into_iter().filter(|&method| tried(clocks, method)).collect();
+    let row = |test: &PulseTest| {
+        let effect = match test.effect() {
+            Effect::Helps => "helps",
+            Effect::Fails => "does not help",
+            Effect::Undecided => "undecided",
+        };
+        let of_1 = vec![effect.into(), k(test.test.k_predicted), k(nearest_pairs(test).and_then(|of| of.k_clipped))];
+        let error = |&method: &Method| test.test.outcome(method).map_or_else(|| "–".into(), |of| duration(of.error));
+        let errors: Vec<String> = methods.iter().map(error).collect();
+        [vec![format!("{}, {}", test.clock, short(place(test)))], of_1, errors, vec![test.test.trials.to_string()]]
+            .concat()
+    };
+    let errors: Vec<String> = methods.iter().map(|method| format!("error, {method}")).collect();
+    let errors = errors.iter().map(String::as_str);
+    let columns: Vec<&str> =
+        ["clock, pulse", "method-1", "k predicted", "k"].into_iter().chain(errors).chain(["sections"]).collect();
+    table("Every clock under every pulse", &columns, clocks.iter().flat_map(|of| &of.tests).map(|test| row(test)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tickscope_clock::load::Load;
+    use tickscope_clock::study::SectionTest;
+
+    use super::*;
+
+    fn test(pulse_ns: u32, k: f64) -> PulseTest {
+        let outcome = Outcome {
+            method: Method::NearestPairs,
+            subtracts: 0.0,
+            residual_median: 0.0,
+            residual_interval: None,
+            residual_mean: 0.0,
+            error: 2.0,
+            error_p95: 2.0,
+            error_fitted: 2.0,
+            drift_fitted: 0.0,
+            gains_fitted: true,
+            k: Some(k),
+            k_clipped: Some(k),
+        };
+        let test = SectionTest {
+            section_ns: 0,
+            trials: 8,
+            outcomes: vec![outcome],
+            chosen: Method::NearestPairs,
+            why: String::new(),
+            no_worse_than_none: true,
+            memory: None,
+            k_predicted: Some(k),
+            no_sampler: None,
+        };
+        PulseTest { clock: "<img src=x>".into(), pulse_ns, turns_per_s: Some(1.0), cost_ns: 1.0, test }
+    }
+
+    fn page_of(found: &[PulseTest]) -> String {
+        granularity_page(&Sweep { seconds: 1.0, busy_processes: 1, load: Load::SPINNING, pulses_ns: vec![] }, found)
+    }
+
+    #[test]
+    fn the_place_where_it_stops_helping_is_marked_and_said() {
+        let solid = |page: &str| page.matches("style=\"stroke:var(--muted)\" stroke-width=\"1.3\"").count();
+        let stops = page_of(&[test(100_000, 2.0), test(1_000, 0.5)]);
+        assert!(stops.contains("helps down to pulses of 100 us and no longer at 1.0 us") && solid(&stops) == 1);
+        let never = page_of(&[test(100_000, 2.0), test(1_000, 1.5)]);
+        assert!(never.contains("helps however short the pulses") && solid(&never) == 0);
+    }
+
+    #[test]
+    fn no_name_of_a_clock_becomes_markup() {
+        let page = page_of(&[test(1_000, 2.0)]);
+        assert!(page.contains("&lt;img src=x&gt;") && !page.contains("<img"));
+    }
+}

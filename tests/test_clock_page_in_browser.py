@@ -1,0 +1,335 @@
+"""The pages of `tickscope clock` in a browser, offline: figures say what the numbers say, read off their own axes, and can be read by everybody."""
+
+import json
+import math
+import re
+import subprocess
+
+import pytest
+from page_look import COLOUR, GRAPHIC_CONTRAST, TEXT_CONTRAST, TEXTS, contrast
+
+ASKED = {
+    "study": ["--seconds", "6", "--load", "0,1", "--readers", "3", "--json"],
+    "granularity": ["--granularity", "--seconds", "3", "--load", "1", "--json"],
+    "two-words": ["--two-words"],
+    "example": ["--example", "--repetitions", "8", "--json"],
+}
+PAGES = list(ASKED)
+# Smaller letters than these are not read, pixels.
+LEAST_LETTERS = 9
+
+# A figure's labels with their places, and what is drawn in it, in the figure's own pixels.
+FIGURE = """svg => {
+  const of = (name, keys) => [...svg.querySelectorAll(name)].map((at) => Object.fromEntries(keys.map((key) => [key, Number(at.getAttribute(key))])));
+  return {
+    texts: [...svg.querySelectorAll("text")].map((at) => ({ text: at.textContent, x: Number(at.getAttribute("x")), y: Number(at.getAttribute("y")), anchor: at.getAttribute("text-anchor") })),
+    lines: [...svg.querySelectorAll("polyline")].map((at) => at.getAttribute("points").split(" ").filter(Boolean).map((point) => point.split(",").map(Number))),
+    marks: [...svg.querySelectorAll("line.mark")].map((at) => [Number(at.getAttribute("x1")), at.getAttribute("style").includes("dasharray")]),
+    levels: of("line.level", ["y1"]).map((at) => at.y1),
+    bands: of("rect", ["y", "height"]).map((at) => [at.y, at.y + at.height]),
+  };
+}"""
+
+# Pairs of a figure's texts that overlap, and those that leave it.
+CROWDED = """() => [...document.querySelectorAll("svg[role=img]")].filter((svg) => svg.checkVisibility()).flatMap((svg) => {
+  const room = svg.getBoundingClientRect();
+  const texts = [...svg.querySelectorAll("text")].map((at) => [at.textContent, at.getBoundingClientRect()]);
+  const out = texts.filter(([, box]) => box.left < room.left - 1 || box.right > room.right + 1 || box.top < room.top - 1 || box.bottom > room.bottom + 1);
+  const over = texts.flatMap(([text, one], number) => texts.slice(number + 1).filter(([, other]) =>
+    one.right > other.left + 1 && other.right > one.left + 1 && one.bottom > other.top + 2 && other.bottom > one.top + 2).map(([other]) => `${text} on ${other}`));
+  return [...out.map(([text]) => `${text} leaves the figure`), ...over].map((trouble) => `${svg.getAttribute("aria-label")}: ${trouble}`);
+})"""
+
+
+@pytest.fixture(scope="module")
+def made(tickscope, tmp_path_factory):
+    """What the command wrote and what it printed, by page; each is made once."""
+    folder, done = tmp_path_factory.mktemp("clock"), {}
+
+    def make(name):
+        if name not in done:
+            place = folder / f"{name}.html"
+            ran = subprocess.run([tickscope, "clock", *ASKED[name], "--html", place], capture_output=True, text=True)
+            assert ran.returncode in (0, 3), ran.stderr  # 3: a clock of this machine breaks its promise
+            done[name] = place, json.loads(ran.stdout) if "--json" in ASKED[name] else ran.stdout
+        return done[name]
+
+    return make
+
+
+@pytest.fixture
+def open_page(browser, made):
+    """Opens a page without a network, all of it unfolded; `page.trouble` gathers what should not be: messages, errors, requests."""
+    opened = []
+
+    def open_it(name, width=1200, dark=False, unfold=True):
+        place = made(name)[0].as_uri()
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True)
+        page = context.new_page()
+        page.trouble = []
+        page.on("console", lambda message: page.trouble.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.trouble.append(f"error: {error}"))
+        page.on("request", lambda request: page.trouble.append(request.url) if request.url != place else None)
+        page.goto(place)
+        if unfold:
+            page.locator("details").evaluate_all("all => all.forEach((more) => { more.open = true })")
+        opened.append(context)
+        return page
+
+    yield open_it
+    for context in opened:
+        context.close()
+
+
+def nanoseconds(label):
+    """The number that a label stands for, or nothing."""
+    found = re.fullmatch(r"(-?[\d.]+)(?: (ns|us|ms|s|%))?", label)
+    return found and float(found[1]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01, None: 1}[found[2]]
+
+
+def scale(labels):
+    """From pixels to values, by the labels beside an axis: in even steps, or by powers of ten if the labels are."""
+    (value_1, at_1), (value_2, at_2) = labels[0], labels[-1]
+    if value_1 > 0 and value_2 / value_1 >= 10 and math.log10(value_2 / value_1) == pytest.approx(round(math.log10(value_2 / value_1))):
+        return lambda at: value_1 * (value_2 / value_1) ** ((at - at_1) / (at_2 - at_1))
+    return lambda at: value_1 + (value_2 - value_1) * (at - at_1) / (at_2 - at_1)
+
+
+def read(svg):
+    """A figure as its reader takes it: everything drawn, in the units of its axes."""
+    figure = svg.evaluate(FIGURE)
+    named = lambda anchor: [(nanoseconds(text["text"]), text["x" if anchor == "middle" else "y"] - (0 if anchor == "middle" else 4))
+                            for text in figure["texts"] if text["anchor"] == anchor and nanoseconds(text["text"]) is not None]
+    x, y = scale(named("middle")), scale(named("end"))
+    return {
+        "lines": [[[x(at[0]), y(at[1])] for at in line] for line in figure["lines"]],
+        "marks": [(x(at), dashed) for at, dashed in figure["marks"]],
+        "bands": [[y(end) for end in band] for band in figure["bands"]],
+        "levels": [y(at) for at in figure["levels"]],
+        "names": [text["text"] for text in figure["texts"]],
+    }
+
+
+def near(found, expected, places=()):
+    """The same to a pixel or two of a figure 150 high, whether its axis goes in even steps or by powers of ten."""
+    room = max(abs(value) for value in [*expected, *places, 1e-9])
+    return len(found) == len(expected) and all(abs(a - b) <= max(0.03 * abs(b), 0.015 * room) for a, b in zip(found, expected))
+
+
+def part(page, title):
+    return page.locator("main > section").filter(has=page.get_by_role("heading", name=title, level=2, exact=True))
+
+
+def panel(within, title):
+    return within.locator(".panel").filter(has=within.page.get_by_role("heading", name=title, level=3, exact=True))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_opens_without_a_word_of_trouble_without_a_request_and_without_a_script(open_page, name):
+    page = open_page(name)
+    page.wait_for_timeout(200)
+    assert page.trouble == []
+    assert page.locator("script").count() == 0 and page.locator("svg[role=img]").count() > 0
+    assert page.locator("svg[role=img]:not([aria-label])").count() == 0
+
+
+def test_advice_comes_first_and_whole(open_page, made):
+    page, found = open_page("study"), made("study")[1]
+    first = page.locator("main > *").first
+    assert first.get_attribute("aria-label") == "Advice"
+    assert first.locator("p").all_inner_texts() == found["findings"] + found["advice"]
+
+
+@pytest.mark.parametrize("name", ["study", "granularity", "two-words"])
+def test_every_part_is_in_the_list_below_the_advice_and_the_list_leads_there(open_page, name):
+    page = open_page(name)
+    titles = page.locator("main > section > h2").all_inner_texts()
+    assert page.locator("nav a").all_inner_texts() == titles and len(titles) > 1
+    for link, title in zip(page.locator("nav a").all(), titles):
+        assert page.locator(link.get_attribute("href")).locator("h2").inner_text() == title
+
+
+def test_every_term_that_a_table_of_the_study_uses_is_explained(open_page):
+    page = open_page("study")
+    terms = [term for entry in page.locator("dl.terms dt").all_inner_texts() for term in entry.split(", ")]
+    tables = page.get_by_role("region", name=re.compile("Cost and resolution|What methods leave"))
+    columns = set(tables.locator("thead th:not(:first-child)").all_inner_texts())
+    methods = {"none", "constant", "long-term", "method-1", "method-2"}
+    explained = page.locator("dl.terms").all_inner_texts()
+    for column in columns - methods:
+        assert column in terms or re.sub(r"to .* from", "to ... from", column) in terms, column
+    assert all(any(method in text for text in explained) for method in methods)
+    names = [name for entry in terms for name in [entry.strip(". ")]]
+    for clock in ("tsc plain", "ticker thread", "mutex", "unix socket", "udp socket"):
+        assert clock in names or clock in terms, clock
+
+
+def test_every_ramp_is_there_and_says_what_was_measured(open_page, made):
+    page, found = open_page("study"), made("study")[1]
+    ramps = part(page, "While readers start and stop")
+    per_ns = found["counter"]["hertz"] / 1e9
+    load_words = {0: "with the machine as it is", 1: "with 1 busy process beside"}
+    count = 0
+    for clock in found["clocks"]:
+        for load in clock["loads"]:
+            for cell in load["cells"]:
+                if cell["readers"] == 1:
+                    continue
+                count += 1
+                if clock["clock"] not in ("mutex", "tsc plain", "udp socket"):
+                    continue
+                title = f"{clock['clock']}, {cell['readers']} readers, {load_words[load['busy_processes']]}"
+                drawn, ramp = read(panel(ramps, title).locator("svg[role=img]")), cell["ramp"]
+                whole = ramp["ticks"] / per_ns
+                slices = len(ramp["slices"])
+                points = [[(number + 0.5) / slices * whole, one["cost_ticks"] / per_ns]
+                          for number, one in enumerate(ramp["slices"]) if one["cost_ticks"] is not None]
+                at = [point for line in drawn["lines"] for point in line]
+                assert near([x for x, _ in at], [x for x, _ in points], [whole]), title
+                assert near([y for _, y in at], [y for _, y in points]), title
+                assert near([x for x, dashed in drawn["marks"] if not dashed], [start * whole for start in ramp["started"]], [whole]), title
+                assert near([x for x, dashed in drawn["marks"] if dashed], [stop * whole for stop in ramp["stopped"]], [whole]), title
+                assert {"time", "median cost of a reading"} <= set(drawn["names"])
+                assert len(ramp["started"]) == cell["readers"] - 1
+    assert ramps.locator(".panel").count() == count > 0
+
+
+def felt(ramp):
+    """Twice the cost in the middle, as the words above the figures say."""
+    costs = [one["cost_ticks"] for one in ramp["slices"]]
+    middle_of = lambda part: sorted(cost for cost in part if cost is not None)
+    first, middle = middle_of(costs[:4]), middle_of(costs[9:14])
+    return bool(first and middle) and middle[len(middle) // 2] >= 2 * first[len(first) // 2]
+
+
+def test_ramps_that_are_felt_are_shown_and_the_others_one_click_away(open_page, made):
+    page, found = open_page("study", unfold=False), made("study")[1]
+    ramps = part(page, "While readers start and stop")
+    shown = [title for title in ramps.locator("h3").all() if title.is_visible()]
+    expected = [clock["clock"] for clock in found["clocks"] for load in clock["loads"] if felt(load["cells"][-1]["ramp"])]
+    assert [title.inner_text().split(",")[0] for title in shown] == expected
+    ramps.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert ramps.locator("h3").last.is_visible()
+
+
+def test_cost_and_resolution_are_drawn_against_the_number_of_readers_for_every_clock(open_page, made):
+    page, found = open_page("study"), made("study")[1]
+    crowds = part(page, "Several readers at once")
+    assert crowds.locator(".panel").count() == len(found["clocks"])
+    for clock in found["clocks"]:
+        figures = panel(crowds, clock["clock"]).locator("svg[role=img]")
+        for number, of in enumerate((lambda cell: cell["cost"]["median_ns"], lambda cell: cell["usable_ns"])):
+            if not any(of(cell) for load in clock["loads"] for cell in load["cells"]):
+                continue
+            drawn = read(figures.nth(number))
+            highest = [of(cell) or 0 for load in clock["loads"] for cell in load["cells"]]
+            assert len(drawn["lines"]) == len(clock["loads"])
+            for line, load in zip(drawn["lines"], clock["loads"]):
+                cells = [cell for cell in load["cells"] if of(cell)]
+                assert near([x for x, _ in line], [cell["readers"] for cell in cells]), clock["clock"]
+                assert near([y for _, y in line], [of(cell) for cell in cells], highest), clock["clock"]
+
+
+def test_k_is_drawn_against_the_pulses_with_the_place_where_it_stops_helping(open_page, made):
+    page, found = open_page("granularity"), made("granularity")[1]
+    helps = part(page, "Does subtracting help?")
+    for clock in {test["clock"] for test in found}:
+        tests = sorted((test for test in found if test["clock"] == clock), key=lambda test: -test["pulse_ns"])
+        k = [next((one["k_clipped"] for one in test["test"]["outcomes"] if one["method"] == "method-1"), None) for test in tests]
+        predicted = [test["test"]["k_predicted"] for test in tests]
+        drawn = read(panel(helps, clock).locator("svg[role=img]"))
+        for line, values in zip(drawn["lines"], (k, predicted), strict=True):
+            expected = [(test["pulse_ns"], value) for test, value in zip(tests, values) if value is not None]
+            assert [x for x, _ in line] == pytest.approx([x for x, _ in expected], rel=0.03), clock
+            assert [y for _, y in line] == pytest.approx([y for _, y in expected], rel=0.03), clock
+        assert drawn["bands"][0][0] == pytest.approx(1, rel=0.02), "what does not help is shaded from 1 down"
+        good = [bool(a and b and a > 1 and b > 1) for a, b in zip(k, predicted)]
+        helped = good.index(False) if False in good else len(good)
+        stops = [x for x, dashed in drawn["marks"] if not dashed]
+        if 0 < helped < len(good):
+            assert tests[helped]["pulse_ns"] < stops[0] < tests[helped - 1]["pulse_ns"] and len(stops) == 1, clock
+        else:
+            assert stops == [], clock
+        cost = max(one["residual_median"] for test in tests for one in test["test"]["outcomes"] if one["method"] == "none")
+        assert [x for x, dashed in drawn["marks"] if dashed] == pytest.approx([cost], rel=0.03), clock
+    assert page.get_by_role("region", name="Every clock under every pulse").locator("tbody tr").count() == len(found)
+    assert len(part(page, "What is left").locator(".panel").all()) == len({test["clock"] for test in found})
+
+
+def test_the_table_of_two_words_is_the_printed_one(open_page, made):
+    page, printed = open_page("two-words"), made("two-words")[1]
+    rows = [re.findall(r"(\d+) of (\d+)", line) for line in printed.splitlines() if line.count(" of ") == 3 and not line.startswith("-")]
+    shown = page.get_by_role("region", name="Wrong results").locator("tbody tr").all()
+    cells = [[re.search(r"(none|\d+) of (\d+)", cell).groups() for cell in row.locator("td").all_inner_texts()[2:]] for row in shown]
+    assert [[("0" if wrong == "none" else wrong, tried) for wrong, tried in row] for row in cells] == rows and len(rows) == 18
+    verdicts = [row.locator("td").nth(1).inner_text() for row in shown]
+    assert verdicts == ["right" if row[0][0] == row[1][0] == "0" else "wrong" for row in rows]
+    names = [row.locator("th").inner_text() for row in shown]
+    advice = page.locator(".lead p").all_inner_texts()
+    for name in set(names):
+        atomic = verdicts[names.index(name)]
+        assert (name in advice[1].split("Wrong:")[0]) == (atomic == "right"), name
+
+
+def test_every_counter_example_shows_a_result_off_what_would_have_been_right(open_page, made):
+    page, printed = open_page("two-words"), made("two-words")[1]
+    told = [line for line in printed.splitlines() if line.startswith("- ")]
+    panels = part(page, "How they fail").locator(".panel").all()
+    assert len(panels) == len(told) > 0
+    for one in panels:
+        svg = one.locator("svg[role=img]")
+        figure = svg.evaluate(FIGURE)
+        label = svg.get_attribute("aria-label")
+        assert sum(label.endswith(line.split(": ", 1)[1]) for line in told) >= 1, label
+        (level,) = figure["levels"]
+        assert figure["bands"] and all(not low <= level <= high for low, high in figure["bands"]), label
+        value = lambda words: int(words[0]) * 4 + int(words[2])
+        marks = [(int(text["text"][0]) * 4, text["y"] - 4) for text in figure["texts"] if re.fullmatch(r"\d:0", text["text"])]
+        (low, at_low), (high, at_high) = marks[0], marks[-1]
+        pixels = lambda words: at_low + (value(words) - low) / (high - low) * (at_high - at_low)
+        assert level == pytest.approx(pixels(re.search(r"(?<!before )returns? (\d:\d)", label)[1]), abs=0.3), label
+        reads = re.findall(r"words (\d:\d), reads", label)
+        dots = [line[0][1] for line in figure["lines"]][-len(reads):]
+        assert dots == pytest.approx([pixels(words) for words in reads], abs=0.3), label
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_every_text_has_the_contrast_of_level_aa_and_figures_stand_out(open_page, name, dark):
+    page = open_page(name, dark=dark)
+    texts = page.evaluate(TEXTS)
+    assert len(texts) > 100 and sum(text["drawn"] for text in texts) > 20
+    for text in texts:
+        assert text["behind"] and text["colour"][3] == 255 and text["opacity"] == 1, text
+        assert contrast(text["colour"], text["behind"]) >= TEXT_CONTRAST, text
+    colours = {mark: page.evaluate(COLOUR, mark) for mark in ("muted", "accent", "second", "third", "paper", "soft")}
+    for ground in ("paper", "soft"):
+        for mark in ("muted", "accent", "second", "third"):
+            assert contrast(colours[mark], colours[ground]) >= GRAPHIC_CONTRAST, (mark, ground)
+    assert (sum(colours["paper"][:3]) < 150) == dark
+
+
+@pytest.mark.parametrize("width", [1200, 800, 390, 340])
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_overlaps_is_cut_off_or_makes_the_page_scroll_sideways(open_page, name, width):
+    page = open_page(name, width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for text in page.evaluate(TEXTS):
+        assert text["box"][0] >= -0.5 and text["box"][2] <= width + 0.5, text
+    assert page.evaluate(CROWDED) == []
+    letters = page.evaluate("() => [...document.querySelectorAll('svg[role=img] text')].filter((at) => at.checkVisibility()).map((at) => 12 * at.getScreenCTM().a)")
+    assert letters and min(letters) >= LEAST_LETTERS
+    if width < 640:
+        assert not page.evaluate("() => [...document.querySelectorAll('.scroll')].some((table) => table.scrollWidth > table.clientWidth)")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page, name):
+    page = open_page(name, width=700, dark=True)
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    widths = page.evaluate("() => [...document.querySelectorAll('svg[role=img]')].map((svg) => svg.getBoundingClientRect().right)")
+    assert widths and max(widths) <= 700
+    texts = [text for text in page.evaluate(TEXTS) if text["behind"]]
+    assert texts and all(contrast(text["colour"], (255, 255, 255)) >= TEXT_CONTRAST for text in texts)
