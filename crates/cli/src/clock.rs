@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
 use tickscope_clock::load::{self, Load};
-use tickscope_clock::measure::{pulses, survey};
+use tickscope_clock::measure::{Clock, pulses, survey};
 use tickscope_clock::study::{Plan, PulseTest, Sweep};
 use tickscope_clock::two_word::{Table, Widths};
 use tickscope_report::{granularity_page, study_page, two_words_page};
@@ -65,11 +65,16 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
     }
 }
 
+/// As long as nobody waits.
+const SECONDS_MAX: f64 = 1e6;
+/// Turns of an injected load in the time that a clock is studied in.
+const TURNS_MIN: f64 = 5.0;
+
 fn plan(options: &ClockOptions) -> Result<Plan, Failure> {
     let refuse =
         |what: &str, found: &dyn std::fmt::Display| Err(Failure::input(format!("expected {what}, found {found}")));
-    if !(options.seconds.is_finite() && options.seconds > 0.0) {
-        return refuse("--seconds above 0", &options.seconds);
+    if !(options.seconds > 0.0 && options.seconds <= SECONDS_MAX) {
+        return refuse("--seconds above 0 and at most 1000000", &options.seconds);
     }
     if !(options.percent.is_finite() && options.percent > 0.0) {
         return refuse("--percent above 0", &options.percent);
@@ -87,6 +92,20 @@ fn plan(options: &ClockOptions) -> Result<Plan, Failure> {
     let mut loads = options.load.clone();
     loads.sort_unstable();
     loads.dedup();
+    // A load is started for each clock anew: one that seldom works would meet some of them never.
+    let each_ns = options.seconds * 1e9 / loads.len().max(1) as f64 / Clock::all().len() as f64;
+    if let Some(injected) =
+        options.inject.filter(|injected| !options.gauge && f64::from(injected.period_ns) > each_ns / TURNS_MIN)
+    {
+        return refuse(
+            &format!(
+                "a PERIOD of at most {} with --inject in --seconds {}, so that every clock is read through some turns of the load",
+                duration(each_ns / TURNS_MIN),
+                options.seconds
+            ),
+            &injected,
+        );
+    }
     let load = Load {
         kind: match options.load_kind {
             LoadKind::Spin => load::LoadKind::Spin,

@@ -2,7 +2,7 @@
 //!
 //! No line is longer than a table's. Deliberately absent: computing; every figure is the study's.
 
-use tickscope_clock::advice::{beside, duration};
+use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
 use tickscope_clock::load::Load;
 use tickscope_clock::study::{Across, ClockStudy, Cost, LoadStudy, SectionTest, Study};
@@ -15,7 +15,9 @@ const WIDTH: usize = 100;
 /// Prints all of it.
 pub fn print(study: &Study) {
     println!("Which clock to read on this machine, what to subtract, and how short a section it can time");
-    println!("The words and the clocks are explained at the end. Every figure: --json; drawn: --html FILE.\n");
+    println!(
+        "The words and the clocks are explained at the end. All figures as data: --json; as pictures: --html FILE.\n"
+    );
     for chapter in study.chapters() {
         println!("{}", chapter.head);
         for sentence in &chapter.sentences {
@@ -24,7 +26,7 @@ pub fn print(study: &Study) {
         println!();
     }
     for (number, &busy_processes) in study.plan.loads.iter().enumerate() {
-        println!("== {} ==", beside(busy_processes).trim_start_matches("with ").to_uppercase());
+        println!("== {} ==", study.plan.load.beside(busy_processes).trim_start_matches("with ").to_uppercase());
         if study.plan.load != Load::SPINNING {
             println!("the load: {}", study.plan.load.words(busy_processes));
         }
@@ -42,9 +44,11 @@ pub fn print(study: &Study) {
 
 fn print_recipes(study: &Study, number: usize) {
     let (most, percent) = (study.plan.readers.last().copied().unwrap_or(1), study.plan.percent);
-    println!("how to time a section, and what a reading costs; ns unless a unit stands there");
+    println!(
+        "how to time a section; what a reading takes, the counter's around it included (ns unless a unit stands there)"
+    );
     let alone = format!("{:-^15}", " alone ");
-    let crowd = format!("{:-^15}", format!(" {most} at once "));
+    let crowd = format!("{:-^15}", format!(" {most} threads "));
     println!("{:43} {:>7} {:>7} {:>7} {alone} {crowd}", "", "good", format!("{percent} %"), "tells");
     println!(
         "{:24} {:>8} {:9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
@@ -122,10 +126,10 @@ fn print_ramps(study: &Study) {
             if !titled {
                 println!(
                     "what a reading costs as time goes on, while {} other threads start to read too and stop again \
-                     (medians)",
+                     (medians; blank: no reading)",
                     cell.readers - 1
                 );
-                println!("{:54} {}", "clock, load, lowest to highest bar", stage_line(slices.len()));
+                println!("{:54} {}", "clock, members of the load, lowest to highest bar", stage_line(slices.len()));
                 titled = true;
             }
             let ns = |ticks: i64| ticks as f64 * 1e9 / study.counter.hertz as f64;
@@ -133,7 +137,7 @@ fn print_ramps(study: &Study) {
             let (least, most) = (costs.iter().min().copied().unwrap_or(0), costs.iter().max().copied().unwrap_or(0));
             let bars: String = slices.iter().map(|slice| bar(slice.cost_ticks, least, most)).collect();
             let height = format!("{} to {}", duration(ns(least)), duration(ns(most)));
-            println!("{:24} {:>2} busy {height:>21} |{bars}|", clock.clock, load.busy_processes);
+            println!("{:24} {:>2} more {height:>21} |{bars}|", clock.clock, load.busy_processes);
         }
     }
     if titled {
@@ -206,16 +210,17 @@ fn print_terms(study: &Study) {
         (
             &format!("{percent} % from"),
             &format!(
-                "sections of this length or more are known to {percent} % from one timing; shorter ones, run several \
-                 times between two readings and divided"
+                "sections of this length or more are known to {percent} % from one timing. A shorter one: run it this \
+                 length divided by its own times between two readings, rounded up, and divide"
             ),
         ),
         (
             "tells apart",
-            "usable resolution: two sections that differ by less cannot be told apart from one timing each",
+            "usable resolution: two sections that differ by less cannot be told apart from one timing each. What both \
+             are off by alike cancels, so it may be less than 'good to'",
         ),
         (
-            "alone, at once",
+            "alone, threads",
             &format!(
                 "what a reading takes when one thread reads, and when {most} do: the median, and what 1 reading in 100 \
                  exceeds. It holds a reading of the counter beside, to take the time: so it is not what to subtract"
@@ -246,7 +251,10 @@ fn print_terms(study: &Study) {
     }
     println!("\nthe methods: what is subtracted from the difference of the two readings around a section");
     for (term, meaning) in [
-        ("none", "nothing: reading takes too little to be seen by this clock"),
+        (
+            "none",
+            "nothing: reading takes too little to be seen by this clock, or no method proved itself under this load",
+        ),
         ("constant", "always the same: the median gap between two readings made one right after the other"),
         (
             "long-term",
@@ -255,8 +263,8 @@ fn print_terms(study: &Study) {
         ),
         (
             "method-1",
-            "anew for each section: the clock is read twice in a row before the section and twice after it; the mean of \
-             these two gaps",
+            "anew for each section: the clock is read four times, r1 and r2 right before it, r3 and r4 right after it; \
+             it took r3 - r2, less the mean of r2 - r1 and r4 - r3",
         ),
         (
             "method-2",

@@ -160,7 +160,9 @@ fn e2e_the_granularity_of_the_load_is_swept_for_cheap_and_dear_clocks() {
 
 #[test]
 fn e2e_a_study_that_cannot_be_made_is_refused_with_what_was_expected() {
-    for (option, value) in [("--seconds", "0"), ("--percent", "0"), ("--percent", "NaN"), ("--readers", "0")] {
+    for (option, value) in
+        [("--seconds", "0"), ("--seconds", "2000000"), ("--percent", "0"), ("--percent", "NaN"), ("--readers", "0")]
+    {
         let ended = Ended::of(&mut tickscope(&["clock", option, value]));
         ended.said(2, &["expected", option, value]);
     }
@@ -212,10 +214,11 @@ fn e2e_a_load_or_a_gauge_that_cannot_be_is_refused_with_what_was_expected() {
     for (option, value, expected) in [
         ("--inject", "2ms/1ms", "below its PERIOD"),
         ("--inject", "often", "expected LENGTH/PERIOD"),
+        ("--inject", "1s/4s", "for 1.0 s every 4.0 s"),
         ("--load-cpus", "8191", "expected --load-cpus of"),
         ("--load-kind", "sleep", "replica"),
     ] {
-        Ended::of(&mut tickscope(&["clock", option, value])).said(2, &[expected, value]);
+        Ended::of(&mut tickscope(&["clock", option, value])).said(2, &[expected, option.trim_start_matches('-')]);
     }
     Ended::of(&mut tickscope(&["clock", "--gauge", "--clock", "sundial"])).said(2, &["'monotonic'", "sundial"]);
 }

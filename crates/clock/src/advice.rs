@@ -4,6 +4,7 @@
 //! interrupted, and no clock can help that. Nothing here is a bound.
 
 use crate::compensation::Method;
+use crate::load::LoadKind;
 use crate::measure::Unit;
 use crate::recipe::Recipe;
 use crate::study::{Across, Cell, ClockStudy, LoadStudy, Study};
@@ -95,24 +96,23 @@ impl Study {
 
     fn recipe(&self, clock: &ClockStudy, to: &str) -> Vec<String> {
         let percent = self.plan.percent;
-        let mut words = Vec::new();
+        let (mut words, mut explained): (Vec<String>, _) = (Vec::new(), Vec::new());
         for load in &clock.loads {
             let recipe = load.recipe(percent);
-            let beside = beside(load.busy_processes);
+            let beside = self.plan.load.beside(load.busy_processes);
+            let subtraction = match explained.contains(&recipe.method) {
+                true => format!("subtract {} by '{}' as above", self.number(clock, recipe), recipe.method),
+                false => self.subtraction(clock, recipe),
+            };
+            explained.push(recipe.method);
+            let as_well = self.constant_instead(clock, load).map_or_else(String::new, |instead| format!(" {instead}"));
+            let worth = capital(&worth(recipe, percent));
             words.push(match words.is_empty() {
                 true => format!(
-                    "{to}. The difference holds about one reading: {}. {} {}",
-                    self.subtraction(clock, recipe),
-                    capital(&beside),
-                    worth(recipe, percent)
+                    "{to}. The difference holds about one reading. {}: {subtraction}. {worth}.{as_well}",
+                    capital(&beside)
                 ),
-                false => format!(
-                    "'{}' {beside}: subtract {} by method '{}'; {}",
-                    clock.clock,
-                    self.number(clock, recipe),
-                    recipe.method,
-                    worth(recipe, percent)
-                ),
+                false => format!("'{}' {beside}: {subtraction}. {worth}.{as_well}", clock.clock),
             });
         }
         words
@@ -126,9 +126,8 @@ impl Study {
                 format!("subtract {number}, the same from every section (method '{method}')")
             }
             Method::NearestPairs => format!(
-                "subtract about {number}, found anew for each section: read twice in a row before it and twice after \
-                 it, and \
-                 subtract the mean of the two gaps (method '{method}')"
+                "subtract about {number}, found anew for each section: read four times, r1 and r2 in a row right before \
+                 it, r3 and r4 right after it; it took r3 - r2, less the mean of r2 - r1 and r4 - r3 (method '{method}')"
             ),
             Method::Sampler => format!(
                 "subtract about {number}, found anew for each section: a thread on another processor keeps reading \
@@ -136,6 +135,22 @@ impl Study {
                  and the mean of its gaps nearest to start and end is subtracted (method '{method}')"
             ),
         }
+    }
+
+    /// That one number for all sections does as well as what is found anew for each, where it does.
+    fn constant_instead(&self, clock: &ClockStudy, load: &LoadStudy) -> Option<String> {
+        /// What is worse by less is not worth four readings instead of two.
+        const AS_WELL_NS: f64 = 1.0;
+        let recipe = load.recipe(self.plan.percent);
+        let [anew, constant] = [recipe.method, Method::Constant].map(|method| load.zero.outcome(method));
+        let (anew, constant) = (anew?, constant?);
+        let found_anew = matches!(recipe.method, Method::NearestPairs | Method::Sampler);
+        // Offered for what the half that was fitted on says, and only where the other half bears it out.
+        let promised = constant.error_fitted < anew.error_fitted + AS_WELL_NS && constant.drift_fitted <= AS_WELL_NS;
+        let kept = constant.error < anew.error + AS_WELL_NS && constant.residual_median.abs() <= AS_WELL_NS;
+        let number = || self.number(clock, Recipe { subtract_ns: constant.subtracts, ..recipe });
+        (found_anew && promised && kept)
+            .then(|| format!("Always subtracting {} instead is simpler, and here worse by less than 1 ns", number()))
     }
 
     /// In the clock's own unit too, where that is not a nanosecond.
@@ -183,7 +198,10 @@ impl Study {
             }
         }
         if !enough.is_empty() {
-            short.push(format!("longer sections: one timing by '{name}' will do. It is good to {}", enough.join(", ")));
+            short.push(format!(
+                "longer sections: one timing by '{name}' will do. Where nothing interrupts, it is good to {}",
+                enough.join(", ")
+            ));
         }
         short
     }
@@ -194,19 +212,21 @@ impl Study {
         let name = &self.counter.name;
         vec![
             format!(
-                "why '{}': it waits until all that comes before it is done, so when it is read at the end the section \
-                 is over. '{name} \
-                 plain' waits for nothing, and the processor may read it some tens of ns early or late: only for sections that are \
-                 much longer",
+                "why '{}': it waits until all that comes before it is done. Read at the start it leaves out what came \
+                 before the section, read at the end the section is over. '{name} plain' waits for nothing, and the \
+                 processor may read it some tens of ns early or late: only for sections that are much longer, whatever \
+                 its figures below say, which are of sections without code that could be moved",
                 clock.clock
             ),
             format!(
-                "from one thread or process to another: read '{name} before' right before the message leaves and \
-                 '{name} after' right \
-                 after it was seen, and subtract nothing: the difference is then never too short. Timed so, a section has a longest \
-                 duration that is guaranteed: tickscope_section.h (C, C++), tickscope_clock::section (Rust), tickscope.section() \
-                 (Python)"
+                "from one thread or process to another: read '{name} before' ({}) right before the message leaves \
+                 and '{name} after' right after it was seen, and subtract nothing. The difference is then never too \
+                 short; it is too long by the two readings and by how late the message was seen",
+                instructions(&format!("{name} before"))
             ),
+            "a longest duration that is guaranteed, instead of one that is good in 19 of 20: tickscope_section.h (C, \
+             C++), tickscope_clock::section (Rust), tickscope.section() (Python)"
+                .into(),
         ]
     }
 
@@ -216,7 +236,8 @@ impl Study {
         let slowest = self.speeds.iter().max_by(|a, b| a.slower_percent.total_cmp(&b.slower_percent))?;
         if slowest.slower_percent < NOTABLE_PERCENT {
             let most = slowest.slower_percent;
-            return Some(format!("all {} processors run at one speed, within {most:.1} %", self.speeds.len()));
+            let count = self.speeds.len();
+            return Some(format!("all {count} processors run at one speed, within {}", percentage(most)));
         }
         let (cpu, percent) = (slowest.cpu, slowest.slower_percent);
         Some(format!(
@@ -268,7 +289,8 @@ impl Study {
         let list: Vec<String> = self.clocks.iter().filter(still).map(say).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "these stand still between steps; for {} a section must last {:.0} steps: {}",
+                "these stand still for as long as stands beside them, then jump; for {} a section must last {:.0} times \
+                 as long: {}",
                 asked(self.plan.percent),
                 (100.0 / self.plan.percent).ceil(),
                 list.join(", ")
@@ -310,14 +332,15 @@ impl Study {
         };
         let list: Vec<String> = self.clocks.iter().filter_map(say).collect();
         let busy = self.plan.loads.last()?;
-        (!list.is_empty()).then(|| format!("one timing is less exact {}: {}", beside(*busy), list.join(", ")))
+        (!list.is_empty())
+            .then(|| format!("one timing is less exact {}: {}", self.plan.load.beside(*busy), list.join(", ")))
     }
 
     /// Recipes that left more than doing nothing.
     fn doubtful(&self) -> Option<String> {
         let say = |clock: &ClockStudy, load: &LoadStudy| {
             let doubtful = load.recipe(self.plan.percent).doubtful;
-            doubtful.then(|| format!("'{}' {}", clock.clock, beside(load.busy_processes)))
+            doubtful.then(|| format!("'{}' {}", clock.clock, self.plan.load.beside(load.busy_processes)))
         };
         let list: Vec<String> =
             self.clocks.iter().flat_map(|clock| clock.loads.iter().filter_map(move |load| say(clock, load))).collect();
@@ -332,16 +355,20 @@ impl Study {
     }
 
     fn trust(&self) -> Vec<String> {
-        let seen: Vec<String> = self.plan.loads.iter().map(|&busy_processes| beside(busy_processes)).collect();
+        let spinning = match self.plan.load.kind {
+            LoadKind::Spin if self.plan.load.injected.is_none() => "; a busy process computes without a pause",
+            _ => "",
+        };
+        let more = self.plan.loads.iter().max().map_or(8, |most| (2 * most).max(8));
+        let seen: Vec<String> = self.plan.loads.iter().map(|&count| self.plan.load.beside(count)).collect();
         vec![
             format!(
-                "all this was seen {}; a busy process computes without a pause. Go by the load that is most like yours. \
-                 Where more \
-                 will run, study that: 'tickscope clock --load 0,2,8' studies three loads",
+                "all this was seen {}{spinning}. Go by the load that is most like yours. \
+                 Where more will run, study that too, for example by 'tickscope clock --load 0,2,{more}'",
                 seen.join(", ")
             ),
             "these figures are estimates, not bounds: they were kept in 19 of 20 timings under the loads named, and what \
-             interrupts a section lengthens it whatever the clock"
+             interrupts a section lengthens it whatever the clock. From one study to the next they differ by some ns"
                 .into(),
         ]
     }
@@ -365,18 +392,14 @@ fn worth(recipe: Recipe, percent: f64) -> String {
     }
 }
 
-/// Under which load.
-pub fn beside(busy_processes: u32) -> String {
-    match busy_processes {
-        0 => "with the machine as it is".into(),
-        1 => "with 1 busy process beside".into(),
-        count => format!("with {count} busy processes beside"),
-    }
-}
-
-/// What reads the counter so that all before it is done.
+/// What reads the counter in that order.
 fn instructions(clock: &str) -> &'static str {
-    if clock.starts_with("tsc") { "lfence; rdtsc" } else { "dsb ld; isb; mrs cntvct_el0" }
+    match clock {
+        "tsc before" => "rdtsc; lfence",
+        "tsc after" => "lfence; rdtsc",
+        "cntvct before" => "mrs cntvct_el0; isb",
+        _ => "dsb ld; isb; mrs cntvct_el0",
+    }
 }
 
 /// The kernel's name of a clock of the C library.

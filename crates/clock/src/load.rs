@@ -59,6 +59,18 @@ impl Load {
     }
 }
 
+impl Load {
+    /// Under which load, of so many members.
+    pub fn beside(&self, count: u32) -> String {
+        match count {
+            0 => "with the machine as it is".into(),
+            1 if *self == Self::SPINNING => "with 1 busy process beside".into(),
+            count if *self == Self::SPINNING => format!("with {count} busy processes beside"),
+            count => format!("with {} beside", self.words(count)),
+        }
+    }
+}
+
 impl Injection {
     /// Busy and at rest by turns, each for that long.
     pub fn by_turns(pulse_ns: u32) -> Self {
@@ -135,5 +147,8 @@ mod tests {
         };
         let words = "2 more readers of the same clock on processors 1, 0 in turn, each for 250 us every 1.0 ms";
         assert_eq!(load.words(2), words);
+        assert_eq!(load.beside(2), format!("with {words} beside"));
+        let [none, two] = [0, 2].map(|count| Load::SPINNING.beside(count));
+        assert_eq!([none.as_str(), &two], ["with the machine as it is", "with 2 busy processes beside"]);
     }
 }

@@ -16,7 +16,8 @@ pub struct Recipe {
     pub method: Method,
     /// What it is: one number for all sections, or of a method that finds another for each section the typical one.
     pub subtract_ns: f64,
-    /// One timing is off by no more in 19 of 20; `None`: the clock was never seen to step.
+    /// One timing is off by no more in 19 of 20; `None`: the clock was never seen to step, or stood still through whole
+    /// sections though its steps are shorter: then nothing is known of how far off it can be.
     pub good_to_ns: Option<f64>,
     /// The shortest section that one timing measures to the percentage asked for.
     pub from_ns: Option<f64>,
@@ -30,7 +31,8 @@ impl LoadStudy {
         let method = self.zero.chosen;
         let tests = || [&self.zero, &self.section].into_iter();
         let off = tests().filter_map(|test| test.outcome(method)).map(|outcome| outcome.error_p95);
-        let good_to_ns = self.alone().usable_ns.map(|usable| off.fold(usable, f64::max));
+        let usable_ns = self.alone().usable_ns.filter(|&usable| !self.section.missed(method, usable));
+        let good_to_ns = usable_ns.map(|usable| off.fold(usable, f64::max));
         Recipe {
             method,
             subtract_ns: self.zero.outcome(method).map_or(0.0, |outcome| outcome.subtracts),
@@ -46,6 +48,16 @@ impl SectionTest {
     fn harmed_by(&self, method: Method) -> bool {
         let error = |method| self.outcome(method).map(|outcome: &Outcome| outcome.error);
         error(method).zip(error(Method::None)).is_some_and(|(with, without)| with > without)
+    }
+}
+
+impl SectionTest {
+    /// Whether the clock stood still through most of the sections, though it was seen to tell such lengths apart.
+    fn missed(&self, method: Method, usable_ns: f64) -> bool {
+        const MOST: f64 = 0.9;
+        let length = f64::from(self.section_ns);
+        let off = self.outcome(method).map_or(0.0, |outcome| outcome.residual_median);
+        length > 0.0 && usable_ns < length && off < -MOST * length
     }
 }
 

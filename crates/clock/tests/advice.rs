@@ -109,12 +109,13 @@ fn a_sound_host_is_told_what_to_read_and_nothing_else_is_made_of_it() {
     for words in [
         "read 'tsc after' (lfence; rdtsc) right before the section",
         "subtract 17.0 ns (34 ticks), the same from every section (method 'constant')",
-        "With the machine as it is one timing is good to ±4.0 ns in 19 of 20, and to 1 % for sections of 400 ns or more",
+        "With the machine as it is: subtract 17.0 ns",
+        "One timing is good to ±4.0 ns in 19 of 20, and to 1 % for sections of 400 ns or more",
         "'tsc after' with 2 busy processes beside: subtract 17.0 ns",
         "read 'monotonic' (clock_gettime(CLOCK_MONOTONIC))",
         "subtract 17.0 ns, the same",
         "a section of 100 ns: one timing by 'tsc after' is good to 4 % only. For 1 %, run it 4 times",
-        "It is good to 0.4 % of 1 us, less than 0.1 % of 10 us, less than 0.1 % of 1 ms",
+        "Where nothing interrupts, it is good to 0.4 % of 1 us, less than 0.1 % of 10 us, less than 0.1 % of 1 ms",
         "at one speed",
         "--load 0,2,8",
         "not bounds",
@@ -217,10 +218,43 @@ fn pairs_beside_a_section_are_said_to_be_read_anew_for_each() {
             load.zero.chosen = Method::NearestPairs;
         }
     });
+    assert!(said.contains("subtract about 150 ns, found anew for each section: read four times, r1 and r2"), "{said}");
     assert!(
-        said.contains("subtract about 150 ns, found anew for each section: read twice in a row before it"),
+        said.contains("'monotonic' with 2 busy processes beside: subtract 150 ns by 'method-1' as above"),
         "{said}"
     );
+}
+
+#[test]
+fn the_constant_is_offered_instead_of_pairs_only_where_it_does_as_well() {
+    let offered_after = |drift_fitted: f64, left: f64, error: f64| {
+        let said = advice(|study| {
+            let load = &mut study.clocks[1].loads[0];
+            let pairs = Outcome { method: Method::NearestPairs, ..load.zero.outcomes[1] };
+            let constant = Outcome { residual_median: left, error, drift_fitted, ..load.zero.outcomes[1] };
+            load.zero.outcomes = vec![load.zero.outcomes[0], constant, pairs];
+            load.zero.chosen = Method::NearestPairs;
+        });
+        said.contains("Always subtracting 17.0 ns (34 ticks) instead")
+    };
+    let offered = |left, error| offered_after(1.0, left, error);
+    assert!(!offered_after(1.1, 0.0, 1.0), "it drifted in the half that it was fitted on");
+    assert!(offered(1.0, 1.9) && offered(-1.0, 0.5));
+    assert!(!offered(1.0, 2.0) && !offered(-1.1, 1.0));
+    assert!(!advice(|_| ()).contains("Always subtracting"), "it is the constant already");
+}
+
+#[test]
+fn a_clock_that_stood_still_through_whole_sections_promises_nothing() {
+    let good_to = |usable, left| {
+        let mut load = clock("ticker thread", [usable; 2]).loads.remove(0);
+        load.section.outcomes[1].residual_median = left;
+        load.recipe(1.0).good_to_ns
+    };
+    assert_eq!(good_to(200.0, -10_000.0), None);
+    assert_eq!(good_to(200.0, -8_000.0), Some(200.0));
+    assert_eq!(good_to(200.0, 10_000.0), Some(200.0), "too long is not still");
+    assert_eq!(good_to(4e6, -10_000.0), Some(4e6), "one of coarse steps is known to");
 }
 
 #[test]

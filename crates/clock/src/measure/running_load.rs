@@ -12,6 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use tickscope_tick::{Frequency, affinity, counter};
 
@@ -37,9 +38,14 @@ pub struct RunningLoad {
 struct Work {
     injected: Option<Turns>,
     over: AtomicBool,
-    /// Turns begun by all members, in memory that processes share.
+    /// In memory that processes share: at [`TURNS`] turns begun by all members, at [`READY`] members that came to work.
     begun: SharedPage<AtomicU64>,
 }
+
+const TURNS: usize = 0;
+const READY: usize = 1;
+/// How long members may take to come, on a machine that has too little to give.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An injection in ticks.
 #[derive(Clone, Copy)]
@@ -61,7 +67,8 @@ enum Rest {
 struct Threads(Vec<JoinHandle<()>>, Arc<Work>);
 
 impl RunningLoad {
-    /// Starts `count` members beside readers of that clock, pinned as the load says; `cpus` are those allowed.
+    /// Starts `count` members beside readers of that clock, pinned as the load says, and waits until each is at work; `cpus` are
+    /// those allowed.
     pub fn start(
         load: &Load,
         count: u32,
@@ -90,11 +97,11 @@ impl RunningLoad {
                 })?,
                 LoadKind::Replica if matches!(clock, Clock::Mutex | Clock::Ticker) => {
                     let (service, work) = (Arc::clone(service), Arc::clone(&work));
-                    threads.0.push(thread::spawn(move || {
+                    threads.0.push(thread::Builder::new().spawn(move || {
                         settle(cpu);
                         let reader = service.reader().expect("a clock in memory can always be reached");
                         reader.drive(Member(&work));
-                    }));
+                    })?);
                 }
                 LoadKind::Replica => {
                     // Made before the fork: its child may not allocate.
@@ -106,6 +113,7 @@ impl RunningLoad {
                 }
             }
         }
+        work.await_members(count.into())?;
         let begun_tick = counter::plain();
         Ok(Self {
             _processes: processes,
@@ -122,7 +130,24 @@ impl RunningLoad {
     pub fn turns_per_s(&self) -> Option<f64> {
         self.work.injected.filter(|_| self.count > 0)?;
         let seconds = (counter::plain() - self.begun_tick) as f64 / self.frequency.hertz as f64;
-        Some(self.work.begun.all()[0].load(Relaxed) as f64 / f64::from(self.count) / seconds)
+        Some(self.work.begun.all()[TURNS].load(Relaxed) as f64 / f64::from(self.count) / seconds)
+    }
+}
+
+impl Work {
+    fn await_members(&self, count: u64) -> io::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        let ready = || self.begun.all()[READY].load(Relaxed);
+        while ready() < count {
+            if Instant::now() > until {
+                return Err(io::Error::other(format!(
+                    "expected {count} members of the load to come to work within {PATIENCE:?}, found {}; ask for fewer",
+                    ready()
+                )));
+            }
+            thread::sleep(Duration::from_micros(100));
+        }
+        Ok(())
     }
 }
 
@@ -163,14 +188,21 @@ impl Job for Member<'_> {
     fn run(self, mut read: impl FnMut() -> i64) {
         let Work { injected, over, begun } = self.0;
         let Some(turns) = injected else {
+            begun.all()[READY].fetch_add(1, Relaxed);
             while !over.load(Relaxed) {
                 std::hint::black_box(read());
             }
             return;
         };
         let mut due = counter::plain();
-        while !over.load(Relaxed) {
-            begun.all()[0].fetch_add(1, Relaxed);
+        for turn in 0_u64.. {
+            if over.load(Relaxed) {
+                return;
+            }
+            begun.all()[TURNS].fetch_add(1, Relaxed);
+            if turn == 0 {
+                begun.all()[READY].fetch_add(1, Relaxed);
+            }
             let until = due + turns.length;
             while counter::plain() < until {
                 std::hint::black_box(read());
@@ -270,6 +302,14 @@ mod tests {
             0
         });
         assert!(last - from >= 199 * 2_000_000 - 20_000, "{} ticks", last - from);
+    }
+
+    #[test]
+    fn every_member_is_at_work_when_the_load_has_started() {
+        for (kind, clock) in [(LoadKind::Spin, Clock::Mutex), (LoadKind::Replica, Clock::Mutex)] {
+            let load = started(&Load { kind, ..Load::SPINNING }, 3, clock);
+            assert_eq!(load.work.begun.all()[READY].load(Relaxed), 3, "{kind:?}");
+        }
     }
 
     #[test]

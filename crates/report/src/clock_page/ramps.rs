@@ -1,6 +1,5 @@
 //! What a reading costs while other readers start and stop, against time.
 
-use tickscope_clock::advice::beside;
 use tickscope_clock::measure::Ramp;
 use tickscope_clock::study::{ClockStudy, Study};
 
@@ -13,7 +12,12 @@ pub(super) fn ramps(study: &Study) -> String {
     for clock in &study.clocks {
         for load in &clock.loads {
             for cell in load.cells.iter().filter(|cell| cell.readers > 1) {
-                let title = format!("{}, {} readers, {}", clock.clock, cell.readers, beside(load.busy_processes));
+                let title = format!(
+                    "{}, {} readers, {}",
+                    clock.clock,
+                    cell.readers,
+                    study.plan.load.beside(load.busy_processes)
+                );
                 let most = load.cells.last().is_some_and(|last| last.readers == cell.readers);
                 let among = if most && cell.ramp.felt() { &mut felt } else { &mut others };
                 among.push_str(&panel(&title, &figure(study, clock, &cell.ramp)));

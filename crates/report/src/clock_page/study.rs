@@ -1,6 +1,6 @@
 //! The page of a study of all clocks.
 
-use tickscope_clock::advice::{beside, duration};
+use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
 use tickscope_clock::recipe::Recipe;
 use tickscope_clock::study::{Cell, ClockStudy, Cost, LoadStudy, Study};
@@ -51,7 +51,7 @@ pub fn study_page(study: &Study) -> String {
         Part::of("While readers start and stop", ramps(study)),
     ];
     list.extend(study.plan.loads.iter().enumerate().map(|(number, &busy)| Part {
-        title: format!("All figures, {}", beside(busy)),
+        title: format!("All figures, {}", study.plan.load.beside(busy)),
         body: format!(
             "<h3>Cost and resolution</h3>{}<h3>What methods leave of sections that do nothing</h3>{}",
             figures_table(study, number),
@@ -111,7 +111,7 @@ fn at_a_glance(study: &Study) -> String {
         [vec![clock.clock.clone()], clock.loads.iter().flat_map(of_load).collect()].concat()
     };
     let columns = study.plan.loads.iter().flat_map(|&busy| {
-        let under = beside(busy);
+        let under = study.plan.load.beside(busy);
         [format!("subtract, {under}"), format!("then off by, {under}"), format!("to {percent} % from, {under}")]
     });
     let columns: Vec<String> = ["clock".into()].into_iter().chain(columns).collect();
@@ -162,7 +162,7 @@ fn ranges(study: &Study, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>
 }
 
 fn load_legend(study: &Study) -> String {
-    legend(study.plan.loads.iter().map(|&busy| beside(busy)))
+    legend(study.plan.loads.iter().map(|&busy| study.plan.load.beside(busy)))
 }
 
 /// Least to 99 of 100, a dot at the median, for every clock under every load.
