@@ -64,7 +64,7 @@ static void check(const struct client *client, const struct head *sent, const st
     exit(1);
 }
 
-/* A timed call and the zero-time test before it; 0: its answer was lost. */
+/* A timed call and the zero-time test before it; 0: its answer was lost, or the run was stopped. */
 static int call(struct client *client, int32_t cell) {
     struct message message;
     int words = cell % 100000, arguments = arguments_of(words);
@@ -72,6 +72,7 @@ static int call(struct client *client, int32_t cell) {
     struct head sent = {MAGIC, client->id, client->repetition, cell, (uint16_t)words, sum_from(first, arguments)};
     set_load(cell / 100000, words);
     wait_until_due(client);
+    if (stopped) return 0;
     write_words(message.words, arguments, first);
     message.head = sent;
     for (int reading = 0; reading < 4; reading++) tickscope_stamp_with(client->zero[reading], sent.id, cell, sent.repetition);
@@ -88,15 +89,15 @@ static int call(struct client *client, int32_t cell) {
     return 1;
 }
 
-/* One call in every cell; 0: an answer was lost, and with it the repetition. Its ids are used up all the same. */
+/* One call in every cell; 0: an answer was lost or the run stopped, and with it the repetition. Its ids are used up all the same. */
 static int repeat(struct client *client, int32_t *cells, int count) {
     int64_t next = client->id + count;
-    int whole = 1;
+    int at, whole = 1;
     shuffle(client, cells, count);
-    for (int at = 0; at < count && whole && !stopped; at++, client->id++) whole = call(client, cells[at]);
+    for (at = 0; at < count && whole && !stopped; at++, client->id++) whole = call(client, cells[at]);
     client->id = next;
     client->repetition++;
-    return whole;
+    return whole && at == count;
 }
 
 /* Until the servers answer. */
@@ -143,7 +144,7 @@ static void ask(const struct options *options) {
     client.due_ns = now_ns();
     while (whole < options->repetitions && !stopped) {
         whole += repeat(&client, cells, count);
-        client.abandoned = (uint64_t)(client.repetition - whole);
+        if (!stopped) client.abandoned = (uint64_t)(client.repetition - whole);
         if (client.abandoned > (uint64_t)options->repetitions) refuse("answers to most calls", "most of them lost. Check the network");
     }
     __atomic_store_n(&sampling_over, 1, __ATOMIC_RELAXED);

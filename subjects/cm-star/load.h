@@ -43,10 +43,11 @@ static int connected(const struct options *options, int pair) {
 
 /* The client of pair `pair`, counted from 0. What is not answered is no load; the next call is tried. */
 static void call_beside(const struct options *options, int pair) {
+    const struct timespec longest = {0, NANOSECONDS / 10}; /* a signal between the look at `stopped` and the wait wakes nobody */
     int fd = connected(options, pair);
     for (int64_t id = 0; !stopped; id++) {
         uint32_t pairs = __atomic_load_n(&load->pairs, __ATOMIC_ACQUIRE);
         if (pairs > (uint32_t)pair) call_untimed(fd, (int)__atomic_load_n(&load->words, __ATOMIC_RELAXED), id);
-        else syscall(SYS_futex, &load->pairs, FUTEX_WAIT, pairs, 0, 0, 0); /* a signal, or another number of pairs, ends it */
+        else syscall(SYS_futex, &load->pairs, FUTEX_WAIT, pairs, &longest, 0, 0); /* another number of pairs ends it too */
     }
 }

@@ -112,7 +112,7 @@ pub(crate) fn relate(
     for (pair, source) in pairs {
         // A probe's nonce is drawn for one exchange: no second copy of it was ever sent.
         let own_send = if source == MESSAGES { pair.from.own_send(layout, &channels) } else { None };
-        sent_once.extend((source == MESSAGES).then(|| once(&pair, own_send.as_ref(), &own)));
+        let rests_on = (source == MESSAGES && whole).then(|| once(&pair, own_send.as_ref(), &own));
         let found = if whole {
             Messages::of(run, pair, source, own_send.as_ref(), &own, (&channels, &events))?
         } else {
@@ -120,6 +120,7 @@ pub(crate) fn relate(
         };
         if terms.admit(found.source) {
             messages.push(found);
+            sent_once.extend(rests_on);
         }
     }
     let (clocks, of_node, relations, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());

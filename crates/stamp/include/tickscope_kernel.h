@@ -144,6 +144,7 @@ static inline const char *tickscope_kernel_matching(const struct tickscope_kerne
 #define TICKSCOPE__LOOPED_BYTES (128 + 128)
 #define TICKSCOPE__LARGEST_PACKET 65536
 #define TICKSCOPE__UDP_HEADER 8
+#define TICKSCOPE__MOST_PARTS 1024 /* of a message, IOV_MAX: the system call refuses more */
 #define TICKSCOPE__WARM_UP_NS INT64_C(100000000)
 
 struct tickscope__awaited {
@@ -410,8 +411,9 @@ static inline struct tickscope__awaited *tickscope__kernel_await(struct tickscop
 /* Makes `asked` the message with what asks for its stamps; 0: it is sent as it is. */
 static inline struct tickscope__awaited *tickscope__kernel_ask(struct tickscope_kernel *kernel, int64_t id,
                                                                const struct msghdr *message, struct msghdr *asked) {
-    size_t theirs = message->msg_control ? CMSG_ALIGN(message->msg_controllen) : 0;
-    int fits = theirs + 2 * CMSG_SPACE(sizeof(uint32_t)) <= sizeof kernel->send_control.bytes;
+    size_t room = sizeof kernel->send_control.bytes - 2 * CMSG_SPACE(sizeof(uint32_t));
+    int fits = message->msg_control == 0 || message->msg_controllen <= room; /* before it is rounded up, which may overflow */
+    size_t theirs = message->msg_control && fits ? CMSG_ALIGN(message->msg_controllen) : 0;
     struct tickscope__awaited *awaited = fits ? tickscope__kernel_await(kernel, id) : 0;
     if (awaited == 0) {
         kernel->counts.refused++;
@@ -423,7 +425,8 @@ static inline struct tickscope__awaited *tickscope__kernel_ask(struct tickscope_
     if (awaited->kinds & 1u << TICKSCOPE_KERNEL_TX) flags |= SOF_TIMESTAMPING_TX_SOFTWARE;
     if (awaited->kinds & 1u << TICKSCOPE_KERNEL_HARDWARE_TX) flags |= SOF_TIMESTAMPING_TX_HARDWARE;
     awaited->bytes = 0;
-    for (size_t part = 0; part < (size_t)message->msg_iovlen; part++) awaited->bytes += (uint32_t)message->msg_iov[part].iov_len;
+    size_t parts = kernel->echoes && (size_t)message->msg_iovlen <= TICKSCOPE__MOST_PARTS ? (size_t)message->msg_iovlen : 0;
+    for (size_t part = 0; part < parts; part++) awaited->bytes += (uint32_t)message->msg_iov[part].iov_len;
     *asked = *message;
     memset(kernel->send_control.bytes, 0, theirs);
     if (theirs) memcpy(kernel->send_control.bytes, message->msg_control, message->msg_controllen);
@@ -612,10 +615,10 @@ static inline void tickscope__kernel_keep(struct tickscope_kernel *kernel, int k
     int64_t ns = stamp->tv_sec * INT64_C(1000000000) + stamp->tv_nsec;
     struct tickscope_kernel_tally *tally = &kernel->counts.of[kind];
     if (kernel->channel[kind] == 0) return;
-    if (ns == 0) {
-        tally->missing++;
-    } else if (!is_warm) {
+    if (!is_warm) {
         tally->discarded++;
+    } else if (ns == 0) {
+        tally->missing++;
     } else {
         tally->stamped++;
         tickscope_record(kernel->channel[kind], id, kind == TICKSCOPE_KERNEL_HARDWARE_RX ? ns : tickscope__realtime_as_read(ns));

@@ -294,6 +294,18 @@ fn c_stamps_taken_before_the_kernel_is_warm_are_discarded_and_counted() {
 }
 
 #[test]
+fn c_a_packet_without_a_stamp_is_discarded_while_cold_and_not_missing() {
+    let told = run(&StampDirectory::new("kernel-cold"), &["cold", &free_port()]);
+    assert_eq!(told.tally(RX), [0, 0, 1]);
+}
+
+#[test]
+fn c_control_data_of_a_length_that_overflows_is_refused() {
+    let told = run(&StampDirectory::new("kernel-long"), &["long", &free_port()]);
+    assert_eq!((told.count(REFUSED), told.tally(TX)), (1, [0, 0, 0]));
+}
+
+#[test]
 fn c_a_socket_with_gro_is_refused_and_merged_packets_are_counted() {
     let directory = StampDirectory::new("kernel-gro");
     let told = run(&directory, &["gro", &free_port()]);

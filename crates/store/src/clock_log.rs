@@ -9,7 +9,7 @@
 //! other layouts of lines; and any claim that a log's readings are ordered against anything: they are `plain` unless the
 //! run file says otherwise.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -54,21 +54,44 @@ const MOST_BYTES: u64 = 256;
 /// Takes the log at `file` into `run` as stamps of `place`.
 pub fn import_log(run: &Run, place: &LogPoint, file: &Path) -> Result<LogRead> {
     let unreadable = |e| Error::io(file, "a log of lines id,ns", e);
-    let mut lines = Lines::of(BufReader::new(File::open(file).map_err(unreadable)?));
+    let log = BufReader::new(File::open(file).map_err(unreadable)?);
+    store(run, place, log, MOST_ROWS, unreadable)
+}
+
+/// All of the log or none: stamps of a channel that no file lists could not be told from those of a damaged run.
+fn store(
+    run: &Run,
+    place: &LogPoint,
+    log: impl BufRead,
+    most: usize,
+    unreadable: impl Fn(io::Error) -> Error,
+) -> Result<LogRead> {
+    let mut lines = Lines::of(log);
     let channels_file = run.places().channels(place.node.as_str());
     let mut channels = if channels_file.exists() { read_channels(&channels_file)? } else { Vec::new() };
     let number = channels.iter().map(|channel| channel.channel).max().map_or(0, |last| last + 1);
-    loop {
-        let stamps = lines.stamps(number, MOST_ROWS).map_err(unreadable)?;
-        let segment = next_segment(&run.places().stamps(place.node.as_str(), place.point.as_str()))?;
-        let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
-        write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), counts: vec![count] })?;
-        if stamps.len() < MOST_ROWS {
-            break;
+    let folder = run.places().stamps(place.node.as_str(), place.point.as_str());
+    let mut segments = Vec::new();
+    let mut segment_by_segment = || {
+        loop {
+            let stamps = lines.stamps(number, most).map_err(&unreadable)?;
+            let segment = next_segment(&folder)?;
+            segments.push(segment.clone());
+            let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
+            write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), counts: vec![count] })?;
+            if stamps.len() < most {
+                break;
+            }
         }
+        channels.push(channel(place, number, &lines.read));
+        write_channels(&channels_file, &channels)
+    };
+    if let Err(error) = segment_by_segment() {
+        for segment in segments {
+            let _ = fs::remove_file(segment); // the last may not be there; the error that is told is the first
+        }
+        return Err(error);
     }
-    channels.push(channel(place, number, &lines.read));
-    write_channels(&channels_file, &channels)?;
     Ok(lines.read)
 }
 
@@ -150,7 +173,6 @@ fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     use crate::sample::manifest;
     use crate::scratch::Scratch;
@@ -176,6 +198,31 @@ mod tests {
         let mut lines = Lines::of(padded.as_bytes());
         assert_eq!(lines.stamps(0, 9).unwrap().id, [3]);
         assert_eq!(lines.read.refused, 1);
+    }
+
+    struct Unreadable;
+
+    impl Read for Unreadable {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("torn"))
+        }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_to_its_end_leaves_no_stamps_and_what_was_there_before() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let domain = Domain { boot: BootId([7; 16]), counter: Counter::Monotonic, epoch: 0 };
+        let [node, point] = ["client", "first"].map(|name| Name::new(name).unwrap());
+        let place = LogPoint { node, point, domain, ordering: Ordering::After };
+        let stored = |log: &mut dyn Read| {
+            store(&run, &place, BufReader::new(log), 2, |e| Error::io(scratch.path(), "a log of lines id,ns", e))
+        };
+        stored(&mut "1,100\n2,200\n3,300\n".as_bytes()).unwrap();
+        let error = stored(&mut "4,400\n5,500\n".as_bytes().chain(Unreadable)).unwrap_err().to_string();
+        assert!(error.contains("torn"), "{error}");
+        assert_eq!(run.stamps("client", "first").unwrap().read_all().unwrap().tick, [100, 200, 300]);
+        assert_eq!(run.channels().unwrap().found.len(), 1);
     }
 
     #[test]

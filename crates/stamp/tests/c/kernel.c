@@ -4,6 +4,8 @@
  *     kernel send ADDRESS PORT COUNT EVERY FLAGS    "attached 0 NS", CLOCK_REALTIME before; "sent ID BEFORE AFTER", CLOCK_REALTIME around each send that went out
  *     kernel receive ADDRESS PORT EVERY             "ready"; "received ID AFTER" until the id is negative
  *     kernel gro PORT         a socket with UDP_GRO is refused; one that turns it on later counts what was merged
+ *     kernel cold PORT        files a packet without a stamp at once
+ *     kernel long PORT        sends with control data of a length that nothing has, which the system call refuses
  *     kernel close PORT       closes the socket before the stamps of ten packets are collected
  *     kernel narrow PORT      awaits the stamps of 600 packets on a socket that has room for few
  *     kernel again PORT       the same by payload echo, and then sends again the ids whose stamps may be awaited still
@@ -177,6 +179,20 @@ static void run_gro(const char *port) {
     if (tickscope_kernel_attach(&refused, sender, &options) != -1) exit(9); /* UDP_SEGMENT */
 }
 
+static void run_cold(const char *port) {
+    struct tickscope_kernel_options options = options_of(1, "");
+    options.rx = "rx";
+    if (tickscope_kernel_attach(&kernel, open_socket("127.0.0.1", port, 1), &options)) exit(7);
+    tickscope_kernel_received(&kernel, 0);
+}
+
+static void run_long(const char *port) {
+    unsigned char nothing[16] = {0};
+    struct msghdr message = {.msg_control = nothing, .msg_controllen = SIZE_MAX};
+    attach_sender("127.0.0.1", port, 1, "lw");
+    if (tickscope_kernel_send(&kernel, 0, &message, 0, 0, 0) != -1) exit(10);
+}
+
 static void run_close(const char *port) {
     open_socket("127.0.0.1", port, 1);
     attach_sender("127.0.0.1", port, 1, "lw");
@@ -281,6 +297,8 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "send")) run_send(argv);
     if (!strcmp(argv[1], "receive")) run_receive(argv);
     if (!strcmp(argv[1], "gro")) run_gro(argv[2]);
+    if (!strcmp(argv[1], "cold")) run_cold(argv[2]);
+    if (!strcmp(argv[1], "long")) run_long(argv[2]);
     if (!strcmp(argv[1], "close")) run_close(argv[2]);
     if (!strcmp(argv[1], "narrow")) run_narrow(argv[2], "lw");
     if (!strcmp(argv[1], "again")) run_again(argv[2]);
