@@ -2,14 +2,15 @@
 //!
 //! What is sudden - a step, a suspend, another discipline, a clock that ran backward - happened between the two snapshots
 //! that it tells apart. A set that only the kernel tells of may have come before the earlier of them, by as long as the
-//! kernel takes to tell: its span begins at the last snapshot that lies further back than that. A slew takes time, and a slow or short one takes a while to be seen: MONOTONIC is held against
-//! MONOTONIC_RAW over 1, 2, 4, ... snapshots back, and what it gained must be what the kernel's own account allows. A
-//! slew's span reaches as far to both sides of what was seen as one of its rate could have gone unseen.
+//! kernel takes to tell: its span begins at the last snapshot that lies further back than that. A slew takes time, and a
+//! slow or short one takes a while to be seen: MONOTONIC is held against MONOTONIC_RAW over 1, 2, 4, ... snapshots back,
+//! and what it gained must be what the kernel's own account allows. A slew's span reaches as far to both sides of what was
+//! seen as one of its rate could have gone unseen.
 //!
-//! Assumes: the kernel tells of a set within [`Watch::TOLD_WITHIN_NS`]; a slew that lasts keeps its rate; snapshots come often beside how long it lasts. Guarantees: no event while the
-//! clocks do what the kernel says; the span of an event contains the true time of what it tells. Deliberately absent: slews
-//! whose whole gain is less than twice what two snapshots leave open. An account that was seen unchanged is believed about
-//! those.
+//! Assumes: the kernel tells of a set within [`Watch::TOLD_WITHIN_NS`]; a slew that lasts keeps its rate; snapshots come
+//! often beside how long it lasts. Guarantees: no event while the clocks do what the kernel says; the span of an event
+//! contains the true time of what it tells. Deliberately absent: slews whose whole gain is less than twice what two
+//! snapshots leave open. An account that was seen unchanged is believed about those.
 
 use std::collections::VecDeque;
 use std::fmt;
