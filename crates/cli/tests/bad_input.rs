@@ -6,6 +6,7 @@
 mod site;
 
 use std::fs;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -77,9 +78,9 @@ fn e2e_a_command_that_fails_is_an_event_and_its_message_is_seen() {
 fn e2e_a_command_that_is_killed_leaves_the_table_of_what_it_had_measured() {
     let _alone = alone();
     let site = Site::new("killed-command");
-    let run = begin(&site, &Experiment::new(60.0, 1000));
-    let client = process_of(&run, "--rate");
-    until_a_block_is_stored(&site);
+    let mut run = begin(&site, &Experiment::new(60.0, 1000));
+    let client = process_of(&mut run, "--rate");
+    until_a_block_is_stored(&mut run, &site);
     signal(client, libc::SIGKILL);
     let ended = Ended::from(run.wait_with_output().unwrap());
     ended.said(1, &["command of client", "signal: 9"]);
@@ -283,25 +284,36 @@ fn begin(site: &Site, experiment: &Experiment) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// A process of the run that has this word in its command line; waited for without a limit that a slow machine could miss.
-fn process_of(run: &Child, word: &str) -> i32 {
+/// What is awaited of the run, without a limit that a slow machine could miss: what has not come when it ends never will.
+fn awaited<T>(run: &mut Child, what: &str, look: impl Fn(u32) -> Option<T>) -> T {
     loop {
-        if let Some(pid) = children(run.id()).into_iter().find(|&pid| has_word(pid, word)) {
-            return pid;
+        let ended = run.try_wait().unwrap();
+        if let Some(found) = look(run.id()) {
+            return found;
+        }
+        if let Some(status) = ended {
+            let mut said = [0; 4096]; // one read: what the run started may hold the other end still
+            let bytes = run.stderr.as_mut().unwrap().read(&mut said).unwrap();
+            panic!("expected {what}, found the run at its end, {status}: {}", String::from_utf8_lossy(&said[..bytes]));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Until the responses to some 1000 packets are in the run's files, however long that takes.
-fn until_a_block_is_stored(site: &Site) {
+/// A process of the run that has this word in its command line.
+fn process_of(run: &mut Child, word: &str) -> i32 {
+    let found = |run| children(run).into_iter().find(|&pid| has_word(pid, word));
+    awaited(run, &format!("a process with {word}"), found)
+}
+
+/// Until the responses to some 1000 packets are in the run's files.
+fn until_a_block_is_stored(run: &mut Child, site: &Site) {
     let responses = site.run_directory().join("stamps/node=client/point=response");
-    let is_segment = |entry: std::io::Result<std::fs::DirEntry>| {
+    let is_segment = |entry: io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("part-"))
     };
-    while !std::fs::read_dir(&responses).is_ok_and(|mut entries| entries.any(is_segment)) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let is_stored = || fs::read_dir(&responses).is_ok_and(|mut entries| entries.any(is_segment));
+    awaited(run, "stamps of the responses", |_| is_stored().then_some(()));
 }
 
 fn signal(pid: i32, signal: i32) {
@@ -313,10 +325,10 @@ fn signal(pid: i32, signal: i32) {
 fn e2e_a_collector_killed_during_a_run_loses_nothing_and_is_told() {
     let _alone = alone();
     let site = Site::new("killed-collector");
-    let run = begin(&site, &Experiment::new(5.0, 800));
-    process_of(&run, "--rate"); // the client is there
-    until_a_block_is_stored(&site);
-    signal(process_of(&run, "collect"), libc::SIGKILL);
+    let mut run = begin(&site, &Experiment::new(5.0, 800));
+    process_of(&mut run, "--rate"); // the client is there
+    until_a_block_is_stored(&mut run, &site);
+    signal(process_of(&mut run, "collect"), libc::SIGKILL);
     let table = Ended::from(run.wait_with_output().unwrap()).json(0);
     assert_eq!(count(&table, "end-to-end"), 4000);
     assert_eq!(site.events("collector-killed").len(), 1);
@@ -327,9 +339,9 @@ fn e2e_a_collector_killed_during_a_run_loses_nothing_and_is_told() {
 fn e2e_a_collector_that_does_not_end_in_time_is_killed_and_its_stamps_are_kept() {
     let _alone = alone();
     let site = Site::new("stuck-collector");
-    let run = begin(&site, &Experiment::new(1.0, 500));
-    process_of(&run, "--rate");
-    signal(process_of(&run, "collect"), libc::SIGSTOP);
+    let mut run = begin(&site, &Experiment::new(1.0, 500));
+    process_of(&mut run, "--rate");
+    signal(process_of(&mut run, "collect"), libc::SIGSTOP);
     let ended = Ended::from(run.wait_with_output().unwrap());
     assert_eq!(count(&ended.json(0), "end-to-end"), 500);
     assert_eq!(site.events("collector-killed").len(), 1);
@@ -339,8 +351,8 @@ fn e2e_a_collector_that_does_not_end_in_time_is_killed_and_its_stamps_are_kept()
 fn e2e_ctrl_c_keeps_what_was_measured_and_prints_the_table() {
     let _alone = alone();
     let site = Site::new("ctrl-c");
-    let run = begin(&site, &Experiment::new(60.0, 1000));
-    until_a_block_is_stored(&site);
+    let mut run = begin(&site, &Experiment::new(60.0, 1000));
+    until_a_block_is_stored(&mut run, &site);
     signal(run.id() as i32, libc::SIGINT);
     let ended = Ended::from(run.wait_with_output().unwrap());
     ended.said(1, &["interrupted", "is kept"]);
