@@ -237,3 +237,36 @@ proptest! {
         run.set_manifest(run.manifest().clone()).unwrap();
     }
 }
+
+#[test]
+fn only_messages_that_are_evidence_name_what_they_rest_on() {
+    let site = Site::new();
+    let mut run = site.run(&PATH, &MESSAGES);
+    let at = |later: i64| (0..100).map(|id| (id, 1_000_000_000 + id * 1_000_000 + later)).collect::<Vec<_>>();
+    write(
+        &run,
+        &[
+            stamped("client", "send", "before", &at(0)),
+            stamped("server", "received", "after", &at(AHEAD + 1000)),
+            stamped("server", "reply", "before", &at(AHEAD + 2000)),
+            stamped("client", "response", "after", &at(3000)),
+        ],
+    );
+    let layout = run.manifest().layout.clone();
+    join_run(&run, &layout, 1 << 20).unwrap();
+    let mut columns = BracketColumns::default();
+    for (_, sent) in at(0) {
+        columns.push(Some(sent), sent + AHEAD + 500, None, "probe", "before/after");
+        columns.push(None, sent + AHEAD + 600, Some(sent + 1100), "probe", "before/after");
+    }
+    let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+    run.add_brackets(&pair, "probe", &columns).unwrap();
+    let mut manifest = run.manifest().clone();
+    manifest.evidence.probes = true;
+    run.set_manifest(manifest).unwrap();
+    let rests_on = |sources: Option<&str>| {
+        let terms = Terms { sources: sources.map(|name| vec![name.into()]), ..Terms::default() };
+        analyse(&run, &terms, false).unwrap().sent_once.len()
+    };
+    assert_eq!([rests_on(None), rests_on(Some("messages")), rests_on(Some("probes"))], [2, 2, 0]);
+}
