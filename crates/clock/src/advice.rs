@@ -105,14 +105,14 @@ impl Study {
                 false => self.subtraction(clock, recipe),
             };
             explained.push(recipe.method);
-            let as_well = self.constant_instead(clock, load).map_or_else(String::new, |instead| format!(" {instead}"));
+            let as_well = self.constant_instead(clock, load).map_or_else(String::new, |instead| format!(". {instead}"));
             let worth = capital(&worth(recipe, percent));
             words.push(match words.is_empty() {
                 true => format!(
-                    "{to}. The difference holds about one reading. {}: {subtraction}. {worth}.{as_well}",
+                    "{to}. The difference holds about one reading. {}: {subtraction}. {worth}{as_well}",
                     capital(&beside)
                 ),
-                false => format!("'{}' {beside}: {subtraction}. {worth}.{as_well}", clock.clock),
+                false => format!("'{}' {beside}: {subtraction}. {worth}{as_well}", clock.clock),
             });
         }
         words
