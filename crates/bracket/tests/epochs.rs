@@ -108,6 +108,26 @@ proptest! {
         prop_assert_eq!(told, host.breaks().len());
     }
 
+    /// Of two brackets that overlap nobody knows which was read first.
+    #[test]
+    fn property_readings_that_are_interrupted_hide_no_break_and_move_none(
+        host in hosts(), before in 2i64..6, after in 2i64..6,
+    ) {
+        let (brackets, stamps) = host.measured_amid([before, after], 400, 100);
+        let clock = epochs(&host, &brackets);
+        for found in clock.breaks() {
+            let truly = host.breaks().into_iter().filter(|&(_, at)| found.span.contains(Tick::new(host.counter(at))));
+            let steps: Vec<i64> = truly.map(|(act, _)| host.acts[act].step_ns).collect();
+            prop_assert!(!steps.is_empty(), "{found:?} happened never");
+            let (jump, sum) = (found.jump.unwrap(), steps.iter().sum::<i64>());
+            prop_assert!(jump.lo().get() <= sum && sum <= jump.hi().get(), "{sum}, {found:?}");
+        }
+        for stamp in stamps {
+            let interval = clock.interval(Tick::new(stamp.ns));
+            prop_assert!(interval.is_err() || interval.is_ok_and(|interval| interval.contains(Tick::new(stamp.counter))));
+        }
+    }
+
     #[test]
     fn property_no_reading_is_answered_beyond_the_brackets_of_an_epoch(
         host in hosts(), beyond in 1i64..1_000, far in prop::sample::select(vec![0, MS_NS, 3_000 * MS_NS]),
@@ -321,12 +341,37 @@ fn a_declared_break_is_one_although_no_bracket_shows_it() {
     );
 }
 
-/// The wide bracket can be joined with either side; it may have been read on either, so it is evidence of neither.
+/// The wide brackets can be joined with either side; each may have been read on either, so it is evidence of neither.
 #[test]
 fn a_bracket_that_may_lie_on_either_side_of_a_step_hides_nothing_and_says_nothing() {
-    let mut brackets = jumping(&[(5_500, 700)], 10_000);
-    brackets.push(Bracket::new(Some(5_100), 6_100, Some(9_500)));
+    for wide in [Bracket::new(Some(5_100), 6_100, Some(9_500)), Bracket::new(Some(5_020), 5_900, Some(5_980))] {
+        let mut brackets = jumping(&[(5_950, 700)], 10_000);
+        brackets.push(wide);
+        let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
+        let after = brackets.iter().filter(|bracket| bracket.before.unwrap() > clock.breaks()[0].span.hi()).count();
+        assert_eq!(clock.epochs().iter().map(|epoch| epoch.brackets).collect::<Vec<_>>(), [6, after + 1]);
+        assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
+    }
+}
+
+/// The wide one was read at 4500, the other after the step of 5500: as far as they say it may be the other way round.
+#[test]
+fn two_brackets_that_overlap_show_no_break_but_contradict_each_other() {
+    let brackets = [Bracket::new(Some(4_000), 4_500, Some(9_000)), Bracket::new(Some(7_990), 8_700, Some(8_010))];
     let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
+    assert_eq!((clock.breaks().len(), clock.epochs().len()), (0, 1));
+    assert!(clock.epochs()[0].relation.is_err());
+    assert_eq!(clock.interval(Tick::new(5_000)), Err(Refused::Contradictory));
+}
+
+/// Read after the step, at 9500; what it began before says nothing of the order.
+#[test]
+fn a_bracket_that_began_before_a_step_and_was_read_after_it_is_not_taken_for_the_earlier_one() {
+    let mut brackets = jumping(&[(5_500, 700)], 10_000);
+    brackets.push(Bracket::new(Some(4_500), 10_195, Some(9_500)));
+    let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
+    let [found] = clock.breaks() else { panic!("{:?}", clock.breaks()) };
+    assert_eq!(found.span, ticks(4_990, 6_010));
     assert_eq!(clock.epochs().iter().map(|epoch| epoch.brackets).collect::<Vec<_>>(), [6, 5]);
     assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
 }

@@ -67,7 +67,13 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
                 (&recipe["method"], &recipe["subtract_ns"]),
                 (&load["zero"]["chosen"], &chosen.unwrap()["subtracts"])
             );
-            assert!(recipe["good_to_ns"].as_f64() >= cell["usable_ns"].as_f64(), "{load}");
+            // Nothing is promised of a clock that stood still through whole sections.
+            let section = &load["section"];
+            let mut outcomes = list(section, "outcomes").iter();
+            let timed = outcomes.find(|outcome| outcome["method"] == recipe["method"]).unwrap();
+            let stood = number(timed, "residual_median") < -0.9 * number(section, "section_ns");
+            let promised = recipe["good_to_ns"].as_f64();
+            assert!(promised >= cell["usable_ns"].as_f64() || promised.is_none() && stood, "{load}");
             for test in [&load["zero"], &load["section"]] {
                 assert!(test["why"].as_str().unwrap().contains("leaves"), "{test}");
                 assert!(list(test, "outcomes").iter().any(|outcome| outcome["method"] == test["chosen"]), "{test}");

@@ -2,7 +2,9 @@
 //!
 //! A bracket belongs to an epoch only if it certainly lies before the break that follows and after the one before; what
 //! overlaps a break belongs to none. Two brackets that no clock can join are a break between their instants: they lie on
-//! either side of it by what they say, whatever else overlaps it does not.
+//! either side of it by what they say, whatever else overlaps it does not. Only two that don't overlap are compared: of
+//! the others nobody knows which was read first, so which of them lies before the break. Where nothing else shows it, the
+//! epoch that holds both is contradictory.
 
 use tickscope_tick::{Interval, Reference, Tick};
 
@@ -151,16 +153,19 @@ fn merged(declared: &[Interval<Tick<Reference>>]) -> Vec<Cut> {
 
 /// All cuts in order: the declared ones, and between them those that the brackets show.
 fn cuts(readings: &[Reading], declared: Vec<Cut>, widest: Cone) -> Vec<Cut> {
-    let mut cuts = Vec::new();
+    // Those that are over first show a break closest to it.
+    let mut readings = readings.to_vec();
+    readings.sort_unstable_by_key(|reading| (reading.after, reading.before, reading.index));
+    let mut cuts: Vec<Cut> = Vec::new();
     let mut declared = declared.into_iter().peekable();
     let mut trail = Trail::default();
-    for reading in readings {
+    for reading in readings.into_iter().filter(|reading| !reading.is_reversed()) {
         while let Some(cut) = declared.next_if(|cut| cut.last < reading.before) {
             cuts.push(cut);
             trail = Trail::default();
         }
-        let in_break = declared.peek().is_some_and(|cut| reading.after >= cut.first);
-        if in_break || reading.is_reversed() {
+        let in_next = declared.peek().is_some_and(|cut| reading.after >= cut.first);
+        if in_next || cuts.last().is_some_and(|cut| reading.before <= cut.last) {
             continue;
         }
         if let Some(earlier) = trail.contradicting(reading, widest) {
@@ -168,41 +173,45 @@ fn cuts(readings: &[Reading], declared: Vec<Cut>, widest: Cone) -> Vec<Cut> {
             cuts.push(Cut { first: earlier.before, last: reading.after, declared: 0, shown });
             trail = Trail::default();
         }
-        trail.push(*reading, widest);
+        trail.push(reading, widest);
     }
     cuts.extend(declared);
     cuts
 }
 
-/// The readings since the last break, and which of them bound the next one.
+/// The readings since the last break in the order of their ends, and which of them bound the next one.
 #[derive(Default)]
 struct Trail {
     readings: Vec<Reading>,
-    lowest: usize,
-    highest: usize,
+    /// Of each and those before it the one that bounds the next most from below, and from above.
+    extremes: Vec<[usize; 2]>,
 }
 
 impl Trail {
     fn push(&mut self, reading: Reading, cone: Cone) {
         let new = self.readings.len();
         self.readings.push(reading);
-        let [low, high] = [self.readings[self.lowest], self.readings[self.highest]];
+        let [mut lowest, mut highest] = self.extremes.last().copied().unwrap_or_default();
+        let [low, high] = [self.readings[lowest], self.readings[highest]];
         let since = |other: Reading| i128::from(reading.at) - i128::from(other.at);
         let risen = |now: i64, then: i64| fixed(i128::from(now) - i128::from(then));
         if risen(reading.before, low.before) >= cone.slowest().saturating_mul(since(low)) {
-            self.lowest = new;
+            lowest = new;
         }
         if risen(reading.after, high.after) <= cone.fastest().saturating_mul(since(high)) {
-            self.highest = new;
+            highest = new;
         }
+        self.extremes.push([lowest, highest]);
     }
 
-    /// The latest reading that contradicts this one. Looked for only where one of the two that bound it most does, or
-    /// its neighbour: a bound by any other is weaker.
-    fn contradicting(&self, reading: &Reading, cone: Cone) -> Option<Reading> {
-        let last = self.readings.len().checked_sub(1)?;
-        let accused = [last, self.lowest, self.highest];
-        accused.into_iter().find(|&earlier| self.readings[earlier].contradicts(reading, cone))?;
-        self.readings.iter().rev().find(|earlier| earlier.contradicts(reading, cone)).copied()
+    /// The latest reading that was over before this one began and contradicts it. Looked for only where one of the two
+    /// that bound it most does, or its neighbour: a bound by any other is weaker.
+    fn contradicting(&self, reading: Reading, cone: Cone) -> Option<Reading> {
+        let over = self.readings.partition_point(|earlier| earlier.after < reading.before);
+        let last = over.checked_sub(1)?;
+        let [lowest, highest] = self.extremes[last];
+        let accused = [last, lowest, highest];
+        accused.into_iter().find(|&earlier| self.readings[earlier].contradicts(&reading, cone))?;
+        self.readings[..over].iter().rev().find(|earlier| earlier.contradicts(&reading, cone)).copied()
     }
 }

@@ -159,12 +159,22 @@ impl Host {
     /// between; and stamps at any other instant. One reading of some dozen is interrupted for milliseconds, but none at
     /// the ends.
     pub fn measured(&self, exchanges: usize, anywhere: usize) -> (Vec<Bracket>, Vec<Stamp>) {
+        self.measured_amid([29, 31], exchanges, anywhere)
+    }
+
+    /// The same on a host that interrupts one reading of `interrupted` before the clock is read, or after.
+    pub fn measured_amid(
+        &self,
+        interrupted: [i64; 2],
+        exchanges: usize,
+        anywhere: usize,
+    ) -> (Vec<Bracket>, Vec<Stamp>) {
         let mut random = Random(self.seed ^ 0x9e37);
         let (mut brackets, mut stamps) = (Vec::new(), Vec::new());
         let mut read = |at: i64, random: &mut Random| {
             let mut delay = |interrupted: bool| 30 + random.below(if interrupted { 10 * MS_NS } else { 150 });
             let amid = (self.begin() + self.lasting(20 * MS_NS)..self.end() - self.lasting(20 * MS_NS)).contains(&at);
-            let (before, after) = (delay(amid && at % 29 == 0), delay(amid && at % 31 == 0));
+            let [before, after] = interrupted.map(|one_of| delay(amid && at % one_of == 0));
             brackets.push(self.bracket(at, before, after));
         };
         let length = self.end() - 1 - self.begin();
