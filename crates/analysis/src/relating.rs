@@ -448,3 +448,24 @@ fn refuse(pair: &Pair, error: &BracketError) -> Error {
     let message = format!("{domain} against {reference}: {error}");
     if matches!(error, BracketError::Inconsistent(_)) { Error::finding(message) } else { Error::work(message) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock in nanoseconds beside a counter of 2 GHz, read every millisecond between two readings 100 ticks apart.
+    #[test]
+    fn a_reading_of_another_clock_counts_from_the_first_tick_it_can_have_been_taken_at_to_the_last() {
+        let read = |ns: i64| Bracket::new(Some(2 * ns - 50), ns, Some(2 * ns + 50));
+        let evidence: Vec<Bracket> = (0..10).map(|number| read(number * 1_000_000)).collect();
+        let nominal = Ratio::new(2, 1).unwrap();
+        let model = Model { prior_ppm: 1, ..Model::new(Rho::declared_ppb(1).unwrap(), nominal, Tick::new(0)) };
+        let clock = Epochs::new(&evidence, &[], &model).unwrap();
+        for ns in [1_500_000, 4_000_001, 8_999_999] {
+            let (first, last) = counted(Some(&clock), ns).unwrap();
+            assert!(first < 2 * ns && 2 * ns + 2 < last && last - first < 200, "{ns}: {first} to {last}");
+        }
+        assert_eq!(counted(Some(&clock), 20_000_000), Err(Refused::Outside));
+        assert_eq!(counted(None, 7), Ok((7, 7)), "a counter's own stamp is a tick");
+    }
+}
