@@ -24,7 +24,11 @@ pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
         if let Some(place) = &options.html {
             write_whole(place, two_words_page(&tried).as_bytes())?;
         }
-        print!("{tried}");
+        if options.json {
+            println!("{}", serde_json::to_string_pretty(&tried).map_err(Failure::work)?);
+        } else {
+            print!("{tried}");
+        }
         return Ok(());
     }
     if let Some(run) = &options.example {

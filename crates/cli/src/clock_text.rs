@@ -206,7 +206,11 @@ fn print_terms(study: &Study) {
             "how it is found, see below. '?': it left more error than nothing subtracted did, in sections it was not \
              found on. Do not rely on it",
         ),
-        ("good to ±", "in 19 of 20 sections the result is off by no more than this, as far as was seen"),
+        (
+            "good to ±",
+            "in 19 of 20 sections the result is off by no more than this, as far as was seen. '-': nothing is known, the \
+             clock stood still",
+        ),
         (
             &format!("{percent} % from"),
             &format!(
@@ -244,7 +248,8 @@ fn print_terms(study: &Study) {
         (
             "method-1 by",
             "by what factor method-1 makes the results scatter less (their variance); expected from the first half of \
-             the trials, found in the second. Below 1 it makes them worse. '-': they do not scatter",
+             the trials, found in the second. Below 1 they scatter more. It is used where it is expected \
+             above 1 and comes out nearer the truth, and where the constant is another from one stretch of time to the next. '-': they do not scatter",
         ),
     ] {
         term_line(term, meaning);
@@ -285,7 +290,8 @@ fn print_terms(study: &Study) {
         ),
         (
             "realtime ... tai".into(),
-            "clock_gettime(CLOCK_REALTIME) and so on: the kernel's clocks, mostly read without entering it",
+            "clock_gettime(CLOCK_REALTIME) and so on: the kernel's clocks, mostly read without entering it. realtime and \
+             tai can be set while a section runs, also backward",
         ),
         ("...-coarse".into(), "the kernel's time of its last tick: cheap, but it stands still for milliseconds"),
         (

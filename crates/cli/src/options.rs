@@ -118,10 +118,10 @@ pub struct DoctorOptions {
 #[derive(Debug, Args)]
 pub struct ClockOptions {
     /// Seconds that the study may take, about
-    #[arg(long, default_value_t = 45.0)]
+    #[arg(long, default_value_t = 45.0, conflicts_with_all = ["two_words", "example"])]
     pub seconds: f64,
     /// Busy processes beside, one table for each number; 0 is the machine as it is
-    #[arg(long, value_delimiter = ',', default_value = "0,2", default_value_if("gauge", "true", "0"))]
+    #[arg(long, value_delimiter = ',', default_value = "0,2", default_value_if("gauge", "true", "0"), conflicts_with_all = ["two_words", "example"])]
     pub load: Vec<u32>,
     /// What the load beside is: busy processes, or further readers of the very clock that is measured
     #[arg(long, default_value = "spin", conflicts_with_all = ["two_words", "example"])]
@@ -133,13 +133,13 @@ pub struct ClockOptions {
     #[arg(long, value_name = "LENGTH/PERIOD", conflicts_with_all = ["two_words", "example", "granularity"])]
     pub inject: Option<Injection>,
     /// Readers at once, from 1 by doubling up to this [default: the processors, at least 4]
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["two_words", "example", "granularity", "gauge"])]
     pub readers: Option<usize>,
     /// How exactly sections are to be measured, in percent
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, conflicts_with_all = ["two_words", "example", "granularity", "gauge"])]
     pub percent: f64,
     /// Length of the sections that compensation is tested with beside those of no length, in nanoseconds
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, conflicts_with_all = ["two_words", "example", "granularity", "gauge"])]
     pub section_ns: u32,
     /// Print every figure as JSON
     #[arg(long)]

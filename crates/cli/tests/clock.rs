@@ -148,6 +148,17 @@ fn e2e_the_table_of_two_word_clocks_shows_the_printed_4_read_wrong_and_the_corre
     let text = &ended.out;
     assert!(text.contains("- 4-read as printed, atomic counter, no whole wrap: words"), "{text}");
     assert!(!text.contains("- 4-read corrected, atomic counter, no whole wrap"), "{text}");
+
+    let table: Value = Ended::of(&mut tickscope(&["clock", "--two-words", "--json"])).json(0);
+    let row = |written: &str| {
+        let of = |row: &&Value| row["routine"] == "4-read" && row["text"] == written && row["writer"] == "atomic";
+        list(&table, "rows").iter().find(of).unwrap()["failures"]["within"].clone()
+    };
+    let (printed, corrected) = (row("printed"), row("corrected"));
+    assert!(printed["too_old"].as_u64().unwrap() + printed["too_new"].as_u64().unwrap() > 0, "{printed}");
+    assert!(printed["example"]["returned"]["high"].is_number(), "{printed}");
+    assert_eq!((&corrected["too_old"], &corrected["too_new"]), (&Value::from(0), &Value::from(0)));
+    assert!(corrected["example"].is_null() && corrected["tried"].as_u64() > Some(0), "{corrected}");
 }
 
 #[test]
@@ -161,6 +172,21 @@ fn e2e_the_granularity_of_the_load_is_swept_for_cheap_and_dear_clocks() {
     for test in tests {
         assert!(test["test"]["trials"].as_u64() > Some(0) && test["clock"].is_string(), "{test}");
         assert!(list(&test["test"], "outcomes").iter().any(|outcome| outcome["method"] == "method-1"), "{test}");
+    }
+}
+
+#[test]
+fn e2e_an_option_that_another_study_would_ignore_is_refused() {
+    for (study, option) in [
+        ("--two-words", "--seconds=1"),
+        ("--example", "--load=0"),
+        ("--granularity", "--readers=2"),
+        ("--gauge", "--percent=2"),
+        ("--gauge", "--section-ns=5000"),
+    ] {
+        let ended = Ended::of(&mut tickscope(&["clock", study, option]));
+        assert_eq!(ended.code, Some(2), "{study} {option}");
+        assert!(ended.err.contains("cannot be used with"), "{}", ended.err);
     }
 }
 

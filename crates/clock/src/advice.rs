@@ -127,7 +127,8 @@ impl Study {
             }
             Method::NearestPairs => format!(
                 "subtract about {number}, found anew for each section: read four times, r1 and r2 in a row right before \
-                 it, r3 and r4 right after it; it took r3 - r2, less the mean of r2 - r1 and r4 - r3 (method '{method}')"
+                 it, r3 and r4 right after it. The section took r3 - r2, less the mean of r2 - r1 and r4 - r3, which \
+                 is about that number (method '{method}')"
             ),
             Method::Sampler => format!(
                 "subtract about {number}, found anew for each section: a thread on another processor keeps reading \
@@ -190,7 +191,7 @@ impl Study {
                     short.push(format!(
                         "a section of {}: one timing by '{name}' {known}. For {}, run it {times} times between the two \
                          readings, subtract \
-                         once and divide by {times}",
+                         once and divide by {times}: the mean of runs back to back",
                         length(length_ns),
                         asked(percent)
                     ));
@@ -213,15 +214,16 @@ impl Study {
         vec![
             format!(
                 "why '{}': it waits until all that comes before it is done. Read at the start it leaves out what came \
-                 before the section, read at the end the section is over. '{name} plain' waits for nothing, and the \
-                 processor may read it some tens of ns early or late: only for sections that are much longer, whatever \
-                 its figures below say, which are of sections without code that could be moved",
+                 before the section, though the section may begin while it is read; read at the end the section is over. '{name} plain' waits for nothing, and the \
+                 processor may read it some tens of ns early or late: only for sections that are much longer. Its \
+                 figures below do not show that, for in them there is no code to be moved",
                 clock.clock
             ),
             format!(
                 "from one thread or process to another: read '{name} before' ({}) right before the message leaves \
-                 and '{name} after' right after it was seen, and subtract nothing. The difference is then never too \
-                 short; it is too long by the two readings and by how late the message was seen",
+                 and '{name} after' right after it was seen, and subtract nothing. The difference is too long by the \
+                 two readings and by how late the message was seen; it is never shorter than the truth by more than the \
+                 processors' counters disagree, which 'tickscope doctor' bounds",
                 instructions(&format!("{name} before"))
             ),
             "a longest duration that is guaranteed, instead of one that is good in 19 of 20: tickscope_section.h (C, \
@@ -237,7 +239,7 @@ impl Study {
         if slowest.slower_percent < NOTABLE_PERCENT {
             let most = slowest.slower_percent;
             let count = self.speeds.len();
-            return Some(format!("all {count} processors run at one speed, within {}", percentage(most)));
+            return Some(format!("all {count} processors compute at one speed, within {}", percentage(most)));
         }
         let (cpu, percent) = (slowest.cpu, slowest.slower_percent);
         Some(format!(
@@ -283,7 +285,7 @@ impl Study {
             match (unseen, seen.is_empty()) {
                 (false, _) => seen,
                 (true, true) => format!("'{}' all the time", clock.clock),
-                (true, false) => format!("{seen}, and all the time under some load"),
+                (true, false) => format!("{seen}, under some load all the time"),
             }
         };
         let list: Vec<String> = self.clocks.iter().filter(still).map(say).collect();

@@ -173,8 +173,8 @@ impl Verdict {
     /// best does without a sampler: the two tests had not the same moments.
     pub fn with_sampler(mut self, beside: &Self) -> Self {
         self.outcomes.extend(beside.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler));
-        if beside.chosen == Method::Sampler {
-            self.chosen = self.best().method;
+        if beside.chosen == Method::Sampler && self.best().method == Method::Sampler {
+            self.chosen = Method::Sampler;
         }
         self
     }

@@ -606,6 +606,16 @@ mod tests {
         assert_eq!(watch.slew_bound().ppm, 500);
     }
 
+    /// The slew goes on for 3 ms after the last look that shows it. The next one is too wide to tell; the one after it could.
+    #[test]
+    fn the_end_of_a_slew_is_not_told_as_another_slew() {
+        let (from, until) = (5 * SECOND + 3, 8 * SECOND + 3_000_000);
+        let mut looks = vec![(0, 50, [100, 300, 600, 900]); 200];
+        looks[81].1 = 3_000;
+        let slewing = only_slewing(&Host { slews: vec![(from, until, 300_000)], ..Host::default() }.watched(&looks));
+        assert!(slewing.from <= from && until <= slewing.until.unwrap(), "{slewing}");
+    }
+
     #[test]
     fn an_account_that_is_refused_is_not_believed() {
         let mut watch = Watch::new(GIGAHERTZ);

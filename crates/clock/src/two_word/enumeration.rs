@@ -7,10 +7,12 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 use super::routine::{OneRead, Reading, Routine, Text, Word, four_read, varying_read};
 
 /// How wide the words of the model are, in bits; each at least 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Widths {
     /// Bits of the high word.
     pub high_bits: u32,
@@ -19,7 +21,8 @@ pub struct Widths {
 }
 
 /// What counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Writer {
     /// A counter whose words change at once.
     Atomic,
@@ -41,7 +44,7 @@ pub enum Regime {
 }
 
 /// A call that went wrong.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct CounterExample {
     /// For `1-read`, what the call before it returned.
     pub known: Option<Reading>,
@@ -56,7 +59,7 @@ pub struct CounterExample {
 }
 
 /// What became of the calls of one regime.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Tally {
     /// Executions tried.
     pub tried: u64,
@@ -72,6 +75,13 @@ pub struct Tally {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Failures {
     tallies: [Tally; 3],
+}
+
+/// By the name of each regime.
+impl Serialize for Failures {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(["within", "whole-wrap", "longer"].iter().zip(&self.tallies))
+    }
 }
 
 impl Writer {

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// One of the two words.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Word {
     /// The high-order word.
     High,
@@ -12,7 +15,7 @@ pub enum Word {
 }
 
 /// What a routine returns: the clock's value, or what it takes for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Reading {
     /// The high-order word.
     pub high: u32,
@@ -21,7 +24,8 @@ pub struct Reading {
 }
 
 /// Which text of a routine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Text {
     /// As the paper prints it.
     Printed,
@@ -30,13 +34,16 @@ pub enum Text {
 }
 
 /// A routine by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Routine {
     /// High, low, high, and low again if the high word changed.
     VaryingRead,
     /// High, low, high, low; always returns the first low word.
+    #[serde(rename = "4-read")]
     FourRead,
     /// Low alone; the high word is counted.
+    #[serde(rename = "1-read")]
     OneRead,
 }
 

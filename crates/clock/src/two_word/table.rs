@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::enumeration::{Failures, Regime, Widths, Writer, failures};
 use super::routine::{Routine, Text};
 
 /// What became of one routine against one writer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Row {
     /// The routine ...
     pub routine: Routine,
@@ -19,7 +21,7 @@ pub struct Row {
 }
 
 /// All of them, for words of some widths.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Table {
     widths: Widths,
     rows: Vec<Row>,
