@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections import Counter
 
 import pytest
 import tickscope
@@ -15,24 +16,34 @@ def worked():
     return sum(range(3000))
 
 
+def measured_anew():
+    """A processor that was clocked down since empty sections were measured reads more slowly, and proves nothing."""
+    time.sleep(0.1)
+    tickscope.meter._known.clear()
+
+
 def test_a_section_lies_between_readings_within_it_and_readings_around_it():
-    proven = 0
-    for _ in range(300):
-        outer = time.perf_counter_ns()
-        with tickscope.section() as section:
-            inner = time.perf_counter_ns()
-            worked()
-            inner = time.perf_counter_ns() - inner
-        outer = time.perf_counter_ns() - outer
-        ticks = section.hertz / 1e9
-        assert section.at_most_ticks >= inner * ticks * (1 - OFF) - 2
-        if section.between_ticks:
-            lo, hi = section.between_ticks
-            assert inner * ticks * (1 - OFF) - 2 <= hi <= section.at_most_ticks
-            assert 0 <= lo <= outer * ticks * (1 + OFF) + 2
-            assert section.why is None
-            proven += 1
-    assert proven > 0
+    whys = Counter()
+    for _ in range(20):
+        for _ in range(300):
+            outer = time.perf_counter_ns()
+            with tickscope.section() as section:
+                inner = time.perf_counter_ns()
+                worked()
+                inner = time.perf_counter_ns() - inner
+            outer = time.perf_counter_ns() - outer
+            ticks = section.hertz / 1e9
+            assert section.at_most_ticks >= inner * ticks * (1 - OFF) - 2
+            assert (section.between_ticks is None) == (section.why is not None)
+            whys[section.why] += 1
+            if section.between_ticks:
+                lo, hi = section.between_ticks
+                assert inner * ticks * (1 - OFF) - 2 <= hi <= section.at_most_ticks
+                assert 0 <= lo <= outer * ticks * (1 + OFF) + 2
+        if whys[None]:
+            return
+        measured_anew()
+    pytest.fail(f"no section with evidence: {whys}")
 
 
 def test_the_body_of_a_section_is_never_said_to_take_longer_than_it_did():
@@ -49,7 +60,7 @@ def test_the_body_of_a_section_is_never_said_to_take_longer_than_it_did():
         seen.append((sum(lo == 0 for lo in least), len(least)))
         if seen[-1][0] >= seen[-1][1] * 0.9 > 0 and seen[-1][1] >= 100:
             return
-        time.sleep(0.1)
+        measured_anew()
     pytest.fail(f"(0, with evidence) of 1000 each time: {seen}")
 
 
