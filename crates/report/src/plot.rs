@@ -126,6 +126,19 @@ pub(crate) fn short(ns: f64) -> String {
     if ns == 0.0 { "0".into() } else { duration(ns).replace(".0 ", " ") }
 }
 
+/// A power of ten in a few letters, however far from 1.
+pub(crate) fn power_of_ten(value: f64) -> String {
+    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    let power = value.log10().round() as i32;
+    let places = power.unsigned_abs();
+    if (-3..=4).contains(&power) {
+        return format!("{value:.*}", if power < 0 { places as usize } else { 0 });
+    }
+    let digits = places.to_string();
+    let raised: String = digits.chars().filter_map(|digit| digit.to_digit(10)).map(|of| RAISED[of as usize]).collect();
+    format!("10{}{raised}", if power < 0 { "⁻" } else { "" })
+}
+
 /// A figure being drawn, in pixels from its left upper corner.
 pub(crate) struct Figure {
     width: f64,
@@ -371,6 +384,12 @@ mod tests {
         assert_eq!(half, [(62.0 + 340.0 - RIGHT) / 2.0, (24.0 + 223.0 - 27.0 - NAME_HEIGHT) / 2.0]);
         figure.line(&[[100.0, 50.0], [200.0, 150.0]], Ink::of(0));
         assert!(figure.place_y(150.0) < 0.0 && figure.svg("a & b").contains("a &amp; b"));
+    }
+
+    #[test]
+    fn a_power_of_ten_has_few_letters_however_far_from_1_it_is() {
+        let labels = [1e-12, 1e-8 * 100.0, 1e-5 * 100.0, 1.0, 10_000.0, 1e5, 1e10].map(power_of_ten);
+        assert_eq!(labels, ["10⁻¹²", "10⁻⁶", "0.001", "1", "10000", "10⁵", "10¹⁰"]);
     }
 
     #[test]

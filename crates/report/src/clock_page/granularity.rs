@@ -6,7 +6,7 @@ use tickscope_clock::granularity::{ByPulse, Effect, by_clock};
 use tickscope_clock::study::{PulseTest, Sweep};
 
 use super::{Part, lead, legend, page, panel, parts, table, terms};
-use crate::plot::{Axis, Figure, Ink, short};
+use crate::plot::{Axis, Figure, Ink, power_of_ten, short};
 
 const TERMS: [(&str, &str); 6] = [
     ("pulse", "our processes are busy for that long, then asleep for as long, over and over"),
@@ -65,7 +65,7 @@ fn factors(clocks: &[ByPulse]) -> String {
             [of.tests.iter().filter_map(found).collect(), of.tests.iter().filter_map(predicted).collect()];
         // Around 1, which is what is looked for.
         let values = found.iter().chain(&predicted).map(|point| point[1]).chain([0.5, 2.0]);
-        let y = Axis::logarithmic(values, |k| format!("{k}"));
+        let y = Axis::logarithmic(values, power_of_ten);
         let mut figure = Figure::plane(pulses(of), y.named("k of method-1"));
         figure.band([f64::MIN_POSITIVE, 1.0]);
         figure.mark(of.reading_ns(), true);

@@ -7,7 +7,7 @@ use tickscope_clock::study::{Cell, ClockStudy, Cost, LoadStudy, Study};
 
 use super::ramps::ramps;
 use super::{Part, lead_of, legend, multiples, page, panel, parts, table, terms};
-use crate::plot::{Axis, Figure, Ink, Room, Row};
+use crate::plot::{Axis, Figure, Ink, Room, Row, power_of_ten};
 use crate::text::Text;
 
 /// What the columns of the tables say.
@@ -200,7 +200,7 @@ fn histograms(study: &Study) -> String {
     for clock in &study.clocks {
         let tails: Vec<Vec<[f64; 2]>> = clock.loads.iter().map(|load| tail(&load.alone().cost)).collect();
         let of = |axis: usize| tails.iter().flatten().map(move |point| point[axis]);
-        let percent = |share: f64| format!("{} %", share * 100.0);
+        let percent = |share: f64| format!("{} %", power_of_ten(share * 100.0));
         let y = Axis::logarithmic(of(1).chain([1.0]), percent);
         let mut figure =
             Figure::plane(Axis::of_durations(of(0)).named("cost of a reading"), y.named("of the readings"));
