@@ -15,7 +15,7 @@ RUST_TEST = re.compile(r"^test (?P<name>\S+)(?: .*)? \.\.\. (?P<outcome>ok|FAILE
 PYTEST = re.compile(r"^(?P<name>\S+::.+?) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
 # What tells why: cargo's and pytest's account of each failed test, the line of a mutant that is not red.
 ACCOUNT = re.compile(r"^failures:\n\n---- .*?^failures:$|^=+ FAILURES =+$.*|^mutant \S+ \.\.\. (?:SURVIVED|ROTTED).*?(?=^mutant |\Z)", re.M | re.S)
-SHOWN_CHARS = 16_000
+SHOWN_CHARS, SHOWN_END_CHARS = 16_000, 4_000
 MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED|LEFT-OUT)", re.M)
 KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree", "mutants")
 PASSED = {"ok", "PASSED", "red"}
@@ -59,7 +59,7 @@ def run_group(title, command, environment, pattern, kind_of):
     well = code == 0 and bool(outcomes)
     print(f"{title}: {len(outcomes)} tests in {time.monotonic() - started:.0f} s{'' if well else ', NOT WELL'}", flush=True)
     if not well:
-        print("\n".join(ACCOUNT.findall(text))[:SHOWN_CHARS] or text[-SHOWN_CHARS:], flush=True)
+        print("\n".join(ACCOUNT.findall(text))[:SHOWN_CHARS], text[-SHOWN_END_CHARS:], sep="\n", flush=True)
         if not outcomes:
             print(f"{title}: expected tests, found none", flush=True)
     return outcomes, well

@@ -85,7 +85,7 @@ def nanoseconds(label):
     """The number that a label stands for, or nothing."""
     if raised := re.match(r"10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)", label):
         power = raised[1].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789"))
-        label = f"{10 ** int(power):.12f}{label[raised.end() :]}"
+        label = f"{10 ** int(power):.40f}{label[raised.end() :]}"
     found = re.fullmatch(r"(-?[\d.]+)(?: (ns|us|ms|s|%))?", label)
     return found and float(found[1]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01, None: 1}[found[2]]
 

@@ -18,7 +18,6 @@ def worked():
 
 def measured_anew():
     """A processor that was clocked down since empty sections were measured reads more slowly, and proves nothing."""
-    time.sleep(0.1)
     tickscope.meter._known.clear()
 
 
@@ -42,6 +41,7 @@ def test_a_section_lies_between_readings_within_it_and_readings_around_it():
                 assert 0 <= lo <= outer * ticks * (1 + OFF) + 2
         if whys[None]:
             return
+        time.sleep(0.1)
         measured_anew()
     pytest.fail(f"no section with evidence: {whys}")
 
@@ -60,7 +60,9 @@ def test_the_body_of_a_section_is_never_said_to_take_longer_than_it_did():
         seen.append((sum(lo == 0 for lo in least), len(least)))
         if seen[-1][0] >= seen[-1][1] * 0.9 > 0 and seen[-1][1] >= 100:
             return
-        measured_anew()
+        if seen[-1][1] < 100:
+            measured_anew()
+        time.sleep(0.1)
     pytest.fail(f"(0, with evidence) of 1000 each time: {seen}")
 
 

@@ -15,7 +15,8 @@
 //!
 //! Assumes: brackets are true; between two breaks the rate stays within the model's rho of a constant within its prior; a
 //! break is one instant within its span, or a stretch in which the clock only ran forward; nothing was stamped before
-//! the first bracket or after the last, nor between two breaks without a bracket between them. Guarantees: what the crate
+//! the first bracket or after the last, nor between two breaks without a bracket between them; no bracket holds two breaks
+//! of which nothing else tells. Guarantees: what the crate
 //! does, epoch by epoch; a contradiction costs the epoch that it lies in. Deliberately absent: what broke the clock, and
 //! when to distrust it; whoever watches it declares that.
 

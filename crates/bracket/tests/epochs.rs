@@ -115,13 +115,16 @@ proptest! {
     ) {
         let (brackets, stamps) = host.measured_amid([before, after], 400, 100);
         let clock = epochs(&host, &brackets);
+        let mut told = 0;
         for found in clock.breaks() {
             let truly = host.breaks().into_iter().filter(|&(_, at)| found.span.contains(Tick::new(host.counter(at))));
             let steps: Vec<i64> = truly.map(|(act, _)| host.acts[act].step_ns).collect();
             prop_assert!(!steps.is_empty(), "{found:?} happened never");
+            told += steps.len();
             let (jump, sum) = (found.jump.unwrap(), steps.iter().sum::<i64>());
             prop_assert!(jump.lo().get() <= sum && sum <= jump.hi().get(), "{sum}, {found:?}");
         }
+        prop_assert_eq!(told, host.breaks().len());
         for stamp in stamps {
             let interval = clock.interval(Tick::new(stamp.ns));
             prop_assert!(interval.is_err() || interval.is_ok_and(|interval| interval.contains(Tick::new(stamp.counter))));
@@ -355,6 +358,35 @@ fn a_bracket_that_may_lie_on_either_side_of_a_step_hides_nothing_and_says_nothin
 }
 
 /// The wide one was read at 4500, the other after the step of 5500: as far as they say it may be the other way round.
+/// It was over last, but began long before the two that show the step.
+#[test]
+fn a_wide_bracket_shows_a_step_no_less_closely_than_the_others_do() {
+    let mut brackets = jumping(&[(5_500, 7_000)], 10_000);
+    brackets.push(Bracket::new(Some(100), 5_200, Some(5_400)));
+    let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
+    let [found] = clock.breaks() else { panic!("{:?}", clock.breaks()) };
+    assert_eq!(found.span, ticks(4_990, 6_010));
+    assert_eq!(clock.epochs().iter().map(|epoch| epoch.brackets).collect::<Vec<_>>(), [6, 5]);
+}
+
+/// Stepped at 2000 and at 4500; the wide one was read at 3500, between the two, where nothing else was.
+#[test]
+fn what_was_read_between_two_steps_is_not_taken_for_the_time_before_both() {
+    let narrow = |at: i64, reads: i64| Bracket::new(Some(at - 1), reads, Some(at + 1));
+    let brackets = [
+        narrow(0, 0),
+        narrow(100, 100),
+        narrow(1_000, 1_000),
+        Bracket::new(Some(500), 3_900, Some(4_000)),
+        narrow(5_000, 14_400),
+        narrow(6_000, 15_400),
+        narrow(7_000, 16_400),
+    ];
+    let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
+    assert_eq!(clock.breaks().iter().map(|found| found.span).collect::<Vec<_>>(), [ticks(999, 5_001)]);
+    assert_eq!(clock.interval(Tick::new(3_800)), Err(Refused::InBreak));
+}
+
 #[test]
 fn two_brackets_that_overlap_show_no_break_but_contradict_each_other() {
     let brackets = [Bracket::new(Some(4_000), 4_500, Some(9_000)), Bracket::new(Some(7_990), 8_700, Some(8_010))];

@@ -190,9 +190,7 @@ fn a_cost_of_two_values_picked_at_random_is_not_taken_for_a_drift() {
                 *cost = if costs.uniform() < 0.5 { 200 } else { 240 };
             }
         }
-        let verdict = judged(&trials, Length::Zero);
-        assert_eq!(verdict.chosen == Method::Constant, verdict.outcome(Method::Constant).unwrap().drift_fitted == 0.0);
-        verdict
+        judged(&trials, Length::Zero)
     });
 }
 

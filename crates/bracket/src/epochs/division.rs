@@ -6,6 +6,8 @@
 //! the others nobody knows which was read first, so which of them lies before the break. Where nothing else shows it, the
 //! epoch that holds both is contradictory.
 
+use std::cmp::Reverse;
+
 use tickscope_tick::{Interval, Reference, Tick};
 
 use crate::{Bracket, Cone, Error, Side};
@@ -153,9 +155,9 @@ fn merged(declared: &[Interval<Tick<Reference>>]) -> Vec<Cut> {
 
 /// All cuts in order: the declared ones, and between them those that the brackets show.
 fn cuts(readings: &[Reading], declared: Vec<Cut>, widest: Cone) -> Vec<Cut> {
-    // Those that are over first show a break closest to it.
+    // Those that are over first show a break closest to it; of two that are over at once the shorter.
     let mut readings = readings.to_vec();
-    readings.sort_unstable_by_key(|reading| (reading.after, reading.before, reading.index));
+    readings.sort_unstable_by_key(|reading| (reading.after, Reverse(reading.before), reading.index));
     let mut cuts: Vec<Cut> = Vec::new();
     let mut declared = declared.into_iter().peekable();
     let mut trail = Trail::default();
@@ -204,14 +206,16 @@ impl Trail {
         self.extremes.push([lowest, highest]);
     }
 
-    /// The latest reading that was over before this one began and contradicts it. Looked for only where one of the two
-    /// that bound it most does, or its neighbour: a bound by any other is weaker.
+    /// Of the readings that were over before this one began and contradict it, the one that began last: it shows the break
+    /// closest to it. Looked for only where one of the two that bound it most does, or its neighbour: a bound by any other
+    /// is weaker.
     fn contradicting(&self, reading: Reading, cone: Cone) -> Option<Reading> {
         let over = self.readings.partition_point(|earlier| earlier.after < reading.before);
         let last = over.checked_sub(1)?;
         let [lowest, highest] = self.extremes[last];
         let accused = [last, lowest, highest];
         accused.into_iter().find(|&earlier| self.readings[earlier].contradicts(&reading, cone))?;
-        self.readings[..over].iter().rev().find(|earlier| earlier.contradicts(&reading, cone)).copied()
+        let all = self.readings[..over].iter().filter(|earlier| earlier.contradicts(&reading, cone));
+        all.max_by_key(|earlier| earlier.before).copied()
     }
 }
