@@ -23,10 +23,10 @@ fn alone() -> MutexGuard<'static, ()> {
     RUNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A run of a second, finished.
+/// A run of two seconds, finished; slowly: where a machine stands still for a moment the kernel keeps some 270 datagrams.
 fn measured(name: &str) -> Site {
     let site = Site::new(name);
-    let ran = site.run(&Experiment::new(1.0, 500));
+    let ran = site.run(&Experiment::new(2.0, 250));
     assert_eq!(count(&ran.json(0), "end-to-end"), 500);
     site
 }
@@ -325,12 +325,12 @@ fn signal(pid: i32, signal: i32) {
 fn e2e_a_collector_killed_during_a_run_loses_nothing_and_is_told() {
     let _alone = alone();
     let site = Site::new("killed-collector");
-    let mut run = begin(&site, &Experiment::new(5.0, 800));
+    let mut run = begin(&site, &Experiment::new(8.0, 250));
     process_of(&mut run, "--rate"); // the client is there
     until_a_block_is_stored(&mut run, &site);
     signal(process_of(&mut run, "collect"), libc::SIGKILL);
     let table = Ended::from(run.wait_with_output().unwrap()).json(0);
-    assert_eq!(count(&table, "end-to-end"), 4000);
+    assert_eq!(count(&table, "end-to-end"), 2000);
     assert_eq!(site.events("collector-killed").len(), 1);
     assert_eq!((site.events("lost").len(), site.events("ids-missing").len()), (0, 0));
 }
@@ -339,7 +339,7 @@ fn e2e_a_collector_killed_during_a_run_loses_nothing_and_is_told() {
 fn e2e_a_collector_that_does_not_end_in_time_is_killed_and_its_stamps_are_kept() {
     let _alone = alone();
     let site = Site::new("stuck-collector");
-    let mut run = begin(&site, &Experiment::new(1.0, 500));
+    let mut run = begin(&site, &Experiment::new(2.0, 250));
     process_of(&mut run, "--rate");
     signal(process_of(&mut run, "collect"), libc::SIGSTOP);
     let ended = Ended::from(run.wait_with_output().unwrap());
@@ -391,7 +391,8 @@ fn e2e_a_file_that_is_no_pool_is_told_and_left_alone() {
 fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothing() {
     let _alone = alone();
     let site = Site::new("hostile");
-    let relayed = Experiment { client_port: site::free_port(), ..Experiment::new(3.0, 1000) };
+    // Slowly: a machine that stands still for a moment would lose others than those that are dropped.
+    let relayed = Experiment { client_port: site::free_port(), ..Experiment::new(6.0, 250) };
     let relay = relay::Relay::start(relayed.client_port, relayed.server_port, relayed.probe_port);
     let ran = site.run(&relayed);
     let did = relay.stop();
@@ -402,7 +403,7 @@ fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothi
     assert!(did.dropped > 10 && did.doubled > 10 && did.late > 10 && did.forged > 10, "{did:?}");
     // Each one that was dropped is a trace without an end, and is told.
     let missing = stage(&table, "end-to-end")["missing"].as_u64().unwrap();
-    assert_eq!((count(&table, "end-to-end") + missing, missing), (3000, did.dropped));
+    assert_eq!((count(&table, "end-to-end") + missing, missing), (1500, did.dropped));
     let told = |what: &str, node: &str| -> i64 {
         let events = site.events(what).into_iter().filter(|event| event.node == node);
         events.filter_map(|event| event.value).sum()
@@ -474,7 +475,7 @@ mod relay {
                     }
                     50 => {
                         did.late += 1;
-                        late.push((Instant::now() + Duration::from_millis(7), datagram.to_vec()));
+                        late.push((Instant::now() + Duration::from_millis(20), datagram.to_vec()));
                     }
                     70 => {
                         far.send(datagram).unwrap();

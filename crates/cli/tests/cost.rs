@@ -107,7 +107,7 @@ fn e2e_overhead_is_not_begun_where_a_run_lies_already() {
 #[test]
 fn e2e_every_run_tells_what_it_spent_and_how_many_stamps_its_subject_took() {
     let site = Site::new("spent");
-    let table = site.run(&Experiment::new(1.0, 500)).json(0);
+    let table = site.run(&Experiment::new(2.0, 250)).json(0);
     let nodes = table["cost"]["nodes"].as_array().unwrap();
     let count = |node: &Value, name: &str| node[name].as_u64().unwrap_or_else(|| panic!("no {name} in {node}"));
     // Four points at either node; what the watches stamp is none of theirs.

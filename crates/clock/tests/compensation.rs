@@ -1,7 +1,7 @@
 //! Compensation on simulated costs of reading, where every truth is known.
 
 use proptest::prelude::*;
-use tickscope_clock::compensation::{Halves, Length, Memory, Method, Trial, Verdict, judge};
+use tickscope_clock::compensation::{Halves, Length, Memory, Method, Outcome, Trial, Verdict, judge};
 
 /// Costs whose neighbours correlate: a first-order chain of normal-like values about `mean`.
 struct Costs {
@@ -238,6 +238,44 @@ fn method_2_is_chosen_where_its_samples_tell_the_cost() {
     let alone = judged(&alone, Length::Zero);
     assert_eq!((alone.chosen, alone.outcome(Method::Sampler)), (Method::Constant, None));
     assert_eq!(alone.with_sampler(&beside).chosen, Method::Sampler);
+}
+
+#[test]
+fn a_sampler_s_own_test_leads_to_method_2_or_changes_nothing() {
+    let outcome = |method, error_fitted, drift_fitted| Outcome {
+        method,
+        subtracts: 0.0,
+        residual_median: 0.0,
+        residual_interval: None,
+        residual_mean: 0.0,
+        error: error_fitted,
+        error_p95: error_fitted,
+        error_fitted,
+        drift_fitted,
+        gains_fitted: method != Method::None,
+        k: None,
+        k_clipped: None,
+    };
+    let verdict = |outcomes, chosen| Verdict { outcomes, chosen, memory: None, length: Length::Zero };
+    let nothing = outcome(Method::None, 100.0, 100.0);
+    let sampler = |error, drift, chosen| verdict(vec![nothing, outcome(Method::Sampler, error, drift)], chosen);
+    let alone = verdict(
+        vec![nothing, outcome(Method::Constant, 20.0, 0.8), outcome(Method::NearestPairs, 21.0, 0.9)],
+        Method::Constant,
+    );
+    let cases = [
+        (sampler(10.0, 0.0, Method::Sampler), Method::Sampler),
+        // A calmer moment: it left less than anything here, and was not the best there.
+        (sampler(10.0, 0.0, Method::Constant), Method::Constant),
+        // The best there, and no better than what is here without one.
+        (sampler(30.0, 5.0, Method::Sampler), Method::Constant),
+        // The constant is not as steady as the sampler, and the pairs are hardly worse than it: they were not chosen here.
+        (sampler(20.5, 0.0, Method::Sampler), Method::Constant),
+    ];
+    for (number, (beside, chosen)) in cases.into_iter().enumerate() {
+        let both = alone.clone().with_sampler(&beside);
+        assert_eq!((both.chosen, both.outcomes.len()), (chosen, 4), "case {number}");
+    }
 }
 
 #[test]

@@ -26,7 +26,8 @@ fn asking(burst: u32) -> Asking {
     // A machine that is busy may take long; nothing here is a claim about time.
     let (reply_wait, burst_limit) = (Duration::from_secs(10), Duration::from_secs(10));
     let schedule = Schedule { burst, period: Some(Duration::from_millis(1)), reply_wait, burst_limit };
-    let memory = Memory { outstanding_max: 64, window_ticks: i64::MAX };
+    // Nor may a request be given up where the machine stood still for a while: those overdue then go out at once.
+    let memory = Memory { outstanding_max: 100_000, window_ticks: i64::MAX };
     Asking { parties: PARTIES, memory, schedule }
 }
 
