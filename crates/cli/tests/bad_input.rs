@@ -23,7 +23,7 @@ fn alone() -> MutexGuard<'static, ()> {
     RUNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A run of two seconds, finished; slowly: where a machine stands still for a moment the kernel keeps some 270 datagrams.
+/// A run of two seconds, finished.
 fn measured(name: &str) -> Site {
     let site = Site::new(name);
     let ran = site.run(&Experiment::new(2.0, 250));
@@ -391,7 +391,6 @@ fn e2e_a_file_that_is_no_pool_is_told_and_left_alone() {
 fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothing() {
     let _alone = alone();
     let site = Site::new("hostile");
-    // Slowly: a machine that stands still for a moment would lose others than those that are dropped.
     let relayed = Experiment { client_port: site::free_port(), ..Experiment::new(6.0, 250) };
     let relay = relay::Relay::start(relayed.client_port, relayed.server_port, relayed.probe_port);
     let ran = site.run(&relayed);
