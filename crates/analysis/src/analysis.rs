@@ -10,7 +10,7 @@ use crate::figures::{Figures, RelationCurve, StageFigures};
 use crate::kept::Table;
 use crate::own_clocks::{OwnClockSummary, reason};
 use crate::pass::{self, Wanted};
-use crate::relating::{Related, RelationSummary, reference_node, relate, run_rho};
+use crate::relating::{Related, RelationSummary, reading_ticks, reference_node, relate, run_rho};
 use crate::terms::Terms;
 use crate::truth::Truth;
 
@@ -63,8 +63,13 @@ impl Prepared {
         let layout = manifest.layout.parse(run)?;
         let Related { clocks, of_node, own, relations, sent_once, refused } = relate(run, &layout, terms, curves)?;
         let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
+        let coarse = own.coarse();
         let (own, of_point, own_clocks) = own.into_parts(&layout);
-        let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
+        let widths: Vec<_> = manifest.nodes.iter().map(|node| (node.name.to_string(), reading_ticks(node))).collect();
+        let clocks = Clocks::new(&layout, clocks, &of_node)
+            .and_then(|clocks| clocks.with_widths(&layout, &widths))
+            .and_then(|clocks| clocks.with_own(&layout, own, &of_point))
+            .and_then(|clocks| clocks.with_coarse(&layout, &coarse));
         let clocks = with_cores(run, &layout, clocks.map_err(Error::work)?)?;
         let clock =
             |point: &Point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tickscope_bracket::{Bracket, Cone, Epochs, Error as BracketError, Model, Ratio, Refused, Relation, Rho};
+use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Relation, Rho};
 use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Local, Tick};
 use tickscope_trace::{Clock, Layout};
@@ -67,7 +67,12 @@ pub(crate) struct Related {
 /// Evidence of one source.
 struct Source {
     name: String,
+    /// Pieces of evidence: exchanges' halves, messages.
+    pieces: usize,
+    /// What they say of the continuous counters behind the readings, a side each.
     brackets: Vec<Bracket>,
+    /// Half the shortest round trip among them, the peer's turnaround taken off.
+    half_round_trip_ticks: Option<i64>,
     unused: Vec<(&'static str, u64)>,
 }
 
@@ -82,6 +87,8 @@ const KERNEL_PROBES: &str = "kernel-probes";
 
 /// Why a message did not serve: a stamp that was lost may have been an earlier copy's.
 const AFTER_A_LOSS: &str = "sent after a stamp was lost";
+/// Why a message did not serve: 64 bits do not hold where the counter may have stood.
+const AT_THE_END: &str = "stamps at the end of 64 bits";
 /// The same, where the kernel stamps what the program sends.
 const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent exactly once";
 
@@ -114,7 +121,9 @@ pub(crate) fn relate(
         let own_send = if source == MESSAGES { pair.from.own_send(layout, &channels) } else { None };
         let rests_on = (source == MESSAGES && whole).then(|| once(&pair, own_send.as_ref(), &own));
         let found = if whole {
-            Messages::of(run, pair, source, own_send.as_ref(), &own, (&channels, &events))?
+            let width = |place: &Place| width_of(manifest, &place.node);
+            let widths = [width(&pair.from)?, width(&pair.to)?];
+            Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), (&channels, &events))?
         } else {
             Messages { pair, source, ticks: Vec::new(), unused: vec![("source, since not all files could be read", 1)] }
         };
@@ -141,15 +150,13 @@ pub(crate) fn relate(
         if manifest.evidence.probes && terms.admit(PROBES) {
             let listing = run.brackets(&pair)?;
             related.refused.extend(listing.refused);
-            sources.push(Source {
-                name: PROBES.into(),
-                brackets: brackets(&listing.found, nominal),
-                unused: Vec::new(),
-            });
+            let widths = [node, reference].map(|node| reading_ticks(node));
+            sources.push(Source::of_probes(
+                &listing.found,
+                ReadingWidths { local_ticks: widths[0], reference_ticks: widths[1] },
+            )?);
         }
-        sources.extend(
-            messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str(), nominal)),
-        );
+        sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
         let (relation, summary) = relation(&sources, &pair, rho, nominal)?;
         if let Some(curves) = &mut curves {
             let evidence = sources.iter().map(|source| (source.name.as_str(), source.brackets.as_slice()));
@@ -283,7 +290,7 @@ impl Messages {
         pair: MessagePair,
         source: &'static str,
         own_send: Option<&Place>,
-        clocks: &OwnClocks,
+        (clocks, widths): (&OwnClocks, [i64; 2]),
         (channels, events): (&[Channel], &[Event]),
     ) -> Result<Self, Error> {
         let passages = Passages::of(run, &pair, own_send, channels, events)?;
@@ -296,13 +303,15 @@ impl Messages {
             ("one stamp only", passages.one_ended),
         ];
         let mut ticks = Vec::with_capacity(passages.ticks.len());
+        let counted = |place: &Place, stamp, width| clocks.counted((&place.node, &place.point), stamp, width);
         for &(sent, received) in &passages.ticks {
-            match (counted(from, sent), counted(to, received)) {
+            match (counted(&pair.from, sent, widths[0]), counted(&pair.to, received, widths[1])) {
                 // An earlier copy's own stamp may have been lost only before the kernel stamped this one.
-                (Ok((_, sent)), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
+                (Ok(Some((_, sent))), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
                     count(&mut unused, AFTER_A_LOSS);
                 }
-                (Ok((first, _)), Ok((_, last))) => ticks.push((first, last)),
+                (Ok(Some((first, _))), Ok(Some((_, last)))) => ticks.push((first, last)),
+                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END),
                 (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused)),
             }
         }
@@ -310,30 +319,57 @@ impl Messages {
         Ok(Self { pair, source, ticks, unused })
     }
 
-    /// As evidence between the reference and `node`; `None` if they are of other nodes.
-    fn between(&self, reference: &str, node: &str, nominal: Ratio) -> Option<Source> {
+    /// As evidence between the reference and `node`; `None` if they are of other nodes. The ticks are already of the
+    /// continuous counters.
+    fn between(&self, reference: &str, node: &str) -> Option<Source> {
         let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
         let bracket = |&(from, to): &(i64, i64)| {
-            if ends.0 == reference {
-                whole_ticks(Some(from), to, None, nominal)
-            } else {
-                whole_ticks(None, from, Some(to), nominal)
-            }
+            if ends.0 == reference { Bracket::new(Some(from), to, None) } else { Bracket::new(None, from, Some(to)) }
         };
         let ours = ends == (reference, node) || ends == (node, reference);
         ours.then(|| Source {
             name: self.source.into(),
+            pieces: self.ticks.len(),
             brackets: self.ticks.iter().map(bracket).collect(),
+            half_round_trip_ticks: None,
             unused: self.unused.clone(),
         })
     }
 }
 
-/// Between which ticks of its node's counter a reading was taken.
-fn counted(clock: Option<&Epochs>, reading: i64) -> Result<(i64, i64), Refused> {
-    let Some(clock) = clock else { return Ok((reading, reading)) };
-    let interval = clock.interval(Tick::new(reading))?;
-    Ok((interval.lo().get(), interval.hi().get()))
+impl Source {
+    /// The probes' exchanges, raw readings.
+    fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
+        let ends = columns.before.iter().zip(columns.after.iter());
+        let rows = columns.at.iter().zip(ends);
+        let raw: Vec<Bracket> =
+            rows.map(|(&at, (before, after))| Bracket::new(before.copied(), at, after.copied())).collect();
+        let sides = raw.iter().enumerate().map(|(index, bracket)| bracket.behind_readings(widths, index));
+        let sides = sides.collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
+        Ok(Self {
+            name: PROBES.into(),
+            pieces: raw.len(),
+            brackets: sides.into_iter().flatten().flatten().collect(),
+            half_round_trip_ticks: half_round_trip(&raw),
+            unused: Vec::new(),
+        })
+    }
+}
+
+/// How far a node's counter may stand beyond what it reads, in its ticks; a single one where the run does not say.
+pub(crate) fn reading_ticks(node: &Node) -> u64 {
+    node.counter.reading.as_ref().map_or(1, |reading| reading.width_ticks)
+}
+
+/// The same by the node's name, for sums.
+fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
+    let known = manifest.nodes.iter().find(|known| known.name.as_str() == node);
+    let ticks = known.map_or(1, reading_ticks);
+    i64::try_from(ticks).ok().filter(|ticks| (1..=ReadingWidths::MOST_TICKS as i64).contains(ticks)).ok_or_else(|| {
+        Error::work(format!(
+            "run.json: expected a reading width of 1 to 2^40 ticks of {node}'s counter, found {ticks}. Restore it as it was"
+        ))
+    })
 }
 
 fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
@@ -370,12 +406,9 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
     let summary = RelationSummary {
         domain: pair.domain.clone(),
         rho,
-        brackets: brackets.len(),
+        brackets: sources.iter().map(|source| source.pieces).sum(),
         half_width_ticks: half_width(&relation),
-        half_round_trip_ticks: sources
-            .iter()
-            .find(|source| source.name == PROBES)
-            .and_then(|s| half_round_trip(&s.brackets)),
+        half_round_trip_ticks: sources.iter().find_map(|source| source.half_round_trip_ticks),
         beside,
         sources: by_source(sources, |brackets| width_of(brackets, rho)),
         slopes: (fixed_to_float(cone.slowest()), fixed_to_float(cone.fastest())),
@@ -394,7 +427,7 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
             without_ticks: None,
             unused: Vec::new(),
         });
-        summary.brackets += source.brackets.len();
+        summary.brackets += source.pieces;
         for &(reason, more) in &source.unused {
             match summary.unused.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, sum)) => *sum += more,
@@ -416,19 +449,6 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
     summaries
 }
 
-fn brackets(columns: &BracketColumns, nominal: Ratio) -> Vec<Bracket> {
-    let ends = columns.before.iter().zip(columns.after.iter());
-    let rows = columns.at.iter().zip(ends);
-    rows.map(|(&at, (before, after))| whole_ticks(before.copied(), at, after.copied(), nominal)).collect()
-}
-
-/// A reading of `n` says that the counter stood somewhere from `n` to `n + 1`. The evidence keeps raw readings, so what
-/// that leaves open is added here: a tick of the reference above, and what the reference counts in one local tick below.
-fn whole_ticks(before: Option<i64>, at: i64, after: Option<i64>, nominal: Ratio) -> Bracket {
-    let a_local_tick = 1 + nominal.numerator().div_ceil(nominal.denominator()) as i64;
-    Bracket::new(before.map(|tick| tick - a_local_tick), at, after.map(|tick| tick + 1))
-}
-
 /// For display only.
 fn fixed_to_float(slope: i128) -> f64 {
     slope as f64 / (1u128 << Cone::FRACTION_BITS) as f64
@@ -437,8 +457,8 @@ fn fixed_to_float(slope: i128) -> f64 {
 /// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
 fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
     let pairs = brackets.windows(2).filter_map(|pair| {
-        let (t1, t4) = (pair[0].before?, pair[1].after?);
-        Some((t4 - t1).get() - (pair[1].at - pair[0].at).get())
+        let (t1, t4) = (pair[0].before?.get(), pair[1].after?.get());
+        t4.checked_sub(t1)?.checked_sub(pair[1].at.get().checked_sub(pair[0].at.get())?)
     });
     pairs.min().map(|shortest| shortest / 2)
 }
@@ -447,25 +467,4 @@ fn refuse(pair: &Pair, error: &BracketError) -> Error {
     let Pair { reference, domain } = pair;
     let message = format!("{domain} against {reference}: {error}");
     if matches!(error, BracketError::Inconsistent(_)) { Error::finding(message) } else { Error::work(message) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A clock in nanoseconds beside a counter of 2 GHz, read every millisecond between two readings 100 ticks apart.
-    #[test]
-    fn a_reading_of_another_clock_counts_from_the_first_tick_it_can_have_been_taken_at_to_the_last() {
-        let read = |ns: i64| Bracket::new(Some(2 * ns - 50), ns, Some(2 * ns + 50));
-        let evidence: Vec<Bracket> = (0..10).map(|number| read(number * 1_000_000)).collect();
-        let nominal = Ratio::new(2, 1).unwrap();
-        let model = Model { prior_ppm: 1, ..Model::new(Rho::declared_ppb(1).unwrap(), nominal, Tick::new(0)) };
-        let clock = Epochs::new(&evidence, &[], &model).unwrap();
-        for ns in [1_500_000, 4_000_001, 8_999_999] {
-            let (first, last) = counted(Some(&clock), ns).unwrap();
-            assert!(first < 2 * ns && 2 * ns + 2 < last && last - first < 200, "{ns}: {first} to {last}");
-        }
-        assert_eq!(counted(Some(&clock), 20_000_000), Err(Refused::Outside));
-        assert_eq!(counted(None, 7), Ok((7, 7)), "a counter's own stamp is a tick");
-    }
 }
