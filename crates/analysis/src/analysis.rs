@@ -108,7 +108,7 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
-    let millisecond = frequency.hertz / 1000;
+    let millisecond = frequency.hertz.div_ceil(1000);
     let tallies = pass.counts.tallies.clone();
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, Cone, Epochs, Error as BracketError, Model, Ratio, Refused, Relation, Rho};
 use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Local, Tick};
+use tickscope_tick::{Local, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
 use crate::error::Error;
@@ -378,7 +378,7 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
             .and_then(|s| half_round_trip(&s.brackets)),
         beside,
         sources: by_source(sources, |brackets| width_of(brackets, rho)),
-        slopes: (fixed_to_float(cone.slowest()), fixed_to_float(cone.fastest())),
+        slopes: (fraction_down(cone.slowest(), ONE), fraction_up(cone.fastest(), ONE)),
     };
     Ok((relation, summary))
 }
@@ -429,10 +429,8 @@ fn whole_ticks(before: Option<i64>, at: i64, after: Option<i64>, nominal: Ratio)
     Bracket::new(before.map(|tick| tick - a_local_tick), at, after.map(|tick| tick + 1))
 }
 
-/// For display only.
-fn fixed_to_float(slope: i128) -> f64 {
-    slope as f64 / (1u128 << Cone::FRACTION_BITS) as f64
-}
+/// A slope of 1.
+const ONE: i128 = 1 << Cone::FRACTION_BITS;
 
 /// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
 fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
