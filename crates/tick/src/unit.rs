@@ -4,7 +4,7 @@
 //! rounded down, an upper end and an amount to either side up, an estimate to the nearest; the amounts beside a shown estimate
 //! are counted from what is shown. Guarantees: whoever reads the digits as a fraction finds every bound at or outside the exact
 //! one; [`Unit::float_down`] and [`Unit::float_up`] hold as the double and as the decimal that is written for it. Assumes:
-//! ticks of at most 64 bits. Deliberately absent: how far the frequency itself is off, an error common to all figures.
+//! ticks of at most 64 bits, or thousandths of such. Deliberately absent: how far the frequency itself is off, an error common to all figures.
 
 use std::fmt;
 
@@ -64,6 +64,11 @@ impl Unit {
     /// The same unit for a counter of parts of a tick, so many to one.
     pub fn of_parts(self, to_a_tick: u32) -> Self {
         Self { hertz: self.hertz * i128::from(to_a_tick.max(1)), ..self }
+    }
+
+    /// The same unit with other decimals.
+    pub fn with_decimals(self, decimals: u32) -> Self {
+        Self { decimals, ..self }
     }
 
     fn new(hertz: u64, name: &'static str, per_second: u64, decimals: u32) -> Self {
