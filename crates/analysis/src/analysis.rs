@@ -209,6 +209,12 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
     }
     match listing.refused.into_iter().next() {
         Some(refused) => Err(refused.into()),
+        // Joined from no stamps at all they would still be a file.
+        None if listing.found.is_empty() => Err(Error::work(format!(
+            "expected the traces of a run in {}, found none: the run still goes on, or ended before its stamps were joined, or the \
+             files were removed. Wait for its end, copy traces/ back, or measure again",
+            run.places().traces().display()
+        ))),
         None => Ok(listing.found),
     }
 }

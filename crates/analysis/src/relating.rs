@@ -199,7 +199,17 @@ pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
     let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
     match named {
         Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
-        _ => Rho::declared_ppb(u32::try_from(rho.ppb).map_err(Error::work)?).map_err(Error::work),
+        _ => {
+            // More than 32 bits are more than any rho: refused with the same words.
+            let ppb = u32::try_from(rho.ppb).ok().and_then(|ppb| Rho::declared_ppb(ppb).ok());
+            ppb.ok_or_else(|| {
+                let (domain, reference, most, found) = (&rho.domain, &rho.reference, Rho::MOST_PPB, rho.ppb);
+                Error::work(format!(
+                    "run.json: expected a rho of {domain} against {reference} of at most {most} ppb, found {found}. Restore the \
+                     file, or mend its rho"
+                ))
+            })
+        }
     }
 }
 
