@@ -106,7 +106,7 @@ def test_error_bars_are_those_of_the_data(open_page):
     drawn = page.evaluate("() => { const box = document.getElementById('trace'); const { x, error_x } = box.data[box.data.length - 1]; return { x, above: error_x.array, below: error_x.arrayminus } }")
     data = page.evaluate("() => JSON.parse(document.getElementById('figures').textContent)")
     places = [place for place, point in zip(data["worst"][0]["since_first"], data["points"]) if point["on_path"]]
-    per_tick = data["unit"]["per_tick"]
+    per_tick = data["unit"]["per_second"] / data["unit"]["hertz"]
     for number, (estimate, below, above) in enumerate(places):
         assert drawn["x"][number] == pytest.approx(estimate * per_tick)
         assert drawn["below"][number] == pytest.approx(below * per_tick)

@@ -58,7 +58,7 @@ def test_no_bound_in_json_lies_inside_the_exact_one(tickscope, run, read):
     shown = json.loads(said(tickscope, "show", run, "--json"), parse_float=read)
     hertz = shown["frequency"]["hertz"]
     found = list(bounds(shown))
-    assert len(found) >= len(shown["stages"]) * 10 + len(shown["relations"]) * 3
+    assert len(found) >= len(shown["stages"]) * 10 + len(shown["relations"]) * 2
     for name, ns, ticks in found:
         off = Fraction(ns) - exact(ticks, hertz, 10**9)
         # As near as a thousandth, or as 15 digits: or it would say nothing.
