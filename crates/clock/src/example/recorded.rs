@@ -371,7 +371,7 @@ mod tests {
         let reach = Reach::of_ticks(10_001, 10_000_000_000);
         assert_eq!(
             (f64::from(reach), reach.ns(2).to_string(), reach.ns(0).to_string()),
-            (1000.101, "1000.10".into(), "1001".into())
+            (1000.1, "1000.10".into(), "1001".into())
         );
     }
 
