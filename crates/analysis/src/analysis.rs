@@ -113,7 +113,7 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
-    let millisecond = frequency.hertz / 1000;
+    let millisecond = frequency.hertz.div_ceil(1000);
     let tallies = pass.counts.tallies.clone();
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks
@@ -214,6 +214,12 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
     }
     match listing.refused.into_iter().next() {
         Some(refused) => Err(refused.into()),
+        // Joined from no stamps at all they would still be a file.
+        None if listing.found.is_empty() => Err(Error::work(format!(
+            "expected the traces of a run in {}, found none: the run still goes on, or ended before its stamps were joined, or the \
+             files were removed. Wait for its end, copy traces/ back, or measure again",
+            run.places().traces().display()
+        ))),
         None => Ok(listing.found),
     }
 }

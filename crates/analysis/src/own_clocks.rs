@@ -30,6 +30,8 @@ pub struct OwnClockSummary {
     pub slew: Rho,
     /// Where that bound came from.
     pub slew_origin: String,
+    /// How fast its counter is declared to run.
+    pub hertz: u64,
     /// How many brackets.
     pub brackets: usize,
     /// Stretches between two breaks.
@@ -217,6 +219,7 @@ fn relate(
         counter,
         slew,
         slew_origin,
+        hertz: of_node.counter.frequency.hertz,
         brackets: brackets.len(),
         epochs: epochs.epochs().len(),
         breaks: epochs

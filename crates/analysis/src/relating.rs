@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Relation, Rho};
 use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Local, Tick};
+use tickscope_tick::{Local, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
 use crate::error::Error;
@@ -206,7 +206,17 @@ pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
     let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
     match named {
         Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
-        _ => Rho::declared_ppb(u32::try_from(rho.ppb).map_err(Error::work)?).map_err(Error::work),
+        _ => {
+            // More than 32 bits are more than any rho: refused with the same words.
+            let ppb = u32::try_from(rho.ppb).ok().and_then(|ppb| Rho::declared_ppb(ppb).ok());
+            ppb.ok_or_else(|| {
+                let (domain, reference, most, found) = (&rho.domain, &rho.reference, Rho::MOST_PPB, rho.ppb);
+                Error::work(format!(
+                    "run.json: expected a rho of {domain} against {reference} of at most {most} ppb, found {found}. Restore the \
+                     file, or mend its rho"
+                ))
+            })
+        }
     }
 }
 
@@ -411,7 +421,7 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
         half_round_trip_ticks: sources.iter().find_map(|source| source.half_round_trip_ticks),
         beside,
         sources: by_source(sources, |brackets| width_of(brackets, rho)),
-        slopes: (fixed_to_float(cone.slowest()), fixed_to_float(cone.fastest())),
+        slopes: (fraction_down(cone.slowest(), ONE), fraction_up(cone.fastest(), ONE)),
     };
     Ok((relation, summary))
 }
@@ -449,10 +459,8 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
     summaries
 }
 
-/// For display only.
-fn fixed_to_float(slope: i128) -> f64 {
-    slope as f64 / (1u128 << Cone::FRACTION_BITS) as f64
-}
+/// A slope of 1.
+const ONE: i128 = 1 << Cone::FRACTION_BITS;
 
 /// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
 fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {

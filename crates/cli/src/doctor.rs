@@ -180,7 +180,10 @@ fn disciplined() -> Look {
 fn told(discipline: &Discipline) -> String {
     let state = if discipline.status & libc::STA_UNSYNC != 0 { "not disciplined" } else { "disciplined" };
     let correction = discipline.frequency_ppm();
-    format!("{state}, rate corrected by {correction:.3} ppm; no duration here rests on it")
+    format!(
+        "{state}, rate corrected by {correction:.3} ppm; durations rest on it only where kernel stamps are points or evidence, as tickscope's own \
+         probes are: setting it during a run voids those around it"
+    )
 }
 
 fn rights() -> Look {
