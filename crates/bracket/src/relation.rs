@@ -4,13 +4,13 @@ use ethnum::I256;
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::envelope::{Bounds, Envelope, ceil, floor};
-use crate::evidence::{Evidence, Frame, LIMIT_TICKS};
+use crate::evidence::{Evidence, Frame};
 use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Placement, Segment, segment, suspect};
 
 /// What all brackets together say about the map from local ticks to reference ticks. Immutable.
 ///
 /// Build: O(n log n) in the number of brackets; a question: O(log n).
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Relation {
     model: Model,
     frame: Frame,
@@ -122,8 +122,7 @@ impl Relation {
     #[inline]
     fn bounds_of_reading(&self, at: Tick<Local>) -> Result<[Bounds; 2], Finding> {
         let y = self.frame.local(at)?;
-        let beyond = Finding::OutOfReach { tick: at.get(), first: Tick::new(self.frame.local) };
-        if y + 1 < LIMIT_TICKS { Ok(self.envelope.around(y)) } else { Err(beyond) }
+        if y + 1 < self.frame.reach { Ok(self.envelope.around(y)) } else { Err(self.frame.beyond(at.get())) }
     }
 
     /// How much the error of a translated tick may change over a distance: cone width times `apart`, in reference
@@ -156,11 +155,11 @@ impl Relation {
     /// Both bounds grow strictly, so the earliest such tick is where the upper bound reaches `at`, the latest where the
     /// lower one does.
     pub fn inverse(&self, at: Tick<Reference>) -> Result<Interval<Tick<Local>>, Finding> {
-        let beyond = Finding::OutOfReach { tick: at.get(), first: Tick::new(self.frame.local) };
+        let (beyond, reach) = (self.frame.beyond(at.get()), self.frame.reach);
         let target = (i128::from(at.get()) - i128::from(self.frame.reference)) << Cone::FRACTION_BITS;
-        let past = first_tick(|y| self.envelope.at(y).hi > target).ok_or(beyond)?;
-        let last = first_tick(|y| self.envelope.at(y).lo >= target).ok_or(beyond)?;
-        let first = Some(past - 1).filter(|&y| y > -LIMIT_TICKS).ok_or(beyond)?;
+        let past = first_tick(reach, |y| self.envelope.at(y).hi > target).ok_or(beyond)?;
+        let last = first_tick(reach, |y| self.envelope.at(y).lo >= target).ok_or(beyond)?;
+        let first = Some(past - 1).filter(|&y| y > -reach).ok_or(beyond)?;
         let local = |y: i64| y.checked_add(self.frame.local).map(Tick::new).ok_or(beyond);
         Interval::new(local(first)?, local(last)?).map_err(|_| beyond)
     }
@@ -194,11 +193,11 @@ impl Relation {
 }
 
 /// The first tick of a frame, in reach, from which a condition holds that never ceases to; `None` if it never does.
-fn first_tick(holds: impl Fn(i64) -> bool) -> Option<i64> {
-    let (mut without, mut with) = (-LIMIT_TICKS, LIMIT_TICKS);
+fn first_tick(reach: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
+    let (mut without, mut with) = (-reach, reach);
     while with - without > 1 {
         let middle = without + (with - without) / 2;
         if holds(middle) { with = middle } else { without = middle }
     }
-    (with < LIMIT_TICKS).then_some(with)
+    (with < reach).then_some(with)
 }

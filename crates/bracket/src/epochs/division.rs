@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 
 use tickscope_tick::{Interval, Reference, Tick};
 
-use crate::{Bracket, Cone, Error, Side};
+use crate::{Bracket, Cone, Error, LIMIT_TICKS, Side};
 
 /// A bracket with both sides, of raw counts, and its position in the evidence.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +103,13 @@ impl Reading {
     /// A bracket of the instant at which the clock came to stand at `at`: the reading was taken up to a tick of the clock
     /// after it, and a counter that reads `after` stands below `after + 1`.
     pub fn admitted(&self, reading_ticks: i64) -> Result<Bracket, Error> {
-        let too_far = |what, found| Error::TooFar { what, index: Some(self.index), found, first: self.before };
+        let too_far = |what, found| Error::TooFar {
+            what,
+            index: Some(self.index),
+            found,
+            first: self.before,
+            limit: LIMIT_TICKS,
+        };
         let before = self.before.checked_sub(reading_ticks).ok_or(too_far("before", self.before))?;
         let after = self.after.checked_add(1).ok_or(too_far("after", self.after))?;
         Ok(Bracket::new(Some(before), self.at, Some(after)))
