@@ -91,7 +91,7 @@ proptest! {
         let brackets: Vec<Bracket> = world.messages.iter().map(exchange).collect();
         let clock = Epochs::new(&brackets, &[], &world.model(20_000)).unwrap();
         prop_assert!(clock.breaks().is_empty() && clock.epochs()[0].relation.is_ok(), "{:?}", clock.breaks());
-        for y in shares.into_iter().map(|share| (i128::from(world.length()) * i128::from(share) >> 20) as i64) {
+        for y in shares.into_iter().map(|share| ((i128::from(world.length()) * i128::from(share)) >> 20) as i64) {
             let placed = clock.place(Tick::new(world.local(y))).unwrap();
             let (floor, ceil) = world.around(y);
             prop_assert!(placed.interval.contains(Tick::new(floor)) && placed.interval.contains(Tick::new(ceil)));
