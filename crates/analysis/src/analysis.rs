@@ -1,16 +1,19 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Assumption, Event, KeyedReader, Run};
+use tickscope_store::{Assumption, Event, KeyedReader, Node, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, StageRow, StageTally};
 
+use crate::domains;
 use crate::error::Error;
 use crate::figures::{Figures, RelationCurve, StageFigures};
 use crate::kept::Table;
 use crate::own_clocks::{OwnClockSummary, reason};
 use crate::pass::{self, Wanted};
-use crate::relating::{Related, RelationSummary, reading_ticks, reference_node, relate, run_rho};
+use crate::relating::{
+    Related, RelationSummary, domain_of, reading_ticks, reference_node, relate, run_rho,
+};
 use crate::terms::Terms;
 use crate::truth::Truth;
 
@@ -25,10 +28,16 @@ pub struct Analysis {
     pub relations: Vec<RelationSummary>,
     /// On what it rests that messages that serve as evidence were sent once.
     pub sent_once: Vec<Assumption>,
+    /// On what it rests that nodes read one counter.
+    pub one_counter: Vec<Assumption>,
     /// Clocks of nodes beside their counters that points were stamped with.
     pub own_clocks: Vec<OwnClockSummary>,
     /// Label of the reference.
     pub reference: String,
+    /// Labels of all counters that points of the layout were stamped with.
+    pub counters: Vec<String>,
+    /// What the run says of its counters, or their evidence of another clock, that leaves a bound without ground.
+    pub unsound: Vec<String>,
     /// How fast the reference is declared to run.
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
@@ -50,6 +59,7 @@ pub(crate) struct Prepared {
     pub rho: Rho,
     pub relations: Vec<RelationSummary>,
     pub sent_once: Vec<Assumption>,
+    pub one_counter: Vec<Assumption>,
     pub own_clocks: Vec<OwnClockSummary>,
     /// By point of the layout: index into `own_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
@@ -61,7 +71,8 @@ impl Prepared {
     pub(crate) fn of(run: &Run, terms: &Terms, curves: Option<&mut Vec<RelationCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = manifest.layout.parse(run)?;
-        let Related { clocks, of_node, own, relations, sent_once, refused } = relate(run, &layout, terms, curves)?;
+        let Related { clocks, of_node, own, relations, sent_once, one_counter, refused } =
+            relate(run, &layout, terms, curves)?;
         let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let coarse = own.coarse();
         let (own, of_point, own_clocks) = own.into_parts(&layout);
@@ -74,7 +85,7 @@ impl Prepared {
         let clock =
             |point: &Point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock);
         let clock_of_point = layout.points().iter().map(clock).collect();
-        Ok(Self { layout, clocks, rho, relations, sent_once, own_clocks, clock_of_point, refused })
+        Ok(Self { layout, clocks, rho, relations, sent_once, one_counter, own_clocks, clock_of_point, refused })
     }
 }
 
@@ -99,12 +110,13 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
     let mut curves = Vec::new();
     let prepared = Prepared::of(run, terms, draw.then_some(&mut curves))?;
     let readers = traces_of(run, &prepared.layout)?;
-    let table = Table::of(&prepared, &readers);
+    let table = Table::of(run, &prepared, &readers)?;
     let folder = run.places().durations(prepared.rho.ppb().into());
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
     let wanted = Wanted { values: true, figures: draw, rows: writer.as_mut(), truth: Truth::of(manifest) };
     let mut pass = pass::over(&prepared, &readers, wanted)?;
-    let Prepared { layout, clocks, relations, sent_once, mut own_clocks, clock_of_point, refused, .. } = prepared;
+    let Prepared { layout, clocks, relations, sent_once, one_counter, mut own_clocks, clock_of_point, refused, .. } =
+        prepared;
     if let Some(writer) = writer {
         writer.finish()?;
     }
@@ -133,7 +145,13 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         pass.counts.figures.take().map(|collector| {
             collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves)
         });
+    let stamped = |node: &&Node| layout.points().iter().any(|point| point.node == node.name.as_str());
+    let nodes = || manifest.nodes.iter().filter(stamped);
+    let unsound = domains::unfit(nodes()).into_iter().chain(own_clocks.iter().flat_map(OwnClockSummary::findings));
     let analysis = Analysis {
+        unsound: unsound.collect(),
+        counters: nodes().map(domain_of).collect(),
+        one_counter,
         rows,
         relative_1ms_ticks,
         relations,
@@ -161,10 +179,9 @@ impl Analysis {
             return Some(event.text.clone());
         }
         // Across these no bound holds, whatever the evidence seems to say.
-        let counters = self.relations.iter().map(|relation| relation.domain.as_str()).chain([self.reference.as_str()]);
-        let counters: Vec<&str> = counters.collect();
+        let counters = || self.counters.iter().chain([&self.reference]);
         let broke = |event: &&Event| {
-            let of_counter = event.domain.as_deref().is_some_and(|domain| counters.contains(&domain));
+            let of_counter = event.domain.as_ref().is_some_and(|domain| counters().any(|counter| counter == domain));
             event.what == Event::CLOCK_SUSPEND || event.what == Event::CLOCK_BACKWARD && of_counter
         };
         if let Some(event) = events.iter().find(broke) {
@@ -175,7 +192,12 @@ impl Analysis {
             let message = "expected path stages to sum to end-to-end, found";
             return Some(format!("{message} {traces} traces where they do not. Report it with the run"));
         }
-        self.suspicions.first().cloned()
+        self.findings().next().cloned()
+    }
+
+    /// All that contradicts the figures, the bounds or an assumption, but for what events tell.
+    pub fn findings(&self) -> impl Iterator<Item = &String> {
+        self.unsound.iter().chain(&self.suspicions)
     }
 }
 

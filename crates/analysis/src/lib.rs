@@ -8,6 +8,7 @@
 
 mod analysis;
 pub mod cost;
+mod domains;
 mod error;
 pub mod figures;
 mod kept;

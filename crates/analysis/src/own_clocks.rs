@@ -16,7 +16,7 @@ use tickscope_tick::{Interval, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
 use crate::error::Error;
-use crate::relating::{declared, domain_of};
+use crate::relating::{UNORDERED, declared_for, domain_of};
 use crate::terms::Terms;
 
 /// What is known of a clock of a node that is not its counter.
@@ -34,6 +34,8 @@ pub struct OwnClockSummary {
     pub hertz: u64,
     /// How many brackets.
     pub brackets: usize,
+    /// Brackets that did not serve, by reason.
+    pub unused: Vec<(&'static str, u64)>,
     /// Stretches between two breaks.
     pub epochs: usize,
     /// Where it was set or slewed: ticks of the node's counter, and what the brackets say of the jump, in its own ticks.
@@ -202,7 +204,7 @@ fn relate(
     })?;
     let pair = Pair { reference: domain_of(of_node), domain: format!("{node}.{clock}") };
     let (slew, slew_origin) = slew_of(manifest, &pair, terms)?;
-    let brackets = brackets(run, &pair, node, clock)?;
+    let (brackets, unused) = brackets(run, &pair, node, clock)?;
     let Pair { reference: counter, domain } = pair;
     if brackets.is_empty() {
         return Err(Error::work(format!(
@@ -221,6 +223,7 @@ fn relate(
         slew_origin,
         hertz: of_node.counter.frequency.hertz,
         brackets: brackets.len(),
+        unused: if unused > 0 { vec![(UNORDERED, unused as u64)] } else { Vec::new() },
         epochs: epochs.epochs().len(),
         breaks: epochs
             .breaks()
@@ -256,9 +259,8 @@ fn slew_of(manifest: &Manifest, pair: &Pair, terms: &Terms) -> Result<(Rho, Stri
     if let Some(slew) = terms.slew {
         return Ok((slew, "asked".into()));
     }
-    let found = manifest.rho.iter().find(|rho| rho.reference == pair.reference && rho.domain == pair.domain);
-    match found {
-        Some(rho) => Ok((declared(rho)?, rho.origin.clone())),
+    match declared_for(manifest, pair)? {
+        Some(found) => Ok(found),
         None => {
             let slew = Rho::declared_ppb(UNWATCHED_SLEW_PPB).map_err(Error::work)?;
             Ok((slew, "default: nobody watched it, and the kernel slews by 500 ppm".into()))
@@ -268,16 +270,16 @@ fn slew_of(manifest: &Manifest, pair: &Pair, terms: &Terms) -> Result<(Rho, Stri
 
 /// From the watch's files and from the stamps of the measured programs; an unreadable file is an error, since what it
 /// held might have shown a break.
-fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<Vec<Bracket>, Error> {
+///
+/// Returns them, and how many more were not made of ordered readings.
+fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<(Vec<Bracket>, usize), Error> {
     let mut listing = run.brackets(pair)?;
     if let Some(refused) = listing.refused.pop() {
         return Err(refused.into());
     }
     let columns = listing.found;
-    let ends = columns.before.iter().zip(columns.after.iter());
-    let rows = columns.at.iter().zip(ends);
-    let mut all: Vec<Bracket> =
-        rows.map(|(&at, (before, after))| Bracket::new(before.copied(), at, after.copied())).collect();
+    let mut all: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
+    let unused = columns.len() - all.len();
     let stamps = run.stamps(node, &format!("{BRACKET_POINT}{clock}"))?;
     if let Some(refused) = stamps.refused().first() {
         return Err(Error::work(refused));
@@ -286,7 +288,7 @@ fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<Vec<Brack
         let rows = columns.tick.iter().zip(&columns.id).zip(columns.value.iter());
         all.extend(rows.map(|((&before, &at), after)| Bracket::new(Some(before), at, after.copied())));
     })?;
-    Ok(all)
+    Ok((all, unused))
 }
 
 /// What voids the clock: every change that the watch saw, but for a slew that the bound covers.
@@ -328,6 +330,19 @@ impl Widths {
 }
 
 impl OwnClockSummary {
+    /// What contradicts its brackets, and what would help: an epoch in which no clock within the slew bound fits them.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = String> {
+        self.contradictions.iter().map(|why| {
+            format!(
+                "{}: the evidence of one epoch contradicts itself under a slew of at most {} ppm ({}): {why}. Its readings \
+                 there have no interval. If the clock was slewed faster, ask under a larger --slew",
+                self.domain,
+                f64::from(self.slew.ppb()) / 1000.0,
+                self.slew_origin
+            )
+        })
+    }
+
     /// Takes in what was found at one or more points.
     pub(crate) fn tell(&mut self, widths: &Widths, published: &[Reconstruction]) {
         self.readings = widths.0.values().sum();

@@ -11,6 +11,7 @@ use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node
 use tickscope_tick::{Local, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
+use crate::domains;
 use crate::error::Error;
 use crate::figures::RelationCurve;
 use crate::messages::{MessagePair, Passages, Place};
@@ -61,6 +62,8 @@ pub(crate) struct Related {
     pub(crate) relations: Vec<RelationSummary>,
     /// On what it rests that a message was sent once.
     pub(crate) sent_once: Vec<Assumption>,
+    /// On what it rests that two nodes read one counter.
+    pub(crate) one_counter: Vec<Assumption>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
@@ -85,6 +88,8 @@ const KERNEL_MESSAGES: &str = "kernel-messages";
 /// Evidence from the kernel's time-stamps of the probes.
 const KERNEL_PROBES: &str = "kernel-probes";
 
+/// Why a bracket did not serve.
+pub(crate) const UNORDERED: &str = "made of stamps that were not ordered before and after";
 /// Why a message did not serve: a stamp that was lost may have been an earlier copy's.
 const AFTER_A_LOSS: &str = "sent after a stamp was lost";
 /// Why a message did not serve: 64 bits do not hold where the counter may have stood.
@@ -111,6 +116,7 @@ pub(crate) fn relate(
     let stamped = layout.points().iter().map(|point| (point.node.as_str(), point.name.as_str()));
     let sent = pairs.iter().filter(|_| whole).flat_map(|(pair, _)| [&pair.from, &pair.to]);
     let stamped = stamped.chain(sent.map(|place| (place.node.as_str(), place.point.as_str())));
+    domains::expect_one_domain_each(run, stamped.clone(), &channels)?;
     let own = OwnClocks::of(run, stamped, &channels, &events, terms)?;
     if let Some(refused) = events_refused.into_iter().next().filter(|_| !own.is_empty()) {
         return Err(refused.into());
@@ -133,17 +139,16 @@ pub(crate) fn relate(
         }
     }
     let (clocks, of_node, relations, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
-    let mut related = Related { clocks, of_node, own, relations, sent_once, refused };
+    let mut related = Related { clocks, of_node, own, relations, sent_once, one_counter: Vec::new(), refused };
     for node in &manifest.nodes {
         if !layout.points().iter().any(|point| point.node == node.name.as_str()) {
             continue;
         }
-        if shares_counter(manifest, node, reference) {
+        if node.name == reference.name {
             related.of_node.push((node.name.to_string(), 0));
             continue;
         }
         let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
-        let rho = terms.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
         let nominal =
             Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
         let mut sources = Vec::new();
@@ -157,6 +162,13 @@ pub(crate) fn relate(
             )?);
         }
         sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
+        if shares_counter(manifest, node, reference) {
+            let brackets = sources.iter().flat_map(|source| source.brackets.iter().copied());
+            related.one_counter.push(domains::one_counter(&pair, [reference, node], brackets)?);
+            related.of_node.push((node.name.to_string(), 0));
+            continue;
+        }
+        let rho = terms.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
         let (relation, summary) = relation(&sources, &pair, rho, nominal)?;
         if let Some(curves) = &mut curves {
             let evidence = sources.iter().map(|source| (source.name.as_str(), source.brackets.as_slice()));
@@ -190,15 +202,38 @@ pub fn relation_of(run: &Run, domain: &str, terms: &Terms) -> Result<Relation, E
 
 /// The rho that the run declared between its nodes' counters.
 pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
-    let counters = |rho: &&tickscope_store::Rho| manifest.nodes.iter().any(|node| domain_of(node) == rho.domain);
-    let first = manifest.rho.iter().filter(counters).find(|rho| rho.reference == manifest.reference);
-    first.map_or(Ok(Rho::default()), declared)
+    let others = manifest.nodes.iter().map(domain_of).filter(|domain| *domain != manifest.reference);
+    let pair = |domain| Pair { reference: manifest.reference.clone(), domain };
+    let declared = others.map(|domain| declared_for(manifest, &pair(domain))).find_map(Result::transpose);
+    declared.unwrap_or(Ok((Rho::default(), String::new()))).map(|(rho, _)| rho)
 }
 
-/// The rho that the run declared for one pair of domains.
+/// The rho that holds for one pair of domains.
 fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
-    let found = manifest.rho.iter().find(|rho| rho.reference == pair.reference && rho.domain == pair.domain);
-    found.map_or(Ok(Rho::default()), declared)
+    Ok(declared_for(manifest, pair)?.map_or(Rho::default(), |(rho, _)| rho))
+}
+
+/// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
+pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
+    let of = |reference: &str, domain: &str| {
+        let found = manifest.rho.iter().find(|rho| rho.reference == reference && rho.domain == domain);
+        found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
+    };
+    if let Some(found) = of(&pair.reference, &pair.domain)? {
+        return Ok(Some(found));
+    }
+    let Some((reversed, origin)) = of(&pair.domain, &pair.reference)? else { return Ok(None) };
+    let rho = of_the_inverse(reversed)?;
+    Ok(Some((rho, format!("{origin}, declared for {} against {}", pair.reference, pair.domain))))
+}
+
+/// A rho that holds for the inverse of every map that `rho` holds for: the inverse of a rate within `1 ± rho` lies within
+/// `1 ± rho / (1 - rho)`; rounded up.
+fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
+    const BILLION: u64 = 1_000_000_000;
+    let ppb = u64::from(rho.ppb());
+    let ppb = (ppb * BILLION).div_ceil(BILLION - ppb);
+    Rho::declared_ppb(u32::try_from(ppb).map_err(Error::work)?).map_err(Error::work)
 }
 
 /// A preset keeps its name as long as the number beside it is the preset's.
@@ -235,13 +270,10 @@ pub fn domain_of(node: &Node) -> String {
     format!("{}.{}", node.name, node.counter.counter)
 }
 
+/// Whether two nodes are taken to read one counter.
 fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
     let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
-    node.name == reference.name
-        || (manifest.same_boot == SameBoot::Detect
-            && one_counter
-            && node.injected.is_none()
-            && reference.injected.is_none())
+    manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none() && reference.injected.is_none()
 }
 
 /// What the messages of one pair of points say, in ticks of both nodes' counters.
@@ -350,18 +382,17 @@ impl Messages {
 impl Source {
     /// The probes' exchanges, raw readings.
     fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
-        let ends = columns.before.iter().zip(columns.after.iter());
-        let rows = columns.at.iter().zip(ends);
-        let raw: Vec<Bracket> =
-            rows.map(|(&at, (before, after))| Bracket::new(before.copied(), at, after.copied())).collect();
+        let raw: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
         let sides = raw.iter().enumerate().map(|(index, bracket)| bracket.behind_readings(widths, index));
         let sides = sides.collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
+        let mut unused = vec![(UNORDERED, (columns.len() - raw.len()) as u64)];
+        unused.retain(|&(_, count)| count > 0);
         Ok(Self {
             name: PROBES.into(),
             pieces: raw.len(),
             brackets: sides.into_iter().flatten().flatten().collect(),
             half_round_trip_ticks: half_round_trip(&raw),
-            unused: Vec::new(),
+            unused,
         })
     }
 }
@@ -391,7 +422,7 @@ fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
 
 fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relation, RelationSummary), Error> {
     let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
-    let at = || brackets.iter().map(|bracket| bracket.at.get());
+    let at = || brackets.iter().map(|bracket| i128::from(bracket.at.get()));
     let (Some(first), Some(last)) = (at().min(), at().max()) else {
         let Pair { reference, domain } = pair;
         return Err(Error::work(format!(
@@ -399,14 +430,13 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
              files refused, or the sources left out?"
         )));
     };
-    let anchor = Tick::<Local>::new(first + (last - first) / 2);
+    let along = |share: i128, of: i128| Tick::<Local>::new((first + (last - first) * share / of) as i64);
+    let anchor = along(1, 2);
     let built = |brackets: &[Bracket], rho| Relation::new(brackets, &Model::new(rho, nominal, anchor));
     let relation = built(&brackets, rho).map_err(|error| refuse(pair, &error))?;
     let half_width = |relation: &Relation| {
-        const SAMPLES: i64 = 1000;
-        let at = (0..=SAMPLES)
-            .map(|step| Tick::new(first + ((last - first) as i128 * i128::from(step) / i128::from(SAMPLES)) as i64));
-        relation.half_widths(at).ok().and_then(|widths| widths.median())
+        const SAMPLES: i128 = 1000;
+        relation.half_widths((0..=SAMPLES).map(|step| along(step, SAMPLES))).ok().and_then(|widths| widths.median())
     };
     let width_of = |brackets: &[Bracket], rho| built(brackets, rho).ok().as_ref().and_then(half_width);
     let beside = ["unknown", "server-room"].into_iter().filter_map(|preset| preset.parse::<Rho>().ok());
@@ -475,4 +505,31 @@ fn refuse(pair: &Pair, error: &BracketError) -> Error {
     let Pair { reference, domain } = pair;
     let message = format!("{domain} against {reference}: {error}");
     if matches!(error, BracketError::Inconsistent(_)) { Error::finding(message) } else { Error::work(message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brackets_of_plain_stamps_are_counted_and_not_used() {
+        let mut columns = BracketColumns::default();
+        for (at, ordering) in (0..).zip(["before/after", "plain/plain", "before/after", "plain/after", "before/after"])
+        {
+            columns.push(Some(100 * at), 100 * at, Some(100 * at + 9), "probe-request", ordering);
+        }
+        let widths = ReadingWidths { local_ticks: 26, reference_ticks: 4 };
+        let Source { pieces, brackets, unused, .. } = Source::of_probes(&columns, widths).unwrap();
+        assert_eq!((pieces, brackets.len()), (3, 6));
+        let of_one = [Bracket::new(Some(200), 200 + 26, None), Bracket::new(None, 200, Some(209 + 4))];
+        assert_eq!(brackets[2..4], of_one);
+        assert_eq!(unused, [(UNORDERED, 2)]);
+    }
+
+    #[test]
+    fn half_the_shortest_round_trip_is_asked_of_any_ticks() {
+        let pair = |t1, at, t4| [Bracket::new(Some(t1), at, None), Bracket::new(None, at, Some(t4))];
+        assert_eq!(half_round_trip(&pair(0, 7, 90)), Some(45));
+        assert_eq!(half_round_trip(&pair(i64::MIN, 7, i64::MAX)), None);
+    }
 }

@@ -8,6 +8,7 @@ use tickscope_tick::{Decimal, Frequency, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
 
 use crate::cost;
+use crate::domains;
 use crate::error::Error;
 use crate::typesetting::{Side, beginning, columns, paragraph};
 use crate::{Analysis, OwnClockSummary, RelationSummary, SourceSummary, domain_of};
@@ -36,7 +37,7 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "truth": analysis.truth.as_ref().map(|truth| json!({"known": truth.known, "inside": truth.inside})),
         "assumptions": assumptions(manifest, analysis).into_iter().map(|(statement, origin)| json!({"statement": statement, "origin": origin})).collect::<Vec<_>>(),
         "cost": manifest.cost.as_ref().map(cost::json),
-        "findings": analysis.suspicions,
+        "findings": analysis.findings().collect::<Vec<_>>(),
         "events": events.iter().map(event_json).collect::<Vec<_>>(),
     }))
 }
@@ -93,8 +94,13 @@ fn source_json(source: &SourceSummary, unit: Unit) -> Value {
         "name": source.name, "brackets": source.brackets,
         "alone_ticks": source.alone_ticks, "alone_ns": ns(source.alone_ticks),
         "without_ticks": source.without_ticks, "without_ns": ns(source.without_ticks),
-        "unused": source.unused.iter().map(|(reason, count)| json!({"reason": reason, "count": count})).collect::<Vec<_>>(),
+        "unused": unused_json(&source.unused),
     })
+}
+
+/// Evidence that did not serve, by reason.
+fn unused_json(unused: &[(&str, u64)]) -> Value {
+    unused.iter().map(|(reason, count)| json!({"reason": reason, "count": count})).collect()
 }
 
 /// The table as text: figures in us, each rounded away from what it bounds.
@@ -180,7 +186,7 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
             "known truth (the nodes read one counter): {inside} of {known} true durations lie in their intervals"
         ));
     }
-    lines.extend(analysis.suspicions.iter().map(|finding| format!("finding: {finding}")));
+    lines.extend(analysis.findings().map(|finding| format!("finding: {finding}")));
     lines
 }
 
@@ -231,7 +237,7 @@ fn own_clock_json(clock: &OwnClockSummary) -> Value {
     json!({
         "domain": clock.domain, "counter": clock.counter, "slew": clock.slew.to_string(),
         "slew_ppm": ppm(clock), "slew_origin": clock.slew_origin,
-        "brackets": clock.brackets, "epochs": clock.epochs, "breaks": breaks.collect::<Vec<_>>(),
+        "brackets": clock.brackets, "unused": unused_json(&clock.unused), "epochs": clock.epochs, "breaks": breaks.collect::<Vec<_>>(),
         "contradictions": clock.contradictions,
         "readings": clock.readings, "half_width_ns": {"p50": ns(clock.half_width_ticks), "p99": ns(clock.half_width_p99_ticks)},
         "published": {"inside": clock.published_inside, "of": clock.readings,
@@ -254,6 +260,7 @@ fn own_clock_lines(clock: &OwnClockSummary) -> Vec<String> {
             ns(clock.half_width_p99_ticks),
         ),
     }];
+    lines.extend(clock.unused.iter().map(|(reason, count)| format!("  not used: {count} brackets, {reason}")));
     let outside = clock.readings - clock.published_inside;
     if clock.readings > 0 {
         lines.push(format!(
@@ -321,7 +328,9 @@ pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, Str
                          within 10 ms that a clock was set";
         all.push((statement.into(), "the kernel's interface".into()));
     }
-    all.extend(analysis.sent_once.iter().map(|Assumption { statement, origin }| (statement.clone(), origin.clone())));
+    let told = analysis.one_counter.iter().chain(&analysis.sent_once);
+    all.extend(told.map(|Assumption { statement, origin }| (statement.clone(), origin.clone())));
+    all.extend(domains::unusual(manifest));
     for node in &manifest.nodes {
         all.push((format!("cores of {}: {}", node.name, node.counter.sharing.checked), "checked at the start".into()));
     }

@@ -10,7 +10,7 @@ use crate::{Ratio, Rho};
 ///
 /// `[r_min * (1 - rho), r_max * (1 + rho)]`, where `[r_min, r_max]` are the exact ends of the slope programme
 /// (`brackets.md`, "r0 must be honest").
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cone {
     r_min: Ratio,
     r_max: Ratio,
@@ -22,8 +22,8 @@ const BILLION: u128 = 1_000_000_000;
 
 impl Cone {
     /// Fixed-point slopes and bounds count units of 2^-60. Slopes stay below 2^13 ([`Ratio::MOST`] and the limits of
-    /// prior and rho), distances below 2^51: their products below 2^124, and sums of a few of them fit `i128`. Over 2^50
-    /// ticks, rounding a slope costs 2^-10 ticks.
+    /// prior and rho), slopes times distances in reach below 2^63 ticks: their products below 2^123, and sums of a few of
+    /// them fit `i128`. Over 2^57 ticks, rounding a slope costs an eighth of a tick.
     pub const FRACTION_BITS: u32 = 60;
 
     pub(crate) fn new(r_min: Ratio, r_max: Ratio, rho: Rho) -> Self {
@@ -87,7 +87,7 @@ impl Cone {
     }
 }
 
-/// `ratio * parts / 10^9` in units of 2^-60, rounded down. A ratio's parts are below 2^84 and `parts` below 2^31.
+/// `ratio * parts / 10^9` in units of 2^-60, rounded down. A ratio's parts are below 2^90 and `parts` below 2^31.
 fn fixed_floor(ratio: Ratio, parts: u128) -> i128 {
     let (numerator, denominator) = fixed_fraction(ratio, parts);
     numerator.div_euclid(denominator).as_i128()

@@ -9,14 +9,14 @@ use crate::Cone;
 use crate::evidence::Point;
 
 /// Bounds in units of 2^-60 reference ticks ([`Cone::FRACTION_BITS`]), from the frame's first reference tick.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Bounds {
     pub lo: i128,
     pub hi: i128,
 }
 
 /// The lines that bound ticks from one start to the next: their values at local tick 0 of the frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Piece {
     /// Through the brackets at or before: slowest slope below, fastest above.
     past: Bounds,
@@ -28,8 +28,8 @@ struct Piece {
 /// this one beyond 2^125, so it never wins; and it leaves room to add a slope times a distance.
 const NOTHING: Bounds = Bounds { lo: -(1 << 126), hi: 1 << 126 };
 
-/// The exact bounds at every tick within 2^50 of the frame's first.
-#[derive(Clone, Debug)]
+/// The exact bounds at every tick in reach of the frame's first.
+#[derive(Clone, Hash, Debug)]
 pub(crate) struct Envelope {
     cone: Cone,
     /// Where each piece begins, from the first local tick; the first begins before every tick.

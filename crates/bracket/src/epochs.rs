@@ -51,7 +51,7 @@ use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Relation, Witness}
 /// assert_eq!(clock.interval(Tick::new(700_000)), Err(Refused::Ambiguous));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Epochs {
     epochs: Vec<Epoch>,
     breaks: Vec<Break>,
@@ -64,7 +64,7 @@ pub struct Epochs {
 }
 
 /// A stretch in which the clock was neither set nor slewed beyond the bound.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Epoch {
     /// The smallest reading among its brackets.
     pub first: Tick<Local>,
@@ -78,7 +78,7 @@ pub struct Epoch {
 }
 
 /// Where the clock was set, stepped or slewed, or the host suspended.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Break {
     /// Ticks of the counter between which it happened.
     pub span: Interval<Tick<Reference>>,

@@ -5,7 +5,7 @@ use tickscope_tick::{Local, Tick};
 use crate::{Error, Ratio, Rho};
 
 /// Model `drift`: at all times the rate lies in `r0 * (1 ± rho)`, and `r0` in `nominal * (1 ± prior)`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Model {
     /// How far the rate may wander from `r0`, relative; covers both oscillators.
     pub rho: Rho,
@@ -21,7 +21,7 @@ pub struct Model {
 }
 
 /// How far a clock may stand beyond what it reads, in its own ticks: a reading `n` says that it stands in `[n, n + width)`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ReadingWidths {
     /// Of the local clock's readings.
     pub local_ticks: u64,

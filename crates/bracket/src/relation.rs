@@ -10,7 +10,7 @@ use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Placement, Segment
 /// What all brackets together say about the map from local ticks to reference ticks. Immutable.
 ///
 /// Build: O(n log n) in the number of brackets; a question: O(log n).
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Relation {
     model: Model,
     frame: Frame,
@@ -171,11 +171,11 @@ impl Relation {
     /// Both bounds grow strictly, so the earliest such tick is where the upper bound reaches `at`, the latest where the
     /// lower one does.
     pub fn inverse(&self, at: Tick<Reference>) -> Result<Interval<Tick<Local>>, Finding> {
-        let beyond = Finding::OutOfReach { tick: at.get(), first: Tick::new(self.frame.local) };
+        let (beyond, reach) = (self.frame.beyond(at.get()), self.frame.reach);
         let target = (i128::from(at.get()) - i128::from(self.frame.reference)) << Cone::FRACTION_BITS;
-        let past = first_tick(|y| self.envelope.at(y).hi > target).ok_or(beyond)?;
-        let last = first_tick(|y| self.envelope.at(y).lo >= target).ok_or(beyond)?;
-        let first = Some(past - 1).filter(|&y| y > -LIMIT_TICKS).ok_or(beyond)?;
+        let past = first_tick(reach, |y| self.envelope.at(y).hi > target).ok_or(beyond)?;
+        let last = first_tick(reach, |y| self.envelope.at(y).lo >= target).ok_or(beyond)?;
+        let first = Some(past - 1).filter(|&y| y > -reach).ok_or(beyond)?;
         let local = |y: i64| y.checked_add(self.frame.local).map(Tick::new).ok_or(beyond);
         Interval::new(local(first)?, local(last)?).map_err(|_| beyond)
     }
@@ -210,17 +210,17 @@ impl Relation {
 
 /// Where the clock stands while it shows `at`.
 fn while_shown(at: Tick<Local>, width: i64) -> Result<Interval<Tick<Local>>, Finding> {
-    let beyond = Finding::OutOfReach { tick: at.get(), first: at };
+    let beyond = Finding::OutOfReach { tick: at.get(), first: at, limit: LIMIT_TICKS };
     let last = at.get().checked_add(width).ok_or(beyond)?;
     Interval::new(at, Tick::new(last)).map_err(|_| beyond)
 }
 
 /// The first tick of a frame, in reach, from which a condition holds that never ceases to; `None` if it never does.
-fn first_tick(holds: impl Fn(i64) -> bool) -> Option<i64> {
-    let (mut without, mut with) = (-LIMIT_TICKS, LIMIT_TICKS);
+fn first_tick(reach: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
+    let (mut without, mut with) = (-reach, reach);
     while with - without > 1 {
         let middle = without + (with - without) / 2;
         if holds(middle) { with = middle } else { without = middle }
     }
-    (with < LIMIT_TICKS).then_some(with)
+    (with < reach).then_some(with)
 }

@@ -2,6 +2,7 @@
 
 mod host;
 mod oracle;
+mod world;
 
 use host::{Act, Bound, Host, MS_NS, hosts};
 use oracle::{Oracle, ceil, floor};
@@ -43,6 +44,22 @@ fn well_inside(host: &Host, stamp: host::Stamp) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
+    /// Of clocks whose rate is known exactly, so that nothing but the steps of clock and counter is left open.
+    #[test]
+    fn property_readings_that_differ_by_what_two_coarse_counters_leave_open_show_no_break(
+        instants in prop::collection::vec(0i64..1000, 2..200), phase in 0i64..1000,
+    ) {
+        // Instants in thousandths of a clock's tick, in which its counter runs 2.5 ticks.
+        let read = |&at: &i64| (at.div_euclid(1000), (at * 5 / 2 + phase).div_euclid(1000));
+        let mut now = 0;
+        let spread = instants.iter().map(|apart| { now += apart * 7; now }).collect::<Vec<i64>>();
+        let brackets: Vec<Bracket> = spread.iter().map(read).map(|(ns, tick)| Bracket::new(Some(tick), ns, Some(tick))).collect();
+        let model = Model { prior_ppm: 0, ..Model::new(Rho::declared_ppb(0).unwrap(), Ratio::new(5, 2).unwrap(), Tick::new(0)) };
+        let clock = Epochs::new(&brackets, &[], &model).unwrap();
+        prop_assert!(clock.breaks().is_empty(), "{:?}", clock.breaks());
+        prop_assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
+    }
+
     #[test]
     fn property_every_reading_with_an_interval_was_truly_taken_in_it_whatever_was_stepped_or_slewed(host in hosts()) {
         let (brackets, stamps) = host.measured(40, 200);
@@ -59,6 +76,25 @@ proptest! {
                     !well_inside(&host, stamp) || read_elsewhere(&host, stamp), "{stamp:?} {refused:?}, {:?}", clock.breaks()
                 ),
             }
+        }
+    }
+
+    #[test]
+    fn property_a_year_apart_every_reading_was_truly_taken_in_its_interval(
+        world in world::far_worlds(20_000, 24), shares in prop::collection::vec(0i64..1 << 20, 24),
+    ) {
+        let exchange = |message: &world::Message| {
+            let (floor, ceil) = world.around(message.at);
+            let (before, after) = (floor - message.before.unwrap_or(9), ceil + message.after.unwrap_or(9));
+            Bracket::new(Some(before), world.local(message.at), Some(after))
+        };
+        let brackets: Vec<Bracket> = world.messages.iter().map(exchange).collect();
+        let clock = Epochs::new(&brackets, &[], &world.model(20_000)).unwrap();
+        prop_assert!(clock.breaks().is_empty() && clock.epochs()[0].relation.is_ok(), "{:?}", clock.breaks());
+        for y in shares.into_iter().map(|share| ((i128::from(world.length()) * i128::from(share)) >> 20) as i64) {
+            let placed = clock.place(Tick::new(world.local(y))).unwrap();
+            let (floor, ceil) = world.around(y);
+            prop_assert!(placed.interval.contains(Tick::new(floor)) && placed.interval.contains(Tick::new(ceil)));
         }
     }
 

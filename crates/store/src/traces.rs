@@ -111,6 +111,11 @@ impl KeyedReader {
         Self::open(self.table.path())
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.table.path()
+    }
+
     /// The file's name, without its folder.
     pub fn file_name(&self) -> String {
         self.table.path().file_name().unwrap_or_default().to_string_lossy().into_owned()

@@ -8,6 +8,7 @@ use tickscope_store::{
     BlockRange, BracketColumns, Channel, ChannelCount, ChannelState, Event, KeyedRows, KeyedWriter, Manifest, Origin,
     Pair, Run, Sparse, StampColumns, next_segment, write_channels, write_events, write_segment,
 };
+use tickscope_tick::{BootId, Counter, Domain};
 
 const STAMPS: i64 = 200;
 
@@ -47,7 +48,8 @@ fn channel((node, point, place): (&str, &str, i64)) -> Channel {
         thread: 4243,
         point: point.into(),
         ordering: if place == 2 { "after" } else { "before" }.into(),
-        domain: "01010101-0101-0101-0101-010101010101/tsc/0".into(),
+        domain: Domain { boot: BootId([if node == "client" { 1 } else { 2 }; 16]), counter: Counter::Tsc, epoch: 0 }
+            .to_string(),
         policy: "buffered".into(),
         stored: STAMPS,
         dropped: place,

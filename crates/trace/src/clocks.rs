@@ -26,7 +26,7 @@ use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 use crate::{Error, Layout, Stage};
 
 /// How the ticks of one node's counter become ticks of the reference.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a run has a handful of clocks, and looks each up once a stamp")]
 pub enum Clock {
     /// They are ticks of the reference.
@@ -36,7 +36,7 @@ pub enum Clock {
 }
 
 /// The clocks of every point of a layout. Points of nodes that share one counter share one [`Clock`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub struct Clocks {
     counters: Vec<Clock>,
     own: Vec<Epochs>,
@@ -48,7 +48,7 @@ pub struct Clocks {
 }
 
 /// A point's way to the reference: indices of its clocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Chain {
     own: Option<usize>,
     counter: usize,
@@ -60,7 +60,7 @@ struct Chain {
 /// threads of one domain. 0 assumes that the kernel synchronised them.
 ///
 /// It stands for cores by threads: a thread that migrates within the run must be given as `None`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CoreTerm {
     /// Ticks of the reference, either way.
     pub ticks: u64,

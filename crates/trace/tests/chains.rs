@@ -109,6 +109,18 @@ impl World {
         (traces, durations, tallies)
     }
 
+    /// What is counted of the packets of some rows alone.
+    fn tallied(&self, packets: std::ops::Range<usize>) -> Vec<StageTally> {
+        let layout = layout();
+        let some = |ticks: &Vec<i64>| ticks[packets.clone()].iter().copied().map(Some).collect::<Column>();
+        let (points, ids) = (self.ticks.iter().map(some).collect(), packets.clone().map(|row| row as i64).collect());
+        let traces = Traces::new(vec![0; packets.len()], ids, vec![0; packets.len()], points).unwrap();
+        let durations = Durations::of(&layout, &self.clocks, &traces).unwrap();
+        let mut tallies = vec![StageTally::default(); layout.stages().len()];
+        tally(&layout, &self.clocks, &traces, &durations, &mut tallies);
+        tallies
+    }
+
     /// By row, in units.
     fn true_durations(&self, stage: usize) -> Vec<i128> {
         let stage = layout().stages()[stage].clone();
@@ -164,6 +176,20 @@ fn calm_world() -> World {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// As several workers count them: of what is lost where they meet, a relative bound knows nothing.
+    #[test]
+    fn property_tallies_of_parts_are_merged_to_the_tally_of_all(world in worlds(), cuts in prop::array::uniform2(0usize..=60)) {
+        let (_, _, whole) = world.measured();
+        let (rows, mut cuts) = (world.ticks[0].len(), cuts);
+        cuts.sort_unstable();
+        let [first, second] = cuts.map(|cut| cut.min(rows));
+        let mut merged = vec![StageTally::default(); whole.len()];
+        for part in [0..first, first..second, second..rows] {
+            merged.iter_mut().zip(world.tallied(part)).for_each(|(all, more)| all.merge(&more));
+        }
+        prop_assert_eq!(merged, whole);
+    }
 
     #[test]
     fn property_every_true_duration_and_every_estimate_lies_in_its_interval_through_both_chains(world in worlds()) {

@@ -13,7 +13,7 @@ pub(super) struct Range {
 }
 
 /// Every reading's epoch, by disjoint ranges.
-#[derive(Clone, Debug)]
+#[derive(Clone, Hash, Debug)]
 pub(super) struct Readings {
     /// Where each range begins; the first begins before every reading.
     starts: Vec<i128>,
