@@ -3,13 +3,14 @@
 use tickscope_bracket::{Refused, Rho};
 use tickscope_store::{Assumption, Event, KeyedReader, Run};
 use tickscope_tick::Frequency;
-use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, StageRow, StageTally};
+use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
 use crate::error::Error;
 use crate::figures::{Figures, RelationCurve, StageFigures};
 use crate::kept::Table;
 use crate::own_clocks::{OwnClockSummary, reason};
 use crate::pass::{self, Wanted};
+use crate::passages::PassageSummary;
 use crate::relating::{Related, RelationSummary, reference_node, relate, run_rho};
 use crate::terms::Terms;
 use crate::truth::Truth;
@@ -33,10 +34,15 @@ pub struct Analysis {
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
     pub truth: Option<Truth>,
-    /// Durations that were refused because a stamp's own clock has no interval for it: stage, reason, how many.
+    /// Durations that were refused because a stamp's own clock has no interval for it, or because nothing tells which
+    /// stamps of an id belong together: stage, reason, how many.
     pub unplaced: Vec<(String, &'static str, u64)>,
     /// Durations that cannot be, with both stamps.
     pub suspicions: Vec<String>,
+    /// Ids that passed some point more than once.
+    pub passages: PassageSummary,
+    /// What was done with them, in words; `None` where there are none.
+    pub passages_line: Option<String>,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
     /// Files of brackets that could not be read, and why.
@@ -114,7 +120,9 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
     let relative_1ms_ticks = relative_1ms_ticks
         .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, Apart::by(millisecond)))
         .collect();
-    let suspicions = suspicions(&layout, &tallies);
+    let passages = pass.counts.passages.clone();
+    let mut suspicions = suspicions(&layout, &tallies);
+    suspicions.extend(untold(&layout, &tallies, &passages));
     let (rows, drawn): (Vec<_>, Vec<_>) = pass
         .finish_stages(|stage, mut values| {
             let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
@@ -138,6 +146,8 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth: pass.counts.truth,
         suspicions,
+        passages_line: passages.line(&layout),
+        passages,
         unplaced: unplaced(&layout, &tallies),
         sum_mismatches: pass.counts.sum_mismatches,
         refused,
@@ -170,9 +180,17 @@ impl Analysis {
             let message = "expected path stages to sum to end-to-end, found";
             return Some(format!("{message} {traces} traces where they do not. Report it with the run"));
         }
+        if self.passages.by_rank && events.iter().any(|event| event.what == "ids-repeated") {
+            return Some(BY_RANK.into());
+        }
         self.suspicions.first().cloned()
     }
 }
+
+/// Said of old runs, whose traces do not tell passages apart.
+const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th there, whether \
+                       passages overlapped or not; of ids that passed a point more than once (ids-repeated) the durations may be of \
+                       no passage. Measure again, or trust only ids that passed once";
 
 /// Adds what the check of the cores leaves open, where the run asked for it.
 fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
@@ -216,8 +234,9 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
 fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static str, u64)> {
     let by_reason = |tally: &StageTally| {
         let by = &tally.refused_by;
-        let reasons = [Refused::Outside, Refused::InBreak, Refused::Ambiguous, Refused::Contradictory];
-        reasons.map(reason).into_iter().zip([by.outside, by.in_break, by.ambiguous, by.contradictory])
+        let reasons = [Refused::Outside, Refused::InBreak, Refused::Ambiguous, Refused::Contradictory].map(reason);
+        let passages = ("nothing tells which stamps of their ids belong to one passage", by.untold);
+        reasons.into_iter().zip([by.outside, by.in_break, by.ambiguous, by.contradictory]).chain([passages])
     };
     let all = layout.stages().iter().zip(tallies);
     let all = all.flat_map(|(stage, tally)| by_reason(tally).map(|(why, count)| (stage.name.clone(), why, count)));
@@ -228,8 +247,8 @@ fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
     let all = layout.stages().iter().zip(tallies);
     all.flat_map(|(stage, tally)| {
         // A reading that its clock has no interval for is missing evidence, told by its reason; it is no contradiction.
-        let refusals_matter = tally.refused_by.no_interval > 0;
-        let suspicious = tally.suspicions.iter().filter(move |found| found.interval.is_some() || refusals_matter);
+        let matters = |refusal: Option<Refusal>| refusal.is_none_or(|refusal| refusal == Refusal::NoInterval);
+        let suspicious = tally.suspicions.iter().filter(move |found| matters(found.refusal));
         suspicious.map(|found| {
             let (lo_hi, id) = (found.interval, found.id);
             let what = lo_hi.map_or("no interval at all".into(), |(lo, hi)| format!("{lo} to {hi} ticks"));
@@ -241,4 +260,18 @@ fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
         })
     })
     .collect()
+}
+
+/// The finding that passages of some ids cannot be told apart, with the first example.
+fn untold(layout: &Layout, tallies: &[StageTally], passages: &PassageSummary) -> Option<String> {
+    let (stage, found) = layout.stages().iter().zip(tallies).find_map(|(stage, tally)| {
+        let found = tally.suspicions.iter().find(|found| found.refusal == Some(Refusal::Untold));
+        found.map(|found| (stage, found))
+    })?;
+    Some(format!(
+        "expected that time or thread tells the passages of an id apart, found {} ids where they do not, such as id {} at {} with the \
+         stamps {} and {}; those durations are refused. Give every attempt an id or a kind of its own, or leave the \
+         points where they overlap out of the layout",
+        passages.untold, found.id, stage.name, found.from_tick, found.to_tick
+    ))
 }

@@ -25,6 +25,7 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "stages": stages.map(|(row, &relative)| stage_json(row, relative, unit)).collect::<Vec<_>>(),
         "slowest": slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.clone()).collect::<Vec<_>>(),
         "path_sums": {"mismatches": analysis.sum_mismatches},
+        "passages": {"repeated": analysis.passages.repeated, "by_thread": analysis.passages.by_thread, "untold": analysis.passages.untold},
         "relations": analysis.relations.iter().map(|relation| relation_json(relation, unit)).collect::<Vec<_>>(),
         "own_clocks": analysis.own_clocks.iter().map(|clock| own_clock_json(clock, unit)).collect::<Vec<_>>(),
         "unplaced": analysis.unplaced.iter().map(|(stage, why, count)| json!({"stage": stage, "reason": why, "count": count})).collect::<Vec<_>>(),
@@ -150,6 +151,7 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         }
     }
     lines.extend(unanswered(&analysis.rows));
+    lines.extend(analysis.passages_line.clone());
     let sums = if analysis.sum_mismatches == 0 {
         "exactly, in every trace".into()
     } else {
@@ -313,6 +315,7 @@ pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, Str
                          within 10 ms that a clock was set";
         all.push((statement.into(), "the kernel's interface".into()));
     }
+    all.extend(analysis.passages.assumptions());
     all.extend(analysis.sent_once.iter().map(|Assumption { statement, origin }| (statement.clone(), origin.clone())));
     for node in &manifest.nodes {
         all.push((format!("cores of {}: {}", node.name, node.counter.sharing.checked), "checked at the start".into()));

@@ -96,13 +96,25 @@ fn traces() -> KeyedRows {
     };
     let mut columns: Vec<Sparse<i64>> = [POINTS[0], POINTS[2], POINTS[3], POINTS[1]].into_iter().map(column).collect();
     columns[1] = columns[1].iter().enumerate().map(|(id, tick)| tick.copied().filter(|_| id != 13)).collect();
-    KeyedRows { kind: vec![0; 200], id: (0..STAMPS).collect(), occurrence: vec![0; 200], columns }
+    KeyedRows {
+        kind: vec![0; 200],
+        id: (0..STAMPS).collect(),
+        occurrence: vec![0; 200],
+        columns,
+        ..KeyedRows::default()
+    }
 }
 
 fn durations() -> KeyedRows {
     let constant = |value: i64| (0..STAMPS).map(|id| (id != 13).then_some(value + id % 3)).collect();
     let columns = [2000, 1900, 2100, 1000, 1000, 1000, 3000, 2900, 3100].map(constant).to_vec();
-    KeyedRows { kind: vec![0; 200], id: (0..STAMPS).collect(), occurrence: vec![0; 200], columns }
+    KeyedRows {
+        kind: vec![0; 200],
+        id: (0..STAMPS).collect(),
+        occurrence: vec![0; 200],
+        columns,
+        ..KeyedRows::default()
+    }
 }
 
 fn duration_names() -> Vec<String> {

@@ -20,7 +20,7 @@
 use tickscope_bracket::{Epochs, Placement, Refused, Relation};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
-use crate::{Error, Layout, Stage};
+use crate::{Error, Layout, Role, Stage, StampAt};
 
 /// How the ticks of one node's counter become ticks of the reference.
 #[derive(Clone, Debug)]
@@ -68,6 +68,8 @@ pub enum Refusal {
     OwnClock(Refused),
     /// A tick is out of its relation's reach, the evidence contradicts itself, or 64 bits do not hold the duration.
     NoInterval,
+    /// The id passed several times, and the two stamps are not known to be of one passage.
+    Untold,
 }
 
 /// A stamp, and where it lies.
@@ -140,6 +142,20 @@ impl Clocks {
         let thread = |point: usize| self.core.threads.get(point).copied().flatten();
         let one_thread = thread(stage.from).is_some() && thread(stage.from) == thread(stage.to);
         if one_thread || !self.share_a_counter(stage) { 0 } else { self.core.ticks }
+    }
+
+    /// Whether the first stamp may have been taken before the second, or when it was: readings of one counter by their
+    /// order, any others by what is known of their clocks. Nothing known: it may.
+    pub fn may_precede(&self, first: StampAt, second: StampAt) -> bool {
+        let (from, to) = (first.point, second.point);
+        let stage = Stage { name: String::new(), from, to, role: Role::Beside };
+        let counters = self.own(from).is_none() && self.own(to).is_none();
+        if counters && self.core.ticks == 0 && self.share_a_counter(&stage) {
+            return first.tick <= second.tick;
+        }
+        let (Ok(earlier), Ok(later)) = (self.place(from, first.tick), self.place(to, second.tick)) else { return true };
+        self.bounds(&stage, earlier, later)
+            .is_none_or(|apart| i128::from(apart.hi().get()) + i128::from(self.core_ticks(&stage)) >= 0)
     }
 
     /// For how many points.

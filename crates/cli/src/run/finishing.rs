@@ -32,7 +32,7 @@ impl Session {
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
         self.write_events()?; // also where the join fails
-        let joined = join_run(&self.run, &self.run.manifest().layout.clone(), JOIN_BYTES)?;
+        let joined = tickscope_analysis::join(&self.run, JOIN_BYTES)?;
         self.note_join(&joined);
         let mut manifest = self.run.manifest().clone();
         manifest.ended_unix_ms = Some(unix_ms());
