@@ -77,9 +77,9 @@ impl PassageSummary {
             return None;
         }
         let followed = [
-            (Rule::First, "first", "the passage that came there first"),
-            (Rule::Last, "last", "the passage that came there last"),
-            (Rule::All, "all", "every passage, each a trace of its own"),
+            (Rule::First, "first", "of those that came furthest the one that was there first"),
+            (Rule::Last, "last", "of those that came furthest the one that was there last"),
+            (Rule::All, "all", "each of them, as a trace of its own"),
         ];
         let followed = followed.into_iter().filter_map(|(rule, name, meaning)| {
             let points =

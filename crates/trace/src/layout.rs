@@ -44,10 +44,10 @@ pub struct LayoutText {
 /// stamp is followed by several. Further points follow the passage. Order is that of the ticks, not of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rule {
-    /// The one that came here first.
+    /// Of those that came furthest, the one that came here first.
     #[default]
     First,
-    /// The one that came here last.
+    /// Of those that came furthest, the one that came here last.
     Last,
     /// Every one, each a trace of its own.
     All,

@@ -9,7 +9,8 @@
 //! between the two points is made of it.
 //!
 //! A trace follows one passage. Where passages part, at the first point or after a single stamp, the rule of the
-//! point says which are followed; further points follow them.
+//! point says which is followed, of those that came furthest: an attempt that failed on the way is no id's trace where
+//! another arrived.
 //!
 //! Assumes: a passage that came to a point has a stamp at those before it where any passage of its id has one; stamps that
 //! were lost are events, and may make this false. Deliberately absent: guesses; and any use of points further away than the one before.
@@ -158,23 +159,48 @@ impl Id<'_> {
                 Link::Matched(before, matched) => {
                     traces.iter_mut().for_each(|trace| trace[point] = trace[*before].and_then(|from| matched[from]));
                 }
-                Link::From(before) => self.part(point, Some(*before), &mut traces),
-                Link::Free => self.part(point, None, &mut traces),
+                Link::From(before) => self.part(point, Some(*before), self.taken(point, links), &mut traces),
+                Link::Free => self.part(point, None, self.taken(point, links), &mut traces),
             }
         }
         traces
     }
 
-    /// Passages part at `point`: the first that its rule takes goes on with the first trace that came to `before`, the
+    /// The stamps at `point` whose passages become traces: of those that are known to come furthest along the path, as the
+    /// rule of the point has it.
+    fn taken(&self, point: usize, links: &[Link]) -> Vec<usize> {
+        let all = 0..self.stamps[point].len();
+        let rule = self.layout.points()[point].rule;
+        if rule == Rule::All || all.len() == 1 {
+            return all.collect();
+        }
+        let reach: Vec<usize> = all.clone().map(|index| self.reach(point, index, links)).collect();
+        let furthest = reach.iter().copied().max();
+        let mut these = all.filter(|&index| Some(reach[index]) == furthest);
+        if rule == Rule::First { these.next() } else { these.next_back() }.into_iter().collect()
+    }
+
+    /// The last point of the path that the passage with this stamp is known to have come to.
+    fn reach(&self, point: usize, index: usize, links: &[Link]) -> usize {
+        let (mut at, mut stamp) = (point, index);
+        for (next, link) in links.iter().enumerate().take(self.layout.path().len()).skip(point + 1) {
+            match link {
+                Link::Unseen => {}
+                Link::Matched(_, matched) => match matched[stamp] {
+                    Some(there) => (at, stamp) = (next, there),
+                    None => break,
+                },
+                Link::From(_) | Link::Free => break,
+            }
+        }
+        at
+    }
+
+    /// Passages part at `point`: the first one taken goes on with the first trace that came to `before`, the
     /// second with the next one, and so on; the only one with all. What is left over begins traces of its own.
-    fn part(&self, point: usize, before: Option<usize>, traces: &mut Vec<Vec<Option<usize>>>) {
-        let last = self.stamps[point].len() - 1;
-        let mut taken = match self.layout.points()[point].rule {
-            Rule::First => 0..=0,
-            Rule::Last => last..=last,
-            Rule::All => 0..=last,
-        };
-        let only = (taken.clone().count() == 1).then_some(*taken.start());
+    fn part(&self, point: usize, before: Option<usize>, taken: Vec<usize>, traces: &mut Vec<Vec<Option<usize>>>) {
+        let only = if let [only] = taken[..] { Some(only) } else { None };
+        let mut taken = taken.into_iter();
         let mut end = None;
         for (row, trace) in traces.iter_mut().enumerate() {
             if before.is_none_or(|before| trace[before].is_some()) {
