@@ -103,7 +103,7 @@ impl PassageSummary {
         let mut all = Vec::new();
         if self.repeated > 0 {
             let statement = "a passage of an id that passed more than once has one stamp at each point up to where it ended, in \
-                             the order of the layout; where an id has one stamp, all its later ones come from that";
+                             the order of the layout and of the ticks; where an id has one stamp, all its later ones come from that";
             all.push((statement.to_string(), format!("how the passages of {} ids are told apart", self.repeated)));
         }
         if self.by_thread > 0 {
