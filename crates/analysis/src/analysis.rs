@@ -188,9 +188,9 @@ impl Analysis {
 }
 
 /// Said of old runs, whose traces do not tell passages apart.
-const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th there, whether \
-                       passages overlapped or not; of ids that passed a point more than once (ids-repeated) the durations may be of \
-                       no passage. Measure again, or trust only ids that passed once";
+const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th \
+                       there, whether passages overlapped or not; of ids that passed a point more than once \
+                       (ids-repeated) the durations may be of no passage. Measure again, or trust only ids that passed once";
 
 /// Adds what the check of the cores leaves open, where the run asked for it.
 fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
@@ -269,9 +269,9 @@ fn untold(layout: &Layout, tallies: &[StageTally], passages: &PassageSummary) ->
         found.map(|found| (stage, found))
     })?;
     Some(format!(
-        "expected that time or thread tells the passages of an id apart, found {} ids where they do not, such as id {} at {} with the \
-         stamps {} and {}; those durations are refused. Give every attempt an id or a kind of its own, or leave the \
-         points where they overlap out of the layout",
+        "expected that time or thread tells the passages of an id apart, found {} ids where they do not, such as id {} \
+         at {} with the stamps {} and {}; those durations are refused. Give every attempt an id or a kind of its own, or \
+         leave the points where they overlap out of the layout",
         passages.untold, found.id, stage.name, found.from_tick, found.to_tick
     ))
 }

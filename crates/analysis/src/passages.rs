@@ -1,7 +1,8 @@
 //! Ids that passed some point more than once: how their passages were told apart, and what was refused.
 //!
-//! The join pairs stamps once, when a run ends; what it found is in the traces' marks. It asks the clocks only which of two
-//! stamps can have come first, under a rho so large that whoever asks for the durations under a smaller one gets no other pairs.
+//! The join pairs stamps once, when a run ends; what it found is in the traces' marks. It asks the clocks only which of
+//! two stamps can have come first, under a rho so large that whoever asks for the durations under a smaller one gets no
+//! other pairs.
 
 use std::cell::LazyCell;
 
@@ -29,7 +30,8 @@ pub struct PassageSummary {
     pub untold: u64,
     /// By point of the layout: ids that passed there more than once.
     pub points: Vec<u64>,
-    /// Whether the run was joined before passages were told apart: then the k-th stamp here was paired with the k-th there.
+    /// Whether the run was joined before passages were told apart: then the k-th stamp here was paired with the k-th
+    /// there.
     pub by_rank: bool,
 }
 
@@ -88,8 +90,8 @@ impl PassageSummary {
             (!points.is_empty()).then(|| format!("{meaning} (rule {name} at {})", points.join(", ")))
         });
         Some(format!(
-            "passages: {} of {} ids passed a point more than once; where their passages part, a trace follows {}; told apart \
-             by time, of {} ids by thread; refused where nothing tells them apart: durations of {} ids",
+            "passages: {} of {} ids passed a point more than once; where their passages part, a trace follows {}; \
+             told apart by time, of {} ids by thread; refused where nothing tells them apart: durations of {} ids",
             self.repeated,
             self.ids,
             followed.collect::<Vec<_>>().join(", "),
@@ -102,8 +104,9 @@ impl PassageSummary {
     pub(crate) fn assumptions(&self) -> Vec<(String, String)> {
         let mut all = Vec::new();
         if self.repeated > 0 {
-            let statement = "a passage of an id that passed more than once has one stamp at each point up to where it ended, in \
-                             the order of the layout and of the ticks; where an id has one stamp, all its later ones come from that";
+            let statement = "a passage of an id that passed more than once has one stamp at each point up to where it \
+                             ended, in the order of the layout and of the ticks; where an id has one stamp, all its \
+                             later ones come from that";
             all.push((statement.to_string(), format!("how the passages of {} ids are told apart", self.repeated)));
         }
         if self.by_thread > 0 {

@@ -10,7 +10,7 @@ use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slow
 use crate::cost;
 use crate::error::Error;
 use crate::typesetting::{Side, beginning, columns, paragraph};
-use crate::{Analysis, OwnClockSummary, RelationSummary, SourceSummary, domain_of};
+use crate::{Analysis, OwnClockSummary, PassageSummary, RelationSummary, SourceSummary, domain_of};
 
 /// The table as JSON. Ticks are exact; nanoseconds are ticks over the declared frequency.
 pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, Error> {
@@ -25,7 +25,7 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "stages": stages.map(|(row, &relative)| stage_json(row, relative, unit)).collect::<Vec<_>>(),
         "slowest": slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.clone()).collect::<Vec<_>>(),
         "path_sums": {"mismatches": analysis.sum_mismatches},
-        "passages": {"repeated": analysis.passages.repeated, "by_thread": analysis.passages.by_thread, "untold": analysis.passages.untold},
+        "passages": passages_json(&analysis.passages),
         "relations": analysis.relations.iter().map(|relation| relation_json(relation, unit)).collect::<Vec<_>>(),
         "own_clocks": analysis.own_clocks.iter().map(|clock| own_clock_json(clock, unit)).collect::<Vec<_>>(),
         "unplaced": analysis.unplaced.iter().map(|(stage, why, count)| json!({"stage": stage, "reason": why, "count": count})).collect::<Vec<_>>(),
@@ -35,6 +35,10 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "findings": analysis.suspicions,
         "events": events.iter().map(event_json).collect::<Vec<_>>(),
     }))
+}
+
+fn passages_json(passages: &PassageSummary) -> Value {
+    json!({"repeated": passages.repeated, "by_thread": passages.by_thread, "untold": passages.untold})
 }
 
 fn event_json(event: &Event) -> Value {

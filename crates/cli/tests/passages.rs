@@ -1,4 +1,5 @@
-//! Ids that pass a point more than once: what is shown is right by the program's own account, or it is refused and counted.
+//! Ids that pass a point more than once: what is shown is right by the program's own account, or it is refused and
+//! counted.
 
 mod site;
 

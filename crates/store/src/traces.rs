@@ -1,6 +1,7 @@
 //! Traces and durations: tables with a key (kind, id, occurrence) and nullable columns named by the layout.
 //!
-//! A trace has one column a point, the raw tick, and one for the marks of an id that passed some point several times. A row of durations has three a stage: `STAGE`, `STAGE.lo`, `STAGE.hi`.
+//! A trace has one column a point, the raw tick, and one for the marks of an id that passed some point several times. A
+//! row of durations has three a stage: `STAGE`, `STAGE.lo`, `STAGE.hi`.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +24,8 @@ pub struct KeyedRows {
     pub occurrence: Vec<i32>,
     /// One column a name, in the order of the names.
     pub columns: Vec<Sparse<i64>>,
-    /// Of traces: [`tickscope_trace::Marks`] as text, null where the id passed every point once at most. Rows that it lacks
-    /// at its end are null.
+    /// Of traces: [`tickscope_trace::Marks`] as text, null where the id passed every point once at most. Rows that it
+    /// lacks at its end are null.
     pub passages: Sparse<String>,
 }
 

@@ -61,8 +61,8 @@ impl Limits {
     }
 }
 
-/// Joins the stamps of every point of `layout` and hands the traces to `sink`, a batch at a time, in the order
-/// (id, kind, occurrence). `may_precede` is asked of stamps of ids that passed some point several times. Errors are those of
+/// Joins the stamps of every point of `layout` and hands the traces to `sink`, a batch at a time, in the order (id,
+/// kind, occurrence). `may_precede` is asked of stamps of ids that passed some point several times. Errors are those of
 /// the source and of the sink.
 pub fn join<S: StampSource>(
     layout: &Layout,

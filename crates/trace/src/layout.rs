@@ -40,8 +40,8 @@ pub struct LayoutText {
     pub rules: Vec<(String, String)>,
 }
 
-/// Which passages of an id become traces where they part: at the first point that was stamped several times, or where one
-/// stamp is followed by several. Further points follow the passage. Order is that of the ticks, not of arrival.
+/// Which passages of an id become traces where they part: at the first point that was stamped several times, or where
+/// one stamp is followed by several. Further points follow the passage. Order is that of the ticks, not of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rule {
     /// Of those that came furthest, the one that came here first.
@@ -120,8 +120,8 @@ impl Layout {
         &self.stages
     }
 
-    /// The point with that index, the one that an id comes to before it, and so on to the path's first: on the path the one
-    /// before, from a branch's point the one that the branch leaves.
+    /// The point with that index, the one that an id comes to before it, and so on to the path's first: on the path the
+    /// one before, from a branch's point the one that the branch leaves.
     pub(crate) fn way_back(&self, point: usize) -> Vec<usize> {
         let left = |branch: &usize| self.stages.iter().find(|stage| stage.role == Role::Branch && stage.to == *branch);
         let before = |&point: &usize| match point {

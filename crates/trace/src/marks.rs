@@ -1,9 +1,9 @@
 //! Which stamps of a trace belong to one passage, where its id passed some point more than once.
 //!
-//! The points of a layout are a tree: each point of the path comes after the one before it, a branch's point after the one
-//! that it leaves. [`Marks`] say of each point how the trace's stamp there was found to belong to the one before it in that
-//! tree: because there was only one, by time, by thread, or not at all. From that follows for any two points whether their
-//! stamps are of one passage, and only then the time between them is a duration.
+//! The points of a layout are a tree: each point of the path comes after the one before it, a branch's point after the
+//! one that it leaves. [`Marks`] say of each point how the trace's stamp there was found to belong to the one before it
+//! in that tree: because there was only one, by time, by thread, or not at all. From that follows for any two points
+//! whether their stamps are of one passage, and only then the time between them is a duration.
 
 use crate::Layout;
 
@@ -59,8 +59,8 @@ impl Marks {
         text.chars().map(mark).collect::<Option<_>>().map(Self)
     }
 
-    /// One letter a point: `.` no stamp, `1` one, `n` several told apart by time, `t` by thread, `?` one and `*` several
-    /// that cannot be assigned to the stamps before them.
+    /// One letter a point: `.` no stamp, `1` one, `n` several told apart by time, `t` by thread, `?` one and `*`
+    /// several that cannot be assigned to the stamps before them.
     pub fn text(&self) -> String {
         let letter = |mark: &Mark| Mark::LETTERS.iter().find(|known| known.0 == *mark).map_or('*', |known| known.1);
         self.0.iter().map(letter).collect()

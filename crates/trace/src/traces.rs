@@ -151,8 +151,8 @@ impl Traces {
         self.marks(row).is_none_or(|marks| marks.together(layout, stage.from, stage.to))
     }
 
-    /// Whether this row only repeats what the row before says of these points: a further trace of the same id that has the
-    /// same stamps there, or none.
+    /// Whether this row only repeats what the row before says of these points: a further trace of the same id that has
+    /// the same stamps there, or none.
     pub fn repeats(&self, row: usize, points: [usize; 2]) -> bool {
         if self.occurrences[row] == 0 {
             return false;

@@ -175,8 +175,8 @@ type Truth = Vec<BTreeMap<i64, u8>>;
 /// How an id passes.
 #[derive(Clone, Debug)]
 struct Story {
-    /// By passage: the step to its first stamp, the steps from point to point (the branch's last), the last point that it
-    /// comes to, its thread.
+    /// By passage: the step to its first stamp, the steps from point to point (the branch's last), the last point that
+    /// it comes to, its thread.
     passages: Vec<(i64, [i64; POINTS], usize, u32)>,
     /// Points before this one are passed once for all.
     fork: usize,
@@ -248,92 +248,132 @@ fn before(point: usize, of: &[Vec<Stamp>]) -> Option<usize> {
     way.into_iter().rev().chain(0..point).find(|&at| !of[at].is_empty())
 }
 
+/// Stamps of all ids, as they are read: on some points' clocks a tick reads otherwise by `shift`, known to within
+/// `slack`.
+struct World {
+    layout: Layout,
+    rules: [&'static str; POINTS],
+    points: Vec<Vec<Stamp>>,
+    truths: Vec<Truth>,
+    clocks: [bool; POINTS],
+    slack: i64,
+    shift: i64,
+}
+
+impl World {
+    fn new(stories: &[Story], rules: [usize; POINTS], clocks: [bool; POINTS], (slack, off): (i64, i64)) -> Self {
+        let rules = rules.map(|rule| ["first", "last", "all"][rule]);
+        let mut points = vec![Vec::new(); POINTS];
+        let truths = stories.iter().enumerate().map(|(id, story)| story.told(id as i64, &mut points)).collect();
+        let mut world = Self { layout: layout(rules), rules, points, truths, clocks, slack, shift: off * slack };
+        for point in 0..POINTS {
+            let shift = world.shift(point);
+            world.points[point].iter_mut().for_each(|stamp| stamp.tick += shift);
+        }
+        world
+    }
+
+    fn shift(&self, point: usize) -> i64 {
+        if self.clocks[point] { self.shift } else { 0 }
+    }
+
+    fn may_precede(&self, first: StampAt, second: StampAt) -> bool {
+        let unlike = self.clocks[first.point] != self.clocks[second.point];
+        first.tick <= second.tick + if unlike { self.slack } else { 0 }
+    }
+
+    fn joined(&self, layout: &Layout) -> (Traces, JoinCounts) {
+        joined(layout, &self.points, &|first, second| self.may_precede(first, second))
+    }
+
+    fn stamps_of(&self, id: i64) -> Vec<Vec<Stamp>> {
+        let of = |point: &Vec<Stamp>| point.iter().filter(|stamp| stamp.id == id).copied().collect();
+        self.points.iter().map(of).collect()
+    }
+
+    /// What is paired is of one passage, and is told once.
+    fn check_pairs(&self, traces: &Traces, rows: &[usize], truth: &Truth) {
+        let pairs = (0..POINTS).flat_map(|from| (0..POINTS).map(move |to| (from, to)));
+        for (from, to) in pairs.filter(|(from, to)| from != to) {
+            let mut told = HashSet::new();
+            for &row in rows.iter().filter(|&&row| duration(traces, &self.layout, row, from, to).is_some()) {
+                let tick = |point: usize| traces.points()[point].get(row).unwrap();
+                let passages = |point: usize| truth[point][&(tick(point) - self.shift(point))];
+                assert!(passages(from) & passages(to) != 0, "row {row}: {from} {to}, {:?}", traces.marks(row));
+                assert!(traces.repeats(row, [from, to]) || told.insert((tick(from), tick(to))));
+            }
+        }
+    }
+
+    /// What is refused can be paired in two ways, what is told in one.
+    fn check_refusals(&self, marks: &Marks, stamps: &[Vec<Stamp>]) {
+        for (point, mark) in marks.points().iter().enumerate() {
+            let Some(at) = before(point, stamps).filter(|_| !stamps[point].is_empty()) else { continue };
+            if stamps[at].len() == 1 {
+                assert!(!mark.is_untold(), "{point} of {marks:?}");
+                continue;
+            }
+            let in_time = |a: &Stamp, b: &Stamp| {
+                self.may_precede(StampAt { point: at, tick: a.tick }, StampAt { point, tick: b.tick })
+            };
+            let of_thread = |a: &Stamp, b: &Stamp| a.thread == b.thread && in_time(a, b);
+            let by_time = ways(&stamps[at], &stamps[point], &in_time);
+            let by_thread = ways(&stamps[at], &stamps[point], &of_thread);
+            match mark {
+                Mark::ByThread => assert_eq!(by_thread, 1),
+                mark if mark.is_untold() => assert!(by_time > 1 && by_thread != 1, "{point} of {marks:?}"),
+                _ => assert_eq!(by_time, 1),
+            }
+        }
+    }
+
+    /// A rule says which passages are followed; `every`: the traces by rule `all`.
+    fn check_rule(&self, traces: &Traces, rows: &[usize], every: &Traces, stamps: &[Vec<Stamp>]) {
+        let (id, marks) = (traces.ids()[rows[0]], traces.marks(rows[0]).unwrap().points());
+        let root = (0..POINTS).find(|&point| !stamps[point].is_empty()).unwrap();
+        let of_all: Vec<usize> = (0..every.len()).filter(|&row| every.ids()[row] == id).collect();
+        let told = (root + 1..PATH).take_while(|&point| !marks[point].is_untold()).count();
+        let length = |row: usize| (root..=root + told).filter(|&point| every.points()[point].valid()[row]).count();
+        let longest = of_all.iter().map(|&row| length(row)).max();
+        let furthest = || of_all.iter().filter(|&&row| Some(length(row)) == longest);
+        let ticks = || furthest().filter_map(|&row| every.points()[root].get(row));
+        let begun = traces.points()[root].get(rows[0]);
+        match self.rules[root] {
+            "first" => assert_eq!(begun, ticks().min()),
+            "last" => assert_eq!(begun, ticks().max()),
+            _ => {}
+        }
+        assert!(self.rules.contains(&"all") || rows.len() == 1);
+        for (point, stamps) in stamps.iter().enumerate() {
+            let shown = |tick| of_all.iter().any(|&row| every.points()[point].get(row) == Some(tick));
+            assert!(stamps.iter().all(|stamp| shown(stamp.tick)), "by rule all every stamp is in a trace");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
-    /// Two clocks: on the second, ticks read otherwise by an amount that is known to lie within `slack` of nothing.
     #[test]
     fn property_what_is_paired_is_of_one_passage_and_what_is_refused_can_be_paired_in_two_ways(
         stories in prop::collection::vec(stories(), 1..5), rules in prop::array::uniform5(0usize..3),
-        clocks in prop::array::uniform5(any::<bool>()), (slack, off) in (0i64..300, -1i64..2),
+        clocks in prop::array::uniform5(any::<bool>()), slack_and_off in (0i64..300, -1i64..2),
     ) {
-        let rules = rules.map(|rule| ["first", "last", "all"][rule]);
-        let layout = layout(rules);
-        let mut points = vec![Vec::new(); POINTS];
-        let truths: Vec<Truth> = stories.iter().enumerate().map(|(id, story)| story.told(id as i64, &mut points)).collect();
-        let shift = |point: usize| if clocks[point] { off * slack } else { 0 };
-        for (point, stamps) in points.iter_mut().enumerate() {
-            stamps.iter_mut().for_each(|stamp| stamp.tick += shift(point));
-        }
-        let may_precede = |first: StampAt, second: StampAt| {
-            let unlike = clocks[first.point] != clocks[second.point];
-            first.tick <= second.tick + if unlike { slack } else { 0 }
-        };
-        let (traces, counts) = joined(&layout, &points, &may_precede);
-        let (every, _) = joined(&self::layout(ALL), &points, &may_precede);
+        let world = World::new(&stories, rules, clocks, slack_and_off);
+        let (traces, counts) = world.joined(&world.layout);
+        let (every, _) = world.joined(&layout(ALL));
         let (mut repeated, mut untold) = (0, 0);
-        for (id, truth) in truths.iter().enumerate() {
+        for (id, truth) in world.truths.iter().enumerate() {
             let rows: Vec<usize> = (0..traces.len()).filter(|&row| traces.ids()[row] == id as i64).collect();
-            let of = |point: usize| points[point].iter().filter(|stamp| stamp.id == id as i64).copied().collect::<Vec<_>>();
-            let stamps: Vec<Vec<Stamp>> = (0..POINTS).map(of).collect();
-            let several = stamps.iter().any(|stamps| stamps.len() > 1);
+            let stamps = world.stamps_of(id as i64);
+            world.check_pairs(&traces, &rows, truth);
             let marks = traces.marks(rows[0]);
-            prop_assert_eq!(several, marks.is_some());
-            repeated += u64::from(several);
-            // What is paired is of one passage, and is told once.
-            for (from, to) in (0..POINTS).flat_map(|from| (0..POINTS).map(move |to| (from, to))).filter(|(a, b)| a != b) {
-                let mut told = HashSet::new();
-                for &row in &rows {
-                    if duration(&traces, &layout, row, from, to).is_none() {
-                        continue;
-                    }
-                    let tick = |point: usize| traces.points()[point].get(row).unwrap();
-                    let passages = |point: usize| truth[point][&(tick(point) - shift(point))];
-                    prop_assert!(passages(from) & passages(to) != 0, "id {} row {}: {} {}, {:?}", id, row, from, to, marks);
-                    prop_assert!(traces.repeats(row, [from, to]) || told.insert((tick(from), tick(to))));
-                }
-            }
+            prop_assert_eq!(stamps.iter().any(|stamps| stamps.len() > 1), marks.is_some());
             let Some(marks) = marks else { continue };
+            repeated += 1;
             untold += u64::from(marks.points().iter().any(|mark| mark.is_untold()));
-            // What is refused can be paired in two ways, what is told in one.
-            for (point, mark) in marks.points().iter().enumerate() {
-                let Some(at) = before(point, &stamps).filter(|_| !stamps[point].is_empty()) else { continue };
-                if stamps[at].len() == 1 {
-                    prop_assert!(!mark.is_untold(), "{} of {:?}", point, marks);
-                    continue;
-                }
-                let in_time = |a: &Stamp, b: &Stamp| {
-                    may_precede(StampAt { point: at, tick: a.tick }, StampAt { point, tick: b.tick })
-                };
-                let of_thread = |a: &Stamp, b: &Stamp| a.thread == b.thread && in_time(a, b);
-                let (by_time, by_thread) = (ways(&stamps[at], &stamps[point], &in_time), ways(&stamps[at], &stamps[point], &of_thread));
-                match mark {
-                    Mark::ByThread => prop_assert_eq!(by_thread, 1),
-                    mark if mark.is_untold() => prop_assert!(by_time > 1 && by_thread != 1, "{} of {:?}", point, marks),
-                    _ => prop_assert_eq!(by_time, 1),
-                }
-            }
-            // A rule says which passages are followed.
-            let root = (0..POINTS).find(|&point| !stamps[point].is_empty()).unwrap();
-            let begun = traces.points()[root].get(rows[0]);
-            let of_all: Vec<usize> = (0..every.len()).filter(|&row| every.ids()[row] == id as i64).collect();
-            let told = (root + 1..PATH).take_while(|&point| !marks.points()[point].is_untold()).count();
-            let length = |row: usize| (root..=root + told).filter(|&point| every.points()[point].valid()[row]).count();
-            let longest = of_all.iter().map(|&row| length(row)).max();
-            let ticks = || of_all.iter().filter(|&&row| Some(length(row)) == longest).filter_map(|&row| every.points()[root].get(row));
-            match rules[root] {
-                "first" => prop_assert_eq!(begun, ticks().min()),
-                "last" => prop_assert_eq!(begun, ticks().max()),
-                _ => {}
-            }
-            if rules == ALL {
-                for (point, stamps) in stamps.iter().enumerate() {
-                    let shown = |stamp: &Stamp| rows.iter().any(|&row| traces.points()[point].get(row) == Some(stamp.tick));
-                    prop_assert!(stamps.iter().all(shown), "every stamp is in a trace");
-                }
-            } else if !rules.contains(&"all") {
-                prop_assert_eq!(rows.len(), 1);
-            }
+            world.check_refusals(marks, &stamps);
+            world.check_rule(&traces, &rows, &every, &stamps);
         }
         prop_assert_eq!((counts.repeated, counts.untold), (repeated, untold));
     }

@@ -1,9 +1,9 @@
 /*
  * pipeline DIRECTORY IDS: four threads. Main submits ids in batches; each goes to up to three attempts (fan-out), which
- * three workers take as they come. Every fifth id's first attempt fails without an end and begins again on its worker. Main
- * gathers what ended: by id modulo 4 the first attempt alone goes on; every attempt; all together, as one; the first again,
- * twice where it is the only one.
- * What went on is done with its batch, at one reading of the counter for all.
+ * three workers take as they come. Every fifth id's first attempt fails without an end and begins again on its worker.
+ * Main gathers what ended: by id modulo 4 the first attempt alone goes on; every attempt; all together, as one; the
+ * first again, twice where it is the only one. What went on is done with its batch, at one reading of the counter for
+ * all.
  */
 #include "account.h"
 

@@ -1,19 +1,20 @@
 //! The passages of one id that was stamped more than once at some point: which stamp here belongs to which there.
 //!
-//! Each point is held against the one before it in the layout (the nearest that saw the id). One stamp there: all stamps here
-//! come from it, as with a fan-out or a datagram that the network doubled. Several there: every passage has one stamp at
-//! most at either point and comes to this one later. If only one assignment obeys that, it is taken: with both sides in
-//! order of time, the k-th here can then come from the first k there and from no later one. Where passages overlap, they
-//! are told apart by thread: if every stamp here follows one of its own thread there, and within each thread only one
-//! assignment is left, a passage is taken to have stayed on its thread. Anything else is *untold*: no duration
-//! between the two points is made of it.
+//! Each point is held against the one before it in the layout (the nearest that saw the id). One stamp there: all
+//! stamps here come from it, as with a fan-out or a datagram that the network doubled. Several there: every passage has
+//! one stamp at most at either point and comes to this one later. If only one assignment obeys that, it is taken: with
+//! both sides in order of time, the k-th here can then come from the first k there and from no later one. Where
+//! passages overlap, they are told apart by thread: if every stamp here follows one of its own thread there, and within
+//! each thread only one assignment is left, a passage is taken to have stayed on its thread. Anything else is *untold*:
+//! no duration between the two points is made of it.
 //!
 //! A trace follows one passage. Where passages part, at the first point or after a single stamp, the rule of the
 //! point says which is followed, of those that came furthest: an attempt that failed on the way is no id's trace where
 //! another arrived.
 //!
-//! Assumes: a passage that came to a point has a stamp at those before it where any passage of its id has one; stamps that
-//! were lost are events, and may make this false. Deliberately absent: guesses; and any use of points further away than the one before.
+//! Assumes: a passage that came to a point has a stamp at those before it where any passage of its id has one; stamps
+//! that were lost are events, and may make this false. Deliberately absent: guesses; and any use of points further away
+//! than the one before.
 
 use std::collections::HashMap;
 
@@ -29,7 +30,8 @@ pub struct StampAt {
     pub tick: i64,
 }
 
-/// Whether the first stamp may have been taken before the second, or when it was, for all that is known of their clocks.
+/// Whether the first stamp may have been taken before the second, or when it was, for all that is known of their
+/// clocks.
 pub type MayPrecede<'a> = dyn Fn(StampAt, StampAt) -> bool + 'a;
 
 /// A stamp with the thread that took it, where it is known.
@@ -117,7 +119,8 @@ impl Id<'_> {
         way.into_iter().skip(1).find(seen).or_else(|| (0..point).find(seen))
     }
 
-    /// Whether the k-th stamp here comes from the k-th there in the only way to assign them: no later one can precede it.
+    /// Whether the k-th stamp here comes from the k-th there in the only way to assign them: no later one can precede
+    /// it.
     fn one_by_one(&self, there: &[Threaded], here: &[Threaded]) -> bool {
         // A clock that was set back reads in another order than that of time.
         let apart = |stamps: &[Threaded]| stamps.windows(2).all(|two| !self.may_precede(two[1], two[0]));
@@ -166,8 +169,8 @@ impl Id<'_> {
         traces
     }
 
-    /// The stamps at `point` whose passages become traces: of those that are known to come furthest along the path, as the
-    /// rule of the point has it.
+    /// The stamps at `point` whose passages become traces: of those that are known to come furthest along the path, as
+    /// the rule of the point has it.
     fn taken(&self, point: usize, links: &[Link]) -> Vec<usize> {
         let all = 0..self.stamps[point].len();
         let rule = self.layout.points()[point].rule;
