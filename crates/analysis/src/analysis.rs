@@ -3,7 +3,7 @@
 use tickscope_bracket::{Refused, Rho};
 use tickscope_store::{Assumption, Event, KeyedReader, Node, Run};
 use tickscope_tick::Frequency;
-use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, StageRow, StageTally};
+use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
 use crate::domains;
 use crate::error::Error;
@@ -11,6 +11,7 @@ use crate::figures::{Figures, RelationCurve, StageFigures};
 use crate::kept::Table;
 use crate::own_clocks::{OwnClockSummary, reason};
 use crate::pass::{self, Wanted};
+use crate::passages::PassageSummary;
 use crate::relating::{
     Related, RelationSummary, domain_of, reading_ticks, reference_node, relate, run_rho,
 };
@@ -42,10 +43,15 @@ pub struct Analysis {
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
     pub truth: Option<Truth>,
-    /// Durations that were refused because a stamp's own clock has no interval for it: stage, reason, how many.
+    /// Durations that were refused because a stamp's own clock has no interval for it, or because nothing tells which
+    /// stamps of an id belong together: stage, reason, how many.
     pub unplaced: Vec<(String, &'static str, u64)>,
     /// Durations that cannot be, with both stamps.
     pub suspicions: Vec<String>,
+    /// Ids that passed some point more than once.
+    pub passages: PassageSummary,
+    /// What was done with them, in words; `None` where there are none.
+    pub passages_line: Option<String>,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
     /// Files of brackets that could not be read, and why.
@@ -131,7 +137,9 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
     let relative_1ms_ticks = relative_1ms_ticks
         .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, Apart::by(millisecond)))
         .collect();
-    let suspicions = suspicions(&layout, &tallies);
+    let passages = pass.counts.passages.clone();
+    let mut suspicions = suspicions(&layout, &tallies);
+    suspicions.extend(untold(&layout, &tallies, &passages));
     let (rows, drawn): (Vec<_>, Vec<_>) = pass
         .finish_stages(|stage, mut values| {
             let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
@@ -161,6 +169,8 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth: pass.counts.truth,
         suspicions,
+        passages_line: passages.line(&layout),
+        passages,
         unplaced: unplaced(&layout, &tallies),
         sum_mismatches: pass.counts.sum_mismatches,
         refused,
@@ -192,6 +202,9 @@ impl Analysis {
             let message = "expected path stages to sum to end-to-end, found";
             return Some(format!("{message} {traces} traces where they do not. Report it with the run"));
         }
+        if self.passages.by_rank && events.iter().any(|event| event.what == "ids-repeated") {
+            return Some(BY_RANK.into());
+        }
         self.findings().next().cloned()
     }
 
@@ -201,6 +214,11 @@ impl Analysis {
     }
 }
 
+/// Said of old runs, whose traces do not tell passages apart.
+const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th \
+                       there, whether passages overlapped or not; of ids that passed a point more than once \
+                       (ids-repeated) the durations may be of no passage. Measure again, or trust only ids that passed once";
+
 /// Adds what the check of the cores leaves open, where the run asked for it.
 fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
     let manifest = run.manifest();
@@ -208,8 +226,12 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Erro
     if !prove {
         return Ok(clocks);
     }
-    let bound = manifest.nodes.iter().map(|node| node.counter.sharing.bound_ticks).collect::<Option<Vec<_>>>();
-    let ticks = bound.and_then(|bounds| bounds.into_iter().max()).ok_or_else(|| {
+    let reference_hertz = reference_node(manifest)?.counter.frequency.hertz;
+    let bounds = manifest.nodes.iter().map(|node| {
+        let bound = node.counter.sharing.bound_ticks?;
+        Some(on_reference(bound, node.counter.frequency.hertz, reference_hertz))
+    });
+    let ticks = bounds.collect::<Option<Vec<_>>>().and_then(|bounds| bounds.into_iter().max()).ok_or_else(|| {
         Error::work(
             "expected a checked bound between the cores (clock.cores = \"prove\"), found none. See tickscope doctor",
         )
@@ -217,6 +239,12 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Erro
     // Threads may have migrated between any two stamps: no stage within a node is taken to be on one core.
     let threads = vec![None; layout.points().len()];
     clocks.with_core_term(CoreTerm { ticks, threads }).map_err(Error::work)
+}
+
+/// At most as many ticks of the reference as `ticks` of another counter last: a percent is more than rates may be off.
+fn on_reference(ticks: u64, hertz: u64, reference_hertz: u64) -> u64 {
+    let scaled = u128::from(ticks) * u128::from(reference_hertz) * 101;
+    u64::try_from(scaled.div_ceil(u128::from(hertz.max(1)) * 100)).unwrap_or(u64::MAX)
 }
 
 /// Marks the assumption that makes the analysis add the cores' term.
@@ -249,8 +277,9 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
 fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static str, u64)> {
     let by_reason = |tally: &StageTally| {
         let by = &tally.refused_by;
-        let reasons = [Refused::Outside, Refused::InBreak, Refused::Ambiguous, Refused::Contradictory];
-        reasons.map(reason).into_iter().zip([by.outside, by.in_break, by.ambiguous, by.contradictory])
+        let reasons = [Refused::Outside, Refused::InBreak, Refused::Ambiguous, Refused::Contradictory].map(reason);
+        let passages = ("nothing tells which stamps of their ids belong to one passage", by.untold);
+        reasons.into_iter().zip([by.outside, by.in_break, by.ambiguous, by.contradictory]).chain([passages])
     };
     let all = layout.stages().iter().zip(tallies);
     let all = all.flat_map(|(stage, tally)| by_reason(tally).map(|(why, count)| (stage.name.clone(), why, count)));
@@ -261,8 +290,8 @@ fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
     let all = layout.stages().iter().zip(tallies);
     all.flat_map(|(stage, tally)| {
         // A reading that its clock has no interval for is missing evidence, told by its reason; it is no contradiction.
-        let refusals_matter = tally.refused_by.no_interval > 0;
-        let suspicious = tally.suspicions.iter().filter(move |found| found.interval.is_some() || refusals_matter);
+        let matters = |refusal: Option<Refusal>| refusal.is_none_or(|refusal| refusal == Refusal::NoInterval);
+        let suspicious = tally.suspicions.iter().filter(move |found| matters(found.refusal));
         suspicious.map(|found| {
             let (lo_hi, id) = (found.interval, found.id);
             let what = lo_hi.map_or("no interval at all".into(), |(lo, hi)| format!("{lo} to {hi} ticks"));
@@ -274,4 +303,18 @@ fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
         })
     })
     .collect()
+}
+
+/// The finding that passages of some ids cannot be told apart, with the first example.
+fn untold(layout: &Layout, tallies: &[StageTally], passages: &PassageSummary) -> Option<String> {
+    let (stage, found) = layout.stages().iter().zip(tallies).find_map(|(stage, tally)| {
+        let found = tally.suspicions.iter().find(|found| found.refusal == Some(Refusal::Untold));
+        found.map(|found| (stage, found))
+    })?;
+    Some(format!(
+        "expected that time or thread tells the passages of an id apart, found {} ids where they do not, such as id {} \
+         at {} with the stamps {} and {}; those durations are refused. Give every attempt an id or a kind of its own, or \
+         leave the points where they overlap out of the layout",
+        passages.untold, found.id, stage.name, found.from_tick, found.to_tick
+    ))
 }

@@ -11,7 +11,7 @@ use crate::cost;
 use crate::domains;
 use crate::error::Error;
 use crate::typesetting::{Side, beginning, columns, paragraph};
-use crate::{Analysis, OwnClockSummary, RelationSummary, SourceSummary, domain_of};
+use crate::{Analysis, OwnClockSummary, PassageSummary, RelationSummary, SourceSummary, domain_of};
 
 /// Decimals of a nanosecond in JSON.
 const JSON_DECIMALS: u32 = 3;
@@ -31,6 +31,7 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "stages": stages.map(|(row, &relative)| stage_json(row, relative, analysis.frequency.hertz)).collect::<Vec<_>>(),
         "slowest": slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.clone()).collect::<Vec<_>>(),
         "path_sums": {"mismatches": analysis.sum_mismatches},
+        "passages": passages_json(&analysis.passages),
         "relations": analysis.relations.iter().map(|relation| relation_json(relation, unit)).collect::<Vec<_>>(),
         "own_clocks": analysis.own_clocks.iter().map(own_clock_json).collect::<Vec<_>>(),
         "unplaced": analysis.unplaced.iter().map(|(stage, why, count)| json!({"stage": stage, "reason": why, "count": count})).collect::<Vec<_>>(),
@@ -40,6 +41,10 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "findings": analysis.findings().collect::<Vec<_>>(),
         "events": events.iter().map(event_json).collect::<Vec<_>>(),
     }))
+}
+
+fn passages_json(passages: &PassageSummary) -> Value {
+    json!({"repeated": passages.repeated, "by_thread": passages.by_thread, "untold": passages.untold})
 }
 
 fn event_json(event: &Event) -> Value {
@@ -162,6 +167,7 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         }
     }
     lines.extend(unanswered(&analysis.rows));
+    lines.extend(analysis.passages_line.clone());
     let sums = if analysis.sum_mismatches == 0 {
         "exactly, in every trace".into()
     } else {
@@ -328,6 +334,7 @@ pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, Str
                          within 10 ms that a clock was set";
         all.push((statement.into(), "the kernel's interface".into()));
     }
+    all.extend(analysis.passages.assumptions());
     let told = analysis.one_counter.iter().chain(&analysis.sent_once);
     all.extend(told.map(|Assumption { statement, origin }| (statement.clone(), origin.clone())));
     all.extend(domains::unusual(manifest));

@@ -99,6 +99,7 @@ fn some(all: &KeyedRows, rows: &[usize]) -> KeyedRows {
         id: rows.iter().map(|&row| all.id[row]).collect(),
         occurrence: rows.iter().map(|&row| all.occurrence[row]).collect(),
         columns: columns.collect(),
+        ..KeyedRows::default()
     }
 }
 

@@ -20,7 +20,7 @@ use tickscope_analysis::{CORES_PROVED, Terms};
 use tickscope_stamp::block::Policy;
 use tickscope_store::{
     Assumption, Event, LogPoint, LogRead, Manifest, Name, Overhead, Pair, PolicyRule, Rho, Run, StampCost, import_log,
-    join_run, write_events,
+    write_events,
 };
 use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
 use tickscope_tick::sharing::Sharing;

@@ -181,6 +181,8 @@ pub(crate) fn losses(report: &Report<'_>) -> String {
         }
     );
     html.push_str(&lacking_stages(report));
+    let passages = report.analysis.passages_line.iter();
+    html.extend(passages.map(|line| format!("<p>{}</p>\n", Text(line))));
     html.push_str(&lines("finding", &report.analysis.suspicions));
     html.push_str(&lines("not read", report.refused));
     html.push_str(&channels(report));

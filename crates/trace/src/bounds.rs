@@ -59,6 +59,8 @@ pub struct Suspicion {
     pub to_tick: i64,
     /// The guaranteed interval `(lo, hi)` in ticks of the reference; `None`: there is none.
     pub interval: Option<(i64, i64)>,
+    /// Why there is none.
+    pub refusal: Option<Refusal>,
 }
 
 /// What is known of one stage over all its traces; grows trace by trace, in any order.
@@ -102,6 +104,8 @@ pub struct RefusedBy {
     pub contradictory: u64,
     /// [`Refusal::NoInterval`]
     pub no_interval: u64,
+    /// [`Refusal::Untold`]
+    pub untold: u64,
 }
 
 /// What is known of one end of a stage, over all counted traces.
@@ -163,13 +167,12 @@ pub const SUSPICIONS_KEPT: usize = 16;
 
 /// Adds `durations` of `traces` to the tallies of the layout's stages, one each, in order.
 ///
-/// A stage without an end of rule `all` has one duration an id: further occurrences repeat it and are left out.
+/// Further traces of an id that have the same two stamps repeat a duration and are left out.
 pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
     for ((stage, columns), tally) in layout.stages().iter().zip(durations.stages()).zip(tallies) {
         let (Some(from), Some(to)) = (traces.points().get(stage.from), traces.points().get(stage.to)) else { continue };
-        let once = layout.once_an_id(stage);
         for (row, &occurrence) in traces.occurrences().iter().enumerate() {
-            if once && occurrence > 0 {
+            if traces.repeats(row, [stage.from, stage.to]) {
                 continue;
             }
             let Some((from_tick, to_tick)) = from.get(row).zip(to.get(row)) else {
@@ -177,9 +180,10 @@ pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Dura
                 continue;
             };
             let (kind, id) = (traces.kinds()[row], traces.ids()[row]);
-            let stamps = Suspicion { kind, id, occurrence, from_tick, to_tick, interval: None };
+            let stamps = Suspicion { kind, id, occurrence, from_tick, to_tick, interval: None, refusal: None };
             let Some(values) = columns.values(row) else {
-                tally.refuse(durations.refusal(stage, row), stamps);
+                let together = traces.together(layout, stage, row);
+                tally.refuse(if together { durations.refusal(stage, row) } else { Refusal::Untold }, stamps);
                 continue;
             };
             let ends = [(stage.from, from_tick), (stage.to, to_tick)]
@@ -243,7 +247,7 @@ impl StageTally {
     fn refuse(&mut self, refusal: Refusal, stamps: Suspicion) {
         self.refused += 1;
         self.refused_by.count(refusal);
-        self.suspect(stamps);
+        self.suspect(Suspicion { refusal: Some(refusal), ..stamps });
     }
 
     /// Takes in how far one duration may be wrong; `own`: how much of that its stamps' own clocks account for.
@@ -295,6 +299,7 @@ impl RefusedBy {
             Refusal::OwnClock(Refused::Ambiguous) => &mut self.ambiguous,
             Refusal::OwnClock(Refused::Contradictory) => &mut self.contradictory,
             Refusal::NoInterval => &mut self.no_interval,
+            Refusal::Untold => &mut self.untold,
         } += 1;
     }
 
@@ -304,6 +309,7 @@ impl RefusedBy {
         self.ambiguous += later.ambiguous;
         self.contradictory += later.contradictory;
         self.no_interval += later.no_interval;
+        self.untold += later.untold;
     }
 }
 
@@ -386,8 +392,7 @@ impl StageValues {
     /// [`tally`].
     pub fn add(&mut self, layout: &Layout, traces: &Traces, durations: &Durations, stage: usize) {
         let (Some(of), Some(columns)) = (layout.stages().get(stage), durations.stages().get(stage)) else { return };
-        let once = layout.once_an_id(of);
-        for (row, _) in traces.occurrences().iter().enumerate().filter(|&(_, &occurrence)| !once || occurrence == 0) {
+        for row in (0..traces.len()).filter(|&row| !traces.repeats(row, [of.from, of.to])) {
             if let Some(values) = columns.values(row) {
                 self.push(values);
             }

@@ -23,7 +23,7 @@
 use tickscope_bracket::{Epochs, Held, Placement, ReadingWidths, Refused, Relation};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
-use crate::{Error, Layout, Stage};
+use crate::{Error, Layout, Role, Stage, StampAt};
 
 /// How the ticks of one node's counter become ticks of the reference.
 #[derive(Clone, Hash, Debug)]
@@ -57,7 +57,7 @@ struct Chain {
 }
 
 /// How far two cores' readings of one shared counter may differ: added where a stage's stamps came from different
-/// threads of one domain. 0 assumes that the kernel synchronised them.
+/// threads of one domain, and twice where they came from two domains. 0 assumes that the kernel synchronised them.
 ///
 /// It stands for cores by threads: a thread that migrates within the run must be given as `None`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -75,6 +75,8 @@ pub enum Refusal {
     OwnClock(Refused),
     /// A tick is out of its relation's reach, the evidence contradicts itself, or 64 bits do not hold the duration.
     NoInterval,
+    /// The id passed several times, and the two stamps are not known to be of one passage.
+    Untold,
 }
 
 /// A stamp, and where it lies.
@@ -185,11 +187,16 @@ impl Clocks {
         Err(Error::new("one thread a point", found, "give every point's thread, or none where it is not known"))
     }
 
-    /// Ticks that `stage` is widened by on either side because its stamps came from different cores.
+    /// Ticks that `stage` is widened by on either side because its stamps, and the evidence between its counters, came from
+    /// different cores: once on one counter, once for each of two.
     pub fn core_ticks(&self, stage: &Stage) -> u64 {
         let thread = |point: usize| self.core.threads.get(point).copied().flatten();
         let one_thread = thread(stage.from).is_some() && thread(stage.from) == thread(stage.to);
-        if one_thread || !self.share_a_counter(stage) { 0 } else { self.core.ticks }
+        match self.share_a_counter(stage) {
+            true if one_thread => 0,
+            true => self.core.ticks,
+            false => self.core.ticks.saturating_mul(2),
+        }
     }
 
     /// For how many points.

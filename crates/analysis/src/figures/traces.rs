@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
-use tickscope_trace::{Clocks, Column, Durations, Layout, Role, StageDurations, Traces};
+use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, Role, StageDurations, Traces};
 
 use super::boxes::StageBox;
 use crate::error::Error;
@@ -74,6 +74,8 @@ struct Kept {
     kind: i32,
     occurrence: i32,
     ticks: Vec<Option<i64>>,
+    /// [`Marks`] as text, which has an order.
+    marks: Option<String>,
 }
 
 /// Keeps traces while all pass.
@@ -92,11 +94,7 @@ impl Keeper {
         let stages = layout.stages().iter().zip(durations.stages());
         let Some((whole, column)) = stages.into_iter().find(|(stage, _)| stage.role == Role::EndToEnd) else { return };
         let path = &traces.points()[..layout.path().len()];
-        let once = layout.once_an_id(whole);
-        for (row, &occurrence) in traces.occurrences().iter().enumerate() {
-            if once && occurrence > 0 {
-                continue;
-            }
+        for row in (0..traces.len()).filter(|&row| !traces.repeats(row, [whole.from, whole.to])) {
             let complete = path.iter().all(|point| point.get(row).is_some());
             if !complete {
                 self.lacking += 1;
@@ -184,6 +182,7 @@ impl Kept {
             kind: traces.kinds()[row],
             occurrence: traces.occurrences()[row],
             ticks: traces.points().iter().map(|point| point.get(row)).collect(),
+            marks: traces.marks(row).map(Marks::text),
         }
     }
 }
@@ -210,7 +209,9 @@ fn drawn(
         kept.iter().map(|kept| kept.occurrence).collect(),
         (0..layout.points().len()).map(column).collect(),
     );
-    let traces = traces.map_err(Error::work)?;
+    let marks = kept.iter().enumerate();
+    let marks = marks.filter_map(|(row, kept)| Some((row, Marks::parse(kept.marks.as_deref()?)?)));
+    let traces = traces.and_then(|traces| traces.with_marks(marks)).map_err(Error::work)?;
     let since_first = Durations::since_first(layout, clocks, &traces).map_err(Error::work)?;
     let durations = Durations::of(layout, clocks, &traces).map_err(Error::work)?;
     let draw = |(row, kept): (usize, Kept)| {

@@ -32,7 +32,7 @@ impl Session {
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
         self.write_events()?; // also where the join fails
-        let joined = join_run(&self.run, &self.run.manifest().layout.clone(), JOIN_BYTES)?;
+        let joined = tickscope_analysis::join(&self.run, JOIN_BYTES)?;
         self.note_join(&joined);
         let mut manifest = self.run.manifest().clone();
         manifest.ended_unix_ms = Some(unix_ms());
@@ -182,6 +182,13 @@ impl Session {
         for refused in &joined.refused {
             self.note("run", "file-refused", None, refused.to_string());
         }
+        if joined.counts.untold > 0 {
+            let text = format!(
+                "ids whose passages nothing tells apart, of {} that passed a point more than once",
+                joined.counts.repeated
+            );
+            self.note("run", "passages-untold", Some(joined.counts.untold as i64), text);
+        }
         let layout = self.run.manifest().layout.parse(&self.run).ok();
         let names: Vec<(String, String)> = layout
             .iter()
@@ -195,7 +202,12 @@ impl Session {
                 ("ids-out-of-order", counts.out_of_order),
             ] {
                 if count > 0 {
-                    self.note(node, what, Some(count as i64), format!("at {name}, of {} ids", joined.counts.ids));
+                    let ids = joined.counts.ids;
+                    let text = match what {
+                        "ids-repeated" => format!("stamps at {name} of ids that were there before; {ids} ids"),
+                        _ => format!("at {name}, of {ids} ids"),
+                    };
+                    self.note(node, what, Some(count as i64), text);
                 }
             }
         }
