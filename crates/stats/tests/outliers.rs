@@ -11,7 +11,7 @@ mod random;
 #[path = "../examples/outliers/score.rs"]
 mod score;
 
-use families::{Family, held_out, tuned_on};
+use families::{Family, contaminated, held_out, tuned_on};
 use proptest::prelude::*;
 use score::{Case, Tally};
 use tickscope_stats::{Abstention, Basis, Quantile, Removal, Rule, Sample, Threshold};
@@ -138,6 +138,29 @@ fn the_default_rule_tells_detours_from_work_on_every_group_of_families() {
             );
         }
     }
+}
+
+#[test]
+fn a_contaminated_trace_holds_its_share_of_detours_on_the_steps_of_its_counter() {
+    for family in contaminated() {
+        for share in [0.02, 0.3] {
+            let trace = family.trace(share, 1);
+            let found = trace.detour.iter().filter(|&&detour| detour).count() as f64 / trace.values.len() as f64;
+            assert!((found - share).abs() < 0.02, "{}: {found}", family.name);
+            let lattice = if family.step() == 25 { 49 } else { 2 * family.step() };
+            let on_a_step = |value: i64| (2 * value - 1..=2 * value + 1).any(|twice| twice.rem_euclid(lattice) == 0);
+            assert!(trace.values.iter().all(|&value| on_a_step(value)), "{}", family.name);
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_leaves_most_detours_in_is_counted_as_silence() {
+    let trace = contaminated()[0].trace(0.3, 1);
+    let beyond = |upper| Case::of(&trace, Some(Threshold { upper, lower: None, basis: Basis::Formula }));
+    let cases = [beyond(i64::MAX), beyond(sample(&trace.values).least() - 1), Case::of(&trace, None)];
+    let tally = Tally::of(cases.iter());
+    assert_eq!((tally.silent, tally.touched), (1.0 / 3.0, 0.5));
 }
 
 fn trace(name: &str, detours: f64) -> Vec<i64> {

@@ -30,6 +30,10 @@ pub struct Tally {
     pub f1: f64,
     pub accuracy: f64,
     pub false_positives: f64,
+    /// The share of clean traces that something was taken from.
+    pub touched: f64,
+    /// The share of all traces with detours in which it answered and left half of them or more: wrong in silence.
+    pub silent: f64,
 }
 
 impl Case {
@@ -60,6 +64,9 @@ impl Tally {
             f1: mean(Counts::f1),
             accuracy: mean(|case| 1.0 - (case.false_alarms + case.misses) / case.samples),
             false_positives: mean(|case| case.false_alarms / (case.samples - case.hits - case.misses)),
+            touched: mean(|case| f64::from(case.false_alarms > 0.0)),
+            silent: accepted.iter().filter(|case| case.misses > 0.0 && case.misses >= case.hits).count() as f64
+                / cases.len() as f64,
         }
     }
 }
