@@ -1,7 +1,5 @@
 //! How right a threshold was.
 
-use tickscope_stats::Threshold;
-
 use crate::families::Trace;
 
 /// One trace under one rule. A rule that abstained removes nothing.
@@ -37,17 +35,18 @@ pub struct Tally {
 }
 
 impl Case {
-    pub fn of(trace: &Trace, threshold: Option<Threshold>) -> Self {
+    /// Above `upper` the rule takes values away.
+    pub fn of(trace: &Trace, upper: Option<i64>) -> Self {
         let mut counts = Counts { samples: trace.values.len() as f64, ..Counts::default() };
         for (&value, &detour) in trace.values.iter().zip(&trace.detour) {
-            match (threshold.is_some_and(|threshold| value > threshold.upper), detour) {
+            match (upper.is_some_and(|upper| value > upper), detour) {
                 (true, true) => counts.hits += 1.0,
                 (true, false) => counts.false_alarms += 1.0,
                 (false, true) => counts.misses += 1.0,
                 (false, false) => {}
             }
         }
-        Self { accepted: threshold.is_some(), counts }
+        Self { accepted: upper.is_some(), counts }
     }
 }
 
