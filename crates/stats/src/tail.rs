@@ -156,7 +156,8 @@ impl Tail {
         // Where ties leave nothing above the start, nothing more is expected there.
         let rarer = (sample.above(self.start.value) as f64 / EXPECTED).max(1.0);
         let growth = if shape < NEARLY_0 { rarer.ln() } else { (rarer.powf(shape) - 1.0) / shape };
-        let reach = self.start.within + self.scale * growth;
+        // Values equal to the start lie on both sides of where it would be, and are no more outliers than it is.
+        let reach = (self.start.within + self.scale * growth).max(0.0);
         // Added as an integer: a constant offset must not cost digits.
         if reach < i64::MAX as f64 { self.start.value.checked_add(reach.floor() as i64) } else { None }
     }
