@@ -216,7 +216,8 @@ def _judged(threshold: tuple[Any, ...] | None, abstention: tuple[str, str | None
         return Abstention(*abstention)
     assert threshold is not None
     fields, removal, words = threshold
-    return Threshold(*fields, Removal(*removal), words)
+    upper, lower, basis, until, shape, expected = fields
+    return Threshold(upper, lower, basis, until, shape, expected, Removal(*removal), words)
 
 
 def _per_million(share: float | Fraction) -> int:

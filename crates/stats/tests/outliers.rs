@@ -209,7 +209,13 @@ fn a_threshold_says_what_it_removes_and_what_a_clean_sample_would_lose() {
 #[test]
 fn the_default_rule_abstains_on_heavy_tails_frequent_outliers_and_too_few_values() {
     let why = |values: &[i64]| judge(values).unwrap_err().why;
-    assert!(matches!(why(&trace("log-normal 4", 0.0)), Why::HeavyTail(shape) if shape > 0.7));
+    for name in ["log-normal 2.5", "log-normal 4"] {
+        assert!(matches!(why(&trace(name, 0.0)), Why::HeavyTail(shape) if shape > 0.7), "{name}");
+    }
+    // 30 % from the body on to ten thousand times as far: beyond the 90 % quantile, that alone looks like a tail that ends.
+    let seamless: Vec<i64> =
+        (0..7_000).map(|k| k / 7).chain((0..3_000).map(|k| (1e3 * 1e4f64.powf(f64::from(k) / 3e3)) as i64)).collect();
+    assert!(matches!(why(&seamless), Why::HeavyTail(shape) if shape > 2.0), "{:?}", why(&seamless));
     // 2.5 % from the body on, without a gap: more than outliers are.
     let body = (0..9_750).map(|k| k % 100);
     let mode: Vec<i64> = body.chain((0..250).map(|k| 100 + k * 8)).collect();
