@@ -273,9 +273,11 @@ def outliers(_options):
         for rule, worst in re.findall(r"^(\S+) +none .* (\S+) %$", section, re.MULTILINE):
             if rule == "gap-or-tail":
                 rows.append(at_most(f"{title}, {rule}: worst false positives", float(worst), "%", 0.2))
-    for title, section in re.findall(r"^(contaminated|drawn again): 12 families[^\n]*$(.*?)^rule[^\n]* FP worst", output, re.MULTILINE | re.DOTALL):
+    frequent = r"^(contaminated|drawn again): 12 families[^\n]*$(.*?)^rule[^\n]* FP worst"
+    for title, section in re.findall(frequent, output, re.MULTILINE | re.DOTALL):
         silent = re.findall(r"^gap-or-tail +\S+ % .* (\S+)$", section, re.MULTILINE)
-        rows.append(at_most(f"{title}, gap-or-tail: outliers left in silence, worst share", max(map(float, silent)), "", 0))
+        worst = max(map(float, silent))
+        rows.append(at_most(f"{title}, gap-or-tail: outliers left in silence, worst share", worst, "", 0))
     section = output.partition("all 42 families")[2].partition("small:")[0]
     for rule, f1, coverage in re.findall(r"^(\S+) +(\S+) +(\S+) .* %", section, re.MULTILINE):
         rows.append(figure(f"all, {rule}: F1, abstention as 0, coverage {coverage}", float(f1), ""))

@@ -81,7 +81,7 @@ class Removal:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Values above `upper` are outliers. `lower` is what a box plot would have and is not used. As a string: a sentence."""
+    """Values above `upper` are outliers. `lower` is what a box plot would have and is not used. `str` gives a sentence."""
 
     upper: int
     lower: int | None

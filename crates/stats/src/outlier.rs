@@ -97,7 +97,7 @@ pub enum Why {
     Skewed(f64),
     /// The tail reaches so far that genuine samples and outliers look alike: the shape xi of the fit.
     HeavyTail(f64),
-    /// More values stand apart from the others than the rule takes for outliers: frequent noise, or another mode of the work.
+    /// More values stand apart than the rule takes for outliers: frequent noise, or another mode of the work.
     Frequent {
         /// They lie above this.
         above: i64,
@@ -134,8 +134,8 @@ impl Rule {
         ("adjusted", Self::Adjusted),
     ];
 
-    /// The threshold for this sample, or why there is none. `step`: how wide the readings of its clock are, in ticks; without
-    /// it, the step that the values show. Only [`Rule::GapOrTail`] needs it: no distance of one step is a gap.
+    /// The threshold for this sample, or why there is none. `step`: how wide the readings of its clock are, in ticks;
+    /// without it, the step that the values show. Only [`Rule::GapOrTail`] needs it: no distance of one step is a gap.
     ///
     /// ```
     /// use tickscope_stats::{Rule, Sample};
@@ -190,8 +190,8 @@ impl Removal {
 }
 
 impl Sample {
-    /// What a threshold of this value takes away. Nothing is taken away in silence: say this beside every figure that leaves
-    /// it out.
+    /// What a threshold of this value takes away. Nothing is taken away in silence: say this beside every figure that
+    /// leaves it out.
     pub fn removal(&self, upper: i64) -> Removal {
         let (count, of) = (self.above(upper), self.count());
         let median = i128::from(self.quantile(Quantile::MEDIAN));

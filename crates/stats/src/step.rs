@@ -1,8 +1,8 @@
 //! What a counter advances by at once, found in values that were read from it.
 //!
-//! A clock of 10 ns that is read in ticks of 0.41 ns advances by 24 or 25 of them, and durations of it lie on a lattice of that
-//! width, with values one apart where the rounding of two readings differs. So neither the greatest common divisor of the
-//! distances nor the smallest of them is the step; the widest distance that is common is.
+//! A clock of 10 ns that is read in ticks of 0.41 ns advances by 24 or 25 of them, and durations of it lie on a
+//! lattice of that width, with values one apart where the rounding of two readings differs. So neither the greatest
+//! common divisor of the distances nor the smallest of them is the step; the widest distance that is common is.
 //!
 //! Only the lower half is asked: outliers are not there. Where it is all one value, the next one may be a step away or
 //! another mode; it is a step where the same distance occurs again.

@@ -1,19 +1,20 @@
 //! Gap, else tail: a threshold that adapts to the sample, and says where it can't.
 //!
 //! The idea: outliers are rare (at most 2 %) and mostly far away. Going up from there, each gap between neighbours is
-//! tested: if all `k` values above came from the tail that the rest shows, how likely would all of them lie beyond the gap?
-//! The first gap that is too unlikely separates outliers. Where there is none, a generalised Pareto distribution fitted
-//! to the tail (peaks over threshold; Pickands 1975) says above which value less than half a sample was to be expected.
+//! tested: if all `k` values above came from the tail that the rest shows, how likely would all of them lie beyond the
+//! gap? The first gap that is too unlikely separates outliers. Where there is none, a generalised Pareto distribution
+//! fitted to the tail (peaks over threshold; Pickands 1975) says above which value less than half a sample was to be
+//! expected.
 //!
-//! More than 2 % are not judged: noise that frequent and another mode of the work look alike. They are found by what no
-//! single mode has, an empty stretch above the median with values again beyond it ([`Tail::frequent`]), because from 10 % on
-//! they hold the 90 % quantile where the fit begins and would be taken for the body. Where they leave no empty stretch, the
-//! upper half reaches out too far for a body ([`HEAVIEST_BODY`]).
+//! More than 2 % are not judged: noise that frequent and another mode of the work look alike. They are found by what
+//! no single mode has, an empty stretch above the median with values again beyond it ([`Tail::frequent`]), because
+//! from 10 % on they hold the 90 % quantile where the fit begins and would be taken for the body. Where they leave no
+//! empty stretch, the upper half reaches out too far for a body ([`HEAVIEST_BODY`]).
 //!
 //! The fit uses quantiles up to 97.5 %, which rare outliers move little: with 1.5 % of them an exponential tail looks
 //! like one of shape 0.5, still below what is refused. All distances are taken from the median, so the rule does not
-//! depend on a constant offset; and no distance below the counter's own step is taken for a gap. Abstains where the tail is
-//! so heavy that it reaches as far as detours do.
+//! depend on a constant offset; and no distance below the counter's own step is taken for a gap. Abstains where the
+//! tail is so heavy that it reaches as far as detours do.
 
 use std::num::NonZeroU64;
 
@@ -46,8 +47,8 @@ pub(crate) fn fence(sample: &Sample, step: Option<NonZeroU64>) -> Result<Fence, 
     Ok(fence)
 }
 
-/// The gap, unless what lies before it is no tail: outliers make a tail look heavier than it is, and hide the gap that they
-/// begin at.
+/// The gap, unless what lies before it is no tail: outliers make a tail look heavier than it is, and hide the gap that
+/// they begin at.
 fn tail_before(sample: &Sample, (upper, until): (i64, i64), step: Option<NonZeroU64>) -> Result<Fence, Why> {
     let rest = Sample::of_sorted(&sample.values()[..sample.count() - sample.above(upper)]).expect("98 % or more");
     let left = Tail::new(&rest, step).fence(&rest)?;
@@ -85,7 +86,8 @@ const UNLIKELY: f64 = 12.0;
 const EXPECTED: f64 = 0.5;
 /// So many values just beyond an empty stretch of the same width are another mode's: where the density falls, e^-8.
 const MODE: usize = 8;
-/// A stretch is compared with the next that is this part of the range below it: values that only few can take leave small gaps.
+/// A stretch is compared with the next that is this part of the range below it: values that only few can take leave
+/// small gaps.
 const PART: i64 = 8;
 /// And at least so many steps of the counter, lest one step more or less tell.
 const STEPS: i64 = 4;
@@ -189,8 +191,8 @@ impl Spread {
     }
 }
 
-/// Pickands' estimator of the shape: the ratio of two distances, over which the tail falls to half and to a quarter. And the
-/// nearer of them.
+/// Pickands' estimator of the shape: the ratio of two distances, over which the tail falls to half and to a quarter.
+/// And the nearer of them.
 fn pickands([start, half, quarter]: &[Spread; 3], step: i64) -> (f64, f64) {
     let near = start.to(half).max(step as f64);
     ((start.to(quarter) / near - 1.0).max(1.0).log2(), near)

@@ -1,8 +1,8 @@
-//! Outlier rules: each formula against itself in whole numbers, the adjusted box plot against R, the default rule against
-//! samples whose detours are known.
+//! Outlier rules: each formula against itself in whole numbers, the adjusted box plot against R, the default rule
+//! against samples whose detours are known.
 //!
-//! Red if a fence is rounded to the wrong side, if a rule answers where it was not made to, if the default calls more than a
-//! few genuine samples noise or misses detours that stand apart, or if an offset moves its judgement.
+//! Red if a fence is rounded to the wrong side, if a rule answers where it was not made to, if the default calls more
+//! than a few genuine samples noise or misses detours that stand apart, or if an offset moves its judgement.
 
 #[path = "../examples/outliers/families.rs"]
 mod families;
@@ -212,7 +212,8 @@ fn the_default_rule_abstains_on_heavy_tails_frequent_outliers_and_too_few_values
     for name in ["log-normal 2.5", "log-normal 4"] {
         assert!(matches!(why(&trace(name, 0.0)), Why::HeavyTail(shape) if shape > 0.7), "{name}");
     }
-    // 30 % from the body on to ten thousand times as far: beyond the 90 % quantile, that alone looks like a tail that ends.
+    // 30 % from the body on to ten thousand times as far: beyond the 90 % quantile, that alone looks like a tail that
+    // ends.
     let seamless: Vec<i64> =
         (0..7_000).map(|k| k / 7).chain((0..3_000).map(|k| (1e3 * 1e4f64.powf(f64::from(k) / 3e3)) as i64)).collect();
     assert!(matches!(why(&seamless), Why::HeavyTail(shape) if shape > 2.0), "{:?}", why(&seamless));
@@ -225,7 +226,8 @@ fn the_default_rule_abstains_on_heavy_tails_frequent_outliers_and_too_few_values
     assert!(judge(&(0..400).collect::<Vec<_>>()).is_ok());
 }
 
-/// The part of the outliers beyond every clean value that lie above a threshold, and of what lies above it that are outliers.
+/// The part of the outliers beyond every clean value that lie above a threshold, and of what lies above it that are
+/// outliers.
 fn found(trace: &families::Trace, upper: i64) -> (f64, f64) {
     let of =
         |detour| trace.values.iter().zip(&trace.detour).filter(move |(_, is)| **is == detour).map(|(value, _)| *value);
@@ -288,7 +290,8 @@ fn an_abstention_names_a_rule_that_answers_and_below_20_values_not_one_that_can_
     assert_eq!(instead(&(0..19).collect::<Vec<_>>()), Some(Rule::OneSided));
     assert_eq!(instead(&trace("log-normal 4", 0.0)), Some(Rule::IPAD));
     assert_eq!(instead(&[10, i64::MAX - 1, i64::MAX].map(|value: i64| value.max(i64::MAX / 2 + 2))), None);
-    // Half at 20 and the others above it: too skewed for the box plot; gap-or-tail knows the tail of one and not of few.
+    // Half at 20 and the others above it: too skewed for the box plot; gap-or-tail knows the tail of one and not of
+    // few.
     let skewed: Vec<i64> = (0..1000).map(|k| if k % 2 == 0 { 20 } else { 20 + k % 50 }).collect();
     for (values, rule) in [(skewed.as_slice(), Rule::GapOrTail), (&skewed[..200], Rule::IPAD)] {
         let refusal = Rule::Adjusted.threshold(&sample(values), None).unwrap_err();

@@ -3,10 +3,10 @@
 //! 18 families are tuned on, 12 others only judged by. The 12 are drawn from ranges by a seed; ranges and seed are
 //! older than every rule in this crate, and stay as they are: whoever moves them has tuned on them.
 //!
-//! 12 more are contaminated: 2 to 30 % of their samples hold a detour, of a few lengths, of any, or at a fixed period, and
-//! their counters advance by 24 or 25, 1, 40 and 1000 ticks. Their ranges and first seed are older than what the rules do
-//! about frequent outliers. What is done where the outliers of the last of them begin within its body was changed
-//! after they were judged; so they are drawn once more, by a seed that is younger than the rules.
+//! 12 more are contaminated: 2 to 30 % of their samples hold a detour, of a few lengths, of any, or at a fixed period,
+//! and their counters advance by 24 or 25, 1, 40 and 1000 ticks. Their ranges and first seed are older than what the
+//! rules do about frequent outliers. What is done where the outliers of the last of them begin within its body was
+//! changed after they were judged; so they are drawn once more, by a seed that is younger than the rules.
 
 use std::num::NonZeroU64;
 

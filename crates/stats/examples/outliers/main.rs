@@ -1,12 +1,13 @@
 //! Outlier rules judged by truth: clean families with known detours. `cargo run --release --example outliers [tuned]`.
 //!
-//! Every case is one trace of one family at one rate of detours. Precision, recall, F1 and accuracy (share of samples on
-//! their right side) are means over the cases that a rule accepts; coverage is the share of cases that it does. "F1 of all"
-//! is over all cases: a rule that abstains removes nothing, which finds no detour, and is right on a clean trace. False
-//! positives are the share of samples of clean traces called outliers: mean over the accepted ones, and the worst family;
-//! "touched" is the share of those traces that lost any. "silent" is the share of cases that a rule accepted and left half
-//! of the detours in, or more. `gap-or-tail` finds the step of the counter by itself, `step-told` is told it; `as-advised` does
-//! what an abstention of that says to whoever must have an answer. `tuned` leaves out all but the 18.
+//! Every case is one trace of one family at one rate of detours. Precision, recall, F1 and accuracy (share of samples
+//! on their right side) are means over the cases that a rule accepts; coverage is the share of cases that it does. "F1
+//! of all" is over all cases: a rule that abstains removes nothing, which finds no detour, and is right on a clean
+//! trace. False positives are the share of samples of clean traces called outliers: mean over the accepted ones, and
+//! the worst family; "touched" is the share of those traces that lost any. "silent" is the share of cases that a rule
+//! accepted and left half of the detours in, or more. `gap-or-tail` finds the step of the counter by itself,
+//! `step-told` is told it; `as-advised` does what an abstention of that says to whoever must have an answer. `tuned`
+//! leaves out all but the 18.
 
 mod families;
 mod random;
@@ -161,7 +162,8 @@ fn print_families(title: &str, families: &[Family], rates: &[f64], cases: &Judge
     }
 }
 
-/// Where the default rule abstains from too few values: the first ones of every family's traces, by the rules that don't.
+/// Where the default rule abstains from too few values: the first ones of every family's traces, by the rules that
+/// don't.
 fn judge_small() {
     let families = [families::tuned_on(), families::held_out(), families::contaminated(CONTAMINATED_SEED)].concat();
     println!(
