@@ -1,12 +1,13 @@
 //! From a run's files to what they say: the command, the report and the bindings stand on the same few calls.
 //!
 //! Idea: [`analyse`] reads manifest, brackets and traces, builds a clock for every point of the layout, and computes each
-//! stage's figures with both bounds; [`stage_table`] prints them, [`figures`] are what a page draws. Assumes that the run
+//! stage's figures with both bounds; [`stage_table`] prints them, [`assumptions`] says what they rest on, [`figures`] are what a page draws. Assumes that the run
 //! was joined. Guarantees: nothing is computed twice in two ways; a run that contradicts itself is an error of kind
 //! finding, never a smoothed figure. Deliberately absent: options, exit codes, starting anything.
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod assumptions;
 pub mod cost;
 mod domains;
 mod error;
@@ -25,6 +26,7 @@ mod truth;
 mod typesetting;
 
 pub use analysis::{Analysis, CORES_PROVED, analyse, analyse_with_figures};
+pub use assumptions::assumptions;
 pub use error::Error;
 pub use kept::durations;
 pub use messages::{MessagePair, Passages, Place};

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use tickscope_bracket::{Bracket, Epochs, Model, Ratio, ReadingWidths, Refused, Rho};
+use tickscope_bracket::{Bracket, Epochs, Model, Ratio, ReadingWidths, Refused, Relation, Rho};
 use tickscope_store::{Channel, Event, Manifest, Node, Pair, ReadingWidth, Run};
 use tickscope_tick::{Interval, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
@@ -32,6 +32,8 @@ pub struct OwnClockSummary {
     pub slew_origin: String,
     /// How fast its counter is declared to run.
     pub hertz: u64,
+    /// Whether the evidence of an epoch leaves the clock's rate as open as the prior does.
+    pub rests_on_prior: bool,
     /// How many brackets.
     pub brackets: usize,
     /// Brackets that did not serve, by reason.
@@ -221,6 +223,7 @@ fn relate(
         counter,
         slew,
         slew_origin,
+        rests_on_prior: epochs.epochs().iter().any(|epoch| epoch.relation.as_ref().is_ok_and(Relation::rests_on_prior)),
         hertz: of_node.counter.frequency.hertz,
         brackets: brackets.len(),
         unused: if unused > 0 { vec![(UNORDERED, unused as u64)] } else { Vec::new() },

@@ -37,6 +37,10 @@ pub struct RelationSummary {
     pub sources: Vec<SourceSummary>,
     /// Slopes of the cone, reference ticks a local tick.
     pub slopes: (f64, f64),
+    /// How far the rate was taken to lie from the ratio of the declared frequencies, parts per million.
+    pub prior_ppm: u32,
+    /// Whether the evidence leaves the rate as open as that: then the prior carries a slope, and with it the bounds.
+    pub rests_on_prior: bool,
 }
 
 /// What one source of evidence gives.
@@ -433,7 +437,10 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
     let along = |share: i128, of: i128| Tick::<Local>::new((first + (last - first) * share / of) as i64);
     let anchor = along(1, 2);
     let built = |brackets: &[Bracket], rho| Relation::new(brackets, &Model::new(rho, nominal, anchor));
-    let relation = built(&brackets, rho).map_err(|error| refuse(pair, &error))?;
+    let relation = built(&brackets, rho).map_err(|error| {
+        let wider = Model { prior_ppm: WIDER_PRIOR_PPM, ..Model::new(rho, nominal, anchor) };
+        refuse(pair, &error, Relation::new(&brackets, &wider).is_ok())
+    })?;
     let half_width = |relation: &Relation| {
         const SAMPLES: i128 = 1000;
         relation.half_widths((0..=SAMPLES).map(|step| along(step, SAMPLES))).ok().and_then(|widths| widths.median())
@@ -452,6 +459,8 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
         beside,
         sources: by_source(sources, |brackets| width_of(brackets, rho)),
         slopes: (fraction_down(cone.slowest(), ONE), fraction_up(cone.fastest(), ONE)),
+        prior_ppm: relation.model().prior_ppm,
+        rests_on_prior: relation.rests_on_prior(),
     };
     Ok((relation, summary))
 }
@@ -501,10 +510,23 @@ fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
     pairs.min().map(|shortest| shortest / 2)
 }
 
-fn refuse(pair: &Pair, error: &BracketError) -> Error {
+/// A rate further from the declared ratio than this is no miscalibration.
+const WIDER_PRIOR_PPM: u32 = 20_000;
+
+/// `wider_fits`: under the same rho the evidence fits a rate further from what the frequencies declare.
+fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Error {
     let Pair { reference, domain } = pair;
-    let message = format!("{domain} against {reference}: {error}");
-    if matches!(error, BracketError::Inconsistent(_)) { Error::finding(message) } else { Error::work(message) }
+    let BracketError::Inconsistent(_) = error else { return Error::work(format!("{domain} against {reference}: {error}")) };
+    let prior = if wider_fits {
+        format!(
+            " All of it fits this rho at a rate more than {} ppm off the ratio of the declared frequencies: that prior is \
+             contradicted, not rho. Correct the nodes' counter.frequency.hertz in run.json.",
+            Model::DEFAULT_PRIOR_PPM
+        )
+    } else {
+        String::new()
+    };
+    Error::finding(format!("{domain} against {reference}: {error}{prior}"))
 }
 
 #[cfg(test)]

@@ -3,15 +3,15 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use tickscope_store::{Assumption, Event, Manifest, Run};
-use tickscope_tick::{Decimal, Frequency, Unit};
+use tickscope_store::{Event, Run};
+use tickscope_tick::{Decimal, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
 
 use crate::cost;
-use crate::domains;
+use crate::assumptions::assumptions;
 use crate::error::Error;
 use crate::typesetting::{Side, beginning, columns, paragraph};
-use crate::{Analysis, OwnClockSummary, PassageSummary, RelationSummary, SourceSummary, domain_of};
+use crate::{Analysis, OwnClockSummary, PassageSummary, RelationSummary, SourceSummary};
 
 /// Decimals of a nanosecond in JSON.
 const JSON_DECIMALS: u32 = 3;
@@ -127,7 +127,6 @@ pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
 /// Path and whole; then, each under a word of its own, what leaves the path and what is shown beside it.
 fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
     use Side::{Left, LeftClose, Right};
-    // Only stamps of clocks beside the counter have an error of their own.
     let has_own = analysis.rows.iter().any(|row| row.own != Common::default());
     let mut sides = vec![Left, Right, Right, LeftClose, Right, LeftClose, Left];
     sides.extend(has_own.then_some(Left));
@@ -316,43 +315,6 @@ fn losses(analysis: &Analysis, events: &[Event]) -> Vec<String> {
     lines
 }
 
-/// Every assumption behind the figures, with its origin.
-pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    for relation in &analysis.relations {
-        let pair = format!("the rate of {} against {}", relation.domain, manifest.reference);
-        all.push((format!("{pair} stays within rho of one value"), format!("rho {}", relation.rho)));
-    }
-    for clock in &analysis.own_clocks {
-        let (domain, counter, slew) = (&clock.domain, &clock.counter, ppm(clock));
-        let statement = format!("{domain} runs within {slew} ppm of one rate against {counter}, between breaks");
-        all.push((statement, clock.slew_origin.clone()));
-    }
-    if !analysis.own_clocks.is_empty() {
-        let statement = "a stamp of another clock stands for the whole nanosecond that it names; the kernel's stamps and \
-                         clock_gettime read one clock; a kernel stamp of sending precedes the packet, one of receiving follows it; the kernel tells \
-                         within 10 ms that a clock was set";
-        all.push((statement.into(), "the kernel's interface".into()));
-    }
-    all.extend(analysis.passages.assumptions());
-    let told = analysis.one_counter.iter().chain(&analysis.sent_once);
-    all.extend(told.map(|Assumption { statement, origin }| (statement.clone(), origin.clone())));
-    all.extend(domains::unusual(manifest));
-    for node in &manifest.nodes {
-        all.push((format!("cores of {}: {}", node.name, node.counter.sharing.checked), "checked at the start".into()));
-    }
-    let Frequency { hertz, tolerance_ppm } = analysis.frequency;
-    let origin = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
-    let origin = origin.map_or(String::new(), |node| node.counter.frequency.origin.clone());
-    let seconds = format!(
-        "seconds: {} runs at {hertz} Hz ±{tolerance_ppm} ppm, an error common to all figures",
-        manifest.reference
-    );
-    all.push((seconds, format!("declared: {origin}")));
-    all.extend(manifest.assumptions.iter().map(|assumption| (assumption.statement.clone(), assumption.origin.clone())));
-    all
-}
-
 fn sign(row: &StageRow) -> String {
     match row.sign() {
         None => "no durations".into(),
@@ -408,6 +370,8 @@ mod tests {
     use num_rational::BigRational;
     use proptest::prelude::*;
     use tickscope_bracket::Rho;
+
+    use tickscope_tick::Frequency;
 
     use super::*;
 
@@ -502,6 +466,8 @@ mod tests {
             beside: vec![(rho, Some(alone))],
             sources: vec![source],
             slopes: (1.0, 1.0),
+            prior_ppm: 500,
+            rests_on_prior: false,
         };
         let clock = OwnClockSummary {
             domain: "b.realtime".into(),
@@ -509,7 +475,9 @@ mod tests {
             slew: rho,
             slew_origin: "declared".into(),
             hertz: own_hertz,
+            rests_on_prior: false,
             brackets: 1,
+            unused: vec![],
             epochs: 1,
             breaks: vec![],
             points: 1,
@@ -525,8 +493,13 @@ mod tests {
             relative_1ms_ticks: vec![relative],
             relations: vec![relation],
             sent_once: vec![],
+            one_counter: vec![],
+            passages: PassageSummary::default(),
+            passages_line: None,
             own_clocks: vec![clock],
             reference: "a.tsc".into(),
+            counters: vec![],
+            unsound: vec![],
             frequency: Frequency { hertz, tolerance_ppm: 100 },
             truth: None,
             unplaced: vec![],

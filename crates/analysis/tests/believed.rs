@@ -5,7 +5,7 @@ mod site;
 use std::fs;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, CORES_PROVED, Terms, analyse, run_rho, stage_table};
+use tickscope_analysis::{Analysis, CORES_PROVED, Terms, analyse, assumptions, run_rho, stage_table};
 use tickscope_store::{
     Assumption, BracketColumns, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run, write_channels,
 };
@@ -42,7 +42,7 @@ fn run(site: &Site, ahead: i64, messages: &[&str], told: impl FnOnce(&mut Manife
     }
     let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
     run.add_brackets(&pair, "probes", &brackets).unwrap();
-    join_run(&run, &run.manifest().layout.clone(), 1 << 20).unwrap();
+    join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
     run
 }
 
@@ -63,7 +63,7 @@ fn one_boot(manifest: &mut Manifest) {
 }
 
 fn assumed(run: &Run, analysis: &Analysis, part: &str) -> Vec<(String, String)> {
-    let all = stage_table::assumptions(run.manifest(), analysis);
+    let all = assumptions(run.manifest(), analysis);
     all.into_iter().filter(|(statement, _)| statement.contains(part)).collect()
 }
 

@@ -4,7 +4,7 @@ mod site;
 
 use proptest::prelude::*;
 use site::{Site, Stamped, write};
-use tickscope_analysis::{SourceSummary, Terms, analyse, stage_table};
+use tickscope_analysis::{SourceSummary, Terms, analyse, assumptions};
 use tickscope_store::{BracketColumns, Pair, Run, join_run};
 
 const PATH: [&str; 4] = ["client.send", "server.received", "server.reply", "client.response"];
@@ -111,7 +111,7 @@ fn a_sender_that_the_kernel_alone_stamps_rests_on_the_declaration_and_the_table_
         join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
         let analysis = analyse(&run, &Terms::default(), false).unwrap();
         assert_eq!(analysis.relations[0].sources[0].brackets, 100, "{path:?}");
-        let assumptions = stage_table::assumptions(run.manifest(), &analysis);
+        let assumptions = assumptions(run.manifest(), &analysis);
         let declared: Vec<_> = assumptions.iter().filter(|(statement, _)| statement.contains(told)).collect();
         assert_eq!(declared.len(), 1, "{path:?}: {assumptions:?}");
         assert!(declared[0].0.contains("client.tx > server.received once"), "{}", declared[0].0);

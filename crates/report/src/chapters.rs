@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tickscope_analysis::{OwnClockSummary, RelationSummary, SourceSummary, cost, domain_of, stage_table};
+use tickscope_analysis::{OwnClockSummary, RelationSummary, SourceSummary, cost, domain_of};
 use tickscope_store::{Channel, ChannelState, Event, Node};
 
 use crate::Report;
@@ -32,7 +32,7 @@ pub(crate) fn about(report: &Report<'_>) -> String {
 /// What the figures stand on.
 pub(crate) fn assumptions(report: &Report<'_>) -> String {
     let mut html = String::new();
-    for (statement, origin) in stage_table::assumptions(report.run.manifest(), report.analysis) {
+    for (statement, origin) in tickscope_analysis::assumptions(report.run.manifest(), report.analysis) {
         let statement = at_most(MOST_LETTERS, &statement);
         // Writing to a String cannot fail.
         let _ = writeln!(
