@@ -1,0 +1,141 @@
+/*
+ * Sections of known length between tickscope_section_begin and _end: how many intervals do not hold it.
+ *
+ *     section_truth simulated SECTIONS   counters that move by 1, 2, 24.5, 40, 1000 and uneven ticks; the truth is exact
+ *     section_truth real SECTIONS        this machine's, around chains of multiplications that take at least so long
+ *
+ * A line each: what, sections, those whose at_most is false, those with a lower end, those whose lower end is false.
+ */
+#include "tickscope.h"
+
+static int64_t simulated_read(int ordering);
+static int simulating;
+#define TICKSCOPE__SECTION_READ(ordering) (simulating ? simulated_read(ordering) : tickscope__read(ordering))
+#include "tickscope_section.h"
+
+/* All times of the simulation are in thousandths of a tick. */
+static int64_t now, step;
+static const int64_t UNEVEN[] = {41000, 63000, 45000, 58000, 41000, 50000, 47000, 61000};
+static uint64_t state = 88172645463325252u;
+
+static int64_t random_below(int64_t end) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return (int64_t)(state >> 2) % end;
+}
+
+/* What the counter shows; `step` 0: it moves unevenly. */
+static int64_t shown(void) {
+    int64_t period = 0, at;
+    int next;
+    if (step) return now / step * step / 1000;
+    for (next = 0; next < 8; next++) period += UNEVEN[next];
+    at = now / period * period;
+    for (next = 0; at + UNEVEN[next] <= now; next++) at += UNEVEN[next];
+    return at / 1000;
+}
+
+/* A reading takes 6 ticks or so, up to its instant or from there on. */
+static int64_t simulated_read(int ordering) {
+    int64_t reading, cost = 5000 + random_below(2000);
+    if (ordering != TICKSCOPE_BEFORE) now += cost;
+    reading = shown();
+    if (ordering != TICKSCOPE_AFTER) now += cost;
+    return reading;
+}
+
+static void print(const char *what, long sections, long false_hi, long ended, long false_lo) {
+    printf("%s sections %ld false_at_most %ld with_lower_end %ld false_lower_end %ld\n", what, sections, false_hi, ended, false_lo);
+}
+
+static void simulate(const char *name, int64_t step_thousandths, long sections) {
+    struct tickscope_meter meter;
+    long at, false_hi = 0, ended = 0, false_lo = 0;
+    now = INT64_C(1000000000000) + random_below(1000000000), step = step_thousandths;
+    meter = tickscope_meter_of_this_thread();
+    for (at = 0; at < sections; at++) {
+        /* Often empty, else of up to some hundred or many thousand ticks; begin and end cost up to thrice as much here. */
+        int64_t length = at % 4 == 0 ? 0 : random_below(at % 4 == 1 ? 200000 : at % 4 == 2 ? 3000000 : 90000000);
+        struct tickscope_begun begun = tickscope_section_begin(&meter);
+        struct tickscope_took took;
+        now += random_below(24000) + length;
+        took = tickscope_section_end(&begun);
+        now += random_below(5000000);
+        false_hi += length >= took.at_most * 1000;
+        ended += took.unproven == TICKSCOPE_UNDISTURBED;
+        false_lo += took.lo * 1000 > length;
+    }
+    print(name, sections, false_hi, ended, false_lo);
+}
+
+#if defined(__x86_64__)
+#define ONE_AFTER_ANOTHER(count) __asm__ __volatile__(".rept " #count "\n\timul %0, %0\n\t.endr" : "+r"(factor)::"memory")
+#else
+#define ONE_AFTER_ANOTHER(count) __asm__ __volatile__(".rept " #count "\n\tmul %0, %0, %0\n\t.endr" : "+r"(factor)::"memory")
+#endif
+
+static uint64_t factor = 3;
+
+/* Ticks of 100 000 multiplications, each of which waits for the one before, in the fastest of many chains. */
+static int64_t fastest_chain(void) {
+    int64_t fastest = INT64_MAX;
+    int round, part;
+    for (round = 0; round < 1500; round++) {
+        int64_t from = tickscope_now(TICKSCOPE_BEFORE), took;
+        for (part = 0; part < 100; part++) ONE_AFTER_ANOTHER(1000);
+        took = tickscope_now(TICKSCOPE_AFTER) - from;
+        if (took < fastest) fastest = took;
+    }
+    return fastest;
+}
+
+/* A core slower than the fastest, and a delay next to the section, make it longer than the least: no false lower end. */
+#define MEASURE(count)                                                                                              \
+    do {                                                                                                            \
+        long at, false_hi = 0, ended = 0, longer = 0;                                                               \
+        for (at = 0; at < sections; at++) {                                                                         \
+            struct tickscope_begun begun = tickscope_section_begin(&meter);                                         \
+            struct tickscope_took took;                                                                             \
+            ONE_AFTER_ANOTHER(count);                                                                               \
+            took = tickscope_section_end(&begun);                                                                   \
+            false_hi += took.at_most * INT64_C(100000) < chain * (count);                                           \
+            ended += took.unproven == TICKSCOPE_UNDISTURBED;                                                        \
+            longer += took.lo * INT64_C(100000) > chain * (count);                                                  \
+        }                                                                                                           \
+        print("chain-" #count, sections, false_hi, ended, longer);                                                  \
+    } while (0)
+
+static void measure(long sections) {
+    int64_t chain = fastest_chain();
+    struct tickscope_meter meter = tickscope_meter_of_this_thread();
+    MEASURE(0);
+    MEASURE(4);
+    MEASURE(12);
+    MEASURE(14);
+    MEASURE(16);
+    MEASURE(18);
+    MEASURE(24);
+    MEASURE(28);
+    MEASURE(36);
+    MEASURE(48);
+    MEASURE(1000);
+    MEASURE(5000);
+    fprintf(stderr, "width %lld, usual %lld, most %lld, chain %lld\n", (long long)meter.width_ticks,
+            (long long)meter.usual_ticks, (long long)meter.most_ticks, (long long)chain);
+}
+
+int main(int count, char **words) {
+    long sections = count > 2 ? atol(words[2]) : 0;
+    if (sections <= 0) return 2;
+    simulating = strcmp(words[1], "simulated") == 0;
+    if (!simulating) {
+        measure(sections);
+        return 0;
+    }
+    simulate("step-1", 1000, sections);
+    simulate("step-2", 2000, sections);
+    simulate("step-24.5", 24500, sections);
+    simulate("step-40", 40000, sections);
+    simulate("step-1000", 1000000, sections);
+    simulate("uneven", 0, sections);
+    return 0;
+}
