@@ -4,7 +4,7 @@ mod world;
 
 use proptest::prelude::*;
 use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
-use tickscope_tick::{Injection, Tick};
+use tickscope_tick::{Injection, Stairs, Tick};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
@@ -54,7 +54,7 @@ proptest! {
         drift in -300_000i64..300_000, wander in 0i64..10_000, period in 1i64..1 << 30, offset in -(1i64 << 50)..1 << 50,
         raw in prop::collection::vec((0i64..1 << 40, 0i64..9_000, 0i64..9_000), 2..60), asked in 0i64..1 << 40,
     ) {
-        let map = Injection { anchor: 1 << 30, offset, drift_ppb: drift, wander_ppb: wander, wander_period: 2 * period };
+        let map = Injection { anchor: 1 << 30, offset, drift_ppb: drift, wander_ppb: wander, wander_period: 2 * period, stairs: Stairs::default() };
         // The injected counter rounds down, so the instant of a reading may lie up to two true ticks earlier.
         let exchange = |(raw, there, back)| Bracket::new(Some(raw - there - 2), map.apply(raw), Some(raw + back));
         let brackets: Vec<Bracket> = raw.into_iter().map(exchange).collect();

@@ -9,7 +9,7 @@ use tickscope_bracket::Bracket;
 use tickscope_probe::datagram::{LENGTH, NodeId, Nonce, RunId};
 use tickscope_probe::exchange::{Client, Exchange, Memory, Parties, Server};
 use tickscope_tick::simulated::SimulatedClock;
-use tickscope_tick::{Injection, Tick};
+use tickscope_tick::{Injection, Stairs, Tick};
 
 const PARTIES: Parties = Parties { run: RunId(0xfeed), client: NodeId(1), server: NodeId(2) };
 
@@ -195,6 +195,7 @@ fn clock() -> impl Strategy<Value = SimulatedClock> {
         drift_ppb,
         wander_ppb,
         wander_period: 1 << 28,
+        stairs: Stairs::default(),
     });
     let rate = prop::sample::select(vec![(1, 1), (2, 5), (5, 2), (24, 1000)]);
     (rate, -1_000_000_000i64..1_000_000_000, prop::option::of(injection)).prop_map(|(rate, offset, wander)| {

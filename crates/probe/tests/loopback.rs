@@ -11,8 +11,8 @@ use tickscope_probe::datagram::{NodeId, RunId};
 use tickscope_probe::driver::{Asking, ClientReport, Schedule, ServerReport};
 use tickscope_probe::exchange::{Exchange, Memory, Parties};
 use tickscope_probe::udp::{probe, serve};
-use tickscope_tick::Injection;
 use tickscope_tick::counter::{NodeCounter, before};
+use tickscope_tick::{Injection, Stairs};
 
 const PARTIES: Parties = Parties { run: RunId(0xbeef), client: NodeId(1), server: NodeId(2) };
 
@@ -91,6 +91,7 @@ fn every_bracket_contains_the_map_that_was_injected_on_one_side() {
         drift_ppb: 12_500,
         wander_ppb: 10_000,
         wander_period: 1 << 26,
+        stairs: Stairs::default(),
     };
     let run = run("127.0.0.1:0", Some(map), Duration::ZERO).unwrap();
     assert_sound(&run, &map);

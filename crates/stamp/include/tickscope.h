@@ -468,9 +468,10 @@ TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id
 /* Channels that one process may open in its life; their handles are never reused, so a stale one is only refused. */
 #define TICKSCOPE__CHANNELS 65536
 
-/* A map put before a clock: crates/tick/src/injection.rs. */
+/* A map put before a clock: crates/tick/src/injection.rs; of its values those are shown that lie on the stairs. */
 struct tickscope__map {
     int64_t anchor, offset, drift_ppb, wander_ppb, wander_period;
+    int64_t step_numerator, step_denominator, uneven; /* crates/tick/src/stairs.rs; all of step 1: every value */
 };
 
 /* What happens to an injected CLOCK_REALTIME: from `from` on it stands `gain` ns further, or gains `gain` ppb until `until`. */
@@ -530,8 +531,27 @@ TICKSCOPE__COLD tickscope__wide tickscope__floor(tickscope__wide dividend, ticks
     return dividend / divisor - (dividend % divisor < 0);
 }
 
-/* Injection: exactly as crates/tick/src/injection.rs. */
-TICKSCOPE__COLD int64_t tickscope__injected(const struct tickscope__map *map, int64_t raw) {
+/* The value of a stair: exactly as crates/tick/src/stairs.rs. */
+TICKSCOPE__COLD int64_t tickscope__stair(const struct tickscope__map *map, tickscope__wide stair) {
+    int64_t even = (int64_t)tickscope__floor(stair * map->step_numerator, map->step_denominator);
+    if (map->uneven == 0) return even;
+    uint64_t z = (uint64_t)stair + UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return even + (int64_t)((z ^ (z >> 31)) % ((uint64_t)map->uneven + 1));
+}
+
+/* The last value at or below `ticks` that the stairs show. */
+TICKSCOPE__COLD int64_t tickscope__shown(const struct tickscope__map *map, int64_t ticks) {
+    if (map->step_numerator == map->step_denominator) return ticks;
+    tickscope__wide stair =
+        tickscope__floor(((tickscope__wide)ticks + 1) * map->step_denominator - 1, map->step_numerator);
+    int64_t value = tickscope__stair(map, stair);
+    return value <= ticks ? value : tickscope__stair(map, stair - 1);
+}
+
+/* Injection without its stairs: exactly as crates/tick/src/injection.rs. */
+TICKSCOPE__COLD int64_t tickscope__behind_stairs(const struct tickscope__map *map, int64_t raw) {
     tickscope__wide d = (tickscope__wide)raw - map->anchor, period = map->wander_period;
     tickscope__wide phase = d - tickscope__floor(d, period) * period;
     tickscope__wide p = 2 * phase < period ? phase : phase - period / 2;
@@ -540,11 +560,15 @@ TICKSCOPE__COLD int64_t tickscope__injected(const struct tickscope__map *map, in
     return (int64_t)(map->anchor + (tickscope__wide)map->offset + d + slow);
 }
 
+TICKSCOPE__COLD int64_t tickscope__injected(const struct tickscope__map *map, int64_t raw) {
+    return tickscope__shown(map, tickscope__behind_stairs(map, raw));
+}
+
 /* What this node reads where CLOCK_REALTIME, or the kernel in a packet's time-stamp, truly says raw_ns. */
 TICKSCOPE__COLD int64_t tickscope__realtime_as_read(int64_t raw_ns) {
     const struct tickscope__process *own = &tickscope__process;
     if (!own->realtime_injected) return raw_ns;
-    tickscope__wide read_ns = tickscope__injected(&own->realtime_map, raw_ns);
+    tickscope__wide read_ns = tickscope__behind_stairs(&own->realtime_map, raw_ns);
     for (uint32_t at = 0; at < own->change_count; at++) {
         const struct tickscope__change *change = &own->changes[at];
         if (raw_ns < change->from) continue;
@@ -552,7 +576,7 @@ TICKSCOPE__COLD int64_t tickscope__realtime_as_read(int64_t raw_ns) {
         tickscope__wide span = (tickscope__wide)until - change->from;
         read_ns += change->is_step ? change->gain : tickscope__floor(change->gain * span, 1000000000);
     }
-    return (int64_t)read_ns;
+    return tickscope__shown(&own->realtime_map, (int64_t)read_ns);
 }
 
 /* The kernel's name for a clock; 0: this process reads none of that kind. */
@@ -650,15 +674,20 @@ TICKSCOPE__COLD const char *tickscope__parse_numbers(const char *text, int64_t *
     return text;
 }
 
-/* anchor:offset:drift_ppb:wander_ppb:wander_period; what follows, or 0 where it is no map. */
+/* anchor:offset:drift_ppb:wander_ppb:wander_period, and perhaps :step_numerator:step_denominator:uneven; what follows, or
+ * 0 where it is no map. */
 TICKSCOPE__COLD const char *tickscope__parse_map(const char *text, struct tickscope__map *map) {
-    int64_t number[5], steepest = 100000000;
+    int64_t number[5], stairs[3] = {1, 1, 0}, steepest = 100000000;
     text = tickscope__parse_numbers(text, number, 5);
+    if (text && *text == ':') text = tickscope__parse_numbers(text + 1, stairs, 3);
     if (text == 0 || number[4] < 2 || number[4] % 2 || number[4] >= INT64_C(1) << 46) return 0;
     if (number[2] <= -steepest || number[2] >= steepest || number[3] <= -steepest || number[3] >= steepest) return 0;
     if (llabs(number[2]) + llabs(number[3]) >= steepest) return 0;
     map->anchor = number[0], map->offset = number[1], map->drift_ppb = number[2];
     map->wander_ppb = number[3], map->wander_period = number[4];
+    if (stairs[0] < 1 || stairs[0] >= INT64_C(1) << 31 || stairs[1] < 1 || stairs[1] > stairs[0]) return 0;
+    if (stairs[2] < 0 || stairs[2] >= stairs[0] / stairs[1]) return 0;
+    map->step_numerator = stairs[0], map->step_denominator = stairs[1], map->uneven = stairs[2];
     return text;
 }
 
@@ -689,7 +718,8 @@ TICKSCOPE__COLD int tickscope__configure_injection(void) {
     if (text && text[0]) {
         rest = tickscope__parse_map(text, &own->map);
         if (rest == 0 || *rest) {
-            tickscope__complain("TICKSCOPE_INJECT as anchor:offset:drift_ppb:wander_ppb:wander_period", text,
+            tickscope__complain("TICKSCOPE_INJECT as anchor:offset:drift_ppb:wander_ppb:wander_period, and perhaps "
+                                ":step_numerator:step_denominator:uneven", text,
                                 "Points are off; correct it, or unset it to read the true counter.");
             return 0;
         }
@@ -698,8 +728,8 @@ TICKSCOPE__COLD int tickscope__configure_injection(void) {
     if (realtime && realtime[0]) {
         rest = tickscope__parse_map(realtime, &own->realtime_map);
         if (rest == 0 || !tickscope__parse_changes(rest)) {
-            tickscope__complain("TICKSCOPE_INJECT_REALTIME as anchor:offset:drift_ppb:wander_ppb:wander_period and then at "
-                                "most 8 of ;step@AT:NS and ;slew@FROM:UNTIL:PPB",
+            tickscope__complain("TICKSCOPE_INJECT_REALTIME as a map like that of TICKSCOPE_INJECT and then at most 8 of "
+                                ";step@AT:NS and ;slew@FROM:UNTIL:PPB",
                                 realtime, "Points are off; correct it, or unset it to read the true clock.");
             return 0;
         }

@@ -100,8 +100,16 @@ fn c_what_is_injected_into_realtime_is_the_same_integers_in_c_and_rust() {
         .prop_map(move |(at, ns)| format!(";step@{}:{ns}", now + at));
     let slew = (offsets.clone(), 0i64..3_000_000_000, steep)
         .prop_map(move |(from, length, ppb)| format!(";slew@{}:{}:{ppb}", now + from, now + from + length));
-    let base = (offsets.clone(), -50_000_000i64..50_000_000, -49_999_999i64..49_999_999, 1i64..1 << 40)
-        .prop_map(move |(offset, drift, wander, half)| format!("{now}:{offset}:{drift}:{wander}:{}", 2 * half));
+    let stairs = prop_oneof![
+        Just(String::new()),
+        (1i64..100_000, 1i64..50).prop_filter_map("steps below 1", |(step, parts)| {
+            (step >= parts).then(|| format!(":{step}:{parts}:{}", (step / parts - 1) / 2))
+        })
+    ];
+    let base = (offsets.clone(), -50_000_000i64..50_000_000, -49_999_999i64..49_999_999, 1i64..1 << 40, stairs)
+        .prop_map(move |(offset, drift, wander, half, stairs)| {
+            format!("{now}:{offset}:{drift}:{wander}:{}{stairs}", 2 * half)
+        });
     let changes = prop::collection::vec(prop_oneof![step, slew], 0..=8).prop_map(|changes| changes.concat());
     let case = (base, changes, prop::collection::vec(offsets, 300));
     let mut runner = TestRunner::deterministic();
@@ -137,6 +145,8 @@ fn c_a_malformed_injection_turns_points_off_and_says_so() {
         "0:0:0:0",
         "0:0:0:0:3",
         "0:0:0:0:2;",
+        "0:0:0:0:2:40",
+        "0:0:0:0:2:40:1:40",
         "0:0:0:0:2;step@1",
         "0:0:0:0:2;slew@2:1:5",
         "0:0:0:0:2;slew@1:2:100000001",

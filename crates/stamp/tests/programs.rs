@@ -228,7 +228,7 @@ fn c_a_full_pool_drops_and_counts_every_stamp_it_cannot_keep() {
 #[test]
 fn c_an_injected_map_stands_before_every_stamp() {
     let (directory, witness) = (StampDirectory::new("inject"), Witness::new("inject"));
-    let text = "1000:1000000000:12500:1000:25000000000";
+    let text = "1000:1000000000:12500:1000:25000000000:49:2:7";
     let map: tickscope_tick::Injection = text.parse().unwrap();
     let mut command = build("stamper", &[]);
     let before = tickscope_tick::counter::before();

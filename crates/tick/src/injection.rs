@@ -6,10 +6,13 @@
 //!
 //! `y = anchor + offset + d + floor((d * drift_ppb + W(d)) / 10^9)` with `d = x - anchor`, where `W` is the integral of
 //! a rate that swings linearly between `+wander_ppb` and `-wander_ppb` with the period given. (A triangle in the rate:
-//! it reaches the same peak as a sinusoid, and needs no floating point.)
+//! it reaches the same peak as a sinusoid, and needs no floating point.) At last the counter shows only the values of its
+//! [`Stairs`], if it has any.
 
 use std::fmt;
 use std::str::FromStr;
+
+use crate::Stairs;
 
 /// A map from a counter's true ticks to the ticks it is made to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +27,8 @@ pub struct Injection {
     pub wander_ppb: i64,
     /// Ticks of one swing; even, at least 2.
     pub wander_period: i64,
+    /// Which values the injected counter shows.
+    pub stairs: Stairs,
 }
 
 /// A description of an injection that could not be read.
@@ -56,14 +61,19 @@ impl FromStr for Injection {
     fn from_str(text: &str) -> Result<Self, InjectionError> {
         let wrong = || wrong(text);
         let fields: Result<Vec<i64>, _> = text.split(':').map(str::parse).collect();
-        let Ok(&[anchor, offset, drift_ppb, wander_ppb, wander_period]) = fields.as_deref() else {
-            return Err(wrong());
+        let (&[anchor, offset, drift_ppb, wander_ppb, wander_period], stairs) = match fields.as_deref() {
+            Ok([map @ .., numerator, denominator, uneven]) if map.len() == 5 => (
+                map.first_chunk().ok_or_else(wrong)?,
+                Stairs::new(*numerator, *denominator, *uneven).ok_or_else(wrong)?,
+            ),
+            Ok(map) if map.len() == 5 => (map.first_chunk().ok_or_else(wrong)?, Stairs::default()),
+            _ => return Err(wrong()),
         };
         let steep = drift_ppb.unsigned_abs().saturating_add(wander_ppb.unsigned_abs()) >= 100_000_000;
         if wander_period < 2 || wander_period % 2 != 0 || wander_period >= 1 << 46 || steep {
             return Err(wrong());
         }
-        Ok(Self { anchor, offset, drift_ppb, wander_ppb, wander_period })
+        Ok(Self { anchor, offset, drift_ppb, wander_ppb, wander_period, stairs })
     }
 }
 
@@ -71,15 +81,16 @@ fn wrong(text: &str) -> InjectionError {
     InjectionError::of(
         Injection::VARIABLE,
         "anchor:offset:drift_ppb:wander_ppb:wander_period, five whole numbers with an even period >= 2 and |drift| + \
-         |wander| < 10^8",
+         |wander| < 10^8, and perhaps :step_numerator:step_denominator:uneven with a step >= 1 and 0 <= uneven < step",
         text,
     )
 }
 
 impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { anchor, offset, drift_ppb, wander_ppb, wander_period } = self;
-        write!(f, "{anchor}:{offset}:{drift_ppb}:{wander_ppb}:{wander_period}")
+        let Self { anchor, offset, drift_ppb, wander_ppb, wander_period, stairs } = self;
+        write!(f, "{anchor}:{offset}:{drift_ppb}:{wander_ppb}:{wander_period}")?;
+        if stairs.are_flat() { Ok(()) } else { write!(f, ":{stairs}") }
     }
 }
 
@@ -98,6 +109,11 @@ impl Injection {
 
     /// What the injected counter reads when the true one reads `raw`.
     pub fn apply(&self, raw: i64) -> i64 {
+        self.stairs.shown(self.behind_stairs(raw))
+    }
+
+    /// What the injected counter would read if it showed every value.
+    pub(crate) fn behind_stairs(&self, raw: i64) -> i64 {
         let d = i128::from(raw) - i128::from(self.anchor);
         let period = i128::from(self.wander_period);
         let phase = d.rem_euclid(period);
@@ -110,8 +126,11 @@ impl Injection {
 
     /// Every true tick at which the injected counter reads `injected`: first and last. `None` where it skips the value.
     pub fn invert(&self, injected: i64) -> Option<(i64, i64)> {
+        if self.stairs.shown(injected) != injected {
+            return None;
+        }
         let first = self.first_reaching(injected);
-        let past = self.first_reaching(injected + 1);
+        let past = self.first_reaching(self.stairs.next(injected));
         (first < past).then_some((first, past - 1))
     }
 
@@ -122,7 +141,7 @@ impl Injection {
         let (mut below, mut reached) = (guess - reach, guess + reach);
         while reached - below > 1 {
             let middle = below + (reached - below) / 2;
-            if self.apply(middle) >= injected { reached = middle } else { below = middle }
+            if self.behind_stairs(middle) >= injected { reached = middle } else { below = middle }
         }
         reached
     }
@@ -149,9 +168,18 @@ mod tests {
 
     #[test]
     fn a_malformed_description_is_refused_with_what_was_found() {
-        for text in
-            ["", "1:2:3", "a:b:c:d:e", "0:0:0:0:3", "0:0:0:0:0", "0:0:100000000:0:2", "0:0:0:-9223372036854775808:2"]
-        {
+        for text in [
+            "",
+            "1:2:3",
+            "a:b:c:d:e",
+            "0:0:0:0:3",
+            "0:0:0:0:0",
+            "0:0:100000000:0:2",
+            "0:0:0:-9223372036854775808:2",
+            "0:0:0:0:2:40",
+            "0:0:0:0:2:40:1:40",
+            "0:0:0:0:2:1:2:0",
+        ] {
             assert!(text.parse::<Injection>().unwrap_err().to_string().contains(&format!("'{text}'")));
         }
     }
@@ -161,7 +189,7 @@ mod tests {
         fn property_the_rate_never_leaves_drift_plus_minus_wander(
             drift in -50_000i64..50_000, wander in 0i64..10_000, from in 0i64..1 << 40, length in 1i64..1 << 36,
         ) {
-            let map = Injection { anchor: 1 << 30, offset: 9, drift_ppb: drift, wander_ppb: wander, wander_period: 1 << 34 };
+            let map = Injection { anchor: 1 << 30, offset: 9, drift_ppb: drift, wander_ppb: wander, wander_period: 1 << 34, stairs: Stairs::default() };
             let gained = i128::from(map.apply(from + length)) - i128::from(map.apply(from)) - i128::from(length);
             let (slowest, fastest) = (i128::from(drift - wander), i128::from(drift + wander));
             let length = i128::from(length);
@@ -170,9 +198,12 @@ mod tests {
 
         #[test]
         fn property_inversion_finds_exactly_the_ticks_that_read_so(
-            drift in -50_000i64..50_000, wander in 0i64..10_000, raw in -(1i64 << 45)..1 << 45,
+            drift in -50_000i64..50_000, wander in 0i64..10_000, raw in -(1i64 << 45)..1 << 45, step in 1i64..2000,
         ) {
-            let map = Injection { anchor: 77, offset: 1_000_000_000, drift_ppb: drift, wander_ppb: wander, wander_period: 1 << 34 };
+            let stairs = Stairs::new(step, 2.min(step), step / 5).unwrap_or_default();
+            let map = Injection {
+                anchor: 77, offset: 1_000_000_000, drift_ppb: drift, wander_ppb: wander, wander_period: 1 << 34, stairs,
+            };
             let (first, last) = map.invert(map.apply(raw)).unwrap();
             prop_assert!(first <= raw && raw <= last);
             prop_assert!(map.apply(first - 1) < map.apply(raw) && map.apply(raw) < map.apply(last + 1));

@@ -26,6 +26,8 @@ pub mod posix_clock;
 mod realtime_injection;
 pub mod sharing;
 pub mod simulated;
+mod stairs;
+pub mod step;
 pub mod step_alarm;
 mod tick;
 
@@ -35,4 +37,5 @@ pub use finding::Finding;
 pub use injection::{Injection, InjectionError};
 pub use interval::{Contradiction, Count, Interval};
 pub use realtime_injection::RealtimeInjection;
+pub use stairs::Stairs;
 pub use tick::{Local, Reference, Span, Tick};

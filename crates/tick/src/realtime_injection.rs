@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::simulated::{Slew, Step};
-use crate::{Injection, InjectionError};
+use crate::{Injection, InjectionError, Stairs};
 
 /// A map from what `CLOCK_REALTIME` truly reads to what a node is made to read, in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ impl FromStr for RealtimeInjection {
 fn wrong(text: &str) -> InjectionError {
     InjectionError::of(
         RealtimeInjection::VARIABLE,
-        "anchor:offset:drift_ppb:wander_ppb:wander_period as in TICKSCOPE_INJECT, then at most 8 of ;step@AT:NS and \
+        "a map as in TICKSCOPE_INJECT, then at most 8 of ;step@AT:NS and \
          ;slew@FROM:UNTIL:PPB with FROM <= UNTIL and |PPB| <= 10^8",
         text,
     )
@@ -103,13 +103,13 @@ impl RealtimeInjection {
     /// What the node reads when `CLOCK_REALTIME` truly reads `x`.
     pub fn apply(&self, x: i64) -> i64 {
         let stepped = self.steps.iter().filter(|step| step.at <= x).map(|step| i128::from(step.ticks)).sum::<i128>();
-        (i128::from(self.base.apply(x)) + stepped + self.slewed(x)) as i64
+        self.base.stairs.shown((i128::from(self.base.behind_stairs(x)) + stepped + self.slewed(x)) as i64)
     }
 
     /// What a clock that the kernel slews with `CLOCK_REALTIME`, and does not set with it, has gained when that truly
     /// reads `x`: all but offset and steps.
     pub fn gained(&self, x: i64) -> i64 {
-        let drifted = i128::from(self.base.apply(x)) - i128::from(self.base.offset) - i128::from(x);
+        let drifted = i128::from(self.base.behind_stairs(x)) - i128::from(self.base.offset) - i128::from(x);
         (drifted + self.slewed(x)) as i64
     }
 
@@ -121,6 +121,25 @@ impl RealtimeInjection {
     /// Every true reading that is made to read `y`, as runs (first, last) in rising order: a step back makes it more
     /// than one, a step forward none.
     pub fn invert(&self, y: i64) -> Vec<(i64, i64)> {
+        let stairs = self.base.stairs;
+        if stairs.shown(y) != y {
+            return Vec::new();
+        }
+        let flat = Self { base: Injection { stairs: Stairs::default(), ..self.base }, ..self.clone() };
+        let mut all: Vec<(i64, i64)> = (y..stairs.next(y)).flat_map(|value| flat.invert_flat(value)).collect();
+        all.sort_unstable();
+        let mut runs: Vec<(i64, i64)> = Vec::new();
+        for (first, last) in all {
+            match runs.last_mut().filter(|run| run.1 + 1 == first) {
+                Some(run) => run.1 = last,
+                None => runs.push((first, last)),
+            }
+        }
+        runs
+    }
+
+    /// Every true reading that is made to read `y`, where every value is shown.
+    fn invert_flat(&self, y: i64) -> Vec<(i64, i64)> {
         let mut cuts: Vec<i64> = self.steps.iter().map(|step| step.at).collect();
         cuts.extend([i64::MIN, i64::MAX]);
         cuts.sort_unstable();
@@ -166,7 +185,7 @@ mod tests {
 
     /// The same map by adding up what each nanosecond brings, in exact fractions.
     fn added_up(map: &RealtimeInjection, x: i64) -> i128 {
-        let Injection { anchor, offset, drift_ppb, wander_ppb, wander_period } = map.base;
+        let Injection { anchor, offset, drift_ppb, wander_ppb, wander_period, stairs } = map.base;
         let (unit, period) = (BILLION * i128::from(wander_period), i128::from(wander_period));
         // The rate is linear over a nanosecond, so its mean there is its value at the middle.
         let brings = |d: i64| {
@@ -181,18 +200,20 @@ mod tests {
             let inside = (slew.from..slew.until).filter(|&moment| moment < x).count() as i128;
             y += (inside * i128::from(slew.rate_ppb)).div_euclid(BILLION);
         }
-        y + map.steps.iter().filter(|step| x >= step.at).map(|step| i128::from(step.ticks)).sum::<i128>()
+        y += map.steps.iter().filter(|step| x >= step.at).map(|step| i128::from(step.ticks)).sum::<i128>();
+        stairs.shown(y as i64).into()
     }
 
     fn maps() -> impl Strategy<Value = RealtimeInjection> {
         let steep = -49_999_999i64..49_999_999;
-        let base = (-300i64..300, -5000i64..5000, steep.clone(), steep, 1i64..200).prop_map(
-            |(anchor, offset, drift_ppb, wander_ppb, half)| Injection {
+        let base = (-300i64..300, -5000i64..5000, steep.clone(), steep, 1i64..200, 1i64..90).prop_map(
+            |(anchor, offset, drift_ppb, wander_ppb, half, step)| Injection {
                 anchor,
                 offset,
                 drift_ppb,
                 wander_ppb,
                 wander_period: 2 * half,
+                stairs: Stairs::new(step, 2, step / 7).unwrap_or_default(),
             },
         );
         let step = (-400i64..400, -500i64..500).prop_map(|(at, ticks)| Step { at, ticks });
@@ -256,14 +277,15 @@ mod tests {
 
         #[test]
         fn property_what_is_gained_is_all_but_offset_and_steps(map in maps(), x in -1000i64..1000) {
-            let offset = Injection { offset: 0, ..map.base };
-            let still = RealtimeInjection { base: offset, steps: Vec::new(), ..map };
+            let offset = Injection { offset: 0, stairs: Stairs::default(), ..map.base };
+            let still = RealtimeInjection { base: offset, steps: Vec::new(), ..map.clone() };
             prop_assert_eq!(still.gained(x), still.apply(x) - x);
+            prop_assert_eq!(map.gained(x), still.gained(x));
         }
 
         #[test]
         fn property_inversion_finds_exactly_the_true_readings(map in maps(), y in -7000i64..7000) {
-            // The base runs at nine tenths at least, and slews and steps take 2 000 at most.
+            // The base runs at nine tenths at least, and slews and steps take 2 000 at most, stairs 60.
             let all: Vec<i64> = (-20_000..20_000).filter(|&x| map.apply(x) == y).collect();
             let found: Vec<i64> = map.invert(y).into_iter().flat_map(|(first, last)| first..=last).collect();
             prop_assert_eq!(found, all);

@@ -106,7 +106,7 @@ impl Slew {
 }
 
 /// The output function of splitmix64 (Steele, Lea, Flood 2014): every bit of the input moves every bit of the output.
-fn scrambled(input: u64) -> u64 {
+pub(crate) fn scrambled(input: u64) -> u64 {
     let z = input.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -116,15 +116,22 @@ fn scrambled(input: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Stairs;
     use proptest::prelude::*;
 
     fn clocks() -> impl Strategy<Value = SimulatedClock> {
         let rate = (1i64..100, 1i64..100);
         let slew = (-1i64 << 40..1 << 40, 0i64..1 << 30, -100_000_000i64..100_000_000)
             .prop_map(|(from, length, rate_ppb)| Slew { from, until: from + length, rate_ppb });
-        let wander = prop::option::of((-50_000i64..50_000, 0i64..50_000).prop_map(|(drift_ppb, wander_ppb)| {
-            Injection { anchor: 3, offset: 1_000, drift_ppb, wander_ppb, wander_period: 1 << 30 }
-        }));
+        let wander =
+            prop::option::of((-50_000i64..50_000, 0i64..50_000).prop_map(|(drift_ppb, wander_ppb)| Injection {
+                anchor: 3,
+                offset: 1_000,
+                drift_ppb,
+                wander_ppb,
+                wander_period: 1 << 30,
+                stairs: Stairs::default(),
+            }));
         (rate, -1i64 << 40..1 << 40, wander, prop::collection::vec(slew, 0..4), 0i64..5000, any::<u64>()).prop_map(
             |((rate_numerator, rate_denominator), offset, wander, slews, jitter, seed)| SimulatedClock {
                 rate_numerator,

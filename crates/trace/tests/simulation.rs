@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
-use tickscope_tick::{Injection, Local, Tick};
+use tickscope_tick::{Injection, Local, Stairs, Tick};
 use tickscope_trace::{
     Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Quantile, Role, StageTally, StageValues, Traces, tally,
 };
@@ -123,7 +123,14 @@ fn hosts() -> impl Strategy<Value = Host> {
     let wander = prop_oneof![Just(0), Just(100), Just(1_000), Just(10_000)];
     let delays = prop::collection::vec((0i64..20_000, 0i64..20_000), 4..24);
     (-50_000i64..50_000, wander, -SECOND..SECOND, delays).prop_map(|(drift_ppb, wander_ppb, offset, mut delays)| {
-        let truth = Injection { anchor: 1 << 30, offset, drift_ppb, wander_ppb, wander_period: PERIOD };
+        let truth = Injection {
+            anchor: 1 << 30,
+            offset,
+            drift_ppb,
+            wander_ppb,
+            wander_period: PERIOD,
+            stairs: Stairs::default(),
+        };
         delays.insert(0, (900, 300));
         Host::new(truth, &delays)
     })
