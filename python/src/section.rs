@@ -47,7 +47,7 @@ impl Meter {
     /// The same, knowing what sections took that were empty.
     fn knowing_empty(&self, py: Python<'_>, ticks: PyBuffer<i64>) -> PyResult<Self> {
         let ticks = Sample::new(&ticks.to_vec(py)?).map_err(Refusal::from)?;
-        let costs = self.meter.costs.of_empty_sections(ticks.sorted().to_vec());
+        let costs = self.meter.costs.of_empty_sections(ticks.values().to_vec());
         Ok(Self { meter: section::Meter { costs, ..self.meter }, hertz: self.hertz })
     }
 }

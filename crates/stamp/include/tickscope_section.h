@@ -238,7 +238,11 @@ TICKSCOPE__COLD int64_t tickscope__measured_width(void) {
 static inline struct tickscope_meter tickscope_meter_of_this_thread(void) {
     int64_t empty[TICKSCOPE__METER_SECTIONS], pairs[TICKSCOPE__METER_SECTIONS];
     struct tickscope_meter meter = {0, 0, 0};
+    sigset_t before;
     int index = TICKSCOPE__METER_SECTIONS * 99 / 100;
+    tickscope__hold(&before);
+    if (!tickscope__process.ready) tickscope__inject_counter();
+    tickscope__let_go(&before);
     for (int at = 0; at < TICKSCOPE__METER_SECTIONS; at++) {
         struct tickscope_begun begun = tickscope_section_begin(&meter);
         struct tickscope_took took = tickscope_section_end(&begun);
