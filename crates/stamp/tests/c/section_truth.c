@@ -76,37 +76,51 @@ static void simulate(const char *name, int64_t step_long, int64_t reading_cost, 
 
 static uint64_t factor = 3;
 
-/* Ticks of 100 000 multiplications, each of which waits for the one before, in the fastest of many chains. */
-static int64_t fastest_chain(void) {
-    int64_t fastest = INT64_MAX;
-    int round, part;
-    for (round = 0; round < 1500; round++) {
-        int64_t from = tickscope_now(TICKSCOPE_BEFORE), took;
-        for (part = 0; part < 100; part++) ONE_AFTER_ANOTHER(1000);
-        took = tickscope_now(TICKSCOPE_AFTER) - from;
-        if (took < fastest) fastest = took;
-    }
-    return fastest;
+/* Ticks of 100 000 multiplications, each of which waits for the one before. */
+static int64_t chain(void) {
+    int64_t from = tickscope_now(TICKSCOPE_BEFORE);
+    int part;
+    for (part = 0; part < 100; part++) ONE_AFTER_ANOTHER(1000);
+    return tickscope_now(TICKSCOPE_AFTER) - from;
 }
 
-#define MEASURE(count)                                                                                              \
-    do {                                                                                                            \
-        long at, false_hi = 0, ended = 0, beyond = 0;                                                               \
-        for (at = 0; at < sections; at++) {                                                                         \
-            struct tickscope_begun begun = tickscope_section_begin(&meter);                                         \
-            struct tickscope_took took;                                                                             \
-            ONE_AFTER_ANOTHER(count);                                                                               \
-            took = tickscope_section_end(&begun);                                                                   \
-            false_hi += took.at_most * INT64_C(100000) < chain * (count);                                           \
-            ended += took.unproven == TICKSCOPE_UNDISTURBED;                                                        \
-            beyond += took.lo * INT64_C(100000) > chain * (count);                                                  \
-        }                                                                                                           \
-        print("chain-" #count, sections, false_hi, ended, beyond);                                                  \
+enum { SECTIONS_A_CHAIN = 200 };
+
+/* Judges sections of `count` multiplications by the fastest chain seen before, among and after them. */
+static void judge(const char *name, const struct tickscope_took *took, long sections, int64_t least) {
+    long at, false_hi = 0, ended = 0, beyond = 0;
+    for (at = 0; at < sections; at++) {
+        false_hi += took[at].at_most * INT64_C(100000) < least;
+        ended += took[at].unproven == TICKSCOPE_UNDISTURBED;
+        beyond += took[at].lo * INT64_C(100000) > least;
+    }
+    print(name, sections, false_hi, ended, beyond);
+}
+
+#define MEASURE(count)                                                                  \
+    do {                                                                                \
+        long at;                                                                        \
+        for (at = 0; at < sections; at++) {                                             \
+            int64_t ticks = at % SECTIONS_A_CHAIN ? fastest : chain();                  \
+            struct tickscope_begun begun;                                               \
+            if (ticks < fastest) fastest = ticks;                                       \
+            begun = tickscope_section_begin(&meter);                                    \
+            ONE_AFTER_ANOTHER(count);                                                   \
+            took[at] = tickscope_section_end(&begun);                                   \
+        }                                                                               \
+        judge("chain-" #count, took, sections, fastest * (count));                      \
     } while (0)
 
 static void measure(long sections) {
-    int64_t chain = fastest_chain();
+    struct tickscope_took *took = (struct tickscope_took *)malloc((size_t)sections * sizeof *took);
     struct tickscope_meter meter = tickscope_meter_of_this_thread();
+    int64_t fastest = INT64_MAX;
+    int round;
+    if (took == 0) exit(2);
+    for (round = 0; round < 1000; round++) {
+        int64_t ticks = chain();
+        if (ticks < fastest) fastest = ticks;
+    }
     MEASURE(0);
     MEASURE(4);
     MEASURE(12);
@@ -119,8 +133,9 @@ static void measure(long sections) {
     MEASURE(48);
     MEASURE(1000);
     MEASURE(5000);
-    fprintf(stderr, "width %lld, usual %lld, most %lld, chain %lld\n", (long long)meter.width_ticks,
-            (long long)meter.usual_ticks, (long long)meter.most_ticks, (long long)chain);
+    fprintf(stderr, "width %lld, usual %lld, most %lld, fastest chain %lld\n", (long long)meter.width_ticks,
+            (long long)meter.usual_ticks, (long long)meter.most_ticks, (long long)fastest);
+    free(took);
 }
 
 int main(int count, char **words) {
