@@ -47,8 +47,9 @@ impl Meter {
     /// The same, knowing what sections took that were empty.
     fn knowing_empty(&self, py: Python<'_>, ticks: PyBuffer<i64>) -> PyResult<Self> {
         let ticks = Sample::new(&ticks.to_vec(py)?).map_err(Refusal::from)?;
-        let costs = self.meter.costs.of_empty_sections(ticks.values().to_vec());
-        Ok(Self { meter: section::Meter { costs, ..self.meter }, hertz: self.hertz })
+        let mut knowing = *self;
+        knowing.meter.costs = knowing.meter.costs.of_empty_sections(ticks.values().to_vec());
+        Ok(knowing)
     }
 }
 

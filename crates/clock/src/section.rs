@@ -40,7 +40,7 @@ pub struct Meter {
 pub struct Costs {
     /// The counter stands in `[n, n + width_ticks)` when a reading says `n`.
     pub width_ticks: i64,
-    /// 99 of 100 pairs of readings next to a section take no more.
+    /// Twice what 99 of 100 pairs of readings took: beyond it something disturbs.
     pub usual_ticks: i64,
     /// Begin and end take no more within their readings: assumed, see [`Costs::assumption`].
     pub most_ticks: i64,
@@ -79,7 +79,7 @@ pub enum Unproven {
     Disturbed {
         /// The dearer pair.
         pair_ticks: i64,
-        /// What 99 of 100 pairs take at most.
+        /// What they take at most where nothing disturbs.
         usual_ticks: i64,
     },
     /// The counter went backward from the one reading to the other, ticks.
@@ -128,7 +128,7 @@ impl Meter {
         // Begun and ended by the code that begins and ends sections anywhere.
         let readings: Vec<Readings> = (0..SECTIONS).map(|_| meter.begin().readings()).collect();
         let usual_ticks = ninety_nine_of_a_hundred(readings.iter().map(|readings| readings.pair).collect());
-        let costs = Costs { usual_ticks, ..meter.costs };
+        let costs = Costs { usual_ticks: SLOWER_LATER * usual_ticks, ..meter.costs };
         Self { counter, costs: costs.of_empty_sections(readings.iter().map(|readings| readings.ticks).collect()) }
     }
 
@@ -200,6 +200,8 @@ pub struct Readings {
 /// Elsewhere begin and end are aligned otherwise, have to be fetched, or share their core: seen to cost up to 3 times as
 /// much as in 99 of 100 empty sections, beyond which lie delays.
 const DEARER_ELSEWHERE: i64 = 4;
+/// A processor may be clocked down by as much before a pair of readings tells.
+const SLOWER_LATER: i64 = 2;
 
 impl Costs {
     /// The same where empty sections took these ticks from reading to reading; at least one.

@@ -32,7 +32,7 @@ extern "C" {
 /* The width of readings and the cost of begin and end here, ticks. */
 struct tickscope_meter {
     int64_t width_ticks; /* the counter stands in [n, n + width) when a reading says n */
-    int64_t usual_ticks; /* 99 of 100 pairs of readings next to a section take no more */
+    int64_t usual_ticks; /* twice what 99 of 100 pairs of readings took: beyond it something disturbs */
     int64_t most_ticks;  /* begin and end take no more within their readings: assumed */
 };
 
@@ -78,7 +78,8 @@ enum {
     TICKSCOPE__FINEST_WIDTH = 3,    /* where no step of 2 ticks or more fits */
     /* Elsewhere begin and end are aligned otherwise, have to be fetched, or share their core: seen to cost up to 3 times as
      * much as in 99 of 100 empty sections, beyond which lie delays. */
-    TICKSCOPE__DEARER_ELSEWHERE = 4
+    TICKSCOPE__DEARER_ELSEWHERE = 4,
+    TICKSCOPE__SLOWER_LATER = 2 /* a processor may be clocked down by as much before a pair of readings tells */
 };
 
 /* What this node reads where the counter truly reads `raw`. */
@@ -251,7 +252,7 @@ static inline struct tickscope_meter tickscope_meter_of_this_thread(void) {
     qsort(empty, TICKSCOPE__METER_SECTIONS, sizeof empty[0], tickscope__by_size);
     qsort(pairs, TICKSCOPE__METER_SECTIONS, sizeof pairs[0], tickscope__by_size);
     meter.width_ticks = tickscope__measured_width();
-    meter.usual_ticks = pairs[index];
+    meter.usual_ticks = TICKSCOPE__SLOWER_LATER * pairs[index];
     meter.most_ticks = TICKSCOPE__DEARER_ELSEWHERE * empty[index] + meter.width_ticks;
     return meter;
 }
