@@ -97,7 +97,9 @@ impl fmt::Display for Unproven {
             Self::Disturbed { pair_ticks, usual_ticks } => {
                 write!(f, "readings next to the section took {pair_ticks} ticks, where {usual_ticks} are usual")
             }
-            Self::Contradiction { ticks } => write!(f, "the counter went backward, from reading to reading by {ticks} ticks"),
+            Self::Contradiction { ticks } => {
+                write!(f, "the counter went backward, from reading to reading by {ticks} ticks")
+            }
         }
     }
 }
@@ -231,9 +233,7 @@ impl Costs {
             _ if pair > self.usual_ticks => {
                 Err(Unproven::Disturbed { pair_ticks: pair, usual_ticks: self.usual_ticks })
             }
-            Some(_) => {
-                Interval::new(Span::new(lo), Span::new(at_most)).map_err(|_| Unproven::Contradiction { ticks })
-            }
+            Some(_) => Interval::new(Span::new(lo), Span::new(at_most)).map_err(|_| Unproven::Contradiction { ticks }),
         };
         Took { at_most: Span::new(at_most), between }
     }

@@ -60,8 +60,11 @@ fn c_sections_are_bounded_as_in_rust_in_every_language_of_the_header() {
     }
     assert!((0..=4).all(|unproven| expected.lines().any(|line| line.split(' ').nth(1) == Some(&unproven.to_string()))));
     for (compiler, flags) in LANGUAGES {
-        let mut program =
-            Command::new(compile("section", compiler, &flags)).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut program = Command::new(compile("section", compiler, &flags))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut input = program.stdin.take().unwrap();
         let lines = asked.clone();
         let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
