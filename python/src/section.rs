@@ -74,7 +74,7 @@ impl Section {
         Ok(this)
     }
 
-    // Three arguments, not any number of them: a tuple for those would be made, and garbage collected, within the readings.
+    // Three arguments, not any number: a tuple for those would be made, and garbage collected, within the readings.
     fn __exit__(
         &self,
         _kind: &Bound<'_, PyAny>,

@@ -1,17 +1,17 @@
 //! How long any section of code took, as an interval: guaranteed from above, assumed from below.
 //!
-//! The counter is read on both sides of a section, ordered so that no part of the section lies outside, and each reading
-//! is as wide as the counter's step makes it. So the section took less than from the one reading to the other, and a width
-//! more, whatever else happened between: that is guaranteed. A lower end cannot be: no reading tells a section from a delay
-//! between a reading and the section. So the lower end is of the section together with whatever delayed it or the readings next to it
-//! (an interrupt, a hypervisor), and assumes that begin and end themselves cost no more than [`Costs::most_ticks`]. It is
-//! given with evidence alone: the kernel's count of switches away from this thread did not change, and neither pair of
-//! readings next to the section was dearer than readings are here.
+//! The counter is read on both sides of a section, ordered so that no part of the section lies outside, and each
+//! reading is as wide as the counter's step makes it. So the section took less than from the one reading to the other,
+//! and a width more, whatever else happened between: that is guaranteed. A lower end cannot be: no reading tells a
+//! section from a delay between a reading and the section. So the lower end is of the section together with whatever
+//! delayed it or the readings next to it (an interrupt, a hypervisor), and assumes that begin and end themselves cost
+//! no more than [`Costs::most_ticks`]. It is given with evidence alone: the kernel's count of switches away from this
+//! thread did not change, and neither pair of readings next to the section was dearer than readings are here.
 //!
 //! Assumes for the upper bound: the thread's processors share one counter (see `tick::sharing`) that moves in regular
-//! steps (see `tick::step`). Deliberately absent: the cost of reading taken off the upper bound, since what a reading costs next to
-//! one section is no proof of what it costs next to another; a lower end without its assumption. `tickscope_section.h` is
-//! the same for C and C++.
+//! steps, or in steps that take longer than a reading (see `tick::step`). Deliberately absent: the cost of reading
+//! taken off the upper bound, since what a reading costs next to one section is no proof of what it costs next to
+//! another; a lower end without its assumption. `tickscope_section.h` is the same for C and C++.
 //!
 //! ```
 //! use tickscope_clock::section::Meter;
@@ -199,8 +199,8 @@ pub struct Readings {
     pub switches: Option<i64>,
 }
 
-/// Elsewhere begin and end are aligned otherwise, have to be fetched, or share their core: seen to cost up to 3 times as
-/// much as in 99 of 100 empty sections, beyond which lie delays.
+/// Elsewhere begin and end are aligned otherwise, have to be fetched, or share their core: seen to cost up to 3 times
+/// what they do in 99 of 100 empty sections. Beyond that lie delays.
 const DEARER_ELSEWHERE: i64 = 4;
 /// A processor may be clocked down by as much before a pair of readings tells.
 const SLOWER_LATER: i64 = 2;
@@ -215,8 +215,8 @@ impl Costs {
     /// What every lower end rests on: print it with one.
     pub fn assumption(self) -> String {
         format!(
-            "begin and end take no more than {} ticks here, {DEARER_ELSEWHERE} times what 99 of 100 empty sections took; a \
-             delay between a reading and the section counts as the section's",
+            "begin and end take no more than {} ticks here, {DEARER_ELSEWHERE} times what 99 of 100 empty sections \
+             took; a delay between a reading and the section counts as the section's",
             self.most_ticks
         )
     }

@@ -6,15 +6,17 @@
  *     ...
  *     struct tickscope_took took = tickscope_section_end(&begun);
  *
- * Guaranteed: the section took less than `took.at_most` ticks, whatever else happened between. The counter is read on both
- * sides, ordered so that no part of the section lies outside, and each reading is as wide as the counter's step makes it.
- * That holds where the processors share one counter that moves in regular steps.
+ * Guaranteed: the section took less than `took.at_most` ticks, whatever else happened between. The counter is read on
+ * both sides, ordered so that no part of the section lies outside, and each reading is as wide as the counter's step
+ * makes it. That holds where the processors share one counter that moves in regular steps, or in steps that take
+ * longer than a reading.
  *
  * Assumed, never proven: a lower end. No reading tells a section from a delay between a reading and the section. So
- * `took.lo` to `took.hi` holds the section together with whatever delayed it or the readings next to it (an interrupt, a
- * hypervisor), if begin and end themselves cost no more than `meter.most_ticks`: TICKSCOPE_SECTION_ASSUMES. It is given
- * with evidence alone, `took.unproven` being TICKSCOPE_UNDISTURBED: the kernel did not switch this thread away, and neither
- * pair of readings next to the section was dearer than readings are here. Print the assumption with it.
+ * `took.lo` to `took.hi` holds the section together with whatever delayed it or the readings next to it (an
+ * interrupt, a hypervisor), if begin and end themselves cost no more than `meter.most_ticks`:
+ * TICKSCOPE_SECTION_ASSUMES. It is given with evidence alone, `took.unproven` being TICKSCOPE_UNDISTURBED: the kernel
+ * did not switch this thread away, and neither pair of readings next to the section was dearer than readings are
+ * here. Print the assumption with it.
  *
  * All in ticks of the counter; crates/clock/src/section.rs is the same for Rust.
  */
@@ -37,7 +39,8 @@ struct tickscope_meter {
 };
 
 #define TICKSCOPE_SECTION_ASSUMES \
-    "begin and end take no more than the meter's most_ticks here, four times what 99 of 100 empty sections took; a delay between a reading and the section counts as the section's"
+    "begin and end take no more than the meter's most_ticks here, four times what 99 of 100 empty sections took; " \
+    "a delay between a reading and the section counts as the section's"
 
 enum tickscope_unproven {
     TICKSCOPE_UNDISTURBED,
@@ -76,8 +79,8 @@ enum {
     TICKSCOPE__REPEATS_ONE_IN = 16, /* of neighbouring readings: then a reading is faster than a step */
     TICKSCOPE__INTERRUPTED = 4,     /* a gap beyond so many times the median is an interruption */
     TICKSCOPE__FINEST_WIDTH = 3,    /* where no step of 2 ticks or more fits */
-    /* Elsewhere begin and end are aligned otherwise, have to be fetched, or share their core: seen to cost up to 3 times as
-     * much as in 99 of 100 empty sections, beyond which lie delays. */
+    /* Elsewhere begin and end are aligned otherwise, have to be fetched, or share their core: seen to cost up to 3
+     * times what they do in 99 of 100 empty sections. Beyond that lie delays. */
     TICKSCOPE__DEARER_ELSEWHERE = 4,
     TICKSCOPE__SLOWER_LATER = 2 /* a processor may be clocked down by as much before a pair of readings tells */
 };
@@ -153,14 +156,14 @@ TICKSCOPE__HOT struct tickscope_took tickscope_section_end(const struct tickscop
     return tickscope__took(&begun->meter, ticks, pair, told, switches - begun->switches);
 }
 
-/* ---- the width of a reading: crates/tick/src/step.rs looks on every processor and at more readings ------------------ */
+/* ---- the width of a reading; crates/tick/src/step.rs looks at more readings, on every processor ------------------ */
 
 /* From one candidate for the step to the next, in thousandths of a tick. */
 #define TICKSCOPE__COARSE(step) ((step) / 4096 + 1)
 
 /*
- * How far from each other the readings' residues lie at most by a regular step, all in thousandths of a tick; -1: beyond
- * `allowed`. Windows so long that the candidate's own coarseness would smear them are left out: that accepts more.
+ * How far from each other the readings' residues lie at most by a regular step, all in thousandths of a tick; -1:
+ * beyond `allowed`. Windows so long that the candidate's coarseness would smear them are left out: that accepts more.
  */
 TICKSCOPE__COLD int64_t tickscope__spread(const int64_t *readings, int64_t step, int64_t allowed) {
     int64_t widest = 0;
@@ -187,8 +190,8 @@ TICKSCOPE__COLD int tickscope__all_multiples(const int64_t *readings, int64_t st
 }
 
 /*
- * The width by the largest regular step up to `longest` whose values, rounded down once or twice, are all the readings; 0:
- * there is none of `least` ticks or more. Never a common divisor, which is 1 of steps of 24 and 25.
+ * The width by the largest regular step up to `longest` whose values, rounded down once or twice, are all the readings;
+ * 0: there is none of `least` ticks or more. Never a common divisor, which is 1 of steps of 24 and 25.
  */
 TICKSCOPE__COLD int64_t tickscope__lattice_width(const int64_t *readings, int64_t least, int64_t longest) {
     for (int64_t rounded = 1; rounded <= 2; rounded++) {
@@ -229,7 +232,8 @@ TICKSCOPE__COLD int64_t tickscope__measured_width(void) {
     for (int at = 0; at < TICKSCOPE__STEP_READINGS; at++) {
         /* At changing distances in the first half, so that no loop stays in step with the counter. */
         random = random * 1664525 + 1013904223;
-        for (volatile uint32_t pause = at < TICKSCOPE__STEP_READINGS / 2 ? (random >> 16) % 13 : 0; pause > 0;) pause = pause - 1;
+        volatile uint32_t pause = at < TICKSCOPE__STEP_READINGS / 2 ? (random >> 16) % 13 : 0;
+        while (pause > 0) pause = pause - 1;
         readings[at] = tickscope__as_read(TICKSCOPE__SECTION_READ(TICKSCOPE_PLAIN));
     }
     return tickscope__width(readings, gaps);

@@ -4,8 +4,9 @@
  *     section_truth simulated SECTIONS   counters that move by 1, 2, 24.5, 40, 1000 or uneven ticks; the truth is exact
  *     section_truth real SECTIONS        this machine's, around chains of multiplications that take at least so long
  *
- * A line each: what, sections, those whose at_most is false, those with a lower end, those whose lower end is beyond the least
- * length. That is false of a simulated section; a real one may have been delayed, or its core slower than the fastest.
+ * A line each: what, sections, those whose at_most is false, those with a lower end, those whose lower end is beyond
+ * the least length. That is false of a simulated section; a real one may have been delayed, or its core slower than the
+ * fastest.
  */
 #include "tickscope.h"
 
@@ -45,7 +46,8 @@ static int64_t simulated_read(int ordering) {
 }
 
 static void print(const char *what, long sections, long false_hi, long ended, long beyond) {
-    printf("%s sections %ld false_at_most %ld with_lower_end %ld beyond_least %ld\n", what, sections, false_hi, ended, beyond);
+    printf("%s sections %ld false_at_most %ld with_lower_end %ld beyond_least %ld\n", what, sections, false_hi, ended,
+           beyond);
 }
 
 static void simulate(const char *name, int64_t step_long, int64_t reading_cost, long sections) {
@@ -54,7 +56,7 @@ static void simulate(const char *name, int64_t step_long, int64_t reading_cost, 
     now = INT64_C(1000000000000) + random_below(1000000000), step = step_long, cost = reading_cost;
     meter = tickscope_meter_of_this_thread();
     for (at = 0; at < sections; at++) {
-        /* Often empty, else of up to some hundred or many thousand ticks; begin and end cost up to thrice as much here. */
+        /* Often empty, else of up to many thousand ticks; begin and end cost up to three times as much here. */
         int64_t length = at % 4 == 0 ? 0 : random_below(at % 4 == 1 ? 200000 : at % 4 == 2 ? 3000000 : 90000000);
         struct tickscope_begun begun = tickscope_section_begin(&meter);
         struct tickscope_took took;
@@ -69,9 +71,11 @@ static void simulate(const char *name, int64_t step_long, int64_t reading_cost, 
 }
 
 #if defined(__x86_64__)
-#define ONE_AFTER_ANOTHER(count) __asm__ __volatile__(".rept " #count "\n\timul %0, %0\n\t.endr" : "+r"(factor)::"memory")
+#define ONE_AFTER_ANOTHER(count) \
+    __asm__ __volatile__(".rept " #count "\n\timul %0, %0\n\t.endr" : "+r"(factor)::"memory")
 #else
-#define ONE_AFTER_ANOTHER(count) __asm__ __volatile__(".rept " #count "\n\tmul %0, %0, %0\n\t.endr" : "+r"(factor)::"memory")
+#define ONE_AFTER_ANOTHER(count) \
+    __asm__ __volatile__(".rept " #count "\n\tmul %0, %0, %0\n\t.endr" : "+r"(factor)::"memory")
 #endif
 
 static uint64_t factor = 3;
