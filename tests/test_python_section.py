@@ -95,7 +95,8 @@ def test_an_injection_that_cannot_be_read_is_an_error():
 def test_a_section_that_slept_or_yielded_its_processor_has_an_upper_bound_alone():
     with tickscope.section() as slept:
         time.sleep(0.002)
-    assert slept.between_ticks is None and slept.assumes is None
+    assert slept.between_ticks is None
+    assert slept.assumes is None
     assert "switched away" in slept.why
     assert slept.at_most_ticks >= 0.002 * slept.hertz * (1 - OFF)
 
