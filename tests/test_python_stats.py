@@ -95,11 +95,42 @@ def test_a_rule_names_what_it_takes_away():
     assert (threshold.upper, threshold.basis, threshold.until) == (22, "gap", 9_000)
     removal = sample.removal(threshold)
     assert (removal.count, removal.excess_ticks) == (4, sum(ticks[k] - 20 for k in range(0, 1000, 250)))
-    assert "400" in stats.Sample([1, 2]).threshold().why
+    assert threshold.removal == removal == stats.Removal(4, 1000, removal.excess_ticks)
+    assert removal.share == 0.004
+    assert str(threshold) == "above 22: 4 of 1000 values (0.400 %), beyond a gap up to 9000"
+    few = stats.Sample([1, 2]).threshold()
+    assert "400" in few.why
+    assert few.instead == "one-sided"
     by_distance = stats.Sample(range(101)).threshold_by_distance(0.95, 3)
     assert by_distance == stats.Sample(range(101)).threshold("ipad")
     with pytest.raises(TickscopeError, match="there are gap-or-tail, ipad, tukey"):
         sample.threshold("three sigma")
+
+
+def test_frequent_outliers_are_told_with_where_they_begin_and_a_tail_what_it_takes_from_clean_values():
+    ticks = [18 + k % 3 * 2 + (k % 5 == 0) * 25_000 for k in range(1000)]
+    refusal = stats.Sample(ticks).threshold()
+    assert isinstance(refusal, stats.Abstention)
+    assert refusal.instead is None
+    assert "found 200 of 1000 (20.0 %) above 22;" in str(refusal)
+    tail = stats.Sample(range(1000)).threshold()
+    assert (tail.basis, tail.expected_of_clean) == ("tail", 0.5)
+
+
+def test_a_step_that_is_told_is_no_gap():
+    sample = stats.Sample([294] * 700 + [318] * 150 + [319] * 150)
+    assert "found 300 of 1000" in sample.threshold().why
+    assert sample.threshold(step_ticks=25).removal.count == 0
+    with pytest.raises(TickscopeError, match="at least 1 tick, found 0"):
+        sample.threshold(step_ticks=0)
+
+
+@pytest.mark.parametrize("tick", [1 << 63, -(1 << 63) - 1, 1 << 100])
+def test_a_value_beyond_64_bits_is_refused_by_name(tick):
+    for values in ([7, tick], iter([tick])):
+        with pytest.raises(ValueError, match=f"expected ticks within 64 bits.* found {tick}\\. ") as refusal:
+            stats.Sample(values)
+        assert isinstance(refusal.value, TickscopeError)
 
 
 def test_what_is_no_sample_is_refused():

@@ -1,8 +1,10 @@
 //! Samples of ticks and what is asked of them: crate `stats`, its exact fractions as pairs of integers.
 
+use std::num::NonZeroU64;
+
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use tickscope_stats::{Basis, Comparison, Confidence, Quantile, Rule, Threshold};
+use tickscope_stats::{Abstention, Basis, Comparison, Confidence, Quantile, Removal, Rule, Threshold};
 
 use crate::error::Refusal;
 
@@ -12,8 +14,12 @@ pub(crate) struct Sample(tickscope_stats::Sample);
 
 /// `lo, hi, coverage`: an end is `None` where the sample is too small for it.
 type Interval = (Option<i64>, Option<i64>, f64);
-/// `upper, lower, basis, until, shape`, and the words of an abstention instead.
-type Judged = (Option<(i64, Option<i64>, &'static str, Option<i64>, Option<f64>)>, Option<String>);
+/// `upper, lower, basis, until, shape, expected of clean values`.
+type Told = (i64, Option<i64>, &'static str, Option<i64>, Option<f64>, Option<f64>);
+/// Count, of how many, excess in ticks.
+type Removed = (usize, usize, i128);
+/// A threshold, what it removes and both in words; or why there is none and the name of a rule that has one.
+type Judged = (Option<(Told, Removed, String)>, Option<(String, Option<String>)>);
 
 #[pymethods]
 impl Sample {
@@ -66,40 +72,45 @@ impl Sample {
         (moments.location, moments.scale, moments.skewness, moments.kurtosis)
     }
 
-    /// The threshold of the rule of that name, or why it has none.
-    fn threshold(&self, rule: &str) -> Result<Judged, Refusal> {
+    /// The threshold of the rule of that name, or why it has none; the step of the counter, 0: find it.
+    fn threshold(&self, rule: &str, step: u64) -> Result<Judged, Refusal> {
         let known = || Rule::NAMED.map(|(name, _)| name).join(", ");
         let rule = Rule::named(rule).ok_or_else(|| {
             Refusal::new(format!("expected the name of a rule, found '{rule}'; there are {}", known()))
         })?;
-        Ok(judged(rule.threshold(&self.0)))
+        Ok(judged(rule.threshold(&self.0, NonZeroU64::new(step))))
     }
 
     /// The same of the rule q + c (q - Q0).
     fn threshold_by_distance(&self, per_million: u32, factor_thousandths: u32) -> Result<Judged, Refusal> {
         let rule = Rule::Distance { quantile: Quantile::per_million(per_million)?, factor_thousandths };
-        Ok(judged(rule.threshold(&self.0)))
+        Ok(judged(rule.threshold(&self.0, None)))
     }
 
-    /// How many values lie above, and by how much these exceed the median together.
-    fn removal(&self, upper: i64) -> (usize, i128) {
-        let removal = self.0.removal(&Threshold { upper, lower: None, basis: Basis::Formula });
-        (removal.count, removal.excess_ticks)
+    /// What a threshold of this value takes away.
+    fn removal(&self, upper: i64) -> Removed {
+        removed(self.0.removal(upper))
     }
 }
 
-fn judged(threshold: Result<Threshold, tickscope_stats::Abstention>) -> Judged {
-    match threshold {
-        Err(abstention) => (None, Some(abstention.to_string())),
-        Ok(Threshold { upper, lower, basis }) => {
-            let (name, until, shape) = match basis {
-                Basis::Formula => ("formula", None, None),
-                Basis::Gap { until } => ("gap", Some(until), None),
-                Basis::Tail { shape } => ("tail", None, Some(shape)),
-            };
-            (Some((upper, lower, name, until, shape)), None)
+fn removed(removal: Removal) -> Removed {
+    (removal.count, removal.of, removal.excess_ticks)
+}
+
+fn judged(threshold: Result<Threshold, Abstention>) -> Judged {
+    let threshold = match threshold {
+        Err(abstention) => {
+            return (None, Some((abstention.to_string(), abstention.instead.map(|rule| rule.to_string()))));
         }
-    }
+        Ok(threshold) => threshold,
+    };
+    let (name, until, shape, expected) = match threshold.basis {
+        Basis::Formula => ("formula", None, None, None),
+        Basis::Gap { until } => ("gap", Some(until), None, None),
+        Basis::Tail { shape, expected } => ("tail", None, Some(shape), Some(expected)),
+    };
+    let told = (threshold.upper, threshold.lower, name, until, shape, expected);
+    (Some((told, removed(threshold.removal), threshold.to_string())), None)
 }
 
 /// Shift; its interval; Cliff's delta; twice U, pairs, chance, whether that is exact.

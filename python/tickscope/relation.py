@@ -18,6 +18,10 @@ Ticks = Any
 """64-bit ticks: an Arrow or NumPy array, a buffer of 64-bit integers, or any iterable of int."""
 
 
+class NotTicks(_tickscope.TickscopeError, ValueError):
+    """Values that are no ticks."""
+
+
 @dataclass(frozen=True)
 class Segment:
     """A straight piece: for ticks `y` in `[first, last]` the interval lies within `a - pad` to `a + pad`, where
@@ -91,16 +95,27 @@ class Relation:
 def _buffer(ticks: Ticks) -> memoryview:
     if isinstance(ticks, Iterable) and not hasattr(ticks, "__arrow_array__") and not hasattr(ticks, "__len__"):
         ticks = list(ticks)
-    array = ticks if isinstance(ticks, pyarrow.Array | pyarrow.ChunkedArray) else pyarrow.array(ticks)
+    array = ticks if isinstance(ticks, pyarrow.Array | pyarrow.ChunkedArray) else _arrow(ticks)
     if isinstance(array, pyarrow.ChunkedArray):
         array = array.combine_chunks()
     if len(array) == 0:
         return memoryview(b"").cast("q")
     if array.type != pyarrow.int64() or array.null_count:
         found = f"{array.null_count} nulls" if array.null_count else str(array.type)
-        raise _tickscope.TickscopeError(f"expected ticks as 64-bit integers without nulls, found {found}. Filter or cast first")
+        raise NotTicks(f"expected ticks as 64-bit integers without nulls, found {found}. Filter or cast first")
     values = memoryview(array.buffers()[1])
     return values[array.offset * 8 : (array.offset + len(array)) * 8].cast("q")
+
+
+def _arrow(ticks: Ticks) -> pyarrow.Array:
+    try:
+        return pyarrow.array(ticks)
+    except OverflowError:
+        found = next((tick for tick in ticks if not -(1 << 63) <= tick < 1 << 63), "a greater one")
+        raise NotTicks(
+            f"expected ticks within 64 bits, from {-(1 << 63)} to {(1 << 63) - 1}, found {found}. "
+            "Give differences of ticks, or leave that value out"
+        ) from None
 
 
 def _array(values: bytes) -> pyarrow.Int64Array:

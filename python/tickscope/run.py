@@ -74,6 +74,8 @@ class Run:
     def traces(self, ids: Iterable[int] | None = None) -> duckdb.DuckDBPyRelation:
         """One row a trace: kind, id, occurrence, then a column a point, `node.point`, of raw ticks of that node's counter.
 
+        Last, in runs that have it, `passages`: null but where an id passed a point more than once, see docs/run-format.md.
+
         `ids`: these only; a `range` of step 1 costs no more however long it is.
         """
         return _of_ids(self._read("traces"), ids)

@@ -9,12 +9,12 @@ Rust computes; quantiles are values of the sample itself, shares and confidences
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from tickscope import _tickscope
-from tickscope.relation import Ticks, _buffer
+from tickscope.relation import NotTicks, Ticks, _buffer
 
 __all__ = [
     "Abstention",
@@ -64,8 +64,24 @@ class LMoments:
 
 
 @dataclass(frozen=True)
+class Removal:
+    """What a threshold takes away."""
+
+    count: int
+    of: int
+    """How many values there are."""
+    excess_ticks: int
+    """By how much these exceed the median, together: the time that is called noise."""
+
+    @property
+    def share(self) -> float:
+        """The part of the values, from 0 to 1."""
+        return self.count / self.of
+
+
+@dataclass(frozen=True)
 class Threshold:
-    """Values above `upper` are outliers. `lower` is what a box plot would have and is not used."""
+    """Values above `upper` are outliers. `lower` is what a box plot would have and is not used. `str` gives a sentence."""
 
     upper: int
     lower: int | None
@@ -74,6 +90,14 @@ class Threshold:
     """Of a gap: the first value above it."""
     shape: float | None
     """Of a tail: the fitted one's xi; 0 is exponential, the greater the heavier."""
+    expected_of_clean: float | None
+    """Of a tail: how many values of a clean sample of this size are expected above `upper`."""
+    removal: Removal
+    """What it takes away from the sample."""
+    words: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.words
 
 
 @dataclass(frozen=True)
@@ -81,15 +105,11 @@ class Abstention:
     """Why a rule has no threshold for a sample."""
 
     why: str
+    instead: str | None
+    """A rule that has one, for whoever must have an answer."""
 
-
-@dataclass(frozen=True)
-class Removal:
-    """What a threshold takes away."""
-
-    count: int
-    excess_ticks: int
-    """By how much these exceed the median, together: the time that is called noise."""
+    def __str__(self) -> str:
+        return self.why
 
 
 @dataclass(frozen=True)
@@ -161,9 +181,14 @@ class Sample:
         """Hosking's, which outliers move less."""
         return LMoments(*self._inner.l_moments())
 
-    def threshold(self, rule: str = "gap-or-tail") -> Threshold | Abstention:
-        """Above it are outliers, by a rule of that name: gap-or-tail, ipad, tukey, one-sided, adjusted."""
-        return _judged(*self._inner.threshold(rule))
+    def threshold(self, rule: str = "gap-or-tail", step_ticks: int | None = None) -> Threshold | Abstention:
+        """Above it are outliers, by a rule of that name: gap-or-tail, ipad, tukey, one-sided, adjusted.
+
+        `step_ticks`: how wide the readings of the clock are, for gap-or-tail, which else finds the step in the values.
+        """
+        if step_ticks is not None and not 1 <= step_ticks < 1 << 64:
+            raise NotTicks(f"expected a step of at least 1 tick, found {step_ticks}. Leave it out to have it found")
+        return _judged(*self._inner.threshold(rule, step_ticks or 0))
 
     def threshold_by_distance(self, share: float | Fraction, factor: float | Fraction) -> Threshold | Abstention:
         """Beyond a quantile q by `factor` times its distance from the minimum: `q + c (q - Q0)`; c to a thousandth."""
@@ -186,8 +211,13 @@ def autocorrelation(series: Ticks, lag: int) -> float | None:
     return _tickscope.autocorrelation(_buffer(series), lag)
 
 
-def _judged(threshold: tuple[int, int | None, str, int | None, float | None] | None, why: str | None) -> Threshold | Abstention:
-    return Abstention(why or "") if threshold is None else Threshold(*threshold)  # type: ignore[arg-type]
+def _judged(threshold: tuple[Any, ...] | None, abstention: tuple[str, str | None] | None) -> Threshold | Abstention:
+    if abstention is not None:
+        return Abstention(*abstention)
+    assert threshold is not None
+    fields, removal, words = threshold
+    upper, lower, basis, until, shape, expected = fields
+    return Threshold(upper, lower, basis, until, shape, expected, Removal(*removal), words)
 
 
 def _per_million(share: float | Fraction) -> int:

@@ -48,6 +48,7 @@ fn make(root: &Path, ids: i64) -> Result<(), Box<dyn Error>> {
             id: piece.clone().collect(),
             occurrence: vec![0; rows],
             columns,
+            ..KeyedRows::default()
         })?;
     }
     println!("{{\"bytes\": {}}}", writer.finish()?);

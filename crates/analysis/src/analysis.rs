@@ -1,16 +1,20 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Assumption, Event, KeyedReader, Run};
+use tickscope_store::{Assumption, Event, KeyedReader, Node, Run};
 use tickscope_tick::Frequency;
-use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, StageRow, StageTally};
+use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
+use crate::domains;
 use crate::error::Error;
 use crate::figures::{Figures, RelationCurve, StageFigures};
 use crate::kept::Table;
 use crate::own_clocks::{OwnClockSummary, reason};
 use crate::pass::{self, Wanted};
-use crate::relating::{Related, RelationSummary, reference_node, relate, run_rho};
+use crate::passages::PassageSummary;
+use crate::relating::{
+    Related, RelationSummary, domain_of, reading_ticks, reference_node, relate, run_rho,
+};
 use crate::terms::Terms;
 use crate::truth::Truth;
 
@@ -25,18 +29,29 @@ pub struct Analysis {
     pub relations: Vec<RelationSummary>,
     /// On what it rests that messages that serve as evidence were sent once.
     pub sent_once: Vec<Assumption>,
+    /// On what it rests that nodes read one counter.
+    pub one_counter: Vec<Assumption>,
     /// Clocks of nodes beside their counters that points were stamped with.
     pub own_clocks: Vec<OwnClockSummary>,
     /// Label of the reference.
     pub reference: String,
+    /// Labels of all counters that points of the layout were stamped with.
+    pub counters: Vec<String>,
+    /// What the run says of its counters, or their evidence of another clock, that leaves a bound without ground.
+    pub unsound: Vec<String>,
     /// How fast the reference is declared to run.
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
     pub truth: Option<Truth>,
-    /// Durations that were refused because a stamp's own clock has no interval for it: stage, reason, how many.
+    /// Durations that were refused because a stamp's own clock has no interval for it, or because nothing tells which
+    /// stamps of an id belong together: stage, reason, how many.
     pub unplaced: Vec<(String, &'static str, u64)>,
     /// Durations that cannot be, with both stamps.
     pub suspicions: Vec<String>,
+    /// Ids that passed some point more than once.
+    pub passages: PassageSummary,
+    /// What was done with them, in words; `None` where there are none.
+    pub passages_line: Option<String>,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
     /// Files of brackets that could not be read, and why.
@@ -50,6 +65,7 @@ pub(crate) struct Prepared {
     pub rho: Rho,
     pub relations: Vec<RelationSummary>,
     pub sent_once: Vec<Assumption>,
+    pub one_counter: Vec<Assumption>,
     pub own_clocks: Vec<OwnClockSummary>,
     /// By point of the layout: index into `own_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
@@ -61,15 +77,21 @@ impl Prepared {
     pub(crate) fn of(run: &Run, terms: &Terms, curves: Option<&mut Vec<RelationCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = manifest.layout.parse(run)?;
-        let Related { clocks, of_node, own, relations, sent_once, refused } = relate(run, &layout, terms, curves)?;
+        let Related { clocks, of_node, own, relations, sent_once, one_counter, refused } =
+            relate(run, &layout, terms, curves)?;
         let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
+        let coarse = own.coarse();
         let (own, of_point, own_clocks) = own.into_parts(&layout);
-        let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
+        let widths: Vec<_> = manifest.nodes.iter().map(|node| (node.name.to_string(), reading_ticks(node))).collect();
+        let clocks = Clocks::new(&layout, clocks, &of_node)
+            .and_then(|clocks| clocks.with_widths(&layout, &widths))
+            .and_then(|clocks| clocks.with_own(&layout, own, &of_point))
+            .and_then(|clocks| clocks.with_coarse(&layout, &coarse));
         let clocks = with_cores(run, &layout, clocks.map_err(Error::work)?)?;
         let clock =
             |point: &Point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock);
         let clock_of_point = layout.points().iter().map(clock).collect();
-        Ok(Self { layout, clocks, rho, relations, sent_once, own_clocks, clock_of_point, refused })
+        Ok(Self { layout, clocks, rho, relations, sent_once, one_counter, own_clocks, clock_of_point, refused })
     }
 }
 
@@ -94,12 +116,13 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
     let mut curves = Vec::new();
     let prepared = Prepared::of(run, terms, draw.then_some(&mut curves))?;
     let readers = traces_of(run, &prepared.layout)?;
-    let table = Table::of(&prepared, &readers);
+    let table = Table::of(run, &prepared, &readers)?;
     let folder = run.places().durations(prepared.rho.ppb().into());
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
     let wanted = Wanted { values: true, figures: draw, rows: writer.as_mut(), truth: Truth::of(manifest) };
     let mut pass = pass::over(&prepared, &readers, wanted)?;
-    let Prepared { layout, clocks, relations, sent_once, mut own_clocks, clock_of_point, refused, .. } = prepared;
+    let Prepared { layout, clocks, relations, sent_once, one_counter, mut own_clocks, clock_of_point, refused, .. } =
+        prepared;
     if let Some(writer) = writer {
         writer.finish()?;
     }
@@ -108,13 +131,15 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
-    let millisecond = frequency.hertz / 1000;
+    let millisecond = frequency.hertz.div_ceil(1000);
     let tallies = pass.counts.tallies.clone();
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks
         .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, Apart::by(millisecond)))
         .collect();
-    let suspicions = suspicions(&layout, &tallies);
+    let passages = pass.counts.passages.clone();
+    let mut suspicions = suspicions(&layout, &tallies);
+    suspicions.extend(untold(&layout, &tallies, &passages));
     let (rows, drawn): (Vec<_>, Vec<_>) = pass
         .finish_stages(|stage, mut values| {
             let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
@@ -128,7 +153,13 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         pass.counts.figures.take().map(|collector| {
             collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves)
         });
+    let stamped = |node: &&Node| layout.points().iter().any(|point| point.node == node.name.as_str());
+    let nodes = || manifest.nodes.iter().filter(stamped);
+    let unsound = domains::unfit(nodes()).into_iter().chain(own_clocks.iter().flat_map(OwnClockSummary::findings));
     let analysis = Analysis {
+        unsound: unsound.collect(),
+        counters: nodes().map(domain_of).collect(),
+        one_counter,
         rows,
         relative_1ms_ticks,
         relations,
@@ -138,6 +169,8 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth: pass.counts.truth,
         suspicions,
+        passages_line: passages.line(&layout),
+        passages,
         unplaced: unplaced(&layout, &tallies),
         sum_mismatches: pass.counts.sum_mismatches,
         refused,
@@ -156,10 +189,9 @@ impl Analysis {
             return Some(event.text.clone());
         }
         // Across these no bound holds, whatever the evidence seems to say.
-        let counters = self.relations.iter().map(|relation| relation.domain.as_str()).chain([self.reference.as_str()]);
-        let counters: Vec<&str> = counters.collect();
+        let counters = || self.counters.iter().chain([&self.reference]);
         let broke = |event: &&Event| {
-            let of_counter = event.domain.as_deref().is_some_and(|domain| counters.contains(&domain));
+            let of_counter = event.domain.as_ref().is_some_and(|domain| counters().any(|counter| counter == domain));
             event.what == Event::CLOCK_SUSPEND || event.what == Event::CLOCK_BACKWARD && of_counter
         };
         if let Some(event) = events.iter().find(broke) {
@@ -170,9 +202,22 @@ impl Analysis {
             let message = "expected path stages to sum to end-to-end, found";
             return Some(format!("{message} {traces} traces where they do not. Report it with the run"));
         }
-        self.suspicions.first().cloned()
+        if self.passages.by_rank && events.iter().any(|event| event.what == "ids-repeated") {
+            return Some(BY_RANK.into());
+        }
+        self.findings().next().cloned()
+    }
+
+    /// All that contradicts the figures, the bounds or an assumption, but for what events tell.
+    pub fn findings(&self) -> impl Iterator<Item = &String> {
+        self.unsound.iter().chain(&self.suspicions)
     }
 }
+
+/// Said of old runs, whose traces do not tell passages apart.
+const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th \
+                       there, whether passages overlapped or not; of ids that passed a point more than once \
+                       (ids-repeated) the durations may be of no passage. Measure again, or trust only ids that passed once";
 
 /// Adds what the check of the cores leaves open, where the run asked for it.
 fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
@@ -181,8 +226,12 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Erro
     if !prove {
         return Ok(clocks);
     }
-    let bound = manifest.nodes.iter().map(|node| node.counter.sharing.bound_ticks).collect::<Option<Vec<_>>>();
-    let ticks = bound.and_then(|bounds| bounds.into_iter().max()).ok_or_else(|| {
+    let reference_hertz = reference_node(manifest)?.counter.frequency.hertz;
+    let bounds = manifest.nodes.iter().map(|node| {
+        let bound = node.counter.sharing.bound_ticks?;
+        Some(on_reference(bound, node.counter.frequency.hertz, reference_hertz))
+    });
+    let ticks = bounds.collect::<Option<Vec<_>>>().and_then(|bounds| bounds.into_iter().max()).ok_or_else(|| {
         Error::work(
             "expected a checked bound between the cores (clock.cores = \"prove\"), found none. See tickscope doctor",
         )
@@ -190,6 +239,12 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Erro
     // Threads may have migrated between any two stamps: no stage within a node is taken to be on one core.
     let threads = vec![None; layout.points().len()];
     clocks.with_core_term(CoreTerm { ticks, threads }).map_err(Error::work)
+}
+
+/// At most as many ticks of the reference as `ticks` of another counter last: a percent is more than rates may be off.
+fn on_reference(ticks: u64, hertz: u64, reference_hertz: u64) -> u64 {
+    let scaled = u128::from(ticks) * u128::from(reference_hertz) * 101;
+    u64::try_from(scaled.div_ceil(u128::from(hertz.max(1)) * 100)).unwrap_or(u64::MAX)
 }
 
 /// Marks the assumption that makes the analysis add the cores' term.
@@ -209,6 +264,12 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
     }
     match listing.refused.into_iter().next() {
         Some(refused) => Err(refused.into()),
+        // Joined from no stamps at all they would still be a file.
+        None if listing.found.is_empty() => Err(Error::work(format!(
+            "expected the traces of a run in {}, found none: the run still goes on, or ended before its stamps were joined, or the \
+             files were removed. Wait for its end, copy traces/ back, or measure again",
+            run.places().traces().display()
+        ))),
         None => Ok(listing.found),
     }
 }
@@ -216,8 +277,9 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
 fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static str, u64)> {
     let by_reason = |tally: &StageTally| {
         let by = &tally.refused_by;
-        let reasons = [Refused::Outside, Refused::InBreak, Refused::Ambiguous, Refused::Contradictory];
-        reasons.map(reason).into_iter().zip([by.outside, by.in_break, by.ambiguous, by.contradictory])
+        let reasons = [Refused::Outside, Refused::InBreak, Refused::Ambiguous, Refused::Contradictory].map(reason);
+        let passages = ("nothing tells which stamps of their ids belong to one passage", by.untold);
+        reasons.into_iter().zip([by.outside, by.in_break, by.ambiguous, by.contradictory]).chain([passages])
     };
     let all = layout.stages().iter().zip(tallies);
     let all = all.flat_map(|(stage, tally)| by_reason(tally).map(|(why, count)| (stage.name.clone(), why, count)));
@@ -228,8 +290,8 @@ fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
     let all = layout.stages().iter().zip(tallies);
     all.flat_map(|(stage, tally)| {
         // A reading that its clock has no interval for is missing evidence, told by its reason; it is no contradiction.
-        let refusals_matter = tally.refused_by.no_interval > 0;
-        let suspicious = tally.suspicions.iter().filter(move |found| found.interval.is_some() || refusals_matter);
+        let matters = |refusal: Option<Refusal>| refusal.is_none_or(|refusal| refusal == Refusal::NoInterval);
+        let suspicious = tally.suspicions.iter().filter(move |found| matters(found.refusal));
         suspicious.map(|found| {
             let (lo_hi, id) = (found.interval, found.id);
             let what = lo_hi.map_or("no interval at all".into(), |(lo, hi)| format!("{lo} to {hi} ticks"));
@@ -241,4 +303,18 @@ fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
         })
     })
     .collect()
+}
+
+/// The finding that passages of some ids cannot be told apart, with the first example.
+fn untold(layout: &Layout, tallies: &[StageTally], passages: &PassageSummary) -> Option<String> {
+    let (stage, found) = layout.stages().iter().zip(tallies).find_map(|(stage, tally)| {
+        let found = tally.suspicions.iter().find(|found| found.refusal == Some(Refusal::Untold));
+        found.map(|found| (stage, found))
+    })?;
+    Some(format!(
+        "expected that time or thread tells the passages of an id apart, found {} ids where they do not, such as id {} \
+         at {} with the stamps {} and {}; those durations are refused. Give every attempt an id or a kind of its own, or \
+         leave the points where they overlap out of the layout",
+        passages.untold, found.id, stage.name, found.from_tick, found.to_tick
+    ))
 }

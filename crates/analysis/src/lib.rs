@@ -8,6 +8,7 @@
 
 mod analysis;
 pub mod cost;
+mod domains;
 mod error;
 pub mod figures;
 mod kept;
@@ -15,6 +16,7 @@ mod messages;
 mod overhead;
 mod own_clocks;
 mod pass;
+mod passages;
 mod relating;
 mod spans;
 pub mod stage_table;
@@ -28,6 +30,7 @@ pub use kept::durations;
 pub use messages::{MessagePair, Passages, Place};
 pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use own_clocks::{BreakSummary, OwnClockSummary};
+pub use passages::{PassageSummary, join};
 pub use relating::{RelationSummary, SourceSummary, domain_of, relation_of, run_rho};
 pub use spans::{Span, Spanned, Spans, spans};
 pub use terms::Terms;

@@ -143,7 +143,9 @@ impl Passages {
         let sends = own_send.zip(own.as_ref());
         passages.sends_until = sends.map(|(place, own)| Complete::until(place, own, channels, events).before);
         for ids in slices(&sent, &received) {
-            let (sent, received) = (stamps(&sent, &ids)?, stamps(&received, &ids)?);
+            let told = |place| move |channel| channels_of(place, channels).any(|known| known.channel == channel);
+            let sent = stamps(&sent, &ids, told(&pair.from)).map_err(|e| e.untold(run, pair, &pair.from))?;
+            let received = stamps(&received, &ids, told(&pair.to)).map_err(|e| e.untold(run, pair, &pair.to))?;
             let own = own.as_ref().map(|own| ids_of(own, &ids)).transpose()?;
             passages.pair_up(&sent, &received, own.as_deref(), &complete);
         }
@@ -202,15 +204,44 @@ fn ids_of(point: &PointStamps, ids: &RangeInclusive<i64>) -> Result<Vec<i64>, Er
     Ok(found)
 }
 
-fn stamps(point: &PointStamps, ids: &RangeInclusive<i64>) -> Result<Vec<Stamp>, Error> {
-    let mut found = Vec::new();
+/// `told`: whether a file of channels tells of this channel of the point.
+fn stamps(point: &PointStamps, ids: &RangeInclusive<i64>, told: impl Fn(i32) -> bool) -> Result<Vec<Stamp>, Unread> {
+    let (mut found, mut untold) = (Vec::new(), None);
     point.read(ids.clone(), |columns| {
+        let mut channels = columns.channel.chunk_by(|a, b| a == b).map(|same| same[0]);
+        untold = untold.or_else(|| channels.find(|&channel| !told(channel)));
         let kinds = columns.kind.iter().map(|kind| kind.copied().unwrap_or(0));
         let rows = columns.tick.iter().zip(&columns.id).zip(kinds);
         found.extend(rows.map(|((&tick, &id), kind)| Stamp { key: (kind, id), tick }));
     })?;
     found.sort_unstable();
-    Ok(found)
+    untold.map_or(Ok(found), |channel| Err(Unread::Untold(channel)))
+}
+
+/// Why the stamps of a point are no evidence.
+enum Unread {
+    /// No file of channels tells of this channel: its stamps may be unordered, and nobody knows what was lost there.
+    Untold(i32),
+    Store(tickscope_store::Error),
+}
+
+impl From<tickscope_store::Error> for Unread {
+    fn from(error: tickscope_store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Unread {
+    fn untold(self, run: &Run, pair: &MessagePair, place: &Place) -> Error {
+        match self {
+            Unread::Store(error) => error.into(),
+            Unread::Untold(channel) => Error::work(format!(
+                "evidence '{pair}': expected {} to tell how channel {channel}, by which {place} was stamped, is ordered and \
+                 what it lost, found no such channel there. Restore the file, or leave the pair out of [evidence]",
+                run.places().channels(&place.node).display()
+            )),
+        }
+    }
 }
 
 /// Ranges of ids, together all that there are.
@@ -281,6 +312,9 @@ impl Complete {
             let timed = on && ordered && channel.uncommitted == 0 && channel.refused == 0 && told >= channel.dropped;
             if timed { lost.filter_map(|event| event.tick).min() } else { Some(i64::MIN) }
         };
+        if channels_of(place, channels).next().is_none() {
+            return Self { before: i64::MIN }; // nobody tells what was lost
+        }
         Self { before: channels_of(place, channels).filter_map(first_loss).min().unwrap_or(i64::MAX) }
     }
 
@@ -374,6 +408,8 @@ mod tests {
         // Losses that are not told in full, or have no tick, leave nothing.
         assert_eq!(complete(&[channel(3, 0)], std::slice::from_ref(&lost)), i64::MIN);
         assert_eq!(complete(&[channel(0, 1)], &[]), i64::MIN);
+        assert_eq!(complete(&[Channel { refused: 1, ..channel(0, 0) }], &[]), i64::MIN, "a stamp that was refused");
+        assert_eq!(complete(&[], &[]), i64::MIN, "nobody tells of any");
         assert_eq!(complete(&[Channel { policy: "null".into(), ..channel(0, 0) }], &[]), i64::MIN);
         for what in UNTOLD.into_iter().chain(["finish-failed"]) {
             let untold = Event { node: "client".into(), what: what.into(), ..Event::default() };

@@ -10,13 +10,13 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Refused, Rho};
-use tickscope_store::{Channel, Event, Manifest, Node, Pair, Run};
+use tickscope_bracket::{Bracket, Epochs, Model, Ratio, ReadingWidths, Refused, Rho};
+use tickscope_store::{Channel, Event, Manifest, Node, Pair, ReadingWidth, Run};
 use tickscope_tick::{Interval, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
 use crate::error::Error;
-use crate::relating::{declared, domain_of};
+use crate::relating::{UNORDERED, declared_for, domain_of};
 use crate::terms::Terms;
 
 /// What is known of a clock of a node that is not its counter.
@@ -30,8 +30,12 @@ pub struct OwnClockSummary {
     pub slew: Rho,
     /// Where that bound came from.
     pub slew_origin: String,
+    /// How fast its counter is declared to run.
+    pub hertz: u64,
     /// How many brackets.
     pub brackets: usize,
+    /// Brackets that did not serve, by reason.
+    pub unused: Vec<(&'static str, u64)>,
     /// Stretches between two breaks.
     pub epochs: usize,
     /// Where it was set or slewed: ticks of the node's counter, and what the brackets say of the jump, in its own ticks.
@@ -69,7 +73,13 @@ const TOLD_OFF_PPB: u64 = 30_000;
 /// The clocks of a run's nodes beside their counters, those that its points need.
 pub(crate) struct OwnClocks {
     known: BTreeMap<(String, String), (Epochs, OwnClockSummary)>,
-    of_point: BTreeMap<(String, String), String>,
+    of_point: BTreeMap<(String, String), OwnClock>,
+}
+
+/// The clock of a point, by name, and by how much its stamps may be off what that read, in its ticks.
+struct OwnClock {
+    name: String,
+    coarse: u64,
 }
 
 /// The point whose stamps are brackets of a clock.
@@ -89,7 +99,8 @@ impl OwnClocks {
         let mut clocks = Self { known: BTreeMap::new(), of_point: BTreeMap::new() };
         for (node, point) in points {
             let Some(clock) = clock_of(run.manifest(), (node, point), channels)? else { continue };
-            clocks.of_point.insert((node.into(), point.into()), clock.clone());
+            let coarse = coarse(run.manifest(), (node, point));
+            clocks.of_point.insert((node.into(), point.into()), OwnClock { name: clock.clone(), coarse });
             let key = (node.to_owned(), clock);
             if let Entry::Vacant(unknown) = clocks.known.entry(key) {
                 let related = relate(run, unknown.key(), events, terms)?;
@@ -107,7 +118,29 @@ impl OwnClocks {
     /// The clock that a point was stamped with; `None`: its node's counter.
     pub(crate) fn at(&self, node: &str, point: &str) -> Option<&Epochs> {
         let clock = self.of_point.get(&(node.into(), point.into()))?;
-        self.known.get(&(node.into(), clock.clone())).map(|(epochs, _)| epochs)
+        self.known.get(&(node.into(), clock.name.clone())).map(|(epochs, _)| epochs)
+    }
+
+    /// Between which ticks of its node's counter a stamp of a point was read; `width`: how far that counter may stand beyond
+    /// what it reads. `None` where 64 bits do not hold them.
+    pub(crate) fn counted(
+        &self,
+        (node, point): (&str, &str),
+        stamp: i64,
+        width: i64,
+    ) -> Result<Option<(i64, i64)>, Refused> {
+        let Some(clock) = self.at(node, point) else {
+            return Ok(stamp.checked_add(width).map(|last| (stamp, last)));
+        };
+        let coarse = self.of_point.get(&(node.into(), point.into())).map_or(0, |clock| clock.coarse);
+        let interval = clock.place_within(Tick::new(stamp), i64::try_from(coarse).unwrap_or(i64::MAX))?.interval;
+        Ok(Some((interval.lo().get(), interval.hi().get())))
+    }
+
+    /// Points whose stamps may be off what their clock read, and by how much, in ticks of the clock.
+    pub(crate) fn coarse(&self) -> Vec<(String, u64)> {
+        let rounded = self.of_point.iter().filter(|(_, clock)| clock.coarse > 0);
+        rounded.map(|((node, point), clock)| (format!("{node}.{point}"), clock.coarse)).collect()
     }
 
     /// The clocks, the points of `layout` with the index of their clock, and what is said of the clocks.
@@ -116,7 +149,7 @@ impl OwnClocks {
         let (clocks, mut summaries): (Vec<_>, Vec<OwnClockSummary>) = related.into_iter().unzip();
         let of_point = layout.points().iter().filter_map(|point| {
             let clock = self.of_point.get(&(point.node.clone(), point.name.clone()))?;
-            let index = keys.iter().position(|(node, known)| *node == point.node && known == clock)?;
+            let index = keys.iter().position(|(node, known)| *node == point.node && *known == clock.name)?;
             Some((point.full_name(), index))
         });
         let of_point: Vec<(String, usize)> = of_point.collect();
@@ -146,6 +179,18 @@ fn clock_of(manifest: &Manifest, (node, point): (&str, &str), channels: &[Channe
     Ok((Some(first) != counter).then(|| first.to_owned()))
 }
 
+/// How coarsely the stamps of a point were written down, where the run says.
+fn coarse(manifest: &Manifest, (node, point): (&str, &str)) -> u64 {
+    let known = manifest.points.iter().find(|known| known.node.as_str() == node && known.name.as_str() == point);
+    known.and_then(|known| known.resolution_ticks).unwrap_or(0)
+}
+
+/// How far a clock of a node, and its counter, may stand beyond what they read; single ticks where the run does not say.
+fn widths(node: &Node, clock: &str) -> ReadingWidths {
+    let ticks = |known: Option<&ReadingWidth>| known.map_or(1, |known| known.width_ticks);
+    ReadingWidths { local_ticks: ticks(node.clocks.get(clock)), reference_ticks: ticks(node.counter.reading.as_ref()) }
+}
+
 fn relate(
     run: &Run,
     (node, clock): &(String, String),
@@ -159,7 +204,7 @@ fn relate(
     })?;
     let pair = Pair { reference: domain_of(of_node), domain: format!("{node}.{clock}") };
     let (slew, slew_origin) = slew_of(manifest, &pair, terms)?;
-    let brackets = brackets(run, &pair, node, clock)?;
+    let (brackets, unused) = brackets(run, &pair, node, clock)?;
     let Pair { reference: counter, domain } = pair;
     if brackets.is_empty() {
         return Err(Error::work(format!(
@@ -168,14 +213,17 @@ fn relate(
         )));
     }
     let breaks = breaks(events, &domain, slew)?;
-    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, ..Model::new(slew, nominal(of_node)?, Tick::new(0)) };
+    let model = Model::new(slew, nominal(of_node)?, Tick::new(0));
+    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, widths: widths(of_node, clock), ..model };
     let epochs = Epochs::new(&brackets, &breaks, &model).map_err(|e| Error::work(format!("{domain}: {e}")))?;
     let summary = OwnClockSummary {
         domain,
         counter,
         slew,
         slew_origin,
+        hertz: of_node.counter.frequency.hertz,
         brackets: brackets.len(),
+        unused: if unused > 0 { vec![(UNORDERED, unused as u64)] } else { Vec::new() },
         epochs: epochs.epochs().len(),
         breaks: epochs
             .breaks()
@@ -211,9 +259,8 @@ fn slew_of(manifest: &Manifest, pair: &Pair, terms: &Terms) -> Result<(Rho, Stri
     if let Some(slew) = terms.slew {
         return Ok((slew, "asked".into()));
     }
-    let found = manifest.rho.iter().find(|rho| rho.reference == pair.reference && rho.domain == pair.domain);
-    match found {
-        Some(rho) => Ok((declared(rho)?, rho.origin.clone())),
+    match declared_for(manifest, pair)? {
+        Some(found) => Ok(found),
         None => {
             let slew = Rho::declared_ppb(UNWATCHED_SLEW_PPB).map_err(Error::work)?;
             Ok((slew, "default: nobody watched it, and the kernel slews by 500 ppm".into()))
@@ -223,16 +270,16 @@ fn slew_of(manifest: &Manifest, pair: &Pair, terms: &Terms) -> Result<(Rho, Stri
 
 /// From the watch's files and from the stamps of the measured programs; an unreadable file is an error, since what it
 /// held might have shown a break.
-fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<Vec<Bracket>, Error> {
+///
+/// Returns them, and how many more were not made of ordered readings.
+fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<(Vec<Bracket>, usize), Error> {
     let mut listing = run.brackets(pair)?;
     if let Some(refused) = listing.refused.pop() {
         return Err(refused.into());
     }
     let columns = listing.found;
-    let ends = columns.before.iter().zip(columns.after.iter());
-    let rows = columns.at.iter().zip(ends);
-    let mut all: Vec<Bracket> =
-        rows.map(|(&at, (before, after))| Bracket::new(before.copied(), at, after.copied())).collect();
+    let mut all: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
+    let unused = columns.len() - all.len();
     let stamps = run.stamps(node, &format!("{BRACKET_POINT}{clock}"))?;
     if let Some(refused) = stamps.refused().first() {
         return Err(Error::work(refused));
@@ -241,7 +288,7 @@ fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<Vec<Brack
         let rows = columns.tick.iter().zip(&columns.id).zip(columns.value.iter());
         all.extend(rows.map(|((&before, &at), after)| Bracket::new(Some(before), at, after.copied())));
     })?;
-    Ok(all)
+    Ok((all, unused))
 }
 
 /// What voids the clock: every change that the watch saw, but for a slew that the bound covers.
@@ -283,6 +330,19 @@ impl Widths {
 }
 
 impl OwnClockSummary {
+    /// What contradicts its brackets, and what would help: an epoch in which no clock within the slew bound fits them.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = String> {
+        self.contradictions.iter().map(|why| {
+            format!(
+                "{}: the evidence of one epoch contradicts itself under a slew of at most {} ppm ({}): {why}. Its readings \
+                 there have no interval. If the clock was slewed faster, ask under a larger --slew",
+                self.domain,
+                f64::from(self.slew.ppb()) / 1000.0,
+                self.slew_origin
+            )
+        })
+    }
+
     /// Takes in what was found at one or more points.
     pub(crate) fn tell(&mut self, widths: &Widths, published: &[Reconstruction]) {
         self.readings = widths.0.values().sum();

@@ -4,19 +4,22 @@
 //! small enough that their columns stay in the processor's cache. Guarantees: figures, suspicions and written rows are the
 //! same for any number of workers: what depends on order is merged in the order of the groups.
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
 
 use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Sparse};
 use tickscope_trace::{
-    Column, Durations, Layout, Reconstruction, StageDurations, StageTally, StageValues, Traces, reconstruct, tally,
+    Column, Durations, Layout, Marks, Reconstruction, StageDurations, StageTally, StageValues, Traces, reconstruct,
+    tally,
 };
 
 use crate::analysis::Prepared;
 use crate::error::Error;
 use crate::figures::Collector;
 use crate::own_clocks::Widths;
+use crate::passages::PassageSummary;
 use crate::truth::Truth;
 
 /// Rows looked at together.
@@ -44,6 +47,8 @@ pub(crate) struct Counts {
     /// By clock beside the counters.
     pub widths: Vec<Widths>,
     pub truth: Option<Truth>,
+    /// Ids that passed some point more than once.
+    pub passages: PassageSummary,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
     /// What a page draws of single traces, where it is wanted.
@@ -72,7 +77,7 @@ pub(crate) fn over(prepared: &Prepared, readers: &[KeyedReader], wanted: Wanted<
         groups.flat_map(|(reader, table)| (0..table.groups()).map(move |group| (reader, group))).collect();
     let workers = processors().min(groups.len().max(1));
     let mut workers = (0..workers).map(|_| Worker::new(readers, stages)).collect::<Result<Vec<_>, Error>>()?;
-    let none = Counts { figures: figures.then(Collector::default), ..Counts::none(prepared, truth) };
+    let none = Counts { figures: figures.then(Collector::default), ..Counts::none(prepared, readers, truth) };
     let (mut counts, writes) = (none.clone(), writer.is_some());
     for round in groups.chunks(workers.len()) {
         let parts = in_parallel(round.iter().zip(&mut workers), |(&(reader, group), worker)| {
@@ -126,12 +131,13 @@ impl Worker {
 }
 
 impl Counts {
-    fn none(prepared: &Prepared, truth: Option<Truth>) -> Self {
+    fn none(prepared: &Prepared, readers: &[KeyedReader], truth: Option<Truth>) -> Self {
         Self {
             tallies: vec![StageTally::default(); prepared.layout.stages().len()],
             published: vec![Reconstruction::default(); prepared.layout.points().len()],
             widths: vec![Widths::default(); prepared.own_clocks.len()],
             truth,
+            passages: PassageSummary::none(&prepared.layout, readers),
             sum_mismatches: 0,
             figures: None,
         }
@@ -145,6 +151,7 @@ impl Counts {
             truth.known += more.known;
             truth.inside += more.inside;
         }
+        self.passages.merge(&later.passages);
         self.sum_mismatches += later.sum_mismatches;
         if let (Some(figures), Some(more)) = (&mut self.figures, later.figures) {
             figures.merge(more);
@@ -162,11 +169,15 @@ impl Counts {
         let columns = if writes { 3 * self.tallies.len() } else { 0 };
         let mut columns = vec![Sparse::default(); columns];
         let mut points: Vec<_> = keyed.columns.iter().map(Sparse::iter).collect();
-        for first in (0..keyed.len()).step_by(PIECE_ROWS) {
-            let piece = first..keyed.len().min(first + PIECE_ROWS);
+        let marks = marks(keyed)?;
+        let mut first = 0;
+        while first < keyed.len() {
+            let piece = first..piece_end(keyed, first);
+            first = piece.end;
             let ticks =
                 points.iter_mut().map(|point| point.by_ref().take(piece.len()).map(Option::<&i64>::copied).collect());
-            let traces = traces(keyed, piece.clone(), ticks.collect())?;
+            let of_piece = marks.range(piece.clone()).map(|(row, marks)| (row - piece.start, marks.clone()));
+            let traces = traces(keyed, piece.clone(), ticks.collect())?.with_marks(of_piece).map_err(Error::work)?;
             let durations = Durations::of(&prepared.layout, &prepared.clocks, &traces).map_err(Error::work)?;
             self.add(prepared, &traces, &durations);
             for (stage, values) in values.iter_mut().enumerate() {
@@ -183,17 +194,39 @@ impl Counts {
         if let Some(truth) = &mut self.truth {
             truth.compare(layout, traces, durations);
         }
-        reconstruct(layout, clocks, traces, durations, &mut self.published);
+        reconstruct(clocks, traces, durations, &mut self.published);
         for (point, clock) in clock_of_point.iter().enumerate() {
             if let (Some(clock), Some(stamps)) = (clock, durations.own(point)) {
                 self.widths[*clock].add(stamps);
             }
         }
+        self.passages.add(traces);
         self.sum_mismatches += mismatches(layout, traces, durations);
         if let Some(figures) = &mut self.figures {
             figures.add(layout, traces, durations);
         }
     }
+}
+
+/// Where a piece that begins at `first` ends: never between two traces of one id.
+fn piece_end(keyed: &KeyedRows, first: usize) -> usize {
+    let end = keyed.len().min(first + PIECE_ROWS);
+    end + keyed.occurrence[end..].iter().take_while(|&&occurrence| occurrence > 0).count()
+}
+
+/// The marks of traces whose ids passed some point more than once, by row.
+pub(crate) fn marks(keyed: &KeyedRows) -> Result<BTreeMap<usize, Marks>, Error> {
+    if keyed.passages.is_all_null() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = keyed.passages.iter().enumerate();
+    rows.filter_map(|(row, text)| Some((row, text?)))
+        .map(|(row, text)| {
+            let marks = Marks::parse(text);
+            let wrong = || Error::work(format!("traces: expected a mark a point, found '{text}'. Join the run again"));
+            Ok((row, marks.ok_or_else(wrong)?))
+        })
+        .collect()
 }
 
 fn traces(keyed: &KeyedRows, piece: Range<usize>, ticks: Vec<Column>) -> Result<Traces, Error> {

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use tickscope_bracket::{Bracket, Cone, Epochs, Error as BracketError, Model, Ratio, Refused, Relation, Rho};
+use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Relation, Rho};
 use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Local, Tick};
+use tickscope_tick::{Local, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
+use crate::domains;
 use crate::error::Error;
 use crate::figures::RelationCurve;
 use crate::messages::{MessagePair, Passages, Place};
@@ -61,13 +62,20 @@ pub(crate) struct Related {
     pub(crate) relations: Vec<RelationSummary>,
     /// On what it rests that a message was sent once.
     pub(crate) sent_once: Vec<Assumption>,
+    /// On what it rests that two nodes read one counter.
+    pub(crate) one_counter: Vec<Assumption>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
 /// Evidence of one source.
 struct Source {
     name: String,
+    /// Pieces of evidence: exchanges' halves, messages.
+    pieces: usize,
+    /// What they say of the continuous counters behind the readings, a side each.
     brackets: Vec<Bracket>,
+    /// Half the shortest round trip among them, the peer's turnaround taken off.
+    half_round_trip_ticks: Option<i64>,
     unused: Vec<(&'static str, u64)>,
 }
 
@@ -80,8 +88,12 @@ const KERNEL_MESSAGES: &str = "kernel-messages";
 /// Evidence from the kernel's time-stamps of the probes.
 const KERNEL_PROBES: &str = "kernel-probes";
 
+/// Why a bracket did not serve.
+pub(crate) const UNORDERED: &str = "made of stamps that were not ordered before and after";
 /// Why a message did not serve: a stamp that was lost may have been an earlier copy's.
 const AFTER_A_LOSS: &str = "sent after a stamp was lost";
+/// Why a message did not serve: 64 bits do not hold where the counter may have stood.
+const AT_THE_END: &str = "stamps at the end of 64 bits";
 /// The same, where the kernel stamps what the program sends.
 const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent exactly once";
 
@@ -104,6 +116,7 @@ pub(crate) fn relate(
     let stamped = layout.points().iter().map(|point| (point.node.as_str(), point.name.as_str()));
     let sent = pairs.iter().filter(|_| whole).flat_map(|(pair, _)| [&pair.from, &pair.to]);
     let stamped = stamped.chain(sent.map(|place| (place.node.as_str(), place.point.as_str())));
+    domains::expect_one_domain_each(run, stamped.clone(), &channels)?;
     let own = OwnClocks::of(run, stamped, &channels, &events, terms)?;
     if let Some(refused) = events_refused.into_iter().next().filter(|_| !own.is_empty()) {
         return Err(refused.into());
@@ -114,7 +127,9 @@ pub(crate) fn relate(
         let own_send = if source == MESSAGES { pair.from.own_send(layout, &channels) } else { None };
         let rests_on = (source == MESSAGES && whole).then(|| once(&pair, own_send.as_ref(), &own));
         let found = if whole {
-            Messages::of(run, pair, source, own_send.as_ref(), &own, (&channels, &events))?
+            let width = |place: &Place| width_of(manifest, &place.node);
+            let widths = [width(&pair.from)?, width(&pair.to)?];
+            Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), (&channels, &events))?
         } else {
             Messages { pair, source, ticks: Vec::new(), unused: vec![("source, since not all files could be read", 1)] }
         };
@@ -124,32 +139,36 @@ pub(crate) fn relate(
         }
     }
     let (clocks, of_node, relations, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
-    let mut related = Related { clocks, of_node, own, relations, sent_once, refused };
+    let mut related = Related { clocks, of_node, own, relations, sent_once, one_counter: Vec::new(), refused };
     for node in &manifest.nodes {
         if !layout.points().iter().any(|point| point.node == node.name.as_str()) {
             continue;
         }
-        if shares_counter(manifest, node, reference) {
+        if node.name == reference.name {
             related.of_node.push((node.name.to_string(), 0));
             continue;
         }
         let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
-        let rho = terms.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
         let nominal =
             Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
         let mut sources = Vec::new();
         if manifest.evidence.probes && terms.admit(PROBES) {
             let listing = run.brackets(&pair)?;
             related.refused.extend(listing.refused);
-            sources.push(Source {
-                name: PROBES.into(),
-                brackets: brackets(&listing.found, nominal),
-                unused: Vec::new(),
-            });
+            let widths = [node, reference].map(|node| reading_ticks(node));
+            sources.push(Source::of_probes(
+                &listing.found,
+                ReadingWidths { local_ticks: widths[0], reference_ticks: widths[1] },
+            )?);
         }
-        sources.extend(
-            messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str(), nominal)),
-        );
+        sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
+        if shares_counter(manifest, node, reference) {
+            let brackets = sources.iter().flat_map(|source| source.brackets.iter().copied());
+            related.one_counter.push(domains::one_counter(&pair, [reference, node], brackets)?);
+            related.of_node.push((node.name.to_string(), 0));
+            continue;
+        }
+        let rho = terms.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
         let (relation, summary) = relation(&sources, &pair, rho, nominal)?;
         if let Some(curves) = &mut curves {
             let evidence = sources.iter().map(|source| (source.name.as_str(), source.brackets.as_slice()));
@@ -183,15 +202,38 @@ pub fn relation_of(run: &Run, domain: &str, terms: &Terms) -> Result<Relation, E
 
 /// The rho that the run declared between its nodes' counters.
 pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
-    let counters = |rho: &&tickscope_store::Rho| manifest.nodes.iter().any(|node| domain_of(node) == rho.domain);
-    let first = manifest.rho.iter().filter(counters).find(|rho| rho.reference == manifest.reference);
-    first.map_or(Ok(Rho::default()), declared)
+    let others = manifest.nodes.iter().map(domain_of).filter(|domain| *domain != manifest.reference);
+    let pair = |domain| Pair { reference: manifest.reference.clone(), domain };
+    let declared = others.map(|domain| declared_for(manifest, &pair(domain))).find_map(Result::transpose);
+    declared.unwrap_or(Ok((Rho::default(), String::new()))).map(|(rho, _)| rho)
 }
 
-/// The rho that the run declared for one pair of domains.
+/// The rho that holds for one pair of domains.
 fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
-    let found = manifest.rho.iter().find(|rho| rho.reference == pair.reference && rho.domain == pair.domain);
-    found.map_or(Ok(Rho::default()), declared)
+    Ok(declared_for(manifest, pair)?.map_or(Rho::default(), |(rho, _)| rho))
+}
+
+/// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
+pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
+    let of = |reference: &str, domain: &str| {
+        let found = manifest.rho.iter().find(|rho| rho.reference == reference && rho.domain == domain);
+        found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
+    };
+    if let Some(found) = of(&pair.reference, &pair.domain)? {
+        return Ok(Some(found));
+    }
+    let Some((reversed, origin)) = of(&pair.domain, &pair.reference)? else { return Ok(None) };
+    let rho = of_the_inverse(reversed)?;
+    Ok(Some((rho, format!("{origin}, declared for {} against {}", pair.reference, pair.domain))))
+}
+
+/// A rho that holds for the inverse of every map that `rho` holds for: the inverse of a rate within `1 ± rho` lies within
+/// `1 ± rho / (1 - rho)`; rounded up.
+fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
+    const BILLION: u64 = 1_000_000_000;
+    let ppb = u64::from(rho.ppb());
+    let ppb = (ppb * BILLION).div_ceil(BILLION - ppb);
+    Rho::declared_ppb(u32::try_from(ppb).map_err(Error::work)?).map_err(Error::work)
 }
 
 /// A preset keeps its name as long as the number beside it is the preset's.
@@ -199,7 +241,17 @@ pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
     let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
     match named {
         Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
-        _ => Rho::declared_ppb(u32::try_from(rho.ppb).map_err(Error::work)?).map_err(Error::work),
+        _ => {
+            // More than 32 bits are more than any rho: refused with the same words.
+            let ppb = u32::try_from(rho.ppb).ok().and_then(|ppb| Rho::declared_ppb(ppb).ok());
+            ppb.ok_or_else(|| {
+                let (domain, reference, most, found) = (&rho.domain, &rho.reference, Rho::MOST_PPB, rho.ppb);
+                Error::work(format!(
+                    "run.json: expected a rho of {domain} against {reference} of at most {most} ppb, found {found}. Restore the \
+                     file, or mend its rho"
+                ))
+            })
+        }
     }
 }
 
@@ -218,13 +270,10 @@ pub fn domain_of(node: &Node) -> String {
     format!("{}.{}", node.name, node.counter.counter)
 }
 
+/// Whether two nodes are taken to read one counter.
 fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
     let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
-    node.name == reference.name
-        || (manifest.same_boot == SameBoot::Detect
-            && one_counter
-            && node.injected.is_none()
-            && reference.injected.is_none())
+    manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none() && reference.injected.is_none()
 }
 
 /// What the messages of one pair of points say, in ticks of both nodes' counters.
@@ -283,7 +332,7 @@ impl Messages {
         pair: MessagePair,
         source: &'static str,
         own_send: Option<&Place>,
-        clocks: &OwnClocks,
+        (clocks, widths): (&OwnClocks, [i64; 2]),
         (channels, events): (&[Channel], &[Event]),
     ) -> Result<Self, Error> {
         let passages = Passages::of(run, &pair, own_send, channels, events)?;
@@ -296,13 +345,15 @@ impl Messages {
             ("one stamp only", passages.one_ended),
         ];
         let mut ticks = Vec::with_capacity(passages.ticks.len());
+        let counted = |place: &Place, stamp, width| clocks.counted((&place.node, &place.point), stamp, width);
         for &(sent, received) in &passages.ticks {
-            match (counted(from, sent), counted(to, received)) {
+            match (counted(&pair.from, sent, widths[0]), counted(&pair.to, received, widths[1])) {
                 // An earlier copy's own stamp may have been lost only before the kernel stamped this one.
-                (Ok((_, sent)), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
+                (Ok(Some((_, sent))), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
                     count(&mut unused, AFTER_A_LOSS);
                 }
-                (Ok((first, _)), Ok((_, last))) => ticks.push((first, last)),
+                (Ok(Some((first, _))), Ok(Some((_, last)))) => ticks.push((first, last)),
+                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END),
                 (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused)),
             }
         }
@@ -310,30 +361,56 @@ impl Messages {
         Ok(Self { pair, source, ticks, unused })
     }
 
-    /// As evidence between the reference and `node`; `None` if they are of other nodes.
-    fn between(&self, reference: &str, node: &str, nominal: Ratio) -> Option<Source> {
+    /// As evidence between the reference and `node`; `None` if they are of other nodes. The ticks are already of the
+    /// continuous counters.
+    fn between(&self, reference: &str, node: &str) -> Option<Source> {
         let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
         let bracket = |&(from, to): &(i64, i64)| {
-            if ends.0 == reference {
-                whole_ticks(Some(from), to, None, nominal)
-            } else {
-                whole_ticks(None, from, Some(to), nominal)
-            }
+            if ends.0 == reference { Bracket::new(Some(from), to, None) } else { Bracket::new(None, from, Some(to)) }
         };
         let ours = ends == (reference, node) || ends == (node, reference);
         ours.then(|| Source {
             name: self.source.into(),
+            pieces: self.ticks.len(),
             brackets: self.ticks.iter().map(bracket).collect(),
+            half_round_trip_ticks: None,
             unused: self.unused.clone(),
         })
     }
 }
 
-/// Between which ticks of its node's counter a reading was taken.
-fn counted(clock: Option<&Epochs>, reading: i64) -> Result<(i64, i64), Refused> {
-    let Some(clock) = clock else { return Ok((reading, reading)) };
-    let interval = clock.interval(Tick::new(reading))?;
-    Ok((interval.lo().get(), interval.hi().get()))
+impl Source {
+    /// The probes' exchanges, raw readings.
+    fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
+        let raw: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
+        let sides = raw.iter().enumerate().map(|(index, bracket)| bracket.behind_readings(widths, index));
+        let sides = sides.collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
+        let mut unused = vec![(UNORDERED, (columns.len() - raw.len()) as u64)];
+        unused.retain(|&(_, count)| count > 0);
+        Ok(Self {
+            name: PROBES.into(),
+            pieces: raw.len(),
+            brackets: sides.into_iter().flatten().flatten().collect(),
+            half_round_trip_ticks: half_round_trip(&raw),
+            unused,
+        })
+    }
+}
+
+/// How far a node's counter may stand beyond what it reads, in its ticks; a single one where the run does not say.
+pub(crate) fn reading_ticks(node: &Node) -> u64 {
+    node.counter.reading.as_ref().map_or(1, |reading| reading.width_ticks)
+}
+
+/// The same by the node's name, for sums.
+fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
+    let known = manifest.nodes.iter().find(|known| known.name.as_str() == node);
+    let ticks = known.map_or(1, reading_ticks);
+    i64::try_from(ticks).ok().filter(|ticks| (1..=ReadingWidths::MOST_TICKS as i64).contains(ticks)).ok_or_else(|| {
+        Error::work(format!(
+            "run.json: expected a reading width of 1 to 2^40 ticks of {node}'s counter, found {ticks}. Restore it as it was"
+        ))
+    })
 }
 
 fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
@@ -345,7 +422,7 @@ fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
 
 fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relation, RelationSummary), Error> {
     let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
-    let at = || brackets.iter().map(|bracket| bracket.at.get());
+    let at = || brackets.iter().map(|bracket| i128::from(bracket.at.get()));
     let (Some(first), Some(last)) = (at().min(), at().max()) else {
         let Pair { reference, domain } = pair;
         return Err(Error::work(format!(
@@ -353,14 +430,13 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
              files refused, or the sources left out?"
         )));
     };
-    let anchor = Tick::<Local>::new(first + (last - first) / 2);
+    let along = |share: i128, of: i128| Tick::<Local>::new((first + (last - first) * share / of) as i64);
+    let anchor = along(1, 2);
     let built = |brackets: &[Bracket], rho| Relation::new(brackets, &Model::new(rho, nominal, anchor));
     let relation = built(&brackets, rho).map_err(|error| refuse(pair, &error))?;
     let half_width = |relation: &Relation| {
-        const SAMPLES: i64 = 1000;
-        let at = (0..=SAMPLES)
-            .map(|step| Tick::new(first + ((last - first) as i128 * i128::from(step) / i128::from(SAMPLES)) as i64));
-        relation.half_widths(at).ok().and_then(|widths| widths.median())
+        const SAMPLES: i128 = 1000;
+        relation.half_widths((0..=SAMPLES).map(|step| along(step, SAMPLES))).ok().and_then(|widths| widths.median())
     };
     let width_of = |brackets: &[Bracket], rho| built(brackets, rho).ok().as_ref().and_then(half_width);
     let beside = ["unknown", "server-room"].into_iter().filter_map(|preset| preset.parse::<Rho>().ok());
@@ -370,15 +446,12 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
     let summary = RelationSummary {
         domain: pair.domain.clone(),
         rho,
-        brackets: brackets.len(),
+        brackets: sources.iter().map(|source| source.pieces).sum(),
         half_width_ticks: half_width(&relation),
-        half_round_trip_ticks: sources
-            .iter()
-            .find(|source| source.name == PROBES)
-            .and_then(|s| half_round_trip(&s.brackets)),
+        half_round_trip_ticks: sources.iter().find_map(|source| source.half_round_trip_ticks),
         beside,
         sources: by_source(sources, |brackets| width_of(brackets, rho)),
-        slopes: (fixed_to_float(cone.slowest()), fixed_to_float(cone.fastest())),
+        slopes: (fraction_down(cone.slowest(), ONE), fraction_up(cone.fastest(), ONE)),
     };
     Ok((relation, summary))
 }
@@ -394,7 +467,7 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
             without_ticks: None,
             unused: Vec::new(),
         });
-        summary.brackets += source.brackets.len();
+        summary.brackets += source.pieces;
         for &(reason, more) in &source.unused {
             match summary.unused.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, sum)) => *sum += more,
@@ -416,29 +489,14 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
     summaries
 }
 
-fn brackets(columns: &BracketColumns, nominal: Ratio) -> Vec<Bracket> {
-    let ends = columns.before.iter().zip(columns.after.iter());
-    let rows = columns.at.iter().zip(ends);
-    rows.map(|(&at, (before, after))| whole_ticks(before.copied(), at, after.copied(), nominal)).collect()
-}
-
-/// A reading of `n` says that the counter stood somewhere from `n` to `n + 1`. The evidence keeps raw readings, so what
-/// that leaves open is added here: a tick of the reference above, and what the reference counts in one local tick below.
-fn whole_ticks(before: Option<i64>, at: i64, after: Option<i64>, nominal: Ratio) -> Bracket {
-    let a_local_tick = 1 + nominal.numerator().div_ceil(nominal.denominator()) as i64;
-    Bracket::new(before.map(|tick| tick - a_local_tick), at, after.map(|tick| tick + 1))
-}
-
-/// For display only.
-fn fixed_to_float(slope: i128) -> f64 {
-    slope as f64 / (1u128 << Cone::FRACTION_BITS) as f64
-}
+/// A slope of 1.
+const ONE: i128 = 1 << Cone::FRACTION_BITS;
 
 /// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
 fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
     let pairs = brackets.windows(2).filter_map(|pair| {
-        let (t1, t4) = (pair[0].before?, pair[1].after?);
-        Some((t4 - t1).get() - (pair[1].at - pair[0].at).get())
+        let (t1, t4) = (pair[0].before?.get(), pair[1].after?.get());
+        t4.checked_sub(t1)?.checked_sub(pair[1].at.get().checked_sub(pair[0].at.get())?)
     });
     pairs.min().map(|shortest| shortest / 2)
 }
@@ -453,19 +511,25 @@ fn refuse(pair: &Pair, error: &BracketError) -> Error {
 mod tests {
     use super::*;
 
-    /// A clock in nanoseconds beside a counter of 2 GHz, read every millisecond between two readings 100 ticks apart.
     #[test]
-    fn a_reading_of_another_clock_counts_from_the_first_tick_it_can_have_been_taken_at_to_the_last() {
-        let read = |ns: i64| Bracket::new(Some(2 * ns - 50), ns, Some(2 * ns + 50));
-        let evidence: Vec<Bracket> = (0..10).map(|number| read(number * 1_000_000)).collect();
-        let nominal = Ratio::new(2, 1).unwrap();
-        let model = Model { prior_ppm: 1, ..Model::new(Rho::declared_ppb(1).unwrap(), nominal, Tick::new(0)) };
-        let clock = Epochs::new(&evidence, &[], &model).unwrap();
-        for ns in [1_500_000, 4_000_001, 8_999_999] {
-            let (first, last) = counted(Some(&clock), ns).unwrap();
-            assert!(first < 2 * ns && 2 * ns + 2 < last && last - first < 200, "{ns}: {first} to {last}");
+    fn brackets_of_plain_stamps_are_counted_and_not_used() {
+        let mut columns = BracketColumns::default();
+        for (at, ordering) in (0..).zip(["before/after", "plain/plain", "before/after", "plain/after", "before/after"])
+        {
+            columns.push(Some(100 * at), 100 * at, Some(100 * at + 9), "probe-request", ordering);
         }
-        assert_eq!(counted(Some(&clock), 20_000_000), Err(Refused::Outside));
-        assert_eq!(counted(None, 7), Ok((7, 7)), "a counter's own stamp is a tick");
+        let widths = ReadingWidths { local_ticks: 26, reference_ticks: 4 };
+        let Source { pieces, brackets, unused, .. } = Source::of_probes(&columns, widths).unwrap();
+        assert_eq!((pieces, brackets.len()), (3, 6));
+        let of_one = [Bracket::new(Some(200), 200 + 26, None), Bracket::new(None, 200, Some(209 + 4))];
+        assert_eq!(brackets[2..4], of_one);
+        assert_eq!(unused, [(UNORDERED, 2)]);
+    }
+
+    #[test]
+    fn half_the_shortest_round_trip_is_asked_of_any_ticks() {
+        let pair = |t1, at, t4| [Bracket::new(Some(t1), at, None), Bracket::new(None, at, Some(t4))];
+        assert_eq!(half_round_trip(&pair(0, 7, 90)), Some(45));
+        assert_eq!(half_round_trip(&pair(i64::MIN, 7, i64::MAX)), None);
     }
 }

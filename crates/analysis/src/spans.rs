@@ -9,6 +9,7 @@ use tickscope_trace::{Apart, Clocks, Durations, Layout, StageDurations, StageTal
 use crate::Terms;
 use crate::analysis::{Prepared, traces_of};
 use crate::error::Error;
+use crate::pass::marks;
 
 /// All traces of a run.
 pub struct Spans {
@@ -50,8 +51,10 @@ pub fn spans(run: &Run, terms: &Terms) -> Result<Spans, Error> {
     let mut all = Vec::new();
     for reader in traces_of(run, &layout)? {
         let rows = reader.read_all()?;
+        let marks = marks(&rows)?;
         let ticks = rows.columns.iter().map(|column: &Sparse<i64>| column.iter().map(Option::<&i64>::copied).collect());
         let traces = Traces::new(rows.kind.clone(), rows.id.clone(), rows.occurrence.clone(), ticks.collect())
+            .and_then(|traces| traces.with_marks(marks))
             .map_err(Error::work)?;
         let durations = Durations::of(&layout, &clocks, &traces).map_err(Error::work)?;
         tally(&layout, &clocks, &traces, &durations, &mut tallies);

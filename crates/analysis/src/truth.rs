@@ -55,7 +55,9 @@ impl Truth {
                 let (Some(lo), Some(hi)) = (columns.lo.get(row), columns.hi.get(row)) else { continue };
                 self.known += 1;
                 // A slow map reads one tick at two true ones: then the truth is one of the values between.
-                self.inside += u64::from(lo <= to.1 - from.0 && to.0 - from.1 <= hi);
+                let apart = |from: i64, to: i64| i128::from(to) - i128::from(from);
+                self.inside +=
+                    u64::from(i128::from(lo) <= apart(from.0, to.1) && apart(from.1, to.0) <= i128::from(hi));
             }
         }
     }

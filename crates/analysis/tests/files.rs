@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tickscope_analysis::{Terms, analyse, durations, stage_table};
 use tickscope_bracket::Rho;
-use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Run};
+use tickscope_store::{Assumption, KeyedReader, KeyedRows, KeyedWriter, Manifest, Run};
 
 const FILE: &str = "part-00000000.parquet";
 
@@ -25,6 +25,14 @@ impl Copied {
 
     fn run(&self) -> Run {
         Run::open(&self.0).unwrap()
+    }
+
+    /// Writes `run.json` again, changed.
+    fn retell(&self, change: impl FnOnce(&mut Manifest)) {
+        let mut run = self.run();
+        let mut manifest = run.manifest().clone();
+        change(&mut manifest);
+        run.set_manifest(manifest).unwrap();
     }
 
     /// Writes the traces again, as so many files.
@@ -91,6 +99,7 @@ fn some(all: &KeyedRows, rows: &[usize]) -> KeyedRows {
         id: rows.iter().map(|&row| all.id[row]).collect(),
         occurrence: rows.iter().map(|&row| all.occurrence[row]).collect(),
         columns: columns.collect(),
+        ..KeyedRows::default()
     }
 }
 
@@ -150,6 +159,71 @@ fn durations_of_other_evidence_are_not_taken_for_todays() {
     assert_ne!(copied.durations(None).1, before);
 }
 
+/// Each of these leaves slopes and counts as they were.
+#[test]
+fn durations_derived_under_anything_that_changed_since_are_derived_again() {
+    type Change = fn(&Copied);
+    let changes: [(&str, Change); 5] = [
+        ("as many other brackets", |copied| {
+            let pair = copied.run().pairs().unwrap().remove(0);
+            let places = copied.run().places().brackets(&pair);
+            let told = copied.run().brackets(&pair).unwrap().found;
+            let mut moved = tickscope_store::BracketColumns::default();
+            for (row, (before, after)) in told.before.iter().zip(told.after.iter()).enumerate() {
+                let later = |tick: Option<&i64>| tick.map(|tick| tick + 900_000);
+                moved.push(later(before), told.at[row], later(after), &told.source[row], &told.ordering[row]);
+            }
+            fs::remove_dir_all(places).unwrap();
+            copied.run().add_brackets(&pair, "moved", &moved).unwrap();
+        }),
+        ("proved cores", |copied| {
+            copied.retell(|manifest| {
+                let origin = tickscope_analysis::CORES_PROVED.into();
+                manifest.assumptions.push(Assumption { statement: "cores share a counter".into(), origin });
+            });
+        }),
+        ("another frequency", |copied| copied.retell(|manifest| manifest.nodes[1].counter.frequency.hertz += 1_000)),
+        ("another layout", |copied| copied.retell(|manifest| manifest.layout.rules.clear())),
+        ("a trace in a file of the same name and size", |copied| {
+            let place = copied.0.join("traces").join(FILE);
+            let reader = KeyedReader::open(&place).unwrap();
+            let (names, bytes, all) = (reader.names().to_vec(), reader.bytes(), reader.read_all().unwrap());
+            let places = (0..names.len()).flat_map(|point| (0..all.len()).map(move |row| (point, row)));
+            let mut same_size = places.map(|(point, row)| {
+                let mut rows = all.clone();
+                let later = |(at, tick): (usize, Option<&i64>)| tick.map(|tick| tick + i64::from(at == row));
+                rows.columns[point] = rows.columns[point].iter().enumerate().map(later).collect();
+                let mut writer = KeyedWriter::begin(&place, &names, &[]).unwrap();
+                writer.write(rows).unwrap();
+                writer.finish().unwrap() == bytes
+            });
+            assert!(same_size.any(|same| same), "one tick later anywhere, and the file has another size");
+        }),
+    ];
+    for (what, change) in changes {
+        let copied = Copied::new(1);
+        let derived = |copied: &Copied| {
+            let (folder, _) = copied.durations(None);
+            KeyedReader::open(&folder.join(FILE)).unwrap().key("tickscope.derived_from").unwrap().to_owned()
+        };
+        let first = derived(&copied);
+        assert_eq!(derived(&copied), first);
+        change(&copied);
+        assert_ne!(derived(&copied), first, "{what}");
+    }
+}
+
+#[test]
+fn what_measuring_cost_is_no_part_of_what_durations_were_derived_from() {
+    let copied = Copied::new(1);
+    let (folder, _) = copied.durations(None);
+    let written = || fs::metadata(folder.join(FILE)).unwrap().modified().unwrap();
+    let first = written();
+    copied.retell(|manifest| manifest.ended_unix_ms = Some(7));
+    copied.durations(None);
+    assert_eq!(written(), first);
+}
+
 #[test]
 fn a_run_that_cannot_be_written_has_its_durations_aside() {
     let copied = Copied::new(1);
@@ -157,4 +231,24 @@ fn a_run_that_cannot_be_written_has_its_durations_aside() {
     fs::remove_dir_all(copied.0.join("durations")).unwrap();
     fs::write(copied.0.join("durations"), "in the way").unwrap();
     assert_eq!(copied.durations(None), (copied.0.join("aside/rho=50ppm"), rows));
+}
+
+#[test]
+fn a_run_without_its_traces_is_an_error_that_says_so_and_not_a_table_of_zeros() {
+    let copied = Copied::new(1);
+    fs::remove_dir_all(copied.0.join("traces")).unwrap();
+    let error = analyse(&copied.run(), &Terms::under(None), false).unwrap_err();
+    assert!(!error.is_finding() && error.to_string().contains("expected the traces of a run"), "{error}");
+}
+
+#[test]
+fn a_rho_that_no_run_can_declare_is_named_with_what_is_allowed() {
+    let copied = Copied::new(1);
+    let mut manifest = copied.run().manifest().clone();
+    for ppb in [1 << 33, u64::from(Rho::MOST_PPB) + 1] {
+        manifest.rho.iter_mut().for_each(|rho| (rho.ppb, rho.origin) = (ppb, "declared".into()));
+        copied.run().set_manifest(manifest.clone()).unwrap();
+        let error = analyse(&copied.run(), &Terms::under(None), false).unwrap_err().to_string();
+        assert!(error.contains("at most 100000000 ppb") && error.contains(&format!("found {ppb}")), "{error}");
+    }
 }

@@ -108,7 +108,7 @@ fn a_sender_that_the_kernel_alone_stamps_rests_on_the_declaration_and_the_table_
             ],
         );
         bracket_realtime(&run, send[0].1, response[49].1);
-        join_run(&run, &run.manifest().layout.clone(), 1 << 20).unwrap();
+        join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
         let analysis = analyse(&run, &Terms::default(), false).unwrap();
         assert_eq!(analysis.relations[0].sources[0].brackets, 100, "{path:?}");
         let assumptions = stage_table::assumptions(run.manifest(), &analysis);
@@ -159,7 +159,7 @@ proptest! {
             stamped("client", "response", "after", &response),
         ]);
         bracket_realtime(&run, 1_000_000_000, now);
-        join_run(&run, &run.manifest().layout.clone(), 1 << 20).unwrap();
+        join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
         let analysis = analyse(&run, &Terms::default(), true).unwrap();
         let source = &analysis.relations[0].sources[0];
         prop_assert_eq!(unused(source, "ids that the program's own stamps do not show to be sent exactly once"), unproven);
@@ -210,7 +210,7 @@ proptest! {
             stamped("server", "reply", "before", &reply),
         ]);
         let layout = run.manifest().layout.clone();
-        join_run(&run, &layout, 1 << 20).unwrap();
+        join_run(&run, &layout, 1 << 20, &|_, _| true).unwrap();
         prop_assume!(response.len() > 2 && repeated + 2 < exchanges.len());
         let analysis = analyse(&run, &Terms::default(), true).unwrap();
         let source = &analysis.relations[0].sources[0];
@@ -253,7 +253,7 @@ fn only_messages_that_are_evidence_name_what_they_rest_on() {
         ],
     );
     let layout = run.manifest().layout.clone();
-    join_run(&run, &layout, 1 << 20).unwrap();
+    join_run(&run, &layout, 1 << 20, &|_, _| true).unwrap();
     let mut columns = BracketColumns::default();
     for (_, sent) in at(0) {
         columns.push(Some(sent), sent + AHEAD + 500, None, "probe", "before/after");

@@ -10,7 +10,7 @@ use crate::{Ratio, Rho};
 ///
 /// `[r_min * (1 - rho), r_max * (1 + rho)]`, where `[r_min, r_max]` are the exact ends of the slope programme
 /// (`brackets.md`, "r0 must be honest").
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cone {
     r_min: Ratio,
     r_max: Ratio,
@@ -22,8 +22,8 @@ const BILLION: u128 = 1_000_000_000;
 
 impl Cone {
     /// Fixed-point slopes and bounds count units of 2^-60. Slopes stay below 2^13 ([`Ratio::MOST`] and the limits of
-    /// prior and rho), distances below 2^51: their products below 2^124, and sums of a few of them fit `i128`. Over 2^50
-    /// ticks, rounding a slope costs 2^-10 ticks.
+    /// prior and rho), slopes times distances in reach below 2^63 ticks: their products below 2^123, and sums of a few of
+    /// them fit `i128`. Over 2^57 ticks, rounding a slope costs an eighth of a tick.
     pub const FRACTION_BITS: u32 = 60;
 
     pub(crate) fn new(r_min: Ratio, r_max: Ratio, rho: Rho) -> Self {
@@ -80,13 +80,14 @@ impl Cone {
         -(-(ticks << Self::FRACTION_BITS)).div_euclid(self.slowest)
     }
 
-    /// The most that the reference runs in one local tick, rounded up.
-    pub(crate) fn counted_in_one(&self) -> i64 {
-        (-(-self.fastest >> Self::FRACTION_BITS)) as i64
+    /// The most that the reference runs in so many local ticks, not negative, rounded up; `u64::MAX` where it is more.
+    pub(crate) fn counted_in(&self, local_ticks: i64) -> u64 {
+        let ticks = -(-self.reference_at_most(local_ticks.into()) >> Self::FRACTION_BITS);
+        u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 }
 
-/// `ratio * parts / 10^9` in units of 2^-60, rounded down. A ratio's parts are below 2^84 and `parts` below 2^31.
+/// `ratio * parts / 10^9` in units of 2^-60, rounded down. A ratio's parts are below 2^90 and `parts` below 2^31.
 fn fixed_floor(ratio: Ratio, parts: u128) -> i128 {
     let (numerator, denominator) = fixed_fraction(ratio, parts);
     numerator.div_euclid(denominator).as_i128()

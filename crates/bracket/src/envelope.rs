@@ -9,14 +9,14 @@ use crate::Cone;
 use crate::evidence::Point;
 
 /// Bounds in units of 2^-60 reference ticks ([`Cone::FRACTION_BITS`]), from the frame's first reference tick.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Bounds {
     pub lo: i128,
     pub hi: i128,
 }
 
 /// The lines that bound ticks from one start to the next: their values at local tick 0 of the frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Piece {
     /// Through the brackets at or before: slowest slope below, fastest above.
     past: Bounds,
@@ -28,8 +28,8 @@ struct Piece {
 /// this one beyond 2^125, so it never wins; and it leaves room to add a slope times a distance.
 const NOTHING: Bounds = Bounds { lo: -(1 << 126), hi: 1 << 126 };
 
-/// The exact bounds at every tick within 2^50 of the frame's first.
-#[derive(Clone, Debug)]
+/// The exact bounds at every tick in reach of the frame's first.
+#[derive(Clone, Hash, Debug)]
 pub(crate) struct Envelope {
     cone: Cone,
     /// Where each piece begins, from the first local tick; the first begins before every tick.
@@ -79,12 +79,13 @@ impl Envelope {
         self.pieces[self.piece_of(y)].at(y, self.cone)
     }
 
-    /// The bounds at a tick of the frame and at the next, both in reach: one search, for at most one piece begins between.
+    /// The bounds at two ticks of the frame, both in reach, `last` not before `first`: one search where they are near.
     #[inline]
-    pub fn around(&self, y: i64) -> [Bounds; 2] {
-        let piece = self.piece_of(y);
-        let next = piece + usize::from(self.starts.get(piece + 1).is_some_and(|&start| start <= y + 1));
-        [self.pieces[piece].at(y, self.cone), self.pieces[next].at(y + 1, self.cone)]
+    pub fn ends(&self, first: i64, last: i64) -> [Bounds; 2] {
+        let piece = self.piece_of(first);
+        let begins_between = self.starts.get(piece + 1).is_some_and(|&start| start <= last);
+        let last_piece = if begins_between { self.piece_of(last) } else { piece };
+        [self.pieces[piece].at(first, self.cone), self.pieces[last_piece].at(last, self.cone)]
     }
 
     #[inline]

@@ -4,21 +4,29 @@ use tickscope_tick::{Local, Tick};
 
 use crate::finding::{Error, Finding, Side, Witness};
 use crate::slope::Premise;
-use crate::{Bracket, Model, suspect};
+use crate::{Bracket, Model, Ratio, suspect};
 
-/// Every tick must lie less than this far from the first of its domain: 2^50, 5.2 days at 2.5 GHz (`brackets.md`,
-/// "Arithmetic"). It keeps products of distances and slopes within 128 bits.
-pub const LIMIT_TICKS: i64 = 1 << 50;
+/// Every tick must lie less than this far from the first of its domain: 2^57, 1.8 years at 2.5 GHz. Fixed-point slopes
+/// are rounded by less than 2^-60, so over such a distance a bound is off by less than a quarter of a tick before it is rounded
+/// to a whole one.
+pub const LIMIT_TICKS: i64 = 1 << 57;
 
-/// The first tick of either domain: what differences are taken from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// No local distance times the nominal rate may exceed this many ticks of the reference: 2^62, so that slopes times
+/// distances, in units of 2^-60, and sums of a few of them stay within 128 bits. It shortens the reach of a local domain
+/// only where the reference runs more than 32 times as fast.
+const LIMIT_PRODUCT_TICKS: u128 = 1 << 62;
+
+/// The first tick of either domain, from which differences are taken, and how far they may reach.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Frame {
     pub local: i64,
     pub reference: i64,
+    /// Every local difference stays below this, either way.
+    pub reach: i64,
 }
 
-/// A bracket in a frame: `at` in `[0, 2^50)` from the first local tick, `before` and `after` from the first of the
-/// reference.
+/// A bracket in a frame: `at` from the first local tick and within reach of it, `before` and `after` less than
+/// [`LIMIT_TICKS`] from the first of the reference.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     pub at: i64,
@@ -40,8 +48,8 @@ impl Evidence {
         if let Some(inconsistency) = suspect::reversed(reversed(brackets).collect(), model.rho) {
             return Err(inconsistency.into());
         }
-        let frame = Frame::of(brackets)?;
-        let anchor = difference("anchor", None, model.anchor.get(), frame.local)?;
+        let frame = Frame::of(brackets, reach(model.nominal))?;
+        let anchor = frame.local_difference("anchor", None, model.anchor.get())?;
         let points = brackets.iter().enumerate().map(|(index, bracket)| frame.point(index, bracket));
         let mut points = points.collect::<Result<Vec<Point>, Error>>()?;
         points.sort_unstable_by_key(|point| (point.at, point.index));
@@ -55,19 +63,25 @@ fn reversed(brackets: &[Bracket]) -> impl Iterator<Item = Witness> {
     brackets.iter().enumerate().map(of).filter(is_reversed)
 }
 
+/// How far local ticks may lie from the first.
+fn reach(nominal: Ratio) -> i64 {
+    let product = LIMIT_PRODUCT_TICKS * nominal.denominator() / nominal.numerator();
+    i64::try_from(product).map_or(LIMIT_TICKS, |ticks| ticks.min(LIMIT_TICKS))
+}
+
 impl Frame {
-    fn of(brackets: &[Bracket]) -> Result<Self, Error> {
+    fn of(brackets: &[Bracket], reach: i64) -> Result<Self, Error> {
         let missing = |side| Error::Missing { side, brackets: brackets.len() };
         let lower = brackets.iter().filter_map(|b| b.before).min().ok_or(missing(Side::Lower))?;
         let upper = brackets.iter().filter_map(|b| b.after).min().ok_or(missing(Side::Upper))?;
         let local = brackets.iter().map(|b| b.at).min().ok_or(missing(Side::Lower))?;
-        Ok(Self { local: local.get(), reference: lower.min(upper).get() })
+        Ok(Self { local: local.get(), reference: lower.min(upper).get(), reach })
     }
 
     fn point(&self, index: usize, bracket: &Bracket) -> Result<Point, Error> {
-        let side = |what, count| difference(what, Some(index), count, self.reference);
+        let side = |what, count| difference(what, Some(index), count, self.reference, LIMIT_TICKS);
         Ok(Point {
-            at: difference("at", Some(index), bracket.at.get(), self.local)?,
+            at: self.local_difference("at", Some(index), bracket.at.get())?,
             before: bracket.before.map(|tick| side("before", tick.get())).transpose()?,
             after: bracket.after.map(|tick| side("after", tick.get())).transpose()?,
             index,
@@ -81,16 +95,24 @@ impl Frame {
 
     /// A local tick in this frame; an answer about it is exact.
     pub fn local(&self, at: Tick<Local>) -> Result<i64, Finding> {
-        let beyond = Finding::OutOfReach { tick: at.get(), first: Tick::new(self.local) };
-        near(at.get(), self.local).ok_or(beyond)
+        near(at.get(), self.local, self.reach).ok_or(self.beyond(at.get()))
+    }
+
+    /// A question about a tick that lies, or has its answer, out of reach.
+    pub fn beyond(&self, tick: i64) -> Finding {
+        Finding::OutOfReach { tick, first: Tick::new(self.local), limit: self.reach }
+    }
+
+    fn local_difference(&self, what: &'static str, index: Option<usize>, found: i64) -> Result<i64, Error> {
+        difference(what, index, found, self.local, self.reach)
     }
 }
 
-fn difference(what: &'static str, index: Option<usize>, found: i64, first: i64) -> Result<i64, Error> {
-    near(found, first).ok_or(Error::TooFar { what, index, found, first })
+fn difference(what: &'static str, index: Option<usize>, found: i64, first: i64, limit: i64) -> Result<i64, Error> {
+    near(found, first, limit).ok_or(Error::TooFar { what, index, found, first, limit })
 }
 
-/// `found - first`, where that is less than [`LIMIT_TICKS`] either way.
-fn near(found: i64, first: i64) -> Option<i64> {
-    found.checked_sub(first).filter(|difference| difference.unsigned_abs() < LIMIT_TICKS.unsigned_abs())
+/// `found - first`, where that is less than `limit` either way.
+fn near(found: i64, first: i64, limit: i64) -> Option<i64> {
+    found.checked_sub(first).filter(|difference| difference.unsigned_abs() < limit.unsigned_abs())
 }

@@ -4,12 +4,11 @@ use std::fmt;
 
 use tickscope_tick::{Local, Tick};
 
-use crate::evidence::LIMIT_TICKS;
 use crate::rho::Ppm;
 use crate::{Bracket, Rho};
 
 /// A bracket, with its position in the evidence that was given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Witness {
     /// Position in the slice of brackets, counting from 0.
     pub index: usize,
@@ -18,7 +17,7 @@ pub struct Witness {
 }
 
 /// A question that has no answer, or evidence that contradicts itself. Never mended silently.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Finding {
     /// A bracket whose `before` is later than its `after`.
@@ -41,12 +40,14 @@ pub enum Finding {
         /// By how many ticks of the reference the lower bound exceeds the upper, rounded up.
         excess_ticks: u64,
     },
-    /// A tick, or the answer, lies 2^50 local ticks or more from the first bracket.
+    /// A tick, or the answer, lies too many local ticks from the first bracket.
     OutOfReach {
         /// The tick that was asked about: local, or of the reference for `inverse`.
         tick: i64,
         /// The first local tick of the evidence.
         first: Tick<Local>,
+        /// It must lie less than this many local ticks from that.
+        limit: i64,
     },
     /// The answer is no 64-bit tick.
     Unrepresentable {
@@ -91,7 +92,7 @@ pub enum Error {
         /// Position of the bracket, counting from 0.
         index: usize,
     },
-    /// A tick that is 2^50 or more from the first of its domain in the evidence.
+    /// A tick that lies too far from the first of its domain in the evidence.
     TooFar {
         /// `at`, `before`, `after` or `anchor`.
         what: &'static str,
@@ -101,6 +102,8 @@ pub enum Error {
         found: i64,
         /// The first tick of that domain in the evidence.
         first: i64,
+        /// It must lie less than this many ticks from that.
+        limit: i64,
     },
     /// The brackets contradict each other under the model.
     Inconsistent(Box<Inconsistency>),
@@ -173,7 +176,7 @@ impl fmt::Display for Finding {
             Finding::NoRate { lower, upper } => {
                 write!(
                     f,
-                    "expected one rate that fits all brackets, found none: {lower} against {upper}; ask under a larger rho, or find out which of them is false"
+                    "expected one rate that fits all brackets, found none: {lower} against {upper}; find out which of them is false"
                 )
             }
             Finding::Empty { at, lower, upper, excess_ticks } => write!(
@@ -181,10 +184,10 @@ impl fmt::Display for Finding {
                 "expected an interval at tick {at}, found it empty by up to {excess_ticks} ticks: {lower} bounds it \
                  below, {upper} above"
             ),
-            Finding::OutOfReach { tick, first } => write!(
+            Finding::OutOfReach { tick, first, limit } => write!(
                 f,
-                "expected local ticks less than {LIMIT_TICKS} (2^50) from the first bracket's {first}, found a question \
-                 beyond, about tick {tick}; split the run, or bring evidence nearer to it"
+                "expected local ticks less than {limit} from the first bracket's {first}, found a question beyond, about \
+                 tick {tick}; split the run, or bring evidence nearer to it"
             ),
             Finding::Unrepresentable { tick } => {
                 write!(f, "expected an answer of 64 bits, found one beyond, about tick {tick}; check the nominal ratio")
@@ -209,19 +212,17 @@ impl fmt::Display for Error {
                 "expected brackets with both sides, found bracket {index} without its {side} side; read the counter \
                  before and after the clock"
             ),
-            Error::TooFar { what, index, found, first } => too_far(f, what, *index, *found, *first),
+            Error::TooFar { what, index, found, first, limit } => {
+                let place = index.map_or(String::new(), |index| format!(" in bracket {index}"));
+                write!(
+                    f,
+                    "expected {what} less than {limit} ticks from the first, {first}; found {found}{place}; split the run \
+                     into shorter relations, each with its own anchor, or remove the stray bracket"
+                )
+            }
             Error::Inconsistent(inconsistency) => inconsistency.fmt(f),
         }
     }
-}
-
-fn too_far(f: &mut fmt::Formatter<'_>, what: &str, index: Option<usize>, found: i64, first: i64) -> fmt::Result {
-    let place = index.map_or(String::new(), |index| format!(" in bracket {index}"));
-    write!(
-        f,
-        "expected {what} less than {LIMIT_TICKS} (2^50) ticks from the first, {first}; found {found}{place}; split the \
-         run into shorter relations, each with its own anchor, or remove the stray bracket"
-    )
 }
 
 impl fmt::Display for Inconsistency {

@@ -15,8 +15,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// The largest rate that can be declared, and the inverse of the smallest: 2^12, so that slopes times 2^51 ticks
-    /// fit 128 bits.
+    /// The largest rate that can be declared, and the inverse of the smallest: 2^12, so that fixed-point slopes fit 73
+    /// bits.
     pub const MOST: u64 = 1 << 12;
 
     /// Numerator and denominator of a declared ratio must stay below this after reduction: 2^50, more than a counter's

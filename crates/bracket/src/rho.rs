@@ -1,6 +1,7 @@
 //! How far the rate of a pair of clocks may wander: the declared assumption behind every bound.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use crate::Error;
@@ -16,7 +17,7 @@ use crate::Error;
 /// assert_eq!(Rho::default().to_string(), "50 ppm, preset 'unknown', default");
 /// # Ok::<(), tickscope_bracket::Error>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rho {
     ppb: u32,
     origin: RhoOrigin,
@@ -64,6 +65,13 @@ impl Rho {
     /// The value alone, safe in file names and read back by `FromStr`: `50ppm`, `0.2ppm`.
     pub fn key(self) -> String {
         format!("{}ppm", Ppm(self.ppb))
+    }
+}
+
+impl Hash for Rho {
+    /// The value alone: no bound depends on where it came from.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ppb.hash(state);
     }
 }
 

@@ -6,8 +6,8 @@
 //! So each end of the feasible `r` is found by Newton steps from the prior's end: a tangent overestimates a concave
 //! function, so no step jumps over the answer, and the last step is the answer itself, a fraction.
 //!
-//! `x` is scaled by 10^9, so that rho in parts per 10^9 is a whole number: `x` stays below 2^82, rates are fractions of
-//! parts below 2^83, and products need 256 bits.
+//! `x` is scaled by 10^9, so that rho in parts per 10^9 is a whole number: `x` stays below 2^89, rates are fractions of
+//! parts below 2^90, and products need 256 bits.
 
 use ethnum::I256;
 

@@ -3,9 +3,9 @@
 mod oracle;
 mod world;
 
-use oracle::{Oracle, ceil, floor, fraction};
+use oracle::{Oracle, ceil, floor, fraction, whole};
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Error, Relation};
+use tickscope_bracket::{Bracket, Error, LIMIT_TICKS, Relation};
 use tickscope_tick::Tick;
 
 /// Slopes are rounded outward by up to 2^-60, so evidence that misses by less than 2^51 of that may pass.
@@ -42,6 +42,50 @@ proptest! {
             let (lo, hi) = oracle.span(from, to);
             prop_assert!((0..=1).contains(&(lo - found.lo().get())), "lo {lo}, found {found:?}");
             prop_assert!((0..=1).contains(&(found.hi().get() - hi)), "hi {hi}, found {found:?}");
+        }
+    }
+
+    #[test]
+    fn property_a_year_apart_answers_equal_the_oracle_within_one_tick_and_contain_the_truth(
+        world in world::far_worlds(20_000, 24),
+        ticks in prop::collection::vec((1 - LIMIT_TICKS..LIMIT_TICKS, 1 - LIMIT_TICKS..LIMIT_TICKS), 6),
+    ) {
+        let (brackets, model) = (world.brackets(), world.model(20_000));
+        let (relation, oracle) = (Relation::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
+        let ends = [relation.cone().r_min(), relation.cone().r_max()]
+            .map(|r| fraction(r.numerator() as i128, r.denominator() as i128));
+        prop_assert_eq!(ends, [oracle.r_min.clone(), oracle.r_max.clone()]);
+        for (from, to) in ticks.into_iter().map(|(from, to)| (world.local(from), world.local(to))) {
+            let (found, span) = (relation.interval(Tick::new(from)).unwrap(), relation.span(Tick::new(from), Tick::new(to)).unwrap());
+            let (lo, hi) = (floor(&oracle.lo(from)), ceil(&oracle.hi(from)));
+            prop_assert!((0..=1).contains(&(lo - found.lo().get())) && (0..=1).contains(&(found.hi().get() - hi)), "{found:?}");
+            prop_assert!(found.contains(relation.estimate(Tick::new(from)).unwrap()));
+            let (lo, hi) = oracle.span(from, to);
+            prop_assert!((0..=1).contains(&(lo - span.lo().get())) && (0..=1).contains(&(span.hi().get() - hi)), "{span:?}");
+        }
+        for y in world.messages.iter().map(|m| m.at) {
+            let (floor, ceil) = world.around(y);
+            let (at, found) = (Tick::new(world.local(y)), relation.interval(Tick::new(world.local(y))).unwrap());
+            prop_assert!(found.contains(Tick::new(floor)) && found.contains(Tick::new(ceil)));
+            let [earliest, latest] = [floor, ceil].map(|truth| relation.inverse(Tick::new(truth)).unwrap());
+            prop_assert!(earliest.lo() <= at && at <= latest.hi());
+        }
+    }
+
+    #[test]
+    fn property_a_year_apart_segments_hold_the_oracles_interval(
+        world in world::far_worlds(20_000, 12), first in 1 - LIMIT_TICKS..LIMIT_TICKS - (1 << 33), inside in 0i64..1 << 33,
+    ) {
+        let (brackets, model) = (world.brackets(), world.model(20_000));
+        let (relation, oracle) = (Relation::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
+        let (first, last) = (world.local(first), world.local(first) + (1 << 33));
+        let segments = relation.segments(Tick::new(first), Tick::new(last)).unwrap();
+        prop_assert!(segments.len() <= 256, "{}", segments.len());
+        for y in [first, first + inside, last] {
+            let segment = segments.iter().find(|segment| segment.first_b <= y && y <= segment.last_b).unwrap();
+            let middle = segment.translate(y).unwrap();
+            let (lo, hi) = (oracle.lo(y), oracle.hi(y));
+            prop_assert!(whole(middle - segment.pad) <= lo && hi <= whole(middle + segment.pad), "{segment:?} at {y}");
         }
     }
 

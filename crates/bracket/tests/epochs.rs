@@ -2,11 +2,12 @@
 
 mod host;
 mod oracle;
+mod world;
 
 use host::{Act, Bound, Host, MS_NS, hosts};
-use oracle::{Oracle, ceil, floor, fraction, whole};
+use oracle::{Oracle, ceil, floor};
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Epochs, Error, Finding, Model, Ratio, Refused, Rho};
+use tickscope_bracket::{Bracket, Epochs, Error, Finding, Model, Ratio, ReadingWidths, Refused, Rho};
 use tickscope_tick::{Interval, Local, Reference, Tick};
 
 fn epochs(host: &Host, brackets: &[Bracket]) -> Epochs {
@@ -43,6 +44,22 @@ fn well_inside(host: &Host, stamp: host::Stamp) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
+    /// Of clocks whose rate is known exactly, so that nothing but the steps of clock and counter is left open.
+    #[test]
+    fn property_readings_that_differ_by_what_two_coarse_counters_leave_open_show_no_break(
+        instants in prop::collection::vec(0i64..1000, 2..200), phase in 0i64..1000,
+    ) {
+        // Instants in thousandths of a clock's tick, in which its counter runs 2.5 ticks.
+        let read = |&at: &i64| (at.div_euclid(1000), (at * 5 / 2 + phase).div_euclid(1000));
+        let mut now = 0;
+        let spread = instants.iter().map(|apart| { now += apart * 7; now }).collect::<Vec<i64>>();
+        let brackets: Vec<Bracket> = spread.iter().map(read).map(|(ns, tick)| Bracket::new(Some(tick), ns, Some(tick))).collect();
+        let model = Model { prior_ppm: 0, ..Model::new(Rho::declared_ppb(0).unwrap(), Ratio::new(5, 2).unwrap(), Tick::new(0)) };
+        let clock = Epochs::new(&brackets, &[], &model).unwrap();
+        prop_assert!(clock.breaks().is_empty(), "{:?}", clock.breaks());
+        prop_assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
+    }
+
     #[test]
     fn property_every_reading_with_an_interval_was_truly_taken_in_it_whatever_was_stepped_or_slewed(host in hosts()) {
         let (brackets, stamps) = host.measured(40, 200);
@@ -59,6 +76,25 @@ proptest! {
                     !well_inside(&host, stamp) || read_elsewhere(&host, stamp), "{stamp:?} {refused:?}, {:?}", clock.breaks()
                 ),
             }
+        }
+    }
+
+    #[test]
+    fn property_a_year_apart_every_reading_was_truly_taken_in_its_interval(
+        world in world::far_worlds(20_000, 24), shares in prop::collection::vec(0i64..1 << 20, 24),
+    ) {
+        let exchange = |message: &world::Message| {
+            let (floor, ceil) = world.around(message.at);
+            let (before, after) = (floor - message.before.unwrap_or(9), ceil + message.after.unwrap_or(9));
+            Bracket::new(Some(before), world.local(message.at), Some(after))
+        };
+        let brackets: Vec<Bracket> = world.messages.iter().map(exchange).collect();
+        let clock = Epochs::new(&brackets, &[], &world.model(20_000)).unwrap();
+        prop_assert!(clock.breaks().is_empty() && clock.epochs()[0].relation.is_ok(), "{:?}", clock.breaks());
+        for y in shares.into_iter().map(|share| ((i128::from(world.length()) * i128::from(share)) >> 20) as i64) {
+            let placed = clock.place(Tick::new(world.local(y))).unwrap();
+            let (floor, ceil) = world.around(y);
+            prop_assert!(placed.interval.contains(Tick::new(floor)) && placed.interval.contains(Tick::new(ceil)));
         }
     }
 
@@ -85,7 +121,7 @@ proptest! {
             let (Ok(start), Ok(end)) = (clock.estimate(from), clock.estimate(to)) else { continue };
             let span = clock.span(from, to).unwrap();
             let truth = pair[1].counter - pair[0].counter;
-            // The counter's own readings leave a tick open.
+            // The truth is rounded down at either end.
             prop_assert!(span.lo().get() - 1 <= truth && truth <= span.hi().get() + 1, "{pair:?}: {truth}, {span:?}");
             prop_assert!(span.contains(end - start), "{pair:?}: {:?}, {span:?}", end - start);
         }
@@ -153,7 +189,7 @@ proptest! {
         let placed: Vec<_> = stamps.into_iter().filter_map(estimate).collect();
         for pair in placed.windows(2) {
             let [a, b] = [pair[0], pair[1]].map(|(stamp, estimate)| estimate - stamp.counter);
-            // One more: the counter's own reading of the truth is rounded, too.
+            // One more: the truth is rounded, too.
             let bound = clock.relative_bound(Tick::<Reference>::new(pair[1].1) - Tick::new(pair[0].1)).saturating_add(1);
             prop_assert!(a.abs_diff(b) <= bound, "{a}, {b}: {bound}");
         }
@@ -172,7 +208,7 @@ proptest! {
         let declared: Vec<_> = if narrow { host.declared() } else { Vec::new() };
         let clock = Epochs::new(&brackets, &declared, &host.model()).unwrap();
         prop_assume!(clock.breaks().iter().all(|found| found.shown.is_empty()));
-        for (number, group) in grouped(&brackets, &declared).into_iter().enumerate() {
+        for (number, group) in grouped(&brackets, &declared, host.model().widths).into_iter().enumerate() {
             let epoch = &clock.epochs()[number];
             prop_assert_eq!((epoch.first.get(), epoch.last.get(), epoch.brackets), reach(&group));
             let Some(oracle) = oracle(&group, &host.model()) else {
@@ -184,7 +220,8 @@ proptest! {
             for ns in between.chain(stamps.iter().map(|stamp| stamp.ns)).chain([epoch.first.get(), epoch.last.get()]) {
                 let inside = epoch.first.get() <= ns && ns <= epoch.last.get();
                 let Some(found) = clock.interval(Tick::new(ns)).ok().filter(|_| inside) else { continue };
-                let (lo, hi) = (floor(&oracle.lo(ns)), ceil(&oracle.hi(ns + 1)));
+                let width = host.model().widths.local_ticks as i64;
+                let (lo, hi) = (floor(&oracle.lo(ns)), ceil(&oracle.hi(ns + width)));
                 prop_assert!((0..=1).contains(&(lo - found.lo().get())), "lo {lo}, found {found:?} at {ns}");
                 prop_assert!((0..=1).contains(&(found.hi().get() - hi)), "hi {hi}, found {found:?} at {ns}");
             }
@@ -228,11 +265,12 @@ proptest! {
 }
 
 /// Brackets that certainly lie between the same two declared spans, in the order of the spans; none that may lie in one.
-fn grouped(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>]) -> Vec<Vec<Bracket>> {
+fn grouped(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>], widths: ReadingWidths) -> Vec<Vec<Bracket>> {
     let mut groups = std::collections::BTreeMap::<usize, Vec<Bracket>>::new();
+    let beyond = widths.reference_ticks as i64 - 1;
     for &bracket in brackets {
-        let before = |span: &&Interval<Tick<Reference>>| bracket.after.unwrap() < span.lo();
-        let after = |span: &&Interval<Tick<Reference>>| bracket.before.unwrap() > span.hi();
+        let before = |span: &&Interval<Tick<Reference>>| bracket.after.unwrap().get() + beyond < span.lo().get();
+        let after = |span: &&Interval<Tick<Reference>>| bracket.before.unwrap().get() > span.hi().get() + beyond;
         let (earlier, later) = (declared.iter().filter(after).count(), declared.iter().filter(before).count());
         if earlier + later == declared.len() {
             groups.entry(earlier).or_default().push(bracket);
@@ -246,17 +284,15 @@ fn reach(group: &[Bracket]) -> (i64, i64, usize) {
     (ats().min().unwrap(), ats().max().unwrap(), group.len())
 }
 
-/// The oracle of what readings say of the instants at which the clock came to stand where it was read.
+/// The oracle of what readings say of the continuous clocks behind them.
 fn oracle(group: &[Bracket], model: &Model) -> Option<Oracle> {
     let (first, last, _) = reach(group);
-    let fastest = fraction(model.nominal.numerator() as i128, model.nominal.denominator() as i128)
-        * (whole(1) + fraction(model.prior_ppm.into(), 1_000_000))
-        * (whole(1) + fraction(model.rho.ppb().into(), 1_000_000_000));
+    let [clock, counter] = [model.widths.local_ticks, model.widths.reference_ticks].map(|ticks| ticks as i64);
     let admitted = |bracket: &Bracket| {
-        let (before, after) = (bracket.before.unwrap().get(), bracket.after.unwrap().get());
-        Bracket::new(Some(before - ceil(&fastest)), bracket.at.get(), Some(after + 1))
+        let (before, at, after) = (bracket.before.unwrap().get(), bracket.at.get(), bracket.after.unwrap().get());
+        [Bracket::new(Some(before), at + clock, None), Bracket::new(None, at, Some(after + counter))]
     };
-    let group: Vec<Bracket> = group.iter().map(admitted).collect();
+    let group: Vec<Bracket> = group.iter().flat_map(admitted).collect();
     Oracle::new(&group, &Model { anchor: Tick::new(first + (last - first) / 2), ..*model })
 }
 

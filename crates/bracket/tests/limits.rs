@@ -22,13 +22,13 @@ fn ticks_just_within_the_limit_of_the_first_are_taken_and_the_next_refused() {
     assert!(Relation::new(&[near(origin), near(far)], &model(origin)).is_ok());
     let refused = refusal(&[near(origin), near(far + 1)], &model(origin));
     assert!(matches!(refused, Error::TooFar { what: "after", index: Some(1), .. }), "{refused}");
-    let only_at = |at: i64| Bracket::new(Some(0), at, Some(1 << 49));
+    let only_at = |at: i64| Bracket::new(Some(0), at, Some(1 << 56));
     let steep = Model { nominal: Ratio::new(1, 4).unwrap(), ..model(0) };
     assert!(Relation::new(&[only_at(0), only_at(LIMIT_TICKS - 1)], &steep).is_ok());
     let refused = refusal(&[only_at(0), only_at(LIMIT_TICKS)], &steep);
     assert!(matches!(refused, Error::TooFar { what: "at", index: Some(1), .. }), "{refused}");
     let text = refused.to_string();
-    for part in ["2^50", "found 1125899906842624", "bracket 1", "split the run"] {
+    for part in ["less than 144115188075855872 ticks", "found 144115188075855872", "bracket 1", "split the run"] {
         assert!(text.contains(part), "'{part}' in: {text}");
     }
 }
@@ -50,20 +50,20 @@ fn questions_are_answered_within_the_limit_either_way_and_refused_beyond() {
         assert!(relation.interval(within).unwrap().contains(Tick::new(within.get())));
         let beyond = Tick::new(side * LIMIT_TICKS);
         let finding = relation.interval(beyond).unwrap_err();
-        assert_eq!(finding, Finding::OutOfReach { tick: beyond.get(), first: Tick::new(0) });
+        assert_eq!(finding, Finding::OutOfReach { tick: beyond.get(), first: Tick::new(0), limit: LIMIT_TICKS });
         assert_eq!(relation.span(within, beyond).unwrap_err(), finding);
         assert!(relation.estimate(beyond).is_err() && relation.segments(within, beyond).is_err());
-        assert!(finding.to_string().contains("2^50"));
+        assert!(finding.to_string().contains("less than 144115188075855872 from"));
         assert!(matches!(relation.inverse(Tick::new(beyond.get())), Err(Finding::OutOfReach { .. })));
     }
 }
 
 #[test]
 fn the_steepest_and_flattest_rates_answer_as_far_as_64_bits_reach() {
-    for (n, d, reach) in [(4096, 1, LIMIT_TICKS / 2), (1, 4096, LIMIT_TICKS)] {
+    for (n, d, reach) in [(4096, 1, 1 << 49), (32, 1, 1 << 56), (33, 1, (1 << 61) / 33), (1, 4096, LIMIT_TICKS)] {
         let nominal = Ratio::new(n, d).unwrap();
         let rho = Rho::declared_ppb(Rho::MOST_PPB).unwrap();
-        let model = Model { rho, nominal, prior_ppm: Model::MOST_PRIOR_PPM, anchor: Tick::new(0) };
+        let model = Model { prior_ppm: Model::MOST_PRIOR_PPM, ..Model::new(rho, nominal, Tick::new(0)) };
         let relation = Relation::new(&[near(0)], &model).unwrap();
         for y in [1 - reach, reach - 1] {
             let truth = (i128::from(y) * i128::from(n) / i128::from(d)) as i64;
@@ -71,6 +71,46 @@ fn the_steepest_and_flattest_rates_answer_as_far_as_64_bits_reach() {
         }
         let whole = relation.span(Tick::new(0), Tick::new(reach - 1)).unwrap();
         assert!(whole.lo().get() > 0, "{whole:?}");
+    }
+}
+
+#[test]
+fn a_rate_above_32_shortens_the_reach_of_the_local_domain_to_2_to_the_62_ticks_of_the_reference() {
+    for (n, d, limit) in
+        [(32, 1, 1i64 << 57), (33, 1, (1 << 62) / 33), (65, 2, (2 * (1i128 << 62) / 65) as i64), (4096, 1, 1 << 50)]
+    {
+        let model = Model { nominal: Ratio::new(n, d).unwrap(), ..model(0) };
+        let relation = Relation::new(&[near(0)], &model).unwrap();
+        for side in [1, -1] {
+            let refused = |y: i64| matches!(relation.interval(Tick::new(y)), Err(Finding::OutOfReach { limit: l, .. }) if l == limit);
+            assert!(!refused(side * (limit - 1)) && refused(side * limit), "{n}/{d}");
+        }
+        let refused = refusal(&[near(0), near(limit)], &model);
+        assert!(matches!(refused, Error::TooFar { what: "at", limit: l, .. } if l == limit), "{refused}");
+    }
+}
+
+/// Evidence about one instant each, of counters within a few ticks of the ends of 64 bits.
+#[test]
+fn counters_at_the_ends_of_64_bits_are_answered_or_refused_and_never_wrapped() {
+    for (first, last) in [(i64::MIN, i64::MIN + 1000), (i64::MAX - 1000, i64::MAX)] {
+        let exactly = |tick: i64| Bracket::new(Some(tick), tick, Some(tick));
+        let model = Model { prior_ppm: 0, rho: Rho::declared_ppb(0).unwrap(), ..model(first) };
+        let relation = Relation::new(&[exactly(first), exactly(last)], &model).unwrap();
+        for tick in [first, first + 1, first + 500, last - 1, last] {
+            let interval = relation.interval(Tick::new(tick)).unwrap();
+            assert!(interval.contains(Tick::new(tick)) && interval.width() <= 2, "{tick}: {interval:?}");
+            assert_eq!(relation.estimate(Tick::new(tick)).unwrap().get().abs_diff(tick), 0);
+        }
+        let span = relation.span(Tick::new(first), Tick::new(last)).unwrap();
+        assert!(span.contains(Span::new(1000)) && span.width() <= 2);
+        let segments = relation.segments(Tick::new(first + 10), Tick::new(last - 10)).unwrap();
+        let translated = segments.iter().find_map(|segment| segment.translate(first + 500)).unwrap();
+        assert!(translated.abs_diff(first + 500) <= 2);
+        let other_end = if first < 0 { i64::MAX } else { i64::MIN };
+        assert!(matches!(relation.interval(Tick::new(other_end)), Err(Finding::OutOfReach { .. })));
+        let both = [exactly(first), exactly(other_end)];
+        assert!(matches!(refusal(&both, &model), Error::TooFar { .. }));
     }
 }
 

@@ -65,6 +65,23 @@ fn on_tight_evidence_estimates_round_down_and_the_inverse_outward() {
 }
 
 #[test]
+fn the_one_rate_that_fits_may_be_an_end_of_the_prior_and_nothing_past_it_is_taken() {
+    const PRIOR_PPM: u32 = 500;
+    let model = |prior_ppm| Model {
+        prior_ppm,
+        ..Model::new(Rho::declared_ppb(0).unwrap(), Ratio::new(1, 1).unwrap(), Tick::new(0))
+    };
+    for ticks_off in [500, -500] {
+        let exactly = [0, 1_000_000]
+            .map(|at| Bracket::new(Some(at + at / 1_000_000 * ticks_off), at, Some(at + at / 1_000_000 * ticks_off)));
+        let relation = Relation::new(&exactly, &model(PRIOR_PPM)).unwrap();
+        let end = Ratio::new((1_000_000 + ticks_off) as u64, 1_000_000).unwrap();
+        assert_eq!([relation.cone().r_min(), relation.cone().r_max()], [end; 2]);
+        assert!(matches!(Relation::new(&exactly, &model(PRIOR_PPM - 1)), Err(Error::Inconsistent(_))));
+    }
+}
+
+#[test]
 fn on_tight_evidence_half_of_rho_is_refused_and_the_true_rho_named() {
     for rho_ppb in [RHO_PPB / 2, RHO_PPB - 1] {
         let Err(Error::Inconsistent(report)) = relation(&evidence(), rho_ppb) else {

@@ -556,8 +556,9 @@ TICKSCOPE__COLD int64_t tickscope__behind_stairs(const struct tickscope__map *ma
     tickscope__wide phase = d - tickscope__floor(d, period) * period;
     tickscope__wide p = 2 * phase < period ? phase : phase - period / 2;
     tickscope__wide wander = (2 * phase < period ? 1 : -1) * (tickscope__wide)map->wander_ppb * p * (period - 2 * p);
-    tickscope__wide slow = tickscope__floor(d * map->drift_ppb * period + wander, 1000000000 * period);
-    return (int64_t)(map->anchor + (tickscope__wide)map->offset + d + slow);
+    tickscope__wide drift = d * map->drift_ppb, drifted = tickscope__floor(drift, 1000000000);
+    tickscope__wide rest = (drift - drifted * 1000000000) * period + wander;
+    return (int64_t)(raw + (tickscope__wide)map->offset + drifted + tickscope__floor(rest, 1000000000 * period));
 }
 
 TICKSCOPE__COLD int64_t tickscope__injected(const struct tickscope__map *map, int64_t raw) {

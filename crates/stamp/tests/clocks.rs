@@ -100,16 +100,16 @@ fn c_what_is_injected_into_realtime_is_the_same_integers_in_c_and_rust() {
         .prop_map(move |(at, ns)| format!(";step@{}:{ns}", now + at));
     let slew = (offsets.clone(), 0i64..3_000_000_000, steep)
         .prop_map(move |(from, length, ppb)| format!(";slew@{}:{}:{ppb}", now + from, now + from + length));
+    let half = prop_oneof![1i64..1 << 40, 1i64 << 40..1 << 45];
     let stairs = prop_oneof![
         Just(String::new()),
         (1i64..100_000, 1i64..50).prop_filter_map("steps below 1", |(step, parts)| {
             (step >= parts).then(|| format!(":{step}:{parts}:{}", (step / parts - 1) / 2))
         })
     ];
-    let base = (offsets.clone(), -50_000_000i64..50_000_000, -49_999_999i64..49_999_999, 1i64..1 << 40, stairs)
-        .prop_map(move |(offset, drift, wander, half, stairs)| {
-            format!("{now}:{offset}:{drift}:{wander}:{}{stairs}", 2 * half)
-        });
+    let base = (offsets.clone(), -50_000_000i64..50_000_000, -49_999_999i64..49_999_999, half, stairs).prop_map(
+        move |(offset, drift, wander, half, stairs)| format!("{now}:{offset}:{drift}:{wander}:{}{stairs}", 2 * half),
+    );
     let changes = prop::collection::vec(prop_oneof![step, slew], 0..=8).prop_map(|changes| changes.concat());
     let case = (base, changes, prop::collection::vec(offsets, 300));
     let mut runner = TestRunner::deterministic();
@@ -118,6 +118,7 @@ fn c_what_is_injected_into_realtime_is_the_same_integers_in_c_and_rust() {
         let (base, changes, offsets) = case.new_tree(&mut runner).unwrap().current();
         let map: RealtimeInjection = format!("{base}{changes}").parse().unwrap();
         let mut readings: Vec<i64> = offsets.iter().map(|offset| now + offset).collect();
+        readings.extend(offsets.iter().map(|offset| now + (offset << 27))); // ten years either way
         let moments =
             map.steps.iter().map(|step| step.at).chain(map.slews.iter().flat_map(|slew| [slew.from, slew.until]));
         readings.extend(moments.flat_map(|moment| moment - 1..=moment + 1));

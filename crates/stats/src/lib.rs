@@ -16,8 +16,8 @@
 //! let sample = Sample::new(&ticks)?;
 //! let p99 = sample.interval(Quantile::P99, Confidence::P95);
 //! assert_eq!((sample.quantile(Quantile::P99), p99.lo, p99.hi), (22, Some(22), Some(9_000)));
-//! let threshold = Rule::GapOrTail.threshold(&sample).unwrap();
-//! assert_eq!((threshold.upper, sample.removal(&threshold).count), (22, 4));
+//! let threshold = Rule::GapOrTail.threshold(&sample, None).unwrap();
+//! assert_eq!((threshold.upper, threshold.removal.count), (22, 4));
 //! # Ok::<(), tickscope_stats::Error>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -33,6 +33,7 @@ mod outlier;
 mod pairs;
 mod quantile;
 mod sample;
+mod step;
 mod tail;
 
 pub use autocorrelation::autocorrelation;
@@ -41,6 +42,6 @@ pub use confidence::{Confidence, QuantileInterval, Ranks};
 pub use error::Error;
 pub use medcouple::Medcouple;
 pub use moments::{LMoments, Moments};
-pub use outlier::{Abstention, Basis, Removal, Rule, Threshold};
+pub use outlier::{Abstention, Basis, Removal, Rule, Threshold, Why};
 pub use quantile::Quantile;
 pub use sample::{LIMIT_TICKS, Sample};

@@ -9,6 +9,7 @@
 //! merit: Tukey's rule has it by deleting genuine samples.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use crate::{Quantile, Sample, tail};
 
@@ -30,11 +31,11 @@ pub enum Rule {
         factor_thousandths: u32,
     },
     /// The first gap that the tail does not explain, else where the fitted tail expects no more samples. Abstains on heavy
-    /// tails. The default.
+    /// tails, and where more values stand apart than the 2 % that it takes for outliers. The default.
     GapOrTail,
 }
 
-/// What a rule calls an outlier.
+/// What a rule calls an outlier, and what that takes away from the sample it was asked about.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Threshold {
     /// Values above this are outliers.
@@ -42,6 +43,15 @@ pub struct Threshold {
     /// Values below this would be, in a sample without a hard lower bound; not used here.
     pub lower: Option<i64>,
     /// What it rests on.
+    pub basis: Basis,
+    /// What it takes away.
+    pub removal: Removal,
+}
+
+/// A threshold before it is held against the sample.
+pub(crate) struct Fence {
+    pub upper: i64,
+    pub lower: Option<i64>,
     pub basis: Basis,
 }
 
@@ -59,12 +69,23 @@ pub enum Basis {
     Tail {
         /// Its shape xi: 0 is exponential; the greater, the heavier.
         shape: f64,
+        /// How many values of a clean sample of this size are expected above the threshold.
+        expected: f64,
     },
+}
+
+/// A rule that gives no threshold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Abstention {
+    /// Why.
+    pub why: Why,
+    /// A rule that has a threshold for this sample, for whoever must have one.
+    pub instead: Option<Rule>,
 }
 
 /// Why a rule gives no threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Abstention {
+pub enum Why {
     /// Fewer values than the rule needs to know a tail.
     Few {
         /// How many it needs.
@@ -76,8 +97,15 @@ pub enum Abstention {
     Skewed(f64),
     /// The tail reaches so far that genuine samples and outliers look alike: the shape xi of the fit.
     HeavyTail(f64),
-    /// More values lie beyond the fitted tail than outliers can be: there is another mode, not noise. How many.
-    AnotherMode(usize),
+    /// More values stand apart than the rule takes for outliers: frequent noise, or another mode of the work.
+    Frequent {
+        /// They lie above this.
+        above: i64,
+        /// How many they are.
+        count: usize,
+        /// Of how many.
+        of: usize,
+    },
     /// The threshold does not fit 64 bits.
     OutOfRange,
 }
@@ -87,6 +115,8 @@ pub enum Abstention {
 pub struct Removal {
     /// Samples above it.
     pub count: usize,
+    /// Of how many.
+    pub of: usize,
     /// By how much these exceed the median, together, in ticks: the time that is called noise.
     pub excess_ticks: i128,
 }
@@ -104,22 +134,42 @@ impl Rule {
         ("adjusted", Self::Adjusted),
     ];
 
-    /// The threshold for this sample, or why there is none.
+    /// The threshold for this sample, or why there is none. `step`: how wide the readings of its clock are, in ticks;
+    /// without it, the step that the values show. Only [`Rule::GapOrTail`] needs it: no distance of one step is a gap.
     ///
     /// ```
     /// use tickscope_stats::{Rule, Sample};
     /// let sample = Sample::new(&[20, 20, 22, 22, 24, 24, 26, 9_000])?;
-    /// let threshold = Rule::named("one-sided").unwrap().threshold(&sample).unwrap();
-    /// assert_eq!((threshold.upper, sample.removal(&threshold).count), (30, 1));
+    /// let threshold = Rule::named("one-sided").unwrap().threshold(&sample, None).unwrap();
+    /// assert_eq!(threshold.to_string(), "above 30: 1 of 8 values (12.500 %), by formula");
     /// # Ok::<(), tickscope_stats::Error>(())
     /// ```
-    pub fn threshold(self, sample: &Sample) -> Result<Threshold, Abstention> {
+    pub fn threshold(self, sample: &Sample, step: Option<NonZeroU64>) -> Result<Threshold, Abstention> {
+        match self.fence(sample, step) {
+            Ok(Fence { upper, lower, basis }) => Ok(Threshold { upper, lower, basis, removal: sample.removal(upper) }),
+            Err(why) => Err(Abstention { why, instead: self.instead(sample, step, why) }),
+        }
+    }
+
+    fn fence(self, sample: &Sample, step: Option<NonZeroU64>) -> Result<Fence, Why> {
         match self {
             Self::Tukey => tukey(sample),
             Self::OneSided => distance(sample, Quantile::Q3, 1_500),
             Self::Adjusted => adjusted(sample),
             Self::Distance { quantile, factor_thousandths } => distance(sample, quantile, factor_thousandths),
-            Self::GapOrTail => tail::threshold(sample),
+            Self::GapOrTail => tail::fence(sample, step),
+        }
+    }
+
+    /// The best rule that does not abstain from the sample as well, if any is better than none.
+    fn instead(self, sample: &Sample, step: Option<NonZeroU64>, why: Why) -> Option<Self> {
+        let answers = |rule: &Self| *rule != self && rule.fence(sample, step).is_ok();
+        match why {
+            // With fewer values the 95 % quantile is the largest of them.
+            Why::Few { found, .. } if found < FEWEST_FOR_IPAD => Some(Self::OneSided).filter(answers),
+            Why::Few { .. } | Why::HeavyTail(_) => Some(Self::IPAD).filter(answers),
+            Why::Skewed(_) => [Self::GapOrTail, Self::IPAD].into_iter().find(answers),
+            Why::Frequent { .. } | Why::OutOfRange => None,
         }
     }
 
@@ -129,13 +179,24 @@ impl Rule {
     }
 }
 
+/// The fewest values of which one lies above the 95 % quantile.
+const FEWEST_FOR_IPAD: usize = 20;
+
+impl Removal {
+    /// The part of the values, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        self.count as f64 / self.of as f64
+    }
+}
+
 impl Sample {
-    /// What a threshold takes away. Nothing is taken away in silence: say this beside every figure that leaves it out.
-    pub fn removal(&self, threshold: &Threshold) -> Removal {
-        let count = self.above(threshold.upper);
+    /// What a threshold of this value takes away. Nothing is taken away in silence: say this beside every figure that
+    /// leaves it out.
+    pub fn removal(&self, upper: i64) -> Removal {
+        let (count, of) = (self.above(upper), self.count());
         let median = i128::from(self.quantile(Quantile::MEDIAN));
         let excess = |&value: &i64| i128::from(value) - median;
-        Removal { count, excess_ticks: self.values()[self.count() - count..].iter().map(excess).sum() }
+        Removal { count, of, excess_ticks: self.values()[of - count..].iter().map(excess).sum() }
     }
 
     /// The values that are no outliers; `None`: the threshold lies below all of them, it is another sample's.
@@ -144,46 +205,46 @@ impl Sample {
     }
 }
 
-impl Threshold {
+impl Fence {
     /// A formula without a lower fence. A fence beyond 64 bits is refused: it would be no tick.
-    fn formula(upper: i128) -> Result<Self, Abstention> {
-        let upper = i64::try_from(upper).map_err(|_| Abstention::OutOfRange)?;
+    fn formula(upper: i128) -> Result<Self, Why> {
+        let upper = i64::try_from(upper).map_err(|_| Why::OutOfRange)?;
         Ok(Self { upper, lower: None, basis: Basis::Formula })
     }
 
-    fn box_plot(upper: i128, lower: i128) -> Result<Self, Abstention> {
-        let lower = i64::try_from(lower).map_err(|_| Abstention::OutOfRange)?;
+    fn box_plot(upper: i128, lower: i128) -> Result<Self, Why> {
+        let lower = i64::try_from(lower).map_err(|_| Why::OutOfRange)?;
         Ok(Self { lower: Some(lower), ..Self::formula(upper)? })
     }
 }
 
-fn tukey(sample: &Sample) -> Result<Threshold, Abstention> {
+fn tukey(sample: &Sample) -> Result<Fence, Why> {
     let [q1, q3] = quartiles(sample);
     let range = q3 - q1;
     // Down, and up: a whole value is beyond the rounded fence just where it is beyond the exact one.
-    Threshold::box_plot(q3 + 3 * range / 2, q1 - 3 * range / 2)
+    Fence::box_plot(q3 + 3 * range / 2, q1 - 3 * range / 2)
 }
 
-fn distance(sample: &Sample, quantile: Quantile, factor_thousandths: u32) -> Result<Threshold, Abstention> {
+fn distance(sample: &Sample, quantile: Quantile, factor_thousandths: u32) -> Result<Fence, Why> {
     let [q, q0, median] =
         [sample.quantile(quantile), sample.least(), sample.quantile(Quantile::MEDIAN)].map(i128::from);
-    Threshold::formula((q + (q - q0) * i128::from(factor_thousandths) / 1_000).max(median))
+    Fence::formula((q + (q - q0) * i128::from(factor_thousandths) / 1_000).max(median))
 }
 
 /// Equations 5 of Hubert and Vandervieren (2008): the fences lie `1.5 e^(3 MC)` and `1.5 e^(-4 MC)` interquartile ranges
 /// away, the wide one on the side of the long tail.
-fn adjusted(sample: &Sample) -> Result<Threshold, Abstention> {
+fn adjusted(sample: &Sample) -> Result<Fence, Why> {
     let medcouple = sample.medcouple();
     let (skew, of) = (medcouple.numerator().abs(), medcouple.denominator());
     // 3/5 of the denominator, rounded down, without leaving 128 bits.
     if skew > of / 5 * 3 + of % 5 * 3 / 5 {
-        return Err(Abstention::Skewed(medcouple.value()));
+        return Err(Why::Skewed(medcouple.value()));
     }
     let [q1, q3] = quartiles(sample);
     let skew = medcouple.value();
     let (up, down) = if skew >= 0.0 { (3.0 * skew, -4.0 * skew) } else { (4.0 * skew, -3.0 * skew) };
     let reach = |power: f64| 1.5 * power.exp() * (q3 - q1) as f64;
-    Threshold::box_plot(q3 + reach(up).floor() as i128, q1 - reach(down).floor() as i128)
+    Fence::box_plot(q3 + reach(up).floor() as i128, q1 - reach(down).floor() as i128)
 }
 
 fn quartiles(sample: &Sample) -> [i128; 2] {
@@ -201,7 +262,33 @@ impl fmt::Display for Rule {
     }
 }
 
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "above {}: {}, ", self.upper, self.removal)?;
+        match self.basis {
+            Basis::Formula => f.write_str("by formula"),
+            Basis::Gap { until } => write!(f, "beyond a gap up to {until}"),
+            Basis::Tail { shape, expected } => {
+                write!(f, "beyond a fitted tail of shape {shape:.2}; {expected} expected of clean values alone")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Removal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} values ({:.3} %)", self.count, self.of, self.share() * 100.0)
+    }
+}
+
 impl fmt::Display for Abstention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.why)?;
+        self.instead.map_or(Ok(()), |rule| write!(f, "; where an answer must be had, take {rule}"))
+    }
+}
+
+impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Few { needed, found } => {
@@ -209,18 +296,20 @@ impl fmt::Display for Abstention {
             }
             Self::Skewed(medcouple) => write!(
                 f,
-                "expected a medcouple within +-0.6, found {medcouple:.3}; the adjusted box plot was not made for it, \
-                 take gap-or-tail"
+                "expected a medcouple within +-0.6, found {medcouple:.3}; the adjusted box plot was not made for it"
             ),
             Self::HeavyTail(shape) => write!(
                 f,
                 "expected a tail that ends before outliers begin, found one of shape {shape:.2}; only a cause (kernel \
                  events) tells noise from work here"
             ),
-            Self::AnotherMode(count) => write!(
+            Self::Frequent { above, count, of } => write!(
                 f,
-                "expected few values beyond the fitted tail, found {count}; this is another mode of the work, measure the \
-                 two apart"
+                "expected at most 2 % of the values to stand apart, found {count} of {of} ({:.1} %) above {above}; values \
+                 alone don't tell frequent noise from another mode of the work: judge those above {above} apart from the \
+                 others if they are work, take {above} as the threshold if they are noise, give the counter's step if \
+                 they are its next one",
+                *count as f64 / *of as f64 * 100.0
             ),
             Self::OutOfRange => {
                 f.write_str("expected a threshold within 64 bits, found one beyond; is this a sample of durations?")

@@ -2,8 +2,12 @@
 //!
 //! Red if a distance, a product or a fence leaves its integer.
 
+use std::num::NonZeroU64;
+
 use proptest::prelude::*;
-use tickscope_stats::{Comparison, Confidence, Error, LIMIT_TICKS, Quantile, Rule, Sample, autocorrelation};
+use tickscope_stats::{
+    Abstention, Comparison, Confidence, Error, LIMIT_TICKS, Quantile, Rule, Sample, autocorrelation,
+};
 
 /// From the ends of the integers, as far apart as a sample may be, and too far.
 fn values() -> impl Strategy<Value = Vec<i64>> {
@@ -41,10 +45,17 @@ proptest! {
         prop_assert!(sample.moments().variance >= 0.0 && sample.l_moments().scale.is_none_or(|scale| scale >= 0.0));
         let free = Rule::Distance { quantile, factor_thousandths: factor };
         for rule in Rule::NAMED.map(|(_, rule)| rule).into_iter().chain([free]) {
-            if let Ok(threshold) = rule.threshold(&sample) {
-                prop_assert!(threshold.upper >= sample.quantile(Quantile::MEDIAN), "{}", rule);
-                prop_assert!(sample.removal(&threshold).count < sample.count());
-                prop_assert!(sample.without(&threshold).is_some());
+            for step in [None, NonZeroU64::new(1), NonZeroU64::new(u64::MAX)] {
+                match rule.threshold(&sample, step) {
+                    Ok(threshold) => {
+                        prop_assert!(threshold.upper >= sample.quantile(Quantile::MEDIAN), "{}", rule);
+                        prop_assert!(threshold.removal.count < sample.count());
+                        prop_assert!(sample.without(&threshold).is_some());
+                    }
+                    Err(Abstention { instead, .. }) => {
+                        prop_assert!(instead.is_none_or(|other| other.threshold(&sample, step).is_ok()), "{}", rule);
+                    }
+                }
             }
         }
         let comparison = Comparison::new(&sample, &sample).unwrap();

@@ -1,8 +1,8 @@
-//! Outlier rules: each formula against itself in whole numbers, the adjusted box plot against R, the default rule against
-//! samples whose detours are known.
+//! Outlier rules: each formula against itself in whole numbers, the adjusted box plot against R, the default rule
+//! against samples whose detours are known.
 //!
-//! Red if a fence is rounded to the wrong side, if a rule answers where it was not made to, if the default calls more than a
-//! few genuine samples noise or misses detours that stand apart, or if an offset moves its judgement.
+//! Red if a fence is rounded to the wrong side, if a rule answers where it was not made to, if the default calls more
+//! than a few genuine samples noise or misses detours that stand apart, or if an offset moves its judgement.
 
 #[path = "../examples/outliers/families.rs"]
 mod families;
@@ -11,10 +11,12 @@ mod random;
 #[path = "../examples/outliers/score.rs"]
 mod score;
 
-use families::{Family, held_out, tuned_on};
+use std::num::NonZeroU64;
+
+use families::{CONTAMINATED_SEED, Family, SETTLED_SEED, contaminated, held_out, tuned_on};
 use proptest::prelude::*;
 use score::{Case, Tally};
-use tickscope_stats::{Abstention, Basis, Quantile, Removal, Rule, Sample, Threshold};
+use tickscope_stats::{Abstention, Basis, Quantile, Removal, Rule, Sample, Threshold, Why};
 
 fn sample(values: &[i64]) -> Sample {
     Sample::new(values).unwrap()
@@ -43,8 +45,9 @@ proptest! {
             (Rule::Distance { quantile, factor_thousandths }, q, of.least(), (factor_thousandths.into(), 1000)),
         ];
         for (rule, q, from, factor) in rules {
-            match rule.threshold(&of) {
-                Ok(Threshold { upper, lower, basis }) => {
+            match rule.threshold(&of, None) {
+                Ok(Threshold { upper, lower, basis, removal }) => {
+                    prop_assert_eq!(removal, of.removal(upper));
                     prop_assert!(!is_beyond(upper, q, from, factor), "{rule}: {upper}");
                     prop_assert!(upper == i64::MAX || is_beyond(upper + 1, q, from, factor), "{rule}: {upper}");
                     prop_assert_eq!(basis, Basis::Formula);
@@ -57,7 +60,7 @@ proptest! {
                     }
                 }
                 Err(refusal) => {
-                    prop_assert_eq!(refusal, Abstention::OutOfRange);
+                    prop_assert_eq!(refusal, Abstention { why: Why::OutOfRange, instead: None });
                     prop_assert!(!is_beyond(i64::MAX, q, from, factor), "{rule}: the fence fits");
                 }
             }
@@ -68,11 +71,13 @@ proptest! {
     fn property_removal_and_rest_are_what_lies_above_and_what_does_not(
         values in prop::collection::vec(-300i64..300, 1..50), upper in -310i64..310,
     ) {
-        let (of, threshold) = (sample(&values), Threshold { upper, lower: None, basis: Basis::Formula });
+        let of = sample(&values);
         let above: Vec<i64> = values.iter().copied().filter(|&value| value > upper).collect();
         let kept: Vec<i64> = values.iter().copied().filter(|&value| value <= upper).collect();
         let excess = above.iter().map(|value| i128::from(value - of.quantile(Quantile::MEDIAN))).sum();
-        prop_assert_eq!(of.removal(&threshold), Removal { count: above.len(), excess_ticks: excess });
+        let removal = Removal { count: above.len(), of: values.len(), excess_ticks: excess };
+        prop_assert_eq!(of.removal(upper), removal);
+        let threshold = Threshold { upper, lower: None, basis: Basis::Formula, removal };
         prop_assert_eq!(of.without(&threshold), Sample::new(&kept).ok());
     }
 }
@@ -84,7 +89,7 @@ fn the_adjusted_box_plot_is_robustbases() {
         let (fences, values) = line.split_once(':').unwrap();
         let fences: Vec<f64> = fences.split_whitespace().map(|fence| fence.parse().unwrap()).collect();
         let values: Vec<i64> = values.split_whitespace().map(|value| value.parse().unwrap()).collect();
-        let found = Rule::Adjusted.threshold(&sample(&values)).unwrap();
+        let found = Rule::Adjusted.threshold(&sample(&values), None).unwrap();
         assert_eq!((found.lower, found.upper), (Some(fences[0].ceil() as i64), fences[1].floor() as i64), "{line}");
         compared += 1;
     }
@@ -95,11 +100,12 @@ fn the_adjusted_box_plot_is_robustbases() {
 fn the_adjusted_box_plot_abstains_beyond_a_medcouple_of_three_fifths() {
     // Five values far above the median and five near below it: the medcouple is (p - q) / (p + q).
     let skewed = |p: i64, q: i64| sample(&[[0; 1].as_slice(), &[p; 5], &[-q; 5]].concat());
-    assert!(Rule::Adjusted.threshold(&skewed(4, 1)).is_ok() && Rule::Adjusted.threshold(&skewed(1, 4)).is_ok());
+    let judged = |p, q| Rule::Adjusted.threshold(&skewed(p, q), None);
+    assert!(judged(4, 1).is_ok() && judged(1, 4).is_ok());
     for (p, q, printed) in [(401, 100, "found 0.601; "), (100, 401, "found -0.601; ")] {
-        let refusal = Rule::Adjusted.threshold(&skewed(p, q)).unwrap_err();
-        assert_eq!(refusal, Abstention::Skewed((p - q) as f64 / 501.0));
-        assert!(refusal.to_string().contains(printed) && refusal.to_string().contains("gap-or-tail"), "{refusal}");
+        let refusal = judged(p, q).unwrap_err();
+        assert_eq!(refusal.why, Why::Skewed((p - q) as f64 / 501.0));
+        assert!(refusal.to_string().contains(printed), "{refusal}");
     }
 }
 
@@ -107,7 +113,8 @@ fn the_adjusted_box_plot_abstains_beyond_a_medcouple_of_three_fifths() {
 fn judged(families: &[Family], detours: f64) -> Vec<Tally> {
     let cases = |family: &Family, number: u64| -> Vec<Case> {
         let traces = (0..4).map(|repeat| family.trace(detours, 7_000 + number * 4 + repeat));
-        traces.map(|trace| Case::of(&trace, Rule::GapOrTail.threshold(&sample(&trace.values)).ok())).collect()
+        let judge = |trace: &families::Trace| Rule::GapOrTail.threshold(&sample(&trace.values), Some(family.step()));
+        traces.map(|trace| Case::of(&trace, judge(&trace).ok().map(|threshold| threshold.upper))).collect()
     };
     families.iter().zip(0..).map(|(family, number)| Tally::of(cases(family, number).iter())).collect()
 }
@@ -120,14 +127,18 @@ fn mean(tallies: &[Tally], of: fn(&Tally) -> f64) -> f64 {
 
 #[test]
 fn the_default_rule_tells_detours_from_work_on_every_group_of_families() {
-    for (title, families) in [("tuned on", tuned_on()), ("held out", held_out())] {
+    // Two of the 18 and one of the 12 have a second mode, three of the 18 a tail as long as detours.
+    for (title, families, accepted) in [("tuned on", tuned_on(), 0.65), ("held out", held_out(), 0.9)] {
         let noisy = judged(&families, 0.004);
         let known = |of| mean(&noisy, of);
         let [f1, precision, recall] = [known(|of| of.f1), known(|of| of.precision), known(|of| of.recall)];
         assert!(f1 >= 0.9 && precision >= 0.9 && recall >= 0.85, "{title}: {f1} {precision} {recall}");
         let [coverage, accuracy] = [known(|of| of.coverage), known(|of| of.accuracy)];
         let all = known(|of| of.f1_of_all);
-        assert!(coverage >= 0.75 && accuracy >= 0.999 && all >= 0.75, "{title}: {coverage} {accuracy} {all}");
+        assert!(
+            coverage >= accepted && accuracy >= 0.999 && all >= accepted - 0.05,
+            "{title}: {coverage} {accuracy} {all}"
+        );
         let clean = judged(&families, 0.0);
         for (family, tally) in families.iter().zip(&clean) {
             assert!(
@@ -140,13 +151,37 @@ fn the_default_rule_tells_detours_from_work_on_every_group_of_families() {
     }
 }
 
+#[test]
+fn a_contaminated_trace_holds_its_share_of_detours_on_the_steps_of_its_counter() {
+    for family in contaminated(CONTAMINATED_SEED) {
+        for share in [0.02, 0.3] {
+            let trace = family.trace(share, 1);
+            let found = trace.detour.iter().filter(|&&detour| detour).count() as f64 / trace.values.len() as f64;
+            assert!((found - share).abs() < 0.02, "{}: {found}", family.name);
+            let step = family.step().get() as i64;
+            let lattice = if step == 25 { 49 } else { 2 * step };
+            let on_a_step = |value: i64| (2 * value - 1..=2 * value + 1).any(|twice| twice.rem_euclid(lattice) == 0);
+            assert!(trace.values.iter().all(|&value| on_a_step(value)), "{}", family.name);
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_leaves_most_detours_in_is_counted_as_silence() {
+    let trace = contaminated(CONTAMINATED_SEED)[0].trace(0.3, 1);
+    let least = sample(&trace.values).least();
+    let cases = [Some(i64::MAX), Some(least - 1), None].map(|upper| Case::of(&trace, upper));
+    let tally = Tally::of(cases.iter());
+    assert_eq!((tally.silent, tally.touched), (1.0 / 3.0, 0.5));
+}
+
 fn trace(name: &str, detours: f64) -> Vec<i64> {
     let family = tuned_on().into_iter().find(|family| family.name == name).unwrap();
     family.trace(detours, 3).values
 }
 
 fn judge(values: &[i64]) -> Result<Threshold, Abstention> {
-    Rule::GapOrTail.threshold(&sample(values))
+    Rule::GapOrTail.threshold(&sample(values), None)
 }
 
 #[test]
@@ -155,23 +190,127 @@ fn the_default_rule_says_what_its_threshold_rests_on() {
         panic!("detours of 1 us and more stand apart from 22 ticks")
     };
     assert!(upper == 22 && until > 2_500);
-    let Threshold { basis: Basis::Tail { shape }, .. } = judge(&trace("exponential", 0.0)).unwrap() else {
+    let Threshold { basis: Basis::Tail { shape, expected }, .. } = judge(&trace("exponential", 0.0)).unwrap() else {
         panic!("an exponential tail has no gap")
     };
-    assert!(shape < 0.4, "{shape}");
+    assert!(shape < 0.4 && expected == 0.5, "{shape}");
 }
 
 #[test]
-fn the_default_rule_abstains_on_heavy_tails_other_modes_and_too_few_values() {
-    assert!(matches!(judge(&trace("log-normal 4", 0.0)), Err(Abstention::HeavyTail(shape)) if shape > 0.7));
-    // 1 % at 2 000 and 1.5 % from there on, without a gap: more than outliers are.
+fn a_threshold_says_what_it_removes_and_what_a_clean_sample_would_lose() {
+    let values: Vec<i64> = (0..1000).map(|k| if k % 250 == 0 { 9_000 + k } else { 18 + k % 3 * 2 }).collect();
+    assert_eq!(judge(&values).unwrap().to_string(), "above 22: 4 of 1000 values (0.400 %), beyond a gap up to 9000");
+    let clean = judge(&trace("exponential", 0.0)).unwrap();
+    let (count, said) = (clean.removal.count, clean.to_string());
+    assert!(said.contains(&format!(": {count} of 10000 values ")), "{said}");
+    assert!(said.contains("; 0.5 expected of clean values alone"), "{said}");
+}
+
+#[test]
+fn the_default_rule_abstains_on_heavy_tails_frequent_outliers_and_too_few_values() {
+    let why = |values: &[i64]| judge(values).unwrap_err().why;
+    for name in ["log-normal 2.5", "log-normal 4"] {
+        assert!(matches!(why(&trace(name, 0.0)), Why::HeavyTail(shape) if shape > 0.7), "{name}");
+    }
+    // 30 % from the body on to ten thousand times as far: beyond the 90 % quantile, that alone looks like a tail that
+    // ends.
+    let seamless: Vec<i64> =
+        (0..7_000).map(|k| k / 7).chain((0..3_000).map(|k| (1e3 * 1e4f64.powf(f64::from(k) / 3e3)) as i64)).collect();
+    assert!(matches!(why(&seamless), Why::HeavyTail(shape) if shape > 2.0), "{:?}", why(&seamless));
+    // 2.5 % from the body on, without a gap: more than outliers are.
     let body = (0..9_750).map(|k| k % 100);
     let mode: Vec<i64> = body.chain((0..250).map(|k| 100 + k * 8)).collect();
-    let refusal = judge(&mode).unwrap_err();
-    assert!(matches!(refusal, Abstention::AnotherMode(count) if count > 200), "{refusal}");
+    assert!(matches!(why(&mode), Why::Frequent { count, of: 10_000, .. } if count > 200), "{:?}", why(&mode));
     let few: Vec<i64> = (0..399).collect();
-    assert_eq!(judge(&few).unwrap_err(), Abstention::Few { needed: 400, found: 399 });
+    assert_eq!(why(&few), Why::Few { needed: 400, found: 399 });
     assert!(judge(&(0..400).collect::<Vec<_>>()).is_ok());
+}
+
+/// The part of the outliers beyond every clean value that lie above a threshold, and of what lies above it that are
+/// outliers.
+fn found(trace: &families::Trace, upper: i64) -> (f64, f64) {
+    let of =
+        |detour| trace.values.iter().zip(&trace.detour).filter(move |(_, is)| **is == detour).map(|(value, _)| *value);
+    let cleanest = of(false).max().unwrap();
+    let above = |line: i64| of(true).filter(|&value| value > line).count() as f64;
+    let removed = trace.values.iter().filter(|&&value| value > upper).count() as f64;
+    (above(upper.max(cleanest)) / above(cleanest).max(1.0), above(upper) / removed.max(1.0))
+}
+
+#[test]
+fn frequent_outliers_are_told_from_work_or_the_default_rule_abstains() {
+    for family in [CONTAMINATED_SEED, SETTLED_SEED].map(contaminated).concat() {
+        for (share, step) in
+            [0.02, 0.05, 0.1, 0.2, 0.3].map(|share| [(share, None), (share, Some(family.step()))]).concat()
+        {
+            for seed in 0..2 {
+                let trace = family.trace(share, 5_000 + seed);
+                let Ok(threshold) = Rule::GapOrTail.threshold(&sample(&trace.values), step) else { continue };
+                let (recall, precision) = found(&trace, threshold.upper);
+                assert!(recall >= 0.85 && precision >= 0.9, "{}: {share}, {seed}: {threshold}", family.name);
+                assert!(share < 0.03, "{}: {share}: {threshold}", family.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_abstention_from_frequent_outliers_says_from_where_on_they_are() {
+    for family in contaminated(CONTAMINATED_SEED) {
+        // This one's body has two modes.
+        for share in [0.05, 0.1, 0.2, 0.3].into_iter().filter(|_| !family.name.contains("two modes")) {
+            let trace = family.trace(share, 6_000);
+            let refusal = Rule::GapOrTail.threshold(&sample(&trace.values), Some(family.step())).unwrap_err();
+            let Why::Frequent { above, count, of } = refusal.why else {
+                assert!(family.name.ends_with("spread"), "{}: {refusal}", family.name);
+                continue;
+            };
+            let (recall, precision) = found(&trace, above);
+            assert!(recall >= 0.95 && precision >= 0.95, "{}: {share}: {refusal}", family.name);
+            assert_eq!((count, of), (sample(&trace.values).above(above), trace.values.len()));
+            assert!(refusal.to_string().contains(&format!("found {count} of {of} ")), "{refusal}");
+        }
+    }
+}
+
+#[test]
+fn frequent_outliers_within_reach_of_the_tail_are_not_taken_for_it() {
+    for name in ["log-normal 1", "log-normal 1.5", "exponential"] {
+        let mut values = trace(name, 0.0);
+        values.iter_mut().step_by(5).for_each(|value| *value += 5_000);
+        let refusal = judge(&values).unwrap_err();
+        assert!(matches!(refusal.why, Why::Frequent { .. }), "{name}: {refusal}");
+    }
+}
+
+#[test]
+fn an_abstention_names_a_rule_that_answers_and_below_20_values_not_one_that_can_remove_none() {
+    let instead = |values: &[i64]| judge(values).unwrap_err().instead;
+    assert_eq!([20, 399].map(|count| instead(&(0..count).collect::<Vec<_>>())), [Some(Rule::IPAD); 2]);
+    assert_eq!(instead(&(0..19).collect::<Vec<_>>()), Some(Rule::OneSided));
+    assert_eq!(instead(&trace("log-normal 4", 0.0)), Some(Rule::IPAD));
+    assert_eq!(instead(&[10, i64::MAX - 1, i64::MAX].map(|value: i64| value.max(i64::MAX / 2 + 2))), None);
+    // Half at 20 and the others above it: too skewed for the box plot; gap-or-tail knows the tail of one and not of
+    // few.
+    let skewed: Vec<i64> = (0..1000).map(|k| if k % 2 == 0 { 20 } else { 20 + k % 50 }).collect();
+    for (values, rule) in [(skewed.as_slice(), Rule::GapOrTail), (&skewed[..200], Rule::IPAD)] {
+        let refusal = Rule::Adjusted.threshold(&sample(values), None).unwrap_err();
+        assert_eq!((matches!(refusal.why, Why::Skewed(_)), refusal.instead), (true, Some(rule)));
+        assert!(refusal.to_string().ends_with(&format!("; where an answer must be had, take {rule}")), "{refusal}");
+    }
+}
+
+#[test]
+fn a_step_that_is_told_is_no_gap_and_one_that_is_not_is_found() {
+    // 30 % are one step of 24 or 25 above the others; 10 ns apart.
+    let values: Vec<i64> = (0..10_000).map(|k| if k % 10 < 7 { 294 } else { 318 + k / 10 % 2 }).collect();
+    assert!(matches!(judge(&values).unwrap_err().why, Why::Frequent { above: 294, count: 3_000, .. }));
+    let told = Rule::GapOrTail.threshold(&sample(&values), NonZeroU64::new(25)).unwrap();
+    assert_eq!(told.removal.count, 0);
+    // A value below shows the step.
+    let shown: Vec<i64> =
+        values.iter().zip(0..).map(|(&value, k)| if k % 10 == 0 { 269 + k / 10 % 2 } else { value }).collect();
+    assert_eq!(judge(&shown).unwrap().removal.count, 0);
 }
 
 #[test]
@@ -197,7 +336,7 @@ fn the_steps_of_a_coarse_counter_are_no_gaps() {
 #[test]
 fn values_left_of_the_median_are_inliers_whatever_the_setting() {
     let rule = Rule::Distance { quantile: Quantile::per_million(100_000).unwrap(), factor_thousandths: 500 };
-    assert_eq!(rule.threshold(&sample(&(0..101).collect::<Vec<_>>())).unwrap().upper, 50);
+    assert_eq!(rule.threshold(&sample(&(0..101).collect::<Vec<_>>()), None).unwrap().upper, 50);
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn scattered(id: i64, of: i64) -> u64 {
 }
 
 fn joined(root: &Path) -> Result<(), Box<dyn Error>> {
-    let joined = join_run(&Run::open(root)?, &layout(), BYTES)?;
+    let joined = join_run(&Run::open(root)?, &layout(), BYTES, &|_, _| true)?;
     let stamps: u64 = joined.counts.points.iter().map(|point| point.stamps).sum();
     println!(
         "{{\"stamps\": {stamps}, \"traces\": {}, \"complete\": {}}}",

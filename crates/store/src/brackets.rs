@@ -41,6 +41,14 @@ impl BracketColumns {
         self.ordering.push(ordering.into());
     }
 
+    /// `(before, at, after)` of every bracket that proves something: whose stamps were all ordered `before` or `after`.
+    pub fn ordered(&self) -> impl Iterator<Item = (Option<i64>, i64, Option<i64>)> {
+        let ends = self.before.iter().zip(self.after.iter());
+        let rows = self.at.iter().zip(ends).zip(&self.ordering);
+        let rows = rows.filter(|(_, ordering)| is_ordered(ordering));
+        rows.map(|((&at, (before, after)), _)| (before.copied(), at, after.copied()))
+    }
+
     /// Appends all of `other`.
     pub fn append(&mut self, mut other: Self) {
         self.before.append(other.before);
@@ -53,7 +61,7 @@ impl BracketColumns {
 
 /// Writes `brackets` as the file at `place`. Evidence from a `plain` stamp is refused: it proves nothing.
 pub fn write_brackets(place: &Path, brackets: &BracketColumns) -> Result<()> {
-    if let Some(plain) = brackets.ordering.iter().find(|ordering| ordering.contains("plain")) {
+    if let Some(plain) = brackets.ordering.iter().find(|ordering| !is_ordered(ordering)) {
         return Err(Error::corrupt(place, "brackets from stamps with ordering before and after", format!("'{plain}'")));
     }
     let fields = [
@@ -77,7 +85,12 @@ pub fn write_brackets(place: &Path, brackets: &BracketColumns) -> Result<()> {
     table.finish().map(|_| ())
 }
 
-/// The brackets in the file at `place`.
+/// Whether each stamp of a bracket was read before the message could leave, or after it was seen.
+fn is_ordered(ordering: &str) -> bool {
+    ordering.split('/').all(|stamp| matches!(stamp, "before" | "after"))
+}
+
+/// The brackets in the file at `place`, those that prove nothing among them: see [`BracketColumns::ordered`].
 pub fn read_brackets(place: &Path) -> Result<BracketColumns> {
     let table = TableReader::open(place)?;
     Ok(BracketColumns {
@@ -102,5 +115,16 @@ mod tests {
         let place = scratch.path().join("x.parquet");
         assert!(write_brackets(&place, &brackets).unwrap_err().to_string().contains("plain/after"));
         assert!(!place.exists());
+    }
+
+    #[test]
+    fn a_bracket_that_another_program_wrote_proves_something_only_if_its_stamps_were_ordered() {
+        let mut brackets = BracketColumns::default();
+        for (at, ordering) in
+            (0..).zip(["before/after", "plain/plain", "plain/after", "before/plain", "", "after", "x/after"])
+        {
+            brackets.push(Some(at - 1), at, (at > 2).then_some(at + 1), "foreign", ordering);
+        }
+        assert_eq!(brackets.ordered().collect::<Vec<_>>(), [(Some(-1), 0, None), (Some(4), 5, Some(6))]);
     }
 }

@@ -3,10 +3,12 @@
 //! Row groups whose ids are elsewhere are not read. The traces carry raw ticks and the layout they were joined by; no
 //! rho is in them, so they are made once.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use tickscope_trace::{
-    Column, Extent, JoinCounts, Layout, LayoutText, Limits, StampColumns as Batch, StampSource, Traces, join,
+    Column, Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede, StampColumns as Batch,
+    StampSource, Traces, join,
 };
 
 use crate::error::{Error, Result};
@@ -39,14 +41,20 @@ impl crate::manifest::Layout {
 }
 
 /// Joins the stamps of `run` by `layout`, holding about `bytes` at once, and replaces `traces/part-00000000.parquet`.
-pub fn join_run(run: &Run, layout: &crate::manifest::Layout, bytes: usize) -> Result<Joined> {
+/// `may_precede` tells passages of one id apart ([`join`]).
+pub fn join_run(
+    run: &Run,
+    layout: &crate::manifest::Layout,
+    bytes: usize,
+    may_precede: &MayPrecede<'_>,
+) -> Result<Joined> {
     let parsed = layout.parse(run)?;
     let mut source = RunStamps::open(run, &parsed)?;
     let names: Vec<_> = parsed.points().iter().map(|point| point.full_name()).collect();
     let place = run.places().traces().join("part-00000000.parquet");
-    let mut writer = KeyedWriter::begin(&place, &names, &[layout_key(layout)])?;
+    let mut writer = KeyedWriter::begin_traces(&place, &names, &[layout_key(layout)])?;
     let limits = Limits::within(bytes, names.len());
-    let counts = join(&parsed, &mut source, limits, &mut |traces| writer.write(rows(traces)))?;
+    let counts = join(&parsed, &mut source, limits, may_precede, &mut |traces| writer.write(rows(traces)))?;
     writer.finish()?;
     Ok(Joined { counts, refused: source.refused() })
 }
@@ -54,12 +62,14 @@ pub fn join_run(run: &Run, layout: &crate::manifest::Layout, bytes: usize) -> Re
 /// The stamps of each point of a layout.
 struct RunStamps {
     points: Vec<PointStamps>,
+    /// By point, then by channel: a number for each thread of the run.
+    threads: Vec<HashMap<i32, u32>>,
 }
 
 impl RunStamps {
     fn open(run: &Run, layout: &Layout) -> Result<Self> {
         let points: Result<_> = layout.points().iter().map(|point| run.stamps(&point.node, &point.name)).collect();
-        Ok(Self { points: points? })
+        Ok(Self { points: points?, threads: threads(run, layout)? })
     }
 
     fn refused(self) -> Vec<Error> {
@@ -75,7 +85,13 @@ impl StampSource for RunStamps {
         Ok(all.filter(|&(.., stamps)| stamps > 0).map(|(first, last, stamps)| Extent { first, last, stamps }).collect())
     }
 
-    fn read(&mut self, point: usize, ids: RangeInclusive<i64>, sink: &mut dyn FnMut(Batch<'_>)) -> Result<()> {
+    fn read(
+        &mut self,
+        point: usize,
+        ids: RangeInclusive<i64>,
+        columns: Columns,
+        sink: &mut dyn FnMut(Batch<'_>),
+    ) -> Result<()> {
         let stamps = &self.points[point];
         for (segment, group) in stamps.groups_with(ids) {
             let segment = &stamps.segments()[segment];
@@ -83,15 +99,39 @@ impl StampSource for RunStamps {
             let kinds: Option<Vec<i32>> =
                 (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
             let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
-            sink(Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?);
+            let batch = Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?;
+            if columns == Columns::Keys {
+                sink(batch);
+                continue;
+            }
+            let channels = segment.read_channels(group)?;
+            let threads: Vec<_> = channels.iter().map(|channel| self.threads[point].get(channel).copied()).collect();
+            sink(batch.with_threads(&threads).map_err(unequal)?);
         }
         Ok(())
     }
 }
 
+/// By point of the layout, then by channel: the thread that stamped there, numbered over the run. Logs name none.
+fn threads(run: &Run, layout: &Layout) -> Result<Vec<HashMap<i32, u32>>> {
+    let mut numbers = HashMap::new();
+    let mut threads = vec![HashMap::new(); layout.points().len()];
+    for channel in run.channels()?.found.into_iter().filter(|channel| channel.thread != 0) {
+        let next = numbers.len() as u32;
+        let thread = (channel.node.clone(), channel.pool, channel.pid, channel.process_start, channel.thread);
+        let number = *numbers.entry(thread).or_insert(next);
+        let here = |point: &tickscope_trace::Point| point.node == channel.node && point.name == channel.point;
+        if let Some(point) = layout.points().iter().position(here) {
+            threads[point].insert(channel.channel, number);
+        }
+    }
+    Ok(threads)
+}
+
 fn rows(traces: &Traces) -> KeyedRows {
     let column = |column: &Column| (0..column.len()).map(|row| column.get(row)).collect();
     KeyedRows {
+        passages: (0..traces.len()).map(|row| traces.marks(row).map(Marks::text)).collect(),
         kind: traces.kinds().to_vec(),
         id: traces.ids().to_vec(),
         occurrence: traces.occurrences().to_vec(),
@@ -129,7 +169,7 @@ mod tests {
         put(&run, "client", "send", &[(3, 30)]);
         put(&run, "server", "receive", &[(1, 1_011), (3, 1_031)]);
         put(&run, "server", "deliver", &[(1, 1_012), (2, 1_022), (3, 1_032)]);
-        let joined = join_run(&run, &manifest().layout, 1 << 20).unwrap();
+        let joined = join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
         assert_eq!((joined.counts.ids, joined.counts.complete, joined.refused.len()), (3, 2, 0));
         let traces = &run.traces().unwrap().found[0];
         assert_eq!(traces.names(), ["client.send", "server.receive", "server.deliver", "client.sent"]);
@@ -147,7 +187,7 @@ mod tests {
         let run = Run::create(scratch.path(), manifest()).unwrap();
         put(&run, "client", "send", &[(1, 10)]);
         std::fs::write(next_segment(&run.places().stamps("client", "send")).unwrap(), "PAR1").unwrap();
-        let joined = join_run(&run, &manifest().layout, 1 << 20).unwrap();
+        let joined = join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
         assert_eq!((joined.counts.ids, joined.refused.len()), (1, 1));
     }
 }

@@ -261,6 +261,11 @@ impl Segment {
         let table = &self.table;
         Ok((table.column(group, "id")?, table.column(group, "tick")?, table.sparse(group, "kind")?))
     }
+
+    /// The channels of one row group's stamps.
+    pub(crate) fn read_channels(&self, group: usize) -> Result<Vec<i32>> {
+        self.table.column(group, "channel")
+    }
 }
 
 impl PointStamps {

@@ -1,6 +1,7 @@
 //! Traces and durations: tables with a key (kind, id, occurrence) and nullable columns named by the layout.
 //!
-//! A trace has one column a point, the raw tick. A row of durations has three a stage: `STAGE`, `STAGE.lo`, `STAGE.hi`.
+//! A trace has one column a point, the raw tick, and one for the marks of an id that passed some point several times. A
+//! row of durations has three a stage: `STAGE`, `STAGE.lo`, `STAGE.hi`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use crate::error::Result;
 use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, Values};
 
 const KEY: [&str; 3] = ["kind", "id", "occurrence"];
+const PASSAGES: &str = "passages";
 const LAYOUT_KEY: &str = "tickscope.layout";
 
 /// Rows with a key and named columns; all columns are equally long.
@@ -22,12 +24,17 @@ pub struct KeyedRows {
     pub occurrence: Vec<i32>,
     /// One column a name, in the order of the names.
     pub columns: Vec<Sparse<i64>>,
+    /// Of traces: [`tickscope_trace::Marks`] as text, null where the id passed every point once at most. Rows that it
+    /// lacks at its end are null.
+    pub passages: Sparse<String>,
 }
 
 /// Writes a table of keyed rows piece by piece, in row groups of full size whatever the pieces were.
 pub struct KeyedWriter {
     table: TableWriter,
     pending: KeyedRows,
+    /// Whether there is a column for the marks of traces.
+    passages: bool,
 }
 
 /// A table of keyed rows.
@@ -54,6 +61,8 @@ impl KeyedRows {
 
     /// Appends all of `other`, which has as many columns.
     pub fn append(&mut self, mut other: Self) {
+        self.passages.push_nulls(self.len() - self.passages.len());
+        self.passages.append(other.passages);
         self.kind.append(&mut other.kind);
         self.id.append(&mut other.id);
         self.occurrence.append(&mut other.occurrence);
@@ -64,9 +73,21 @@ impl KeyedRows {
 impl KeyedWriter {
     /// Begins the table that is to appear at `place` with the columns `names`, and `keys` in its footer.
     pub fn begin(place: &Path, names: &[String], keys: &[(&str, String)]) -> Result<Self> {
+        Self::begin_with(place, names, keys, None)
+    }
+
+    /// The same for a table of traces.
+    pub fn begin_traces(place: &Path, names: &[String], keys: &[(&str, String)]) -> Result<Self> {
+        Self::begin_with(place, names, keys, Some(Field::text(PASSAGES).nullable()))
+    }
+
+    fn begin_with(place: &Path, names: &[String], keys: &[(&str, String)], last: Option<Field>) -> Result<Self> {
+        let passages = last.is_some();
         let mut fields = vec![Field::int(KEY[0]), Field::long(KEY[1]).ranged(), Field::int(KEY[2])];
         fields.extend(names.iter().map(|name| Field::long(name.clone()).nullable()));
-        Ok(Self { table: TableWriter::begin(place, &fields, keys)?, pending: KeyedRows::empty(names.len()) })
+        fields.extend(last);
+        let table = TableWriter::begin(place, &fields, keys)?;
+        Ok(Self { table, pending: KeyedRows::empty(names.len()), passages })
     }
 
     /// Adds rows.
@@ -88,12 +109,14 @@ impl KeyedWriter {
 
     fn write_pending(&mut self) -> Result<()> {
         let none = KeyedRows::empty(self.pending.columns.len());
-        let rows = std::mem::replace(&mut self.pending, none);
+        let mut rows = std::mem::replace(&mut self.pending, none);
         if rows.is_empty() {
             return Ok(());
         }
         let mut values = vec![Values::Int(&rows.kind), Values::Long(&rows.id), Values::Int(&rows.occurrence)];
         values.extend(rows.columns.iter().map(Values::LongOrNull));
+        rows.passages.push_nulls(rows.id.len() - rows.passages.len());
+        values.extend(self.passages.then_some(Values::TextOrNull(&rows.passages)));
         self.table.group(&values)
     }
 }
@@ -102,13 +125,19 @@ impl KeyedReader {
     /// Opens the table at `path`.
     pub fn open(path: &Path) -> Result<Self> {
         let table = TableReader::open(path)?;
-        let names = table.names().into_iter().filter(|name| !KEY.contains(&name.as_str())).collect();
+        let names =
+            table.names().into_iter().filter(|name| !KEY.contains(&name.as_str()) && name != PASSAGES).collect();
         Ok(Self { table, names })
     }
 
     /// A reader of the same table for another thread.
     pub fn again(&self) -> Result<Self> {
         Self::open(self.table.path())
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.table.path()
     }
 
     /// The file's name, without its folder.
@@ -124,6 +153,11 @@ impl KeyedReader {
     /// How large the file is; 0 where it has gone.
     pub fn bytes(&self) -> u64 {
         self.table.path().metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    /// Whether it tells the passages of an id apart; tables of traces before did not.
+    pub fn has_passages(&self) -> bool {
+        self.table.names().iter().any(|name| name == PASSAGES)
     }
 
     /// Names of the columns beside the key.
@@ -150,6 +184,7 @@ impl KeyedReader {
             id: table.column(group, KEY[1])?,
             occurrence: table.column(group, KEY[2])?,
             columns: columns?,
+            passages: table.sparse(group, PASSAGES)?,
         })
     }
 
@@ -192,7 +227,9 @@ mod tests {
         for id in 0..10 {
             let columns =
                 vec![[Some(id * 7)].into_iter().collect(), [(id % 2 == 0).then_some(id)].into_iter().collect()];
-            writer.write(KeyedRows { kind: vec![0], id: vec![id], occurrence: vec![0], columns }).unwrap();
+            writer
+                .write(KeyedRows { kind: vec![0], id: vec![id], occurrence: vec![0], columns, ..KeyedRows::default() })
+                .unwrap();
         }
         writer.key("later", "x".into());
         writer.finish().unwrap();

@@ -8,6 +8,7 @@ use tickscope_store::{
     BlockRange, BracketColumns, Channel, ChannelCount, ChannelState, Event, KeyedRows, KeyedWriter, Manifest, Origin,
     Pair, Run, Sparse, StampColumns, next_segment, write_channels, write_events, write_segment,
 };
+use tickscope_tick::{BootId, Counter, Domain};
 
 const STAMPS: i64 = 200;
 
@@ -47,7 +48,8 @@ fn channel((node, point, place): (&str, &str, i64)) -> Channel {
         thread: 4243,
         point: point.into(),
         ordering: if place == 2 { "after" } else { "before" }.into(),
-        domain: "01010101-0101-0101-0101-010101010101/tsc/0".into(),
+        domain: Domain { boot: BootId([if node == "client" { 1 } else { 2 }; 16]), counter: Counter::Tsc, epoch: 0 }
+            .to_string(),
         policy: "buffered".into(),
         stored: STAMPS,
         dropped: place,
@@ -96,13 +98,15 @@ fn traces() -> KeyedRows {
     };
     let mut columns: Vec<Sparse<i64>> = [POINTS[0], POINTS[2], POINTS[3], POINTS[1]].into_iter().map(column).collect();
     columns[1] = columns[1].iter().enumerate().map(|(id, tick)| tick.copied().filter(|_| id != 13)).collect();
-    KeyedRows { kind: vec![0; 200], id: (0..STAMPS).collect(), occurrence: vec![0; 200], columns }
+    let passages = Sparse::nulls(200);
+    KeyedRows { kind: vec![0; 200], id: (0..STAMPS).collect(), occurrence: vec![0; 200], columns, passages }
 }
 
 fn durations() -> KeyedRows {
     let constant = |value: i64| (0..STAMPS).map(|id| (id != 13).then_some(value + id % 3)).collect();
     let columns = [2000, 1900, 2100, 1000, 1000, 1000, 3000, 2900, 3100].map(constant).to_vec();
-    KeyedRows { kind: vec![0; 200], id: (0..STAMPS).collect(), occurrence: vec![0; 200], columns }
+    let passages = Sparse::nulls(200);
+    KeyedRows { kind: vec![0; 200], id: (0..STAMPS).collect(), occurrence: vec![0; 200], columns, passages }
 }
 
 fn duration_names() -> Vec<String> {
@@ -178,6 +182,7 @@ fn the_traces_and_durations_of_schema_1_are_read() {
     let run = Run::open(&golden()).unwrap();
     let read = &run.traces().unwrap().found[0];
     assert_eq!(read.names(), TRACE_NAMES);
+    assert!(!read.has_passages(), "passages were not told apart then");
     assert_eq!(read.read_all().unwrap(), traces());
     let read = &run.durations(50_000).unwrap().found[0];
     assert_eq!(read.names(), duration_names());

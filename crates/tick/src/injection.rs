@@ -7,7 +7,8 @@
 //! `y = anchor + offset + d + floor((d * drift_ppb + W(d)) / 10^9)` with `d = x - anchor`, where `W` is the integral of
 //! a rate that swings linearly between `+wander_ppb` and `-wander_ppb` with the period given. (A triangle in the rate:
 //! it reaches the same peak as a sinusoid, and needs no floating point.) At last the counter shows only the values of its
-//! [`Stairs`], if it has any.
+//! [`Stairs`], if it has any. Exact at every distance that 64 bits hold; a reading beyond 64 bits wraps, as a counter of 64
+//! bits does.
 
 use std::fmt;
 use std::str::FromStr;
@@ -114,34 +115,44 @@ impl Injection {
 
     /// What the injected counter would read if it showed every value.
     pub(crate) fn behind_stairs(&self, raw: i64) -> i64 {
-        let d = i128::from(raw) - i128::from(self.anchor);
+        self.whole(raw.into()) as i64
+    }
+
+    /// The same without an end at 64 bits. Distances from the anchor are below 2^66 here, rates below 2^27, periods below
+    /// 2^46: the drift is divided before the wander's denominator is multiplied in, so that every product fits 128 bits.
+    fn whole(&self, raw: i128) -> i128 {
+        const BILLION: i128 = 1_000_000_000;
+        let d = raw - i128::from(self.anchor);
         let period = i128::from(self.wander_period);
         let phase = d.rem_euclid(period);
         let (sign, p) = if 2 * phase < period { (1, phase) } else { (-1, phase - period / 2) };
         // The rate is wander * (1 - 4p/period), so its integral is wander * p * (period - 2p) / period.
         let wander = sign * i128::from(self.wander_ppb) * p * (period - 2 * p);
-        let slow = (d * i128::from(self.drift_ppb) * period + wander).div_euclid(1_000_000_000 * period);
-        (i128::from(self.anchor) + i128::from(self.offset) + d + slow) as i64
+        let drift = d * i128::from(self.drift_ppb);
+        let rest = (drift.rem_euclid(BILLION) * period + wander).div_euclid(BILLION * period);
+        raw + i128::from(self.offset) + drift.div_euclid(BILLION) + rest
     }
 
-    /// Every true tick at which the injected counter reads `injected`: first and last. `None` where it skips the value.
+    /// Every true tick at which the injected counter reads `injected`: first and last. `None` where it skips the value, or
+    /// would read it at a tick beyond 64 bits.
     pub fn invert(&self, injected: i64) -> Option<(i64, i64)> {
         if self.stairs.shown(injected) != injected {
             return None;
         }
-        let first = self.first_reaching(injected);
-        let past = self.first_reaching(self.stairs.next(injected));
-        (first < past).then_some((first, past - 1))
+        let flat = self.stairs.are_flat();
+        let next = if flat { i128::from(injected) + 1 } else { self.stairs.next(injected).into() };
+        let (first, last) = (self.first_reaching(injected.into()), self.first_reaching(next) - 1);
+        if last < first { None } else { Some((i64::try_from(first).ok()?, i64::try_from(last).ok()?)) }
     }
 
     /// The first true tick at which the injected counter reads at least `injected`; the map never steps back.
-    fn first_reaching(&self, injected: i64) -> i64 {
-        let guess = injected - self.offset;
-        let reach = 1 + (guess - self.anchor).abs() / 5 + self.wander_period / 8;
+    fn first_reaching(&self, injected: i128) -> i128 {
+        let guess = injected - i128::from(self.offset);
+        let reach = 1 + (guess - i128::from(self.anchor)).abs() / 5 + i128::from(self.wander_period) / 8;
         let (mut below, mut reached) = (guess - reach, guess + reach);
         while reached - below > 1 {
             let middle = below + (reached - below) / 2;
-            if self.behind_stairs(middle) >= injected { reached = middle } else { below = middle }
+            if self.whole(middle) >= injected { reached = middle } else { below = middle }
         }
         reached
     }
@@ -150,12 +161,22 @@ impl Injection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use num_bigint::BigInt;
+    use num_rational::BigRational;
     use proptest::prelude::*;
 
     #[test]
     fn the_identity_changes_nothing() {
         let identity: Injection = "0:0:0:0:2".parse().unwrap();
         assert_eq!([-5, 0, 7, i64::MAX].map(|raw| identity.apply(raw)), [-5, 0, 7, i64::MAX]);
+    }
+
+    #[test]
+    fn an_injected_counter_at_the_ends_of_64_bits_wraps_and_is_not_inverted_beyond_them() {
+        let ahead: Injection = "0:10:0:0:2".parse().unwrap();
+        assert_eq!([i64::MAX - 10, i64::MAX - 9].map(|raw| ahead.apply(raw)), [i64::MAX, i64::MIN]);
+        assert_eq!(ahead.invert(i64::MAX), Some((i64::MAX - 10, i64::MAX - 10)));
+        assert_eq!([i64::MIN + 9, i64::MIN + 10].map(|read| ahead.invert(read)), [None, Some((i64::MIN, i64::MIN))]);
     }
 
     #[test]
@@ -194,6 +215,29 @@ mod tests {
             let (slowest, fastest) = (i128::from(drift - wander), i128::from(drift + wander));
             let length = i128::from(length);
             prop_assert!((gained + 1) * 1_000_000_000 >= slowest * length && (gained - 1) * 1_000_000_000 <= fastest * length);
+        }
+
+        /// A year and more at any rate, up to the ends of 64 bits.
+        #[test]
+        fn property_the_map_is_exact_at_every_distance(
+            anchor in -(1i64 << 61)..1 << 61, distance in prop_oneof![-(1i64 << 61)..1 << 61, -(1i64 << 57)..1 << 57],
+            rates in (-50_000_000i64..50_000_000, -49_999_999i64..49_999_999),
+            half in prop_oneof![1i64..1000, 1i64..1 << 45], offset in -(1i64 << 60)..1 << 60,
+        ) {
+            let (drift_ppb, wander_ppb) = rates;
+            let stairs = Stairs::default();
+            let map = Injection { anchor, offset, drift_ppb, wander_ppb, wander_period: 2 * half, stairs };
+            let raw = anchor + distance;
+            let whole = |value: i64| BigInt::from(value);
+            let phase = distance.rem_euclid(2 * half);
+            let (sign, p) = if phase < half { (1, phase) } else { (-1, phase - half) };
+            let wander = whole(sign) * wander_ppb * p * (2 * half - 2 * p);
+            let gained = whole(distance) * drift_ppb * 2 * half + wander;
+            let slow = BigRational::new(gained, whole(1_000_000_000) * 2 * half).floor().to_integer();
+            let read = whole(raw) + offset + slow;
+            prop_assert_eq!(BigInt::from(map.apply(raw)), read);
+            let (first, last) = map.invert(map.apply(raw)).unwrap();
+            prop_assert!(first <= raw && raw <= last);
         }
 
         #[test]

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use tickscope_trace::{Extent, Layout, LayoutText, Limits, StampColumns, StampSource, join};
+use tickscope_trace::{Columns, Extent, Layout, LayoutText, Limits, StampColumns, StampSource, join};
 
 const POINTS: usize = 10;
 const BATCH: i64 = 65_536;
@@ -49,6 +49,7 @@ impl StampSource for Made {
         &mut self,
         point: usize,
         ids: RangeInclusive<i64>,
+        _: Columns,
         sink: &mut dyn FnMut(StampColumns<'_>),
     ) -> Result<(), Infallible> {
         let all = self.sparse;
@@ -79,7 +80,7 @@ fn measure(layout: &Layout, mut source: Made) {
     let began = Instant::now();
     let limits = Limits::within(Limits::DEFAULT_BYTES, POINTS);
     let mut complete = 0;
-    let counts = join(layout, &mut source, limits, &mut |traces| {
+    let counts = join(layout, &mut source, limits, &|_, _| true, &mut |traces| {
         complete += traces.len();
         Ok(())
     });

@@ -15,7 +15,8 @@
 //!
 //! Assumes: brackets are true and their rho honest; cores of one host share one counter, unless a [`crate::CoreTerm`]
 //! says how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no interval
-//! exists the duration is missing and is counted as refused, with both stamps ([`crate::StageTally`]).
+//! exists, or the two stamps are not known to be of one passage of their id, the duration is missing and is counted as
+//! refused, with both stamps ([`crate::StageTally`]).
 
 use tickscope_bracket::Refused;
 
@@ -76,7 +77,8 @@ impl Durations {
             return Err(Error::new(format!("traces and clocks of the layout's {points} points"), found, remedy));
         }
         let placed: Vec<_> = (0..points).map(|point| placed(clocks, point, &traces.points()[point])).collect();
-        let measured = |stage: &Stage| StageDurations::between(clocks, stage, &placed);
+        let measured =
+            |stage: &Stage| StageDurations::between(clocks, stage, &placed, |row| traces.together(layout, stage, row));
         let stages = stages.iter().map(measured).collect();
         let own = |(point, placed): (usize, &Vec<Stamp>)| clocks.own(point).map(|_| OwnStamps::of(placed));
         Ok(Self { stages, own: placed.iter().enumerate().map(own).collect() })
@@ -102,11 +104,12 @@ impl Durations {
 type Stamp = Option<Result<Placed, Refusal>>;
 
 impl StageDurations {
-    fn between(clocks: &Clocks, stage: &Stage, placed: &[Vec<Stamp>]) -> Self {
+    /// `together`: whether the stamps of a row are of one passage.
+    fn between(clocks: &Clocks, stage: &Stage, placed: &[Vec<Stamp>], together: impl Fn(usize) -> bool) -> Self {
         let mut result = Self::default();
-        for (from, to) in placed[stage.from].iter().zip(&placed[stage.to]) {
+        for (row, (from, to)) in placed[stage.from].iter().zip(&placed[stage.to]).enumerate() {
             let values = match (from, to) {
-                (&Some(Ok(from)), &Some(Ok(to))) => clocks.measure(stage, from, to),
+                (&Some(Ok(from)), &Some(Ok(to))) if together(row) => clocks.measure(stage, from, to),
                 _ => None,
             };
             result.estimate.push(values.map(|[estimate, ..]| estimate));

@@ -7,7 +7,8 @@
 //! keys takes the place of the subtraction. Memory stays bounded because ids are taken range by range.
 //!
 //! The key of a trace is (kind, id). Traces leave in the order (id, kind, occurrence), whichever way they were joined
-//! and however the range was cut.
+//! and however the range was cut. Ids that passed some point several times are read once more, with the threads that
+//! stamped them, and told apart passage by passage (`passages.rs`); a run without any pays nothing for that.
 //!
 //! Assumes: ticks of one point are of one domain, so "first" and "last" mean the smaller and the larger tick.
 //! Guarantees: every stamp is counted; every key that any point saw is a trace; no sentinel (any tick is legal).
@@ -15,15 +16,17 @@
 //! not depend on how channels were written to files.
 
 mod batches;
+mod passages;
 mod plan;
 mod rows;
 mod tally;
 
+pub use passages::{MayPrecede, StampAt};
 pub use tally::{JoinCounts, PointCounts};
 
 use std::ops::RangeInclusive;
 
-use crate::{Layout, StampSource, Traces};
+use crate::{Columns, Layout, StampColumns, StampSource, Traces};
 use plan::Plan;
 use rows::{Full, Rows};
 use tally::Tally;
@@ -58,12 +61,14 @@ impl Limits {
     }
 }
 
-/// Joins the stamps of every point of `layout` and hands the traces to `sink`, a batch at a time, in the order
-/// (id, kind, occurrence). Errors are those of the source and of the sink.
+/// Joins the stamps of every point of `layout` and hands the traces to `sink`, a batch at a time, in the order (id,
+/// kind, occurrence). `may_precede` is asked of stamps of ids that passed some point several times. Errors are those of
+/// the source and of the sink.
 pub fn join<S: StampSource>(
     layout: &Layout,
     source: &mut S,
     limits: Limits,
+    may_precede: &MayPrecede<'_>,
     sink: &mut dyn FnMut(&Traces) -> Result<(), S::Error>,
 ) -> Result<JoinCounts, S::Error> {
     let limits = limits.clamped();
@@ -80,7 +85,7 @@ pub fn join<S: StampSource>(
             Some(Full::Keys) => plan.halve(chunk),
             Some(Full::Kinds) => plan.hash(chunk),
             None => {
-                let gathered = rows.finish();
+                let gathered = rows.finish(layout, may_precede);
                 tally.add_stamps(&gathered);
                 gathered.emit(&mut batch, limits.rows, &mut |traces| {
                     tally.add_traces(traces);
@@ -94,11 +99,25 @@ pub fn join<S: StampSource>(
 
 /// Reads the stamps of a chunk, point by point, until it turns out not to fit.
 fn gather<S: StampSource>(rows: &mut Rows, source: &mut S, ids: RangeInclusive<i64>) -> Result<Option<Full>, S::Error> {
+    let full = read(rows, source, ids.clone(), Columns::Keys, Rows::put)?;
+    if full.is_some() || !rows.find_repeated() {
+        return Ok(full);
+    }
+    read(rows, source, ids, Columns::KeysAndThreads, Rows::put_repeated)
+}
+
+fn read<S: StampSource>(
+    rows: &mut Rows,
+    source: &mut S,
+    ids: RangeInclusive<i64>,
+    columns: Columns,
+    put: fn(&mut Rows, usize, StampColumns<'_>) -> Result<(), Full>,
+) -> Result<Option<Full>, S::Error> {
     for point in 0..rows.points() {
         let mut full = None;
-        source.read(point, ids.clone(), &mut |stamps| {
+        source.read(point, ids.clone(), columns, &mut |stamps| {
             if full.is_none() {
-                full = rows.put(point, stamps).err();
+                full = put(rows, point, stamps).err();
             }
         })?;
         if full.is_some() {

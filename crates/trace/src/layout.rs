@@ -40,16 +40,16 @@ pub struct LayoutText {
     pub rules: Vec<(String, String)>,
 }
 
-/// Which stamp a trace takes when one id passed a point several times. Order is that of the ticks, not of arrival.
+/// Which passages of an id become traces where they part: at the first point that was stamped several times, or where
+/// one stamp is followed by several. Further points follow the passage. Order is that of the ticks, not of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rule {
-    /// The earliest.
+    /// Of those that came furthest, the one that came here first.
     #[default]
     First,
-    /// The latest.
+    /// Of those that came furthest, the one that came here last.
     Last,
-    /// Every one, each a trace of its own: the n-th here belongs to the n-th at every other point with this rule, and
-    /// to the one stamp of points with another rule.
+    /// Every one, each a trace of its own.
     All,
 }
 
@@ -120,9 +120,16 @@ impl Layout {
         &self.stages
     }
 
-    /// Whether neither end of `stage` has rule `all`: then an id has one such duration, however many traces it has.
-    pub fn once_an_id(&self, stage: &Stage) -> bool {
-        [stage.from, stage.to].iter().all(|&end| self.points.get(end).is_some_and(|point| point.rule != Rule::All))
+    /// The point with that index, the one that an id comes to before it, and so on to the path's first: on the path the
+    /// one before, from a branch's point the one that the branch leaves.
+    pub(crate) fn way_back(&self, point: usize) -> Vec<usize> {
+        let left = |branch: &usize| self.stages.iter().find(|stage| stage.role == Role::Branch && stage.to == *branch);
+        let before = |&point: &usize| match point {
+            0 => None,
+            _ if point < self.path => Some(point - 1),
+            _ => left(&point).map(|stage| stage.from),
+        };
+        std::iter::successors(Some(point), before).collect()
     }
 }
 
@@ -362,7 +369,7 @@ mod tests {
         );
         assert_eq!((layout.points()[1].node.as_str(), layout.points()[1].name.as_str()), ("b", "y.z"));
         assert_eq!(layout.points()[4].rule, Rule::All);
-        assert!(layout.once_an_id(&layout.stages()[0]) && !layout.once_an_id(&layout.stages()[4]));
+        assert_eq!([2, 3, 4].map(|point| layout.way_back(point)), [vec![2, 1, 0], vec![3, 1, 0], vec![4, 0]]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use tickscope_tick::Tick;
 
-use crate::{Clocks, Durations, Layout, Rule, Traces};
+use crate::{Clocks, Durations, Traces};
 
 /// The published values of one point's stamps, in ticks of its node's counter; grows in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,18 +21,11 @@ pub struct Reconstruction {
 
 /// Adds the stamps of `traces` to the reconstructions of the layout's points, one each, in order; those of points that
 /// were stamped with their node's counter stay as they are.
-pub fn reconstruct(
-    layout: &Layout,
-    clocks: &Clocks,
-    traces: &Traces,
-    durations: &Durations,
-    reconstructions: &mut [Reconstruction],
-) {
-    for (point, (place, reconstruction)) in layout.points().iter().zip(reconstructions).enumerate() {
+pub fn reconstruct(clocks: &Clocks, traces: &Traces, durations: &Durations, reconstructions: &mut [Reconstruction]) {
+    for (point, reconstruction) in reconstructions.iter_mut().enumerate() {
         let (Some(clock), Some(own)) = (clocks.own(point), durations.own(point)) else { continue };
         let Some(column) = traces.points().get(point) else { continue };
-        let rows = traces.occurrences().iter().enumerate();
-        for (row, _) in rows.filter(|&(_, &occurrence)| place.rule == Rule::All || occurrence == 0) {
+        for row in (0..traces.len()).filter(|&row| !traces.repeats(row, [point; 2])) {
             let interval = own.lo.get(row).zip(own.hi.get(row));
             let published = column.get(row).and_then(|raw| clock.published(Tick::new(raw)));
             if let (Some(interval), Some(published)) = (interval, published) {

@@ -12,6 +12,16 @@ pub struct StampColumns<'a> {
     ids: &'a [i64],
     ticks: &'a [i64],
     kinds: Option<&'a [i32]>,
+    threads: Option<&'a [Option<u32>]>,
+}
+
+/// What is wanted of stamps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Columns {
+    /// Ids, ticks and kinds.
+    Keys,
+    /// Also which thread took each, where that is known: only for ids that passed a point several times.
+    KeysAndThreads,
 }
 
 /// Some of a point's stamps, as statistics know them: a row group, a file, or all of them.
@@ -40,6 +50,7 @@ pub trait StampSource {
         &mut self,
         point: usize,
         ids: RangeInclusive<i64>,
+        columns: Columns,
         sink: &mut dyn FnMut(StampColumns<'_>),
     ) -> Result<(), Self::Error>;
 }
@@ -52,7 +63,16 @@ impl<'a> StampColumns<'a> {
             let found = format!("{} ids, {} ticks, {} kinds", lengths[0], lengths[1], lengths[2]);
             return Err(Error::new("columns of equal length", found, "hand over whole rows"));
         }
-        Ok(Self { ids, ticks, kinds })
+        Ok(Self { ids, ticks, kinds, threads: None })
+    }
+
+    /// The same stamps with the number of the thread that took each, equal at every point; `None`: not known.
+    pub fn with_threads(self, threads: &'a [Option<u32>]) -> Result<Self, Error> {
+        if threads.len() == self.ids.len() {
+            return Ok(Self { threads: Some(threads), ..self });
+        }
+        let found = format!("{} ids, {} threads", self.ids.len(), threads.len());
+        Err(Error::new("columns of equal length", found, "hand over whole rows"))
     }
 
     /// What was stamped.
@@ -68,5 +88,10 @@ impl<'a> StampColumns<'a> {
     /// Classes of the ids; `None`: every kind is 0.
     pub fn kinds(&self) -> Option<&'a [i32]> {
         self.kinds
+    }
+
+    /// The threads that took the stamps; `None`: of none it is known.
+    pub fn threads(&self) -> Option<&'a [Option<u32>]> {
+        self.threads
     }
 }

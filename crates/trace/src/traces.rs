@@ -1,6 +1,8 @@
 //! Traces as columns: one row a trace, one column of raw ticks a point.
 
-use crate::Error;
+use std::collections::BTreeMap;
+
+use crate::{Error, Layout, Marks, Stage};
 
 /// Numbers, of which some are missing. Any `i64` is a legal tick, so presence is said apart from the value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -16,6 +18,8 @@ pub struct Traces {
     ids: Vec<i64>,
     occurrences: Vec<i32>,
     points: Vec<Column>,
+    /// By row, of ids that passed some point several times.
+    marks: BTreeMap<usize, Marks>,
 }
 
 impl Column {
@@ -92,7 +96,7 @@ impl Traces {
         let rows = ids.len();
         let equal = kinds.len() == rows && occurrences.len() == rows && points.iter().all(|p| p.len() == rows);
         if equal {
-            return Ok(Self { kinds, ids, occurrences, points });
+            return Ok(Self { kinds, ids, occurrences, points, marks: BTreeMap::new() });
         }
         let lengths: Vec<_> = points.iter().map(Column::len).collect();
         let found = format!("kinds {}, ids {rows}, occurrences {}, points {lengths:?}", kinds.len(), occurrences.len());
@@ -101,6 +105,20 @@ impl Traces {
 
     pub(crate) fn empty(points: usize) -> Self {
         Self { points: vec![Column::default(); points], ..Self::default() }
+    }
+
+    /// The same traces with the marks of those whose ids passed some point several times, by row.
+    pub fn with_marks(self, marks: impl IntoIterator<Item = (usize, Marks)>) -> Result<Self, Error> {
+        let marks: BTreeMap<usize, Marks> = marks.into_iter().collect();
+        let wrong = marks.iter().find(|(row, marks)| **row >= self.len() || marks.points().len() != self.points.len());
+        match wrong {
+            None => Ok(Self { marks, ..self }),
+            Some((row, marks)) => {
+                let (points, rows) = (self.points.len(), self.len());
+                let found = format!("{} at row {row} of {rows}", marks.points().len());
+                Err(Error::new(format!("{points} marks a row, one a point"), found, "join the run again"))
+            }
+        }
     }
 
     /// How many rows.
@@ -123,6 +141,28 @@ impl Traces {
         &self.ids
     }
 
+    /// How the stamps of a row belong together; `None` where its id passed every point once at most.
+    pub fn marks(&self, row: usize) -> Option<&Marks> {
+        if self.marks.is_empty() { None } else { self.marks.get(&row) }
+    }
+
+    /// Whether both stamps of a stage are of one passage in this row.
+    pub fn together(&self, layout: &Layout, stage: &Stage, row: usize) -> bool {
+        self.marks(row).is_none_or(|marks| marks.together(layout, stage.from, stage.to))
+    }
+
+    /// Whether this row only repeats what the row before says of these points: a further trace of the same id that has
+    /// the same stamps there, or none.
+    pub fn repeats(&self, row: usize, points: [usize; 2]) -> bool {
+        if self.occurrences[row] == 0 {
+            return false;
+        }
+        let tick = |point: usize, row: usize| self.points.get(point).and_then(|column| column.get(row));
+        let none = points.iter().all(|&point| tick(point, row).is_none());
+        let before = row.checked_sub(1).filter(|&before| self.ids[before] == self.ids[row]);
+        none || before.is_some_and(|before| points.iter().all(|&point| tick(point, row) == tick(point, before)))
+    }
+
     /// Which passage of the id a row is; 0 for the first, and always 0 where no point has rule `all`.
     pub fn occurrences(&self) -> &[i32] {
         &self.occurrences
@@ -138,6 +178,12 @@ impl Traces {
         self.ids.clear();
         self.occurrences.clear();
         self.points.iter_mut().for_each(Column::clear);
+        self.marks.clear();
+    }
+
+    /// Marks the row of the key that was pushed last.
+    pub(crate) fn mark_last(&mut self, marks: Marks) {
+        self.marks.insert(self.ids.len() - 1, marks);
     }
 
     pub(crate) fn push_key(&mut self, id: i64, kind: i32, occurrence: i32) {

@@ -85,13 +85,12 @@ impl World {
         }
     }
 
-    /// Stamps at that instant of a, or just after it; returns the instant exactly.
+    /// Stamps at that instant of a, or just after it where b's instants do not meet it; returns the instant exactly.
     fn stamp(&mut self, point: usize, at: i64) -> i128 {
-        let whole = |at: i64| if of_kernel(point) { at } else { (at / PER_TICK + 1) * PER_TICK };
         let (host, at, exact) = if on_a(point) {
-            (&self.a, whole(at), i128::from(whole(at)) * 1_000_000_000)
+            (&self.a, at, i128::from(at) * 1_000_000_000)
         } else {
-            let there = whole(self.drift.when(i128::from(at) * 1_000_000_000));
+            let there = self.drift.when(i128::from(at) * 1_000_000_000);
             (&self.b, there, self.drift.stands(there))
         };
         self.ticks[point].push(if of_kernel(point) { host.reads(at) } else { host.counter(at) });
@@ -108,6 +107,18 @@ impl World {
         let mut tallies = vec![StageTally::default(); layout.stages().len()];
         tally(&layout, &self.clocks, &traces, &durations, &mut tallies);
         (traces, durations, tallies)
+    }
+
+    /// What is counted of the packets of some rows alone.
+    fn tallied(&self, packets: std::ops::Range<usize>) -> Vec<StageTally> {
+        let layout = layout();
+        let some = |ticks: &Vec<i64>| ticks[packets.clone()].iter().copied().map(Some).collect::<Column>();
+        let (points, ids) = (self.ticks.iter().map(some).collect(), packets.clone().map(|row| row as i64).collect());
+        let traces = Traces::new(vec![0; packets.len()], ids, vec![0; packets.len()], points).unwrap();
+        let durations = Durations::of(&layout, &self.clocks, &traces).unwrap();
+        let mut tallies = vec![StageTally::default(); layout.stages().len()];
+        tally(&layout, &self.clocks, &traces, &durations, &mut tallies);
+        tallies
     }
 
     /// By row, in units.
@@ -129,7 +140,8 @@ fn clocks(a: &Host, b: &Host, drift: &Host, random: &mut Random) -> Clocks {
     let of_point = layout.points().iter().enumerate().filter(|&(point, _)| of_kernel(point));
     let of_point: Vec<_> = of_point.map(|(point, place)| (place.full_name(), usize::from(!on_a(point)))).collect();
     let clocks = Clocks::new(&layout, counters, &[("a".into(), 0), ("b".into(), 1)]).unwrap();
-    clocks.with_own(&layout, kernels.into(), &of_point).unwrap()
+    let widths = [("a", a), ("b", b)].map(|(node, host)| (node.to_owned(), host.stairs[1].widest_gap()));
+    clocks.with_own(&layout, kernels.into(), &of_point).unwrap().with_widths(&layout, &widths).unwrap()
 }
 
 /// Exchanges of b's counter with a's, of 8 to 20 us each way, a hundred a second.
@@ -139,9 +151,11 @@ fn relation(b: &Host, drift: &Host, random: &mut Random) -> Relation {
         let at = begin + ((end - begin) / PER_TICK / 200 * number) * PER_TICK;
         let [there, back] = [(); 2].map(|()| 8_000 + random.below(12_000) * random.below(3) / 2);
         let is = (drift.stands(at) / drift.unit()) as i64;
-        Bracket::new(Some(is - there), b.counter(at), Some(is + 1 + back))
+        let read = b.counter(at);
+        let left = read + b.stairs[1].widest_gap() as i64;
+        [Bracket::new(Some(is - there), left, None), Bracket::new(None, read, Some(is + 1 + back))]
     };
-    let brackets: Vec<_> = (0..=200).map(exchange).collect();
+    let brackets: Vec<_> = (0..=200).flat_map(exchange).collect();
     let rho = Rho::declared_ppb(1_002).unwrap();
     Relation::new(&brackets, &Model::new(rho, Ratio::new(1, 1).unwrap(), Tick::new(b.counter(begin)))).unwrap()
 }
@@ -162,6 +176,20 @@ fn calm_world() -> World {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// As several workers count them: of what is lost where they meet, a relative bound knows nothing.
+    #[test]
+    fn property_tallies_of_parts_are_merged_to_the_tally_of_all(world in worlds(), cuts in prop::array::uniform2(0usize..=60)) {
+        let (_, _, whole) = world.measured();
+        let (rows, mut cuts) = (world.ticks[0].len(), cuts);
+        cuts.sort_unstable();
+        let [first, second] = cuts.map(|cut| cut.min(rows));
+        let mut merged = vec![StageTally::default(); whole.len()];
+        for part in [0..first, first..second, second..rows] {
+            merged.iter_mut().zip(world.tallied(part)).for_each(|(all, more)| all.merge(&more));
+        }
+        prop_assert_eq!(merged, whole);
+    }
 
     #[test]
     fn property_every_true_duration_and_every_estimate_lies_in_its_interval_through_both_chains(world in worlds()) {
@@ -235,12 +263,12 @@ proptest! {
         tally(&layout, &world.clocks, &traces, &durations, &mut tallies);
         for (number, tally) in tallies.iter().enumerate() {
             prop_assert_eq!(tally.count + tally.missing + tally.refused, 60);
-            let RefusedBy { outside, in_break, ambiguous, contradictory, no_interval } = tally.refused_by;
-            prop_assert_eq!(outside + in_break + ambiguous + contradictory + no_interval, tally.refused);
+            let RefusedBy { outside, in_break, ambiguous, contradictory, no_interval, untold } = tally.refused_by;
+            prop_assert_eq!(outside + in_break + ambiguous + contradictory + no_interval + untold, tally.refused);
             tally.relative_over_run(&layout, &world.clocks, number);
         }
         let mut reconstructions = vec![Reconstruction::default(); 10];
-        reconstruct(&layout, &world.clocks, &traces, &durations, &mut reconstructions);
+        reconstruct(&world.clocks, &traces, &durations, &mut reconstructions);
     }
 }
 
@@ -275,7 +303,7 @@ fn on_one_node_no_stage_carries_the_relations_error_whatever_clocks_its_points_h
     let between = |name: &str| {
         (width(index(name)), tallies[index(name)].relative_over_run(&layout(), &world.clocks, index(name)))
     };
-    for (name, most) in [("a.sched>a.tx", 8), ("b.rx>b.tx", 10), ("b.received>b.reply", 2), ("a.send>a.sent", 0)] {
+    for (name, most) in [("a.sched>a.tx", 8), ("b.rx>b.tx", 10), ("b.received>b.reply", 4), ("a.send>a.sent", 2)] {
         let (width, relative) = between(name);
         assert!(width <= most, "{name}: {width}");
         assert!(relative <= width as u64 * 2 + 2, "{name}: {relative}");
@@ -283,7 +311,7 @@ fn on_one_node_no_stage_carries_the_relations_error_whatever_clocks_its_points_h
     for name in ["a.send>a.sched", "b.rx>b.received", "a.rx>a.response"] {
         let (width, _) = between(name);
         assert!((8..2_000).contains(&width), "{name}: {width}");
-        assert!(tallies[index(name)].common.below_ticks <= 2, "{name}: {:?}", tallies[index(name)].common);
+        assert!(tallies[index(name)].common.below_ticks <= 3, "{name}: {:?}", tallies[index(name)].common);
     }
 }
 
@@ -294,7 +322,7 @@ fn the_published_line_is_held_against_every_interval_and_a_step_shows() {
     let world = World::new(host(vec![calm(2_000), stepped], 1), host(vec![calm(4_000)], 2), 30_000, 400, 5);
     let (traces, durations, _) = world.measured();
     let mut reconstructions = vec![Reconstruction::default(); 10];
-    reconstruct(&layout(), &world.clocks, &traces, &durations, &mut reconstructions);
+    reconstruct(&world.clocks, &traces, &durations, &mut reconstructions);
     let of = |point: &str| reconstructions[layout().points().iter().position(|p| p.full_name() == point).unwrap()];
     assert_eq!(of("a.send"), Reconstruction::default());
     let (far, near) = (of("a.tx"), of("b.rx"));

@@ -3,8 +3,8 @@
 use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
-    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Role,
-    SUSPICIONS_KEPT, Sign, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
+    Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Refusal,
+    Role, SUSPICIONS_KEPT, Sign, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
 };
 
 fn layout(path: &[&str], branches: &[&str], rules: &[(&str, &str)]) -> Layout {
@@ -92,7 +92,7 @@ fn less_than_no_time_on_the_path_is_counted_with_both_stamps_and_kept() {
     let (durations, tallies, rows) = measured(&layout, &clocks(&layout, 100), &traces);
     assert_eq!(tallies[0].impossible, 1, "-101 +- 100 cannot be, -100 +- 100 can");
     let interval = Some((-201, -1));
-    let expected = Suspicion { kind: 7, id: 0, occurrence: 0, from_tick: 1_000, to_tick: 899, interval };
+    let expected = Suspicion { kind: 7, id: 0, occurrence: 0, from_tick: 1_000, to_tick: 899, interval, refusal: None };
     assert_eq!(tallies[0].suspicions, [expected]);
     assert_eq!(durations.stages()[0].estimate, column(&[Some(-101), Some(-100)]));
     assert_eq!((tallies[1].impossible, tallies[2].impossible), (1, 0), "end-to-end is on the path, the branch is not");
@@ -107,8 +107,10 @@ fn a_duration_without_an_interval_is_refused_with_both_stamps() {
     let (durations, tallies, rows) = measured(&layout, &clocks(&layout, 100), &traces);
     assert_eq!((durations.stages()[0].estimate.get(0), durations.stages()[1].estimate.get(0)), (None, None));
     assert_eq!((rows[0].refused, rows[1].refused, rows[0].count), (17, 17, 0));
-    let expected = Suspicion { kind: 7, id: 0, occurrence: 0, from_tick: i64::MIN, to_tick: i64::MAX, interval: None };
-    assert_eq!((tallies[0].suspicions[0], tallies[0].suspicions.len()), (expected, SUSPICIONS_KEPT));
+    let found = tallies[0].suspicions[0];
+    assert_eq!((found.from_tick, found.to_tick, found.interval), (i64::MIN, i64::MAX, None));
+    let expected = Suspicion { kind: 7, id: 0, refusal: Some(Refusal::NoInterval), ..found };
+    assert_eq!((found, tallies[0].suspicions.len()), (expected, SUSPICIONS_KEPT));
 }
 
 #[test]

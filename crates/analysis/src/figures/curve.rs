@@ -95,10 +95,9 @@ impl RelationCurve {
             tight_shown: 0,
         };
         let mut at = curve.stand_on(evidence, relation, line);
-        at.extend(
-            (0..=SAMPLES)
-                .map(|step| first + (i128::from(last - first) * i128::from(step) / i128::from(SAMPLES)) as i64),
-        );
+        at.extend((0..=SAMPLES).map(|step| {
+            first + ((i128::from(last) - i128::from(first)) * i128::from(step) / i128::from(SAMPLES)) as i64
+        }));
         at.sort_unstable();
         at.dedup();
         curve.samples = at.into_iter().filter_map(|at| line.sample(relation, at)).collect();

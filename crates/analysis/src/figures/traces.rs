@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
-use tickscope_trace::{Clocks, Column, Durations, Layout, Role, StageDurations, Traces};
+use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, Role, StageDurations, Traces};
 
 use super::boxes::StageBox;
 use crate::error::Error;
@@ -34,8 +34,10 @@ pub struct KeptTraces {
     pub incomplete: Vec<DrawnTrace>,
 }
 
-/// One trace, in ticks of the reference. Each place is `[estimate, below, above]`: the truth lies between
-/// `estimate - below` and `estimate + above`.
+/// An estimate in ticks of the reference, and how far below and above it the truth can lie. In JSON an array.
+pub type Drawn = (i64, u64, u64);
+
+/// One trace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DrawnTrace {
     /// Class of the id.
@@ -45,9 +47,9 @@ pub struct DrawnTrace {
     /// Which passage of the id.
     pub occurrence: i32,
     /// By point: how long after the path's first point.
-    pub since_first: Vec<Option<[i64; 3]>>,
+    pub since_first: Vec<Option<Drawn>>,
     /// By stage: how long it took.
-    pub stages: Vec<Option<[i64; 3]>>,
+    pub stages: Vec<Option<Drawn>>,
     /// What made it slower than the median of its stage; `None` where no stage of the path is.
     pub cause: Option<Cause>,
 }
@@ -72,6 +74,8 @@ struct Kept {
     kind: i32,
     occurrence: i32,
     ticks: Vec<Option<i64>>,
+    /// [`Marks`] as text, which has an order.
+    marks: Option<String>,
 }
 
 /// Keeps traces while all pass.
@@ -90,11 +94,7 @@ impl Keeper {
         let stages = layout.stages().iter().zip(durations.stages());
         let Some((whole, column)) = stages.into_iter().find(|(stage, _)| stage.role == Role::EndToEnd) else { return };
         let path = &traces.points()[..layout.path().len()];
-        let once = layout.once_an_id(whole);
-        for (row, &occurrence) in traces.occurrences().iter().enumerate() {
-            if once && occurrence > 0 {
-                continue;
-            }
+        for row in (0..traces.len()).filter(|&row| !traces.repeats(row, [whole.from, whole.to])) {
             let complete = path.iter().all(|point| point.get(row).is_some());
             if !complete {
                 self.lacking += 1;
@@ -182,6 +182,7 @@ impl Kept {
             kind: traces.kinds()[row],
             occurrence: traces.occurrences()[row],
             ticks: traces.points().iter().map(|point| point.get(row)).collect(),
+            marks: traces.marks(row).map(Marks::text),
         }
     }
 }
@@ -208,7 +209,9 @@ fn drawn(
         kept.iter().map(|kept| kept.occurrence).collect(),
         (0..layout.points().len()).map(column).collect(),
     );
-    let traces = traces.map_err(Error::work)?;
+    let marks = kept.iter().enumerate();
+    let marks = marks.filter_map(|(row, kept)| Some((row, Marks::parse(kept.marks.as_deref()?)?)));
+    let traces = traces.and_then(|traces| traces.with_marks(marks)).map_err(Error::work)?;
     let since_first = Durations::since_first(layout, clocks, &traces).map_err(Error::work)?;
     let durations = Durations::of(layout, clocks, &traces).map_err(Error::work)?;
     let draw = |(row, kept): (usize, Kept)| {
@@ -225,17 +228,18 @@ fn drawn(
     Ok(kept.into_iter().enumerate().map(draw).collect())
 }
 
-fn place(durations: &StageDurations, row: usize) -> Option<[i64; 3]> {
+fn place(durations: &StageDurations, row: usize) -> Option<Drawn> {
     let estimate = durations.estimate.get(row)?;
-    Some([estimate, estimate.saturating_sub(durations.lo.get(row)?), durations.hi.get(row)?.saturating_sub(estimate)])
+    // The estimate lies in the interval: both distances are none below 0.
+    Some((estimate, estimate.abs_diff(durations.lo.get(row)?), durations.hi.get(row)?.abs_diff(estimate)))
 }
 
 /// What shifts all values of a stage shifts its median too, so an excess is wrong by the relative bound at most.
-fn cause(layout: &Layout, boxes: &[StageBox], relative: &[u64], stages: &[Option<[i64; 3]>]) -> Option<Cause> {
+fn cause(layout: &Layout, boxes: &[StageBox], relative: &[u64], stages: &[Option<Drawn>]) -> Option<Cause> {
     let path = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == Role::Path);
     let excess = path.filter_map(|(stage, _)| {
         let median = boxes[stage].quantiles.as_ref()?.median.estimate;
-        Some((stage, stages[stage]?[0].saturating_sub(median)))
+        Some((stage, stages[stage]?.0.saturating_sub(median)))
     });
     let excess: Vec<(usize, i64)> = excess.collect();
     let &(stage, excess_ticks) = excess.iter().max_by_key(|&&(stage, excess)| (excess, Reverse(stage)))?;
@@ -296,7 +300,7 @@ mod tests {
         expected.sort_by_key(|&n| Reverse(took(n)));
         assert_eq!(ids(&kept.worst), expected[..MOST_WORST]);
         assert_eq!((kept.measured, kept.lacking), (5_000, 0));
-        let typical = kept.typical.unwrap().stages[2].unwrap()[0];
+        let typical = kept.typical.unwrap().stages[2].unwrap().0;
         assert!((2_450..2_550).contains(&typical), "{typical}");
     }
 
@@ -321,7 +325,7 @@ mod tests {
         let kept = kept(&ticks, [0; 3]);
         assert_eq!((kept.measured, kept.lacking), (2, 2));
         assert_eq!((ids(&kept.worst), ids(&kept.incomplete)), (vec![0, 2], vec![0, 1]));
-        assert_eq!(kept.worst[0].since_first, [Some([0, 0, 0]), None, Some([9, 0, 0])]);
+        assert_eq!(kept.worst[0].since_first, [Some((0, 0, 0)), None, Some((9, 0, 0))]);
         assert_eq!(kept.typical.map(|trace| trace.id), Some(2), "a trace with a hole is no typical one");
     }
 

@@ -11,6 +11,7 @@ use tickscope_store::{
     Channel, ChannelState, Event, Evidence, Layout, Manifest, Origin, Run, Sparse, StampColumns, next_segment,
     write_channels, write_events, write_segment,
 };
+use tickscope_tick::BootId;
 
 /// A directory for one run; gone at the end.
 pub struct Site(PathBuf);
@@ -81,7 +82,7 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
             thread: 1,
             point: of.point.into(),
             ordering: of.ordering.into(),
-            domain: format!("01010101-0101-0101-0101-010101010101/{}/0", of.clock),
+            domain: format!("{}/{}/0", boot(run, of.node), of.clock),
             policy: "buffered".into(),
             stored: rows as i64,
             dropped: of.lost.len() as i64,
@@ -96,6 +97,10 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
         let of_node: Vec<_> = channels.iter().filter(|channel| channel.node == node).cloned().collect();
         write_channels(&run.places().channels(node), &of_node).unwrap();
     }
+}
+
+fn boot(run: &Run, node: &str) -> BootId {
+    run.manifest().nodes.iter().find(|known| known.name.as_str() == node).unwrap().boot
 }
 
 /// What the collector tells of lost stamps.

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Model, Ratio, Rho};
+use tickscope_bracket::{Bracket, LIMIT_TICKS, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 
 /// Rates of the reference per local tick that are tried: near 1 is not enough.
@@ -102,6 +102,22 @@ pub fn worlds(rho_ppb: i64, most_messages: usize) -> impl Strategy<Value = World
             World { nominal, origin, drift_ppb, rates, messages }
         },
     )
+}
+
+/// Rates for [`far_worlds`], of parts so small that their exact maps fit 128 bits.
+const FAR_RATES: [(u64, u64); 5] = [(1, 1), (2, 5), (5, 2), (7, 3), (1, 3)];
+
+/// Such worlds stretched until they last as long as a relation may: nearly to the limit of the domain that runs faster.
+pub fn far_worlds(rho_ppb: i64, most_messages: usize) -> impl Strategy<Value = World> {
+    (worlds(rho_ppb, most_messages), prop::sample::select(FAR_RATES.to_vec())).prop_map(|(mut world, nominal)| {
+        world.nominal = nominal;
+        let most = LIMIT_TICKS - LIMIT_TICKS / 500;
+        let room = if nominal.0 > nominal.1 { most / nominal.0 as i64 * nominal.1 as i64 } else { most };
+        let factor = room / (world.length() + 1);
+        world.messages.iter_mut().for_each(|m| m.at *= factor);
+        world.rates.iter_mut().for_each(|(length, _)| *length = length.saturating_mul(factor));
+        world
+    })
 }
 
 fn messages(most: usize) -> impl Strategy<Value = Vec<Message>> {

@@ -2,6 +2,13 @@
 //!
 //! 18 families are tuned on, 12 others only judged by. The 12 are drawn from ranges by a seed; ranges and seed are
 //! older than every rule in this crate, and stay as they are: whoever moves them has tuned on them.
+//!
+//! 12 more are contaminated: 2 to 30 % of their samples hold a detour, of a few lengths, of any, or at a fixed period,
+//! and their counters advance by 24 or 25, 1, 40 and 1000 ticks. Their ranges and first seed are older than what the
+//! rules do about frequent outliers. What is done where the outliers of the last of them begin within its body was
+//! changed after they were judged; so they are drawn once more, by a seed that is younger than the rules.
+
+use std::num::NonZeroU64;
 
 use crate::random::Random;
 
@@ -19,17 +26,43 @@ const BASE_TICKS: (f64, f64) = (20.0, 20_000.0);
 /// The unit of the shape, as a share of the base.
 const SCALE_SHARE: (f64, f64) = (0.02, 1.0);
 /// What the counter advances by at once, in ticks.
-const QUANTA: [i64; 4] = [1, 2, 10, 26];
+const QUANTA: [f64; 4] = [1.0, 2.0, 10.0, 26.0];
 
-/// A distribution of clean samples: `base + scale x shape`, in steps of `quantum`.
+/// The seed of the contaminated 12 that the rules were judged by first.
+pub const CONTAMINATED_SEED: u64 = 2015;
+/// And of others of the same kinds, drawn when the rules were settled.
+pub const SETTLED_SEED: u64 = 2020;
+/// A detour of fixed length lasts so long.
+const LENGTH_TICKS: (f64, f64) = (10.0 * TICKS_PER_US, 1_000.0 * TICKS_PER_US);
+/// The unit of a contaminated family's shape, in steps of its counter: of one that resolves the work.
+const FINE_STEPS: (f64, f64) = (10.0, 200.0);
+/// And of one that hardly does.
+const COARSE_STEPS: (f64, f64) = (0.5, 2.0);
+/// A 100 MHz counter that is read in ticks of 2.45 GHz: it advances by 24 or 25 of them.
+const LATTICE: f64 = 24.5;
+
+/// A distribution of clean samples: `base + scale x shape`, in steps of `quantum`, and the noise that is added.
 #[derive(Clone, Debug)]
 pub struct Family {
     /// What the table calls it.
     pub name: String,
+    /// What the counter advances by, in ticks; where it is not whole, by the whole numbers on both sides of it.
+    quantum: f64,
     base: f64,
     scale: f64,
-    quantum: i64,
     shape: Shape,
+    noise: Noise,
+}
+
+/// Which samples hold a detour, and how long it takes.
+#[derive(Clone, Debug)]
+enum Noise {
+    /// Any, by chance, from 1 us to 10 ms.
+    Spread,
+    /// Any, by chance; one of these lengths in ticks, each as likely.
+    Lengths(Vec<f64>),
+    /// At a fixed period, of this length in ticks.
+    Periodic(f64),
 }
 
 #[derive(Clone, Debug)]
@@ -93,7 +126,7 @@ pub fn tuned_on() -> Vec<Family> {
 }
 
 fn family(name: &str, base: f64, scale: f64, shape: Shape) -> Family {
-    Family { name: name.into(), base, scale, quantum: 2, shape }
+    Family { name: name.into(), quantum: 2.0, base, scale, shape, noise: Noise::Spread }
 }
 
 /// The 12 families that no rule has seen: kinds other than the 18, parameters drawn from the ranges that stand here.
@@ -128,27 +161,87 @@ fn drawn(name: &str, shape: Shape, draw: &mut Random) -> Family {
     let scale = base * draw.log_within(SCALE_SHARE);
     let fine = QUANTA[(draw.unit() * QUANTA.len() as f64) as usize];
     // Coarse: a clock whose step is a good part of the spread.
-    let quantum = if name.starts_with("coarse") { (scale * draw.within((0.3, 3.0))).ceil() as i64 } else { fine };
-    Family { name: name.into(), base, scale, quantum, shape }
+    let quantum = if name.starts_with("coarse") { (scale * draw.within((0.3, 3.0))).ceil() } else { fine };
+    Family { name: name.into(), quantum, base, scale, shape, noise: Noise::Spread }
+}
+
+/// The 12 families of frequent outliers: every way of noise on every step of the counter.
+pub fn contaminated(seed: u64) -> Vec<Family> {
+    let mut random = Random::new(seed);
+    let draw = &mut random;
+    let fixed_work = Shape::Uniform;
+    let near_modes = |far: f64| Shape::Modes(vec![(0.8, 1.0, 0.1), (0.2, far, 0.2)]);
+    let bodies = [
+        ("24/25, normal, one length", LATTICE, Shape::Normal, 1),
+        ("24/25, gamma, spread", LATTICE, Shape::Gamma(draw.within((2.0, 6.0))), SPREAD),
+        ("24/25, fixed work, two lengths", LATTICE, fixed_work.clone(), 2),
+        ("1, exponential, spread", 1.0, Shape::Gamma(1.0), SPREAD),
+        ("1, log-normal, one length", 1.0, Shape::LogNormal(draw.within((0.3, 0.8))), 1),
+        ("1, two modes, three lengths", 1.0, near_modes(draw.within((2.0, 4.0))), 3),
+        ("1, uniform, periodic", 1.0, Shape::Uniform, PERIODIC),
+        ("40, Weibull, two lengths", 40.0, Shape::Weibull(draw.within((1.0, 3.0))), 2),
+        ("40, reflected gamma, periodic", 40.0, Shape::ReflectedGamma(draw.within((2.0, 4.0))), PERIODIC),
+        ("40, fixed work, spread", 40.0, fixed_work, SPREAD),
+        ("1000, drift, three lengths", 1_000.0, Shape::Drift(draw.within((0.9, 0.999))), 3),
+        ("1000, log-normal, spread", 1_000.0, Shape::LogNormal(draw.within((0.3, 0.8))), SPREAD),
+    ];
+    bodies.map(|(name, quantum, shape, lengths)| contaminated_family(name, quantum, shape, lengths, draw)).to_vec()
+}
+
+/// In place of a number of lengths.
+const SPREAD: usize = 0;
+/// In place of a number of lengths.
+const PERIODIC: usize = usize::MAX;
+
+fn contaminated_family(name: &str, quantum: f64, shape: Shape, lengths: usize, draw: &mut Random) -> Family {
+    let base = draw.log_within(BASE_TICKS);
+    let scale = quantum * draw.log_within(if quantum > 1.0 { COARSE_STEPS } else { FINE_STEPS });
+    let noise = match lengths {
+        SPREAD => Noise::Spread,
+        PERIODIC => Noise::Periodic(draw.log_within(LENGTH_TICKS)),
+        lengths => Noise::Lengths((0..lengths).map(|_| draw.log_within(LENGTH_TICKS)).collect()),
+    };
+    Family { name: name.into(), quantum, base, scale, shape, noise }
 }
 
 impl Family {
-    /// One trace; each sample holds a detour with that chance, the same seed gives the same trace.
+    /// The most that the counter advances by at once, in ticks: what a caller knows of its clock.
+    pub fn step(&self) -> NonZeroU64 {
+        NonZeroU64::new(self.quantum.ceil() as u64).expect("every counter advances")
+    }
+
+    /// One trace; this share of the samples holds a detour, the same seed gives the same trace.
     pub fn trace(&self, detours: f64, seed: u64) -> Trace {
         let mut random = Random::new(seed);
         let clean = self.shape.samples(&mut random);
         let mut trace = Trace { values: Vec::with_capacity(SAMPLES), detour: Vec::with_capacity(SAMPLES) };
-        for unit in clean {
-            let hit = random.unit() < detours;
-            let detour = if hit { random.log_within(DETOUR_TICKS) } else { 0.0 };
-            trace.values.push(self.ticks(self.base + self.scale * unit + detour));
-            trace.detour.push(hit);
+        for (at, unit) in clean.into_iter().enumerate() {
+            let detour = self.noise.detour(at as f64, detours, &mut random);
+            let exact = self.base + self.scale * unit + detour.unwrap_or(0.0);
+            trace.values.push(self.ticks(exact, &mut random));
+            trace.detour.push(detour.is_some());
         }
         trace
     }
 
-    fn ticks(&self, exact: f64) -> i64 {
-        (exact / self.quantum as f64).round() as i64 * self.quantum
+    fn ticks(&self, exact: f64, random: &mut Random) -> i64 {
+        let on_the_lattice = (exact / self.quantum).round() * self.quantum;
+        // Both readings that a duration is the difference of are rounded.
+        let phase = if self.quantum.fract() > 0.0 { random.unit() } else { 0.0 };
+        (on_the_lattice + phase).floor() as i64
+    }
+}
+
+impl Noise {
+    /// The length of the detour that this sample holds, if it does.
+    fn detour(&self, at: f64, share: f64, random: &mut Random) -> Option<f64> {
+        match self {
+            Self::Spread => (random.unit() < share).then(|| random.log_within(DETOUR_TICKS)),
+            Self::Lengths(lengths) => {
+                (random.unit() < share).then(|| *pick(lengths, |_| 1.0 / lengths.len() as f64, random))
+            }
+            Self::Periodic(length) => (((at + 1.0) * share).floor() > (at * share).floor()).then_some(*length),
+        }
     }
 }
 

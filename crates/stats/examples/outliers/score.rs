@@ -1,7 +1,5 @@
 //! How right a threshold was.
 
-use tickscope_stats::Threshold;
-
 use crate::families::Trace;
 
 /// One trace under one rule. A rule that abstained removes nothing.
@@ -30,20 +28,25 @@ pub struct Tally {
     pub f1: f64,
     pub accuracy: f64,
     pub false_positives: f64,
+    /// The share of clean traces that something was taken from.
+    pub touched: f64,
+    /// The share of all traces with detours in which it answered and left half of them or more: wrong in silence.
+    pub silent: f64,
 }
 
 impl Case {
-    pub fn of(trace: &Trace, threshold: Option<Threshold>) -> Self {
+    /// Above `upper` the rule takes values away.
+    pub fn of(trace: &Trace, upper: Option<i64>) -> Self {
         let mut counts = Counts { samples: trace.values.len() as f64, ..Counts::default() };
         for (&value, &detour) in trace.values.iter().zip(&trace.detour) {
-            match (threshold.is_some_and(|threshold| value > threshold.upper), detour) {
+            match (upper.is_some_and(|upper| value > upper), detour) {
                 (true, true) => counts.hits += 1.0,
                 (true, false) => counts.false_alarms += 1.0,
                 (false, true) => counts.misses += 1.0,
                 (false, false) => {}
             }
         }
-        Self { accepted: threshold.is_some(), counts }
+        Self { accepted: upper.is_some(), counts }
     }
 }
 
@@ -60,6 +63,9 @@ impl Tally {
             f1: mean(Counts::f1),
             accuracy: mean(|case| 1.0 - (case.false_alarms + case.misses) / case.samples),
             false_positives: mean(|case| case.false_alarms / (case.samples - case.hits - case.misses)),
+            touched: mean(|case| f64::from(case.false_alarms > 0.0)),
+            silent: accepted.iter().filter(|case| case.misses > 0.0 && case.misses >= case.hits).count() as f64
+                / cases.len() as f64,
         }
     }
 }

@@ -1,14 +1,17 @@
 //! The rows of one chunk, complete, on their way out as traces.
 
+use std::collections::HashMap;
+
+use super::passages::{MayPrecede, Passages};
 use super::rows::{Keys, Rows, Slots};
-use crate::{Rule, Traces};
+use crate::{Layout, Traces};
 
 /// Rows that no stamp is added to any more.
 pub struct Gathered {
     points: Vec<Slots>,
     order: Order,
-    /// `(row, occurrences beyond the first)` of the rows that have any, by row.
-    more: Vec<(u32, usize)>,
+    /// The traces of rows with several stamps at some point, by row.
+    passages: HashMap<usize, Passages>,
 }
 
 /// Which row is which key, in the order that traces leave.
@@ -19,24 +22,24 @@ enum Order {
     Keys(Vec<(i64, i32, u32)>),
 }
 
-/// One trace to be: a row, and which of its occurrences.
+/// One trace to be: a row, and the ticks of its passage where the row has several.
 #[derive(Clone, Copy)]
-struct Pick {
+struct Pick<'a> {
     row: usize,
-    occurrence: usize,
+    passage: Option<&'a [Option<i64>]>,
 }
 
 impl Rows {
-    /// Sorts what has to be sorted; nothing is added afterwards.
-    pub fn finish(mut self) -> Gathered {
+    /// Sorts what has to be sorted and tells passages apart; nothing is added afterwards.
+    pub fn finish(mut self, layout: &Layout, may_precede: &MayPrecede<'_>) -> Gathered {
         let rows = self.len();
-        for slots in &mut self.points {
-            slots.grow(rows);
-            slots.later.sort_unstable();
-        }
+        self.points.iter_mut().for_each(|slots| slots.grow(rows));
         let order = self.order();
-        let more = more_occurrences(&self.points);
-        Gathered { points: self.points, order, more }
+        let passages = self.repeated.into_iter().map(|(row, mut stamps)| {
+            stamps.sort_unstable();
+            (row as usize, Passages::of(layout, may_precede, &stamps))
+        });
+        Gathered { passages: passages.collect(), points: self.points, order }
     }
 
     fn order(&self) -> Order {
@@ -66,9 +69,18 @@ impl Gathered {
     ) -> Result<(), E> {
         let mut picks = Vec::with_capacity(rows);
         self.each_key(&mut |id, kind, row| {
-            for occurrence in 0..=self.more_of(row) {
-                batch.push_key(id, kind, i32::try_from(occurrence).unwrap_or(i32::MAX));
-                picks.push(Pick { row, occurrence });
+            match self.passages_of(row) {
+                None => {
+                    batch.push_key(id, kind, 0);
+                    picks.push(Pick { row, passage: None });
+                }
+                Some(passages) => {
+                    for (occurrence, ticks) in passages.traces.iter().enumerate() {
+                        batch.push_key(id, kind, i32::try_from(occurrence).unwrap_or(i32::MAX));
+                        batch.mark_last(passages.marks.clone());
+                        picks.push(Pick { row, passage: Some(ticks) });
+                    }
+                }
             }
             if picks.len() >= rows { self.flush(&mut picks, batch, sink) } else { Ok(()) }
         })?;
@@ -78,16 +90,6 @@ impl Gathered {
     /// `(stamps, duplicates)` of each point.
     pub fn stamps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.points.iter().map(|slots| (slots.stamps, slots.duplicates))
-    }
-
-    /// Keys that passed points with rule `all` unequally often, so that the n-th here may not be the n-th there.
-    pub fn uneven(&self) -> u64 {
-        let uneven = |&&(row, _): &&(u32, usize)| {
-            let mut counts = self.points.iter().filter(|slots| slots.rule == Rule::All).map(|slots| slots.count(row));
-            let first = counts.next();
-            counts.any(|count| Some(count) != first)
-        };
-        self.more.iter().filter(uneven).count() as u64
     }
 
     fn each_key<E>(&self, visit: &mut dyn FnMut(i64, i32, usize) -> Result<(), E>) -> Result<(), E> {
@@ -101,21 +103,18 @@ impl Gathered {
         }
     }
 
-    fn more_of(&self, row: usize) -> usize {
-        if self.more.is_empty() {
-            return 0;
-        }
-        self.more.binary_search_by_key(&row, |&(row, _)| row as usize).map_or(0, |found| self.more[found].1)
+    fn passages_of(&self, row: usize) -> Option<&Passages> {
+        if self.passages.is_empty() { None } else { self.passages.get(&row) }
     }
 
     fn flush<E>(
         &self,
-        picks: &mut Vec<Pick>,
+        picks: &mut Vec<Pick<'_>>,
         batch: &mut Traces,
         sink: &mut dyn FnMut(&Traces) -> Result<(), E>,
     ) -> Result<(), E> {
         for (point, slots) in self.points.iter().enumerate() {
-            batch.point_mut(point).extend(picks.iter().map(|&pick| slots.at(pick)));
+            batch.point_mut(point).extend(picks.iter().map(|&pick| slots.at(point, pick)));
         }
         let answer = sink(batch);
         picks.clear();
@@ -125,39 +124,14 @@ impl Gathered {
 }
 
 impl Slots {
-    /// The tick of that occurrence, 0 if missing, and whether it is there.
+    /// The tick at this point, 0 if missing, and whether it is there.
     #[inline]
-    fn at(&self, Pick { row, occurrence }: Pick) -> (i64, bool) {
-        if occurrence == 0 || self.rule != Rule::All {
-            return (self.ticks[row], self.seen[row]);
-        }
-        let from = self.later.partition_point(|&(other, _)| (other as usize) < row);
-        match self.later.get(from + occurrence - 1) {
-            Some(&(other, tick)) if other as usize == row => (tick, true),
-            _ => (0, false),
+    fn at(&self, point: usize, Pick { row, passage }: Pick<'_>) -> (i64, bool) {
+        match passage {
+            None => (self.ticks[row], self.seen[row]),
+            Some(ticks) => (ticks[point].unwrap_or_default(), ticks[point].is_some()),
         }
     }
-
-    /// How many stamps `row` has here, under rule `all`.
-    fn count(&self, row: u32) -> usize {
-        let later = self.later.partition_point(|&(other, _)| other <= row);
-        let earlier = self.later.partition_point(|&(other, _)| other < row);
-        usize::from(self.seen[row as usize]) + later - earlier
-    }
-}
-
-/// The most later stamps of a row at any point, for rows that have any.
-fn more_occurrences(points: &[Slots]) -> Vec<(u32, usize)> {
-    let mut more = Vec::new();
-    for slots in points {
-        more.extend(slots.later.chunk_by(|a, b| a.0 == b.0).map(|group| (group[0].0, group.len())));
-    }
-    more.sort_unstable();
-    // Of equal rows the last has the most occurrences.
-    more.reverse();
-    more.dedup_by_key(|&mut (row, _)| row);
-    more.reverse();
-    more
 }
 
 /// Which rows have a stamp at any point.

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::passages::Threaded;
 use super::plan::{Chunk, Method};
 use super::{Limits, SPARSEST};
-use crate::{Layout, Rule, StampColumns};
+use crate::{Layout, StampColumns};
 
 /// Rows of one chunk: one a key, filled point by point.
 pub struct Rows {
@@ -16,7 +17,14 @@ pub struct Rows {
     pub(super) points: Vec<Slots>,
     /// The most rows; `None` where the chunk is a single id, which cannot be cut further.
     most: Option<usize>,
+    /// Every stamp of the rows that have several at some point, once they are known.
+    pub(super) repeated: Repeated,
+    /// How many those are.
+    held: usize,
 }
+
+/// Stamps by row, of some rows.
+pub(super) type Repeated = HashMap<u32, Vec<Threaded>, BuildHasherDefault<Mixer>>;
 
 /// How a key finds its row.
 pub(super) enum Keys {
@@ -27,12 +35,12 @@ pub(super) enum Keys {
 }
 
 /// One point's stamps, by row.
+#[derive(Default)]
 pub(super) struct Slots {
-    pub rule: Rule,
     pub ticks: Vec<i64>,
     pub seen: Vec<bool>,
-    /// `(row, tick)` of every stamp but the earliest, under rule `all`.
-    pub later: Vec<(u32, i64)>,
+    /// The row of every stamp but the first to arrive.
+    pub again: Vec<u32>,
     pub stamps: u64,
     pub duplicates: u64,
 }
@@ -52,9 +60,9 @@ impl Rows {
             Method::Scatter => Keys::Planes { kinds: Vec::new() },
             Method::Hash => Keys::Table(HashMap::default()),
         };
-        let points = layout.points().iter().map(|point| Slots::new(point.rule)).collect();
+        let points = layout.points().iter().map(|_| Slots::default()).collect();
         let most = (chunk.span() > 0).then_some(limits.keys);
-        Self { first: chunk.first, span: chunk.span(), keys, points, most }
+        Self { first: chunk.first, span: chunk.span(), keys, points, most, repeated: Repeated::default(), held: 0 }
     }
 
     /// How many points there are.
@@ -69,8 +77,42 @@ impl Rows {
             Keys::Table(_) => self.look_up(point, stamps)?,
         }
         match self.most {
-            Some(most) if self.points[point].later.len() > most => Err(Full::Keys),
+            Some(most) if self.points[point].again.len() > most => Err(Full::Keys),
             _ => Ok(()),
+        }
+    }
+
+    /// Whether a row has several stamps at some point: then all of its stamps are needed, with their threads.
+    pub fn find_repeated(&mut self) -> bool {
+        let rows = self.points.iter_mut().flat_map(|slots| std::mem::take(&mut slots.again));
+        self.repeated = rows.map(|row| (row, Vec::new())).collect();
+        !self.repeated.is_empty()
+    }
+
+    /// Takes those stamps of `point` that belong to such rows.
+    pub fn put_repeated(&mut self, point: usize, stamps: StampColumns<'_>) -> Result<(), Full> {
+        for (index, (&id, &tick)) in stamps.ids().iter().zip(stamps.ticks()).enumerate() {
+            let kind = stamps.kinds().map_or(0, |kinds| kinds[index]);
+            let thread = stamps.threads().and_then(|threads| threads[index]);
+            let row = self.row(id, kind);
+            if let Some(stamps) = row.and_then(|row| self.repeated.get_mut(&row)) {
+                stamps.push(Threaded { point, tick, thread });
+                self.held += 1;
+            }
+        }
+        if self.most.is_some_and(|most| self.held > most) { Err(Full::Keys) } else { Ok(()) }
+    }
+
+    /// The row of a key that was put before.
+    fn row(&self, id: i64, kind: i32) -> Option<u32> {
+        let offset = id.wrapping_sub(self.first) as u64;
+        match &self.keys {
+            _ if offset > self.span => None,
+            Keys::Planes { kinds } => {
+                let plane = kinds.iter().position(|&of| of == kind)?;
+                Some((plane * self.width() + offset as usize) as u32)
+            }
+            Keys::Table(table) => table.get(&(id, kind)).copied(),
         }
     }
 
@@ -150,10 +192,6 @@ impl Rows {
 }
 
 impl Slots {
-    fn new(rule: Rule) -> Self {
-        Self { rule, ticks: Vec::new(), seen: Vec::new(), later: Vec::new(), stamps: 0, duplicates: 0 }
-    }
-
     #[inline]
     pub(super) fn grow(&mut self, rows: usize) {
         if self.seen.is_empty() {
@@ -169,23 +207,16 @@ impl Slots {
     fn put(&mut self, row: usize, tick: i64) {
         self.stamps += 1;
         if self.seen[row] {
-            return self.put_again(row, tick);
+            return self.put_again(row);
         }
         self.seen[row] = true;
         self.ticks[row] = tick;
     }
 
     #[cold]
-    fn put_again(&mut self, row: usize, tick: i64) {
+    fn put_again(&mut self, row: usize) {
         self.duplicates += 1;
-        let held = self.ticks[row];
-        self.ticks[row] = match self.rule {
-            Rule::First | Rule::All => held.min(tick),
-            Rule::Last => held.max(tick),
-        };
-        if self.rule == Rule::All {
-            self.later.push((row as u32, held.max(tick)));
-        }
+        self.again.push(row as u32);
     }
 }
 
@@ -215,5 +246,8 @@ impl Hasher for Mixer {
     }
     fn write_i32(&mut self, kind: i32) {
         self.mix(kind as u64);
+    }
+    fn write_u32(&mut self, row: u32) {
+        self.mix(u64::from(row));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::batches::Gathered;
-use crate::{Layout, Rule, Traces};
+use crate::{Layout, Mark, Rule, Traces};
 
 /// What was counted at one point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,9 +35,10 @@ pub struct JoinCounts {
     pub complete: u64,
     /// Keys that the path saw, then did not see, then saw again.
     pub holes: u64,
-    /// Keys that passed points of rule `all` unequally often. The n-th passage here was matched with the n-th there:
-    /// if one in the middle was lost, those after it are matched wrongly.
-    pub uneven: u64,
+    /// Keys that passed some point several times.
+    pub repeated: u64,
+    /// Of those, keys with stamps that can be assigned to those before them in more than one way, or in none.
+    pub untold: u64,
 }
 
 /// The counts, growing.
@@ -70,13 +71,17 @@ impl Tally {
             counts.stamps += stamps;
             counts.duplicates += duplicates;
         }
-        self.counts.uneven += gathered.uneven();
     }
 
     /// Counts what the traces tell; to be called in the order that traces leave.
     pub fn add_traces(&mut self, traces: &Traces) {
         self.counts.traces += traces.len() as u64;
-        self.counts.ids += traces.occurrences().iter().filter(|&&occurrence| occurrence == 0).count() as u64;
+        for row in first_rows(traces) {
+            self.counts.ids += 1;
+            let Some(marks) = traces.marks(row) else { continue };
+            self.counts.repeated += 1;
+            self.counts.untold += u64::from(marks.points().iter().any(|mark| mark.is_untold()));
+        }
         for point in 0..self.counts.points.len() {
             self.add_point(point, traces);
         }
@@ -86,22 +91,22 @@ impl Tally {
     fn add_point(&mut self, point: usize, traces: &Traces) {
         let (counts, latest) = (&mut self.counts.points[point], &mut self.latest[point]);
         let column = &traces.points()[point];
-        for (row, (&kind, &occurrence)) in traces.kinds().iter().zip(traces.occurrences()).enumerate() {
-            let (0, Some(tick)) = (occurrence, column.get(row)) else { continue };
-            counts.ids += 1;
-            counts.out_of_order += u64::from(latest.replace(kind, tick).is_some_and(|before| tick < before));
+        for row in first_rows(traces) {
+            counts.ids += u64::from(seen(traces, point, row));
+            let Some(tick) = column.get(row) else { continue };
+            let before = latest.replace(traces.kinds()[row], tick);
+            counts.out_of_order += u64::from(before.is_some_and(|before| tick < before));
         }
     }
 
     fn add_path(&mut self, traces: &Traces) {
-        let path = &traces.points()[..self.path];
-        for (row, _) in traces.occurrences().iter().enumerate().filter(|&(_, &occurrence)| occurrence == 0) {
-            let seen = |point: usize| path[point].valid()[row];
-            let Some(first) = (0..path.len()).find(|&point| seen(point)) else { continue };
-            let last = (0..path.len()).rfind(|&point| seen(point)).unwrap_or(first);
+        for row in first_rows(traces) {
+            let seen = |point: usize| seen(traces, point, row);
+            let Some(first) = (0..self.path).find(|&point| seen(point)) else { continue };
+            let last = (0..self.path).rfind(|&point| seen(point)).unwrap_or(first);
             let whole = (first..=last).all(seen);
             self.counts.holes += u64::from(!whole);
-            self.counts.complete += u64::from(whole && last - first + 1 == path.len());
+            self.counts.complete += u64::from(whole && last - first + 1 == self.path);
         }
     }
 
@@ -111,6 +116,18 @@ impl Tally {
         }
         self.counts
     }
+}
+
+/// The first trace of each key.
+fn first_rows(traces: &Traces) -> impl Iterator<Item = usize> + '_ {
+    (0..traces.len()).filter(|&row| traces.occurrences()[row] == 0)
+}
+
+/// Whether the key of a row was stamped at a point, by whatever passage.
+#[inline]
+fn seen(traces: &Traces, point: usize, row: usize) -> bool {
+    let column = &traces.points()[point];
+    column.valid()[row] || traces.marks(row).is_some_and(|marks| marks.points()[point] != Mark::Unseen)
 }
 
 impl Latest {

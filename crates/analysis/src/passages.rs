@@ -1,0 +1,118 @@
+//! Ids that passed some point more than once: how their passages were told apart, and what was refused.
+//!
+//! The join pairs stamps once, when a run ends; what it found is in the traces' marks. It asks the clocks only which of
+//! two stamps can have come first, under a rho so large that whoever asks for the durations under a smaller one gets no
+//! other pairs.
+
+use std::cell::LazyCell;
+
+use tickscope_bracket::Rho;
+use tickscope_store::{Joined, KeyedReader, Run, join_run};
+use tickscope_trace::{Layout, Mark, Rule, Traces};
+
+use crate::Terms;
+use crate::analysis::Prepared;
+use crate::error::Error;
+
+/// Rho under which the join compares stamps of different counters: five times the largest preset.
+const PAIRING_PPB: u32 = 1_000_000;
+
+/// Ids of a run that passed some point more than once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PassageSummary {
+    /// All ids of the run, told apart by kind.
+    pub ids: u64,
+    /// Those that passed some point more than once.
+    pub repeated: u64,
+    /// Of those, the ones whose passages overlap and were told apart by thread at some point.
+    pub by_thread: u64,
+    /// Of those, the ones with stamps that can be paired in more than one way, or in none: their durations are refused.
+    pub untold: u64,
+    /// By point of the layout: ids that passed there more than once.
+    pub points: Vec<u64>,
+    /// Whether the run was joined before passages were told apart: then the k-th stamp here was paired with the k-th
+    /// there.
+    pub by_rank: bool,
+}
+
+/// Joins the stamps of `run` by its layout, holding about `bytes` at once.
+pub fn join(run: &Run, bytes: usize) -> Result<Joined, Error> {
+    let clocks = LazyCell::new(|| {
+        let terms = Terms::under(Rho::declared_ppb(PAIRING_PPB).ok());
+        // Without evidence between the clocks nothing orders their stamps, and the table will say why there is none.
+        Prepared::of(run, &terms, None).ok().map(|prepared| prepared.clocks)
+    });
+    let may_precede = |first, second| clocks.as_ref().is_none_or(|clocks| clocks.may_precede(first, second));
+    Ok(join_run(run, &run.manifest().layout.clone(), bytes, &may_precede)?)
+}
+
+impl PassageSummary {
+    pub(crate) fn none(layout: &Layout, readers: &[KeyedReader]) -> Self {
+        let by_rank = readers.iter().any(|reader| !reader.has_passages());
+        Self { points: vec![0; layout.points().len()], by_rank, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, traces: &Traces) {
+        for row in (0..traces.len()).filter(|&row| traces.occurrences()[row] == 0) {
+            self.ids += 1;
+            let Some(marks) = traces.marks(row) else { continue };
+            let any = |is: fn(&Mark) -> bool| u64::from(marks.points().iter().any(is));
+            self.repeated += 1;
+            self.by_thread += any(|mark| *mark == Mark::ByThread);
+            self.untold += any(|mark| mark.is_untold());
+            let several = |mark: &Mark| matches!(mark, Mark::ByTime | Mark::ByThread | Mark::SeveralUntold);
+            self.points.iter_mut().zip(marks.points()).for_each(|(count, mark)| *count += u64::from(several(mark)));
+        }
+    }
+
+    pub(crate) fn merge(&mut self, later: &Self) {
+        self.ids += later.ids;
+        self.repeated += later.repeated;
+        self.by_thread += later.by_thread;
+        self.untold += later.untold;
+        self.points.iter_mut().zip(&later.points).for_each(|(all, more)| *all += more);
+    }
+
+    /// What was done with them, in a line; `None` where there are none.
+    pub(crate) fn line(&self, layout: &Layout) -> Option<String> {
+        if self.repeated == 0 {
+            return None;
+        }
+        let followed = [
+            (Rule::First, "first", "of those that came furthest the one that was there first"),
+            (Rule::Last, "last", "of those that came furthest the one that was there last"),
+            (Rule::All, "all", "each of them, as a trace of its own"),
+        ];
+        let followed = followed.into_iter().filter_map(|(rule, name, meaning)| {
+            let points =
+                layout.points().iter().zip(&self.points).filter(|(point, count)| point.rule == rule && **count > 0);
+            let points: Vec<_> = points.map(|(point, _)| point.full_name()).collect();
+            (!points.is_empty()).then(|| format!("{meaning} (rule {name} at {})", points.join(", ")))
+        });
+        Some(format!(
+            "passages: {} of {} ids passed a point more than once; where their passages part, a trace follows {}; \
+             told apart by time, of {} ids by thread; refused where nothing tells them apart: durations of {} ids",
+            self.repeated,
+            self.ids,
+            followed.collect::<Vec<_>>().join(", "),
+            self.by_thread,
+            self.untold
+        ))
+    }
+
+    /// On what the pairs rest; none where there are none.
+    pub(crate) fn assumptions(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        if self.repeated > 0 {
+            let statement = "a passage of an id that passed more than once has one stamp at each point up to where it \
+                             ended, in the order of the layout and of the ticks; where an id has one stamp, all its \
+                             later ones come from that";
+            all.push((statement.to_string(), format!("how the passages of {} ids are told apart", self.repeated)));
+        }
+        if self.by_thread > 0 {
+            let statement = "where passages of one id overlap, each stays on its thread between two points";
+            all.push((statement.to_string(), format!("how the passages of {} ids are told apart", self.by_thread)));
+        }
+        all
+    }
+}

@@ -1,0 +1,237 @@
+//! The passages of one id that was stamped more than once at some point: which stamp here belongs to which there.
+//!
+//! Each point is held against the one before it in the layout (the nearest that saw the id). One stamp there: all
+//! stamps here come from it, as with a fan-out or a datagram that the network doubled. Several there: every passage has
+//! one stamp at most at either point and comes to this one later. If only one assignment obeys that, it is taken: with
+//! both sides in order of time, the k-th here can then come from the first k there and from no later one. Where
+//! passages overlap, they are told apart by thread: if every stamp here follows one of its own thread there, and within
+//! each thread only one assignment is left, a passage is taken to have stayed on its thread. Anything else is *untold*:
+//! no duration between the two points is made of it.
+//!
+//! A trace follows one passage. Where passages part, at the first point or after a single stamp, the rule of the
+//! point says which is followed, of those that came furthest: an attempt that failed on the way is no id's trace where
+//! another arrived.
+//!
+//! Assumes: a passage that came to a point has a stamp at those before it where any passage of its id has one; stamps
+//! that were lost are events, and may make this false. Deliberately absent: guesses; and any use of points further away
+//! than the one before.
+
+use std::collections::HashMap;
+
+use crate::marks::{Mark, Marks};
+use crate::{Layout, Rule};
+
+/// A stamp, by the index of its point in the layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StampAt {
+    /// The point.
+    pub point: usize,
+    /// The raw tick.
+    pub tick: i64,
+}
+
+/// Whether the first stamp may have been taken before the second, or when it was, for all that is known of their
+/// clocks.
+pub type MayPrecede<'a> = dyn Fn(StampAt, StampAt) -> bool + 'a;
+
+/// A stamp with the thread that took it, where it is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Threaded {
+    pub point: usize,
+    pub tick: i64,
+    pub thread: Option<u32>,
+}
+
+/// The traces of one id.
+#[derive(Debug)]
+pub(super) struct Passages {
+    pub marks: Marks,
+    /// By trace, then by point: the tick.
+    pub traces: Vec<Vec<Option<i64>>>,
+}
+
+/// How the stamps of a point come from those of the point before it.
+enum Link {
+    Unseen,
+    /// Nothing lies before, or nothing tells which stamp there is whose.
+    Free,
+    /// All come from the one stamp of that point.
+    From(usize),
+    /// By stamp of that point: the one here.
+    Matched(usize, Vec<Option<usize>>),
+}
+
+/// What is known of one id's stamps.
+struct Id<'a> {
+    layout: &'a Layout,
+    may_precede: &'a MayPrecede<'a>,
+    /// By point, in order of ticks.
+    stamps: Vec<&'a [Threaded]>,
+}
+
+impl Passages {
+    /// The passages of an id with these stamps, sorted.
+    pub fn of(layout: &Layout, may_precede: &MayPrecede<'_>, stamps: &[Threaded]) -> Self {
+        let mut by_point: Vec<&[Threaded]> = vec![&[]; layout.points().len()];
+        for group in stamps.chunk_by(|a, b| a.point == b.point) {
+            by_point[group[0].point] = group;
+        }
+        let id = Id { layout, may_precede, stamps: by_point };
+        let (marks, links): (Vec<Mark>, Vec<Link>) = (0..id.stamps.len()).map(|point| id.link(point)).unzip();
+        let tick = |(point, chosen): (usize, &Option<usize>)| chosen.map(|index| id.stamps[point][index].tick);
+        let traces = id.follow(&links);
+        let traces = traces.iter().map(|chosen| chosen.iter().enumerate().map(tick).collect()).collect();
+        Self { marks: Marks::new(marks), traces }
+    }
+}
+
+impl Id<'_> {
+    fn link(&self, point: usize) -> (Mark, Link) {
+        let here = self.stamps[point];
+        let [once, untold] = match here.len() {
+            0 => return (Mark::Unseen, Link::Unseen),
+            1 => [Mark::Once, Mark::OnceUntold],
+            _ => [Mark::ByTime, Mark::SeveralUntold],
+        };
+        let Some(before) = self.before(point) else { return (once, Link::Free) };
+        let there = self.stamps[before];
+        let earlier = |&stamp: &Threaded| !self.may_precede(there[0], stamp);
+        if there.len() == 1 && here.len() > 1 && here.iter().any(earlier) {
+            return (untold, Link::Free); // it comes from a passage without a stamp there, and so may others
+        }
+        if there.len() == 1 {
+            return (once, Link::From(before));
+        }
+        if self.one_by_one(there, here) {
+            let matched = (0..there.len()).map(|index| (index < here.len()).then_some(index));
+            return (once, Link::Matched(before, matched.collect()));
+        }
+        match self.within_threads(there, here) {
+            Some(matched) => (Mark::ByThread, Link::Matched(before, matched)),
+            None => (untold, Link::Free),
+        }
+    }
+
+    /// The point that an id comes to before `point`: the nearest on the way back that saw it, else the first that did.
+    fn before(&self, point: usize) -> Option<usize> {
+        let seen = |&at: &usize| !self.stamps[at].is_empty();
+        let way = self.layout.way_back(point);
+        way.into_iter().skip(1).find(seen).or_else(|| (0..point).find(seen))
+    }
+
+    /// Whether the k-th stamp here comes from the k-th there in the only way to assign them: no later one can precede
+    /// it.
+    fn one_by_one(&self, there: &[Threaded], here: &[Threaded]) -> bool {
+        // A clock that was set back reads in another order than that of time.
+        let apart = |stamps: &[Threaded]| stamps.windows(2).all(|two| !self.may_precede(two[1], two[0]));
+        here.len() <= there.len()
+            && apart(&there[..there.len().min(here.len() + 1)])
+            && apart(here)
+            && here.iter().enumerate().all(|(index, &stamp)| {
+                let later = there.get(index + 1);
+                self.may_precede(there[index], stamp) && later.is_none_or(|&later| !self.may_precede(later, stamp))
+            })
+    }
+
+    /// By stamp there: the one here that its own thread took, if that is so for all here in exactly one way.
+    fn within_threads(&self, there: &[Threaded], here: &[Threaded]) -> Option<Vec<Option<usize>>> {
+        let (earlier, later) = (by_thread(there)?, by_thread(here)?);
+        let mut matched = vec![None; there.len()];
+        for (thread, of_here) in &later {
+            let of_there = earlier.get(thread)?;
+            let pick = |stamps: &[Threaded], of: &[usize]| of.iter().map(|&index| stamps[index]).collect::<Vec<_>>();
+            if !self.one_by_one(&pick(there, of_there), &pick(here, of_here)) {
+                return None;
+            }
+            of_there.iter().zip(of_here).for_each(|(&from, &to)| matched[from] = Some(to));
+        }
+        Some(matched)
+    }
+
+    fn may_precede(&self, first: Threaded, second: Threaded) -> bool {
+        let at = |stamp: Threaded| StampAt { point: stamp.point, tick: stamp.tick };
+        (self.may_precede)(at(first), at(second))
+    }
+
+    /// Traces as the indices of their stamps, by point.
+    fn follow(&self, links: &[Link]) -> Vec<Vec<Option<usize>>> {
+        let mut traces = vec![vec![None; links.len()]];
+        for (point, link) in links.iter().enumerate() {
+            match link {
+                Link::Unseen => {}
+                Link::Matched(before, matched) => {
+                    traces.iter_mut().for_each(|trace| trace[point] = trace[*before].and_then(|from| matched[from]));
+                }
+                Link::From(before) => self.part(point, Some(*before), self.taken(point, links), &mut traces),
+                Link::Free => self.part(point, None, self.taken(point, links), &mut traces),
+            }
+        }
+        traces
+    }
+
+    /// The stamps at `point` whose passages become traces: of those that are known to come furthest along the path, as
+    /// the rule of the point has it.
+    fn taken(&self, point: usize, links: &[Link]) -> Vec<usize> {
+        let all = 0..self.stamps[point].len();
+        let rule = self.layout.points()[point].rule;
+        if rule == Rule::All || all.len() == 1 {
+            return all.collect();
+        }
+        let reach: Vec<usize> = all.clone().map(|index| self.reach(point, index, links)).collect();
+        let furthest = reach.iter().copied().max();
+        let mut these = all.filter(|&index| Some(reach[index]) == furthest);
+        if rule == Rule::First { these.next() } else { these.next_back() }.into_iter().collect()
+    }
+
+    /// The last point of the path that the passage with this stamp is known to have come to.
+    fn reach(&self, point: usize, index: usize, links: &[Link]) -> usize {
+        let (mut at, mut stamp) = (point, index);
+        for (next, link) in links.iter().enumerate().take(self.layout.path().len()).skip(point + 1) {
+            match link {
+                Link::Unseen => {}
+                Link::Matched(_, matched) => match matched[stamp] {
+                    Some(there) => (at, stamp) = (next, there),
+                    None => break,
+                },
+                Link::From(_) | Link::Free => break,
+            }
+        }
+        at
+    }
+
+    /// Passages part at `point`: the first one taken goes on with the first trace that came to `before`, the
+    /// second with the next one, and so on; the only one with all. What is left over begins traces of its own.
+    fn part(&self, point: usize, before: Option<usize>, taken: Vec<usize>, traces: &mut Vec<Vec<Option<usize>>>) {
+        let only = if let [only] = taken[..] { Some(only) } else { None };
+        let mut taken = taken.into_iter();
+        let mut end = None;
+        for (row, trace) in traces.iter_mut().enumerate() {
+            if before.is_none_or(|before| trace[before].is_some()) {
+                trace[point] = only.or_else(|| taken.next());
+                end = Some(row + 1);
+            }
+        }
+        let Some(end) = end.filter(|_| only.is_none()) else { return };
+        let way = before.map_or(Vec::new(), |before| self.layout.way_back(before));
+        let shared = |at: usize, of: &[Option<usize>]| {
+            of[at].filter(|_| at < point && (way.contains(&at) || self.stamps[at].len() == 1))
+        };
+        let of = traces[end - 1].clone();
+        let begun = taken.map(|index| {
+            let mut trace: Vec<_> = (0..of.len()).map(|at| shared(at, &of)).collect();
+            trace[point] = Some(index);
+            trace
+        });
+        let begun: Vec<_> = begun.collect();
+        traces.splice(end..end, begun);
+    }
+}
+
+/// Indices of the stamps of each thread; `None` where a thread is not known.
+fn by_thread(stamps: &[Threaded]) -> Option<HashMap<u32, Vec<usize>>> {
+    let mut found: HashMap<u32, Vec<usize>> = HashMap::new();
+    for (index, stamp) in stamps.iter().enumerate() {
+        found.entry(stamp.thread?).or_default().push(index);
+    }
+    Some(found)
+}

@@ -1,0 +1,94 @@
+//! Which stamps of a trace belong to one passage, where its id passed some point more than once.
+//!
+//! The points of a layout are a tree: each point of the path comes after the one before it, a branch's point after the
+//! one that it leaves. [`Marks`] say of each point how the trace's stamp there was found to belong to the one before it
+//! in that tree: because there was only one, by time, by thread, or not at all. From that follows for any two points
+//! whether their stamps are of one passage, and only then the time between them is a duration.
+
+use crate::Layout;
+
+/// What is known of the stamps of one id at one point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// No stamp of the id.
+    Unseen,
+    /// One stamp, of the passage or passages that came to the point before.
+    Once,
+    /// Several, told apart by time: no other assignment has each stamp after the one before it.
+    ByTime,
+    /// Told apart by thread: passages overlap, and each is taken to stay on its thread between the two points.
+    ByThread,
+    /// One stamp, of one of several passages; nothing tells which.
+    OnceUntold,
+    /// Several stamps that can be assigned in more than one way, or in none.
+    SeveralUntold,
+}
+
+/// A mark for every point of a layout, in its order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Marks(Box<[Mark]>);
+
+impl Mark {
+    const LETTERS: [(Self, char); 6] = [
+        (Self::Unseen, '.'),
+        (Self::Once, '1'),
+        (Self::ByTime, 'n'),
+        (Self::ByThread, 't'),
+        (Self::OnceUntold, '?'),
+        (Self::SeveralUntold, '*'),
+    ];
+
+    /// Whether it is not known which stamp of the point before belongs to the one here.
+    pub fn is_untold(self) -> bool {
+        matches!(self, Self::OnceUntold | Self::SeveralUntold)
+    }
+
+    fn is_single(self) -> bool {
+        matches!(self, Self::Once | Self::OnceUntold)
+    }
+}
+
+impl Marks {
+    pub(crate) fn new(marks: Vec<Mark>) -> Self {
+        Self(marks.into())
+    }
+
+    /// The marks written as one letter a point; `None`: another letter is among them.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mark = |letter| Mark::LETTERS.iter().find(|known| known.1 == letter).map(|known| known.0);
+        text.chars().map(mark).collect::<Option<_>>().map(Self)
+    }
+
+    /// One letter a point: `.` no stamp, `1` one, `n` several told apart by time, `t` by thread, `?` one and `*`
+    /// several that cannot be assigned to the stamps before them.
+    pub fn text(&self) -> String {
+        let letter = |mark: &Mark| Mark::LETTERS.iter().find(|known| known.0 == *mark).map_or('*', |known| known.1);
+        self.0.iter().map(letter).collect()
+    }
+
+    /// By point of the layout.
+    pub fn points(&self) -> &[Mark] {
+        &self.0
+    }
+
+    /// Whether the stamps of two points are of one passage, in either order of the points.
+    pub(crate) fn together(&self, layout: &Layout, one: usize, other: usize) -> bool {
+        let (ways_one, ways_other) = (layout.way_back(one), layout.way_back(other));
+        let Some(&meeting) = ways_one.iter().find(|point| ways_other.contains(point)) else { return false };
+        let told = |way: &[usize]| !way.iter().take_while(|&&point| point != meeting).any(|&p| self.at(p).is_untold());
+        let single = |point| self.at(point).is_single();
+        match meeting {
+            _ if meeting == one => single(one) || told(&ways_other),
+            _ if meeting == other => single(other) || told(&ways_one),
+            // Both come after one stamp that may have been several passages' own: two of its copies are strangers.
+            _ => {
+                let copies = single(meeting) && !single(one) && !single(other);
+                told(&ways_one) && told(&ways_other) && !copies
+            }
+        }
+    }
+
+    fn at(&self, point: usize) -> Mark {
+        self.0.get(point).copied().unwrap_or(Mark::SeveralUntold)
+    }
+}

@@ -1,0 +1,57 @@
+//! Stamps in memory, for the join to read.
+
+use std::convert::Infallible;
+use std::ops::RangeInclusive;
+
+use tickscope_trace::{Columns, Extent, StampColumns, StampSource};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    pub id: i64,
+    pub kind: i32,
+    pub tick: i64,
+    pub thread: Option<u32>,
+}
+
+/// Stamps in memory, in row groups of `group`, read whole if they touch the range.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    pub points: Vec<Vec<Stamp>>,
+    pub group: usize,
+}
+
+impl StampSource for Memory {
+    type Error = Infallible;
+
+    fn extents(&mut self, point: usize) -> Result<Vec<Extent>, Infallible> {
+        Ok(self.points[point].chunks(self.group).map(extent).collect())
+    }
+
+    fn read(
+        &mut self,
+        point: usize,
+        ids: RangeInclusive<i64>,
+        columns: Columns,
+        sink: &mut dyn FnMut(StampColumns<'_>),
+    ) -> Result<(), Infallible> {
+        for group in self.points[point].chunks(self.group) {
+            let Extent { first, last, .. } = extent(group);
+            if first > *ids.end() || last < *ids.start() {
+                continue;
+            }
+            let column = |of: fn(&Stamp) -> i64| group.iter().map(of).collect::<Vec<_>>();
+            let kinds: Vec<i32> = group.iter().map(|stamp| stamp.kind).collect();
+            let kinds = kinds.iter().any(|&kind| kind != 0).then_some(kinds.as_slice());
+            let (ids, ticks) = (column(|s| s.id), column(|s| s.tick));
+            let stamps = StampColumns::new(&ids, &ticks, kinds).unwrap();
+            let threads: Vec<Option<u32>> = group.iter().map(|stamp| stamp.thread).collect();
+            sink(if columns == Columns::Keys { stamps } else { stamps.with_threads(&threads).unwrap() });
+        }
+        Ok(())
+    }
+}
+
+fn extent(group: &[Stamp]) -> Extent {
+    let ids = || group.iter().map(|stamp| stamp.id);
+    Extent { first: ids().min().unwrap(), last: ids().max().unwrap(), stamps: group.len() as u64 }
+}
