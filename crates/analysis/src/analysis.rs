@@ -12,9 +12,7 @@ use crate::kept::Table;
 use crate::own_clocks::{OwnClockSummary, reason};
 use crate::pass::{self, Wanted};
 use crate::passages::PassageSummary;
-use crate::relating::{
-    Related, RelationSummary, domain_of, reading_ticks, reference_node, relate, run_rho,
-};
+use crate::relating::{Related, RelationSummary, domain_of, reading_ticks, reference_node, relate, run_rho};
 use crate::terms::Terms;
 use crate::truth::Truth;
 

@@ -199,6 +199,20 @@ impl Clocks {
         }
     }
 
+    /// Whether the first stamp may have been taken before the second, or when it was: readings of one counter by their
+    /// order, any others by what is known of their clocks. Nothing known: it may.
+    pub fn may_precede(&self, first: StampAt, second: StampAt) -> bool {
+        let (from, to) = (first.point, second.point);
+        let stage = Stage { name: String::new(), from, to, role: Role::Beside };
+        let counters = self.own(from).is_none() && self.own(to).is_none();
+        if counters && self.core.ticks == 0 && self.share_a_counter(&stage) {
+            return first.tick <= second.tick;
+        }
+        let (Ok(earlier), Ok(later)) = (self.place(from, first.tick), self.place(to, second.tick)) else { return true };
+        self.bounds(&stage, earlier, later)
+            .is_none_or(|apart| i128::from(apart.hi().get()) + i128::from(self.core_ticks(&stage)) >= 0)
+    }
+
     /// For how many points.
     pub(crate) fn points(&self) -> usize {
         self.chains.len()

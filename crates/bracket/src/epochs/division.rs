@@ -105,13 +105,8 @@ impl Reading {
         let open = |side| Error::OpenSide { side, index };
         let before = bracket.before.ok_or(open(Side::Lower))?.get();
         let after = bracket.after.ok_or(open(Side::Upper))?.get();
-        let too_far = Error::TooFar {
-            what: "after",
-            index: Some(index),
-            found: after,
-            first: before,
-            limit: LIMIT_TICKS,
-        };
+        let too_far =
+            Error::TooFar { what: "after", index: Some(index), found: after, first: before, limit: LIMIT_TICKS };
         let after = after.checked_add(counter_width - 1).ok_or(too_far)?;
         Ok(Self { before, at: bracket.at.get(), after, index })
     }
