@@ -1,6 +1,8 @@
 """tickscope.section: the upper bound holds whatever happens, the lower one only where nothing intervened."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -34,7 +36,7 @@ def test_a_section_lies_between_readings_within_it_and_readings_around_it():
             outer = time.perf_counter_ns() - outer
             ticks = section.hertz / 1e9
             assert section.at_most_ticks >= inner * ticks * (1 - OFF) - 2
-            assert (section.between_ticks is None) == (section.why is not None)
+            assert (section.between_ticks is None) == (section.why is not None) == (section.assumes is None)
             whys[section.why] += 1
             if section.between_ticks:
                 lo, hi = section.between_ticks
@@ -48,8 +50,8 @@ def test_a_section_lies_between_readings_within_it_and_readings_around_it():
 
 
 def test_the_body_of_a_section_is_never_said_to_take_longer_than_it_did():
-    # An empty body takes nothing, so a lower bound that holds the interpreter's calls is 0: in 98 of 100 as calibrated. An
-    # interrupt does take time, and on a busy machine readings cost more than as calibrated: then it is tried again.
+    # An empty body takes nothing, so a lower end that leaves the interpreter's calls out is 0. A delay does take time,
+    # and on a busy machine readings cost more than as calibrated: then it is tried again.
     seen = []
     for _ in range(50):
         least = []
@@ -67,10 +69,35 @@ def test_the_body_of_a_section_is_never_said_to_take_longer_than_it_did():
     pytest.fail(f"(0, with evidence) of 1000 each time: {seen}")
 
 
+@pytest.mark.parametrize("stairs", ["49:2:0", "40:1:0", "1000:1:0", "5000:1:2000"])
+def test_a_section_holds_its_body_whatever_the_step_of_the_counter(stairs):
+    program = (
+        "import test_python_section as tests\n"
+        "tests.test_a_section_lies_between_readings_within_it_and_readings_around_it()\n"
+        "tests.test_the_body_of_a_section_is_never_said_to_take_longer_than_it_did()\n"
+    )
+    environment = os.environ | {"TICKSCOPE_INJECT": f"0:0:0:0:2:{stairs}"}
+    subprocess.run([sys.executable, "-c", program], cwd=os.path.dirname(__file__), env=environment, check=True)
+
+
+def test_an_injection_that_cannot_be_read_is_an_error():
+    program = (
+        "import tickscope\n"
+        "try:\n"
+        "    tickscope.section()\n"
+        "except tickscope.TickscopeError as error:\n"
+        "    print(error)\n"
+    )
+    environment = os.environ | {"TICKSCOPE_INJECT": "junk"}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True)
+    assert "found 'junk'" in ended.stdout
+
+
 def test_a_section_that_slept_or_yielded_its_processor_has_an_upper_bound_alone():
     with tickscope.section() as slept:
         time.sleep(0.002)
     assert slept.between_ticks is None
+    assert slept.assumes is None
     assert "switched away" in slept.why
     assert slept.at_most_ticks >= 0.002 * slept.hertz * (1 - OFF)
     assert Fraction(slept.at_most_ns) >= Fraction(slept.at_most_ticks * 10**9, slept.hertz)

@@ -73,3 +73,9 @@ impl From<tickscope_tick::Finding> for Refusal {
         Self::new(finding.to_string())
     }
 }
+
+impl From<tickscope_tick::InjectionError> for Refusal {
+    fn from(error: tickscope_tick::InjectionError) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -9,18 +9,17 @@ use std::thread::{self, ThreadId};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use tickscope_clock::section::{self, Begun, Readings, Took};
-use tickscope_stats::{Quantile, Sample};
+use tickscope_stats::Sample;
 use tickscope_tick::facts::CounterFacts;
 use tickscope_tick::{Interval, Local, Span, Unit};
 
 use crate::error::Refusal;
 
-/// What readings of the counter cost here, and what empty sections do.
+/// The counter, and what sections cost here.
 #[pyclass(frozen, skip_from_py_object, module = "tickscope._tickscope")]
 #[derive(Clone, Copy)]
 pub(crate) struct Meter {
-    reading: section::Meter,
-    empty: section::Meter,
+    meter: section::Meter,
     hertz: u64,
 }
 
@@ -39,39 +38,19 @@ enum State {
 
 #[pymethods]
 impl Meter {
-    /// Of this thread, about a millisecond.
+    /// Of this thread, some milliseconds.
     #[new]
     fn new(py: Python<'_>) -> Result<Self, Refusal> {
         let hertz = CounterFacts::of_this_host()?.frequency.hertz;
-        let reading = py.detach(section::Meter::of_this_thread);
-        Ok(Self { reading, empty: reading, hertz })
+        Ok(Self { meter: py.detach(section::Meter::of_this_thread)?, hertz })
     }
 
     /// The same, knowing what sections took that were empty.
     fn knowing_empty(&self, py: Python<'_>, ticks: PyBuffer<i64>) -> PyResult<Self> {
         let ticks = Sample::new(&ticks.to_vec(py)?).map_err(Refusal::from)?;
-        let empty = section::Meter { least_ticks: ticks.least(), most_ticks: ticks.quantile(Quantile::P99) };
-        Ok(Self { empty, ..*self })
-    }
-
-    /// The least and, 99 of 100, the most that an empty section takes, in ticks.
-    #[getter]
-    fn empty_ticks(&self) -> (i64, i64) {
-        (self.empty.least_ticks, self.empty.most_ticks)
-    }
-
-    /// Ticks a second, declared.
-    #[getter]
-    fn hertz(&self) -> u64 {
-        self.hertz
-    }
-}
-
-impl Meter {
-    fn took(&self, readings: Readings) -> Took {
-        // The pairs beside a section are readings alone: they are judged by what those cost.
-        let by = if readings.pair > self.reading.most_ticks { self.reading } else { self.empty };
-        by.took(readings)
+        let mut knowing = *self;
+        knowing.meter.costs = knowing.meter.costs.of_empty_sections(ticks.values().to_vec());
+        Ok(knowing)
     }
 }
 
@@ -90,19 +69,24 @@ impl Section {
                     "expected a section that was not entered yet, found one that was; make another",
                 ));
             }
-            let begun = this.meter.reading.begin();
+            let begun = this.meter.meter.begin();
             *state = State::Begun(begun, thread::current().id());
         }
         Ok(this)
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, pyo3::types::PyTuple>) -> Result<bool, Refusal> {
+    // Three arguments, not any number: a tuple for those would be made, and garbage collected, within the readings.
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> Result<bool, Refusal> {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::New) {
             State::Begun(begun, thread) if thread == thread::current().id() => {
                 let readings = begun.readings();
-                *state = State::Ended(readings, self.meter.took(readings));
+                *state = State::Ended(readings, self.meter.meter.costs.took(readings));
                 Ok(false)
             }
             State::Begun(..) => Err(Refusal::new(
@@ -123,16 +107,22 @@ impl Section {
         self.ended(|readings, _| readings.ticks)
     }
 
-    /// It took no longer.
+    /// It took less.
     #[getter]
     fn at_most_ticks(&self) -> Result<i64, Refusal> {
         self.ended(|_, took| took.at_most.get())
     }
 
-    /// Between these, with evidence that nothing intervened; `None`: see `why`.
+    /// Between these, as far as it `assumes`; `None`: see `why`.
     #[getter]
     fn between_ticks(&self) -> Result<Option<(i64, i64)>, Refusal> {
         self.ended(|_, took| took.between.ok().map(|between| (between.lo().get(), between.hi().get())))
+    }
+
+    /// What the lower end of `between_ticks` rests on.
+    #[getter]
+    fn assumes(&self) -> Result<Option<String>, Refusal> {
+        self.ended(|_, took| took.between.ok().map(|_| self.meter.meter.costs.assumption()))
     }
 
     /// `at_most_ticks` in nanoseconds, rounded up.

@@ -1,32 +1,48 @@
-//! How long any section of code took, as an interval: guaranteed from above, from below only with evidence.
+//! How long any section of code took, as an interval: guaranteed from above, assumed from below.
 //!
-//! The counter is read on both sides of a section, ordered so that no part of the section lies outside. So it took no longer
-//! than from the one reading to the other, whatever else happened between: that is guaranteed. The readings themselves
-//! take a part of that, at least as much as the cheapest reading ever seen; and, if nothing intervened, at most what
-//! the readings of the pairs just before and after took. That nothing intervened is *evidence*, and only as good as it is:
-//! the kernel's count of switches away from this thread did not change, and neither pair was dearer than readings are here.
+//! The counter is read on both sides of a section, ordered so that no part of the section lies outside, and each
+//! reading is as wide as the counter's step makes it. So the section took less than from the one reading to the other,
+//! and a width more, whatever else happened between: that is guaranteed. A lower end cannot be: no reading tells a
+//! section from a delay between a reading and the section. So the lower end is of the section together with whatever
+//! delayed it or the readings next to it (an interrupt, a hypervisor), and assumes that begin and end themselves cost
+//! no more than [`Costs::most_ticks`]. It is given with evidence alone: the kernel's count of switches away from this
+//! thread did not change, and neither pair of readings next to the section was dearer than readings are here.
 //!
-//! Assumes for the upper bound: the thread's processors share one counter (see `tick::sharing`). Deliberately absent: a
-//! lower bound without evidence, and a lower bound against interrupts and hypervisors: neither is counted as a switch. A
-//! section that held one is long, and the interval holds it: it did take that long. `tickscope_section.h` is the same for C and C++.
+//! Assumes for the upper bound: the thread's processors share one counter (see `tick::sharing`) that moves in regular
+//! steps, or in steps that take longer than a reading (see `tick::step`). Deliberately absent: the cost of reading
+//! taken off the upper bound, since what a reading costs next to one section is no proof of what it costs next to
+//! another; a lower end without its assumption. `tickscope_section.h` is the same for C and C++.
 //!
 //! ```
 //! use tickscope_clock::section::Meter;
-//! let meter = Meter::of_this_thread();
+//! let meter = Meter::of_this_thread()?;
 //! let (sum, took) = meter.measure(|| (0..1000_u64).sum::<u64>());
 //! assert!(took.at_most.get() > 0 && sum == 499_500);
+//! # Ok::<(), tickscope_tick::InjectionError>(())
 //! ```
 
+use std::sync::OnceLock;
 use std::{fmt, io};
 
-use tickscope_tick::{Interval, Local, Span, counter};
+use tickscope_tick::step::{CounterStep, Evidence};
+use tickscope_tick::{InjectionError, Interval, Local, NodeCounter, Ordering, Span, counter};
 
-/// What readings of the counter cost here, found by reading it often.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The counter that sections are measured by, and what beginning and ending one costs.
+#[derive(Clone, Copy, Debug)]
 pub struct Meter {
-    /// The least from one reading to the next, ticks.
-    pub least_ticks: i64,
-    /// What a reading takes at most unless something intervenes: 99 of 100, ticks.
+    counter: NodeCounter,
+    /// Found by measuring empty sections.
+    pub costs: Costs,
+}
+
+/// The width of readings and the cost of begin and end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Costs {
+    /// The counter stands in `[n, n + width_ticks)` when a reading says `n`.
+    pub width_ticks: i64,
+    /// Twice what 99 of 100 pairs of readings took: beyond it something disturbs.
+    pub usual_ticks: i64,
+    /// Begin and end take no more within their readings: assumed, see [`Costs::assumption`].
     pub most_ticks: i64,
 }
 
@@ -36,21 +52,20 @@ pub struct Begun {
     meter: Meter,
     switches: Option<Switches>,
     pair: i64,
+    /// As the counter truly reads.
     from: i64,
 }
 
 /// How long a section took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Took {
-    /// No longer than this, whatever happened: guaranteed.
+    /// Less than this, whatever happened: guaranteed.
     pub at_most: Span<Local>,
-    /// No longer than this, if no reading is cheaper than the cheapest seen; `None`: this one was.
-    pub at_most_less_reading: Option<Span<Local>>,
-    /// Between these, if readings cost what they do when nothing intervenes.
+    /// Between these, the upper end guaranteed, the lower one under [`Costs::assumption`].
     pub between: Result<Interval<Span<Local>>, Unproven>,
 }
 
-/// Why there is no lower bound.
+/// Why there is no lower end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unproven {
     /// The kernel does not tell of switches.
@@ -60,15 +75,18 @@ pub enum Unproven {
         /// How often.
         times: i64,
     },
-    /// A pair of readings beside the section took longer than readings do here, ticks.
+    /// A pair of readings next to the section took longer than readings do here, ticks.
     Disturbed {
         /// The dearer pair.
         pair_ticks: i64,
-        /// What a reading takes at most unless something intervenes.
-        most_ticks: i64,
+        /// What they take at most where nothing disturbs.
+        usual_ticks: i64,
     },
-    /// The bounds contradict each other: a reading was dearer than it ever should be.
-    Contradiction,
+    /// The counter went backward from the one reading to the other, ticks.
+    Contradiction {
+        /// From reading to reading.
+        ticks: i64,
+    },
 }
 
 impl fmt::Display for Unproven {
@@ -76,10 +94,12 @@ impl fmt::Display for Unproven {
         match self {
             Self::NotTold => write!(f, "the kernel does not tell of switches"),
             Self::Switched { times } => write!(f, "the thread was switched away {times} times"),
-            Self::Disturbed { pair_ticks, most_ticks } => {
-                write!(f, "readings beside the section took {pair_ticks} ticks, where {most_ticks} are the most here")
+            Self::Disturbed { pair_ticks, usual_ticks } => {
+                write!(f, "readings next to the section took {pair_ticks} ticks, where {usual_ticks} are usual")
             }
-            Self::Contradiction => write!(f, "the section took less than its readings ever did"),
+            Self::Contradiction { ticks } => {
+                write!(f, "the counter went backward, from reading to reading by {ticks} ticks")
+            }
         }
     }
 }
@@ -89,19 +109,36 @@ impl fmt::Display for Unproven {
 struct Switches(i64);
 
 impl Meter {
-    /// Reads the counter for about a millisecond.
-    pub fn of_this_thread() -> Self {
-        const READINGS: usize = 10_001;
-        let mut costs: Vec<i64> = (0..READINGS).map(|_| pair()).collect();
-        costs.sort_unstable();
-        Self { least_ticks: costs[0], most_ticks: costs[READINGS * 99 / 100] }
+    /// Measures empty sections for some milliseconds, by the counter that this process was started to read.
+    pub fn of_this_thread() -> Result<Self, InjectionError> {
+        static STEP: OnceLock<CounterStep> = OnceLock::new();
+        let counter = NodeCounter::from_environment()?;
+        Ok(Self::of_step(counter, STEP.get_or_init(|| step_of(counter))))
+    }
+
+    /// The same by another counter.
+    pub fn of_counter(counter: NodeCounter) -> Self {
+        Self::of_step(counter, &step_of(counter))
+    }
+
+    fn of_step(counter: NodeCounter, step: &CounterStep) -> Self {
+        const SECTIONS: usize = 4096;
+        // A counter that stands still bounds nothing.
+        let width = if step.evidence == Evidence::Still { 1 << 60 } else { step.width_ticks };
+        let width_ticks = i64::try_from(width).unwrap_or(1 << 60);
+        let meter = Self { counter, costs: Costs { width_ticks, usual_ticks: 0, most_ticks: 0 } };
+        // Begun and ended by the code that begins and ends sections anywhere.
+        let readings: Vec<Readings> = (0..SECTIONS).map(|_| meter.begin().readings()).collect();
+        let usual_ticks = ninety_nine_of_a_hundred(readings.iter().map(|readings| readings.pair).collect());
+        let costs = Costs { usual_ticks: SLOWER_LATER * usual_ticks, ..meter.costs };
+        Self { counter, costs: costs.of_empty_sections(readings.iter().map(|readings| readings.ticks).collect()) }
     }
 
     /// Begins a section: what follows is in it.
-    #[inline]
+    #[inline(always)]
     pub fn begin(self) -> Begun {
         let switches = Switches::of_this_thread().ok();
-        let pair = pair();
+        let pair = self.pair();
         // Before: the counter is read before anything that follows can take effect.
         Begun { meter: self, switches, pair, from: counter::before() }
     }
@@ -113,25 +150,41 @@ impl Meter {
         let value = section();
         (value, begun.end())
     }
+
+    /// From one reading to the next, ordered as around a section.
+    #[inline(always)]
+    fn pair(self) -> i64 {
+        let from = counter::before();
+        self.between(from, counter::after())
+    }
+
+    fn between(self, from: i64, to: i64) -> i64 {
+        let read = |raw| self.counter.injection().map_or(raw, |map| map.apply(raw));
+        read(to) - read(from)
+    }
+}
+
+fn step_of(counter: NodeCounter) -> CounterStep {
+    CounterStep::measure(|| counter.read(Ordering::Plain))
 }
 
 impl Begun {
     /// Ends the section: what precedes is in it.
-    #[inline]
+    #[inline(always)]
     pub fn end(self) -> Took {
-        let meter = self.meter;
-        meter.took(self.readings())
+        let costs = self.meter.costs;
+        costs.took(self.readings())
     }
 
-    /// The same, for who knows better than the meter what the readings cost: a binding, whose calls cost more.
-    #[inline]
+    /// Like `end`, but returns the raw readings, for a caller that knows their cost; used by language bindings.
+    #[inline(always)]
     pub fn readings(self) -> Readings {
         // After: the counter is not read until everything that precedes was seen.
         let to = counter::after();
-        let pair = pair().max(self.pair);
+        let pair = self.meter.pair().max(self.pair);
         let switches = Switches::of_this_thread().ok();
         let times = self.switches.zip(switches).map(|(before, after)| after.0 - before.0);
-        Readings { ticks: to - self.from, pair, switches: times }
+        Readings { ticks: self.meter.between(self.from, to), pair, switches: times }
     }
 }
 
@@ -140,38 +193,56 @@ impl Begun {
 pub struct Readings {
     /// From the reading before to the reading after, ticks.
     pub ticks: i64,
-    /// The dearer of the pairs of readings beside it, ticks.
+    /// The dearer of the pairs of readings next to it, ticks.
     pub pair: i64,
     /// How often the thread was switched away meanwhile; `None`: the kernel does not tell.
     pub switches: Option<i64>,
 }
 
-impl Meter {
-    /// What those readings say. A counter that reads n stands between n and n + 1, so a distance of readings is good to a
-    /// tick either way.
+/// Elsewhere begin and end are aligned otherwise, have to be fetched, or share their core: seen to cost up to 3 times
+/// what they do in 99 of 100 empty sections. Beyond that lie delays.
+const DEARER_ELSEWHERE: i64 = 4;
+/// A processor may be clocked down by as much before a pair of readings tells.
+const SLOWER_LATER: i64 = 2;
+
+impl Costs {
+    /// The same where empty sections took these ticks from reading to reading; at least one.
+    pub fn of_empty_sections(self, ticks: Vec<i64>) -> Self {
+        let most_ticks = DEARER_ELSEWHERE * ninety_nine_of_a_hundred(ticks) + self.width_ticks;
+        Self { most_ticks, ..self }
+    }
+
+    /// What every lower end rests on: print it with one.
+    pub fn assumption(self) -> String {
+        format!(
+            "begin and end take no more than {} ticks here, {DEARER_ELSEWHERE} times what 99 of 100 empty sections \
+             took; a delay between a reading and the section counts as the section's",
+            self.most_ticks
+        )
+    }
+
+    /// What those readings say.
     pub fn took(self, Readings { ticks, pair, switches }: Readings) -> Took {
-        let at_most = ticks + 1;
-        // Less the tick that the cheapest reading may have seemed too dear by.
-        let less_reading = at_most - (self.least_ticks - 1);
-        let at_most_less_reading = (less_reading >= 0).then(|| Span::new(less_reading));
-        let between = match (switches, at_most_less_reading) {
-            (None, _) => Err(Unproven::NotTold),
-            (Some(times), _) if times != 0 => Err(Unproven::Switched { times }),
-            _ if pair > self.most_ticks => Err(Unproven::Disturbed { pair_ticks: pair, most_ticks: self.most_ticks }),
-            (_, None) => Err(Unproven::Contradiction),
-            // Below 0 there is nothing to bound: no section takes less.
-            (_, Some(hi)) => Interval::new(Span::new((ticks - 1 - (self.most_ticks + 1)).max(0)), hi)
-                .map_err(|_| Unproven::Contradiction),
+        let at_most = ticks + self.width_ticks;
+        // Below 0 there is nothing to bound: no section takes less.
+        let lo = (ticks - self.width_ticks - self.most_ticks).max(0);
+        let between = match switches {
+            _ if at_most <= 0 => Err(Unproven::Contradiction { ticks }),
+            None => Err(Unproven::NotTold),
+            Some(times) if times != 0 => Err(Unproven::Switched { times }),
+            _ if pair > self.usual_ticks => {
+                Err(Unproven::Disturbed { pair_ticks: pair, usual_ticks: self.usual_ticks })
+            }
+            Some(_) => Interval::new(Span::new(lo), Span::new(at_most)).map_err(|_| Unproven::Contradiction { ticks }),
         };
-        Took { at_most: Span::new(at_most), at_most_less_reading, between }
+        Took { at_most: Span::new(at_most), between }
     }
 }
 
-/// From one reading to the next, ordered as around a section.
-#[inline]
-fn pair() -> i64 {
-    let from = counter::before();
-    counter::after() - from
+/// What 99 of 100 do not exceed.
+fn ninety_nine_of_a_hundred(mut ticks: Vec<i64>) -> i64 {
+    ticks.sort_unstable();
+    ticks[ticks.len() * 99 / 100]
 }
 
 impl Switches {
@@ -191,24 +262,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const METER: Meter = Meter { least_ticks: 30, most_ticks: 50 };
+    const COSTS: Costs = Costs { width_ticks: 26, usual_ticks: 50, most_ticks: 90 };
 
     fn took(ticks: i64, pair: i64, switches: Option<i64>) -> Took {
-        METER.took(Readings { ticks, pair, switches })
+        COSTS.took(Readings { ticks, pair, switches })
     }
 
     proptest! {
         #[test]
-        fn property_a_section_lies_in_its_interval_wherever_it_begins_between_two_ticks(
-            // In thousandths of a tick; costs as the meter has seen them, give or take the tick it sees by.
-            begun in 0_i64..1_000, section in 0_i64..200_000, cost in 29_001_i64..50_999, part in 0_i64..=1_000,
+        fn property_a_section_lies_in_its_interval_wherever_it_begins_between_two_steps(
+            // In thousandths of a tick; begin and end cost up to what is assumed.
+            step in 1_000_i64..90_000, begun in 0_i64..1 << 40, section in 0_i64..200_000, cost in 0_i64..=90_000,
+            part in 0_i64..=1_000,
         ) {
+            let shown = |instant: i64| instant / step * step / 1_000;
+            let width_ticks = if step % 1_000 == 0 { step / 1_000 } else { step / 1_000 + 2 };
             let before = cost * part / 1_000;
-            let ticks = (begun + before + section + (cost - before)) / 1_000 - begun / 1_000;
-            let took = took(ticks, 40, Some(0));
+            let ticks = shown(begun + before + section + (cost - before)) - shown(begun);
+            let took = Costs { width_ticks, ..COSTS }.took(Readings { ticks, pair: 40, switches: Some(0) });
             let between = took.between.unwrap();
-            prop_assert!(between.lo().get() * 1_000 <= section && section <= between.hi().get() * 1_000);
-            prop_assert!(section <= took.at_most.get() * 1_000);
+            prop_assert!(between.lo().get() * 1_000 <= section && section < between.hi().get() * 1_000);
+            prop_assert!(section < took.at_most.get() * 1_000);
         }
     }
 
@@ -216,41 +290,30 @@ mod tests {
     fn without_evidence_there_is_an_upper_bound_alone() {
         assert_eq!(took(1_000, 40, None).between, Err(Unproven::NotTold));
         assert_eq!(took(1_000, 40, Some(2)).between, Err(Unproven::Switched { times: 2 }));
-        let disturbed = Unproven::Disturbed { pair_ticks: 51, most_ticks: 50 };
+        let disturbed = Unproven::Disturbed { pair_ticks: 51, usual_ticks: 50 };
         assert_eq!(took(1_000, 51, Some(0)).between, Err(disturbed));
         for took in [took(1_000, 40, None), took(1_000, 51, Some(2))] {
-            assert_eq!((took.at_most.get(), took.at_most_less_reading.map(Span::get)), (1_001, Some(972)));
+            assert_eq!(took.at_most.get(), 1_026);
         }
     }
 
     #[test]
-    fn a_reading_cheaper_than_the_cheapest_seen_is_told_and_not_mended() {
-        let took = took(20, 40, Some(0));
-        assert_eq!((took.at_most.get(), took.at_most_less_reading), (21, None));
-        assert_eq!(took.between, Err(Unproven::Contradiction));
+    fn a_counter_that_goes_backward_is_told_and_not_mended() {
+        assert!(took(-25, 40, Some(0)).between.is_ok(), "readings in either order within a width");
+        assert_eq!(took(-26, 40, Some(0)).between, Err(Unproven::Contradiction { ticks: -26 }));
+    }
+
+    #[test]
+    fn the_assumption_names_its_figure() {
+        assert!(COSTS.assumption().contains("no more than 90 ticks"));
+        let costs = COSTS.of_empty_sections((1..=100).rev().collect());
+        assert_eq!(costs, Costs { most_ticks: 4 * 100 + 26, ..COSTS });
     }
 
     #[test]
     fn a_sleep_is_a_switch() {
-        let meter = Meter::of_this_thread();
+        let meter = Meter::of_this_thread().unwrap();
         let ((), took) = meter.measure(|| std::thread::sleep(std::time::Duration::from_millis(2)));
         assert!(matches!(took.between, Err(Unproven::Switched { .. })), "{took:?}");
-    }
-
-    #[test]
-    fn a_section_that_waits_for_the_counter_is_never_said_to_be_shorter() {
-        let meter = Meter::of_this_thread();
-        for _ in 0..1_000 {
-            let (waited, took) = meter.measure(|| {
-                let from = counter::after();
-                while counter::before() - from < 2_000 {}
-                2_000
-            });
-            assert!(took.at_most.get() >= waited, "{took:?}");
-            assert!(
-                took.between.is_ok_and(|between| between.hi().get() >= waited) || took.between.is_err(),
-                "{took:?}"
-            );
-        }
     }
 }

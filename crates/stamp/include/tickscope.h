@@ -24,7 +24,7 @@
  * Which calls may run where:
  *     tickscope_stamp, _record, _bracket      the thread that opened the channel, and signal handlers on it
  *     tickscope_open, _open_clock, _open_bracket    any thread, not signal handlers
- *     tickscope_now, tickscope_clock_now      anywhere; through the injected map once a channel was opened
+ *     tickscope_now, tickscope_clock_now      anywhere; through the injected map once a channel was opened or a meter made
  *     tickscope_close                         the thread that opened the channel, not signal handlers
  * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
  * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
@@ -713,19 +713,26 @@ TICKSCOPE__COLD int tickscope__parse_changes(const char *text) {
     return 1;
 }
 
+/* The map put before the counter, read anew by whoever asks until the process has started. */
+TICKSCOPE__COLD int tickscope__inject_counter(void) {
+    struct tickscope__process *own = &tickscope__process;
+    const char *text = getenv("TICKSCOPE_INJECT"), *rest;
+    if (text == 0 || text[0] == 0) return 1;
+    rest = tickscope__parse_map(text, &own->map);
+    if (rest == 0 || *rest) {
+        tickscope__complain("TICKSCOPE_INJECT as anchor:offset:drift_ppb:wander_ppb:wander_period, and perhaps "
+                            ":step_numerator:step_denominator:uneven", text,
+                            "Points are off; correct it, or unset it to read the true counter.");
+        return 0;
+    }
+    own->injected = 1;
+    return 1;
+}
+
 TICKSCOPE__COLD int tickscope__configure_injection(void) {
     struct tickscope__process *own = &tickscope__process;
-    const char *text = getenv("TICKSCOPE_INJECT"), *realtime = getenv("TICKSCOPE_INJECT_REALTIME"), *rest;
-    if (text && text[0]) {
-        rest = tickscope__parse_map(text, &own->map);
-        if (rest == 0 || *rest) {
-            tickscope__complain("TICKSCOPE_INJECT as anchor:offset:drift_ppb:wander_ppb:wander_period, and perhaps "
-                                ":step_numerator:step_denominator:uneven", text,
-                                "Points are off; correct it, or unset it to read the true counter.");
-            return 0;
-        }
-        own->injected = 1;
-    }
+    const char *realtime = getenv("TICKSCOPE_INJECT_REALTIME"), *rest;
+    if (!tickscope__inject_counter()) return 0;
     if (realtime && realtime[0]) {
         rest = tickscope__parse_map(realtime, &own->realtime_map);
         if (rest == 0 || !tickscope__parse_changes(rest)) {
