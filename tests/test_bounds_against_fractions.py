@@ -1,11 +1,12 @@
 """lo and hi of a real run equal those of a brute force in exact fractions, within one tick.
 
 Written from the page on model `drift` alone: no hulls, no fixed point, every bracket looked at for every question. The
-only other thing taken over is that evidence keeps raw readings: a reading of n says "from n to n + 1".
+only other thing taken over is that files keep raw readings: one of n says "from n to n + width", with the width that the
+run measured of each counter.
 """
 
 import json
-import math
+import re
 from fractions import Fraction
 
 import duckdb
@@ -19,11 +20,10 @@ STAGE = "client.send>server.received"
 class Drift:
     """All maps whose rate stays within rho of one rate, and that every bracket allows."""
 
-    def __init__(self, brackets, nominal, rho):
-        step = 1 + math.ceil(nominal)
-        self.lowers = [(at, before - step) for before, at, _ in brackets if before is not None]
-        self.uppers = [(at, after + 1) for _, at, after in brackets if after is not None]
-        ats = [at for _, at, _ in brackets]
+    def __init__(self, brackets, nominal, rho, local_width, reference_width):
+        self.lowers = [(at + local_width, before) for before, at, _ in brackets if before is not None]
+        self.uppers = [(at, after + reference_width) for _, at, after in brackets if after is not None]
+        ats = [at for at, _ in self.lowers + self.uppers]
         self.anchor, self.rho = min(ats) + (max(ats) - min(ats)) // 2, rho
         low = self.first_rate_allowed(nominal * (1 - PRIOR))
         high = self.first_rate_allowed(nominal * (1 + PRIOR))
@@ -60,6 +60,8 @@ class Drift:
     [
         ("1", "inject = { offset = 1000000000, drift_ppb = 12500, wander_ppb = 1000, wander_period = 20000000000 }"),
         ("unknown", ""),
+        ("unknown", "inject = { offset = 7, drift_ppb = 0, wander_ppb = 0, wander_period = 2, step = [49, 2] }"),
+        ("1", "inject = { offset = 7, drift_ppb = -40000, wander_ppb = 0, wander_period = 2, step = [1000, 1] }"),
     ],
 )
 def test_bounds_of_a_real_run_are_those_of_exact_fractions(begin_run, rho, inject):
@@ -68,11 +70,15 @@ def test_bounds_of_a_real_run_are_those_of_exact_fractions(begin_run, rho, injec
     assert process.returncode == 0, err.decode()
     columns = 'before, "at", after'  # at is a word of the language
     brackets = duckdb.sql(f"select {columns} from read_parquet('{run}/brackets/reference=client.tsc/domain=server.tsc/*.parquet')").fetchall()
-    hertz = {
-        node["name"]: node["counter"]["frequency"]["hertz"] for node in json.loads((run / "run.json").read_text())["nodes"]
-    }
+    counters = {node["name"]: node["counter"] for node in json.loads((run / "run.json").read_text())["nodes"]}
+    hertz = {name: counter["frequency"]["hertz"] for name, counter in counters.items()}
+    width = {name: counter["reading"]["width_ticks"] for name, counter in counters.items()}
+    stepping = re.search(r"step = \[(\d+), (\d+)\]", inject)
+    if stepping:
+        step = Fraction(int(stepping[1]), int(stepping[2]))
+        assert step <= width["server"] <= step + 4, "the server's step was not seen"
     ppm = {"1": 1, "unknown": 50}[rho]
-    drift = Drift(brackets, Fraction(hertz["client"], hertz["server"]), Fraction(ppm, 10**6))
+    drift = Drift(brackets, Fraction(hertz["client"], hertz["server"]), Fraction(ppm, 10**6), width["server"], width["client"])
 
     asked = duckdb.sql(
         f"""select t."client.send", t."server.received", d."{STAGE}.lo", d."{STAGE}.hi"
@@ -83,7 +89,7 @@ def test_bounds_of_a_real_run_are_those_of_exact_fractions(begin_run, rho, injec
     assert len(asked) == QUESTIONS
     off = []
     for send, received, lo, hi in asked:
-        off += [drift.lo(received) - send - lo, hi - (drift.hi(received) - send)]
+        off += [drift.lo(received) - (send + width["client"]) - lo, hi - (drift.hi(received + width["server"]) - send)]
     print(f"{len(brackets)} brackets, {len(off)} bounds, at most {float(max(off)):.4f} ticks apart")
     assert min(off) >= 0, "a bound was rounded inward"
     assert max(off) <= 1

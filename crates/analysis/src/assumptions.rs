@@ -65,7 +65,8 @@ fn own_clocks(analysis: &Analysis) -> Vec<Said> {
         let statement = format!("{domain} runs within {slew} ppm of one rate against {counter}, between breaks");
         all.push((statement, clock.slew_origin.clone()));
         let prior = Epochs::KERNEL_PRIOR_PPM;
-        let statement = format!("that rate of {domain} lies within {prior} ppm of what the frequency of {counter} declares");
+        let statement =
+            format!("that rate of {domain} lies within {prior} ppm of what the frequency of {counter} declares");
         all.push((statement, prior_origin(clock.rests_on_prior)));
     }
     if !analysis.own_clocks.is_empty() {
@@ -92,7 +93,10 @@ fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
     let coarse = manifest.points.iter().filter_map(|point| {
         let ticks = point.resolution_ticks?;
         let place = format!("{}.{}", point.node, point.name);
-        Some((place, (format!("readings in its log may be off by {ticks} ns either way"), "as the log gives them".into())))
+        Some((
+            place,
+            (format!("readings in its log may be off by {ticks} ns either way"), "as the log gives them".into()),
+        ))
     });
     together(all.chain(coarse))
 }
@@ -140,7 +144,8 @@ fn counters(manifest: &Manifest) -> Vec<Said> {
         ("the fence of ordered stamps waits for what precedes it".into(), origin.into())
     };
     let rate = |node: &Node| {
-        let origin = if node.counter.invariant { "the kernel and the processor say so" } else { "NOT: see the finding" };
+        let origin =
+            if node.counter.invariant { "the kernel and the processor say so" } else { "NOT: see the finding" };
         ("runs at one rate in every power state".into(), origin.into())
     };
     let all = manifest.nodes.iter().flat_map(|node| [(domain_of(node), rate(node)), (domain_of(node), fence(node))]);

@@ -516,7 +516,9 @@ const WIDER_PRIOR_PPM: u32 = 20_000;
 /// `wider_fits`: under the same rho the evidence fits a rate further from what the frequencies declare.
 fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Error {
     let Pair { reference, domain } = pair;
-    let BracketError::Inconsistent(_) = error else { return Error::work(format!("{domain} against {reference}: {error}")) };
+    let BracketError::Inconsistent(_) = error else {
+        return Error::work(format!("{domain} against {reference}: {error}"));
+    };
     let prior = if wider_fits {
         format!(
             " All of it fits this rho at a rate more than {} ppm off the ratio of the declared frequencies: that prior is \

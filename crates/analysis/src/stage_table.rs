@@ -7,8 +7,8 @@ use tickscope_store::{Event, Run};
 use tickscope_tick::{Decimal, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
 
-use crate::cost;
 use crate::assumptions::assumptions;
+use crate::cost;
 use crate::error::Error;
 use crate::typesetting::{Side, beginning, columns, paragraph};
 use crate::{Analysis, OwnClockSummary, PassageSummary, RelationSummary, SourceSummary};

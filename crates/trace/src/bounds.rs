@@ -425,13 +425,20 @@ impl StageValues {
         if self.reach == reach || reach == Reach::Unknown {
             return;
         }
+        match self.reach {
+            Reach::Unknown => self.reach = reach,
+            Reach::One(_) => self.spell_out(),
+            Reach::Several => {}
+        }
+    }
+
+    /// Gives every value ends of its own.
+    fn spell_out(&mut self) {
         if let Reach::One([below, above]) = self.reach {
             self.lo = self.estimate.iter().map(|estimate| estimate - below).collect();
             self.hi = self.estimate.iter().map(|estimate| estimate + above).collect();
-            self.reach = Reach::Several;
-        } else if self.reach == Reach::Unknown {
-            self.reach = reach;
         }
+        self.reach = Reach::Several;
     }
 
     /// The quantile with its bounds; `None` without values. Reorders the values, each column for itself: an order
@@ -448,15 +455,11 @@ impl StageValues {
     /// and counts can be read from.
     pub fn sorted(&mut self) -> [&[i64]; 3] {
         self.estimate.sort_unstable();
-        if let Reach::One([below, above]) = self.reach {
-            // Ends that all lie as far from their estimates have their order.
-            self.lo = self.estimate.iter().map(|estimate| estimate - below).collect();
-            self.hi = self.estimate.iter().map(|estimate| estimate + above).collect();
-            self.reach = Reach::Several;
-        } else {
+        if self.reach == Reach::Several {
             self.lo.sort_unstable();
             self.hi.sort_unstable();
         }
+        self.spell_out(); // ends that all lie as far from their estimates have their order
         [&self.estimate, &self.lo, &self.hi]
     }
 }

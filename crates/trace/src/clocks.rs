@@ -301,6 +301,9 @@ impl Clocks {
 
     /// The guaranteed interval of one duration; `None` where there is none.
     fn bounds(&self, stage: &Stage, from: Placed, to: Placed) -> Option<Interval<Span<Reference>>> {
+        if stage.from == stage.to && from.raw == to.raw {
+            return Some(Interval::exactly(Span::new(0))); // one stamp: no time passes from it to itself
+        }
         if !self.share_a_counter(stage) {
             return difference(to.on_reference.interval, from.on_reference.interval);
         }

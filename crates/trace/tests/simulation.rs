@@ -156,9 +156,9 @@ proptest! {
                 let [estimate, lo, hi] = [&stage.estimate, &stage.lo, &stage.hi].map(|column| column.get(row).unwrap());
                 prop_assert!(lo <= truth && truth <= hi, "stage {number}: {truth} not in [{lo}, {hi}]");
                 prop_assert!(lo <= estimate && estimate <= hi);
-                let common = tallies[number].common;
-                prop_assert!(estimate - truth <= common.below_ticks as i64);
-                prop_assert!(truth - estimate <= common.above_ticks as i64);
+                let StageTally { common, own, .. } = tallies[number];
+                prop_assert!(estimate - truth <= (common.below_ticks + own.below_ticks) as i64);
+                prop_assert!(truth - estimate <= (common.above_ticks + own.above_ticks) as i64);
             }
         }
     }
@@ -253,9 +253,10 @@ fn the_relative_bound_is_reached_by_two_domains_that_drift_apart_as_fast_as_allo
     let error = |row: usize| estimates.get(row).unwrap() - 5;
     let bound = tallies[0].relative(&layout, &clocks, 0, Apart { from_ticks: 0, to_ticks: at[1].abs_diff(at[0]) });
     let changed = error(0).abs_diff(error(1));
-    assert!(changed <= bound && bound <= changed + 3, "errors {} and {}, bound {bound}", error(0), error(1));
+    assert!(changed <= bound && bound <= changed + 8, "errors {} and {}, bound {bound}", error(0), error(1));
     assert_eq!(bound, tallies[0].relative_over_run(&layout, &clocks, 0));
-    assert_eq!(tallies[0].relative(&layout, &clocks, 0, Apart::by(0)), 1, "the same tick, rounded");
+    let same = tallies[0].relative(&layout, &clocks, 0, Apart::by(0));
+    assert!((3..=6).contains(&same), "a reading of a tick at either end, rounded: {same}");
 }
 
 fn model(anchor: i64) -> Model {

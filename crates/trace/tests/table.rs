@@ -47,28 +47,47 @@ fn measured(layout: &Layout, clocks: &Clocks, traces: &Traces) -> (Durations, Ve
 }
 
 #[test]
-fn on_the_reference_durations_are_exact_and_both_bounds_are_0() {
+fn on_the_reference_only_what_two_readings_leave_open_is_not_known() {
     let layout = layout(&["a.x", "a.y"], &[], &[]);
     let traces = traces(&[&[Some(5), Some(10), None], &[Some(9), Some(30), Some(1)]]);
     let (durations, _, rows) = measured(&layout, &clocks(&layout, 100), &traces);
-    assert_eq!(durations.stages()[0].lo, column(&[Some(4), Some(20), None]));
-    assert_eq!(durations.stages()[0].lo, durations.stages()[0].hi);
+    assert_eq!(durations.stages()[0].estimate, column(&[Some(4), Some(20), None]));
+    assert_eq!(durations.stages()[0].lo, column(&[Some(3), Some(19), None]));
+    assert_eq!(durations.stages()[0].hi, column(&[Some(5), Some(21), None]));
     let row = &rows[0];
     assert_eq!((row.count, row.missing, row.refused, row.impossible), (2, 1, 0, 0));
-    assert_eq!((row.common, row.relative_ticks), (Common::default(), 0));
-    assert_eq!(row.p50, Some(QuantileBounds { estimate: 4, lo: 4, hi: 4 }));
-    assert_eq!(row.p99, Some(QuantileBounds { estimate: 20, lo: 20, hi: 20 }));
+    assert_eq!((row.common, row.own), (Common::default(), Common { below_ticks: 1, above_ticks: 1 }));
+    assert_eq!(row.relative_ticks, 2);
+    assert_eq!(row.p50, Some(QuantileBounds { estimate: 4, lo: 3, hi: 5 }));
+    assert_eq!(row.p99, Some(QuantileBounds { estimate: 20, lo: 19, hi: 21 }));
     assert_eq!((row.from.as_str(), row.to.as_str(), row.role), ("a.x", "a.y", Role::Path));
 }
 
 #[test]
-fn between_domains_the_common_bound_is_the_half_width_and_the_relative_one_only_rounding() {
+fn a_counter_that_moves_by_26_ticks_leaves_26_open_at_either_end() {
+    let layout = layout(&["a.x", "a.y", "b.z"], &[], &[]);
+    let traces = traces(&[&[Some(0)], &[Some(52)], &[Some(1000)]]);
+    let widths = [("a".to_owned(), 26), ("b".to_owned(), 40)];
+    let clocks = clocks(&layout, 100).with_widths(&layout, &widths).unwrap();
+    let (durations, _, rows) = measured(&layout, &clocks, &traces);
+    let bounds: Vec<_> = durations.stages().iter().map(|stage| (stage.lo.get(0), stage.hi.get(0))).collect();
+    let expected = [(26, 78), (948 - 26 - 100, 948 + 40 + 100), (1000 - 26 - 100, 1000 + 40 + 100)];
+    assert_eq!(bounds, expected.map(|(lo, hi)| (Some(lo), Some(hi))));
+    assert_eq!((rows[0].own.below_ticks, rows[1].own.above_ticks), (26, 40));
+    for wrong in [0, 1 << 50] {
+        let refused = clocks.clone().with_widths(&layout, &[("a".into(), wrong)]).unwrap_err().to_string();
+        assert!(refused.contains(&format!("found {wrong}")), "{refused}");
+    }
+}
+
+#[test]
+fn between_domains_the_common_bound_is_the_half_width_and_the_relative_one_rounding_and_readings() {
     let layout = layout(&["a.x", "b.y"], &[], &[]);
     let traces = traces(&[&[Some(0), Some(2_000)], &[Some(50), Some(2_300)]]);
     let (_, _, rows) = measured(&layout, &clocks(&layout, 100), &traces);
     assert_eq!(rows[0].common, Common { below_ticks: 100, above_ticks: 100 });
-    assert_eq!(rows[0].relative_ticks, 1);
-    assert_eq!(rows[0].sign(), Some(Answer::NotResolved { bound_ticks: 100, needed_ticks: 50 }));
+    assert_eq!(rows[0].relative_ticks, 3);
+    assert_eq!(rows[0].sign(), Some(Answer::NotResolved { bound_ticks: 101, needed_ticks: 50 }));
     assert_eq!(rows[0].spread(), Some(Answer::Resolved(250)));
 }
 
@@ -88,13 +107,13 @@ fn a_missing_stamp_is_missing_and_not_a_duration() {
 #[test]
 fn less_than_no_time_on_the_path_is_counted_with_both_stamps_and_kept() {
     let layout = layout(&["a.x", "b.y"], &["a.x > a.r"], &[]);
-    let traces = traces(&[&[Some(1_000), Some(1_000)], &[Some(899), Some(900)], &[Some(7), Some(8)]]);
+    let traces = traces(&[&[Some(1_000), Some(1_000)], &[Some(898), Some(899)], &[Some(7), Some(8)]]);
     let (durations, tallies, rows) = measured(&layout, &clocks(&layout, 100), &traces);
-    assert_eq!(tallies[0].impossible, 1, "-101 +- 100 cannot be, -100 +- 100 can");
-    let interval = Some((-201, -1));
-    let expected = Suspicion { kind: 7, id: 0, occurrence: 0, from_tick: 1_000, to_tick: 899, interval, refusal: None };
+    assert_eq!(tallies[0].impossible, 1, "-102 +- 101 cannot be, -101 +- 101 can");
+    let interval = Some((-203, -1));
+    let expected = Suspicion { kind: 7, id: 0, occurrence: 0, from_tick: 1_000, to_tick: 898, interval, refusal: None };
     assert_eq!(tallies[0].suspicions, [expected]);
-    assert_eq!(durations.stages()[0].estimate, column(&[Some(-101), Some(-100)]));
+    assert_eq!(durations.stages()[0].estimate, column(&[Some(-102), Some(-101)]));
     assert_eq!((tallies[1].impossible, tallies[2].impossible), (1, 0), "end-to-end is on the path, the branch is not");
     assert_eq!(rows[2].sign(), Some(Answer::Resolved(Sign::Negative)));
 }
@@ -124,16 +143,19 @@ fn a_stage_between_single_stamps_counts_once_an_id_whatever_passes_often() {
 }
 
 #[test]
-fn stamps_of_different_cores_of_one_domain_widen_by_the_core_term_and_others_do_not() {
+fn stamps_of_different_cores_widen_by_the_core_term_once_for_each_counter() {
     let layout = layout(&["a.x", "a.y", "a.z", "b.w"], &[], &[]);
     let traces = traces(&[&[Some(10)], &[Some(30)], &[Some(60)], &[Some(90)]]);
     let threads = vec![Some(1), Some(1), None, Some(3)];
     let clocks = clocks(&layout, 0).with_core_term(CoreTerm { ticks: 7, threads }).unwrap();
     let (durations, _, rows) = measured(&layout, &clocks, &traces);
     let bounds: Vec<_> = durations.stages().iter().map(|stage| (stage.lo.get(0), stage.hi.get(0))).collect();
-    let expected = [(20, 20), (23, 37), (30, 30), (80, 80)].map(|(lo, hi)| (Some(lo), Some(hi)));
+    let expected = [(19, 21), (22, 38), (15, 45), (65, 95)].map(|(lo, hi)| (Some(lo), Some(hi)));
     assert_eq!(bounds, expected);
-    assert_eq!(rows.iter().map(|row| (row.core_ticks, row.relative_ticks)).collect::<Vec<_>>()[1], (7, 14));
+    assert_eq!(
+        rows.iter().map(|row| (row.core_ticks, row.relative_ticks)).collect::<Vec<_>>()[1..3],
+        [(7, 16), (14, 30)]
+    );
     let refused = clocks.with_core_term(CoreTerm { ticks: 1, threads: vec![None] }).unwrap_err().to_string();
     assert!(refused.contains("1 threads for 4 points"), "{refused}");
 }
@@ -197,13 +219,13 @@ fn where_a_trace_stood_is_bounded_directly_and_not_by_the_sum_of_its_stages() {
     let since = Durations::since_first(&layout, &clocks, &traces).unwrap();
     let found: Vec<_> = since.stages().iter().map(|s| (s.estimate.get(0), s.lo.get(0), s.hi.get(0))).collect();
     assert_eq!(found[0], (Some(0), Some(0), Some(0)));
-    assert_eq!(found[1], (Some(500), Some(400), Some(600)));
-    assert_eq!(found[2], (Some(1_000), Some(1_000), Some(1_000)), "back on the reference nothing is left open");
+    assert_eq!(found[1], (Some(500), Some(399), Some(601)));
+    assert_eq!(found[2], (Some(1_000), Some(999), Some(1_001)), "back on the reference readings alone are open");
     assert_eq!(found[3], (None, None, None));
 }
 
 #[test]
-fn ends_are_kept_from_the_first_interval_that_is_not_exact() {
+fn ends_are_kept_from_the_first_interval_that_reaches_elsewhere() {
     let mut values = StageValues::default();
     for value in [[5, 5, 5], [3, 3, 3], [9, 4, 11], [1, 1, 1]] {
         values.push(value);
