@@ -1,5 +1,5 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python build try demo test lint bench mutants clean
+.PHONY: help machine setup python build try demo test test-all lint bench mutants clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ demo: build ## measure a UDP echo service between two nodes for a minute; a tabl
 
 test: python ## all tests, counted by kind
 	python3 tests/run.py
+
+test-all: python ## the same with all mutants and the counts that take long: hours
+	python3 tests/run.py --all
 
 lint: python ## formatting, lints, the tree's own rules
 	cargo fmt --check

@@ -1,4 +1,7 @@
-"""Runs every test, and says how many of each kind ran, what failed, and what was left out and why."""
+"""Runs every test, and says how many of each kind ran, what failed, and what was left out and why.
+
+`--all`: every mutant, and the counts that take long: ten million true durations, a million sections in each language.
+"""
 
 import os
 import re
@@ -22,6 +25,8 @@ PASSED = {"ok", "PASSED", "red"}
 LEFT_OUT = {"ignored", "SKIPPED"}
 # All of them take longer than anyone waits for tests; every commit begins at another one.
 MUTANT_MINUTES = 15
+ALL = "--all" in sys.argv[1:]
+HEAVY = {"TICKSCOPE_TRUE_DURATIONS": "10000000", "TICKSCOPE_SECTIONS": "1000000"}
 
 
 def kind_of_rust_test(name):
@@ -43,8 +48,12 @@ GROUPS = (
      {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"}, RUST_TEST, kind_of_rust_test),
     ("other readers", [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "tests"], {}, PYTEST, kind_of_pytest),
     ("tree", [sys.executable, "tests/tree.py", "--self-test", "--list"], {}, RUST_TEST, lambda name: "tree"),
-    ("mutants", [sys.executable, "tests/mutants/run.py", "--minutes", str(MUTANT_MINUTES)], {}, MUTANT, lambda name: "mutants"),
-)
+    ("mutants", [sys.executable, "tests/mutants/run.py"] + ([] if ALL else ["--minutes", str(MUTANT_MINUTES)]), {}, MUTANT,
+     lambda name: "mutants"),
+) + ((
+    ("true durations and sections by the million", ["cargo", "test", "--release", "--locked", "-p", "tickscope-analysis", "-p",
+     "tickscope-clock", "--test", "stepping", "--test", "section", "--", "--nocapture"], HEAVY, RUST_TEST, kind_of_rust_test),
+) if ALL else ())
 
 
 def run_group(title, command, environment, pattern, kind_of):

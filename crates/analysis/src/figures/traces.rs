@@ -325,7 +325,7 @@ mod tests {
         let kept = kept(&ticks, [0; 3]);
         assert_eq!((kept.measured, kept.lacking), (2, 2));
         assert_eq!((ids(&kept.worst), ids(&kept.incomplete)), (vec![0, 2], vec![0, 1]));
-        assert_eq!(kept.worst[0].since_first, [Some((0, 0, 0)), None, Some((9, 0, 0))]);
+        assert_eq!(kept.worst[0].since_first, [Some((0, 0, 0)), None, Some((9, 1, 1))]);
         assert_eq!(kept.typical.map(|trace| trace.id), Some(2), "a trace with a hole is no typical one");
     }
 

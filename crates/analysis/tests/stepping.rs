@@ -1,0 +1,251 @@
+//! Whole runs of counters and clocks that move in steps: every true duration lies in its interval, and what that rests on is
+//! said. Instants are counted in sixteenths of a tick, so that what a reading rounds off is part of the truth.
+
+mod site;
+
+use proptest::prelude::*;
+use site::{Site, Stamped, write};
+use tickscope_analysis::{Spanned, Spans, Terms, analyse, assumptions, spans};
+use tickscope_store::{BracketColumns, Name, Pair, Point, ReadingWidth, Run, join_run};
+use tickscope_tick::{Ordering, Stairs};
+
+/// Of one tick.
+const PARTS: i64 = 16;
+/// The server's counter is this far ahead of the client's.
+const AHEAD: i64 = 123_456_789 * PARTS + 5;
+/// A tick lasts so many tenths of a nanosecond.
+const TENTHS: i64 = 4;
+/// What the client's log cuts off, in ns.
+const LOG_NS: i64 = 1_000;
+
+const PATH: [&str; 6] =
+    ["client.send", "client.logged", "client.tx", "server.received", "server.reply", "client.response"];
+
+/// How the clocks of a run move, and how wide the run takes their readings to be.
+#[derive(Clone, Copy, Debug)]
+struct Clocks {
+    client: Stairs,
+    server: Stairs,
+    realtime: Stairs,
+}
+
+/// A request, in parts of a tick: how long after the one before, and from each point of the path to the next.
+type Request = (i64, [i64; 5]);
+
+impl Clocks {
+    fn realtime_at(&self, instant: i64) -> i64 {
+        let ns = 1_700_000_000_000_000_000 + (instant * TENTHS).div_euclid(10 * PARTS);
+        self.realtime.shown(ns)
+    }
+
+    fn client_at(&self, instant: i64) -> i64 {
+        self.client.shown(instant.div_euclid(PARTS))
+    }
+
+    fn server_at(&self, instant: i64) -> i64 {
+        self.server.shown((instant + AHEAD).div_euclid(PARTS))
+    }
+
+    fn reading(&self, point: usize, instant: i64) -> i64 {
+        match PATH[point] {
+            "client.logged" => self.realtime_at(instant).div_euclid(LOG_NS) * LOG_NS,
+            "client.tx" => self.realtime_at(instant),
+            of_server if of_server.starts_with("server") => self.server_at(instant),
+            _ => self.client_at(instant),
+        }
+    }
+}
+
+fn width(stairs: Stairs) -> Option<ReadingWidth> {
+    Some(ReadingWidth { width_ticks: stairs.widest_gap(), seen: "a simulation".into() })
+}
+
+/// A run of these requests, and by request the instants at which each point was passed.
+fn run(site: &Site, clocks: Clocks, requests: &[Request]) -> (Run, Vec<Vec<i64>>) {
+    let mut run = site.run(&PATH, &["client.send > server.received", "server.reply > client.response"]);
+    let mut manifest = run.manifest().clone();
+    for node in &mut manifest.nodes {
+        let client = node.name.as_str() == "client";
+        node.counter.reading = width(if client { clocks.client } else { clocks.server });
+        node.clocks.extend(width(clocks.realtime).filter(|_| client).map(|width| ("realtime".to_owned(), width)));
+    }
+    let plain = |name: &str| Name::new(name).unwrap();
+    manifest.points.push(Point {
+        node: plain("client"),
+        name: plain("logged"),
+        ordering: Ordering::Plain,
+        counter: Some("realtime".into()),
+        resolution_ticks: Some(LOG_NS as u64),
+    });
+    run.set_manifest(manifest).unwrap();
+    let mut now = 1_000_000_000 * PARTS;
+    let mut passed: Vec<Vec<i64>> = Vec::new();
+    for (wait, delays) in requests {
+        now += wait;
+        let mut instants = vec![now];
+        for delay in delays {
+            instants.push(instants[instants.len() - 1] + delay);
+        }
+        now = instants[instants.len() - 1];
+        passed.push(instants);
+    }
+    let stamps = |point: usize| -> Vec<(i64, i64)> {
+        passed.iter().zip(0..).map(|(instants, id)| (id, clocks.reading(point, instants[point]))).collect()
+    };
+    let all: Vec<Vec<(i64, i64)>> = (0..PATH.len()).map(stamps).collect();
+    let orderings = ["before", "plain", "before", "after", "before", "after"];
+    let points: Vec<Stamped<'_>> = (0..PATH.len())
+        .map(|point| {
+            let (node, name) = PATH[point].split_once('.').unwrap();
+            let clock = if matches!(name, "logged" | "tx") { "realtime" } else { "tsc" };
+            Stamped { node, point: name, ordering: orderings[point], clock, stamps: &all[point], lost: &[] }
+        })
+        .collect();
+    write(&run, &points);
+    let mut watch = BracketColumns::default();
+    // Readings of the clock that take no time at all, so that nothing but their widths holds them apart.
+    let (first, last) = (passed[0][0] - 2_000_000 * PARTS, now + 2_000_000 * PARTS);
+    for number in 0..1_000 {
+        let instant = first + (last - first) / 999 * number + number * 37 % 97;
+        let counter = clocks.client_at(instant);
+        watch.push(Some(counter), clocks.realtime_at(instant), Some(counter), "watch", "before/after");
+    }
+    let pair = Pair { reference: "client.tsc".into(), domain: "client.realtime".into() };
+    run.add_brackets(&pair, "watch", &watch).unwrap();
+    join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
+    (run, passed)
+}
+
+fn stairs(numerator: i64, denominator: i64, uneven: i64) -> Stairs {
+    Stairs::new(numerator, denominator, uneven).unwrap()
+}
+
+fn any_stairs() -> impl Strategy<Value = Stairs> {
+    let some = [(1, 1, 0), (2, 1, 0), (49, 2, 0), (40, 1, 0), (1000, 1, 0), (300, 1, 200)];
+    prop::sample::select(some.map(|(numerator, denominator, uneven)| stairs(numerator, denominator, uneven)).to_vec())
+}
+
+fn any_clocks() -> impl Strategy<Value = Clocks> {
+    let realtime = prop::sample::select(vec![stairs(1, 1, 0), stairs(10, 1, 0), stairs(125, 3, 0)]);
+    (any_stairs(), any_stairs(), realtime).prop_map(|(client, server, realtime)| Clocks { client, server, realtime })
+}
+
+/// Delays of less than a step, as often as longer ones.
+fn request() -> impl Strategy<Value = Request> {
+    let delay = || prop_oneof![0i64..30 * PARTS, 0i64..20_000 * PARTS];
+    (1_000 * PARTS..2_000_000 * PARTS, [(); 5].map(|()| delay()))
+}
+
+/// How many durations were held against the truth, and how many of those are refused; panics on one outside.
+fn compared(found: &Spans, passed: &[Vec<i64>]) -> (usize, usize) {
+    let (mut known, mut refused) = (0, 0);
+    for Spanned { id, stages, .. } in &found.traces {
+        let instants = &passed[*id as usize];
+        let ends = (0..5).map(|point| (point, point + 1)).chain([(0, 5)]);
+        for (stage, (from, to)) in stages.iter().zip(ends) {
+            let Some(span) = stage else {
+                refused += 1;
+                continue;
+            };
+            let truth = instants[to] - instants[from];
+            let inside = span.lo * PARTS <= truth && truth <= span.hi * PARTS;
+            assert!(inside, "{} > {}: {truth} / {PARTS} not in {span:?}", PATH[from], PATH[to]);
+            known += 1;
+        }
+    }
+    (known, refused)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn property_every_true_duration_lies_in_its_interval_whatever_the_counters_steps(
+        clocks in any_clocks(), requests in prop::collection::vec(request(), 150..300),
+    ) {
+        let site = Site::new();
+        let (run, passed) = run(&site, clocks, &requests);
+        let terms = Terms { rho: Some("1".parse().unwrap()), ..Terms::default() };
+        let found = spans(&run, &terms).unwrap();
+        let (known, refused) = compared(&found, &passed);
+        prop_assert!(known + refused == requests.len() * 6 && refused * 20 < known, "{refused} of {known}");
+        let analysis = analyse(&run, &terms, false).unwrap();
+        prop_assert!(analysis.finding(&[]).is_none(), "{:?}", analysis.finding(&[]));
+        for row in &analysis.rows {
+            // No reading is exact, so no figure is.
+            prop_assert!(row.own.below_ticks > 0 && row.relative_ticks > 0, "{row:?}");
+            prop_assert!(row.p50.is_some_and(|p50| p50.lo < p50.estimate && p50.estimate < p50.hi), "{row:?}");
+        }
+    }
+}
+
+/// So many durations as `TICKSCOPE_TRUE_DURATIONS` asks for, a run of 20 000 requests after another.
+#[test]
+fn true_durations_by_the_thousand_lie_inside_under_every_step() {
+    let wanted: usize = std::env::var("TICKSCOPE_TRUE_DURATIONS").map_or(100_000, |text| text.parse().unwrap());
+    let steps = [(1, 1, 0), (49, 2, 0), (40, 1, 0), (1000, 1, 0), (300, 1, 200)].map(|(n, d, u)| stairs(n, d, u));
+    let (mut known, mut refused, mut random) = (0, 0, 0x9e37_79b9_7f4a_7c15u64);
+    let mut below = |limit: i64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((random >> 33) as i64) % limit
+    };
+    for round in 0.. {
+        let (client, server) = (steps[round % 5], steps[(round / 5 + round) % 5]);
+        let clocks = Clocks { client, server, realtime: stairs(10, 1, 0) };
+        let mut delay = |_: ()| if below(2) == 0 { below(30 * PARTS) } else { below(20_000 * PARTS) };
+        let requests: Vec<Request> =
+            (0..4_000).map(|_| (50_000 * PARTS + delay(()), [(); 5].map(&mut delay))).collect();
+        let site = Site::new();
+        let (run, passed) = run(&site, clocks, &requests);
+        let found = compared(&spans(&run, &Terms::default()).unwrap(), &passed);
+        (known, refused) = (known + found.0, refused + found.1);
+        if known >= wanted {
+            break;
+        }
+    }
+    println!("{known} true durations inside, 0 outside, {refused} refused");
+}
+
+#[test]
+fn everything_that_a_figure_rests_on_is_said() {
+    let site = Site::new();
+    let clocks = Clocks { client: stairs(49, 2, 0), server: stairs(1, 1, 0), realtime: stairs(10, 1, 0) };
+    let requests: Vec<Request> = (0..200).map(|n| (1_000_000 * PARTS, [160, 320, 160 + n, 16, 160])).collect();
+    let (run, _) = run(&site, clocks, &requests);
+    let analysis = analyse(&run, &Terms::default(), false).unwrap();
+    let all: Vec<String> =
+        assumptions(run.manifest(), &analysis).into_iter().map(|(what, origin)| format!("{what} [{origin}]")).collect();
+    let says = |parts: &[&str]| all.iter().any(|said| parts.iter().all(|part| said.contains(part)));
+    for parts in [
+        &["rate of server.tsc", "within rho"][..],
+        &["rate of server.tsc", "500 ppm", "[default prior; the evidence bounds the rate closer]"],
+        &["client.realtime", "1100 ppm"],
+        &["client.tsc", "leaves 25 ticks open", "regular where a reading takes longer than a step"],
+        &["server.tsc", "leaves 1 ticks open"],
+        &["client.realtime", "leaves 10 ticks open"],
+        &["client.logged", "off by 1000 ns either way"],
+        &["client.logged", "plain", "reading to reading"],
+        &["client.tsc, server.tsc", "one rate in every power state"],
+        &["client.tsc, server.tsc", "fence", "the processor does not say"],
+        &["client, server", "cores read one counter"],
+        &["is in no figure", "cores = \"prove\""],
+        &["quantiles are of the traces that have a duration"],
+        &["a kernel stamp of sending precedes the packet", "driver"],
+        &["seconds", "2500000000 Hz"],
+    ] {
+        assert!(says(parts), "{parts:?} in {all:#?}");
+    }
+}
+
+#[test]
+fn a_prior_that_carries_a_slope_is_said_to() {
+    let site = Site::new();
+    let clocks = Clocks { client: stairs(1, 1, 0), server: stairs(1, 1, 0), realtime: stairs(1, 1, 0) };
+    let requests: Vec<Request> = (0..3).map(|_| (1_000_000 * PARTS, [1_600_000; 5])).collect();
+    let (run, _) = run(&site, clocks, &requests);
+    let analysis = analyse(&run, &Terms::default(), false).unwrap();
+    let said = assumptions(run.manifest(), &analysis);
+    let carried =
+        |(what, origin): &&(String, String)| what.contains("server.tsc") && origin.contains("carries a slope");
+    assert_eq!(said.iter().filter(carried).count(), 1, "{said:#?}");
+}
