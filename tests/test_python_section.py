@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections import Counter
+from fractions import Fraction
 
 import pytest
 import tickscope
@@ -72,6 +73,7 @@ def test_a_section_that_slept_or_yielded_its_processor_has_an_upper_bound_alone(
     assert slept.between_ticks is None
     assert "switched away" in slept.why
     assert slept.at_most_ticks >= 0.002 * slept.hertz * (1 - OFF)
+    assert Fraction(slept.at_most_ns) >= Fraction(slept.at_most_ticks * 10**9, slept.hertz)
 
     # Pinned beside a process that wants the same processor: to yield it is to be switched away.
     cpus = os.sched_getaffinity(0)

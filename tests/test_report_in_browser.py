@@ -3,10 +3,13 @@
 The browser is the system's Chromium; nothing is downloaded. Contrast is computed from the colours that are drawn.
 """
 
+import random
 import subprocess
+from fractions import Fraction
 
 import lossy_run
 import pytest
+from conftest import TREE
 from page_look import COLOUR, GRAPHIC_CONTRAST, TEXT_CONTRAST, TEXTS, contrast
 
 FIGURES = ["trace", "boxes", "histogram", "relation-0", "relation-1"]
@@ -103,7 +106,7 @@ def test_error_bars_are_those_of_the_data(open_page):
     drawn = page.evaluate("() => { const box = document.getElementById('trace'); const { x, error_x } = box.data[box.data.length - 1]; return { x, above: error_x.array, below: error_x.arrayminus } }")
     data = page.evaluate("() => JSON.parse(document.getElementById('figures').textContent)")
     places = [place for place, point in zip(data["worst"][0]["since_first"], data["points"]) if point["on_path"]]
-    per_tick = data["unit"]["per_tick"]
+    per_tick = data["unit"]["per_second"] / data["unit"]["hertz"]
     for number, (estimate, below, above) in enumerate(places):
         assert drawn["x"][number] == pytest.approx(estimate * per_tick)
         assert drawn["below"][number] == pytest.approx(below * per_tick)
@@ -209,3 +212,22 @@ def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page):
         page.wait_for_function("id => document.getElementById(id)._fullLayout.width <= 700", arg=figure)
     texts = [text for text in page.evaluate(TEXTS) if text["behind"]]
     assert texts and all(contrast(text["colour"], (255, 255, 255)) >= TEXT_CONTRAST for text in texts)
+
+
+def test_what_the_script_writes_of_a_bound_is_rounded_outward(open_page):
+    """Its own functions, taken out of the file, asked of any ticks at any rate."""
+    script = (TREE / "crates/report/page/page.js").read_text()
+    functions = script[script.index("const units =") : script.index("const interval =")]
+    drawn = random.Random(7)
+    page = open_page()
+    for hertz in (1, 997, 999_999_937, 2_299_998_035, 10_000_000_000):
+        for per_second, decimals in ((1_000_000, 2), (1_000, 3), (1, 4), (1_000_000_000, 0)):
+            ticks = [0, 1, -1, 2**53 - 1, -(2**53), 2**63 - 1, -(2**63)] + [drawn.randrange(-(10**n), 10**n) for n in range(1, 19)]
+            unit = {"hertz": hertz, "per_second": per_second, "decimals": decimals}
+            asked = f"([unit, ticks]) => {{ {functions} return ticks.map((one) => [down(one), near(one), up(one)]); }}"
+            for tick, shown in zip(ticks, page.evaluate(asked, [unit, [float(tick) for tick in ticks]]), strict=True):
+                down, near, up = (Fraction(text.replace("\u2212", "-")) for text in shown)
+                exact, step = Fraction(tick * per_second, hertz), Fraction(1, 10**decimals)
+                assert down <= exact <= up and down <= near <= up, (hertz, unit, tick, shown)
+                if abs(tick) < 2**53:
+                    assert up - down <= step and abs(near - exact) <= step / 2

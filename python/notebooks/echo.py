@@ -30,7 +30,7 @@ def _(mo, run):
     mo.md(f"""
     # Where a datagram's time goes
     {run.manifest["nodes"][1]["name"]} to {run.manifest["nodes"][0]["name"]} and back. The slowest stage at the median is
-    **{_slowest}**. {_relation["domain"]} is known to ±{_relation["half_width_ns"] / 1000:.2f} us (median over the run), if its
+    **{_slowest}**. {_relation["domain"]} is known to ±{-(-_relation["half_width_ns"] // 1):.0f} ns (median over the run), if its
     rate stays within {_relation["rho_ppm"]:g} ppm of one value.
     """)
     return

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use tickscope_clock::section::{self, Begun, Readings, Took};
 use tickscope_stats::{Quantile, Sample};
 use tickscope_tick::facts::CounterFacts;
+use tickscope_tick::{Interval, Local, Span, Unit};
 
 use crate::error::Refusal;
 
@@ -134,6 +135,21 @@ impl Section {
         self.ended(|_, took| took.between.ok().map(|between| (between.lo().get(), between.hi().get())))
     }
 
+    /// `at_most_ticks` in nanoseconds, rounded up.
+    #[getter]
+    fn at_most_ns(&self) -> Result<f64, Refusal> {
+        self.ended(|_, took| self.unit().float_up(took.at_most.get()))
+    }
+
+    /// `between_ticks` in nanoseconds, outward.
+    #[getter]
+    fn between_ns(&self) -> Result<Option<(f64, f64)>, Refusal> {
+        let unit = self.unit();
+        let ns =
+            |between: Interval<Span<Local>>| (unit.float_down(between.lo().get()), unit.float_up(between.hi().get()));
+        self.ended(|_, took| took.between.ok().map(ns))
+    }
+
     /// Why there is an upper bound alone.
     #[getter]
     fn why(&self) -> Result<Option<String>, Refusal> {
@@ -150,6 +166,10 @@ impl Section {
 impl Section {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::nanoseconds(self.meter.hertz, 3)
     }
 
     fn ended<T>(&self, answer: impl Fn(&Readings, &Took) -> T) -> Result<T, Refusal> {

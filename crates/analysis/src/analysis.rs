@@ -11,7 +11,7 @@ use crate::figures::{Figures, RelationCurve, StageFigures};
 use crate::kept::Table;
 use crate::own_clocks::{OwnClockSummary, reason};
 use crate::pass::{self, Wanted};
-use crate::relating::{Related, RelationSummary, domain_of, reference_node, relate, run_rho};
+use crate::relating::{Related, RelationSummary, domain_of, reading_ticks, reference_node, relate, run_rho};
 use crate::terms::Terms;
 use crate::truth::Truth;
 
@@ -72,8 +72,13 @@ impl Prepared {
         let Related { clocks, of_node, own, relations, sent_once, one_counter, refused } =
             relate(run, &layout, terms, curves)?;
         let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
+        let coarse = own.coarse();
         let (own, of_point, own_clocks) = own.into_parts(&layout);
-        let clocks = Clocks::new(&layout, clocks, &of_node).and_then(|clocks| clocks.with_own(&layout, own, &of_point));
+        let widths: Vec<_> = manifest.nodes.iter().map(|node| (node.name.to_string(), reading_ticks(node))).collect();
+        let clocks = Clocks::new(&layout, clocks, &of_node)
+            .and_then(|clocks| clocks.with_widths(&layout, &widths))
+            .and_then(|clocks| clocks.with_own(&layout, own, &of_point))
+            .and_then(|clocks| clocks.with_coarse(&layout, &coarse));
         let clocks = with_cores(run, &layout, clocks.map_err(Error::work)?)?;
         let clock =
             |point: &Point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock);
@@ -118,7 +123,7 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
-    let millisecond = frequency.hertz / 1000;
+    let millisecond = frequency.hertz.div_ceil(1000);
     let tallies = pass.counts.tallies.clone();
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks
@@ -229,6 +234,12 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
     }
     match listing.refused.into_iter().next() {
         Some(refused) => Err(refused.into()),
+        // Joined from no stamps at all they would still be a file.
+        None if listing.found.is_empty() => Err(Error::work(format!(
+            "expected the traces of a run in {}, found none: the run still goes on, or ended before its stamps were joined, or the \
+             files were removed. Wait for its end, copy traces/ back, or measure again",
+            run.places().traces().display()
+        ))),
         None => Ok(listing.found),
     }
 }

@@ -54,12 +54,14 @@ fn overhead_line(compared: &Compared, pass_seconds: f64) -> String {
         return format!("overhead: {pairs} pairs of passes are too few for what measuring added to {name} of {node}");
     };
     let shown = |value: f64| format!("{:.2}", value / scale);
+    // An interval of chance is shown outward too.
+    let outward = |value: f64, to: fn(f64) -> f64| format!("{:.2}", to(value / (scale / 100.0)) / 100.0);
     format!(
         "overhead: measuring added {} [{}, {}]{unit} to {name} of {node}, which is {}{unit} alone ({:.0} %, {pairs} pairs of \
          passes of {pass_seconds} s){}",
         shown(median),
-        shown(lo),
-        shown(hi),
+        outward(lo, f64::floor),
+        outward(hi, f64::ceil),
         shown(alone),
         // Rounded down: it is "at least".
         (confidence * 100.0).floor(),

@@ -18,7 +18,7 @@ use crate::error::Error;
 pub use boxes::{Bounded, Quantiles, StageBox};
 pub use curve::{RelationCurve, ShownBracket, ShownSource};
 pub use histogram::Histogram;
-pub use traces::{Cause, DrawnTrace, KeptTraces, MOST_WORST};
+pub use traces::{Cause, Drawn, DrawnTrace, KeptTraces, MOST_WORST};
 
 /// Everything that a page draws. All figures are ticks of the reference.
 #[derive(Debug, Serialize)]

@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Refused, Rho};
-use tickscope_store::{Channel, Event, Manifest, Node, Pair, Run};
+use tickscope_bracket::{Bracket, Epochs, Model, Ratio, ReadingWidths, Refused, Rho};
+use tickscope_store::{Channel, Event, Manifest, Node, Pair, ReadingWidth, Run};
 use tickscope_tick::{Interval, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
@@ -30,6 +30,8 @@ pub struct OwnClockSummary {
     pub slew: Rho,
     /// Where that bound came from.
     pub slew_origin: String,
+    /// How fast its counter is declared to run.
+    pub hertz: u64,
     /// How many brackets.
     pub brackets: usize,
     /// Brackets that did not serve, by reason.
@@ -71,7 +73,13 @@ const TOLD_OFF_PPB: u64 = 30_000;
 /// The clocks of a run's nodes beside their counters, those that its points need.
 pub(crate) struct OwnClocks {
     known: BTreeMap<(String, String), (Epochs, OwnClockSummary)>,
-    of_point: BTreeMap<(String, String), String>,
+    of_point: BTreeMap<(String, String), OwnClock>,
+}
+
+/// The clock of a point, by name, and by how much its stamps may be off what that read, in its ticks.
+struct OwnClock {
+    name: String,
+    coarse: u64,
 }
 
 /// The point whose stamps are brackets of a clock.
@@ -91,7 +99,8 @@ impl OwnClocks {
         let mut clocks = Self { known: BTreeMap::new(), of_point: BTreeMap::new() };
         for (node, point) in points {
             let Some(clock) = clock_of(run.manifest(), (node, point), channels)? else { continue };
-            clocks.of_point.insert((node.into(), point.into()), clock.clone());
+            let coarse = coarse(run.manifest(), (node, point));
+            clocks.of_point.insert((node.into(), point.into()), OwnClock { name: clock.clone(), coarse });
             let key = (node.to_owned(), clock);
             if let Entry::Vacant(unknown) = clocks.known.entry(key) {
                 let related = relate(run, unknown.key(), events, terms)?;
@@ -109,7 +118,29 @@ impl OwnClocks {
     /// The clock that a point was stamped with; `None`: its node's counter.
     pub(crate) fn at(&self, node: &str, point: &str) -> Option<&Epochs> {
         let clock = self.of_point.get(&(node.into(), point.into()))?;
-        self.known.get(&(node.into(), clock.clone())).map(|(epochs, _)| epochs)
+        self.known.get(&(node.into(), clock.name.clone())).map(|(epochs, _)| epochs)
+    }
+
+    /// Between which ticks of its node's counter a stamp of a point was read; `width`: how far that counter may stand beyond
+    /// what it reads. `None` where 64 bits do not hold them.
+    pub(crate) fn counted(
+        &self,
+        (node, point): (&str, &str),
+        stamp: i64,
+        width: i64,
+    ) -> Result<Option<(i64, i64)>, Refused> {
+        let Some(clock) = self.at(node, point) else {
+            return Ok(stamp.checked_add(width).map(|last| (stamp, last)));
+        };
+        let coarse = self.of_point.get(&(node.into(), point.into())).map_or(0, |clock| clock.coarse);
+        let interval = clock.place_within(Tick::new(stamp), i64::try_from(coarse).unwrap_or(i64::MAX))?.interval;
+        Ok(Some((interval.lo().get(), interval.hi().get())))
+    }
+
+    /// Points whose stamps may be off what their clock read, and by how much, in ticks of the clock.
+    pub(crate) fn coarse(&self) -> Vec<(String, u64)> {
+        let rounded = self.of_point.iter().filter(|(_, clock)| clock.coarse > 0);
+        rounded.map(|((node, point), clock)| (format!("{node}.{point}"), clock.coarse)).collect()
     }
 
     /// The clocks, the points of `layout` with the index of their clock, and what is said of the clocks.
@@ -118,7 +149,7 @@ impl OwnClocks {
         let (clocks, mut summaries): (Vec<_>, Vec<OwnClockSummary>) = related.into_iter().unzip();
         let of_point = layout.points().iter().filter_map(|point| {
             let clock = self.of_point.get(&(point.node.clone(), point.name.clone()))?;
-            let index = keys.iter().position(|(node, known)| *node == point.node && known == clock)?;
+            let index = keys.iter().position(|(node, known)| *node == point.node && *known == clock.name)?;
             Some((point.full_name(), index))
         });
         let of_point: Vec<(String, usize)> = of_point.collect();
@@ -148,6 +179,18 @@ fn clock_of(manifest: &Manifest, (node, point): (&str, &str), channels: &[Channe
     Ok((Some(first) != counter).then(|| first.to_owned()))
 }
 
+/// How coarsely the stamps of a point were written down, where the run says.
+fn coarse(manifest: &Manifest, (node, point): (&str, &str)) -> u64 {
+    let known = manifest.points.iter().find(|known| known.node.as_str() == node && known.name.as_str() == point);
+    known.and_then(|known| known.resolution_ticks).unwrap_or(0)
+}
+
+/// How far a clock of a node, and its counter, may stand beyond what they read; single ticks where the run does not say.
+fn widths(node: &Node, clock: &str) -> ReadingWidths {
+    let ticks = |known: Option<&ReadingWidth>| known.map_or(1, |known| known.width_ticks);
+    ReadingWidths { local_ticks: ticks(node.clocks.get(clock)), reference_ticks: ticks(node.counter.reading.as_ref()) }
+}
+
 fn relate(
     run: &Run,
     (node, clock): &(String, String),
@@ -170,13 +213,15 @@ fn relate(
         )));
     }
     let breaks = breaks(events, &domain, slew)?;
-    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, ..Model::new(slew, nominal(of_node)?, Tick::new(0)) };
+    let model = Model::new(slew, nominal(of_node)?, Tick::new(0));
+    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, widths: widths(of_node, clock), ..model };
     let epochs = Epochs::new(&brackets, &breaks, &model).map_err(|e| Error::work(format!("{domain}: {e}")))?;
     let summary = OwnClockSummary {
         domain,
         counter,
         slew,
         slew_origin,
+        hertz: of_node.counter.frequency.hertz,
         brackets: brackets.len(),
         unused: if unused > 0 { vec![(UNORDERED, unused as u64)] } else { Vec::new() },
         epochs: epochs.epochs().len(),

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use tickscope_bracket::{Bracket, Cone, Epochs, Error as BracketError, Model, Ratio, Refused, Relation, Rho};
+use tickscope_bracket::{Bracket, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Relation, Rho};
 use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Local, Tick};
+use tickscope_tick::{Local, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
 use crate::domains;
@@ -70,7 +70,12 @@ pub(crate) struct Related {
 /// Evidence of one source.
 struct Source {
     name: String,
+    /// Pieces of evidence: exchanges' halves, messages.
+    pieces: usize,
+    /// What they say of the continuous counters behind the readings, a side each.
     brackets: Vec<Bracket>,
+    /// Half the shortest round trip among them, the peer's turnaround taken off.
+    half_round_trip_ticks: Option<i64>,
     unused: Vec<(&'static str, u64)>,
 }
 
@@ -87,6 +92,8 @@ const KERNEL_PROBES: &str = "kernel-probes";
 pub(crate) const UNORDERED: &str = "made of stamps that were not ordered before and after";
 /// Why a message did not serve: a stamp that was lost may have been an earlier copy's.
 const AFTER_A_LOSS: &str = "sent after a stamp was lost";
+/// Why a message did not serve: 64 bits do not hold where the counter may have stood.
+const AT_THE_END: &str = "stamps at the end of 64 bits";
 /// The same, where the kernel stamps what the program sends.
 const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent exactly once";
 
@@ -120,7 +127,9 @@ pub(crate) fn relate(
         let own_send = if source == MESSAGES { pair.from.own_send(layout, &channels) } else { None };
         let rests_on = (source == MESSAGES && whole).then(|| once(&pair, own_send.as_ref(), &own));
         let found = if whole {
-            Messages::of(run, pair, source, own_send.as_ref(), &own, (&channels, &events))?
+            let width = |place: &Place| width_of(manifest, &place.node);
+            let widths = [width(&pair.from)?, width(&pair.to)?];
+            Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), (&channels, &events))?
         } else {
             Messages { pair, source, ticks: Vec::new(), unused: vec![("source, since not all files could be read", 1)] }
         };
@@ -146,14 +155,15 @@ pub(crate) fn relate(
         if manifest.evidence.probes && terms.admit(PROBES) {
             let listing = run.brackets(&pair)?;
             related.refused.extend(listing.refused);
-            sources.push(probes(&listing.found, nominal));
+            let widths = [node, reference].map(|node| reading_ticks(node));
+            sources.push(Source::of_probes(
+                &listing.found,
+                ReadingWidths { local_ticks: widths[0], reference_ticks: widths[1] },
+            )?);
         }
-        sources.extend(
-            messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str(), nominal)),
-        );
+        sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
         if shares_counter(manifest, node, reference) {
-            let brackets = sources.iter().flat_map(|source| source.brackets.iter().copied());
-            related.one_counter.push(domains::one_counter(&pair, [reference, node], brackets)?);
+            related.one_counter.push(one_counter(&pair, [reference, node], &sources)?);
             related.of_node.push((node.name.to_string(), 0));
             continue;
         }
@@ -230,7 +240,17 @@ pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
     let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
     match named {
         Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
-        _ => Rho::declared_ppb(u32::try_from(rho.ppb).map_err(Error::work)?).map_err(Error::work),
+        _ => {
+            // More than 32 bits are more than any rho: refused with the same words.
+            let ppb = u32::try_from(rho.ppb).ok().and_then(|ppb| Rho::declared_ppb(ppb).ok());
+            ppb.ok_or_else(|| {
+                let (domain, reference, most, found) = (&rho.domain, &rho.reference, Rho::MOST_PPB, rho.ppb);
+                Error::work(format!(
+                    "run.json: expected a rho of {domain} against {reference} of at most {most} ppb, found {found}. Restore the \
+                     file, or mend its rho"
+                ))
+            })
+        }
     }
 }
 
@@ -311,7 +331,7 @@ impl Messages {
         pair: MessagePair,
         source: &'static str,
         own_send: Option<&Place>,
-        clocks: &OwnClocks,
+        (clocks, widths): (&OwnClocks, [i64; 2]),
         (channels, events): (&[Channel], &[Event]),
     ) -> Result<Self, Error> {
         let passages = Passages::of(run, &pair, own_send, channels, events)?;
@@ -324,13 +344,15 @@ impl Messages {
             ("one stamp only", passages.one_ended),
         ];
         let mut ticks = Vec::with_capacity(passages.ticks.len());
+        let counted = |place: &Place, stamp, width| clocks.counted((&place.node, &place.point), stamp, width);
         for &(sent, received) in &passages.ticks {
-            match (counted(from, sent), counted(to, received)) {
+            match (counted(&pair.from, sent, widths[0]), counted(&pair.to, received, widths[1])) {
                 // An earlier copy's own stamp may have been lost only before the kernel stamped this one.
-                (Ok((_, sent)), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
+                (Ok(Some((_, sent))), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
                     count(&mut unused, AFTER_A_LOSS);
                 }
-                (Ok((first, _)), Ok((_, last))) => ticks.push((first, last)),
+                (Ok(Some((first, _))), Ok(Some((_, last)))) => ticks.push((first, last)),
+                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END),
                 (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused)),
             }
         }
@@ -338,30 +360,56 @@ impl Messages {
         Ok(Self { pair, source, ticks, unused })
     }
 
-    /// As evidence between the reference and `node`; `None` if they are of other nodes.
-    fn between(&self, reference: &str, node: &str, nominal: Ratio) -> Option<Source> {
+    /// As evidence between the reference and `node`; `None` if they are of other nodes. The ticks are already of the
+    /// continuous counters.
+    fn between(&self, reference: &str, node: &str) -> Option<Source> {
         let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
         let bracket = |&(from, to): &(i64, i64)| {
-            if ends.0 == reference {
-                whole_ticks(Some(from), to, None, nominal)
-            } else {
-                whole_ticks(None, from, Some(to), nominal)
-            }
+            if ends.0 == reference { Bracket::new(Some(from), to, None) } else { Bracket::new(None, from, Some(to)) }
         };
         let ours = ends == (reference, node) || ends == (node, reference);
         ours.then(|| Source {
             name: self.source.into(),
+            pieces: self.ticks.len(),
             brackets: self.ticks.iter().map(bracket).collect(),
+            half_round_trip_ticks: None,
             unused: self.unused.clone(),
         })
     }
 }
 
-/// Between which ticks of its node's counter a reading was taken.
-fn counted(clock: Option<&Epochs>, reading: i64) -> Result<(i64, i64), Refused> {
-    let Some(clock) = clock else { return Ok((reading, reading)) };
-    let interval = clock.interval(Tick::new(reading))?;
-    Ok((interval.lo().get(), interval.hi().get()))
+impl Source {
+    /// The probes' exchanges, raw readings.
+    fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
+        let raw: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
+        let mut unused = vec![(UNORDERED, (columns.len() - raw.len()) as u64)];
+        unused.retain(|&(_, count)| count > 0);
+        let sides = raw.iter().enumerate().map(|(index, bracket)| bracket.behind_readings(widths, index));
+        let sides = sides.collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
+        Ok(Self {
+            name: PROBES.into(),
+            pieces: raw.len(),
+            brackets: sides.into_iter().flatten().flatten().collect(),
+            half_round_trip_ticks: half_round_trip(&raw),
+            unused,
+        })
+    }
+}
+
+/// How far a node's counter may stand beyond what it reads, in its ticks; a single one where the run does not say.
+pub(crate) fn reading_ticks(node: &Node) -> u64 {
+    node.counter.reading.as_ref().map_or(1, |reading| reading.width_ticks)
+}
+
+/// The same by the node's name, for sums.
+fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
+    let known = manifest.nodes.iter().find(|known| known.name.as_str() == node);
+    let ticks = known.map_or(1, reading_ticks);
+    i64::try_from(ticks).ok().filter(|ticks| (1..=ReadingWidths::MOST_TICKS as i64).contains(ticks)).ok_or_else(|| {
+        Error::work(format!(
+            "run.json: expected a reading width of 1 to 2^40 ticks of {node}'s counter, found {ticks}. Restore it as it was"
+        ))
+    })
 }
 
 fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
@@ -369,6 +417,12 @@ fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
         Some((_, count)) => *count += 1,
         None => unused.push((reason, 1)),
     }
+}
+
+/// That two nodes read one counter, held against all evidence between them.
+fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Source]) -> Result<Assumption, Error> {
+    let brackets = sources.iter().flat_map(|source| source.brackets.iter());
+    domains::one_counter(pair, nodes, brackets, sources.iter().map(|source| source.pieces).sum())
 }
 
 fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relation, RelationSummary), Error> {
@@ -397,15 +451,12 @@ fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result
     let summary = RelationSummary {
         domain: pair.domain.clone(),
         rho,
-        brackets: brackets.len(),
+        brackets: sources.iter().map(|source| source.pieces).sum(),
         half_width_ticks: half_width(&relation),
-        half_round_trip_ticks: sources
-            .iter()
-            .find(|source| source.name == PROBES)
-            .and_then(|s| half_round_trip(&s.brackets)),
+        half_round_trip_ticks: sources.iter().find_map(|source| source.half_round_trip_ticks),
         beside,
         sources: by_source(sources, |brackets| width_of(brackets, rho)),
-        slopes: (fixed_to_float(cone.slowest()), fixed_to_float(cone.fastest())),
+        slopes: (fraction_down(cone.slowest(), ONE), fraction_up(cone.fastest(), ONE)),
     };
     Ok((relation, summary))
 }
@@ -421,7 +472,7 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
             without_ticks: None,
             unused: Vec::new(),
         });
-        summary.brackets += source.brackets.len();
+        summary.brackets += source.pieces;
         for &(reason, more) in &source.unused {
             match summary.unused.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, sum)) => *sum += more,
@@ -443,26 +494,8 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
     summaries
 }
 
-/// The evidence of the probes' exchanges.
-fn probes(columns: &BracketColumns, nominal: Ratio) -> Source {
-    let served = columns.ordered().map(|(before, at, after)| whole_ticks(before, at, after, nominal));
-    let brackets: Vec<Bracket> = served.collect();
-    let mut unused = vec![(UNORDERED, (columns.len() - brackets.len()) as u64)];
-    unused.retain(|&(_, count)| count > 0);
-    Source { name: PROBES.into(), brackets, unused }
-}
-
-/// A reading of `n` says that the counter stood somewhere from `n` to `n + 1`. The evidence keeps raw readings, so what
-/// that leaves open is added here: a tick of the reference above, and what the reference counts in one local tick below.
-fn whole_ticks(before: Option<i64>, at: i64, after: Option<i64>, nominal: Ratio) -> Bracket {
-    let a_local_tick = 1 + nominal.numerator().div_ceil(nominal.denominator()) as i64;
-    Bracket::new(before.map(|tick| tick - a_local_tick), at, after.map(|tick| tick + 1))
-}
-
-/// For display only.
-fn fixed_to_float(slope: i128) -> f64 {
-    slope as f64 / (1u128 << Cone::FRACTION_BITS) as f64
-}
+/// A slope of 1.
+const ONE: i128 = 1 << Cone::FRACTION_BITS;
 
 /// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
 fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
@@ -488,11 +521,12 @@ mod tests {
         let mut columns = BracketColumns::default();
         for (at, ordering) in (0..).zip(["before/after", "plain/plain", "before/after", "plain/after", "before/after"])
         {
-            columns.push(Some(100 * at), 100 * at, Some(100 * at + 9), "probe-request", ordering);
+            columns.push(Some(100 * at), 100 * at, None, "probe-request", ordering);
         }
-        let Source { brackets, unused, .. } = probes(&columns, Ratio::new(1, 1).unwrap());
-        assert_eq!(brackets.iter().map(|bracket| bracket.at.get()).collect::<Vec<_>>(), [0, 200, 400]);
-        assert_eq!(unused, [(UNORDERED, 2)]);
+        let widths = ReadingWidths { local_ticks: 1, reference_ticks: 1 };
+        let Source { pieces, brackets, unused, .. } = Source::of_probes(&columns, widths).unwrap();
+        assert_eq!(brackets.iter().map(|b| b.before.map(Tick::get)).collect::<Vec<_>>(), [0, 200, 400].map(Some));
+        assert_eq!((pieces, unused), (3, vec![(UNORDERED, 2)]));
     }
 
     #[test]
@@ -500,21 +534,5 @@ mod tests {
         let pair = |t1, at, t4| [Bracket::new(Some(t1), at, None), Bracket::new(None, at, Some(t4))];
         assert_eq!(half_round_trip(&pair(0, 7, 90)), Some(45));
         assert_eq!(half_round_trip(&pair(i64::MIN, 7, i64::MAX)), None);
-    }
-
-    /// A clock in nanoseconds beside a counter of 2 GHz, read every millisecond between two readings 100 ticks apart.
-    #[test]
-    fn a_reading_of_another_clock_counts_from_the_first_tick_it_can_have_been_taken_at_to_the_last() {
-        let read = |ns: i64| Bracket::new(Some(2 * ns - 50), ns, Some(2 * ns + 50));
-        let evidence: Vec<Bracket> = (0..10).map(|number| read(number * 1_000_000)).collect();
-        let nominal = Ratio::new(2, 1).unwrap();
-        let model = Model { prior_ppm: 1, ..Model::new(Rho::declared_ppb(1).unwrap(), nominal, Tick::new(0)) };
-        let clock = Epochs::new(&evidence, &[], &model).unwrap();
-        for ns in [1_500_000, 4_000_001, 8_999_999] {
-            let (first, last) = counted(Some(&clock), ns).unwrap();
-            assert!(first < 2 * ns && 2 * ns + 2 < last && last - first < 200, "{ns}: {first} to {last}");
-        }
-        assert_eq!(counted(Some(&clock), 20_000_000), Err(Refused::Outside));
-        assert_eq!(counted(None, 7), Ok((7, 7)), "a counter's own stamp is a tick");
     }
 }

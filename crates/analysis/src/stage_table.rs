@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 use tickscope_store::{Assumption, Event, Manifest, Run};
-use tickscope_tick::Frequency;
+use tickscope_tick::{Decimal, Frequency, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
 
 use crate::cost;
@@ -13,9 +13,14 @@ use crate::error::Error;
 use crate::typesetting::{Side, beginning, columns, paragraph};
 use crate::{Analysis, OwnClockSummary, RelationSummary, SourceSummary, domain_of};
 
-/// The table as JSON. Ticks are exact; nanoseconds are ticks over the declared frequency.
+/// Decimals of a nanosecond in JSON.
+const JSON_DECIMALS: u32 = 3;
+/// Decimals of a microsecond in the text.
+const TEXT_DECIMALS: u32 = 2;
+
+/// The table as JSON. Ticks are exact; nanoseconds are ticks over the declared frequency, bounds rounded outward.
 pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, Error> {
-    let unit = Unit(analysis.frequency);
+    let unit = Unit::nanoseconds(analysis.frequency.hertz, JSON_DECIMALS);
     let manifest = run.manifest();
     let stages = analysis.rows.iter().zip(&analysis.relative_1ms_ticks);
     Ok(json!({
@@ -23,11 +28,11 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "run_id": format!("{:016x}", manifest.run),
         "reference": manifest.reference,
         "frequency": {"hertz": analysis.frequency.hertz, "tolerance_ppm": analysis.frequency.tolerance_ppm},
-        "stages": stages.map(|(row, &relative)| stage_json(row, relative, unit)).collect::<Vec<_>>(),
+        "stages": stages.map(|(row, &relative)| stage_json(row, relative, analysis.frequency.hertz)).collect::<Vec<_>>(),
         "slowest": slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.clone()).collect::<Vec<_>>(),
         "path_sums": {"mismatches": analysis.sum_mismatches},
         "relations": analysis.relations.iter().map(|relation| relation_json(relation, unit)).collect::<Vec<_>>(),
-        "own_clocks": analysis.own_clocks.iter().map(|clock| own_clock_json(clock, unit)).collect::<Vec<_>>(),
+        "own_clocks": analysis.own_clocks.iter().map(own_clock_json).collect::<Vec<_>>(),
         "unplaced": analysis.unplaced.iter().map(|(stage, why, count)| json!({"stage": stage, "reason": why, "count": count})).collect::<Vec<_>>(),
         "truth": analysis.truth.as_ref().map(|truth| json!({"known": truth.known, "inside": truth.inside})),
         "assumptions": assumptions(manifest, analysis).into_iter().map(|(statement, origin)| json!({"statement": statement, "origin": origin})).collect::<Vec<_>>(),
@@ -44,38 +49,39 @@ fn event_json(event: &Event) -> Value {
     })
 }
 
-fn stage_json(row: &StageRow, relative_1ms_ticks: u64, unit: Unit) -> Value {
+fn stage_json(row: &StageRow, relative_1ms_ticks: u64, hertz: u64) -> Value {
+    let unit = Unit::nanoseconds(hertz, JSON_DECIMALS);
     let quantile = |bounds: Option<QuantileBounds>| {
         bounds.map(|QuantileBounds { estimate, lo, hi }| {
             json!({"ticks": estimate, "lo_ticks": lo, "hi_ticks": hi,
-                   "ns": unit.ns(estimate), "lo_ns": unit.ns(lo), "hi_ns": unit.ns(hi)})
+                   "ns": unit.float_near(estimate), "lo_ns": unit.float_down(lo), "hi_ns": unit.float_up(hi)})
         })
+    };
+    let either_side = |Common { below_ticks, above_ticks }: Common| {
+        json!({"below_ticks": below_ticks, "above_ticks": above_ticks,
+               "below_ns": unit.float_up(below_ticks), "above_ns": unit.float_up(above_ticks)})
     };
     json!({
         "stage": row.name, "from": row.from, "to": row.to, "role": format!("{:?}", row.role),
         "count": row.count, "missing": row.missing, "refused": row.refused, "impossible": row.impossible,
         "p50": quantile(row.p50), "p99": quantile(row.p99),
-        "common": {"below_ticks": row.common.below_ticks, "above_ticks": row.common.above_ticks,
-                   "below_ns": unit.ns(row.common.below_ticks as i64), "above_ns": unit.ns(row.common.above_ticks as i64)},
-        "own": {"below_ticks": row.own.below_ticks, "above_ticks": row.own.above_ticks,
-                "below_ns": unit.ns(row.own.below_ticks as i64), "above_ns": unit.ns(row.own.above_ticks as i64)},
-        "relative": {"run_ticks": row.relative_ticks, "run_ns": unit.ns(row.relative_ticks as i64),
-                     "one_ms_apart_ticks": relative_1ms_ticks, "one_ms_apart_ns": unit.ns(relative_1ms_ticks as i64)},
+        "common": either_side(row.common), "own": either_side(row.own),
+        "relative": {"run_ticks": row.relative_ticks, "run_ns": unit.float_up(row.relative_ticks),
+                     "one_ms_apart_ticks": relative_1ms_ticks, "one_ms_apart_ns": unit.float_up(relative_1ms_ticks)},
         "core_ticks": row.core_ticks,
-        "sign": sign(row), "spread": spread(row, unit),
+        "sign": sign(row), "spread": spread(row, Unit::microseconds(hertz, TEXT_DECIMALS)),
     })
 }
 
 fn relation_json(relation: &RelationSummary, unit: Unit) -> Value {
-    let beside = relation
-        .beside
-        .iter()
-        .map(|(rho, width)| json!({"rho": rho.to_string(), "half_width_ns": width.map(|ticks| unit.ns(ticks as i64))}));
+    let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.float_up(ticks));
+    let beside = relation.beside.iter();
+    let beside = beside.map(|(rho, width)| json!({"rho": rho.to_string(), "half_width_ns": ns(*width)}));
     json!({
         "domain": relation.domain, "rho_ppm": f64::from(relation.rho.ppb()) / 1000.0, "rho": relation.rho.to_string(),
         "brackets": relation.brackets,
-        "half_width_ticks": relation.half_width_ticks, "half_width_ns": relation.half_width_ticks.map(|ticks| unit.ns(ticks as i64)),
-        "half_round_trip_min_ns": relation.half_round_trip_ticks.map(|ticks| unit.ns(ticks)),
+        "half_width_ticks": relation.half_width_ticks, "half_width_ns": ns(relation.half_width_ticks),
+        "half_round_trip_min_ns": relation.half_round_trip_ticks.map(|ticks| unit.float_near(ticks)),
         "beside": beside.collect::<Vec<_>>(),
         "sources": relation.sources.iter().map(|source| source_json(source, unit)).collect::<Vec<_>>(),
         "slopes": [relation.slopes.0, relation.slopes.1],
@@ -83,7 +89,7 @@ fn relation_json(relation: &RelationSummary, unit: Unit) -> Value {
 }
 
 fn source_json(source: &SourceSummary, unit: Unit) -> Value {
-    let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.ns(ticks as i64));
+    let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.float_up(ticks));
     json!({
         "name": source.name, "brackets": source.brackets,
         "alone_ticks": source.alone_ticks, "alone_ns": ns(source.alone_ticks),
@@ -99,7 +105,7 @@ fn unused_json(unused: &[(&str, u64)]) -> Value {
 
 /// The table as text: figures in us, each rounded away from what it bounds.
 pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
-    let unit = Unit(analysis.frequency);
+    let unit = Unit::microseconds(analysis.frequency.hertz, TEXT_DECIMALS);
     let mut text = stage_lines(analysis, unit).join("\n");
     text.push_str("\n\n");
     let cost = run.manifest().cost.iter().flat_map(cost::lines);
@@ -135,11 +141,11 @@ fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
             }
         }
         let mut cells = vec![row.name.clone(), row.count.to_string()];
-        cells.extend(unit.quantile(row.p50));
-        cells.extend(unit.quantile(row.p99));
-        cells.push(unit.either_side(row.common));
-        cells.extend(has_own.then(|| unit.either_side(row.own)));
-        cells.extend([unit.at_most(relative), unit.at_most(row.relative_ticks)]);
+        cells.extend(quantile(row.p50, unit));
+        cells.extend(quantile(row.p99, unit));
+        cells.push(either_side(row.common, unit));
+        cells.extend(has_own.then(|| either_side(row.own, unit)));
+        cells.extend([at_most(relative, unit), at_most(row.relative_ticks, unit)]);
         rows.push(cells);
     }
     columns(&sides, &rows)
@@ -173,7 +179,7 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         lines.push(relation_line(relation, unit));
         lines.extend(relation.sources.iter().map(|source| source_line(source, unit)));
     }
-    lines.extend(analysis.own_clocks.iter().flat_map(|clock| own_clock_lines(clock, unit)));
+    lines.extend(analysis.own_clocks.iter().flat_map(own_clock_lines));
     if let Some(truth) = &analysis.truth {
         let (inside, known) = (truth.inside, truth.known);
         lines.push(format!(
@@ -207,22 +213,23 @@ fn relation_line(relation: &RelationSummary, unit: Unit) -> String {
     let mut line = format!(
         "{}: known to {} (median) from {} brackets, at rho {}",
         relation.domain,
-        relation.half_width_ticks.map_or("an unknown width".into(), |ticks| format!("±{} us", unit.us(ticks as i64))),
+        relation.half_width_ticks.map_or("an unknown width".into(), |ticks| format!("±{} us", unit.up(ticks))),
         relation.brackets,
         relation.rho
     );
     for (rho, width) in &relation.beside {
-        let width = width.map_or("contradicted".into(), |ticks| format!("±{} us", unit.us(ticks as i64)));
+        let width = width.map_or("contradicted".into(), |ticks| format!("±{} us", unit.up(ticks)));
         let _ = write!(line, "; {width} at {rho}");
     }
     if let Some(half) = relation.half_round_trip_ticks {
-        let _ = write!(line, "; half the shortest round trip: {} us", unit.us(half));
+        let _ = write!(line, "; half the shortest round trip: {} us", unit.near(half));
     }
     line
 }
 
-fn own_clock_json(clock: &OwnClockSummary, unit: Unit) -> Value {
-    let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.ns(ticks as i64));
+fn own_clock_json(clock: &OwnClockSummary) -> Value {
+    let unit = Unit::nanoseconds(clock.hertz, JSON_DECIMALS);
+    let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.float_up(ticks));
     let breaks = clock.breaks.iter().map(|found| {
         json!({"tick": found.span.0, "until": found.span.1, "declared": found.declared,
                "jump_ns": found.jump_ns.map(|(least, most)| json!([least, most]))})
@@ -234,13 +241,14 @@ fn own_clock_json(clock: &OwnClockSummary, unit: Unit) -> Value {
         "contradictions": clock.contradictions,
         "readings": clock.readings, "half_width_ns": {"p50": ns(clock.half_width_ticks), "p99": ns(clock.half_width_p99_ticks)},
         "published": {"inside": clock.published_inside, "of": clock.readings,
-                      "furthest_outside_ns": unit.ns(clock.published_furthest_ticks as i64)},
+                      "furthest_outside_ns": unit.float_up(clock.published_furthest_ticks)},
     })
 }
 
 /// How well a clock beside the counter is known, where it was set, and what the published method makes of its readings.
-fn own_clock_lines(clock: &OwnClockSummary, unit: Unit) -> Vec<String> {
-    let ns = |ticks: Option<u64>| ticks.map_or("unknown".into(), |ticks| format!("{:.0} ns", unit.ns(ticks as i64)));
+fn own_clock_lines(clock: &OwnClockSummary) -> Vec<String> {
+    let unit = Unit::nanoseconds(clock.hertz, 0);
+    let ns = |ticks: Option<u64>| ticks.map_or("unknown".into(), |ticks| format!("{} ns", unit.up(ticks)));
     let (slew, brackets) = (ppm(clock), clock.brackets);
     let mut lines = vec![match clock.readings {
         0 if clock.points > 0 => format!("{}: none of its readings could be placed, {brackets} brackets", clock.domain),
@@ -256,9 +264,9 @@ fn own_clock_lines(clock: &OwnClockSummary, unit: Unit) -> Vec<String> {
     let outside = clock.readings - clock.published_inside;
     if clock.readings > 0 {
         lines.push(format!(
-            "  published (X-Lap: the line between the run's ends): {outside} of {} readings outside, by {:.0} ns at most",
+            "  published (X-Lap: the line between the run's ends): {outside} of {} readings outside, by {} ns at most",
             clock.readings,
-            unit.ns(clock.published_furthest_ticks as i64)
+            unit.up(clock.published_furthest_ticks)
         ));
     }
     lines.extend(clock.breaks.iter().map(|found| {
@@ -276,11 +284,11 @@ fn ppm(clock: &OwnClockSummary) -> f64 {
 
 /// What one source of evidence does to the width.
 fn source_line(source: &SourceSummary, unit: Unit) -> String {
-    let width = |ticks: Option<u64>| ticks.map_or("unbounded".into(), |ticks| format!("±{} us", unit.us(ticks as i64)));
+    let width = |ticks: Option<u64>| ticks.map_or("unbounded".into(), |ticks| format!("±{} us", unit.up(ticks)));
     let mut line =
         format!("  evidence {}: {} brackets, alone {}", source.name, source.brackets, width(source.alone_ticks));
     if let Some(without) = source.without_ticks {
-        let _ = write!(line, ", all others ±{} us", unit.us(without as i64));
+        let _ = write!(line, ", all others ±{} us", unit.up(without));
     }
     for (reason, count) in &source.unused {
         let _ = write!(line, "; not used: {count} {reason}");
@@ -351,107 +359,282 @@ fn sign(row: &StageRow) -> String {
 fn spread(row: &StageRow, unit: Unit) -> String {
     match row.spread() {
         None => "no spread".into(),
-        Some(Answer::Resolved(ticks)) => format!("spread {} us", unit.us(ticks as i64)),
+        Some(Answer::Resolved(ticks)) => format!("spread {} us", unit.near(ticks)),
         Some(Answer::NotResolved { .. }) => "spread not resolved".into(),
     }
 }
 
-/// Ticks as seconds, for display only.
-#[derive(Clone, Copy)]
-struct Unit(Frequency);
-
-impl Unit {
-    fn ns(self, ticks: i64) -> f64 {
-        // A tenth of a nanosecond is finer than any tick.
-        (self.0.nanoseconds(ticks as f64) * 10.0).round() / 10.0
-    }
-
-    fn us(self, ticks: i64) -> String {
-        format!("{:.2}", self.0.nanoseconds(ticks as f64) / 1000.0)
-    }
-
-    /// A quantile and how far the true one may lie from what is shown.
-    fn quantile(self, bounds: Option<QuantileBounds>) -> [String; 2] {
-        let Some(QuantileBounds { estimate, lo, hi }) = bounds else { return ["-".into(), String::new()] };
-        let hundredths = |ticks: i64| self.0.nanoseconds(ticks as f64) / HUNDREDTH_NS;
-        let shown = hundredths(estimate).round();
-        let (below, above) = (shown - hundredths(lo).floor(), hundredths(hi).ceil() - shown);
-        [in_us(shown), within(below, above)]
-    }
-
-    /// How far something reaches to both sides.
-    fn either_side(self, bound: Common) -> String {
-        within(self.outward(bound.below_ticks), self.outward(bound.above_ticks))
-    }
-
-    /// A bound.
-    fn at_most(self, ticks: u64) -> String {
-        if ticks == 0 { "0".into() } else { in_us(self.outward(ticks)) }
-    }
-
-    fn outward(self, ticks: u64) -> f64 {
-        (self.0.nanoseconds(ticks as f64) / HUNDREDTH_NS).ceil()
-    }
+/// A quantile and how far the true one may lie from what is shown.
+fn quantile(bounds: Option<QuantileBounds>, unit: Unit) -> [String; 2] {
+    let Some(QuantileBounds { estimate, lo, hi }) = bounds else { return ["-".into(), String::new()] };
+    let (shown, reach) = unit.around(estimate, [lo, hi]);
+    [shown.to_string(), within(reach)]
 }
 
-/// What is shown of a microsecond.
-const HUNDREDTH_NS: f64 = 10.0;
+/// How far something reaches to both sides.
+fn either_side(bound: Common, unit: Unit) -> String {
+    within([unit.up(bound.below_ticks), unit.up(bound.above_ticks)])
+}
+
+/// A bound.
+fn at_most(ticks: u64, unit: Unit) -> String {
+    if ticks == 0 { "0".into() } else { unit.up(ticks).to_string() }
+}
+
 /// Characters of an event's text; a command's last line may be a page.
 const MOST_OF_AN_EVENT: usize = 160;
 
-fn in_us(hundredths: f64) -> String {
-    format!("{:.2}", hundredths / 100.0)
-}
-
 /// One figure, the wider one, unless the other side is narrower by a third or more: then one for each.
-fn within(below: f64, above: f64) -> String {
+fn within([below, above]: [Decimal; 2]) -> String {
     let (narrow, wide) = (below.min(above), below.max(above));
-    let alike = wide <= narrow * 1.5 + 2.0;
+    let alike = 2 * wide.digits() <= 3 * narrow.digits() + 4;
     match alike {
-        _ if wide == 0.0 => "0".into(),
-        true => format!("±{}", in_us(wide)),
-        false => format!("-{} +{}", in_us(below), in_us(above)),
+        _ if wide.digits() == 0 => "0".into(),
+        true => format!("±{wide}"),
+        false => format!("-{below} +{above}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use num_bigint::BigInt;
+    use num_rational::BigRational;
     use proptest::prelude::*;
+    use tickscope_bracket::Rho;
 
     use super::*;
 
-    const UNIT: Unit = Unit(Frequency { hertz: 2_299_998_020, tolerance_ppm: 101 });
+    const HERTZ: u64 = 2_299_998_020;
+    /// Where a table is made of a run's manifest too.
+    const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1");
 
-    /// What is read off `12.30 ±0.05` or `12.30 -0.05 +0.75`, in hundredths of a microsecond.
-    fn read(shown: &[String; 2]) -> (i64, i64) {
-        let hundredths = |text: &str| text.trim_start_matches('±').replace('.', "").parse::<i64>().unwrap();
-        let estimate = hundredths(&shown[0]);
-        match shown[1].split(' ').collect::<Vec<_>>().as_slice() {
-            [both] => (estimate - hundredths(both), estimate + hundredths(both)),
-            [below, above] => (estimate + hundredths(below), estimate + hundredths(above)),
-            other => panic!("{other:?}"),
+    /// A printed number, by its digits alone.
+    fn read(text: &str) -> BigRational {
+        let (number, exponent) = text.split_once('e').unwrap_or((text, "0"));
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        let digits: BigInt = format!("{whole}{part}").parse().unwrap_or_else(|_| panic!("a number, found '{text}'"));
+        BigRational::from(digits)
+            * BigRational::from(BigInt::from(10)).pow(exponent.parse::<i32>().unwrap() - part.len() as i32)
+    }
+
+    fn exact(ticks: impl Into<BigInt>, hertz: u64, per_second: u64) -> BigRational {
+        BigRational::new(ticks.into() * BigInt::from(per_second), BigInt::from(hertz))
+    }
+
+    /// What is read off `±0.05`, `-0.05 +0.75` or `0`: below and above.
+    fn reach<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) -> [BigRational; 2] {
+        let first = words.next().unwrap();
+        match (first.strip_prefix('±'), first.strip_prefix('-')) {
+            (Some(both), _) => [read(both), read(both)],
+            (_, Some(below)) => [read(below), read(words.next().unwrap().strip_prefix('+').unwrap())],
+            _ => [read(first), read(first)],
         }
+    }
+
+    /// The amount after `±` in what follows `words` in a line.
+    fn after(line: &str, words: &str) -> BigRational {
+        let rest = &line[line.find(words).unwrap_or_else(|| panic!("'{words}' in '{line}'")) + words.len()..];
+        read(rest.trim_start_matches([' ', '±']).split([' ', ';']).next().unwrap())
+    }
+
+    fn any_hertz() -> impl Strategy<Value = u64> {
+        let odd = [1, 7, 999_999_937, 1_000_000_000, HERTZ, 2_449_995_997, 10_000_000_000];
+        prop_oneof![prop::sample::select(odd.to_vec()), 1..=10_000_000_000_u64]
+    }
+
+    fn any_ticks() -> impl Strategy<Value = i64> {
+        prop_oneof![prop::sample::select(vec![i64::MIN, -1, 0, 1, i64::MAX]), -1_000_000..1_000_000_i64, any::<i64>()]
+    }
+
+    fn any_amount() -> impl Strategy<Value = u64> {
+        prop_oneof![prop::sample::select(vec![0, 1, u64::MAX]), 0..1_000_000_u64, any::<u64>()]
+    }
+
+    fn row((quantiles, amounts): ([[i64; 3]; 2], [u64; 6])) -> StageRow {
+        let [p50, p99] = quantiles.map(|mut ends| {
+            ends.sort_unstable();
+            Some(QuantileBounds { lo: ends[0], estimate: ends[1], hi: ends[2] })
+        });
+        let side = |at: usize| Common { below_ticks: amounts[at], above_ticks: amounts[at + 1] };
+        StageRow {
+            name: "a.x>b.y".into(),
+            from: "a.x".into(),
+            to: "b.y".into(),
+            role: Role::Path,
+            count: 1,
+            missing: 0,
+            refused: 0,
+            refused_by: Default::default(),
+            impossible: 0,
+            p50,
+            p99,
+            common: side(0),
+            own: side(2),
+            relative_ticks: amounts[4],
+            core_ticks: 0,
+        }
+    }
+
+    /// A table of one stage, one relation and one clock whose counter runs at another rate than the reference.
+    fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Analysis {
+        let [relative, half, alone, without, own, furthest] = amounts;
+        let rho: Rho = "1".parse().unwrap();
+        let source = SourceSummary {
+            name: "probes".into(),
+            brackets: 1,
+            alone_ticks: Some(alone),
+            without_ticks: Some(without),
+            unused: vec![],
+        };
+        let relation = RelationSummary {
+            domain: "b.tsc".into(),
+            rho,
+            brackets: 1,
+            half_width_ticks: Some(half),
+            half_round_trip_ticks: None,
+            beside: vec![(rho, Some(alone))],
+            sources: vec![source],
+            slopes: (1.0, 1.0),
+        };
+        let clock = OwnClockSummary {
+            domain: "b.realtime".into(),
+            counter: "b.tsc".into(),
+            slew: rho,
+            slew_origin: "declared".into(),
+            hertz: own_hertz,
+            brackets: 1,
+            unused: vec![],
+            epochs: 1,
+            breaks: vec![],
+            points: 1,
+            readings: 1,
+            half_width_ticks: Some(own),
+            half_width_p99_ticks: Some(alone),
+            published_inside: 0,
+            published_furthest_ticks: furthest,
+            contradictions: vec![],
+        };
+        Analysis {
+            rows: vec![row],
+            relative_1ms_ticks: vec![relative],
+            relations: vec![relation],
+            sent_once: vec![],
+            one_counter: vec![],
+            own_clocks: vec![clock],
+            reference: "a.tsc".into(),
+            counters: vec![],
+            unsound: vec![],
+            frequency: Frequency { hertz, tolerance_ppm: 100 },
+            truth: None,
+            unplaced: vec![],
+            suspicions: vec![],
+            sum_mismatches: 0,
+            refused: vec![],
+        }
+    }
+
+    prop_compose! {
+        fn any_analysis()(
+            hertz in any_hertz(), own_hertz in any_hertz(),
+            quantiles in prop::array::uniform2(prop::array::uniform3(any_ticks())),
+            of_row in prop::array::uniform6(any_amount()), amounts in prop::array::uniform6(any_amount()),
+        ) -> Analysis {
+            analysis(hertz, own_hertz, row((quantiles, of_row)), amounts)
+        }
+    }
+
+    /// Every `X_ns` beside an `X_ticks`: a lower end is not above, whatever else is named so not below, read as the decimal that
+    /// stands there and as the double that a program makes of it.
+    fn held(value: &Value, hertz: u64) -> usize {
+        let Value::Object(fields) = value else { panic!("an object, found {value}") };
+        let mut found = 0;
+        for (key, ns) in fields.iter().filter(|(key, _)| key.ends_with("_ns")) {
+            let Some(ticks) = fields.get(&key.replace("_ns", "_ticks")) else { continue };
+            let exact = exact(
+                ticks.as_i64().map_or_else(|| ticks.as_u64().unwrap().into(), BigInt::from),
+                hertz,
+                1_000_000_000,
+            );
+            for ns in [read(&ns.to_string()), BigRational::from_float(ns.as_f64().unwrap()).unwrap()] {
+                assert!(if key == "lo_ns" { ns <= exact } else { ns >= exact }, "{key}: {ns} of {exact}");
+            }
+            found += 1;
+        }
+        found
     }
 
     proptest! {
         #[test]
-        fn property_what_is_shown_of_a_quantile_holds_its_interval(
-            estimate in -1_000_000_000i64..1_000_000_000, below in 0i64..100_000, above in 0i64..100_000,
-        ) {
-            let bounds = QuantileBounds { estimate, lo: estimate - below, hi: estimate + above };
-            let (lo, hi) = read(&UNIT.quantile(Some(bounds)));
-            // In ticks times hundredths, exact.
-            let scaled = |ticks: i64| i128::from(ticks) * 100_000_000;
-            let shown = |hundredths: i64| i128::from(hundredths) * i128::from(UNIT.0.hertz);
-            prop_assert!(shown(lo) <= scaled(bounds.lo) && scaled(bounds.hi) <= shown(hi), "{lo} {hi}");
+        fn property_no_bound_in_the_text_lies_inside_the_exact_one(analysis in any_analysis()) {
+            let run = Run::open(GOLDEN.as_ref()).unwrap();
+            let text = text(&run, &analysis, &[]);
+            let hertz = analysis.frequency.hertz;
+            let us = |ticks: BigInt| exact(ticks, hertz, 1_000_000);
+            let row = &analysis.rows[0];
+            let line = text.lines().find(|line| line.starts_with("a.x>b.y ")).unwrap();
+            let mut words = line.split_whitespace().skip(2).peekable();
+            for QuantileBounds { lo, hi, .. } in [row.p50, row.p99].into_iter().flatten() {
+                let shown = read(words.next().unwrap());
+                let [below, above] = reach(&mut words);
+                prop_assert!(&shown - below <= us(lo.into()) && shown + above >= us(hi.into()), "{line}");
+            }
+            let has_own = row.own != Common::default();
+            for bound in [Some(row.common), has_own.then_some(row.own)].into_iter().flatten() {
+                let [below, above] = reach(&mut words);
+                prop_assert!(below >= us(bound.below_ticks.into()) && above >= us(bound.above_ticks.into()), "{line}");
+            }
+            for ticks in [analysis.relative_1ms_ticks[0], row.relative_ticks] {
+                prop_assert!(read(words.next().unwrap()) >= us(ticks.into()), "{line}");
+            }
+        }
+
+        #[test]
+        fn property_no_bound_below_the_table_lies_inside_the_exact_one(analysis in any_analysis()) {
+            let unit = Unit::microseconds(analysis.frequency.hertz, TEXT_DECIMALS);
+            let lines = remarks(&analysis, unit);
+            let line = |start: &str| lines.iter().find(|line| line.trim_start().starts_with(start)).unwrap().as_str();
+            let us = |ticks: Option<u64>| exact(ticks.unwrap(), analysis.frequency.hertz, 1_000_000);
+            let (relation, clock) = (&analysis.relations[0], &analysis.own_clocks[0]);
+            prop_assert!(after(line("b.tsc:"), "known to") >= us(relation.half_width_ticks));
+            prop_assert!(after(line("b.tsc:"), ";") >= us(relation.beside[0].1));
+            prop_assert!(after(line("evidence"), "alone") >= us(relation.sources[0].alone_ticks));
+            prop_assert!(after(line("evidence"), "all others") >= us(relation.sources[0].without_ticks));
+            let ns = |ticks: u64| exact(ticks, clock.hertz, 1_000_000_000);
+            prop_assert!(after(line("b.realtime:"), "known to") >= ns(clock.half_width_ticks.unwrap()));
+            prop_assert!(after(line("b.realtime:"), "(median),") >= ns(clock.half_width_p99_ticks.unwrap()));
+            prop_assert!(after(line("published"), "outside, by") >= ns(clock.published_furthest_ticks));
+        }
+
+        #[test]
+        fn property_no_bound_in_json_lies_inside_the_exact_one_read_as_decimal_or_as_double(analysis in any_analysis()) {
+            let run = Run::open(GOLDEN.as_ref()).unwrap();
+            // As a program gets it: printed, and read again.
+            let json: Value = serde_json::from_str(&json(&run, &analysis, &[]).unwrap().to_string()).unwrap();
+            let hertz = analysis.frequency.hertz;
+            let stage = &json["stages"][0];
+            let parts = ["p50", "p99", "common", "own", "relative"].map(|part| held(&stage[part], hertz));
+            prop_assert_eq!(parts, [2, 2, 2, 2, 2]);
+            let relation = &json["relations"][0];
+            prop_assert_eq!((held(relation, hertz), held(&relation["sources"][0], hertz)), (1, 2));
+            let (beside, clock) = (&analysis.relations[0].beside[0], &analysis.own_clocks[0]);
+            let own = &json["own_clocks"][0];
+            for (ns, ticks, hertz) in [
+                (&relation["beside"][0]["half_width_ns"], beside.1, hertz),
+                (&own["half_width_ns"]["p50"], clock.half_width_ticks, clock.hertz),
+                (&own["half_width_ns"]["p99"], clock.half_width_p99_ticks, clock.hertz),
+                (&own["published"]["furthest_outside_ns"], Some(clock.published_furthest_ticks), clock.hertz),
+            ] {
+                held(&json!({"x_ns": ns, "x_ticks": ticks}), hertz);
+            }
         }
     }
 
     #[test]
     fn a_bound_is_one_figure_unless_its_sides_differ() {
+        let unit = Unit::microseconds(HERTZ, TEXT_DECIMALS);
         let shown = [(0, 0), (2299, 2299), (2300, 2760), (0, 2300)]
-            .map(|(below_ticks, above_ticks)| UNIT.either_side(Common { below_ticks, above_ticks }));
+            .map(|(below_ticks, above_ticks)| either_side(Common { below_ticks, above_ticks }, unit));
         assert_eq!(shown, ["0", "±1.00", "±1.21", "-0.00 +1.01"]);
-        assert_eq!([0, 1].map(|ticks| UNIT.at_most(ticks)), ["0", "0.01"]);
+        assert_eq!([0, 1].map(|ticks| at_most(ticks, unit)), ["0", "0.01"]);
     }
 }

@@ -231,3 +231,23 @@ fn a_run_that_cannot_be_written_has_its_durations_aside() {
     fs::write(copied.0.join("durations"), "in the way").unwrap();
     assert_eq!(copied.durations(None), (copied.0.join("aside/rho=50ppm"), rows));
 }
+
+#[test]
+fn a_run_without_its_traces_is_an_error_that_says_so_and_not_a_table_of_zeros() {
+    let copied = Copied::new(1);
+    fs::remove_dir_all(copied.0.join("traces")).unwrap();
+    let error = analyse(&copied.run(), &Terms::under(None), false).unwrap_err();
+    assert!(!error.is_finding() && error.to_string().contains("expected the traces of a run"), "{error}");
+}
+
+#[test]
+fn a_rho_that_no_run_can_declare_is_named_with_what_is_allowed() {
+    let copied = Copied::new(1);
+    let mut manifest = copied.run().manifest().clone();
+    for ppb in [1 << 33, u64::from(Rho::MOST_PPB) + 1] {
+        manifest.rho.iter_mut().for_each(|rho| (rho.ppb, rho.origin) = (ppb, "declared".into()));
+        copied.run().set_manifest(manifest.clone()).unwrap();
+        let error = analyse(&copied.run(), &Terms::under(None), false).unwrap_err().to_string();
+        assert!(error.contains("at most 100000000 ppb") && error.contains(&format!("found {ppb}")), "{error}");
+    }
+}

@@ -80,9 +80,10 @@ impl Cone {
         -(-(ticks << Self::FRACTION_BITS)).div_euclid(self.slowest)
     }
 
-    /// The most that the reference runs in one local tick, rounded up.
-    pub(crate) fn counted_in_one(&self) -> i64 {
-        (-(-self.fastest >> Self::FRACTION_BITS)) as i64
+    /// The most that the reference runs in so many local ticks, not negative, rounded up; `u64::MAX` where it is more.
+    pub(crate) fn counted_in(&self, local_ticks: i64) -> u64 {
+        let ticks = -(-self.reference_at_most(local_ticks.into()) >> Self::FRACTION_BITS);
+        u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 }
 

@@ -79,12 +79,13 @@ impl Envelope {
         self.pieces[self.piece_of(y)].at(y, self.cone)
     }
 
-    /// The bounds at a tick of the frame and at the next, both in reach: one search, for at most one piece begins between.
+    /// The bounds at two ticks of the frame, both in reach, `last` not before `first`: one search where they are near.
     #[inline]
-    pub fn around(&self, y: i64) -> [Bounds; 2] {
-        let piece = self.piece_of(y);
-        let next = piece + usize::from(self.starts.get(piece + 1).is_some_and(|&start| start <= y + 1));
-        [self.pieces[piece].at(y, self.cone), self.pieces[next].at(y + 1, self.cone)]
+    pub fn ends(&self, first: i64, last: i64) -> [Bounds; 2] {
+        let piece = self.piece_of(first);
+        let begins_between = self.starts.get(piece + 1).is_some_and(|&start| start <= last);
+        let last_piece = if begins_between { self.piece_of(last) } else { piece };
+        [self.pieces[piece].at(first, self.cone), self.pieces[last_piece].at(last, self.cone)]
     }
 
     #[inline]

@@ -5,8 +5,9 @@
 //! step, a suspend or a slew beyond the bound; or two brackets that no clock within the bound can join. Between two breaks
 //! lies an *epoch*, which has a [`Relation`] of its own: its own rate and its own offset.
 //!
-//! A tick of such a clock is a reading: the clock stood from `y` to `y + 1`. So an interval here holds every instant at
-//! which the clock read `y`, and the brackets are taken as raw readings of both.
+//! A tick of such a clock is a reading: the clock stood in `[y, y + width)`, and so did the counter with its own width
+//! ([`crate::ReadingWidths`]). So an interval here holds every instant at which the clock read `y`, and the brackets are taken as raw
+//! readings of both.
 //!
 //! Never extrapolated: a reading has an interval only between two brackets of one epoch. A backward step makes the clock
 //! read the same twice, so a reading that may have been read in two epochs, or before a break and after it, is refused
@@ -27,7 +28,7 @@ use std::fmt;
 
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
-use crate::epochs::division::{Cut, Division, Group, Reading};
+use crate::epochs::division::{Cut, Division, Group, Looseness, Reading};
 use crate::epochs::readings::{Range, Readings};
 use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Relation, Witness};
 
@@ -56,8 +57,10 @@ pub struct Epochs {
     breaks: Vec<Break>,
     readings: Readings,
     ends: [Bracket; 2],
-    /// The most that the counter runs in one tick of the clock, rounded up.
-    reading_ticks: i64,
+    /// How far the clock may stand beyond what it reads, in its own ticks.
+    clock_width: i64,
+    /// The most that the counter runs meanwhile, rounded up.
+    reading_ticks: u64,
 }
 
 /// A stretch in which the clock was neither set nor slewed beyond the bound.
@@ -125,30 +128,31 @@ impl Epochs {
     pub fn new(brackets: &[Bracket], breaks: &[Interval<Tick<Reference>>], model: &Model) -> Result<Self, Error> {
         let (slow, fast) = model.prior()?;
         let widest = Cone::new(slow, fast, model.rho);
-        let division = Division::new(brackets, breaks, widest)?;
+        let [clock_width, counter_width] = model.widths.checked()?;
+        let division = Division::new(brackets, breaks, &Looseness { widest, clock_width, counter_width })?;
         let ends = division.ends.map(|reading| brackets[reading.index]);
-        let reading_ticks = widest.counted_in_one();
+        let reading_ticks = widest.counted_in(clock_width);
         let mut epochs = Vec::new();
         let mut edges = Vec::new();
         for group in division.groups {
             edges.push([group.readings[0], group.readings[group.readings.len() - 1]]);
-            epochs.push(Epoch::new(&group, brackets, model, reading_ticks)?);
+            epochs.push(Epoch::new(&group, brackets, model)?);
         }
         let cones: Vec<Cone> = epochs.iter().map(|epoch| epoch.cone(widest)).collect();
         let ranges = epochs.iter().enumerate().map(|(number, epoch)| {
             let (before, after) = (division.cuts[number].as_ref(), division.cuts[number + 1].as_ref());
-            Range::of(epoch, edges[number], [before, after], cones[number])
+            Range::of(epoch, edges[number], [before, after], cones[number], clock_width)
         });
         let readings = Readings::new(&ranges.collect::<Vec<_>>());
         let break_at = |(number, cut): (usize, &Option<Cut>)| {
             let around = (number > 0 && number < edges.len()).then(|| {
                 let cone = [cones[number - 1], cones[number]];
-                jump([edges[number - 1][1], edges[number][0]], cone)
+                jump([edges[number - 1][1], edges[number][0]], cone, clock_width)
             });
             cut.as_ref().map(|cut| cut.as_break(brackets, around.flatten()))
         };
         let breaks = division.cuts.iter().enumerate().filter_map(break_at).collect();
-        Ok(Self { epochs, breaks, readings, ends, reading_ticks })
+        Ok(Self { epochs, breaks, readings, ends, clock_width, reading_ticks })
     }
 
     /// Contains every instant of the counter at which the clock may have read `at`; rounded outward.
@@ -167,21 +171,60 @@ impl Epochs {
     #[inline]
     pub fn place(&self, at: Tick<Local>) -> Result<Placement, Refused> {
         let relation = self.relation(self.readings.epoch_of(at.get())?)?;
-        relation.reading(at).map_err(|_| Refused::Outside)
+        relation.reading(at, self.clock_width).map_err(|_| Refused::Outside)
+    }
+
+    /// The same where the clock may have read up to `off` less or more than `at`, as in a log that rounds. Refused where one
+    /// of those readings would be, or where they are not all of one epoch.
+    pub fn place_within(&self, at: Tick<Local>, off: i64) -> Result<Placement, Refused> {
+        let placed = self.place(at)?;
+        if off == 0 {
+            return Ok(placed);
+        }
+        let ends = [at.get().checked_sub(off), at.get().checked_add(off)];
+        let [Some(first), Some(last)] = ends else { return Err(Refused::Outside) };
+        let [lowest, of_at, highest] = [first, at.get(), last].map(|reading| self.readings.epoch_of(reading));
+        if lowest? != of_at? || highest? != of_at? {
+            return Err(Refused::Ambiguous);
+        }
+        let [first, last] = [self.place(Tick::new(first))?.interval, self.place(Tick::new(last))?.interval];
+        let interval = Interval::new(first.lo(), last.hi()).map_err(|_| Refused::Outside)?;
+        Ok(Placement { interval, ..placed })
     }
 
     /// Contains the counter's ticks from the instant at which the clock read `from` to the one at which it read `to`, and
     /// the difference of their estimates.
     ///
-    /// Within one epoch by its slopes, so that a short distance is known to about two ticks of the clock however wide the
+    /// Within one epoch by its slopes, so that a short distance is known to about two of its readings' widths however wide the
     /// brackets are; across a break the difference of the two intervals.
     pub fn span(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Interval<Span<Reference>>, Refused> {
+        self.span_within([from, to], [0; 2])
+    }
+
+    /// The same where the clock may have read up to `off` less or more than each of the two, as in [`Epochs::place_within`].
+    pub fn span_within(
+        &self,
+        [from, to]: [Tick<Local>; 2],
+        off: [i64; 2],
+    ) -> Result<Interval<Span<Reference>>, Refused> {
         let [start, end] = [from, to].map(|at| self.readings.epoch_of(at.get()));
         let (start, end) = (start?, end?);
         if start == end {
-            return self.relation(start)?.span_of_readings(from, to).map_err(|_| Refused::Outside);
+            let relation = self.relation(start)?;
+            let stood = |at: Tick<Local>, off: i64| {
+                let (first, last) =
+                    (at.get().checked_sub(off), at.get().checked_add(off)?.checked_add(self.clock_width));
+                Interval::new(Tick::new(first?), Tick::new(last?)).ok()
+            };
+            let ends = stood(from, off[0]).zip(stood(to, off[1])).ok_or(Refused::Outside)?;
+            let read = i128::from(to.get()) - i128::from(from.get());
+            let loose = i128::from(self.clock_width) + i128::from(off[0]) + i128::from(off[1]);
+            let apart = [read - loose, read + loose].map(|ticks| i64::try_from(ticks).map(Span::new));
+            let [Ok(least), Ok(most)] = apart else { return Err(Refused::Outside) };
+            let distance = Interval::new(least, most).map_err(|_| Refused::Outside)?;
+            return relation.span_within(ends.0, ends.1, distance).map_err(|_| Refused::Outside);
         }
-        let (earlier, later) = (self.interval(from)?, self.interval(to)?);
+        let (earlier, later) = (self.place_within(from, off[0])?.interval, self.place_within(to, off[1])?.interval);
         let fits = later.lo().get().checked_sub(earlier.hi().get()).is_some()
             && later.hi().get().checked_sub(earlier.lo().get()).is_some();
         if fits { Ok(later.since(earlier)) } else { Err(Refused::Outside) }
@@ -195,7 +238,7 @@ impl Epochs {
         let local = relation.cone().local_at_most(i128::from(apart.get().unsigned_abs()) + 1);
         let Ok(local) = i64::try_from(local) else { return u64::MAX };
         let rounding = 1;
-        relation.relative_bound(Span::new(local)).saturating_add(self.reading_ticks.unsigned_abs() + rounding)
+        relation.relative_bound(Span::new(local)).saturating_add(self.reading_ticks).saturating_add(rounding)
     }
 
     /// Half the intervals' widths at those of these ticks that have one, in ticks of the counter.
@@ -232,7 +275,7 @@ impl Epochs {
 }
 
 impl Epoch {
-    fn new(group: &Group, brackets: &[Bracket], model: &Model, reading_ticks: i64) -> Result<Self, Error> {
+    fn new(group: &Group, brackets: &[Bracket], model: &Model) -> Result<Self, Error> {
         let ats = group.readings.iter().map(|reading| reading.at);
         let (first, last) = ats.fold((i64::MAX, i64::MIN), |(least, most), at| (least.min(at), most.max(at)));
         let middle = (i128::from(first) + i128::from(last)) >> 1;
@@ -241,9 +284,10 @@ impl Epoch {
         let relation = match group.readings.iter().find(|reading| reading.is_reversed()) {
             Some(reversed) => Err(Finding::Reversed(named(reversed))),
             None => {
-                let admitted = group.readings.iter().map(|reading| reading.admitted(reading_ticks));
-                let admitted = admitted.collect::<Result<Vec<Bracket>, Error>>()?;
-                let renamed = |finding: Finding| finding.renamed(|witness| named(&group.readings[witness.index]));
+                let sides = |reading: &Reading| brackets[reading.index].behind_readings(model.widths, reading.index);
+                let sides = group.readings.iter().map(sides).collect::<Result<Vec<_>, Error>>()?;
+                let admitted: Vec<Bracket> = sides.into_iter().flatten().flatten().collect();
+                let renamed = |finding: Finding| finding.renamed(|witness| named(&group.readings[witness.index / 2]));
                 Relation::or_finding(&admitted, &model)?.map_err(renamed)
             }
         };
@@ -266,14 +310,15 @@ impl Cut {
 
 /// By how much more or less than it ran the clock's readings changed between two brackets: either cone may have held at
 /// any instant between them.
-fn jump([earlier, later]: [Reading; 2], cones: [Cone; 2]) -> Option<Interval<Span<Local>>> {
+fn jump([earlier, later]: [Reading; 2], cones: [Cone; 2], clock_width: i64) -> Option<Interval<Span<Local>>> {
     let least = i128::from(later.before) - i128::from(earlier.after) - 1;
     let most = i128::from(later.after) + 1 - i128::from(earlier.before);
     let ran_least = cones.iter().map(|cone| cone.local_at_least(least.max(0))).min()?;
     let ran_most = cones.iter().map(|cone| cone.local_at_most(most.max(0))).max()?;
     let read = i128::from(later.at) - i128::from(earlier.at);
     let span = |ticks: i128| i64::try_from(ticks).ok().map(Span::new);
-    Interval::new(span(read - 1 - ran_most)?, span(read + 1 - ran_least)?).ok()
+    let width = i128::from(clock_width);
+    Interval::new(span(read - width - ran_most)?, span(read + width - ran_least)?).ok()
 }
 
 impl fmt::Display for Break {

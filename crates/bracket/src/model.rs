@@ -15,6 +15,43 @@ pub struct Model {
     pub prior_ppm: u32,
     /// The local tick around which the slope programme is stated. Relations compare exactly only at the same anchor.
     pub anchor: Tick<Local>,
+    /// How wide readings of the two clocks are. Only [`crate::Epochs`] takes raw readings and needs it; the brackets of a
+    /// [`crate::Relation`] are of the continuous clocks behind the readings.
+    pub widths: ReadingWidths,
+}
+
+/// How far a clock may stand beyond what it reads, in its own ticks: a reading `n` says that it stands in `[n, n + width)`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ReadingWidths {
+    /// Of the local clock's readings.
+    pub local_ticks: u64,
+    /// Of the reference's.
+    pub reference_ticks: u64,
+}
+
+impl Default for ReadingWidths {
+    /// Clocks that move by single ticks.
+    fn default() -> Self {
+        Self { local_ticks: 1, reference_ticks: 1 }
+    }
+}
+
+impl ReadingWidths {
+    /// The most that is taken for a width: a clock that moves once in 2^40 ticks measures nothing.
+    pub const MOST_TICKS: u64 = 1 << 40;
+
+    /// Both in whole ticks that sums may take.
+    pub(crate) fn checked(self) -> Result<[i64; 2], Error> {
+        let widths = [self.local_ticks, self.reference_ticks];
+        match widths.into_iter().find(|width| !(1..=Self::MOST_TICKS).contains(width)) {
+            None => Ok(widths.map(|width| width as i64)),
+            Some(found) => Err(Error::Declaration {
+                what: "reading width",
+                expected: "1 to 2^40 ticks",
+                found: format!("{found} ticks"),
+            }),
+        }
+    }
 }
 
 impl Model {
@@ -24,9 +61,9 @@ impl Model {
     /// The widest prior that can be asked for: half the nominal rate, so that every slope stays positive.
     pub const MOST_PRIOR_PPM: u32 = 500_000;
 
-    /// A model with the default prior.
+    /// A model with the default prior, of clocks that move by single ticks.
     pub fn new(rho: Rho, nominal: Ratio, anchor: Tick<Local>) -> Self {
-        Self { rho, nominal, prior_ppm: Self::DEFAULT_PRIOR_PPM, anchor }
+        Self { rho, nominal, prior_ppm: Self::DEFAULT_PRIOR_PPM, anchor, widths: ReadingWidths::default() }
     }
 
     /// The ends of the prior, `nominal * (1 ± prior)`, in reference ticks per local tick.

@@ -4,7 +4,7 @@ use ethnum::I256;
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::envelope::{Bounds, Envelope, ceil, floor};
-use crate::evidence::{Evidence, Frame};
+use crate::evidence::{Evidence, Frame, LIMIT_TICKS};
 use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Placement, Segment, segment, suspect};
 
 /// What all brackets together say about the map from local ticks to reference ticks. Immutable.
@@ -15,6 +15,17 @@ pub struct Relation {
     model: Model,
     frame: Frame,
     envelope: Envelope,
+}
+
+/// What holds the reference while the local clock stands within some ticks: looked up once, used for every span from or to
+/// there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// In units of 2^-60 ticks from the frame's first reference tick, as [`Bounds`].
+    lo: i128,
+    hi: i128,
+    /// Twice the middle of the bounds at the first local tick.
+    doubled_middle: i128,
 }
 
 impl Relation {
@@ -59,8 +70,8 @@ impl Relation {
     /// before it is rounded outward.
     pub fn span(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Interval<Span<Reference>>, Finding> {
         let distance = i128::from(to.get()) - i128::from(from.get());
-        let (start, end) = (self.bounds(from)?, self.bounds(to)?);
-        self.intersected([distance; 2], [start; 2], [end; 2]).ok_or(Finding::Unrepresentable { tick: to.get() })
+        let [start, end] = [from, to].map(|tick| self.hold(Interval::exactly(tick)));
+        self.intersected([distance; 2], &start?, &end?).ok_or(Finding::Unrepresentable { tick: to.get() })
     }
 
     /// Contains `f(v) - f(u)` for every allowed `f`, every `u` in `from` and every `v` in `to` that lie `distance` apart;
@@ -74,55 +85,53 @@ impl Relation {
         to: Interval<Tick<Local>>,
         distance: Interval<Span<Local>>,
     ) -> Result<Interval<Span<Reference>>, Finding> {
-        let bounds = |ticks: Interval<Tick<Local>>| {
-            let lo = self.bounds(ticks.lo())?;
-            Ok([lo, if ticks.width() == 0 { lo } else { self.bounds(ticks.hi())? }])
-        };
-        let distance = [distance.lo(), distance.hi()].map(|ticks| i128::from(ticks.get()));
         let unrepresentable = Finding::Unrepresentable { tick: to.hi().get() };
-        self.intersected(distance, bounds(from)?, bounds(to)?).ok_or(unrepresentable)
+        self.span_between(&self.hold(from)?, &self.hold(to)?, distance).ok_or(unrepresentable)
     }
 
-    /// The slopes times the distances, intersected with the difference of the bounds at the first and last tick of
-    /// either end; rounded outward.
-    fn intersected(
+    /// The same of ends that are held already; `None` where 64 bits do not hold the answer.
+    #[inline]
+    pub fn span_between(
         &self,
-        [least, most]: [i128; 2],
-        from: [Bounds; 2],
-        to: [Bounds; 2],
+        from: &Held,
+        to: &Held,
+        distance: Interval<Span<Local>>,
     ) -> Option<Interval<Span<Reference>>> {
+        let distance = [distance.lo(), distance.hi()].map(|ticks| i128::from(ticks.get()));
+        self.intersected(distance, from, to)
+    }
+
+    /// Where the reference stood while the local clock stood within `ticks`; one search.
+    #[inline]
+    pub fn hold(&self, ticks: Interval<Tick<Local>>) -> Result<Held, Finding> {
+        let [first, last] = [self.frame.local(ticks.lo())?, self.frame.local(ticks.hi())?];
+        let [first, last] = self.envelope.ends(first, last);
+        Ok(Held { lo: first.lo, hi: last.hi, doubled_middle: first.doubled_middle() })
+    }
+
+    /// What holds the reference, rounded outward to whole ticks; and the estimate at the first local tick, rounded down.
+    #[inline]
+    pub fn placed(&self, held: &Held) -> Option<Placement> {
+        let ticks = |count: i128| self.frame.reference(count).map(Tick::new);
+        let interval = Interval::new(ticks(floor(held.lo))?, ticks(ceil(held.hi))?).ok()?;
+        Some(Placement { estimate: ticks(floor(held.doubled_middle >> 1))?, interval })
+    }
+
+    /// The slopes times the distances, intersected with the difference of what holds the two ends; rounded outward.
+    #[inline]
+    fn intersected(&self, [least, most]: [i128; 2], from: &Held, to: &Held) -> Option<Interval<Span<Reference>>> {
         let cone = self.cone();
-        let lo = cone.reference_at_least(least).max(to[0].lo - from[1].hi);
-        let hi = cone.reference_at_most(most).min(to[1].hi - from[0].lo);
+        let lo = cone.reference_at_least(least).max(to.lo - from.hi);
+        let hi = cone.reference_at_most(most).min(to.hi - from.lo);
         let span = |ticks: i128| i64::try_from(ticks).ok().map(Span::new);
         Interval::new(span(floor(lo))?, span(ceil(hi))?).ok()
     }
 
-    /// Where the reference stood when the local clock read `at`, having come to stand there up to a tick before.
+    /// Where the reference stood when the local clock read `at`, a reading of that width.
     #[inline]
-    pub(crate) fn reading(&self, at: Tick<Local>) -> Result<Placement, Finding> {
-        let [came, left] = self.bounds_of_reading(at)?;
-        let [lo, hi] = [floor(came.lo), ceil(left.hi)].map(|ticks| self.reference(at, ticks));
-        let interval = Interval::new(lo?, hi?).map_err(|_| Finding::Unrepresentable { tick: at.get() })?;
-        Ok(Placement { estimate: self.reference(at, floor(came.doubled_middle() >> 1))?, interval })
-    }
-
-    /// Contains what the reference ran between two readings of the local clock.
-    pub(crate) fn span_of_readings(
-        &self,
-        from: Tick<Local>,
-        to: Tick<Local>,
-    ) -> Result<Interval<Span<Reference>>, Finding> {
-        let read = i128::from(to.get()) - i128::from(from.get());
-        let (start, end) = (self.bounds_of_reading(from)?, self.bounds_of_reading(to)?);
-        self.intersected([read - 1, read + 1], start, end).ok_or(Finding::Unrepresentable { tick: to.get() })
-    }
-
-    /// Where the clock came to stand at `at`, and where it went on.
-    #[inline]
-    fn bounds_of_reading(&self, at: Tick<Local>) -> Result<[Bounds; 2], Finding> {
-        let y = self.frame.local(at)?;
-        if y + 1 < self.frame.reach { Ok(self.envelope.around(y)) } else { Err(self.frame.beyond(at.get())) }
+    pub(crate) fn reading(&self, at: Tick<Local>, width: i64) -> Result<Placement, Finding> {
+        let held = self.hold(while_shown(at, width)?)?;
+        self.placed(&held).ok_or(Finding::Unrepresentable { tick: at.get() })
     }
 
     /// How much the error of a translated tick may change over a distance: cone width times `apart`, in reference
@@ -143,6 +152,13 @@ impl Relation {
     /// The slopes that the true map can have.
     pub fn cone(&self) -> Cone {
         self.envelope.cone()
+    }
+
+    /// Whether the evidence leaves the rate as open as the prior does, on either side: then the prior carries a slope.
+    pub fn rests_on_prior(&self) -> bool {
+        let Ok((slow, fast)) = self.model.prior() else { return true };
+        let (prior, found) = (Cone::new(slow, fast, self.model.rho), self.cone());
+        found.slowest() == prior.slowest() || found.fastest() == prior.fastest()
     }
 
     /// What was assumed.
@@ -190,6 +206,13 @@ impl Relation {
     fn reference(&self, at: Tick<Local>, ticks: i128) -> Result<Tick<Reference>, Finding> {
         self.frame.reference(ticks).map(Tick::new).ok_or(Finding::Unrepresentable { tick: at.get() })
     }
+}
+
+/// Where the clock stands while it shows `at`.
+fn while_shown(at: Tick<Local>, width: i64) -> Result<Interval<Tick<Local>>, Finding> {
+    let beyond = Finding::OutOfReach { tick: at.get(), first: at, limit: LIMIT_TICKS };
+    let last = at.get().checked_add(width).ok_or(beyond)?;
+    Interval::new(at, Tick::new(last)).map_err(|_| beyond)
 }
 
 /// The first tick of a frame, in reach, from which a condition holds that never ceases to; `None` if it never does.

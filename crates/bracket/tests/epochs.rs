@@ -5,9 +5,9 @@ mod oracle;
 mod world;
 
 use host::{Act, Bound, Host, MS_NS, hosts};
-use oracle::{Oracle, ceil, floor, fraction, whole};
+use oracle::{Oracle, ceil, floor};
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Epochs, Error, Finding, Model, Ratio, Refused, Rho};
+use tickscope_bracket::{Bracket, Epochs, Error, Finding, Model, Ratio, ReadingWidths, Refused, Rho};
 use tickscope_tick::{Interval, Local, Reference, Tick};
 
 fn epochs(host: &Host, brackets: &[Bracket]) -> Epochs {
@@ -121,7 +121,7 @@ proptest! {
             let (Ok(start), Ok(end)) = (clock.estimate(from), clock.estimate(to)) else { continue };
             let span = clock.span(from, to).unwrap();
             let truth = pair[1].counter - pair[0].counter;
-            // The counter's own readings leave a tick open.
+            // The truth is rounded down at either end.
             prop_assert!(span.lo().get() - 1 <= truth && truth <= span.hi().get() + 1, "{pair:?}: {truth}, {span:?}");
             prop_assert!(span.contains(end - start), "{pair:?}: {:?}, {span:?}", end - start);
         }
@@ -189,7 +189,7 @@ proptest! {
         let placed: Vec<_> = stamps.into_iter().filter_map(estimate).collect();
         for pair in placed.windows(2) {
             let [a, b] = [pair[0], pair[1]].map(|(stamp, estimate)| estimate - stamp.counter);
-            // One more: the counter's own reading of the truth is rounded, too.
+            // One more: the truth is rounded, too.
             let bound = clock.relative_bound(Tick::<Reference>::new(pair[1].1) - Tick::new(pair[0].1)).saturating_add(1);
             prop_assert!(a.abs_diff(b) <= bound, "{a}, {b}: {bound}");
         }
@@ -208,7 +208,7 @@ proptest! {
         let declared: Vec<_> = if narrow { host.declared() } else { Vec::new() };
         let clock = Epochs::new(&brackets, &declared, &host.model()).unwrap();
         prop_assume!(clock.breaks().iter().all(|found| found.shown.is_empty()));
-        for (number, group) in grouped(&brackets, &declared).into_iter().enumerate() {
+        for (number, group) in grouped(&brackets, &declared, host.model().widths).into_iter().enumerate() {
             let epoch = &clock.epochs()[number];
             prop_assert_eq!((epoch.first.get(), epoch.last.get(), epoch.brackets), reach(&group));
             let Some(oracle) = oracle(&group, &host.model()) else {
@@ -220,7 +220,8 @@ proptest! {
             for ns in between.chain(stamps.iter().map(|stamp| stamp.ns)).chain([epoch.first.get(), epoch.last.get()]) {
                 let inside = epoch.first.get() <= ns && ns <= epoch.last.get();
                 let Some(found) = clock.interval(Tick::new(ns)).ok().filter(|_| inside) else { continue };
-                let (lo, hi) = (floor(&oracle.lo(ns)), ceil(&oracle.hi(ns + 1)));
+                let width = host.model().widths.local_ticks as i64;
+                let (lo, hi) = (floor(&oracle.lo(ns)), ceil(&oracle.hi(ns + width)));
                 prop_assert!((0..=1).contains(&(lo - found.lo().get())), "lo {lo}, found {found:?} at {ns}");
                 prop_assert!((0..=1).contains(&(found.hi().get() - hi)), "hi {hi}, found {found:?} at {ns}");
             }
@@ -264,11 +265,12 @@ proptest! {
 }
 
 /// Brackets that certainly lie between the same two declared spans, in the order of the spans; none that may lie in one.
-fn grouped(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>]) -> Vec<Vec<Bracket>> {
+fn grouped(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>], widths: ReadingWidths) -> Vec<Vec<Bracket>> {
     let mut groups = std::collections::BTreeMap::<usize, Vec<Bracket>>::new();
+    let beyond = widths.reference_ticks as i64 - 1;
     for &bracket in brackets {
-        let before = |span: &&Interval<Tick<Reference>>| bracket.after.unwrap() < span.lo();
-        let after = |span: &&Interval<Tick<Reference>>| bracket.before.unwrap() > span.hi();
+        let before = |span: &&Interval<Tick<Reference>>| bracket.after.unwrap().get() + beyond < span.lo().get();
+        let after = |span: &&Interval<Tick<Reference>>| bracket.before.unwrap().get() > span.hi().get() + beyond;
         let (earlier, later) = (declared.iter().filter(after).count(), declared.iter().filter(before).count());
         if earlier + later == declared.len() {
             groups.entry(earlier).or_default().push(bracket);
@@ -282,17 +284,15 @@ fn reach(group: &[Bracket]) -> (i64, i64, usize) {
     (ats().min().unwrap(), ats().max().unwrap(), group.len())
 }
 
-/// The oracle of what readings say of the instants at which the clock came to stand where it was read.
+/// The oracle of what readings say of the continuous clocks behind them.
 fn oracle(group: &[Bracket], model: &Model) -> Option<Oracle> {
     let (first, last, _) = reach(group);
-    let fastest = fraction(model.nominal.numerator() as i128, model.nominal.denominator() as i128)
-        * (whole(1) + fraction(model.prior_ppm.into(), 1_000_000))
-        * (whole(1) + fraction(model.rho.ppb().into(), 1_000_000_000));
+    let [clock, counter] = [model.widths.local_ticks, model.widths.reference_ticks].map(|ticks| ticks as i64);
     let admitted = |bracket: &Bracket| {
-        let (before, after) = (bracket.before.unwrap().get(), bracket.after.unwrap().get());
-        Bracket::new(Some(before - ceil(&fastest)), bracket.at.get(), Some(after + 1))
+        let (before, at, after) = (bracket.before.unwrap().get(), bracket.at.get(), bracket.after.unwrap().get());
+        [Bracket::new(Some(before), at + clock, None), Bracket::new(None, at, Some(after + counter))]
     };
-    let group: Vec<Bracket> = group.iter().map(admitted).collect();
+    let group: Vec<Bracket> = group.iter().flat_map(admitted).collect();
     Oracle::new(&group, &Model { anchor: Tick::new(first + (last - first) / 2), ..*model })
 }
 

@@ -142,7 +142,7 @@ proptest! {
         let (Ok(rho), Ok(nominal)) = (Rho::declared_ppb(rho % 200_000_000), Ratio::new(n % 9000, d % 9000)) else {
             return Ok(());
         };
-        let model = Model { rho, nominal, prior_ppm: prior % 600_000, anchor: Tick::new(anchor) };
+        let model = Model { prior_ppm: prior % 600_000, ..Model::new(rho, nominal, Tick::new(anchor)) };
         let wild: Vec<Bracket> = raw.iter().map(|&(b, at, a)| Bracket::new(b, at, a)).collect();
         let _ = Relation::new(&wild, &model).map_err(|error| error.to_string());
         let tame = near.iter().map(|&(b, at, a)| Bracket::new(Some(b), anchor.saturating_add(at), Some(a)));

@@ -63,7 +63,7 @@ fn the_steepest_and_flattest_rates_answer_as_far_as_64_bits_reach() {
     for (n, d, reach) in [(4096, 1, 1 << 49), (32, 1, 1 << 56), (33, 1, (1 << 61) / 33), (1, 4096, LIMIT_TICKS)] {
         let nominal = Ratio::new(n, d).unwrap();
         let rho = Rho::declared_ppb(Rho::MOST_PPB).unwrap();
-        let model = Model { rho, nominal, prior_ppm: Model::MOST_PRIOR_PPM, anchor: Tick::new(0) };
+        let model = Model { prior_ppm: Model::MOST_PRIOR_PPM, ..Model::new(rho, nominal, Tick::new(0)) };
         let relation = Relation::new(&[near(0)], &model).unwrap();
         for y in [1 - reach, reach - 1] {
             let truth = (i128::from(y) * i128::from(n) / i128::from(d)) as i64;

@@ -1,7 +1,7 @@
 //! Reference answers of model `drift`, computed elsewhere in rationals by brute force: `tests/data/bracket-vectors.json`.
 
 use serde_json::Value;
-use tickscope_bracket::{Bracket, Error, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, Error, Model, Ratio, ReadingWidths, Relation, Rho};
 use tickscope_tick::Tick;
 
 const VECTORS: &str = include_str!("../../../tests/data/bracket-vectors.json");
@@ -38,6 +38,7 @@ impl Case {
                     .unwrap(),
                 prior_ppm: number("prior_ppm") as u32,
                 anchor: Tick::new(case["anchor"].as_i64().unwrap()),
+                widths: ReadingWidths::default(),
             },
             slope: case["slope"].as_array().map(|ends| [fraction(&ends[0]), fraction(&ends[1])]),
             consistent: case["verdict"] == "ok",

@@ -90,7 +90,8 @@ fn print(found: &Example) {
         for load in &clock.loads {
             let pairs = if load.pairs == 1 { "1 pair".into() } else { format!("{} pairs", load.pairs) };
             println!("- by '{}', {pairs}: {}", clock.clock, slope_words("call", &load.rpc_slope, 0.0));
-            if let Some(clocks_ns) = load.latency_slope_clock_ns {
+            if let Some(clocks) = load.latency_slope_clock {
+                let clocks_ns = f64::from(clocks);
                 println!("- by '{}', {pairs}: {}", clock.clock, slope_words("message", &load.latency_slope, clocks_ns));
             }
         }
@@ -123,10 +124,10 @@ const RUN_LEGEND: [&str; 12] = [
 ];
 
 fn print_run(run: &RunFacts) {
-    let RunFacts { directory, network, rho, half_width_ns, truth, incomplete, left_out, late, abandoned } = run;
+    let RunFacts { directory, network, rho, half_width, truth, incomplete, left_out, late, abandoned } = run;
     println!("run {directory}: {network}; rho {rho}");
-    if let Some(ns) = half_width_ns {
-        println!("the server's clock is known to ±{} at the median", duration(*ns));
+    if let Some(reach) = half_width {
+        println!("the server's clock is known to ±{} ns at the median", reach.ns(0));
     }
     if let Some([known, inside]) = truth {
         println!("known truth: {inside} of {known} true durations lie in their intervals");
@@ -151,8 +152,8 @@ fn print_guaranteed(clock: &ByClock) {
         println!("{:>5} {:>6}  {median:>19} {p95:>21} {call:>21}", load.pairs, cell.words);
     }
     for load in &clock.loads {
-        if let Some(ns) = load.latency_slope_clock_ns {
-            println!("{:>5} a word  by clocks at most ±{:.2} ns", load.pairs, (ns * 100.0).ceil() / 100.0);
+        if let Some(reach) = load.latency_slope_clock {
+            println!("{:>5} a word  by clocks at most ±{} ns", load.pairs, reach.ns(2));
         }
     }
 }

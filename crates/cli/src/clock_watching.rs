@@ -13,7 +13,7 @@ use tickscope_tick::clock_watch::{Happened, SlewBound, Slewing, Watch};
 use tickscope_tick::facts::CounterFacts;
 use tickscope_tick::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
 use tickscope_tick::step_alarm::StepAlarm;
-use tickscope_tick::{Counter, Frequency};
+use tickscope_tick::{Counter, Frequency, Unit};
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -264,11 +264,11 @@ impl Taken {
     fn report(&self, frequency: Frequency) -> BracketReport {
         let mut widths = self.widths_ticks.clone();
         widths.sort_unstable();
-        let ns = |ticks: Option<&i64>| ticks.map_or(0.0, |&ticks| frequency.nanoseconds(ticks as f64));
+        let unit = Unit::nanoseconds(frequency.hertz, 3);
         BracketReport {
             brackets: widths.len() as u64,
-            width_ns_median: ns(widths.get(widths.len() / 2)),
-            width_ns_max: ns(widths.last()),
+            width_ns_median: widths.get(widths.len() / 2).map_or(0.0, |&ticks| unit.float_near(ticks)),
+            width_ns_max: widths.last().map_or(0.0, |&ticks| unit.float_up(ticks)),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use tickscope_store::{Collector, Manifest, Name, Places, Report, SameBoot, Settings};
 
 use crate::failure::Failure;
-use crate::host::Host;
+use crate::host::{Host, KnownMaps};
 use crate::interrupt;
 use crate::options::CollectOptions;
 use tickscope_analysis::domain_of;
@@ -75,7 +75,7 @@ fn print(report: &Report, options: &CollectOptions) {
 
 /// The manifest of a run that nobody declared: one node, this host.
 fn alone(node: &Name) -> Result<Manifest, Failure> {
-    let described = Host::look()?.node(node.clone(), Vec::new())?;
+    let described = Host::look()?.node(node.clone(), Vec::new(), KnownMaps::default())?;
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Ok(Manifest {
         schema: tickscope_store::SCHEMA,

@@ -9,11 +9,15 @@ use serde::Serialize;
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_tick::NodeCounter;
 use tickscope_tick::host_clocks::{Discipline, Snapshot};
+use tickscope_tick::step::Evidence;
 
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::network::may_make_namespaces;
 use crate::options::DoctorOptions;
+
+/// A reading that is wider than this is told: the table's last digit is 10 ns.
+const WIDE_NS: f64 = 5.0;
 
 /// One thing looked at.
 #[derive(Debug, Serialize)]
@@ -77,6 +81,8 @@ fn counter(host: &Host) -> Vec<Look> {
     let mut looks = vec![
         Look { what: "counter", found, costs: None, unsound: false },
         Look { what: "processor", found: processor, costs: virtualised.then(|| moved.into()), unsound: false },
+        reading(host),
+        fence(host),
         Look { what: "cores", found: host.sharing.to_string(), costs: None, unsound: false },
     ];
     looks.extend(unsound.map(|finding| Look {
@@ -86,6 +92,32 @@ fn counter(host: &Host) -> Vec<Look> {
         unsound: true,
     }));
     looks
+}
+
+/// How wide a reading of the counter is, and what that leaves open in a duration on one node.
+fn reading(host: &Host) -> Look {
+    let step = &host.step;
+    let unknown = step.evidence == Evidence::Still;
+    let ns = host.facts.frequency.nanoseconds(step.width_ticks as f64);
+    let costs = (unknown || ns > WIDE_NS).then(|| {
+        format!("a duration between two readings of the counter is known to ±{ns:.1} ns at best, on one node as well")
+    });
+    Look { what: "readings", found: format!("{} ticks wide: {step}", step.width_ticks), costs, unsound: unknown }
+}
+
+/// Whether ordered stamps are ordered.
+fn fence(host: &Host) -> Look {
+    let known = host.facts.fence_serialises == Some(true);
+    let found = if known {
+        "waits for what precedes, by the processor's word"
+    } else {
+        "the processor does not say that it waits"
+    };
+    let costs = (!known).then(|| {
+        "stamps `after` and `before` rest on the kernel having made lfence serialising (Linux does on AMD): see docs/guarantee.md"
+            .into()
+    });
+    Look { what: "fence", found: found.into(), costs, unsound: false }
 }
 
 fn shared_memory(directory: &Path) -> Look {
@@ -148,7 +180,10 @@ fn disciplined() -> Look {
 fn told(discipline: &Discipline) -> String {
     let state = if discipline.status & libc::STA_UNSYNC != 0 { "not disciplined" } else { "disciplined" };
     let correction = discipline.frequency_ppm();
-    format!("{state}, rate corrected by {correction:.3} ppm; no duration here rests on it")
+    format!(
+        "{state}, rate corrected by {correction:.3} ppm; durations rest on it only where kernel stamps are points or evidence, as tickscope's own \
+         probes are: setting it during a run voids those around it"
+    )
 }
 
 fn rights() -> Look {

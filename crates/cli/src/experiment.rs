@@ -9,7 +9,7 @@ use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
 use tickscope_store::{Evidence, Layout, Name, SameBoot};
-use tickscope_tick::{Counter, Ordering, RealtimeInjection};
+use tickscope_tick::{Counter, Ordering, RealtimeInjection, Stairs};
 use tickscope_trace::LayoutText;
 
 use crate::failure::Failure;
@@ -92,6 +92,30 @@ pub struct Inject {
     pub drift_ppb: i64,
     pub wander_ppb: i64,
     pub wander_period: i64,
+    /// Ticks that it moves by at once, as numerator and denominator.
+    #[serde(default = "single_ticks")]
+    pub step: [i64; 2],
+    /// By how many ticks steps differ.
+    #[serde(default)]
+    pub uneven: i64,
+}
+
+fn single_ticks() -> [i64; 2] {
+    [1, 1]
+}
+
+impl Inject {
+    /// The values that the counter shows.
+    pub fn stairs(&self) -> Result<Stairs, String> {
+        let [numerator, denominator] = self.step;
+        Stairs::new(numerator, denominator, self.uneven).ok_or_else(|| {
+            format!(
+                "expected inject.step = [numerator, denominator] of at least 1 and below 2^31, and inject.uneven from 0 and \
+                 below a step, found step {:?} and uneven {}. Leave both out for single ticks",
+                self.step, self.uneven
+            )
+        })
+    }
 }
 
 /// How far a clock that somebody may set can run off the rate that the kernel gives it.
@@ -432,6 +456,9 @@ fn node(table: NodeTable) -> Result<Node, String> {
     }
     let (command, environment) = (table.command, table.environment);
     let (inject, inject_realtime) = (table.inject, table.inject_realtime);
+    if let Some(wrong) = inject.as_ref().and_then(|inject| inject.stairs().err()) {
+        return Err(format!("node '{name}': {wrong}"));
+    }
     Ok(Node { name, command, environment, ends_run: table.ends_run, inject, inject_realtime })
 }
 

@@ -1,8 +1,13 @@
 //! This host's facts, in the words of a run's manifest.
 
+use std::collections::BTreeMap;
+
 use tickscope_store as store;
 use tickscope_tick::facts::CounterFacts;
+use tickscope_tick::posix_clock::PosixClock;
 use tickscope_tick::sharing::Sharing;
+use tickscope_tick::step::{CounterStep, Evidence};
+use tickscope_tick::{Injection, NodeCounter, Ordering, RealtimeInjection};
 
 use crate::failure::Failure;
 
@@ -10,14 +15,31 @@ use crate::failure::Failure;
 pub struct Host {
     pub facts: CounterFacts,
     pub sharing: Sharing,
+    /// How its counter moves.
+    pub step: CounterStep,
 }
+
+/// The known maps that a node's clocks are read through, in tests.
+#[derive(Clone, Copy, Default)]
+pub struct KnownMaps<'a> {
+    pub counter: Option<&'a Injection>,
+    pub realtime: Option<&'a RealtimeInjection>,
+}
+
+/// The clocks beside the counter whose readings are evidence or stamps.
+const STAMPED_CLOCKS: [&str; 3] = ["realtime", "monotonic", "monotonic-raw"];
 
 impl Host {
     /// Looks at this host; takes a few hundred milliseconds.
     pub fn look() -> Result<Self, Failure> {
         let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
         let sharing = Sharing::of_this_host().map_err(Failure::work)?;
-        Ok(Self { facts, sharing })
+        Ok(Self { facts, sharing, step: step_of(None) })
+    }
+
+    /// Looks at the counter's step again, and keeps the wider one.
+    pub fn look_at_step_again(&mut self) {
+        self.step = self.step.clone().widest(step_of(None));
     }
 
     /// The counter as the manifest has it.
@@ -29,28 +51,58 @@ impl Host {
             clocksource: facts.clocksource.clone().unwrap_or_else(|| "unknown".into()),
             hypervisor: facts.hypervisor.clone().filter(|name| !name.is_empty()),
             trapped: facts.trapped(),
+            fence_serialises: facts.fence_serialises,
             frequency: store::DeclaredFrequency {
                 hertz: facts.frequency.hertz,
                 tolerance_ppm: facts.frequency.tolerance_ppm,
                 origin: facts.frequency_origin.to_string(),
             },
             sharing: store::Sharing { bound_ticks: self.sharing.within_ticks(), checked: self.sharing.to_string() },
+            reading: reading_width(&self.step),
         }
     }
 
-    /// A node of this host.
-    pub fn node(&self, name: store::Name, command: Vec<String>) -> Result<store::Node, Failure> {
+    /// A node of this host, whose clocks are read through `maps`.
+    pub fn node(&self, name: store::Name, command: Vec<String>, maps: KnownMaps<'_>) -> Result<store::Node, Failure> {
         let boot = self.facts.boot.ok_or_else(|| {
             Failure::work("expected a boot id in /proc/sys/kernel/random/boot_id, found none. Mount /proc")
         })?;
+        let mut counter = self.counter();
+        if maps.counter.is_some() {
+            counter.reading = reading_width(&step_of(maps.counter));
+        }
         Ok(store::Node {
             name,
             boot,
             cpu_model: self.facts.cpu_model.clone().unwrap_or_else(|| "unknown".into()),
             kernel: self.facts.kernel_release.clone().unwrap_or_else(|| "unknown".into()),
-            counter: self.counter(),
+            counter,
             command,
-            injected: None,
+            injected: maps.counter.map(ToString::to_string),
+            clocks: clocks(maps.realtime),
         })
     }
+}
+
+/// How the counter moves, as a node with that map reads it.
+fn step_of(map: Option<&Injection>) -> CounterStep {
+    let counter = NodeCounter::new(map.copied());
+    CounterStep::measure(|| counter.read(Ordering::Plain))
+}
+
+/// How wide the readings of the other clocks are.
+fn clocks(map: Option<&RealtimeInjection>) -> BTreeMap<String, store::ReadingWidth> {
+    let width = |clock: PosixClock| {
+        let map = map.filter(|_| clock.name() == "realtime");
+        // A clock that cannot be read stands still, and is left out.
+        let read = || clock.read().map_or(0, |ns| map.map_or(ns, |map| map.apply(ns)));
+        Some((clock.name().to_owned(), reading_width(&CounterStep::measure(read))?))
+    };
+    PosixClock::ALL.into_iter().filter(|clock| STAMPED_CLOCKS.contains(&clock.name())).filter_map(width).collect()
+}
+
+/// In the manifest's words; `None` of a clock that did not move.
+pub fn reading_width(step: &CounterStep) -> Option<store::ReadingWidth> {
+    let moved = step.evidence != Evidence::Still;
+    moved.then(|| store::ReadingWidth { width_ticks: step.width_ticks, seen: step.to_string() })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use tickscope_analysis::{Analysis, Span, Spanned, Spans, Terms, analyse, spans};
-use tickscope_clock::example::{Bounded, Example, Readings, RecordedCall, Recording, RunFacts};
+use tickscope_clock::example::{Bounded, Example, Reach, Readings, RecordedCall, Recording, RunFacts};
 use tickscope_clock::measure::Sampled;
 use tickscope_store::{Run, StampColumns};
 use tickscope_trace::Apart;
@@ -29,18 +29,17 @@ pub fn recorded(directory: &Path) -> Result<Found, Failure> {
     let client = ClientStamps::of(&run, &nodes.client)?;
     let said = said(&run)?;
     let (calls, incomplete) = calls(&spans, &nodes, &client)?;
-    let ns_per_tick = analysis.frequency.nanoseconds(1.0);
     let (first, last) = (calls[0].around[0], calls[calls.len() - 1].around[3]);
     let recording = Recording {
         relative_ticks: relative_ticks(&spans, &nodes, &client)?,
         sampled: client.sampled(),
-        ns_per_tick,
+        hertz: analysis.frequency.hertz,
         readings: Readings::along(nodes.path().len()),
         interval_us: said.interval_us,
         calls,
     };
     let facts = RunFacts { incomplete, late: said.late, abandoned: said.abandoned, ..facts(&run, &analysis) };
-    let took_s = (last - first) as f64 * ns_per_tick / 1e9;
+    let took_s = analysis.frequency.nanoseconds((last - first) as f64) / 1e9;
     let cpus = [client.cpu, most_used(&stamps(&run, &nodes.server, "received")?)];
     let study = recording.study().map_err(Failure::work)?;
     Ok(Found { example: study.example(facts, took_s, said.optimised, cpus), finding })
@@ -230,9 +229,9 @@ fn facts(run: &Run, analysis: &Analysis) -> RunFacts {
         directory: run.root().display().to_string(),
         network: network.map_or_else(|| "nodes whose network is not told".into(), |found| found.statement.clone()),
         rho: relation.map_or_else(|| "none: one clock".into(), |relation| relation.rho.to_string()),
-        half_width_ns: relation
+        half_width: relation
             .and_then(|relation| relation.half_width_ticks)
-            .map(|ticks| analysis.frequency.nanoseconds(ticks as f64)),
+            .map(|ticks| Reach::of_ticks(ticks, analysis.frequency.hertz)),
         truth: analysis.truth.as_ref().map(|truth| [truth.known, truth.inside]),
         incomplete: 0,
         left_out: 0,

@@ -27,9 +27,9 @@ use tickscope_tick::sharing::Sharing;
 use tickscope_tick::{Counter, Domain, Injection, NodeCounter, Ordering, RealtimeInjection};
 
 use crate::clock_watching::ClockReport;
-use crate::experiment::{Cores, Experiment, Log, Node, Slew};
+use crate::experiment::{Cores, Experiment, Inject, Log, Node, Slew};
 use crate::failure::Failure;
-use crate::host::Host;
+use crate::host::{Host, KnownMaps, reading_width};
 use crate::interrupt;
 use crate::network::Network;
 use crate::options::RunOptions;
@@ -164,7 +164,9 @@ impl Session {
         let injections =
             experiment.nodes.iter().filter_map(|node| Some((node.name.to_string(), injection(node)?))).collect();
         let network = Network::set_up(experiment, id)?;
-        let run = Run::create(root, manifest(experiment, &host, id, &injections, &network, root)?)?;
+        let realtime_injections = realtime_injections(experiment)?;
+        let declared = manifest(experiment, &host, id, (&injections, &realtime_injections), &network, root)?;
+        let run = Run::create(root, declared)?;
         let stamp_root = Path::new("/dev/shm").join(format!("tickscope-{id:016x}"));
         let mut session = Self {
             run,
@@ -173,7 +175,7 @@ impl Session {
             network,
             stamp_root,
             injections,
-            realtime_injections: realtime_injections(experiment)?,
+            realtime_injections,
             collectors: Vec::new(),
             servers: Vec::new(),
             clients: Vec::new(),

@@ -19,7 +19,7 @@ use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
 use crate::compensation::{Halves, Length, Method, Trial, judge};
 use crate::study::SectionTest;
-pub use recorded::{Bound, Bounded, Guaranteed, Recorded, RecordedCall, Recording, RunFacts};
+pub use recorded::{Bound, Bounded, Guaranteed, Reach, Recorded, RecordedCall, Recording, RunFacts};
 
 /// What is asked of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -90,8 +90,8 @@ pub struct UnderPairs {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<u32>,
     /// By how much the clocks of a run's nodes may have moved a latency's slope, nanoseconds a word, guaranteed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_slope_clock_ns: Option<f64>,
+    #[serde(rename = "latency_slope_clock_ns", skip_serializing_if = "Option::is_none")]
+    pub latency_slope_clock: Option<Reach>,
 }
 
 /// Calls with one number of words.
@@ -229,7 +229,7 @@ impl UnderPairs {
         let costs = Costs::of(&calls.iter().flat_map(|call| call.pairs).collect::<Vec<i64>>())?;
         let subtracted = Subtracted { costs, method: zero.chosen, readings };
         let Cells { cells, latency_slope, rpc_slope } = cells(plan, calls, subtracted, ns)?;
-        Ok(Self { pairs, zero, cells, latency_slope, rpc_slope, late: None, latency_slope_clock_ns: None })
+        Ok(Self { pairs, zero, cells, latency_slope, rpc_slope, late: None, latency_slope_clock: None })
     }
 }
 

@@ -7,13 +7,24 @@
 
   // ---- words ----------------------------------------------------------------------------------------------------------
 
-  const scale = 10 ** unit.decimals;
-  const units = (ticks) => ticks * unit.per_tick;
-  const written = (number) => (number / scale).toFixed(unit.decimals).replace("-", "\u2212");
-  const near = (ticks) => written(Math.round(units(ticks) * scale));
+  // Where a number of ticks is drawn; what is written comes from whole numbers.
+  const units = (ticks) => (ticks * unit.per_second) / unit.hertz;
+  const [scaled, hertz] = [BigInt(unit.per_second) * 10n ** BigInt(unit.decimals), BigInt(unit.hertz)];
+  const floored = (numerator, denominator) => {
+    const quotient = numerator / denominator;
+    return numerator < quotient * denominator ? quotient - 1n : quotient;
+  };
+  // JSON's numbers are doubles: beyond 53 bits the tick that was meant, or a sum of some, lies so far away at most.
+  const slack = (ticks) => (Number.isSafeInteger(ticks) ? 0n : BigInt(2 ** Math.max(0, Math.ceil(Math.log2(Math.abs(ticks))) - 50)));
+  const written = (digits) => {
+    const text = String(digits < 0n ? -digits : digits).padStart(unit.decimals + 1, "0");
+    const point = text.length - unit.decimals;
+    return (digits < 0n ? "\u2212" : "") + text.slice(0, point) + (unit.decimals ? `.${text.slice(point)}` : "");
+  };
+  const near = (ticks) => written(floored(2n * BigInt(ticks) * scaled + hertz, 2n * hertz));
   // Outward: a bound stays a bound to the digit that is shown.
-  const down = (ticks) => written(Math.floor(units(ticks) * scale));
-  const up = (ticks) => written(Math.ceil(units(ticks) * scale));
+  const down = (ticks) => written(floored((BigInt(ticks) - slack(ticks)) * scaled, hertz));
+  const up = (ticks) => written(-floored(-(BigInt(ticks) + slack(ticks)) * scaled, hertz));
   const interval = ([estimate, below, above]) => (below || above ? `[${down(estimate - below)}, ${up(estimate + above)}]` : "exact");
   const signed = (ticks) => (ticks > 0 ? "+" : "") + near(ticks);
   const count = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
@@ -376,7 +387,7 @@
       return {
         type: "scatter", mode: "markers", x: shown.map(([place]) => seconds(place)), y: shown.map(([, at]) => units(at)),
         marker: { symbol: shown.map(([, , above]) => (above ? "triangle-down" : "triangle-up") + (tight ? "" : "-open")), size: tight ? 6 : 5, color: tone, opacity: tight ? 0.75 : 0.35 },
-        text: shown.map(([place, at, above]) => `${plain(curve.sources[source].name)}: not ${above ? "above" : "below"} ${near(at)} ${unit.name}<br>${tight ? "the band stands on it" : "another is tighter"}`),
+        text: shown.map(([place, at, above]) => `${plain(curve.sources[source].name)}: not ${above ? `above ${up(at)}` : `below ${down(at)}`} ${unit.name}<br>${tight ? "the band stands on it" : "another is tighter"}`),
         hovertemplate: "%{text}<extra></extra>",
       };
     };

@@ -76,9 +76,8 @@ pub(crate) fn clocks(report: &Report<'_>) -> String {
 fn own_clock(report: &Report<'_>, clock: &OwnClockSummary) -> String {
     let nodes = &report.run.manifest().nodes;
     let node = nodes.iter().find(|node| domain_of(node) == clock.counter);
-    let unit = Unit::nanoseconds(node.map_or(report.analysis.frequency.hertz, |node| node.counter.frequency.hertz));
-    let width =
-        |ticks: Option<u64>| ticks.map_or("an unknown width".into(), |ticks| format!("±{} ns", unit.at_most(ticks)));
+    let unit = Unit(tickscope_tick::Unit::nanoseconds(clock.hertz, 0));
+    let width = |ticks: Option<u64>| ticks.map_or("an unknown width".into(), |ticks| format!("±{} ns", unit.up(ticks)));
     let mut html = format!(
         "<h3>{} against {}</h3>\n<p>{} from {}, in {}; it runs off its rate by at most {} ({}).",
         Text(&clock.domain),
@@ -103,7 +102,7 @@ fn own_clock(report: &Report<'_>, clock: &OwnClockSummary) -> String {
             html,
             " The published method, a line between the run's ends, puts {} of them outside, by {} ns at most.",
             count(outside),
-            unit.at_most(clock.published_furthest_ticks)
+            unit.up(clock.published_furthest_ticks)
         );
     }
     html.push_str("</p>\n");
@@ -119,7 +118,7 @@ fn own_clock(report: &Report<'_>, clock: &OwnClockSummary) -> String {
 
 fn known(relation: &RelationSummary, unit: Unit) -> String {
     let width = |ticks: Option<u64>| {
-        ticks.map_or("a width that nothing bounds".into(), |ticks| format!("±{} {}", unit.at_most(ticks), unit.name))
+        ticks.map_or("a width that nothing bounds".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()))
     };
     let mut text = format!(
         "Known to <strong>{}</strong> at the median instant, from {}, under rho {}.",
@@ -131,7 +130,7 @@ fn known(relation: &RelationSummary, unit: Unit) -> String {
         let _ = write!(text, " Under rho {}: {}.", Text(rho), width(*ticks));
     }
     if let Some(half) = relation.half_round_trip_ticks {
-        let _ = write!(text, " Half the shortest round trip is {} {}.", unit.near(half), unit.name);
+        let _ = write!(text, " Half the shortest round trip is {} {}.", unit.near(half), unit.name());
     }
     text
 }
@@ -147,7 +146,7 @@ fn sources(report: &Report<'_>, relation: &RelationSummary, curve: Option<usize>
             .and_then(|curve| report.figures.relations[curve].sources.iter().find(|shown| shown.name == source.name));
         let tight = shown.map_or("–".into(), |shown| count(shown.tight));
         let width = |ticks: Option<u64>| {
-            ticks.map_or("not bounded".into(), |ticks| format!("±{} {}", unit.at_most(ticks), unit.name))
+            ticks.map_or("not bounded".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()))
         };
         let without = if relation.sources.len() > 1 { width(source.without_ticks) } else { "–".into() };
         let _ = writeln!(
@@ -314,19 +313,22 @@ fn when(report: &Report<'_>, event: &Event) -> String {
     event.tick.map_or("–".into(), |tick| span(report, node, tick, event.until))
 }
 
-/// Seconds after the first stamp of that node; ticks, where no stamp tells when that was.
+/// Seconds after the first stamp of that node, a span outward; ticks, where no stamp tells when that was.
 fn span(report: &Report<'_>, node: Option<&Node>, tick: i64, until: Option<i64>) -> String {
     let until = until.filter(|&until| until != tick);
     let begun = node.and_then(|node| {
         let points = report.figures.points.iter().filter(|point| point.node == node.name.as_str());
         Some((points.filter_map(|point| point.ticks).map(|(first, _)| first).min()?, node.counter.frequency.hertz))
     });
-    let shown = |tick: i64| match begun {
-        None => format!("tick {tick}"),
-        Some((first, hertz)) => format!("{:.3}", tick.saturating_sub(first) as f64 / hertz.max(1) as f64),
+    let Some((first, hertz)) = begun else {
+        return until.map_or_else(|| format!("tick {tick}"), |until| format!("tick {tick} to tick {until}"));
     };
-    let unit = if begun.is_some() { "\u{a0}s" } else { "" };
-    until.map_or_else(|| format!("{}{unit}", shown(tick)), |until| format!("{} to {}{unit}", shown(tick), shown(until)))
+    let unit = Unit(tickscope_tick::Unit::seconds(hertz, 3));
+    let since = |tick: i64| i128::from(tick) - i128::from(first);
+    match until {
+        None => format!("{}\u{a0}s", unit.near(since(tick))),
+        Some(until) => format!("{} to {}\u{a0}s", unit.down(since(tick)), unit.up(since(until))),
+    }
 }
 
 /// What measuring cost, where the run counted it.

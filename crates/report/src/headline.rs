@@ -59,14 +59,14 @@ fn measured(report: &Report<'_>, unit: Unit) -> Sentence {
     Sentence::default()
         .say(count(row.count))
         .say(took)
-        .stress(format!("{} {}", unit.near(p50.estimate), unit.name))
+        .stress(format!("{} {}", unit.near(p50.estimate), unit.name()))
         .say(format!(
             " from {} to {} at the median{}, and {} {} at the 99th percentile{}.",
             row.from,
             row.to,
             between(p50, unit),
             unit.near(p99.estimate),
-            unit.name,
+            unit.name(),
             between(p99, unit)
         ))
 }
@@ -84,7 +84,7 @@ fn slowest_stage(rows: &[StageRow], unit: Unit) -> Sentence {
             } else {
                 format!(", surely in {}", unit.interval(p50.lo, p50.hi))
             };
-            format!(" ({} {}{surely})", unit.near(p50.estimate), unit.name)
+            format!(" ({} {}{surely})", unit.near(p50.estimate), unit.name())
         });
         (arrow(row), median)
     };
@@ -132,7 +132,7 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Sentence> {
     for relation in relations.iter().take(MOST_NAMED) {
         let known = relation
             .half_width_ticks
-            .map_or("an unknown width".into(), |ticks| format!("±{} {}", unit.at_most(ticks), unit.name));
+            .map_or("an unknown width".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()));
         let sure = format!(
             " at the median instant: a guarantee, as long as its rate stays within rho ({}).",
             relation.rho.to_string().replacen(" ppm", "\u{a0}ppm", 1)

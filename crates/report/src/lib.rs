@@ -63,7 +63,7 @@ impl Report<'_> {
     /// The unit that the page's durations are in.
     fn unit(&self) -> Unit {
         let longest = self.analysis.rows.iter().filter_map(|row| row.p99).map(|p99| p99.estimate).max();
-        Unit::for_durations_up_to(self.analysis.frequency.hertz, longest.unwrap_or(0))
+        Unit(tickscope_tick::Unit::for_durations_up_to(self.analysis.frequency.hertz, longest.unwrap_or(0)))
     }
 
     /// The run's name: that of its directory.

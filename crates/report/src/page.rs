@@ -32,7 +32,7 @@ struct Drawn<'a> {
 #[derive(Serialize)]
 struct Shown {
     name: &'static str,
-    per_tick: f64,
+    per_second: u64,
     decimals: u32,
     hertz: u64,
 }
@@ -75,10 +75,10 @@ fn fill(report: &Report<'_>, unit: Unit, relations: &[RelationCurve], worst: usi
     let figures = report.figures;
     let drawn = Drawn {
         unit: Shown {
-            name: unit.name,
-            per_tick: unit.per_second as f64 / report.analysis.frequency.hertz.max(1) as f64,
-            decimals: unit.decimals,
-            hertz: report.analysis.frequency.hertz,
+            name: unit.name(),
+            per_second: unit.0.per_second(),
+            decimals: unit.0.decimals(),
+            hertz: report.analysis.frequency.hertz.max(1),
         },
         points: &figures.points,
         stages: &figures.stages,
@@ -97,7 +97,7 @@ fn fill(report: &Report<'_>, unit: Unit, relations: &[RelationCurve], worst: usi
         about = chapters::about(report),
         lead = lead,
         assumptions = chapters::assumptions(report),
-        unit = unit.name,
+        unit = unit.name(),
         rows = stages::rows(report),
         measured = count(figures.traces.measured),
         quantiles = stages::quantiles(report),

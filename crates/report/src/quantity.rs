@@ -1,77 +1,40 @@
-//! Ticks as people read them. Integers throughout, so that a bound stays a bound to the last digit shown.
+//! Quantities as a page writes them: durations with a typographic minus, counts in groups, dates.
 
-/// One unit for all durations of a page, so that a column can be compared by eye.
+use tickscope_tick::Decimal;
+
+/// One unit for all durations of a page, so that a column can be compared by eye: [`tickscope_tick::Unit`], typeset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unit {
-    hertz: u64,
-    /// Its symbol.
-    pub name: &'static str,
-    /// How many of it are a second.
-    pub per_second: u64,
-    /// Digits shown after the point.
-    pub decimals: u32,
-}
-
-/// From this many on, the next larger unit is easier to read.
-const MOST_OF_A_UNIT: i128 = 100_000;
+pub struct Unit(pub(crate) tickscope_tick::Unit);
 
 impl Unit {
-    /// The unit in which durations up to `ticks` have at most five digits before the point: microseconds or more.
-    pub fn for_durations_up_to(hertz: u64, ticks: i64) -> Self {
-        let units = [("µs", 1_000_000, 2), ("ms", 1_000, 3), ("s", 1, 4)];
-        let unit = |(name, per_second, decimals)| Self { hertz: hertz.max(1), name, per_second, decimals };
-        let fits =
-            |unit: &Self| i128::from(ticks) * i128::from(unit.per_second) < MOST_OF_A_UNIT * i128::from(unit.hertz);
-        units.into_iter().map(unit).find(fits).unwrap_or(unit(units[2]))
+    /// Its symbol.
+    pub fn name(self) -> &'static str {
+        self.0.name()
     }
 
-    /// Whole nanoseconds, for what a host knows of its own clocks.
-    pub fn nanoseconds(hertz: u64) -> Self {
-        Self { hertz: hertz.max(1), name: "ns", per_second: 1_000_000_000, decimals: 0 }
+    /// An estimate.
+    pub fn near(self, ticks: impl Into<i128>) -> String {
+        typeset(self.0.near(ticks))
     }
 
-    /// The nearest number of the digits shown.
-    pub fn near(self, ticks: i64) -> String {
-        let (scaled, hertz) = self.scaled(ticks);
-        self.decimal((2 * scaled + hertz).div_euclid(2 * hertz))
+    /// A bound from below.
+    pub fn down(self, ticks: impl Into<i128>) -> String {
+        typeset(self.0.down(ticks))
     }
 
-    /// The next number below, of the digits shown.
-    pub fn down(self, ticks: i64) -> String {
-        let (scaled, hertz) = self.scaled(ticks);
-        self.decimal(scaled.div_euclid(hertz))
-    }
-
-    /// The next number above, of the digits shown.
-    pub fn up(self, ticks: i64) -> String {
-        let (scaled, hertz) = self.scaled(ticks);
-        self.decimal(-(-scaled).div_euclid(hertz))
-    }
-
-    /// The same of a bound that has no sign.
-    pub fn at_most(self, ticks: u64) -> String {
-        self.up(i64::try_from(ticks).unwrap_or(i64::MAX))
+    /// A bound from above.
+    pub fn up(self, ticks: impl Into<i128>) -> String {
+        typeset(self.0.up(ticks))
     }
 
     /// `[lo, hi]`, outward.
     pub fn interval(self, lo: i64, hi: i64) -> String {
         format!("[{},\u{a0}{}]", self.down(lo), self.up(hi))
     }
+}
 
-    fn scaled(self, ticks: i64) -> (i128, i128) {
-        let scale = i128::from(self.per_second) * 10i128.pow(self.decimals);
-        (i128::from(ticks) * scale, i128::from(self.hertz))
-    }
-
-    fn decimal(self, scaled: i128) -> String {
-        let one = 10u128.pow(self.decimals);
-        let (whole, part) = (scaled.unsigned_abs() / one, scaled.unsigned_abs() % one);
-        let sign = if scaled < 0 { "\u{2212}" } else { "" };
-        match self.decimals {
-            0 => format!("{sign}{whole}"),
-            width => format!("{sign}{whole}.{part:0width$}", width = width as usize),
-        }
-    }
+fn typeset(decimal: Decimal) -> String {
+    decimal.to_string().replace('-', "\u{2212}")
 }
 
 /// `60 000`: a count in groups of three.
@@ -118,22 +81,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_is_rounded_outward_to_the_digit_shown() {
-        let unit = Unit::for_durations_up_to(3_000_000_000, 3_000_000);
-        assert_eq!((unit.near(1), unit.down(1), unit.up(1)), ("0.00".into(), "0.00".into(), "0.01".into()));
-        assert_eq!((unit.near(-1), unit.down(-1), unit.up(-1)), ("0.00".into(), "−0.01".into(), "0.00".into()));
-        assert_eq!((unit.down(3_000), unit.up(3_000)), ("1.00".into(), "1.00".into()));
+    fn an_interval_is_outward_and_its_minus_typographic() {
+        let unit = Unit(tickscope_tick::Unit::for_durations_up_to(3_000_000_000, 3_000_000));
         assert_eq!(unit.interval(-2_999, 3_001), "[−1.00,\u{a0}1.01]");
-        assert_eq!(unit.at_most(u64::MAX), unit.up(i64::MAX));
-        assert_eq!(Unit::nanoseconds(3_000_000_000).interval(-4, 4), "[−2,\u{a0}2]");
-    }
-
-    #[test]
-    fn the_unit_grows_with_the_durations() {
-        let name = |ticks| Unit::for_durations_up_to(1_000_000_000, ticks).name;
-        assert_eq!(name(99_999_999), "µs");
-        assert_eq!(name(100_000_000), "ms");
-        assert_eq!((name(99_999_999_999), name(100_000_000_000)), ("ms", "s"));
+        assert_eq!((unit.near(-2_999), unit.up(u64::MAX)), ("−1.00".into(), "6148914691236517.21".into()));
     }
 
     #[test]

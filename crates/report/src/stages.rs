@@ -23,8 +23,8 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
             ("median", quantile(row.p50, unit)),
             ("99th percentile", quantile(row.p99, unit)),
             ("common", either_way(row.common, unit) + &own),
-            ("relative, 1 ms", unit.at_most(relative)),
-            ("relative, run", unit.at_most(row.relative_ticks)),
+            ("relative, 1 ms", unit.up(relative)),
+            ("relative, run", unit.up(row.relative_ticks)),
         ];
         // Writing to a String cannot fail.
         let _ = write!(html, "<tr><th scope=\"row\">{}</th>", name(row));
@@ -37,7 +37,7 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
 }
 
 fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String {
-    let (below, above) = (unit.at_most(below_ticks), unit.at_most(above_ticks));
+    let (below, above) = (unit.up(below_ticks), unit.up(above_ticks));
     match (below_ticks, above_ticks) {
         (0, 0) => "exact".into(),
         _ if below == above => format!("±{above}"),

@@ -44,6 +44,24 @@ pub struct LogRead {
     pub refused: u64,
     /// The first of those: its number from 1, and what it says.
     pub first_refused: Option<(usize, String)>,
+    /// How coarsely the log gives its readings: the largest power of ten, up to a second, that all of them are whole
+    /// multiples of. 0: it has none.
+    pub resolution_ns: i64,
+}
+
+/// The coarsest resolution that is looked for in a log.
+const COARSEST_NS: i64 = 1_000_000_000;
+
+impl LogRead {
+    fn add(&mut self, ns: i64) {
+        self.stamps += 1;
+        if self.resolution_ns == 0 {
+            self.resolution_ns = COARSEST_NS;
+        }
+        while ns % self.resolution_ns != 0 {
+            self.resolution_ns /= 10;
+        }
+    }
 }
 
 /// Stamps of one segment.
@@ -121,7 +139,7 @@ impl<R: BufRead> Lines<R> {
                     stamps.tick.push(ns);
                     stamps.id.push(id);
                     stamps.channel.push(channel);
-                    self.read.stamps += 1;
+                    self.read.add(ns);
                 }
                 _ if self.number == 1 && text.trim() == "id,ns" => {}
                 _ => {
@@ -183,7 +201,10 @@ mod tests {
         let mut lines = Lines::of("id,ns\r\n1,100\n\n 2 , 200\r\nthree,300\n4,4x\n-5,500".as_bytes());
         let (stamps, read) = (lines.stamps(7, 100).unwrap(), lines.read);
         assert_eq!((stamps.id, stamps.tick, stamps.channel), (vec![1, 2, -5], vec![100, 200, 500], vec![7, 7, 7]));
-        assert_eq!(read, LogRead { stamps: 3, refused: 2, first_refused: Some((5, "three,300".into())) });
+        assert_eq!(
+            read,
+            LogRead { stamps: 3, refused: 2, first_refused: Some((5, "three,300".into())), resolution_ns: 100 }
+        );
     }
 
     #[test]
@@ -243,6 +264,11 @@ mod tests {
         assert_eq!(seen, [(0, "first", "after"), (1, "second", "after")]);
         assert!(channels[0].domain.ends_with("/monotonic/0"), "{}", channels[0].domain);
         assert_eq!(run.stamps("client", "second").unwrap().read_all().unwrap().tick, [100, 200]);
+        for (log, resolution_ns) in [("1,100\n2,250\n", 10), ("1,5000\n2,-3000\n", 1000), ("1,0\n2,7\n", 1), ("", 0)] {
+            fs::write(&file, log).unwrap();
+            place.point = Name::new(format!("resolution-{resolution_ns}")).unwrap();
+            assert_eq!(import_log(&run, &place, &file).unwrap().resolution_ns, resolution_ns, "{log}");
+        }
         let missing = import_log(&run, &place, &scratch.path().join("none.csv")).unwrap_err().to_string();
         assert!(missing.contains("a log of lines id,ns") && missing.contains("none.csv"), "{missing}");
     }

@@ -57,7 +57,7 @@ impl Error {
     }
 
     pub(crate) fn foreign(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
-        let remedy = "move it out of the run, or bring it in with `tickscope import`";
+        let remedy = "it was not written by tickscope: move it out of the run";
         Self { kind: Kind::Foreign, place: place.into(), expected: expected.into(), found: found.into(), remedy }
     }
 

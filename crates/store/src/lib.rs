@@ -45,8 +45,8 @@ pub use error::{Error, Result};
 pub use events::{Event, breaks, read_events, write_events};
 pub use join::{Joined, join_run};
 pub use manifest::{
-    Assumption, CounterFacts, DeclaredFrequency, Evidence, Layout, Manifest, Name, Node, Point, PolicyRule, Rho,
-    SameBoot, Sharing,
+    Assumption, CounterFacts, DeclaredFrequency, Evidence, Layout, Manifest, Name, Node, Point, PolicyRule,
+    ReadingWidth, Rho, SameBoot, Sharing,
 };
 pub use run::{Listing, Pair, Places, Run, Table};
 pub use sparse::Sparse;

@@ -4,6 +4,7 @@
 //! while reading; fields of a later version of the same schema are kept out of the way. Deliberately absent: results,
 //! but for what measuring cost.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
@@ -81,6 +82,9 @@ pub struct Node {
     /// The known map that its counters were read through, in tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected: Option<String>,
+    /// How wide the readings of its other clocks are, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clocks: BTreeMap<String, ReadingWidth>,
 }
 
 /// What is known of a node's counter.
@@ -98,10 +102,25 @@ pub struct CounterFacts {
     pub hypervisor: Option<String>,
     /// Whether reading it traps into a hypervisor.
     pub trapped: bool,
+    /// Whether the processor says that the fence around ordered readings waits for what precedes; absent: nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence_serialises: Option<bool>,
     /// How fast it is declared to run.
     pub frequency: DeclaredFrequency,
     /// How well the cores are known to share it.
     pub sharing: Sharing,
+    /// How wide its readings are; absent in runs that did not measure it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<ReadingWidth>,
+}
+
+/// How wide the readings of a clock are: one that says `n` leaves open where in `[n, n + width_ticks)` the clock stood.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReadingWidth {
+    /// In ticks of that clock.
+    pub width_ticks: u64,
+    /// How its steps were seen, in words.
+    pub seen: String,
 }
 
 /// A rate and where it came from.
@@ -180,6 +199,10 @@ pub struct Point {
     /// Which of the node's clocks it was stamped with, by name; absent: its counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
+    /// How coarsely a log gives its readings, in ticks of that clock: the clock may have read as much less or more. Absent:
+    /// as the clock was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolution_ticks: Option<u64>,
 }
 
 /// A policy and the channels it is for.

@@ -51,6 +51,9 @@ pub struct CounterFacts {
     pub invariant_by_processor: Option<bool>,
     /// Whether the kernel does (x86: the flags `constant_tsc` and `nonstop_tsc` of every processor).
     pub invariant_by_kernel: Option<bool>,
+    /// Whether the fence around ordered readings waits for what precedes it (x86: `lfence`); `None`: the processor does not
+    /// say, and it rests on the kernel having set it so.
+    pub fence_serialises: Option<bool>,
     /// What the kernel's own clocks are derived from.
     pub clocksource: Option<String>,
     /// What they could be derived from.
@@ -101,6 +104,7 @@ struct BracketedReading {
 /// What the processor says about itself.
 struct Processor {
     invariant: Option<bool>,
+    fence_serialises: Option<bool>,
     hypervisor: Option<String>,
     counter_hertz: Option<u64>,
     #[cfg_attr(target_arch = "aarch64", allow(dead_code))]
@@ -133,6 +137,7 @@ impl CounterFacts {
             cpus_allowed: affinity::allowed_cpus().ok().map(|cpus| cpus.len()),
             invariant_by_processor: processor.invariant,
             invariant_by_kernel: invariant_by_flags(&cpuinfo),
+            fence_serialises: processor.fence_serialises,
             clocksource: file(&clocksource_path("current")),
             clocksources: words(file(&clocksource_path("available"))),
             hypervisor: processor.hypervisor,
@@ -387,6 +392,7 @@ mod tests {
             cpus_allowed: Some(2),
             invariant_by_processor: Some(true),
             invariant_by_kernel: Some(true),
+            fence_serialises: Some(true),
             clocksource: Some("tsc".into()),
             clocksources: vec!["tsc".into(), "hpet".into()],
             hypervisor: None,

@@ -5,8 +5,8 @@
 //! into the other. Everything that is uncertain is an [`Interval`], rounded outward to whole ticks.
 //!
 //! Assumes: a counter never runs for 2^63 ticks. Guarantees: no operation here clamps; what cannot be represented is an
-//! error that carries the values. Deliberately absent: nanoseconds. Seconds are presentation, and are declared
-//! ([`Frequency`]), not measured.
+//! error that carries the values. Deliberately absent: arithmetic in nanoseconds. Seconds are presentation, and are declared
+//! ([`Frequency`]), not measured; [`Unit`] is the one place where ticks become decimals of them.
 //!
 //! About the host whose counter it is: [`facts`] (is it fit to measure with?), [`sharing`] (do its processors read one
 //! counter?), [`host_clocks`] (did somebody step, slew or suspend its clocks meanwhile? With [`clock_watch`], [`step_alarm`] and
@@ -30,6 +30,7 @@ mod stairs;
 pub mod step;
 pub mod step_alarm;
 mod tick;
+mod unit;
 
 pub use counter::{NodeCounter, Ordering};
 pub use domain::{BootId, Counter, Domain, DomainError, Frequency};
@@ -39,3 +40,4 @@ pub use interval::{Contradiction, Count, Interval};
 pub use realtime_injection::RealtimeInjection;
 pub use stairs::Stairs;
 pub use tick::{Local, Reference, Span, Tick};
+pub use unit::{Decimal, Unit, fraction_down, fraction_up};

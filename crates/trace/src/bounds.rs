@@ -9,10 +9,11 @@
 //! added too, not counted once: error changes at the two ends need not cancel while dt is shorter than the duration.
 //! The cap by the intervals then gives what is said of such stages, slopes' width times duration.
 //!
-//! A stamp that was read from another clock than its node's counter has a second error, its *own*: where on the counter
-//! it was read. That one differs from packet to packet, so it belongs to the relative bound, not to the common one: over a
-//! separation dt it changes by at most that clock's cone times dt, and never by more than its interval on the counter is
-//! wide. It is capped by that width alone; the relation's far larger error would be no cap for it.
+//! Every stamp has a second error, its *own*: where on its node's counter it was read. A reading of the counter leaves its
+//! width open, a reading of another clock that clock's interval. This error differs from packet to packet, so it belongs to the
+//! relative bound, not to the common one: over a separation dt that of another clock changes by at most that clock's cone times
+//! dt, and neither by more than the stamp's interval on the counter is wide. It is capped by that width alone; the relation's
+//! far larger error would be no cap for it.
 //!
 //! Guarantees: `|error of one trace - error of another| <= relative`, `q(lo) <= q(true) <= q(hi)`; rounded outward.
 //! Deliberately absent: confidence in a quantile as an estimate of a population; that is statistics, not clocks.
@@ -78,8 +79,8 @@ pub struct StageTally {
     pub suspicions: Vec<Suspicion>,
     /// The common bound.
     pub common: Common,
-    /// What each value may be wrong by beside that, differently from trace to trace, because its stamps were read from other
-    /// clocks than their nodes' counters. Every true value lies in
+    /// What each value may be wrong by beside that, differently from trace to trace, because of what the readings of its
+    /// stamps leave open, of counters and of other clocks. Every true value lies in
     /// `[estimate - common.below - own.below, estimate + common.above + own.above]`.
     pub own: Common,
     /// Both together, as the widest interval has it.
@@ -130,13 +131,28 @@ pub struct QuantileBounds {
     pub hi: i64,
 }
 
-/// All values of one stage, of the traces that have one; 24 bytes a trace, 8 where all are exact.
+/// All values of one stage, of the traces that have one; 24 bytes a trace, 8 where every interval reaches as far around its
+/// estimate, as within the reference's node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StageValues {
     estimate: Vec<i64>,
-    /// Empty as long as every interval is its estimate alone, as within the reference's node.
+    /// How far every interval reaches below and above its estimate; `None` once they differ.
+    reach: Reach,
+    /// Empty as long as there is one reach.
     lo: Vec<i64>,
     hi: Vec<i64>,
+}
+
+/// What is known of how far the intervals of a stage's values reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Reach {
+    /// No value yet.
+    #[default]
+    Unknown,
+    /// The same below and above every estimate.
+    One([i64; 2]),
+    /// Spelled out for each value.
+    Several,
 }
 
 /// How far rounding moves one estimate against another of the same clock: both are rounded down by less than 1.
@@ -166,7 +182,8 @@ pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Dura
                 tally.refuse(durations.refusal(stage, row), stamps);
                 continue;
             };
-            let ends = [durations.place(stage.from, row, from_tick), durations.place(stage.to, row, to_tick)];
+            let ends = [(stage.from, from_tick), (stage.to, to_tick)]
+                .map(|(point, raw)| durations.place(point, row, raw, clocks.width(point)));
             tally.add(stage.role, stamps, values);
             tally.widen(values, ends, clocks.own_error(stage, ends));
         }
@@ -186,11 +203,15 @@ impl StageDurations {
 }
 
 impl Durations {
-    /// Where on its node's counter a stamp lies; `raw` where it was read from that.
-    fn place(&self, point: usize, row: usize, raw: i64) -> Place {
+    /// Where on its node's counter a stamp lies; from `raw` on for its width where it was read from that.
+    fn place(&self, point: usize, row: usize, raw: i64, width: u64) -> Place {
         let found = self.own(point).and_then(|own| Some([own.estimate.get(row)?, own.lo.get(row)?, own.hi.get(row)?]));
-        let [tick, lo, hi] = found.unwrap_or([raw; 3]);
-        Place { tick, own: Common { below_ticks: tick.abs_diff(lo), above_ticks: hi.abs_diff(tick) } }
+        match found {
+            None => Place { tick: raw, own: Common { below_ticks: 0, above_ticks: width } },
+            Some([tick, lo, hi]) => {
+                Place { tick, own: Common { below_ticks: tick.abs_diff(lo), above_ticks: hi.abs_diff(tick) } }
+            }
+        }
     }
 }
 
@@ -328,7 +349,9 @@ impl Clocks {
     /// How far the error of a translated tick of `point` may change between two stamps that are `ticks` of its counter
     /// apart; `own`: how far their places on it may be off. Rounding included.
     fn drifted(&self, point: usize, ticks: u64, own: Common) -> u64 {
-        let own_ticks = self.own(point).map_or(0, |clock| clock.relative_bound(span(ticks)).min(own.width()));
+        // Two stamps of a clock that a log rounded are each off by themselves: nothing but their intervals caps that.
+        let one_clock = self.own(point).filter(|_| self.coarse(point) == 0);
+        let own_ticks = one_clock.map_or(u64::MAX, |clock| clock.relative_bound(span(ticks))).min(own.width());
         let Some(relation) = self.relation(point) else { return own_ticks };
         // The same distance on the counter is another one on the reference, as the rate changes.
         let own_ticks = relation.most_ticks(own_ticks).saturating_add(relation.relative_bound(span(own.width())));
@@ -337,9 +360,6 @@ impl Clocks {
 
     /// How much of one duration's error its stamps' own clocks account for, in ticks of the reference.
     fn own_error(&self, stage: &Stage, [from, to]: [Place; 2]) -> Common {
-        if [from.own, to.own] == [Common::default(); 2] {
-            return Common::default(); // as nearly everywhere: both were read from their nodes' counters
-        }
         let reference =
             |point: usize, ticks: u64| self.relation(point).map_or(ticks, |relation| relation.most_ticks(ticks));
         let sum = |late: u64, early: u64| reference(stage.to, late).saturating_add(reference(stage.from, early));
@@ -376,36 +396,36 @@ impl StageValues {
 
     /// Adds one duration: estimate, lo, hi, in ticks of the reference.
     pub fn push(&mut self, [estimate, lo, hi]: [i64; 3]) {
-        if self.are_exact() {
-            if lo == estimate && hi == estimate {
-                return self.estimate.push(estimate);
-            }
-            self.spell_out();
-        }
+        let reach =
+            estimate.checked_sub(lo).zip(hi.checked_sub(estimate)).map_or(Reach::Several, |(b, a)| Reach::One([b, a]));
+        self.settle(reach);
         self.estimate.push(estimate);
-        self.lo.push(lo);
-        self.hi.push(hi);
+        if self.reach == Reach::Several {
+            self.lo.push(lo);
+            self.hi.push(hi);
+        }
     }
 
     /// Adds all values of `other`, gathered of other traces of the stage.
     pub fn append(&mut self, mut other: Self) {
-        if self.are_exact() != other.are_exact() {
-            self.spell_out();
-            other.spell_out();
-        }
+        self.settle(other.reach);
+        other.settle(self.reach);
         self.estimate.append(&mut other.estimate);
         self.lo.append(&mut other.lo);
         self.hi.append(&mut other.hi);
     }
 
-    fn are_exact(&self) -> bool {
-        self.lo.is_empty()
-    }
-
-    fn spell_out(&mut self) {
-        if self.are_exact() {
-            self.lo.clone_from(&self.estimate);
-            self.hi.clone_from(&self.estimate);
+    /// Makes room for values of that reach.
+    fn settle(&mut self, reach: Reach) {
+        if self.reach == reach || reach == Reach::Unknown {
+            return;
+        }
+        if let Reach::One([below, above]) = self.reach {
+            self.lo = self.estimate.iter().map(|estimate| estimate - below).collect();
+            self.hi = self.estimate.iter().map(|estimate| estimate + above).collect();
+            self.reach = Reach::Several;
+        } else if self.reach == Reach::Unknown {
+            self.reach = reach;
         }
     }
 
@@ -413,8 +433,8 @@ impl StageValues {
     /// statistic does not ask which lower end belonged to which estimate.
     pub fn quantile(&mut self, quantile: Quantile) -> Option<QuantileBounds> {
         let estimate = quantile.of(&mut self.estimate)?;
-        if self.are_exact() {
-            return Some(QuantileBounds { estimate, lo: estimate, hi: estimate });
+        if let Reach::One([below, above]) = self.reach {
+            return Some(QuantileBounds { estimate, lo: estimate - below, hi: estimate + above });
         }
         Some(QuantileBounds { estimate, lo: quantile.of(&mut self.lo)?, hi: quantile.of(&mut self.hi)? })
     }
@@ -423,11 +443,15 @@ impl StageValues {
     /// and counts can be read from.
     pub fn sorted(&mut self) -> [&[i64]; 3] {
         self.estimate.sort_unstable();
-        if self.are_exact() {
-            return [&self.estimate; 3];
+        if let Reach::One([below, above]) = self.reach {
+            // Ends that all lie as far from their estimates have their order.
+            self.lo = self.estimate.iter().map(|estimate| estimate - below).collect();
+            self.hi = self.estimate.iter().map(|estimate| estimate + above).collect();
+            self.reach = Reach::Several;
+        } else {
+            self.lo.sort_unstable();
+            self.hi.sort_unstable();
         }
-        self.lo.sort_unstable();
-        self.hi.sort_unstable();
         [&self.estimate, &self.lo, &self.hi]
     }
 }

@@ -1,6 +1,7 @@
 //! From a raw tick to the reference: every point's chain of clocks.
 //!
-//! own clock -> counter of its node -> reference. A point that stamps with its node's counter has no clock of its own; a
+//! own clock -> counter of its node -> reference. A reading names a stretch of its counter, from when it came to show that
+//! value until it moved on ([`Clocks::with_widths`]). A point that stamps with its node's counter has no clock of its own; a
 //! time-stamp of the kernel, or of a program's log, is read from a clock that may have been set or slewed, and comes to the
 //! counter through that clock's [`Epochs`]. The counter comes to the reference through a [`Relation`], or is the reference.
 //!
@@ -8,6 +9,8 @@
 //! an admissible map's value rounded down to a whole tick of the counter, and from there as any tick of the counter. So a
 //! stage's estimate lies in every interval that is computed here:
 //!
+//! - two stamps of one counter are as far apart as they read, to the width of a reading either way, and so are their
+//!   estimates, which are the readings themselves;
 //! - two stamps of one other clock are as far apart on the counter as its slopes allow, and so are their estimates
 //!   before they are rounded; each is rounded down, so their difference is one of the whole numbers around the exact one, and
 //!   the interval, rounded outward, holds both;
@@ -17,7 +20,7 @@
 //! Guarantees: no clamp, and no interval of two stamps of one counter carries the relation's error. Deliberately absent: a
 //! direct relation between two nodes' counters, which would narrow stages between them further.
 
-use tickscope_bracket::{Epochs, Placement, Refused, Relation};
+use tickscope_bracket::{Epochs, Held, Placement, ReadingWidths, Refused, Relation};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::{Error, Layout, Stage};
@@ -39,6 +42,8 @@ pub struct Clocks {
     own: Vec<Epochs>,
     /// By point.
     chains: Vec<Chain>,
+    /// By point: how far its node's counter may stand beyond what it reads, in its own ticks.
+    widths: Vec<i64>,
     core: CoreTerm,
 }
 
@@ -47,6 +52,8 @@ pub struct Clocks {
 struct Chain {
     own: Option<usize>,
     counter: usize,
+    /// By how much its stamps may be off what their own clock read, either way, in ticks of that clock.
+    coarse: i64,
 }
 
 /// How far two cores' readings of one shared counter may differ: added where a stage's stamps came from different
@@ -78,12 +85,19 @@ pub(crate) struct Placed {
     pub counter: Interval<Tick<Local>>,
     /// Where the chain goes on from, within that.
     pub counter_estimate: Tick<Local>,
-    estimate: Tick<Reference>,
-    interval: Interval<Tick<Reference>>,
+    /// On the reference.
+    on_reference: Placement,
+    /// In the relation, where there is one.
+    held: Option<Held>,
 }
 
+/// The width of a counter's readings where nobody measured it.
+const SINGLE_TICK: i64 = 1;
+/// A counter that moves once in so many ticks measures nothing.
+const WIDTH_MOST: i64 = ReadingWidths::MOST_TICKS as i64;
+
 impl Clocks {
-    /// The clocks of the points of `layout`, all stamped with their nodes' counters; `of_node`: each node's name with the
+    /// The clocks of the points of `layout`, all stamped with their nodes' counters, which move by single ticks; `of_node`: each node's name with the
     /// index of its counter in `counters`.
     pub fn new(layout: &Layout, counters: Vec<Clock>, of_node: &[(String, usize)]) -> Result<Self, Error> {
         let chain = |node: &str| {
@@ -93,10 +107,30 @@ impl Clocks {
                 return Err(Error::new("a clock for every node", format!("none for '{node}'"), remedy));
             };
             known_clock(counter, counters.len(), node)?;
-            Ok(Chain { own: None, counter })
+            Ok(Chain { own: None, counter, coarse: 0 })
         };
         let chains = layout.points().iter().map(|point| chain(&point.node)).collect::<Result<_, _>>()?;
-        Ok(Self { counters, own: Vec::new(), chains, core: CoreTerm::default() })
+        let widths = vec![SINGLE_TICK; layout.points().len()];
+        Ok(Self { counters, own: Vec::new(), chains, widths, core: CoreTerm::default() })
+    }
+
+    /// The same, with counters whose readings are wider than a tick; `of_node`: a node's name with how far its counter may
+    /// stand beyond what it reads, in its own ticks. Nodes that are not named keep single ticks.
+    pub fn with_widths(self, layout: &Layout, of_node: &[(String, u64)]) -> Result<Self, Error> {
+        let mut widths = self.widths;
+        for (point, width) in layout.points().iter().zip(&mut widths) {
+            let Some((node, ticks)) = of_node.iter().find(|(node, _)| *node == point.node) else { continue };
+            let known = i64::try_from(*ticks).ok().filter(|ticks| (1..=WIDTH_MOST).contains(ticks));
+            let remedy = "measure it again: see tickscope doctor";
+            *width = known.ok_or_else(|| {
+                Error::new(
+                    format!("a reading width of 1 to {WIDTH_MOST} ticks for '{node}'"),
+                    format!("{ticks}"),
+                    remedy,
+                )
+            })?;
+        }
+        Ok(Self { widths, ..self })
     }
 
     /// The same, with some points stamped by other clocks than their nodes' counters; `of_point`: each such `node.point`
@@ -126,6 +160,22 @@ impl Clocks {
         Ok(Self { own, chains, ..self })
     }
 
+    /// The same, with points whose stamps of another clock were rounded, as a log rounds what it prints: each such
+    /// `node.point` with how far its stamps may be off what the clock read, in ticks of that clock. To be given after
+    /// [`Clocks::with_own`].
+    pub fn with_coarse(self, layout: &Layout, of_point: &[(String, u64)]) -> Result<Self, Error> {
+        let mut chains = self.chains;
+        for (point, chain) in layout.points().iter().zip(&mut chains) {
+            let Some((name, ticks)) = of_point.iter().find(|(name, _)| *name == point.full_name()) else { continue };
+            let known = i64::try_from(*ticks).ok().filter(|&ticks| ticks <= WIDTH_MOST);
+            let remedy = "write the log in finer units";
+            chain.coarse = known.ok_or_else(|| {
+                Error::new(format!("a resolution of up to {WIDTH_MOST} ticks for '{name}'"), format!("{ticks}"), remedy)
+            })?;
+        }
+        Ok(Self { chains, ..self })
+    }
+
     /// The same clocks, not trusting cores of one host to agree.
     pub fn with_core_term(self, core: CoreTerm) -> Result<Self, Error> {
         if core.threads.len() == self.chains.len() {
@@ -145,6 +195,16 @@ impl Clocks {
     /// For how many points.
     pub(crate) fn points(&self) -> usize {
         self.chains.len()
+    }
+
+    /// How far the counter of a point's node may stand beyond what it reads, in its own ticks.
+    pub(crate) fn width(&self, point: usize) -> u64 {
+        self.widths.get(point).map_or(0, |width| width.unsigned_abs())
+    }
+
+    /// By how much a point's stamps may be off what their own clock read, either way, in its ticks.
+    pub(crate) fn coarse(&self, point: usize) -> i64 {
+        self.chains.get(point).map_or(0, |chain| chain.coarse)
     }
 
     /// The relation that a point's counter goes through; `None` on the reference.
@@ -169,15 +229,22 @@ impl Clocks {
     /// Where a stamp lies, link by link.
     pub(crate) fn place(&self, point: usize, raw: i64) -> Result<Placed, Refusal> {
         let (counter_estimate, counter) = match self.own(point) {
-            None => (Tick::new(raw), Interval::exactly(Tick::new(raw))),
+            None => (Tick::new(raw), self.while_read(point, raw).ok_or(Refusal::NoInterval)?),
             Some(own) => {
-                let Placement { estimate, interval } = own.place(Tick::new(raw)).map_err(Refusal::OwnClock)?;
+                let Placement { estimate, interval } =
+                    own.place_within(Tick::new(raw), self.coarse(point)).map_err(Refusal::OwnClock)?;
                 (counter_tick(estimate), counter_ticks(interval))
             }
         };
         let on_reference = self.on_reference(point, counter_estimate, counter);
-        let (estimate, interval) = on_reference.ok_or(Refusal::NoInterval)?;
-        Ok(Placed { raw, counter, counter_estimate, estimate, interval })
+        let (on_reference, held) = on_reference.ok_or(Refusal::NoInterval)?;
+        Ok(Placed { raw, counter, counter_estimate, on_reference, held })
+    }
+
+    /// Where the counter of a point's node stood when it read `raw`.
+    fn while_read(&self, point: usize, raw: i64) -> Option<Interval<Tick<Local>>> {
+        let last = raw.checked_add(*self.widths.get(point)?)?;
+        Interval::new(Tick::new(raw), Tick::new(last)).ok()
     }
 
     /// The estimate of a tick of the counter, and what holds every tick of an interval of it.
@@ -186,14 +253,16 @@ impl Clocks {
         point: usize,
         estimate: Tick<Local>,
         counter: Interval<Tick<Local>>,
-    ) -> Option<(Tick<Reference>, Interval<Tick<Reference>>)> {
+    ) -> Option<(Placement, Option<Held>)> {
         let Some(relation) = self.relation(point) else {
             let [lo, hi] = [counter.lo(), counter.hi()].map(|tick| Tick::new(tick.get()));
-            return Some((Tick::new(estimate.get()), Interval::new(lo, hi).ok()?));
+            let interval = Interval::new(lo, hi).ok()?;
+            return Some((Placement { estimate: Tick::new(estimate.get()), interval }, None));
         };
-        let first = relation.interval(counter.lo()).ok()?;
-        let last = if counter.width() == 0 { first } else { relation.interval(counter.hi()).ok()? };
-        Some((relation.estimate(estimate).ok()?, Interval::new(first.lo(), last.hi()).ok()?))
+        let held = relation.hold(counter).ok()?;
+        let placed = relation.placed(&held)?;
+        let estimate = if estimate == counter.lo() { placed.estimate } else { relation.estimate(estimate).ok()? };
+        Some((Placement { estimate, ..placed }, Some(held)))
     }
 
     /// How far two stamps are apart on the counter that they share.
@@ -202,7 +271,8 @@ impl Clocks {
         match self.own(stage.from).filter(|_| own(stage.from) == own(stage.to)) {
             None => difference(to.counter, from.counter),
             Some(clock) => {
-                let apart = clock.span(Tick::new(from.raw), Tick::new(to.raw)).ok()?;
+                let coarse = [stage.from, stage.to].map(|point| self.coarse(point));
+                let apart = clock.span_within([from.raw, to.raw].map(Tick::new), coarse).ok()?;
                 Interval::new(Span::new(apart.lo().get()), Span::new(apart.hi().get())).ok()
             }
         }
@@ -211,18 +281,18 @@ impl Clocks {
     /// The guaranteed interval of one duration; `None` where there is none.
     fn bounds(&self, stage: &Stage, from: Placed, to: Placed) -> Option<Interval<Span<Reference>>> {
         if !self.share_a_counter(stage) {
-            return difference(to.interval, from.interval);
+            return difference(to.on_reference.interval, from.on_reference.interval);
         }
         let apart = self.apart(stage, from, to)?;
-        match self.relation(stage.from) {
+        match self.relation(stage.from).zip(from.held).zip(to.held) {
             None => Interval::new(Span::new(apart.lo().get()), Span::new(apart.hi().get())).ok(),
-            Some(relation) => relation.span_within(from.counter, to.counter, apart).ok(),
+            Some(((relation, from), to)) => relation.span_between(&from, &to, apart),
         }
     }
 
     /// Estimate, lo and hi of one duration; `None` where the evidence contradicts itself, or 64 bits do not hold it.
     pub(crate) fn measure(&self, stage: &Stage, from: Placed, to: Placed) -> Option<[i64; 3]> {
-        let estimate = to.estimate.get().checked_sub(from.estimate.get())?;
+        let estimate = to.on_reference.estimate.get().checked_sub(from.on_reference.estimate.get())?;
         let bounds = self.bounds(stage, from, to)?;
         if !bounds.contains(Span::new(estimate)) {
             return None;

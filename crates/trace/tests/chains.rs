@@ -85,13 +85,12 @@ impl World {
         }
     }
 
-    /// Stamps at that instant of a, or just after it; returns the instant exactly.
+    /// Stamps at that instant of a, or just after it where b's instants do not meet it; returns the instant exactly.
     fn stamp(&mut self, point: usize, at: i64) -> i128 {
-        let whole = |at: i64| if of_kernel(point) { at } else { (at / PER_TICK + 1) * PER_TICK };
         let (host, at, exact) = if on_a(point) {
-            (&self.a, whole(at), i128::from(whole(at)) * 1_000_000_000)
+            (&self.a, at, i128::from(at) * 1_000_000_000)
         } else {
-            let there = whole(self.drift.when(i128::from(at) * 1_000_000_000));
+            let there = self.drift.when(i128::from(at) * 1_000_000_000);
             (&self.b, there, self.drift.stands(there))
         };
         self.ticks[point].push(if of_kernel(point) { host.reads(at) } else { host.counter(at) });
@@ -141,7 +140,8 @@ fn clocks(a: &Host, b: &Host, drift: &Host, random: &mut Random) -> Clocks {
     let of_point = layout.points().iter().enumerate().filter(|&(point, _)| of_kernel(point));
     let of_point: Vec<_> = of_point.map(|(point, place)| (place.full_name(), usize::from(!on_a(point)))).collect();
     let clocks = Clocks::new(&layout, counters, &[("a".into(), 0), ("b".into(), 1)]).unwrap();
-    clocks.with_own(&layout, kernels.into(), &of_point).unwrap()
+    let widths = [("a", a), ("b", b)].map(|(node, host)| (node.to_owned(), host.stairs[1].widest_gap()));
+    clocks.with_own(&layout, kernels.into(), &of_point).unwrap().with_widths(&layout, &widths).unwrap()
 }
 
 /// Exchanges of b's counter with a's, of 8 to 20 us each way, a hundred a second.
@@ -151,9 +151,11 @@ fn relation(b: &Host, drift: &Host, random: &mut Random) -> Relation {
         let at = begin + ((end - begin) / PER_TICK / 200 * number) * PER_TICK;
         let [there, back] = [(); 2].map(|()| 8_000 + random.below(12_000) * random.below(3) / 2);
         let is = (drift.stands(at) / drift.unit()) as i64;
-        Bracket::new(Some(is - there), b.counter(at), Some(is + 1 + back))
+        let read = b.counter(at);
+        let left = read + b.stairs[1].widest_gap() as i64;
+        [Bracket::new(Some(is - there), left, None), Bracket::new(None, read, Some(is + 1 + back))]
     };
-    let brackets: Vec<_> = (0..=200).map(exchange).collect();
+    let brackets: Vec<_> = (0..=200).flat_map(exchange).collect();
     let rho = Rho::declared_ppb(1_002).unwrap();
     Relation::new(&brackets, &Model::new(rho, Ratio::new(1, 1).unwrap(), Tick::new(b.counter(begin)))).unwrap()
 }
@@ -301,7 +303,7 @@ fn on_one_node_no_stage_carries_the_relations_error_whatever_clocks_its_points_h
     let between = |name: &str| {
         (width(index(name)), tallies[index(name)].relative_over_run(&layout(), &world.clocks, index(name)))
     };
-    for (name, most) in [("a.sched>a.tx", 8), ("b.rx>b.tx", 10), ("b.received>b.reply", 2), ("a.send>a.sent", 0)] {
+    for (name, most) in [("a.sched>a.tx", 8), ("b.rx>b.tx", 10), ("b.received>b.reply", 4), ("a.send>a.sent", 2)] {
         let (width, relative) = between(name);
         assert!(width <= most, "{name}: {width}");
         assert!(relative <= width as u64 * 2 + 2, "{name}: {relative}");
@@ -309,7 +311,7 @@ fn on_one_node_no_stage_carries_the_relations_error_whatever_clocks_its_points_h
     for name in ["a.send>a.sched", "b.rx>b.received", "a.rx>a.response"] {
         let (width, _) = between(name);
         assert!((8..2_000).contains(&width), "{name}: {width}");
-        assert!(tallies[index(name)].common.below_ticks <= 2, "{name}: {:?}", tallies[index(name)].common);
+        assert!(tallies[index(name)].common.below_ticks <= 3, "{name}: {:?}", tallies[index(name)].common);
     }
 }
 

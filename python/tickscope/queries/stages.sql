@@ -1,4 +1,4 @@
--- One row a stage. Ticks are of the run's reference; nanoseconds are ticks over its declared rate, for display.
+-- One row a stage. Ticks are of the run's reference; nanoseconds are ticks over its declared rate, bounds rounded outward.
 select
     stage,                                                   -- node.point>node.point, or end-to-end
     "from" as from_point,                                    -- node.point
@@ -20,8 +20,8 @@ select
     relative.run_ticks as relative_run_ticks,                -- ticks: any two values of the run
     core_ticks,                                              -- ticks: part of the bounds, for stamps of different cores
     p50.ns as p50_ns,                                        -- ns
-    p50.lo_ns as p50_lo_ns,                                  -- ns
-    p50.hi_ns as p50_hi_ns,                                  -- ns
+    p50.lo_ns as p50_lo_ns,                                  -- ns, rounded down
+    p50.hi_ns as p50_hi_ns,                                  -- ns, rounded up
     p99.ns as p99_ns,                                        -- ns
     p99.lo_ns as p99_lo_ns,                                  -- ns
     p99.hi_ns as p99_hi_ns,                                  -- ns

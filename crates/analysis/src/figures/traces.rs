@@ -34,8 +34,10 @@ pub struct KeptTraces {
     pub incomplete: Vec<DrawnTrace>,
 }
 
-/// One trace, in ticks of the reference. Each place is `[estimate, below, above]`: the truth lies between
-/// `estimate - below` and `estimate + above`.
+/// An estimate in ticks of the reference, and how far below and above it the truth can lie. In JSON an array.
+pub type Drawn = (i64, u64, u64);
+
+/// One trace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DrawnTrace {
     /// Class of the id.
@@ -45,9 +47,9 @@ pub struct DrawnTrace {
     /// Which passage of the id.
     pub occurrence: i32,
     /// By point: how long after the path's first point.
-    pub since_first: Vec<Option<[i64; 3]>>,
+    pub since_first: Vec<Option<Drawn>>,
     /// By stage: how long it took.
-    pub stages: Vec<Option<[i64; 3]>>,
+    pub stages: Vec<Option<Drawn>>,
     /// What made it slower than the median of its stage; `None` where no stage of the path is.
     pub cause: Option<Cause>,
 }
@@ -225,17 +227,18 @@ fn drawn(
     Ok(kept.into_iter().enumerate().map(draw).collect())
 }
 
-fn place(durations: &StageDurations, row: usize) -> Option<[i64; 3]> {
+fn place(durations: &StageDurations, row: usize) -> Option<Drawn> {
     let estimate = durations.estimate.get(row)?;
-    Some([estimate, estimate.saturating_sub(durations.lo.get(row)?), durations.hi.get(row)?.saturating_sub(estimate)])
+    // The estimate lies in the interval: both distances are none below 0.
+    Some((estimate, estimate.abs_diff(durations.lo.get(row)?), durations.hi.get(row)?.abs_diff(estimate)))
 }
 
 /// What shifts all values of a stage shifts its median too, so an excess is wrong by the relative bound at most.
-fn cause(layout: &Layout, boxes: &[StageBox], relative: &[u64], stages: &[Option<[i64; 3]>]) -> Option<Cause> {
+fn cause(layout: &Layout, boxes: &[StageBox], relative: &[u64], stages: &[Option<Drawn>]) -> Option<Cause> {
     let path = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == Role::Path);
     let excess = path.filter_map(|(stage, _)| {
         let median = boxes[stage].quantiles.as_ref()?.median.estimate;
-        Some((stage, stages[stage]?[0].saturating_sub(median)))
+        Some((stage, stages[stage]?.0.saturating_sub(median)))
     });
     let excess: Vec<(usize, i64)> = excess.collect();
     let &(stage, excess_ticks) = excess.iter().max_by_key(|&&(stage, excess)| (excess, Reverse(stage)))?;
@@ -296,7 +299,7 @@ mod tests {
         expected.sort_by_key(|&n| Reverse(took(n)));
         assert_eq!(ids(&kept.worst), expected[..MOST_WORST]);
         assert_eq!((kept.measured, kept.lacking), (5_000, 0));
-        let typical = kept.typical.unwrap().stages[2].unwrap()[0];
+        let typical = kept.typical.unwrap().stages[2].unwrap().0;
         assert!((2_450..2_550).contains(&typical), "{typical}");
     }
 
@@ -321,7 +324,7 @@ mod tests {
         let kept = kept(&ticks, [0; 3]);
         assert_eq!((kept.measured, kept.lacking), (2, 2));
         assert_eq!((ids(&kept.worst), ids(&kept.incomplete)), (vec![0, 2], vec![0, 1]));
-        assert_eq!(kept.worst[0].since_first, [Some([0, 0, 0]), None, Some([9, 0, 0])]);
+        assert_eq!(kept.worst[0].since_first, [Some((0, 0, 0)), None, Some((9, 0, 0))]);
         assert_eq!(kept.typical.map(|trace| trace.id), Some(2), "a trace with a hole is no typical one");
     }
 

@@ -10,15 +10,23 @@ use std::cmp::Reverse;
 
 use tickscope_tick::{Interval, Reference, Tick};
 
-use crate::{Bracket, Cone, Error, LIMIT_TICKS, Side};
+use crate::{Bracket, Cone, Error, Side};
 
-/// A bracket with both sides, of raw counts, and its position in the evidence.
+/// A bracket with both sides, of raw counts, and its position in the evidence. The counter stood at `before` or later when
+/// the reading began, and below `after + 1` when it had ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub before: i64,
     pub at: i64,
     pub after: i64,
     pub index: usize,
+}
+
+/// What two readings of a clock leave open: its slopes, and how far clock and counter may stand beyond what they read.
+pub(super) struct Looseness {
+    pub widest: Cone,
+    pub clock_width: i64,
+    pub counter_width: i64,
 }
 
 /// One break: it happened at or after `first`, and at or before `last`, ticks of the counter.
@@ -46,11 +54,11 @@ pub(super) struct Division {
 }
 
 impl Division {
-    /// Divides at the declared breaks, and where no slope within `widest` joins two brackets.
-    pub fn new(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>], widest: Cone) -> Result<Self, Error> {
-        let readings = ordered(brackets)?;
+    /// Divides at the declared breaks, and where no slope of `loose` joins two brackets.
+    pub fn new(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>], loose: &Looseness) -> Result<Self, Error> {
+        let readings = ordered(brackets, loose.counter_width)?;
         let ends = [readings[0], readings[readings.len() - 1]];
-        let cuts = cuts(&readings, merged(declared), widest);
+        let cuts = cuts(&readings, merged(declared, loose.counter_width), loose);
         let mut groups: Vec<Vec<Reading>> = vec![Vec::new(); cuts.len() + 1];
         let mut passed = 0;
         for reading in readings {
@@ -93,35 +101,22 @@ impl Cut {
 }
 
 impl Reading {
-    fn of(index: usize, bracket: &Bracket) -> Result<Self, Error> {
+    fn of(index: usize, bracket: &Bracket, counter_width: i64) -> Result<Self, Error> {
         let open = |side| Error::OpenSide { side, index };
         let before = bracket.before.ok_or(open(Side::Lower))?.get();
         let after = bracket.after.ok_or(open(Side::Upper))?.get();
+        let too_far = Error::TooFar { what: "after", index: Some(index), found: after, first: before, limit: i64::MAX };
+        let after = after.checked_add(counter_width - 1).ok_or(too_far)?;
         Ok(Self { before, at: bracket.at.get(), after, index })
     }
 
-    /// A bracket of the instant at which the clock came to stand at `at`: the reading was taken up to a tick of the clock
-    /// after it, and a counter that reads `after` stands below `after + 1`.
-    pub fn admitted(&self, reading_ticks: i64) -> Result<Bracket, Error> {
-        let too_far = |what, found| Error::TooFar {
-            what,
-            index: Some(self.index),
-            found,
-            first: self.before,
-            limit: LIMIT_TICKS,
-        };
-        let before = self.before.checked_sub(reading_ticks).ok_or(too_far("before", self.before))?;
-        let after = self.after.checked_add(1).ok_or(too_far("after", self.after))?;
-        Ok(Bracket::new(Some(before), self.at, Some(after)))
-    }
-
-    /// Whether no clock within `cone` can have read both, this one earlier in the order of the counter.
-    fn contradicts(&self, later: &Self, cone: Cone) -> bool {
-        // A tick more on either side for the readings of the clock, and one for the counter's.
+    /// Whether no clock that is as loose can have read both, this one earlier in the order of the counter.
+    fn contradicts(&self, later: &Self, loose: &Looseness) -> bool {
         let read = i128::from(later.at) - i128::from(self.at);
         let least = i128::from(later.before) - i128::from(self.after) - 1;
         let most = i128::from(later.after) + 1 - i128::from(self.before);
-        cone.reference_at_least(read - 1) > fixed(most) || cone.reference_at_most(read + 1) < fixed(least)
+        let (cone, width) = (loose.widest, i128::from(loose.clock_width));
+        cone.reference_at_least(read - width) > fixed(most) || cone.reference_at_most(read + width) < fixed(least)
     }
 
     pub fn is_reversed(&self) -> bool {
@@ -134,8 +129,8 @@ fn fixed(ticks: i128) -> i128 {
     ticks << Cone::FRACTION_BITS
 }
 
-fn ordered(brackets: &[Bracket]) -> Result<Vec<Reading>, Error> {
-    let readings = brackets.iter().enumerate().map(|(index, bracket)| Reading::of(index, bracket));
+fn ordered(brackets: &[Bracket], counter_width: i64) -> Result<Vec<Reading>, Error> {
+    let readings = brackets.iter().enumerate().map(|(index, bracket)| Reading::of(index, bracket, counter_width));
     let mut readings = readings.collect::<Result<Vec<Reading>, Error>>()?;
     if readings.is_empty() {
         return Err(Error::Missing { side: Side::Lower, brackets: 0 });
@@ -144,9 +139,10 @@ fn ordered(brackets: &[Bracket]) -> Result<Vec<Reading>, Error> {
     Ok(readings)
 }
 
-/// The declared spans in order; those that overlap are one.
-fn merged(declared: &[Interval<Tick<Reference>>]) -> Vec<Cut> {
-    let mut spans: Vec<_> = declared.iter().map(|span| (span.lo().get(), span.hi().get())).collect();
+/// The declared spans in order, each to the end of its last reading; those that overlap are one.
+fn merged(declared: &[Interval<Tick<Reference>>], counter_width: i64) -> Vec<Cut> {
+    let last = |span: &Interval<Tick<Reference>>| span.hi().get().saturating_add(counter_width - 1);
+    let mut spans: Vec<_> = declared.iter().map(|span| (span.lo().get(), last(span))).collect();
     spans.sort_unstable();
     let mut cuts: Vec<Cut> = Vec::new();
     for (first, last) in spans {
@@ -160,7 +156,7 @@ fn merged(declared: &[Interval<Tick<Reference>>]) -> Vec<Cut> {
 }
 
 /// All cuts in order: the declared ones, and between them those that the brackets show.
-fn cuts(readings: &[Reading], declared: Vec<Cut>, widest: Cone) -> Vec<Cut> {
+fn cuts(readings: &[Reading], declared: Vec<Cut>, loose: &Looseness) -> Vec<Cut> {
     // Those that are over first show a break closest to it; of two that are over at once the shorter.
     let mut readings = readings.to_vec();
     readings.sort_unstable_by_key(|reading| (reading.after, Reverse(reading.before), reading.index));
@@ -176,12 +172,12 @@ fn cuts(readings: &[Reading], declared: Vec<Cut>, widest: Cone) -> Vec<Cut> {
         if in_next || cuts.last().is_some_and(|cut| reading.before <= cut.last) {
             continue;
         }
-        if let Some(earlier) = trail.contradicting(reading, widest) {
+        if let Some(earlier) = trail.contradicting(reading, loose) {
             let shown = vec![[earlier.index, reading.index]];
             cuts.push(Cut { first: earlier.before, last: reading.after, declared: 0, shown });
             trail = Trail::default();
         }
-        trail.push(reading, widest);
+        trail.push(reading, loose);
     }
     cuts.extend(declared);
     cuts
@@ -196,7 +192,8 @@ struct Trail {
 }
 
 impl Trail {
-    fn push(&mut self, reading: Reading, cone: Cone) {
+    fn push(&mut self, reading: Reading, loose: &Looseness) {
+        let cone = loose.widest;
         let new = self.readings.len();
         self.readings.push(reading);
         let [mut lowest, mut highest] = self.extremes.last().copied().unwrap_or_default();
@@ -215,13 +212,13 @@ impl Trail {
     /// Of the readings that were over before this one began and contradict it, the one that began last: it shows the break
     /// closest to it. Looked for only where one of the two that bound it most does, or its neighbour: a bound by any other
     /// is weaker.
-    fn contradicting(&self, reading: Reading, cone: Cone) -> Option<Reading> {
+    fn contradicting(&self, reading: Reading, loose: &Looseness) -> Option<Reading> {
         let over = self.readings.partition_point(|earlier| earlier.after < reading.before);
         let last = over.checked_sub(1)?;
         let [lowest, highest] = self.extremes[last];
         let accused = [last, lowest, highest];
-        accused.into_iter().find(|&earlier| self.readings[earlier].contradicts(&reading, cone))?;
-        let all = self.readings[..over].iter().filter(|earlier| earlier.contradicts(&reading, cone));
+        accused.into_iter().find(|&earlier| self.readings[earlier].contradicts(&reading, loose))?;
+        let all = self.readings[..over].iter().filter(|earlier| earlier.contradicts(&reading, loose));
         all.max_by_key(|earlier| earlier.before).copied()
     }
 }

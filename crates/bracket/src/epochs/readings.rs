@@ -22,15 +22,21 @@ pub(super) struct Readings {
 
 impl Range {
     /// Of an epoch between two cuts, whose brackets are in the order of the counter from `first` to `last`.
-    pub fn of(epoch: &Epoch, [first, last]: [Reading; 2], [before, after]: [Option<&Cut>; 2], cone: Cone) -> Self {
+    pub fn of(
+        epoch: &Epoch,
+        [first, last]: [Reading; 2],
+        [before, after]: [Option<&Cut>; 2],
+        cone: Cone,
+        clock_width: i64,
+    ) -> Self {
         let known = [epoch.first.get().into(), epoch.last.get().into()];
         let back = before.map_or(known[0], |cut| {
             let ticks = i128::from(first.after) + 1 - i128::from(cut.first);
-            i128::from(first.at) - cone.local_at_most(ticks.max(0))
+            i128::from(first.at) - i128::from(clock_width - 1) - cone.local_at_most(ticks.max(0))
         });
         let on = after.map_or(known[1], |cut| {
             let ticks = i128::from(cut.last) + 1 - i128::from(last.before);
-            i128::from(last.at) + 1 + cone.local_at_most(ticks.max(0))
+            i128::from(last.at) + i128::from(clock_width) + cone.local_at_most(ticks.max(0))
         });
         Self { known, reach: [known[0].min(back), known[1].max(on)] }
     }

@@ -6,8 +6,8 @@
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Rho};
-use tickscope_tick::{Interval, Reference, Tick};
+use tickscope_bracket::{Bracket, Epochs, Model, Ratio, ReadingWidths, Rho};
+use tickscope_tick::{Interval, Reference, Stairs, Tick};
 
 pub const PER_TICK: i64 = 16;
 const PIECE_MS: i64 = 100;
@@ -44,6 +44,8 @@ pub struct Host {
     pub hertz: i64,
     pub bound: Bound,
     pub acts: Vec<Act>,
+    /// Which values the clock and the counter show.
+    pub stairs: [Stairs; 2],
     seed: u64,
     /// Where each piece begins, where the clock stands there (in 1/(16 hertz) ns), and how fast it runs.
     pieces: Vec<(i64, i128, i64)>,
@@ -51,7 +53,7 @@ pub struct Host {
     begins: Vec<i64>,
 }
 
-/// A tick of the clock, and where the counter truly stood.
+/// A reading of the clock, and where the counter truly stood, rounded down.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     pub ns: i64,
@@ -97,7 +99,12 @@ impl Host {
             }
         }
         begins.push(at);
-        Self { hertz, bound, acts, seed, pieces, begins }
+        Self { hertz, bound, acts, stairs: [Stairs::default(); 2], seed, pieces, begins }
+    }
+
+    /// The same host, whose clock and counter move in steps.
+    pub fn stepping(self, stairs: [Stairs; 2]) -> Self {
+        Self { stairs, ..self }
     }
 
     pub fn begin(&self) -> i64 {
@@ -110,7 +117,7 @@ impl Host {
 
     /// What the clock reads at an instant.
     pub fn reads(&self, at: i64) -> i64 {
-        self.stands(at).div_euclid(self.unit()) as i64
+        self.stairs[0].shown(self.stands(at).div_euclid(self.unit()) as i64)
     }
 
     /// A nanosecond of what [`Host::stands`] counts.
@@ -137,7 +144,7 @@ impl Host {
 
     /// What the counter reads at an instant.
     pub fn counter(&self, at: i64) -> i64 {
-        at.div_euclid(PER_TICK)
+        self.stairs[1].shown(at.div_euclid(PER_TICK))
     }
 
     /// So many nanoseconds of the counter's nominal time.
@@ -146,7 +153,7 @@ impl Host {
     }
 
     pub fn stamp(&self, at: i64) -> Stamp {
-        Stamp { ns: self.reads(at), counter: self.counter(at), at }
+        Stamp { ns: self.reads(at), counter: at.div_euclid(PER_TICK), at }
     }
 
     /// The clock read between two readings of the counter.
@@ -231,7 +238,8 @@ impl Host {
     pub fn model_of(&self, rho_ppb: u32) -> Model {
         let nominal = Ratio::new(self.hertz as u64, 1_000_000_000).unwrap();
         let model = Model::new(Rho::declared_ppb(rho_ppb).unwrap(), nominal, Tick::new(0));
-        Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, ..model }
+        let [local_ticks, reference_ticks] = self.stairs.map(|stairs| stairs.widest_gap());
+        Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, widths: ReadingWidths { local_ticks, reference_ticks }, ..model }
     }
 
     /// The stretches between breaks.
@@ -240,6 +248,13 @@ impl Host {
         let begins = [self.begin()].into_iter().chain(inner.iter().copied());
         begins.zip(inner.iter().copied().chain([self.end()])).collect()
     }
+}
+
+/// Counters that move by 1, by 24 or 25, by 40, by 1000 and unevenly.
+pub fn stairs() -> impl Strategy<Value = Stairs> {
+    let some = [(1, 1, 0), (49, 2, 0), (40, 1, 0), (1000, 1, 0), (40, 1, 13), (7, 3, 1)];
+    let some = some.map(|(numerator, denominator, uneven)| Stairs::new(numerator, denominator, uneven).unwrap());
+    prop::sample::select(some.to_vec())
 }
 
 /// Hosts whose bound is honest, and whose steps are declared, or so large that they show.
@@ -255,6 +270,10 @@ pub fn hosts() -> impl Strategy<Value = Host> {
     );
     let bound = prop::sample::select(vec![Bound::Narrow, Bound::Wide]);
     let hertz = prop::sample::select(vec![2_100_000_000i64, 2_499_998_000, 1_000_000_000, 25_000_000]);
-    (hertz, bound, -100_000i64..=100_000, prop::collection::vec(act, 1..5), any::<u64>())
-        .prop_map(|(hertz, bound, base_ppb, acts, seed)| Host::new(hertz, bound, base_ppb, acts, seed))
+    let stairs = (stairs(), stairs());
+    (hertz, bound, -100_000i64..=100_000, prop::collection::vec(act, 1..5), any::<u64>(), stairs).prop_map(
+        |(hertz, bound, base_ppb, acts, seed, (clock, counter))| {
+            Host::new(hertz, bound, base_ppb, acts, seed).stepping([clock, counter])
+        },
+    )
 }

@@ -15,24 +15,23 @@ pub(super) fn realtime_injections(experiment: &Experiment) -> Result<BTreeMap<St
 }
 
 pub(super) fn injection(node: &Node) -> Option<Injection> {
-    let inject = node.inject?;
-    let anchor = Ordering::Plain.read();
-    let (offset, drift_ppb) = (inject.offset, inject.drift_ppb);
-    Some(Injection { anchor, offset, drift_ppb, wander_ppb: inject.wander_ppb, wander_period: inject.wander_period })
+    let Inject { offset, drift_ppb, wander_ppb, wander_period, .. } = node.inject?;
+    let stairs = node.inject?.stairs().ok()?; // the run file was checked
+    Some(Injection { anchor: Ordering::Plain.read(), offset, drift_ppb, wander_ppb, wander_period, stairs })
 }
 
 pub(super) fn manifest(
     experiment: &Experiment,
     host: &Host,
     run: u64,
-    injections: &BTreeMap<String, Injection>,
+    (injections, realtime): (&BTreeMap<String, Injection>, &BTreeMap<String, RealtimeInjection>),
     network: &Network,
     root: &Path,
 ) -> Result<Manifest, Failure> {
     let nodes = experiment.nodes.iter().map(|node| {
-        let described = host.node(node.name.clone(), experiment.fill(node, &network.addresses, &whole(root))?)?;
-        let injected = injections.get(node.name.as_str()).map(ToString::to_string);
-        Ok(tickscope_store::Node { injected, ..described })
+        let name = node.name.as_str();
+        let maps = KnownMaps { counter: injections.get(name), realtime: realtime.get(name) };
+        host.node(node.name.clone(), experiment.fill(node, &network.addresses, &whole(root))?, maps)
     });
     let label = |node: &tickscope_store::Name| format!("{node}.{}", host.facts.counter);
     let others = experiment.nodes.iter().filter(|node| node.name != experiment.reference);
@@ -101,7 +100,7 @@ pub(super) fn points(run: &Run) -> Result<Vec<tickscope_store::Point>, Failure> 
         if !points.iter().any(|known| known.node == node && known.name == name) {
             let counter = channel.domain.split('/').nth(1).map(String::from);
             let counter = counter.filter(|name| name != Counter::STAMPED.name());
-            points.push(tickscope_store::Point { node, name, ordering, counter });
+            points.push(tickscope_store::Point { node, name, ordering, counter, resolution_ticks: None });
         }
     }
     Ok(points)

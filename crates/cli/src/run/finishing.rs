@@ -28,7 +28,7 @@ impl Session {
             collected &= again.is_ok();
             self.go_on(&mut failed, again);
         }
-        self.import_logs(experiment);
+        let coarse = self.import_logs(experiment);
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
         self.write_events()?; // also where the join fails
@@ -37,6 +37,10 @@ impl Session {
         let mut manifest = self.run.manifest().clone();
         manifest.ended_unix_ms = Some(unix_ms());
         manifest.points = points(&self.run)?;
+        for (node, point, ticks) in coarse {
+            let known = manifest.points.iter_mut().find(|known| known.node == node && known.name == point);
+            known.into_iter().for_each(|known| known.resolution_ticks = Some(ticks));
+        }
         let spending = std::mem::take(&mut self.spending);
         manifest.cost = Some(spending.close(&self.run, self.stamp_cost, overhead)?);
         let unstamped = self.unstamped(&manifest)?;
@@ -71,13 +75,21 @@ impl Session {
             );
             eprintln!("tickscope: {text}");
             self.note(&point.node, "point-unstamped", None, text);
-            unstamped.push(tickscope_store::Point { node, name, ordering: Ordering::Plain, counter: None });
+            unstamped.push(tickscope_store::Point {
+                node,
+                name,
+                ordering: Ordering::Plain,
+                counter: None,
+                resolution_ticks: None,
+            });
         }
         Ok(unstamped)
     }
 
     /// Logs of programs that read another clock. One that cannot be read is told and hides nothing else.
-    fn import_logs(&mut self, experiment: &Experiment) {
+    /// Returns how coarsely each of them gives its readings, where that is more than a tick of its clock.
+    fn import_logs(&mut self, experiment: &Experiment) -> Vec<(Name, Name, u64)> {
+        let mut coarse = Vec::new();
         let run = whole(self.run.root());
         for Log { node, point, file, clock, ordering } in &experiment.logs {
             let file = PathBuf::from(file.replace("{run}", &run.display().to_string()));
@@ -85,7 +97,11 @@ impl Session {
             let Some(boot) = boot else { continue }; // the run file was checked
             let domain = Domain { boot, counter: *clock, epoch: 0 };
             let place = LogPoint { node: node.clone(), point: point.clone(), domain, ordering: *ordering };
-            let (what, value, text) = match import_log(&self.run, &place, &file) {
+            let read = import_log(&self.run, &place, &file);
+            if let Some(resolution_ns) = read.as_ref().ok().map(|read| read.resolution_ns).filter(|&ns| ns > 1) {
+                coarse.push((node.clone(), point.clone(), resolution_ns.unsigned_abs()));
+            }
+            let (what, value, text) = match read {
                 Ok(LogRead { stamps, refused: 0, .. }) => {
                     ("log", stamps, format!("{stamps} readings of {} as {node}.{point}", file.display()))
                 }
@@ -101,6 +117,7 @@ impl Session {
             }
             self.note(node.as_str(), what, Some(value as i64), text);
         }
+        coarse
     }
 
     fn write_events(&self) -> Result<(), Failure> {
@@ -150,7 +167,12 @@ impl Session {
         for finding in sharing.findings() {
             self.note("host", "cores", None, finding.to_string());
         }
+        self.host.look_at_step_again();
+        let width = reading_width(&self.host.step);
         let mut manifest = self.run.manifest().clone();
+        for node in manifest.nodes.iter_mut().filter(|node| node.injected.is_none()) {
+            node.counter.reading = width.clone();
+        }
         let statement = format!("cores looked at again at the end: {sharing}");
         manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into() });
         Ok(self.run.set_manifest(manifest)?)

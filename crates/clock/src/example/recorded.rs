@@ -17,6 +17,7 @@ use std::fmt;
 
 use serde::Serialize;
 use tickscope_stats::{Error, Quantile};
+use tickscope_tick::{Decimal, Frequency, Unit};
 
 use super::{ByClock, Example, ExamplePlan, Measured, Published, Readings, UnderPairs, weights};
 use crate::compensation::Trial;
@@ -60,8 +61,8 @@ pub struct Recording {
     pub calls: Vec<RecordedCall>,
     /// The sampler's pairs, in order of time; none: there was no sampler.
     pub sampled: Vec<Sampled>,
-    /// Nanoseconds of a tick, as declared.
-    pub ns_per_tick: f64,
+    /// How fast the client's counter is declared to run.
+    pub hertz: u64,
     /// How far two latencies of one repetition may be wrong against each other.
     pub relative_ticks: u64,
     /// Stamps within a message and within a call, beside the one at its begin.
@@ -97,8 +98,19 @@ pub struct Guaranteed {
 pub struct Bound {
     /// In ticks of the reference.
     pub ticks: [i64; 2],
-    /// The same in nanoseconds, as the reference is declared to run; outward to a tenth.
+    /// The same in nanoseconds, as the reference is declared to run; outward.
     pub ns: [f64; 2],
+    #[serde(skip)]
+    hertz: u64,
+}
+
+/// How far something reaches to either side. In JSON nanoseconds, outward.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(into = "f64")]
+pub struct Reach {
+    ticks: i128,
+    /// Of whatever `ticks` counts: a counter, or parts of its tick.
+    unit: Unit,
 }
 
 /// About the run that an example was taken from.
@@ -110,8 +122,9 @@ pub struct RunFacts {
     pub network: String,
     /// The bound on how far the nodes' rates wander, with its origin.
     pub rho: String,
-    /// How well the server's clock is known at the median, nanoseconds either way; `None`: the nodes share one clock.
-    pub half_width_ns: Option<f64>,
+    /// How well the server's clock is known at the median; `None`: the nodes share one clock.
+    #[serde(rename = "half_width_ns")]
+    pub half_width: Option<Reach>,
     /// Durations of the run whose truth is known, and those of them that lie in their intervals; `None`: it is not known.
     pub truth: Option<[u64; 2]>,
     /// Calls that lack a stamp or an interval.
@@ -154,12 +167,12 @@ impl Recording {
     fn under_pairs(&self, plan: &ExamplePlan, pairs: u32, calls: &[RecordedCall]) -> Result<UnderPairs, Error> {
         let test: Vec<Trial> = calls.iter().map(|call| self.trial(call)).collect();
         let measured: Vec<Measured> = calls.iter().map(|call| self.measured(call)).collect();
-        let mut found = UnderPairs::of(plan, pairs, (&test, &measured), self.readings, self.ns_per_tick)?;
+        let mut found = UnderPairs::of(plan, pairs, (&test, &measured), self.readings, self.ns_per_tick())?;
         for cell in &mut found.cells {
             let calls = calls.iter().filter(|call| call.words == cell.words);
-            cell.guaranteed = Guaranteed::of(calls, self.ns_per_tick);
+            cell.guaranteed = Guaranteed::of(calls, self.hertz);
         }
-        found.latency_slope_clock_ns = Some(self.slope_clock_ns(&plan.words));
+        found.latency_slope_clock = Some(self.slope_clock(&plan.words));
         if self.sampled.is_empty() {
             found.zero.no_sampler = Some("the run has no stamps of a sampler".into());
         }
@@ -189,12 +202,18 @@ impl Recording {
     }
 
     /// How far the clocks may have moved any repetition's slope, rounded up to a thousandth of a tick a word.
-    fn slope_clock_ns(&self, words: &[u16]) -> f64 {
+    fn slope_clock(&self, words: &[u16]) -> Reach {
+        const PARTS: u32 = 1000;
         let (weights, divisor) = weights(words);
         let positive: i64 = weights.into_iter().filter(|&weight| weight > 0).sum();
-        let moved = i128::from(positive) * i128::from(self.relative_ticks) * 1000;
+        let moved = i128::from(positive) * i128::from(self.relative_ticks) * i128::from(PARTS);
         let thousandths = if divisor > 0 { (moved + i128::from(divisor) - 1) / i128::from(divisor) } else { 0 };
-        thousandths as f64 / 1000.0 * self.ns_per_tick
+        Reach { ticks: thousandths, unit: Unit::nanoseconds(self.hertz, Reach::JSON_DECIMALS).of_parts(PARTS) }
+    }
+
+    /// For estimates only.
+    fn ns_per_tick(&self) -> f64 {
+        Frequency { hertz: self.hertz, tolerance_ppm: 0 }.nanoseconds(1.0)
     }
 }
 
@@ -208,26 +227,46 @@ impl Recorded {
 }
 
 impl Bound {
-    fn of([lo, hi]: [i64; 2], ns: f64) -> Self {
-        let tenths = |ticks: i64| ticks as f64 * ns * 10.0;
-        Self { ticks: [lo, hi], ns: [tenths(lo).floor() / 10.0, tenths(hi).ceil() / 10.0] }
+    fn of([lo, hi]: [i64; 2], hertz: u64) -> Self {
+        let unit = Unit::nanoseconds(hertz, Reach::JSON_DECIMALS);
+        Self { ticks: [lo, hi], ns: [unit.float_down(lo), unit.float_up(hi)], hertz }
+    }
+}
+
+impl Reach {
+    const JSON_DECIMALS: u32 = 3;
+
+    /// So many ticks of a counter.
+    pub fn of_ticks(ticks: u64, hertz: u64) -> Self {
+        Self { ticks: ticks.into(), unit: Unit::nanoseconds(hertz, Self::JSON_DECIMALS) }
+    }
+
+    /// In nanoseconds with so many decimals.
+    pub fn ns(self, decimals: u32) -> Decimal {
+        self.unit.with_decimals(decimals).up(self.ticks)
+    }
+}
+
+impl From<Reach> for f64 {
+    fn from(reach: Reach) -> Self {
+        reach.unit.float_up(reach.ticks)
     }
 }
 
 impl fmt::Display for Bound {
     /// In microseconds, outward to a hundredth.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [lo, hi] = self.ns.map(|ns| ns / 10.0);
-        write!(f, "{:.2} to {:.2}", lo.floor() / 100.0, hi.ceil() / 100.0)
+        let ([lo, hi], unit) = (self.ticks, Unit::microseconds(self.hertz, 2));
+        write!(f, "{} to {}", unit.down(lo), unit.up(hi))
     }
 }
 
 impl Guaranteed {
-    fn of<'a>(calls: impl Iterator<Item = &'a RecordedCall> + Clone, ns: f64) -> Option<Self> {
+    fn of<'a>(calls: impl Iterator<Item = &'a RecordedCall> + Clone, hertz: u64) -> Option<Self> {
         let of = |duration: fn(&RecordedCall) -> Bounded, quantile: Quantile| {
             let lo = quantile.of(&mut calls.clone().map(|call| duration(call).lo).collect::<Vec<i64>>())?;
             let hi = quantile.of(&mut calls.clone().map(|call| duration(call).hi).collect::<Vec<i64>>())?;
-            Some(Bound::of([lo, hi], ns))
+            Some(Bound::of([lo, hi], hertz))
         };
         Some(Self {
             latency_median: of(|call| call.latency, Quantile::MEDIAN)?,
@@ -275,7 +314,7 @@ mod tests {
         let sampled = (0..2000).map(|at| Sampled { at: at * 200_000, cost: COST }).collect();
         let relative_ticks = RELATIVE.unsigned_abs();
         let readings = Readings::along(5);
-        Recording { calls, sampled, ns_per_tick: 1.0, relative_ticks, readings, interval_us: 2000 }
+        Recording { calls, sampled, hertz: 1_000_000_000, relative_ticks, readings, interval_us: 2000 }
     }
 
     #[test]
@@ -326,9 +365,14 @@ mod tests {
 
     #[test]
     fn a_bound_is_rounded_away_from_what_it_bounds() {
-        let bound = Bound::of([-1234, 1235], 0.4321);
-        assert_eq!((bound.ns, bound.to_string()), ([-533.3, 533.7], "-0.54 to 0.54".into()));
-        assert_eq!(Bound::of([25_001, 25_001], 1.0).to_string(), "25.00 to 25.01");
+        let bound = Bound::of([-1234, 1235], 2_314_278_176);
+        assert_eq!((bound.ns, bound.to_string()), ([-533.212, 533.644], "-0.54 to 0.54".into()));
+        assert_eq!(Bound::of([25_001, 25_001], 1_000_000_000).to_string(), "25.00 to 25.01");
+        let reach = Reach::of_ticks(10_001, 10_000_000_000);
+        assert_eq!(
+            (f64::from(reach), reach.ns(2).to_string(), reach.ns(0).to_string()),
+            (1000.1, "1000.10".into(), "1001".into())
+        );
     }
 
     proptest! {
@@ -341,7 +385,7 @@ mod tests {
             let off = |id: i64| together + moved[id as usize];
             let found = recording(|words| 5_000 + slope * words, |_| 9_000, off).study().unwrap();
             for load in &found.by_stamps.loads {
-                let clocks = load.latency_slope_clock_ns.unwrap();
+                let clocks = f64::from(load.latency_slope_clock.unwrap());
                 let [lo, hi] = load.latency_slope.interval_ns.unwrap();
                 prop_assert!(lo - clocks <= slope as f64 && slope as f64 <= hi + clocks);
                 prop_assert!((load.latency_slope.median_ns - slope as f64).abs() <= clocks + 1e-9);
@@ -360,8 +404,8 @@ mod tests {
             let made = recording(|_| 5_000, |_| 9_000, off);
             let found = Recording { relative_ticks: relative.unsigned_abs(), ..made }.study().unwrap();
             let load = &found.by_stamps.loads[0];
-            let (moved, allowed) = (load.latency_slope.median_ns, load.latency_slope_clock_ns.unwrap());
-            prop_assert!(moved <= allowed && allowed <= moved + 0.001 + 1e-9, "{moved} {allowed}");
+            let (moved, allowed) = (load.latency_slope.median_ns, f64::from(load.latency_slope_clock.unwrap()));
+            prop_assert!(moved <= allowed && allowed <= moved + 0.002 + 1e-9, "{moved} {allowed}");
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The example of the Cm* study on its page: what it was taken from, and what is guaranteed of a run's calls.
 
-use tickscope_clock::advice::duration;
-use tickscope_clock::example::{ByClock, Example, Guaranteed, RunFacts};
+use tickscope_clock::example::{ByClock, Example, Guaranteed, Reach, RunFacts};
 
 use super::example::count;
 use super::table;
@@ -9,7 +8,7 @@ use crate::text::Text;
 
 /// What the figures are of, and how far they can be trusted.
 pub fn lead(example: &Example) -> String {
-    let Some(RunFacts { directory, network, rho, half_width_ns, late, abandoned, incomplete, left_out, .. }) =
+    let Some(RunFacts { directory, network, rho, half_width, late, abandoned, incomplete, left_out, .. }) =
         &example.run
     else {
         return "<section class=\"lead\"><p>What a message and a remote procedure call cost between two processes, against the words of 16 bits that \
@@ -18,7 +17,7 @@ pub fn lead(example: &Example) -> String {
             .into();
     };
     let known =
-        half_width_ns.map_or_else(String::new, |ns| format!("; the server's clock is known to ±{}", duration(ns)));
+        half_width.map_or_else(String::new, |reach| format!("; the server's clock is known to ±{} ns", reach.ns(0)));
     format!(
         "<section class=\"lead\"><p>What a message and a remote procedure call cost between two nodes, against the words of 16 bits that their \
          datagrams carry, with one to three pairs at once: the example of the Cm* study, from a run.</p><p>Figures are estimates: what the stamps \
@@ -42,12 +41,9 @@ pub fn guaranteed(clock: &ByClock) -> String {
     let columns = ["pairs", "latency, median", "95 of 100", "call, median"];
     let note = "<p class=\"note\">From stamp to stamp, nothing subtracted, whatever the network and the clocks did within rho. All latencies of the run \
                 are off together, but for drift.";
-    let most = clock.loads.iter().filter_map(|load| load.latency_slope_clock_ns).reduce(f64::max);
-    let slope = most.map_or_else(String::new, |ns| {
-        format!(
-            " The clocks can have moved what a word costs a message by {:.2} ns at most.",
-            (ns * 100.0).ceil() / 100.0
-        )
+    let most = clock.loads.iter().filter_map(|load| load.latency_slope_clock).max_by_key(|reach| reach.ns(2));
+    let slope = most.map_or_else(String::new, |reach: Reach| {
+        format!(" The clocks can have moved what a word costs a message by {} ns at most.", reach.ns(2))
     });
     format!("{note}{slope}</p>{}", table("Guaranteed intervals", &columns, rows))
 }

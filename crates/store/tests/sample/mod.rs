@@ -56,14 +56,23 @@ fn node(name: &str, boot: u8) -> Node {
             clocksource: "tsc".into(),
             hypervisor: Some("kvm".into()),
             trapped: false,
+            fence_serialises: None,
             frequency: DeclaredFrequency { hertz: 2_500_000_000, tolerance_ppm: 100, origin: "kernel".into() },
             sharing: Sharing { bound_ticks: Some(270), checked: "ping-pong over all pairs of cores".into() },
+            reading: None,
         },
         command: vec!["echo".into(), name.into()],
         injected: None,
+        clocks: Default::default(),
     }
 }
 
 fn point(node: &str, name: &str, ordering: Ordering) -> Point {
-    Point { node: Name::new(node).unwrap(), name: Name::new(name).unwrap(), ordering, counter: None }
+    Point {
+        node: Name::new(node).unwrap(),
+        name: Name::new(name).unwrap(),
+        ordering,
+        counter: None,
+        resolution_ticks: None,
+    }
 }

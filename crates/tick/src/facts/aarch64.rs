@@ -11,6 +11,7 @@ pub(super) fn ask() -> Processor {
     // SAFETY: Linux lets user space read CNTFRQ_EL0; it touches no memory.
     unsafe { asm!("mrs {}, cntfrq_el0", out(reg) hertz, options(nostack, preserves_flags)) };
     Processor {
+        fence_serialises: Some(true), // `isb`: by the architecture
         invariant: Some(true),
         hypervisor: None,
         counter_hertz: (hertz != 0).then_some(hertz),
