@@ -43,18 +43,19 @@ pub(crate) fn expect_one_domain_each<'a>(
     Ok(())
 }
 
-/// What is assumed where two nodes are taken to read one counter, once the `brackets` between them were held against it.
-pub(crate) fn one_counter(
+/// What is assumed where two nodes are taken to read one counter, once all evidence between them was held against it:
+/// `brackets`, of `checked` exchanges and messages.
+pub(crate) fn one_counter<'a>(
     pair: &Pair,
     nodes: [&Node; 2],
-    brackets: impl Iterator<Item = Bracket>,
+    brackets: impl Iterator<Item = &'a Bracket>,
+    checked: usize,
 ) -> Result<Assumption, Error> {
     // Two cores of one host may differ by as much as their check leaves open.
     let apart = nodes.iter().filter_map(|node| node.counter.sharing.bound_ticks).max().unwrap_or(0);
-    let (mut checked, mut contradicting, mut worst) = (0u64, 0u64, None);
+    let (mut contradicting, mut worst) = (0u64, None);
     for bracket in brackets {
-        checked += 1;
-        let by = outside(&bracket).saturating_sub(apart);
+        let by = outside(bracket).saturating_sub(apart);
         contradicting += u64::from(by > 0);
         if worst.map_or(0, |(most, _)| most) < by {
             worst = Some((by, bracket));

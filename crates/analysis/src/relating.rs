@@ -167,8 +167,7 @@ pub(crate) fn relate(
         }
         sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
         if shares_counter(manifest, node, reference) {
-            let brackets = sources.iter().flat_map(|source| source.brackets.iter().copied());
-            related.one_counter.push(domains::one_counter(&pair, [reference, node], brackets)?);
+            related.one_counter.push(one_counter(&pair, [reference, node], &sources)?);
             related.of_node.push((node.name.to_string(), 0));
             continue;
         }
@@ -424,6 +423,12 @@ fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
     }
 }
 
+/// That two nodes read one counter, held against all evidence between them.
+fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Source]) -> Result<Assumption, Error> {
+    let brackets = sources.iter().flat_map(|source| source.brackets.iter());
+    domains::one_counter(pair, nodes, brackets, sources.iter().map(|source| source.pieces).sum())
+}
+
 fn relation(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(Relation, RelationSummary), Error> {
     let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
     let at = || brackets.iter().map(|bracket| i128::from(bracket.at.get()));
@@ -540,13 +545,12 @@ mod tests {
         let mut columns = BracketColumns::default();
         for (at, ordering) in (0..).zip(["before/after", "plain/plain", "before/after", "plain/after", "before/after"])
         {
-            columns.push(Some(100 * at), 100 * at, Some(100 * at + 9), "probe-request", ordering);
+            columns.push(Some(100 * at), 100 * at, None, "probe-request", ordering);
         }
         let widths = ReadingWidths { local_ticks: 26, reference_ticks: 4 };
         let Source { pieces, brackets, unused, .. } = Source::of_probes(&columns, widths).unwrap();
-        assert_eq!((pieces, brackets.len()), (3, 6));
-        let of_one = [Bracket::new(Some(200), 200 + 26, None), Bracket::new(None, 200, Some(209 + 4))];
-        assert_eq!(brackets[2..4], of_one);
+        assert_eq!((pieces, brackets.len()), (3, 3));
+        assert_eq!(brackets[1], Bracket::new(Some(200), 200 + 26, None));
         assert_eq!(unused, [(UNORDERED, 2)]);
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tickscope_tick::{Local, Reference, Tick};
 
-use crate::{Error, LIMIT_TICKS, ReadingWidths};
+use crate::{Error, ReadingWidths};
 
 /// An event that the local domain stamped `at` happened no earlier than `before` and no later than `after`.
 ///
@@ -32,7 +32,7 @@ impl Bracket {
     pub fn behind_readings(&self, widths: ReadingWidths, index: usize) -> Result<[Option<Bracket>; 2], Error> {
         let [local, reference] = widths.checked()?;
         let at = self.at.get();
-        let beyond = |what, found: i64| Error::TooFar { what, index: Some(index), found, first: 0, limit: LIMIT_TICKS };
+        let beyond = |what, found: i64| Error::TooFar { what, index: Some(index), found, first: 0, limit: i64::MAX };
         let lower = self.before.map(|before| {
             let left = at.checked_add(local).ok_or(beyond("at", at))?;
             Ok::<_, Error>(Self { before: Some(before), at: Tick::new(left), after: None })

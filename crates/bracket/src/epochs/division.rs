@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 
 use tickscope_tick::{Interval, Reference, Tick};
 
-use crate::{Bracket, Cone, Error, LIMIT_TICKS, Side};
+use crate::{Bracket, Cone, Error, Side};
 
 /// A bracket with both sides, of raw counts, and its position in the evidence. The counter stood at `before` or later when
 /// the reading began, and below `after + 1` when it had ended.
@@ -105,8 +105,7 @@ impl Reading {
         let open = |side| Error::OpenSide { side, index };
         let before = bracket.before.ok_or(open(Side::Lower))?.get();
         let after = bracket.after.ok_or(open(Side::Upper))?.get();
-        let too_far =
-            Error::TooFar { what: "after", index: Some(index), found: after, first: before, limit: LIMIT_TICKS };
+        let too_far = Error::TooFar { what: "after", index: Some(index), found: after, first: before, limit: i64::MAX };
         let after = after.checked_add(counter_width - 1).ok_or(too_far)?;
         Ok(Self { before, at: bracket.at.get(), after, index })
     }
