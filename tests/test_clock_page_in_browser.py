@@ -239,19 +239,23 @@ def test_k_is_drawn_against_the_pulses_with_the_place_where_it_stops_helping(ope
     helps = part(page, "Does subtracting help?")
     for clock in {test["clock"] for test in found}:
         tests = sorted((test for test in found if test["clock"] == clock), key=lambda test: -test["pulse_ns"])
-        k = [next((one["k_clipped"] for one in test["test"]["outcomes"] if one["method"] == "method-1"), None) for test in tests]
-        predicted = [test["test"]["k_predicted"] for test in tests]
+        factors = [next((one["k_untouched"] for one in test["test"]["outcomes"] if one["method"] == "method-1"), None) for test in tests]
+        k = [factor and factor["median"] for factor in factors]
+        predicted = [test["test"]["k_predicted"] and test["test"]["k_predicted"]["median"] for test in tests]
         drawn = read(panel(helps, clock).locator("svg[role=img]"))
         for line, values in zip(drawn["lines"], (k, predicted), strict=True):
             expected = [(test["pulse_ns"], value) for test, value in zip(tests, values) if value is not None]
             assert [x for x, _ in line] == pytest.approx([x for x, _ in expected], rel=0.03), clock
             assert [y for _, y in line] == pytest.approx([y for _, y in expected], rel=0.03), clock
         assert drawn["bands"][0][0] == pytest.approx(1, rel=0.02), "what does not help is shaded from 1 down"
-        good = [bool(a and b and a > 1 and b > 1) for a, b in zip(k, predicted)]
-        helped = good.index(False) if False in good else len(good)
+        ends = [factor and factor["between"] or [None, None] for factor in factors]
+        good = [lo is not None and lo > 1 for lo, _ in ends]
+        fails = [hi is not None and hi < 1 for _, hi in ends]
+        last = max((at for at, helped in enumerate(good) if helped), default=None)
+        following = [at for at, bad in enumerate(fails) if bad and last is not None and at > last]
         stops = [x for x, dashed in drawn["marks"] if not dashed]
-        if 0 < helped < len(good):
-            assert tests[helped]["pulse_ns"] < stops[0] < tests[helped - 1]["pulse_ns"] and len(stops) == 1, clock
+        if following:
+            assert tests[following[0]]["pulse_ns"] < stops[0] < tests[last]["pulse_ns"] and len(stops) == 1, clock
         else:
             assert stops == [], clock
         cost = max(one["residual_median"] for test in tests for one in test["test"]["outcomes"] if one["method"] == "none")
@@ -295,6 +299,30 @@ def test_every_counter_example_shows_a_result_off_what_would_have_been_right(ope
         reads = re.findall(r"words (\d:\d), reads", label)
         dots = [line[0][1] for line in figure["lines"]][-len(reads):]
         assert dots == pytest.approx([pixels(words) for words in reads], abs=0.3), label
+
+
+def test_the_figures_of_the_cm_star_study_show_what_was_measured(open_page, made):
+    page, found = open_page("study"), made("study")[1]
+    atomic = lambda routine, load: [test for test in found["two_words"] if (test["routine"], test["writer"], test["busy_processes"]) == (routine, "atomic", load)]
+    running = part(page, "Cm*, figures 1 to 3: a running clock of two words")
+    for number, routine in enumerate(("varying-read", "4-read", "1-read"), 1):
+        tests = atomic(routine, 0)
+        drawn = read(panel(running, f"As figure {number}: {routine}").locator("svg[role=img]").nth(1))
+        for line, test in zip(drawn["lines"], [tests[0], tests[-1]], strict=True):
+            assert near([x for x, _ in line], [phase["at_ns"] for phase in test["phases"]], [test["turn_ns"]]), routine
+            assert near([y for _, y in line], [phase["median_ns"] for phase in test["phases"]]), routine
+    assert running.get_by_role("region", name="Results that cannot be").locator("tbody tr").count() == sum(test["readers"] == 1 for test in found["two_words"])
+    spreads = part(page, "Cm*, figures 4 to 7: how readings are spread")
+    assert spreads.locator(".panel").count() == 4
+    for one, (routine, load) in zip(spreads.locator(".panel").all(), [("4-read", 0), ("1-read", 0), ("4-read", 1), ("1-read", 1)]):
+        tests = atomic(routine, load)
+        assert len(one.locator("svg[role=img]").evaluate(FIGURE)["lines"]) == len(tests) == one.locator(".legend span").count()
+        assert [("taking turns" in words) for words in one.locator(".legend span").all_inner_texts()] == [test["takes_turns"] for test in tests]
+    nothing = part(page, "Cm*, figures 12 to 15: nothing, measured")
+    for clock in found["clocks"]:
+        titles = [title for title in nothing.locator("h3").all_inner_texts() if f": {clock['clock']}, method" in title]
+        outcomes = [one for load in clock["loads"] for one in load["zero"]["outcomes"] if one["method"] in ("method-1", "method-2")]
+        assert len(titles) == len(outcomes), clock["clock"]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

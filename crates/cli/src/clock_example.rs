@@ -12,7 +12,7 @@ use tickscope_report::example_page;
 use tickscope_store::write_whole;
 use tickscope_tick::facts::CounterFacts;
 
-use crate::clock::{Progress, brief, factor};
+use crate::clock::{Progress, between, brief, factor};
 use crate::failure::Failure;
 use crate::options::ClockOptions;
 use crate::recorded_example::{Found, recorded};
@@ -207,26 +207,27 @@ fn slope_words(of: &str, slope: &Slope, clocks_ns: f64) -> String {
 /// The published k beside ours.
 fn print_factors(found: &Example) {
     println!(
-        "\nk, variance without a method over variance with it, on the later half of the zero-time tests; above 1 the method helps. predicted: for\n\
-         method-1, from the memory of the readings' cost on the earlier half"
+        "\nk, variance without a method over variance with it, in stretches of the later half of the zero-time tests: the median, and what it lies\n\
+         between; above 1 the method helps. predicted: for method-1, from the memory of the readings' cost on the earlier half"
     );
     println!(
-        "{:24} {:>5}  {:>9} {:>8} {:>8}  {:>8} {:>8}  {:>9}",
-        "", "", "predicted", "method-1", "clipped", "method-2", "clipped", "left"
+        "{:24} {:>5}  {:>17} {:>17} {:>17} {:>17} {:>17}  {:>9}",
+        "", "", "predicted", "method-1", "uninterrupted", "method-2", "uninterrupted", "left"
     );
     for clock in &found.clocks {
         for UnderPairs { pairs, zero, .. } in &clock.loads {
-            let of = |method| zero.outcome(method).map_or((None, None), |outcome| (outcome.k, outcome.k_clipped));
-            let ((first, first_clipped), (second, second_clipped)) = (of(Method::NearestPairs), of(Method::Sampler));
+            let of = |method| zero.outcome(method).map_or((None, None), |outcome| (outcome.k, outcome.k_untouched));
+            let ((first, first_untouched), (second, second_untouched)) =
+                (of(Method::NearestPairs), of(Method::Sampler));
             let left = zero.outcome(zero.chosen).map(|outcome| outcome.residual_median);
             println!(
-                "{:24} {pairs:>5}  {:>9} {:>8} {:>8}  {:>8} {:>8}  {:>9}",
+                "{:24} {pairs:>5}  {:>17} {:>17} {:>17} {:>17} {:>17}  {:>9}",
                 clock.clock,
-                factor(zero.k_predicted),
-                factor(first),
-                factor(first_clipped),
-                factor(second),
-                factor(second_clipped),
+                between(zero.k_predicted),
+                between(first),
+                between(first_untouched),
+                between(second),
+                between(second_untouched),
                 brief(left)
             );
         }
@@ -234,9 +235,9 @@ fn print_factors(found: &Example) {
     let Published { k, k_example, k_example_without_interrupts, mean_error_us, .. } = &found.published;
     println!("published:");
     for row in k {
-        let column = if row.method == Method::NearestPairs { 10 } else { 28 };
+        let column = if row.method == Method::NearestPairs { 18 } else { 54 };
         println!(
-            "{:24} {:>5}  {:column$}{:>8}",
+            "{:24} {:>5}  {:column$}{:>17}",
             format!("{} {}", row.system, row.routine),
             "",
             "",
@@ -245,7 +246,7 @@ fn print_factors(found: &Example) {
     }
     let [[from, to], [clean_from, clean_to]] = [k_example, k_example_without_interrupts];
     println!(
-        "{:24} {:>5}  {:28}{:>8} {:>8}  {:>9}",
+        "{:24} {:>5}  {:54}{:>17} {:>17}  {:>9}",
         "StarOS, the example",
         "1-3",
         "",
@@ -255,8 +256,8 @@ fn print_factors(found: &Example) {
     );
     let [one, two, three] = found.published.latency_us;
     println!(
-        "published latencies {one}, {two} and {three} us with 1 to 3 pairs, {} us a word of a call with one pair; clipped there: without \
-         interrupts, by simulation",
+        "published latencies {one}, {two} and {three} us with 1 to 3 pairs, {} us a word of a call with one pair; uninterrupted there: by \
+         simulation",
         found.published.rpc_slope_us
     );
 }

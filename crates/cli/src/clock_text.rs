@@ -2,12 +2,14 @@
 //!
 //! No line is longer than a table's. Deliberately absent: computing; every figure is the study's.
 
-use tickscope_clock::advice::duration;
+use tickscope_clock::advice::{ORDERINGS, duration};
 use tickscope_clock::compensation::Method;
 use tickscope_clock::load::Load;
-use tickscope_clock::study::{Across, ClockStudy, Cost, LoadStudy, SectionTest, Study};
+use tickscope_clock::measure::{InstructionCost, PUBLISHED};
+use tickscope_clock::study::{Cost, SectionTest, Study};
+use tickscope_clock::two_word::{LiveTest, Writer};
 
-use crate::clock::{brief, factor};
+use crate::clock::{between, brief};
 
 /// Characters in a line of text; tables are a little wider.
 const WIDTH: usize = 100;
@@ -15,10 +17,8 @@ const WIDTH: usize = 100;
 /// Prints all of it.
 pub fn print(study: &Study) {
     println!("Which clock to read on this machine, what to subtract, and how short a section it can time");
-    println!(
-        "The words and the clocks are explained at the end. All figures as data: --json; as pictures: --html FILE.\n"
-    );
-    for chapter in study.chapters() {
+    println!("Columns are explained at the end. All figures as data: --json; as pictures: --html FILE.\n");
+    for chapter in study.chapters().into_iter().filter(|chapter| chapter.head != ORDERINGS) {
         println!("{}", chapter.head);
         for sentence in &chapter.sentences {
             paragraph("- ", sentence);
@@ -32,9 +32,13 @@ pub fn print(study: &Study) {
         }
         print_recipes(study, number);
         print_methods(study, number);
+        print_factors(study, number);
     }
     print_ramps(study);
-    print_order(study);
+    for sentence in study.order() {
+        paragraph("", &sentence);
+    }
+    print_two_words(study);
     for absent in &study.absent {
         paragraph("absent: ", &format!("'{}', {}", absent.clock, absent.why));
     }
@@ -48,7 +52,8 @@ fn print_recipes(study: &Study, number: usize) {
         "how to time a section; what a reading takes, the counter's around it included (ns unless a unit stands there)"
     );
     let alone = format!("{:-^15}", " alone ");
-    let crowd = format!("{:-^15}", format!(" {most} threads "));
+    let by_turns = if most > study.cpus.len() { "by turns" } else { "threads" };
+    let crowd = format!("{:-^15}", format!(" {most} {by_turns} "));
     println!("{:43} {:>7} {:>7} {:>7} {alone} {crowd}", "", "good", format!("{percent} %"), "tells");
     println!(
         "{:24} {:>8} {:9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
@@ -59,7 +64,7 @@ fn print_recipes(study: &Study, number: usize) {
         let recipe = load.recipe(percent);
         let crowd = load.cells.last().map_or(["-".into(), "-".into()], |cell| cost(&cell.cost));
         let ([median, p99], [crowd_median, crowd_p99]) = (cost(&load.alone().cost), crowd);
-        let method = format!("{}{}", recipe.method, if recipe.doubtful { "?" } else { "" });
+        let method = format!("{}{}", recipe.method, if recipe.refused.is_some() { "?" } else { "" });
         println!(
             "{:24} {:>8} {method:9} {:>7} {:>7} {:>7} {median:>7} {p99:>7} {crowd_median:>7} {crowd_p99:>7} {:>7}",
             clock.clock,
@@ -79,12 +84,11 @@ fn cost(cost: &Cost) -> [String; 2] {
 fn print_methods(study: &Study, number: usize) {
     println!("\nwhat is left of a section that does nothing, when this is subtracted (ns unless a unit stands there)");
     let off = format!("{:-^17}", " average error ");
-    let gain = format!("{:-^15}", " method-1 by ");
-    println!("{:75} {off} {gain}", "");
+    println!("{:75} {off}", "");
     let section = duration(f64::from(study.plan.section_ns));
     println!(
-        "{:24} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>8} {section:>8} {:>8} {:>6}",
-        "clock", "nothing", "constant", "long-term", "method-1", "method-2", "empty", "expected", "found"
+        "{:24} {:>9} {:>9} {:>9} {:>9} {:>9}  {:>8} {section:>8}",
+        "clock", "nothing", "constant", "long-term", "method-1", "method-2", "empty"
     );
     for clock in &study.clocks {
         let load = &clock.loads[number];
@@ -92,12 +96,46 @@ fn print_methods(study: &Study, number: usize) {
         for method in Method::ALL {
             print!(" {:>9}", left(&load.zero, method));
         }
-        let off = |test: &SectionTest| brief(test.outcome(load.zero.chosen).map(|outcome| outcome.error));
-        let gained = load.zero.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_clipped);
-        let [expected, gained] = [load.zero.k_predicted, gained].map(factor);
-        println!("  {:>8} {:>8} {expected:>8} {gained:>6}", off(&load.zero), off(&load.section));
+        let method = load.recipe(study.plan.percent).method;
+        let off = |test: &SectionTest| brief(test.outcome(method).map(|outcome| outcome.error));
+        println!("  {:>8} {:>8}", off(&load.zero), off(&load.section));
     }
     println!();
+}
+
+/// By what factor method-1 makes durations scatter less, and whether what it assumes holds.
+fn print_factors(study: &Study, number: usize) {
+    println!(
+        "by what factor method-1 makes these scatter less, k; in brackets what each figure lies between with 95 %"
+    );
+    println!(
+        "{:24} {:>20} {:>17} {:>17} {:>17} {:>10}",
+        "clock", "rho_1", "k expected", "k found", "uninterrupted", "touched"
+    );
+    for clock in &study.clocks {
+        let zero = &clock.loads[number].zero;
+        let pairs = zero.outcome(Method::NearestPairs);
+        let Some(found) = pairs.and_then(|pairs| pairs.k) else { continue };
+        println!(
+            "{:24} {:>20} {:>17} {:>17} {:>17} {:>10}",
+            clock.clock,
+            between(zero.rho_1),
+            between(zero.k_predicted),
+            between(Some(found)),
+            between(pairs.and_then(|pairs| pairs.k_untouched)),
+            format!("{} of {}", zero.touched, zero.trials - zero.trials / 2)
+        );
+    }
+    println!();
+}
+
+/// What a running clock of two words shows, with one reader under the first load.
+fn print_two_words(study: &Study) {
+    let first = study.plan.loads.first();
+    let alone = |test: &&LiveTest| test.readers == 1 && Some(&test.busy_processes) == first;
+    for test in study.two_words.iter().filter(alone).filter(|test| test.writer == Writer::Atomic) {
+        paragraph("a running clock of two words, read by ", &test.words());
+    }
 }
 
 /// Marked where it is further from 0 than if nothing had been subtracted.
@@ -158,123 +196,48 @@ fn bar(cost: Option<i64>, least: i64, most: i64) -> char {
     cost.map_or(' ', |cost| BARS[((cost - least) * (BARS.len() as i64 - 1) / (most - least).max(1)) as usize])
 }
 
-/// Whether clocks went backward, within a thread or from one processor to another.
-fn print_order(study: &Study) {
-    let within = |clock: &ClockStudy| -> u64 {
-        clock.loads.iter().flat_map(|load: &LoadStudy| &load.cells).map(|cell| cell.backward).sum()
-    };
-    let (mut kept, mut fewest, mut broken, mut not_looked) = (0, u64::MAX, Vec::new(), Vec::new());
-    for clock in &study.clocks {
-        match &clock.across_processors {
-            Across::NotLooked(why) => not_looked.push(format!("'{}' ({why})", clock.clock)),
-            Across::Seen(seen) if seen.backward + within(clock) > 0 => {
-                let (name, backward, passages) = (&clock.clock, seen.backward, seen.passages);
-                broken.push(format!("'{name}' {} times, and {backward} of {passages} times", within(clock)));
-            }
-            Across::Seen(seen) => {
-                kept += 1;
-                fewest = fewest.min(seen.passages);
-            }
-        }
-    }
-    if kept > 0 {
-        let looks = format!("in {fewest} handings over or more");
-        paragraph(
-            "",
-            &format!("{kept} clocks never went backward, within a thread or from one processor to another ({looks})"),
-        );
-    }
-    if !broken.is_empty() {
-        paragraph("went backward within a thread, and between two processors: ", &broken.join("; "));
-    }
-    if !not_looked.is_empty() {
-        paragraph("not compared between processors: ", &not_looked.join(", "));
-    }
-}
-
 fn print_terms(study: &Study) {
-    let (most, percent) = (study.plan.readers.last().copied().unwrap_or(1), study.plan.percent);
+    let percent = study.plan.percent;
     println!("\nthe columns");
     for (term, meaning) in [
         (
             "subtract",
-            "take this from the difference of the two readings around a section: about what one reading takes. By a \
-             method that finds it anew for each section, the typical value",
+            "from the difference of the readings around a section; of a method that finds it anew, the typical value",
         ),
-        (
-            "method",
-            "how it is found, see below. '?': it left more error than nothing subtracted did, in sections it was not \
-             found on. Do not rely on it",
-        ),
-        (
-            "good to ±",
-            "in 19 of 20 sections the result is off by no more than this, as far as was seen. '-': nothing is known, the \
-             clock stood still",
-        ),
-        (
-            &format!("{percent} % from"),
-            &format!(
-                "sections of this length or more are known to {percent} % from one timing. A shorter one: run it this \
-                 length divided by its own times between two readings, rounded up, and divide"
-            ),
-        ),
-        (
-            "tells apart",
-            "usable resolution: two sections that differ by less cannot be told apart from one timing each. What both \
-             are off by alike cancels, so it may be less than 'good to'",
-        ),
+        ("method", "how it is found. '?': what one half of the trials called for left more than nothing in the other"),
+        ("good to ±", "19 of 20 timings are off by no more. '-': nothing is known, the clock stood still"),
+        (&format!("{percent} % from"), "the shortest section that one timing measures so well"),
+        ("tells apart", "two sections that differ by less cannot be told apart from one timing each"),
         (
             "alone, threads",
-            &format!(
-                "what a reading takes when one thread reads, and when {most} do: the median, and what 1 reading in 100 \
-                 exceeds. It holds a reading of the counter beside, to take the time: so it is not what to subtract"
-            ),
+            "a reading between two of the counter: median, what 1 in 100 exceeds. 'by turns': more threads than processors",
         ),
-        ("reads/s", "readings a second of one thread that does nothing else"),
+        ("reads/s", "of one thread that does nothing else"),
         (
             "what is left",
-            "should be 0: the median over sections that do nothing. What is subtracted was found in the first half of the trials, \
-             what is left is from the second. '!': further from 0 than with nothing subtracted, because the cost of \
-             reading changed in between: that method does not suit this clock",
+            "median over sections that do nothing; should be 0. '!': further from 0 than with nothing subtracted",
         ),
+        ("average error", "of the method under 'method', the worst 1 in 20 left out"),
         (
-            "average error",
-            &format!(
-                "how far from the truth the method under 'method' comes out, in empty sections, that do nothing, and in \
-                 waits of {}; the worst 1 in 20 left out",
-                duration(f64::from(study.plan.section_ns))
-            ),
-        ),
-        (
-            "method-1 by",
-            "by what factor method-1 makes the results scatter less (their variance); expected from the first half of \
-             the trials, found in the second. Below 1 they scatter more. It is used where it is expected \
-             above 1 and comes out nearer the truth, and where the constant is another from one stretch of time to the next. '-': they do not scatter",
+            "k",
+            "above 1 method-1 helps; it assumes a rho_1 (correlation with the next reading) of 0 or more. Uninterrupted: without those touched, \
+         the trials that took a microsecond and eight spreads longer",
         ),
     ] {
         term_line(term, meaning);
     }
-    println!("\nthe methods: what is subtracted from the difference of the two readings around a section");
+    println!("\nthe methods");
     for (term, meaning) in [
-        (
-            "none",
-            "nothing: reading takes too little to be seen by this clock, or no method proved itself under this load",
-        ),
-        ("constant", "always the same: the median gap between two readings made one right after the other"),
-        (
-            "long-term",
-            "always the same: the mean of these gaps. It holds the few that were interrupted, so it is mostly too much \
-             on a busy machine",
-        ),
+        ("none", "nothing is subtracted"),
+        ("constant", "the median gap between two readings one right after the other"),
+        ("long-term", "the mean of these gaps, interruptions and all"),
         (
             "method-1",
-            "anew for each section: the clock is read four times, r1 and r2 right before it, r3 and r4 right after it; \
-             it took r3 - r2, less the mean of r2 - r1 and r4 - r3",
+            "r3 - r2 less the mean of r2 - r1 and r4 - r3, read right before (r1, r2) and after (r3, r4) the section",
         ),
         (
             "method-2",
-            "anew for each section: a thread on another processor reads the clock twice in a row all the time; the mean \
-             of the gaps it found nearest to the start and to the end",
+            "the mean of the gaps nearest to start and end, found by a thread on another processor all the time",
         ),
     ] {
         term_line(term, meaning);
@@ -282,36 +245,15 @@ fn print_terms(study: &Study) {
     println!("\nthe clocks");
     let name = &study.counter.name;
     for (term, meaning) in [
-        (
-            format!("{name} ..."),
-            "the processor's counter. 'plain': unordered, the processor may move the reading past its neighbours. \
-             'before': read before anything that follows begins. 'after': read after all that precedes is done. On \
-             x86-64: rdtsc; rdtsc, lfence; lfence, rdtsc",
-        ),
+        (format!("{name} ..."), "the processor's counter: unordered; read before what follows; after what precedes"),
         (
             "realtime ... tai".into(),
-            "clock_gettime(CLOCK_REALTIME) and so on: the kernel's clocks, mostly read without entering it. realtime and \
-             tai can be set while a section runs, also backward",
+            "clock_gettime; ...-coarse: stands still for milliseconds; ... syscall: by a system call",
         ),
-        ("...-coarse".into(), "the kernel's time of its last tick: cheap, but it stands still for milliseconds"),
-        (
-            "process-, thread-cpu".into(),
-            "the processor time that this process or thread has used: it stands still while others run",
-        ),
-        ("... syscall".into(), "the same clock through a system call, as where the fast way is not to be had"),
-        (
-            "ticker thread".into(),
-            "a word in memory that another thread keeps setting to the counter: cheap, and still whenever that thread \
-             does not run",
-        ),
-        (
-            "mutex".into(),
-            "the counter behind a lock, as in programs whose clock must never go backward: threads wait for each other",
-        ),
-        (
-            "unix, udp socket".into(),
-            "the counter asked of another thread by a message over a socket of this machine, as a time server's",
-        ),
+        ("process-, thread-cpu".into(), "processor time that this process or thread has used"),
+        ("ticker thread".into(), "a word in memory that another thread keeps at the counter"),
+        ("mutex".into(), "the counter behind a lock"),
+        ("unix, udp socket".into(), "the counter, asked of another thread by a message"),
     ] {
         term_line(&term, meaning);
     }
@@ -335,6 +277,22 @@ fn print_machine(study: &Study) {
             study.took_s
         ),
     );
+    for published in PUBLISHED {
+        let of = |cost: &&InstructionCost| cost.instruction == published.instruction;
+        let ours: Vec<String> = study.instructions.iter().filter(of).map(instruction).collect();
+        if !ours.is_empty() {
+            let [few, many] = published.bare_ns;
+            paragraph(
+                "",
+                &format!(
+                    "{}: {}; published: {few:.0} ns over 10^5 and {many:.0} over 10^10 on bare metal, {:.0} on a cloud's node",
+                    published.instruction,
+                    ours.join(", "),
+                    published.cloud_ns
+                ),
+            );
+        }
+    }
     println!("the same piece of computing, again and again on each processor, to see whether they are equally fast:");
     for speed in &study.speeds {
         println!(
@@ -345,6 +303,15 @@ fn print_machine(study: &Study) {
             speed.slower_percent
         );
     }
+}
+
+fn instruction(cost: &InstructionCost) -> String {
+    format!(
+        "{:.1} ns over 10^{:.0} readings ({:.1} uninterrupted)",
+        cost.ns,
+        (cost.reads as f64).log10(),
+        cost.median_ns
+    )
 }
 
 fn term_line(term: &str, meaning: &str) {
@@ -384,7 +351,7 @@ mod tests {
 
     /// Sections of no length that seem to take `measured`, beside pairs of readings that take `pair`.
     fn test([pair, measured]: [i64; 2]) -> SectionTest {
-        let trial = Trial { t_1: pair, t_m: measured, t_4: pair, truth: 0, sampled: None };
+        let trial = Trial { t_1: pair, t_m: measured, t_4: pair, truth: 0, sampled: None, touched: false };
         let trials = vec![trial; 100];
         SectionTest::new(0, 100, judge(Halves::of(&trials), &[pair, pair + 1, pair], Length::Zero).unwrap(), None)
     }

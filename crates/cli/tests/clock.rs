@@ -61,12 +61,21 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
             let readers: Vec<u64> = list(load, "cells").iter().map(|cell| cell["readers"].as_u64().unwrap()).collect();
             assert_eq!(readers, [1, 2], "{clock}");
             let (recipe, cell) = (&load["recipe"], &load["cells"][0]);
-            let chosen =
-                list(&load["zero"], "outcomes").iter().find(|outcome| outcome["method"] == load["zero"]["chosen"]);
-            assert_eq!(
-                (&recipe["method"], &recipe["subtract_ns"]),
-                (&load["zero"]["chosen"], &chosen.unwrap()["subtracts"])
-            );
+            // What is recommended is doubted by no table: it left no more than nothing, on average and at the median.
+            let left = |test: &Value, method: &Value| {
+                let outcome = list(test, "outcomes").iter().find(|outcome| outcome["method"] == *method);
+                outcome.map(|of| [number(of, "error"), number(of, "residual_median").abs(), number(of, "subtracts")])
+            };
+            let harmed = |method: &Value| {
+                [&load["zero"], &load["section"]].into_iter().any(|test| {
+                    let (with, without) = (left(test, method), left(test, &"none".into()).unwrap());
+                    with.is_some_and(|with| with[0] > without[0] || with[1] > without[1])
+                })
+            };
+            let (method, chosen) = (&recipe["method"], &load["zero"]["chosen"]);
+            assert!(!harmed(method), "{load}");
+            assert_eq!((recipe["refused"].is_null(), method == chosen), (!harmed(chosen), !harmed(chosen)), "{recipe}");
+            assert_eq!(left(&load["zero"], method).map(|left| left[2]), recipe["subtract_ns"].as_f64());
             // Nothing is promised of a clock that stood still through whole sections.
             let section = &load["section"];
             let mut outcomes = list(section, "outcomes").iter();
@@ -82,15 +91,25 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
         assert_eq!(clock["words"].as_str().unwrap().split("; ").count(), 2, "{clock}");
     }
     assert!(!list(&study, "advice").is_empty() && !list(&study, "speeds").is_empty());
+    assert!(list(&study, "order").iter().all(|words| !words.as_str().unwrap().contains("in 0 handings")));
+    assert!(list(&study, "instructions").iter().all(|cost| number(cost, "ns") > 0.0 && number(cost, "reads") >= 1e4));
+    for test in list(&study, "two_words") {
+        let phases = list(test, "phases").iter().map(|phase| number(phase, "at_ns"));
+        assert!(phases.clone().is_sorted() && phases.clone().all(|at| at < number(test, "turn_ns")), "{test}");
+        assert!(number(test, "flipped") <= number(test, "pairs"), "{test}");
+    }
     for cell in cells(&study) {
         let cost = &cell["cost"];
         let [min, median, p99, max] = ["min_ns", "median_ns", "p99_ns", "max_ns"].map(|of| number(cost, of));
         assert!(0.0 < min && min <= median && median <= p99 && p99 <= max, "{cell}");
         let binned: u64 = list(cost, "histogram").iter().map(|bin| bin["readings"].as_u64().unwrap()).sum();
         assert_eq!(Some(binned), cost["readings"].as_u64(), "{cell}");
-        if let (Some(quantum), Some(finest)) = (cell["quantum_ns"].as_f64(), cell["finest_step_ns"].as_f64()) {
-            assert!(finest >= quantum && number(cell, "resolution_ns") >= quantum, "{cell}");
-        }
+        let (mean, deviation) = (number(cost, "mean_ns"), number(cost, "deviation_ns"));
+        assert!(min <= mean && mean <= max && deviation <= max - min, "{cell}");
+        let density = &cost["density"];
+        let drawn: u64 = list(density, "counts").iter().map(|count| count.as_u64().unwrap()).sum();
+        let beyond = density["below"].as_u64().unwrap() + density["above"].as_u64().unwrap();
+        assert_eq!(Some(drawn + beyond), cost["readings"].as_u64(), "{cell}");
         if !cell["usable_ns"].is_null() {
             assert!(number(cell, "usable_ns") >= number(cell, "resolution_ns"), "{cell}");
             assert!(number(cell, "shortest_section_ns") >= 99.9 * number(cell, "usable_ns"), "{cell}");
@@ -100,7 +119,7 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
 
 #[test]
 fn e2e_the_text_of_a_study_begins_with_what_to_do_and_explains_every_word_of_its_tables() {
-    let ended = Ended::of(&mut tickscope(&["clock", "--seconds", "1", "--load", "0,1", "--readers", "2"]));
+    let ended = Ended::of(&mut tickscope(&["clock", "--seconds", "3", "--load", "0,1", "--readers", "2"]));
     let text = &ended.out;
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("expected {words} in {text}"));
     let order = [
@@ -126,6 +145,19 @@ fn e2e_the_text_of_a_study_begins_with_what_to_do_and_explains_every_word_of_its
     for line in text.lines() {
         assert!(line.chars().count() <= 110, "{line}");
     }
+}
+
+#[test]
+fn e2e_a_study_without_time_reads_what_its_advice_is_about_and_names_what_it_did_not_read() {
+    let ended = Ended::of(&mut tickscope(&["clock", "--json", "--seconds", "0.01", "--load", "0", "--readers", "1"]));
+    let study: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
+    let read: Vec<&str> = list(&study, "clocks").iter().map(|clock| clock["clock"].as_str().unwrap()).collect();
+    assert!(read.contains(&"monotonic") && read.iter().any(|clock| clock.ends_with(" after")), "{read:?}");
+    assert_eq!((study["cut_short"].as_bool(), read.len() < names().len()), (Some(true), true));
+    let advice = list(&study, "advice").iter().map(|words| words.as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert!(advice.iter().any(|words| words.contains("--seconds 0.01 were over before all was read")), "{advice:?}");
+    let late = |absent: &&Value| absent["why"].as_str().unwrap().contains("0.01 s were over");
+    assert_eq!(list(&study, "absent").iter().filter(late).count() + read.len(), names().len());
 }
 
 #[test]

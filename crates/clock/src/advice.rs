@@ -2,12 +2,20 @@
 //!
 //! Every sentence names its figure. "19 of 20" is the share of measurements that a statement is about: the rest were
 //! interrupted, and no clock can help that. Nothing here is a bound.
+//!
+//! Guarantees, tested on studies made at random: no sentence recommends what a table marks as harmful, and none says that something
+//! never happened of which nothing was seen.
 
 use crate::compensation::Method;
+use crate::factor::Side;
 use crate::load::LoadKind;
 use crate::measure::Unit;
 use crate::recipe::Recipe;
 use crate::study::{Across, Cell, ClockStudy, LoadStudy, Study};
+use crate::tick_choice::TickChoice;
+
+/// The chapter that is the same for every machine: pages hold it, a terminal need not.
+pub const ORDERINGS: &str = "Which reading of the counter for what";
 
 /// Sentences under a heading.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,13 +35,23 @@ impl Study {
 
     /// The same in chapters, none of them empty.
     pub fn chapters(&self) -> Vec<Chapter> {
-        let first = [self.unoptimised(), self.trapped()].into_iter().flatten().collect();
-        let beware = [self.speed_words(), self.shared(), self.still(), self.crowded(), self.loaded(), self.doubtful()];
+        let first = [self.unoptimised(), self.over(), self.trapped()].into_iter().flatten().collect();
+        let beware = [
+            self.speed_words(),
+            self.step_words(),
+            self.shared(),
+            self.still(),
+            self.crowded(),
+            self.loaded(),
+            self.refused(),
+            self.assumption(),
+            self.tick_words(),
+        ];
         let chapters = [
             ("Before all", first),
             ("To time a section of code within one thread", self.recipes()),
             ("How short a section may be, under the worst of these loads", self.lengths()),
-            ("Which reading of the counter for what", self.ordering_words()),
+            (ORDERINGS, self.ordering_words()),
             ("What to know of this machine's clocks", beware.into_iter().flatten().collect()),
             ("How far to trust this", self.trust()),
         ];
@@ -43,7 +61,7 @@ impl Study {
 
     /// What contradicts what a clock promises.
     pub fn findings(&self) -> Vec<String> {
-        let promised = |clock: &&ClockStudy| PROMISE_ORDER.contains(&clock.clock.trim_end_matches(" syscall"));
+        let promised = |clock: &&ClockStudy| clock.promises_order();
         let mut findings: Vec<String> = self.clocks.iter().filter(promised).filter_map(ClockStudy::backward).collect();
         if self.counter.trapped {
             let name = &self.counter.name;
@@ -57,6 +75,14 @@ impl Study {
     fn unoptimised(&self) -> Option<String> {
         let why = "this program was built without optimisation: costs hold its own; build it with --release";
         (!self.optimised).then(|| why.into())
+    }
+
+    fn over(&self) -> Option<String> {
+        let (read, all) = (self.clocks.len(), self.clocks.len() + self.absent.len());
+        let seconds = self.plan.seconds;
+        self.cut_short.then(|| {
+            format!("--seconds {seconds} were over before all was read, {read} of {all} clocks were: ask for more")
+        })
     }
 
     fn trapped(&self) -> Option<String> {
@@ -100,9 +126,9 @@ impl Study {
         for load in &clock.loads {
             let recipe = load.recipe(percent);
             let beside = self.plan.load.beside(load.busy_processes);
-            let subtraction = match explained.contains(&recipe.method) {
+            let subtraction = match explained.contains(&recipe.method) && recipe.method != Method::None {
                 true => format!("subtract {} by '{}' as above", self.number(clock, recipe), recipe.method),
-                false => self.subtraction(clock, recipe),
+                false => self.subtraction(clock, load, recipe),
             };
             explained.push(recipe.method);
             let as_well = self.constant_instead(clock, load).map_or_else(String::new, |instead| format!(". {instead}"));
@@ -118,10 +144,10 @@ impl Study {
         words
     }
 
-    fn subtraction(&self, clock: &ClockStudy, recipe: Recipe) -> String {
+    fn subtraction(&self, clock: &ClockStudy, load: &LoadStudy, recipe: Recipe) -> String {
         let (number, method) = (self.number(clock, recipe), recipe.method);
         match method {
-            Method::None => "which costs too little to be subtracted".into(),
+            Method::None => format!("subtract nothing: {}", why_nothing(load, recipe)),
             Method::Constant | Method::LongTerm => {
                 format!("subtract {number}, the same from every section (method '{method}')")
             }
@@ -150,7 +176,7 @@ impl Study {
         let promised = constant.error_fitted < anew.error_fitted + AS_WELL_NS && constant.drift_fitted <= AS_WELL_NS;
         let kept = constant.error < anew.error + AS_WELL_NS && constant.residual_median.abs() <= AS_WELL_NS;
         let number = || self.number(clock, Recipe { subtract_ns: constant.subtracts, ..recipe });
-        (found_anew && promised && kept)
+        (found_anew && promised && kept && !load.harmed_by(Method::Constant))
             .then(|| format!("Always subtracting {} instead is simpler, and here worse by less than 1 ns", number()))
     }
 
@@ -232,6 +258,14 @@ impl Study {
         ]
     }
 
+    /// How wide a reading of the counter is.
+    fn step_words(&self) -> Option<String> {
+        let clock = self.counter_clock()?;
+        let (name, step) = (&self.counter.name, &clock.step);
+        let width = duration(clock.width_ns?);
+        Some(format!("a reading of the {name} is {width} wide, which is part of every ± above: {step}"))
+    }
+
     fn speed_words(&self) -> Option<String> {
         /// Of two processors that differ by more, durations cannot be compared as they are; Cm*'s differed by 4.6 %.
         const NOTABLE_PERCENT: f64 = 1.0;
@@ -257,23 +291,28 @@ impl Study {
         self.pick(&["monotonic", "monotonic-raw"])
     }
 
-    /// The first of those that tell sections apart about as finely as the finest, under the worst of the loads.
+    /// The first of those that tell sections apart about as finely as the finest, under the worst of the loads, and were never
+    /// seen to go backward.
     fn pick(&self, names: &[&str]) -> Option<&ClockStudy> {
         /// What is finer by less than this factor is not worth another clock.
         const AS_FINE: f64 = 2.0;
         let worst =
             |clock: &ClockStudy| clock.alone().map(|cell| cell.usable_ns.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
-        let among: Vec<&ClockStudy> = names.iter().filter_map(|name| self.clock(name)).collect();
+        let kept_order = |clock: &&ClockStudy| clock.backward().is_none();
+        let among: Vec<&ClockStudy> = names.iter().filter_map(|name| self.clock(name)).filter(kept_order).collect();
         let finest = among.iter().map(|clock| worst(clock)).fold(f64::INFINITY, f64::min);
         among.into_iter().find(|clock| worst(clock) <= AS_FINE * finest)
     }
 
     fn shared(&self) -> Option<String> {
-        let names = self.clocks.iter().filter_map(|clock| clock.backward());
-        let list: Vec<String> = names.collect();
-        (!list.is_empty()).then(|| {
-            format!("not in order across processors: {}. Stamp with ordering 'after' what must be", list.join("; "))
-        })
+        let list: Vec<String> = self.clocks.iter().filter_map(ClockStudy::backward).collect();
+        let compared =
+            |clock: &&ClockStudy| matches!(&clock.across_processors, Across::Seen(seen) if seen.passages > 0);
+        let instead = match self.counter_clock().filter(compared) {
+            Some(_) => ". Stamp with ordering 'after' what must be",
+            None => "",
+        };
+        (!list.is_empty()).then(|| format!("not in order across processors: {}{instead}", list.join("; ")))
     }
 
     fn still(&self) -> Option<String> {
@@ -314,9 +353,13 @@ impl Study {
             })
         };
         let list: Vec<String> = self.clocks.iter().filter_map(say).collect();
+        let turns = match quiet_cells(self).any(|cell| cell.takes_turns) {
+            true => format!(" (by turns, on {} processors)", self.cpus.len()),
+            false => String::new(),
+        };
         (!list.is_empty()).then(|| {
             format!(
-                "slow when {readers} threads read at once; one reading in 100 then takes longer than: {}",
+                "slow when {readers} threads read at once{turns}; one reading in 100 then takes longer than: {}",
                 list.join(", ")
             )
         })
@@ -338,22 +381,68 @@ impl Study {
             .then(|| format!("one timing is less exact {}: {}", self.plan.load.beside(*busy), list.join(", ")))
     }
 
-    /// Recipes that left more than doing nothing.
-    fn doubtful(&self) -> Option<String> {
+    /// Methods that were chosen and left more than doing nothing.
+    fn refused(&self) -> Option<String> {
         let say = |clock: &ClockStudy, load: &LoadStudy| {
-            let doubtful = load.recipe(self.plan.percent).doubtful;
-            doubtful.then(|| format!("'{}' {}", clock.clock, self.plan.load.beside(load.busy_processes)))
+            let refused = load.recipe(self.plan.percent).refused?;
+            Some(format!("'{}' {} ({refused})", clock.clock, self.plan.load.beside(load.busy_processes)))
         };
         let list: Vec<String> =
             self.clocks.iter().flat_map(|clock| clock.loads.iter().filter_map(move |load| say(clock, load))).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "doubtful, marked '?' in the tables: what is to be subtracted was found in one half of the trials, and \
-                 in the other \
-                 half, or in longer sections, it left more error than nothing subtracted did. Subtract nothing there: {}",
+                "nothing is subtracted, marked '?': what one half of the trials called for left more error in the other half, or \
+                 in longer sections, than nothing did: {}",
                 list.join(", ")
             )
         })
+    }
+
+    /// Whether Method I's assumption holds: that the cost of a reading is like the one before (the Cm* study, 4.2 and 6).
+    fn assumption(&self) -> Option<String> {
+        let (mut above, mut below, mut open) = (0, Vec::new(), 0);
+        for clock in &self.clocks {
+            let sides = || clock.loads.iter().filter_map(|load| Some(load.zero.rho_1?.side(0.0)));
+            match (sides().next(), sides().all(|side| side == Side::Above), sides().all(|side| side == Side::Below)) {
+                (None, ..) => {}
+                (_, true, _) => above += 1,
+                (_, _, true) => below.push(format!("'{}'", clock.clock)),
+                _ => open += 1,
+            }
+        }
+        let list = |list: Vec<String>| if list.is_empty() { "none".into() } else { list.join(", ") };
+        (above + below.len() + open > 0).then(|| {
+            format!(
+                "method-1 assumes that what a reading costs is not unlike the one before, a correlation of 0 or more. Under all these \
+                 loads that holds for {above} clocks; it is negative for {}; undecided, or another under another load: {open}",
+                list(below)
+            )
+        })
+    }
+
+    /// How long a tick should be, and what a word then lasts (the Cm* study, 3.3).
+    fn tick_words(&self) -> Option<String> {
+        const DAY_S: f64 = 86_400.0;
+        let clock = self.counter_clock().filter(|_| !self.counter.trapped)?;
+        let open = |load: &LoadStudy| load.recipe(self.plan.percent).good_to_ns;
+        let worst = clock.loads.iter().filter_map(open).fold(0.0, f64::max);
+        let chosen = Some(worst).filter(|&ns| ns > 0.0)?;
+        let chosen = TickChoice::for_uncertainty(chosen, 1e9 / self.counter.hertz as f64);
+        let bits = |range_s| chosen.bits_for(range_s);
+        Some(format!(
+            "to keep readings in few bits: ticks of {} (the {} shifted right by {}) are no longer than what one timing by '{}' leaves \
+             open under the worst of these loads, so nothing is lost. Then 16 bits last {}, 32 bits {}; a second needs {} bits, a \
+             day {}, a year {}",
+            duration(chosen.tick_ns),
+            self.counter.name,
+            chosen.shift,
+            clock.clock,
+            duration(chosen.range_s(16) * 1e9),
+            duration(chosen.range_s(32) * 1e9),
+            bits(1.0),
+            bits(DAY_S),
+            bits(365.25 * DAY_S)
+        ))
     }
 
     fn trust(&self) -> Vec<String> {
@@ -376,9 +465,31 @@ impl Study {
     }
 }
 
+/// Of all clocks with the most readers, under the first load.
+fn quiet_cells(study: &Study) -> impl Iterator<Item = &Cell> {
+    study.clocks.iter().filter_map(|clock| clock.loads.first()?.cells.last())
+}
+
 fn capital(sentence: &str) -> String {
     let first: String = sentence.chars().take(1).flat_map(char::to_uppercase).collect();
     first + &sentence.chars().skip(1).collect::<String>()
+}
+
+/// Why nothing is to be subtracted.
+fn why_nothing(load: &LoadStudy, recipe: Recipe) -> String {
+    let left = load.zero.outcome(Method::None).map_or(0.0, |outcome| outcome.residual_median);
+    match recipe.refused {
+        Some(refused) => {
+            format!("'{refused}', which one half of the trials called for, left more error than that in the other")
+        }
+        None if left.abs() <= load.alone().resolution_ns.unwrap_or(0.0) => {
+            "what a reading takes is no more than a step of the clock".into()
+        }
+        None => format!(
+            "no method left less in every stretch of the trials; the difference is too long by about {}",
+            duration(left)
+        ),
+    }
 }
 
 /// What one timing is worth.
@@ -422,10 +533,6 @@ fn percentage(percent: f64) -> String {
     }
 }
 
-/// Clocks that promise to go on from one thread's reading to another's.
-const PROMISE_ORDER: [&str; 7] =
-    ["tsc after", "cntvct after", "monotonic", "monotonic-raw", "monotonic-coarse", "boottime", "mutex"];
-
 impl ClockStudy {
     /// With one reader: by how much two durations must differ to be told apart, and how long a section must be to be measured
     /// to the plan's percentage.
@@ -448,17 +555,6 @@ impl ClockStudy {
 
     fn alone(&self) -> impl Iterator<Item = &Cell> {
         self.loads.iter().map(LoadStudy::alone)
-    }
-
-    fn backward(&self) -> Option<String> {
-        let within: u64 = self.loads.iter().flat_map(|load| &load.cells).map(|cell| cell.backward).sum();
-        let across = match &self.across_processors {
-            Across::Seen(seen) => seen.backward,
-            Across::NotLooked(_) => 0,
-        };
-        (within + across > 0).then(|| {
-            format!("'{}' went backward {within} times within a thread and {across} times between two", self.clock)
-        })
     }
 }
 

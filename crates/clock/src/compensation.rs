@@ -7,15 +7,15 @@
 //! **The test** ([`judge`]) measures sections whose length is known, nothing at first. What was fitted on one half of
 //! the trials is judged on the other: the residual `T_A - truth`, and the improvement `k = Var(T_m) / Var(T_A)`, beside the k
 //! that the memory of the readings' cost predicts. No method can be proven right: it is right for the load it was
-//! tested under.
+//! tested under. Each k is the median of what stretches of the judged half give, with what that lies between; once over all
+//! trials, and once over those that nothing interrupted.
 //!
 //! **The choice** is made on the half that was fitted on, by its folds (`folds`): a method must leave less than doing nothing in
 //! every one of them. A systematic error comes before the spread, because repeating a measurement averages the one away and
 //! not the other: what drifts for certain is refused where another method does not. Among the rest the simplest is taken, unless
 //! another leaves notably less. Method I also needs its condition, that it lowers the variance, unless the constant was refused.
 //!
-//! **Clipped** figures hold values beyond the 0.5 and 99.5 % quantiles of the training half at these, because one
-//! preemption outweighs all other variance; raw ones stand beside them. Values are the clock's own units throughout;
+//! **Memory** is of costs held at their 0.5 and 99.5 % quantiles, because one preemption outweighs all other variance. Values are the clock's own units throughout;
 //! residuals are kept in halves of one, since `T_1 + T_4` is halved.
 //!
 //! Deliberately absent: a bound. All of this is an estimate; what is guaranteed about a section does not rest on it.
@@ -25,8 +25,13 @@ use std::fmt;
 use serde::Serialize;
 use tickscope_stats::{Confidence, Error, Quantile, Sample, autocorrelation};
 
+use crate::density::{Bins, Density};
+use crate::factor::{Factor, stretches};
 use folds::{Crossed, Folds};
 
+pub use detour::touched;
+
+mod detour;
 mod folds;
 
 /// How the cost of reading is estimated.
@@ -60,6 +65,8 @@ pub struct Trial {
     pub truth: i64,
     /// The sampler's pairs near the start and near the end, where one ran.
     pub sampled: Option<[i64; 2]>,
+    /// Whether something interrupted it, by [`touched`].
+    pub touched: bool,
 }
 
 /// How long the sections are, against how fast the load changes.
@@ -81,7 +88,7 @@ pub struct Memory {
 }
 
 /// What a method left on the half of the trials that it was not fitted on, in the clock's units.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
     /// The method.
     pub method: Method,
@@ -103,10 +110,14 @@ pub struct Outcome {
     pub drift_fitted: f64,
     /// Whether it left less than doing nothing in every fold there, and that is more than chance.
     pub gains_fitted: bool,
-    /// Improvement of the variance; `None` where `T_A` or `T_m` does not vary.
-    pub k: Option<f64>,
-    /// The same, clipped.
-    pub k_clipped: Option<f64>,
+    /// Improvement of the variance in stretches of time; `None` where `T_A` or `T_m` does not vary.
+    pub k: Option<Factor>,
+    /// The same without the trials that something interrupted.
+    pub k_untouched: Option<Factor>,
+    /// How `T_m - truth` was spread, in the same trials ...
+    pub before: Option<Density>,
+    /// ... and what was left of it.
+    pub after: Option<Density>,
 }
 
 /// What the test says.
@@ -118,6 +129,12 @@ pub struct Verdict {
     pub chosen: Method,
     /// The memory of the reading's cost, on the half that the method was fitted on; `None` where the cost did not vary.
     pub memory: Option<Memory>,
+    /// Its correlation with the next in stretches of time.
+    pub rho_1: Option<Factor>,
+    /// The k of Method I that the memory in each stretch predicts.
+    pub k_stretches: Option<Factor>,
+    /// Trials of the judged half that something interrupted.
+    pub touched: usize,
     /// How long the sections were.
     pub length: Length,
 }
@@ -130,9 +147,14 @@ impl Method {
 impl Memory {
     /// Of costs in order of time, clipped.
     pub fn of(costs: &[i64]) -> Option<Self> {
+        Some(Self { rho_1: Self::at(costs, 1)?, rho_2: Self::at(costs, 2)? })
+    }
+
+    /// The correlation of costs in order of time with those `lag` later, clipped.
+    pub fn at(costs: &[i64], lag: usize) -> Option<f64> {
         let clip = Clip::of(costs).ok()?;
         let clipped: Vec<i64> = costs.iter().map(|&cost| clip.hold(cost)).collect();
-        Some(Self { rho_1: autocorrelation(&clipped, 1)?, rho_2: autocorrelation(&clipped, 2)? })
+        autocorrelation(&clipped, lag)
     }
 
     /// The k of Method I: of equation 5 for sections of no length, of equation 4 with each section longer than the memory.
@@ -164,7 +186,17 @@ pub fn judge(halves: Halves<'_>, costs: &[i64], length: Length) -> Result<Verdic
             outcomes.extend(fit.outcome(method, crossed, halves.judged_on)?);
         }
     }
-    let verdict = Verdict { outcomes, chosen: Method::None, memory: Memory::of(costs), length };
+    let memories: Vec<Option<Memory>> = stretches(costs).map(Memory::of).collect();
+    let each = |of: &dyn Fn(Memory) -> f64| Factor::of(memories.iter().map(|memory| memory.map(of)));
+    let verdict = Verdict {
+        outcomes,
+        chosen: Method::None,
+        memory: Memory::of(costs),
+        rho_1: each(&|memory| memory.rho_1),
+        k_stretches: each(&|memory| memory.predicted_k(length)),
+        touched: halves.judged_on.iter().filter(|trial| trial.touched).count(),
+        length,
+    };
     Ok(Verdict { chosen: verdict.best().method, ..verdict })
 }
 
@@ -172,7 +204,7 @@ impl Verdict {
     /// With Method II as it did in a test beside a sampler. It is used where it was the best there, and left less than the
     /// best does without a sampler: the two tests had not the same moments.
     pub fn with_sampler(mut self, beside: &Self) -> Self {
-        self.outcomes.extend(beside.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler));
+        self.outcomes.extend(beside.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler).cloned());
         if beside.chosen == Method::Sampler && self.best().method == Method::Sampler {
             self.chosen = Method::Sampler;
         }
@@ -187,6 +219,9 @@ impl Verdict {
             let fitted = [&mut outcome.error_fitted, &mut outcome.drift_fitted];
             let between = outcome.residual_interval.iter_mut().flatten();
             values.into_iter().chain(fitted).chain(between).for_each(|value| *value *= ns);
+            for density in [&mut outcome.before, &mut outcome.after] {
+                *density = density.take().map(|density| density.scaled(ns));
+            }
         }
         self
     }
@@ -252,7 +287,7 @@ impl Verdict {
         });
         let less =
             |next: &Outcome, best: &Outcome| next.error_fitted < (0.9 * best.error_fitted).min(best.error_fitted - 1.0);
-        let best = admitted.copied().reduce(|best, next| if less(&next, &best) { next } else { best });
+        let best = admitted.cloned().reduce(|best, next| if less(&next, &best) { next } else { best });
         best.expect("the steadiest is admitted")
     }
 
@@ -291,7 +326,7 @@ impl<'a> Halves<'a> {
     }
 }
 
-/// Bounds that values are held at before a variance is taken.
+/// Bounds that costs are held at before their memory is taken.
 #[derive(Clone, Copy, Debug)]
 struct Clip {
     lo: i64,
@@ -309,12 +344,6 @@ impl Clip {
     fn hold(self, value: i64) -> i64 {
         value.max(self.lo).min(self.hi)
     }
-
-    /// The trial with every cost in it held.
-    fn held(pairs: Self, measured: Self, trial: &Trial) -> Trial {
-        let excess = measured.hold(trial.t_m - trial.truth);
-        Trial { t_1: pairs.hold(trial.t_1), t_4: pairs.hold(trial.t_4), t_m: trial.truth + excess, ..*trial }
-    }
 }
 
 /// What is known of the cost from one half.
@@ -323,22 +352,17 @@ struct Fit {
     /// What the median lies between with 99 %; `None`: too few pairs.
     median_between: Option<[i64; 2]>,
     mean: f64,
-    pairs: Clip,
-    measured: Clip,
 }
 
 impl Fit {
     fn of(trials: &[Trial]) -> Result<Self, Error> {
         let pairs: Vec<i64> = trials.iter().flat_map(|trial| [trial.t_1, trial.t_4]).collect();
-        let excess: Vec<i64> = trials.iter().map(|trial| trial.t_m - trial.truth).collect();
         let sample = Sample::new(&pairs)?;
         let between = sample.interval(Quantile::MEDIAN, Confidence::P99);
         Ok(Self {
             median: sample.quantile(Quantile::MEDIAN),
             median_between: between.lo.zip(between.hi).map(|(lo, hi)| [lo, hi]),
             mean: sample.moments().mean,
-            pairs: Clip::of(&pairs)?,
-            measured: Clip::of(&excess)?,
         })
     }
 
@@ -362,10 +386,6 @@ impl Fit {
         trials.map(|trial| self.residual_halves(method, &trial)).collect()
     }
 
-    fn clipped<'a>(&'a self, trials: &'a [Trial]) -> impl Iterator<Item = Trial> + 'a {
-        trials.iter().map(|trial| Clip::held(self.pairs, self.measured, trial))
-    }
-
     /// In the better 19 of 20, on average and at most: what interrupts the others is not the clock's, and no method can know
     /// of it.
     fn errors(&self, method: Method, trials: &[Trial]) -> Option<[f64; 2]> {
@@ -386,6 +406,10 @@ impl Fit {
         };
         let residuals = Sample::new(&residuals)?;
         let between = residuals.interval(Quantile::MEDIAN, Confidence::P95);
+        let uncorrected = judged_on.iter().map(|trial| 2 * (trial.t_m - trial.truth)).collect::<Vec<i64>>();
+        let uncorrected = Sample::new(&uncorrected)?;
+        let bins = Bins::around(&[&uncorrected, &residuals], 2);
+        let density = |of: &Sample| bins.map(|bins| bins.density(of).scaled(0.5));
         Ok(Some(Outcome {
             method,
             subtracts: Sample::new(&costs)?.quantile(Quantile::MEDIAN) as f64 / 2.0,
@@ -397,15 +421,23 @@ impl Fit {
             error_fitted: crossed.error,
             drift_fitted: crossed.drift,
             gains_fitted: crossed.gains,
-            k: self.improvement(method, || judged_on.iter().copied()),
-            k_clipped: self.improvement(method, || self.clipped(judged_on)),
+            k: self.factor(method, judged_on, |_| true),
+            k_untouched: self.factor(method, judged_on, |trial| !trial.touched),
+            before: density(&uncorrected),
+            after: density(&residuals),
         }))
     }
 
-    fn improvement<I: Iterator<Item = Trial>>(&self, method: Method, trials: impl Fn() -> I) -> Option<f64> {
-        let variance = |method| Some(Sample::new(&self.residuals(method, trials())?).ok()?.moments().variance);
+    /// The improvement by stretches of those trials that are `kept`.
+    fn factor(&self, method: Method, trials: &[Trial], kept: impl Fn(&Trial) -> bool) -> Option<Factor> {
+        let of = |stretch: &[Trial]| self.improvement(method, stretch.iter().filter(|trial| kept(trial)).copied());
+        Factor::of(stretches(trials).map(of))
+    }
+
+    fn improvement(&self, method: Method, trials: impl Iterator<Item = Trial> + Clone) -> Option<f64> {
+        let variance = |method| Some(Sample::new(&self.residuals(method, trials.clone())?).ok()?.moments().variance);
         let (before, after) = (variance(Method::None)?, variance(method)?);
-        (before > 0.0 && after > 0.0).then(|| before / after)
+        (before > 0.0).then(|| before / after)
     }
 }
 

@@ -17,7 +17,7 @@ mod recorded;
 use serde::Serialize;
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
-use crate::compensation::{Halves, Length, Method, Trial, judge};
+use crate::compensation::{Halves, Length, Method, Trial, judge, touched};
 use crate::study::SectionTest;
 pub use recorded::{Bound, Bounded, Guaranteed, Reach, Recorded, RecordedCall, Recording, RunFacts};
 
@@ -224,7 +224,10 @@ impl UnderPairs {
     ) -> Result<Self, Error> {
         let costs: Vec<i64> =
             test[..test.len() / 2].iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect();
-        let verdict = judge(Halves::of(test), &costs, Length::Zero)?;
+        let spent: Vec<i64> = test.iter().map(|trial| trial.t_1 + trial.t_m + trial.t_4).collect();
+        let touched = touched(&spent, (1_000.0 / ns) as i64);
+        let test: Vec<Trial> = test.iter().zip(touched).map(|(trial, touched)| Trial { touched, ..*trial }).collect();
+        let verdict = judge(Halves::of(&test), &costs, Length::Zero)?;
         let zero = SectionTest::new(0, test.len(), verdict.in_nanoseconds(ns), None);
         let costs = Costs::of(&calls.iter().flat_map(|call| call.pairs).collect::<Vec<i64>>())?;
         let subtracted = Subtracted { costs, method: zero.chosen, readings };

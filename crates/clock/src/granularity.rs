@@ -3,11 +3,12 @@
 //! Method I subtracts what the readings beside a section cost. That helps as long as the load that makes them dear is still the
 //! same in the section: once it changes within a reading, nothing is left to follow.
 //!
-//! Whether it helps is said only where two figures agree: the k found, and the k predicted from the other half of the
-//! trials; a single k a little above 1 is chance as often as not.
+//! Whether it helps is said only where all that k may be, over several rounds, is on one side of 1: a single k a little above it is
+//! chance as often as not.
 
 use crate::advice::duration;
 use crate::compensation::Method;
+use crate::factor::{Factor, Side};
 use crate::study::PulseTest;
 
 /// One clock's tests.
@@ -22,11 +23,11 @@ pub struct ByPulse<'a> {
 /// What Method I does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Both k are above 1.
+    /// All that k may be is above 1.
     Helps,
-    /// Neither is.
+    /// All that it may be is below.
     Fails,
-    /// They disagree, or one is missing.
+    /// It may be either, or there is none.
     Undecided,
 }
 
@@ -46,12 +47,16 @@ pub fn by_clock(found: &[PulseTest]) -> Vec<ByPulse<'_>> {
 }
 
 impl PulseTest {
+    /// The k of Method I, without what was interrupted; `None`: durations did not scatter.
+    pub fn k(&self) -> Option<Factor> {
+        self.test.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_untouched)
+    }
+
     /// What Method I did under these pulses.
     pub fn effect(&self) -> Effect {
-        let found = self.test.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_clipped);
-        match (self.test.k_predicted, found) {
-            (Some(predicted), Some(found)) if predicted > 1.0 && found > 1.0 => Effect::Helps,
-            (Some(predicted), Some(found)) if predicted <= 1.0 && found <= 1.0 => Effect::Fails,
+        match self.k().map(|k| k.side(1.0)) {
+            Some(Side::Above) => Effect::Helps,
+            Some(Side::Below) => Effect::Fails,
             _ => Effect::Undecided,
         }
     }
@@ -64,14 +69,12 @@ impl ByPulse<'_> {
         self.tests.iter().filter_map(cost).fold(0.0, f64::max)
     }
 
-    /// The shortest pulses that it helps under as it does under all longer ones, and the next, nanoseconds; `None` where there
-    /// is no such place.
+    /// The shortest pulses that it helps under, and the longest shorter ones under which it does not, nanoseconds, where it helps under
+    /// none that are shorter still; `None` where there is no such place.
     pub fn stops_between(&self) -> Option<[u32; 2]> {
-        let helps = self.tests.iter().take_while(|test| test.effect() == Effect::Helps).count();
-        match (helps.checked_sub(1), self.tests.get(helps)) {
-            (Some(last), Some(next)) => Some([self.tests[last].pulse_ns, next.pulse_ns]),
-            _ => None,
-        }
+        let last = self.tests.iter().rposition(|test| test.effect() == Effect::Helps)?;
+        let next = self.tests[last..].iter().find(|test| test.effect() == Effect::Fails)?;
+        Some([self.tests[last].pulse_ns, next.pulse_ns])
     }
 
     /// Where Method I helps, in a sentence.
@@ -83,15 +86,16 @@ impl ByPulse<'_> {
         let [helps, fails, undecided] = [Effect::Helps, Effect::Fails, Effect::Undecided].map(pulses);
         let cost = duration(self.reading_ns());
         let clock = self.clock;
-        let where_it_helps = match (helps.len() == self.tests.len(), self.stops_between()) {
-            (true, _) => "method-1 helps however short the pulses that were tried".into(),
-            (false, _) if helps.is_empty() && undecided.is_empty() => {
-                "method-1 helps under none of the loads tried".into()
+        let ns = |ns: u32| duration(f64::from(ns));
+        let where_it_helps = match self.stops_between() {
+            Some([from, no_longer]) if fails.len() + helps.len() == self.tests.len() && self.helps_above(from) => {
+                format!("method-1 helps with pulses of {} or longer, and no longer at {}", ns(from), ns(no_longer))
             }
-            (false, Some([last, next])) if self.helps_nowhere_below(next) => {
-                let [last, next] = [last, next].map(|ns| duration(f64::from(ns)));
-                format!("method-1 helps down to pulses of {last} and no longer at {next}")
+            _ if !self.tests.iter().any(|test| test.k().is_some_and(|k| k.between.is_some())) => {
+                "undecided, too few rounds were made to tell; ask for more --seconds".into()
             }
+            _ if helps.len() == self.tests.len() => "method-1 helps however short the pulses that were tried".into(),
+            _ if fails.len() == self.tests.len() => "method-1 helps under none of the loads tried".into(),
             _ => {
                 let parts = [("helps at", helps), ("does not at", fails), ("is undecided at", undecided)];
                 let said = parts.iter().filter(|(_, pulses)| !pulses.is_empty());
@@ -102,8 +106,8 @@ impl ByPulse<'_> {
         format!("'{clock}', a reading of which costs {cost}: {where_it_helps}")
     }
 
-    fn helps_nowhere_below(&self, next_ns: u32) -> bool {
-        self.tests.iter().filter(|test| test.pulse_ns <= next_ns).all(|test| test.effect() == Effect::Fails)
+    fn helps_above(&self, from: u32) -> bool {
+        self.tests.iter().filter(|test| test.pulse_ns >= from).all(|test| test.effect() == Effect::Helps)
     }
 }
 
@@ -113,8 +117,9 @@ mod tests {
     use crate::compensation::Outcome;
     use crate::study::SectionTest;
 
-    fn test(pulse_ns: u32, k_predicted: f64, k: f64) -> PulseTest {
-        let outcome = |method, residual_median, k| Outcome {
+    fn test(pulse_ns: u32, between: [f64; 2]) -> PulseTest {
+        let k = Some(Factor { median: f64::midpoint(between[0], between[1]), between: Some(between), stretches: 9 });
+        let outcome = |method, residual_median| Outcome {
             method,
             subtracts: 0.0,
             residual_median,
@@ -125,41 +130,50 @@ mod tests {
             error_fitted: 0.0,
             drift_fitted: 0.0,
             gains_fitted: true,
-            k: Some(k),
-            k_clipped: Some(k),
+            k: None,
+            k_untouched: k,
+            before: None,
+            after: None,
         };
         let test = SectionTest {
             section_ns: 0,
             trials: 8,
-            outcomes: vec![outcome(Method::None, 40.0, 1.0), outcome(Method::NearestPairs, 0.0, k)],
+            outcomes: vec![outcome(Method::None, 40.0), outcome(Method::NearestPairs, 0.0)],
             chosen: Method::None,
             why: String::new(),
             no_worse_than_none: true,
+            touched: 0,
             memory: None,
-            k_predicted: Some(k_predicted),
+            rho_1: None,
+            k_predicted: None,
             no_sampler: None,
         };
-        PulseTest { clock: "a clock".into(), pulse_ns, turns_per_s: Some(1.0), cost_ns: 1.0, test }
+        let profile = Vec::new();
+        PulseTest { clock: "a clock".into(), pulse_ns, turns_per_s: Some(1.0), cost_ns: 1.0, profile, test }
     }
 
+    const HELPS: [f64; 2] = [1.1, 3.0];
+    const FAILS: [f64; 2] = [0.4, 0.9];
+    const EITHER: [f64; 2] = [0.9, 1.1];
+
     #[test]
-    fn a_method_helps_only_where_what_was_found_was_predicted() {
-        let effects = [(2.0, 2.0), (0.5, 0.5), (0.5, 2.0), (2.0, 0.5)].map(|(k, found)| test(1, k, found).effect());
+    fn a_method_helps_only_where_all_that_k_may_be_is_above_1() {
+        let effects = [HELPS, FAILS, EITHER, [1.0, 2.0]].map(|k| test(1, k).effect());
         assert_eq!(effects, [Effect::Helps, Effect::Fails, Effect::Undecided, Effect::Undecided]);
     }
 
     #[test]
     fn where_it_stops_lies_between_the_last_pulse_that_helps_and_the_next() {
-        let found = [test(1_000, 0.9, 0.8), test(1_000_000, 3.0, 4.0), test(10_000, 1.1, 1.2)];
+        let found = [test(1_000, FAILS), test(1_000_000, HELPS), test(10_000, HELPS)];
         let clocks = by_clock(&found);
         assert_eq!((clocks.len(), clocks[0].stops_between(), clocks[0].reading_ns()), (1, Some([10_000, 1_000]), 40.0));
-        let said = "'a clock', a reading of which costs 40.0 ns: method-1 helps down to pulses of 10.0 us and no longer at 1.0 us";
+        let said = "'a clock', a reading of which costs 40.0 ns: method-1 helps with pulses of 10.0 us or longer, and no longer at 1.0 us";
         assert_eq!(clocks[0].words(), said);
     }
 
     #[test]
     fn a_method_that_helps_here_and_there_is_said_to() {
-        let found = [test(1_000, 3.0, 3.0), test(10_000, 0.5, 0.5), test(100_000, 0.5, 2.0), test(1_000_000, 2.0, 2.0)];
+        let found = [test(1_000, HELPS), test(10_000, FAILS), test(100_000, EITHER), test(1_000_000, HELPS)];
         let words = by_clock(&found)[0].words();
         assert!(
             words.ends_with("method-1 helps at 1.0 ms, 1.0 us; does not at 10.0 us; is undecided at 100 us"),
@@ -169,5 +183,10 @@ mod tests {
         assert!(words.ends_with("helps however short the pulses that were tried"), "{words}");
         assert!(by_clock(&found[1..2])[0].words().ends_with("helps under none of the loads tried"));
         assert_eq!(by_clock(&found[1..2])[0].stops_between(), None);
+        let mut few = [test(1_000, HELPS)];
+        for outcome in &mut few[0].test.outcomes {
+            outcome.k_untouched = outcome.k_untouched.map(|k| Factor { between: None, ..k });
+        }
+        assert!(by_clock(&few)[0].words().ends_with("ask for more --seconds"), "{}", by_clock(&few)[0].words());
     }
 }

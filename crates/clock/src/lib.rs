@@ -4,12 +4,16 @@
 
 pub mod advice;
 pub mod compensation;
+pub mod density;
 pub mod example;
+pub mod factor;
 pub mod granularity;
 pub mod load;
 pub mod measure;
+pub mod order;
 pub mod recipe;
 pub mod section;
 pub mod series;
 pub mod study;
+pub mod tick_choice;
 pub mod two_word;

@@ -2,7 +2,10 @@
 //!
 //! A recipe is put together from tests on sections of known length. Three figures say how well one timing is known, and the
 //! worst of them is taken: what two durations must differ by to be told apart, and how far off sections of no length and of
-//! the plan's length came out in 19 of 20 trials, on the half that nothing was fitted on. Deliberately absent: a bound.
+//! the plan's length came out in 19 of 20 trials, on the half that nothing was fitted on.
+//!
+//! Guarantees: a method that left more than nothing subtracted, on average or at the median, in either of the tests, is
+//! recommended by no recipe: nothing is subtracted then, and the recipe names what was refused. Deliberately absent: a bound.
 
 use serde::Serialize;
 
@@ -21,15 +24,17 @@ pub struct Recipe {
     pub good_to_ns: Option<f64>,
     /// The shortest section that one timing measures to the percentage asked for.
     pub from_ns: Option<f64>,
-    /// Whether it left more than nothing subtracted did, in sections that it was not chosen on: not to be relied on.
-    pub doubtful: bool,
+    /// The method that was chosen on one half of the trials and left more than nothing subtracted on the other; `None`: the one
+    /// that was chosen is the one to use.
+    pub refused: Option<Method>,
 }
 
 impl LoadStudy {
     /// The recipe for sections that are to be measured to `percent`.
     pub fn recipe(&self, percent: f64) -> Recipe {
-        let method = self.zero.chosen;
         let tests = || [&self.zero, &self.section].into_iter();
+        let refused = Some(self.zero.chosen).filter(|&method| self.harmed_by(method));
+        let method = if refused.is_some() { Method::None } else { self.zero.chosen };
         let off = tests().filter_map(|test| test.outcome(method)).map(|outcome| outcome.error_p95);
         let usable_ns = self.alone().usable_ns.filter(|&usable| !self.section.missed(method, usable));
         let good_to_ns = usable_ns.map(|usable| off.fold(usable, f64::max));
@@ -38,20 +43,24 @@ impl LoadStudy {
             subtract_ns: self.zero.outcome(method).map_or(0.0, |outcome| outcome.subtracts),
             good_to_ns,
             from_ns: good_to_ns.map(|good_to| good_to * 100.0 / percent),
-            doubtful: tests().any(|test| test.harmed_by(method)),
+            refused,
         }
     }
-}
 
-impl SectionTest {
-    /// Whether that method left more than nothing subtracted.
-    fn harmed_by(&self, method: Method) -> bool {
-        let error = |method| self.outcome(method).map(|outcome: &Outcome| outcome.error);
-        error(method).zip(error(Method::None)).is_some_and(|(with, without)| with > without)
+    /// Whether that method left more than nothing subtracted, in sections of either length.
+    pub fn harmed_by(&self, method: Method) -> bool {
+        [&self.zero, &self.section].into_iter().any(|test| test.harmed_by(method))
     }
 }
 
 impl SectionTest {
+    /// Whether that method left more than nothing subtracted, on average or at the median.
+    pub fn harmed_by(&self, method: Method) -> bool {
+        let left = |method| self.outcome(method).map(|of: &Outcome| [of.error, of.residual_median.abs()]);
+        let worse = |(with, without): ([f64; 2], [f64; 2])| with[0] > without[0] || with[1] > without[1];
+        left(method).zip(left(Method::None)).is_some_and(worse)
+    }
+
     /// Whether the clock stood still through most of the sections, though it was seen to tell such lengths apart.
     fn missed(&self, method: Method, usable_ns: f64) -> bool {
         const MOST: f64 = 0.9;

@@ -1,8 +1,8 @@
 //! What successive readings of a clock say of it: its steps, its cost, and how finely it can be used.
 //!
-//! **Usable resolution** is the sum of what the clock itself leaves open and of what reading it does. The clock: its quantum if
-//! it ticks faster than it can be read; if it stands still between readings, the step within which it spends 95 % of its
-//! time. Reading: how much longer than the shortest the time between two readings is in 95 of 100 cases. The *cost* of a
+//! **Usable resolution** is the sum of what the clock itself leaves open and of what reading it does. The clock: how wide its
+//! readings are (`tickscope_tick::step`) if it steps faster than it can be read; if it stands still between readings, the step within
+//! which it spends 95 % of its time. Reading: how much longer than the shortest the time between two readings is in 95 of 100 cases. The *cost* of a
 //! reading is not part of it: that can be subtracted. The shortest section measurable to x % is the usable resolution
 //! divided by x %: so in 19 of 20 measurements. It is a statement about the load at hand, not a bound.
 //!
@@ -40,8 +40,6 @@ pub struct Steps {
     pub stands_still: bool,
     /// The smallest step seen between two readings, above 0.
     pub finest: Option<i64>,
-    /// What every step is a multiple of.
-    pub quantum: Option<i64>,
     /// The step within which the clock spends 95 % of its time; of one that does not stand still, it is the reader that is away.
     pub most_of_the_time: Option<i64>,
     /// How often it went backward.
@@ -87,7 +85,6 @@ impl Series {
         Steps {
             stands_still,
             finest: forward.first().map(|&(step, _)| step),
-            quantum: forward.iter().map(|&(step, _)| step).reduce(greatest_common_divisor),
             most_of_the_time: step_most_of_the_time(&forward),
             backward: backward.clone().count() as u64,
             backward_worst: backward.map(|step| -step).max().unwrap_or(0),
@@ -131,8 +128,16 @@ impl Series {
         (there as f64 / within.max(1) as f64).max(1.0)
     }
 
-    /// How finely it can be used under the load that the series was taken under; `None`: it was never seen to step.
-    pub fn usable(&self) -> Result<Option<Usable>, Error> {
+    /// The first stretches of readings, to find a clock's step in.
+    pub fn stretches(&self) -> Vec<Vec<i64>> {
+        /// So many tell a step, and are looked through at once.
+        const ENOUGH: usize = 256;
+        self.readings.chunks(self.stretch).take(ENOUGH).map(<[i64]>::to_vec).collect()
+    }
+
+    /// How finely it can be used under the load that the series was taken under, by a clock whose readings are so wide; `None`: it
+    /// was never seen to step.
+    pub fn usable(&self, width: i64) -> Result<Option<Usable>, Error> {
         let steps = self.steps();
         if steps.stands_still {
             // What stands still hides what reading it costs.
@@ -140,7 +145,7 @@ impl Series {
         }
         let differences = Sample::new(&self.differences())?;
         let reading = differences.quantile(Quantile::P95) - differences.least();
-        Ok(steps.quantum.map(|clock| Usable { clock, reading }))
+        Ok(steps.finest.map(|_| Usable { clock: width, reading }))
     }
 }
 
@@ -174,13 +179,6 @@ fn step_most_of_the_time(ascending: &[(i64, f64)]) -> Option<i64> {
     ascending.iter().find(reaches).map(|&(step, _)| step)
 }
 
-fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,9 +188,9 @@ mod tests {
     }
 
     #[test]
-    fn the_quantum_is_what_all_steps_are_multiples_of_and_the_finest_step_one_of_them() {
+    fn the_finest_step_is_the_least_between_two_readings() {
         let steps = series(&[0, 18, 38, 60, 78]).steps();
-        assert_eq!((steps.finest, steps.quantum, steps.stands_still), (Some(18), Some(2), false));
+        assert_eq!((steps.finest, steps.stands_still), (Some(18), false));
     }
 
     #[test]
@@ -205,20 +203,21 @@ mod tests {
         }
         let last = readings[readings.len() - 1];
         readings.extend([last, last + 100]);
-        assert_eq!(series(&readings).usable().unwrap().unwrap(), Usable { clock: 100, reading: 0 });
+        assert_eq!(series(&readings).usable(3).unwrap().unwrap(), Usable { clock: 100, reading: 0 });
         readings.truncate(181);
-        assert_eq!(series(&readings).usable().unwrap().unwrap(), Usable { clock: 10, reading: 0 });
+        assert_eq!(series(&readings).usable(3).unwrap().unwrap(), Usable { clock: 10, reading: 0 });
     }
 
     #[test]
-    fn a_constant_cost_leaves_the_quantum_open_and_a_varying_one_its_spread_too() {
-        assert_eq!(series(&[0, 20, 40, 60]).usable().unwrap().unwrap(), Usable { clock: 20, reading: 0 });
-        assert_eq!(series(&[0, 20, 44, 64]).usable().unwrap().unwrap(), Usable { clock: 4, reading: 4 });
+    fn a_constant_cost_leaves_the_width_of_a_reading_open_and_a_varying_one_its_spread_too() {
+        let usable = |readings: &[i64]| series(readings).usable(7).unwrap().unwrap();
+        assert_eq!(usable(&[0, 20, 40, 60]), Usable { clock: 7, reading: 0 });
+        assert_eq!(usable(&[0, 20, 44, 64]), Usable { clock: 7, reading: 4 });
     }
 
     #[test]
     fn a_clock_that_was_never_seen_to_step_is_not_called_fine() {
-        assert_eq!(series(&[7, 7, 7, 7]).usable(), Ok(None));
+        assert_eq!(series(&[7, 7, 7, 7]).usable(3), Ok(None));
     }
 
     #[test]
@@ -239,7 +238,7 @@ mod tests {
         let spans = [(0, 10), (3_990, 4_000), (7_990, 25_000), (27_990, 28_000), (28_010, 28_020)];
         let spans = spans.map(|(from, to)| Span { from, to }).to_vec();
         let starved = Series::new(readings, spans, 1.0);
-        assert_eq!(starved.usable(), Ok(Some(Usable { clock: 4_000, reading: 0 })));
+        assert_eq!(starved.usable(3), Ok(Some(Usable { clock: 4_000, reading: 0 })));
     }
 
     #[test]

@@ -5,8 +5,11 @@
 use serde::Serialize;
 
 use crate::compensation::{Memory, Method, Outcome, Verdict};
+use crate::density::Density;
+use crate::factor::Factor;
 use crate::load::Load;
-use crate::measure::{Agreement, CoreSpeed, Ramp, Unit};
+use crate::measure::{Agreement, CoreSpeed, InstructionCost, Ramp, Transient, Unit};
+use crate::two_word::LiveTest;
 
 /// All of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -23,10 +26,18 @@ pub struct Study {
     pub cpus: Vec<usize>,
     /// The same work on each of them.
     pub speeds: Vec<CoreSpeed>,
+    /// The instructions that read the counter, over few and over many readings in a row.
+    pub instructions: Vec<InstructionCost>,
     /// Every clock that could be read.
     pub clocks: Vec<ClockStudy>,
     /// Every clock that could not.
     pub absent: Vec<Absent>,
+    /// Whether the time was over before every clock was read under every load; those that were not are among the absent.
+    pub cut_short: bool,
+    /// A running clock of two words, by each routine, writer, load and number of readers; none on a single processor.
+    pub two_words: Vec<LiveTest>,
+    /// What readings cost after the largest load is injected; none without a load.
+    pub transients: Vec<Transient>,
 }
 
 /// What is asked of a study.
@@ -81,6 +92,11 @@ pub struct ClockStudy {
     pub unit: Unit,
     /// The resolution that the kernel declares, nanoseconds; it says 1 of every clock that is not coarse.
     pub declared_resolution_ns: Option<i64>,
+    /// How wide a reading is: the clock stands less than that above what it reads; `None`: it was not seen to move. By its step,
+    /// which `step` tells.
+    pub width_ns: Option<f64>,
+    /// How it moves, and how that was seen.
+    pub step: String,
     /// Whether it goes on from one processor to another.
     pub across_processors: Across,
     /// Under each load.
@@ -119,6 +135,8 @@ pub struct LoadStudy {
 pub struct Cell {
     /// Threads that read the clock at once.
     pub readers: usize,
+    /// Whether these are more than there are processors, so that they take turns.
+    pub takes_turns: bool,
     /// What a reading costs one of them.
     pub cost: Cost,
     /// Readings a second of one of them.
@@ -127,11 +145,9 @@ pub struct Cell {
     pub reads_per_s_all: f64,
     /// The smallest step seen.
     pub finest_step_ns: Option<f64>,
-    /// What every step is a multiple of.
-    pub quantum_ns: Option<f64>,
     /// Whether the clock stands still between readings.
     pub stands_still: bool,
-    /// What the clock itself leaves open: its quantum, or the step within which it spends 95 % of its time if it stands
+    /// What the clock itself leaves open: how wide its readings are, or the step within which it spends 95 % of its time if it stands
     /// still; of a kernel clock that was never seen to step, what the kernel declares. `None`: never seen to step.
     pub resolution_ns: Option<f64>,
     /// Two sections that differ by this are told apart in 19 of 20 measurements.
@@ -159,6 +175,12 @@ pub struct Cost {
     pub p99_ns: f64,
     /// The dearest.
     pub max_ns: f64,
+    /// Their mean.
+    pub mean_ns: f64,
+    /// Their standard deviation.
+    pub deviation_ns: f64,
+    /// How they are spread, nanoseconds.
+    pub density: Option<Density>,
     /// All of them.
     pub histogram: Vec<Bin>,
 }
@@ -187,10 +209,14 @@ pub struct SectionTest {
     pub why: String,
     /// Whether it left no more than doing nothing, on the half it was not chosen on.
     pub no_worse_than_none: bool,
+    /// Of the half that figures are of, those that something interrupted.
+    pub touched: usize,
     /// Memory of the cost of a reading.
     pub memory: Option<Memory>,
-    /// The k of Method I that it predicts.
-    pub k_predicted: Option<f64>,
+    /// Its correlation with the next reading's, in stretches of time: Method I assumes that it is not negative.
+    pub rho_1: Option<Factor>,
+    /// The k of Method I that it predicts, in stretches of time.
+    pub k_predicted: Option<Factor>,
     /// Why there was no Method II; `None`: there was.
     pub no_sampler: Option<String>,
 }
@@ -219,8 +245,19 @@ pub struct PulseTest {
     pub turns_per_s: Option<f64>,
     /// What a reading cost at the median, nanoseconds.
     pub cost_ns: f64,
+    /// The load's time profile: how like one another readings are, by how far apart; the nearest first.
+    pub profile: Vec<Lag>,
     /// Sections of no length.
     pub test: SectionTest,
+}
+
+/// How like readings are that are so far apart.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Lag {
+    /// How far, nanoseconds.
+    pub lag_ns: f64,
+    /// The correlation of what they cost, found in several rounds.
+    pub rho: Factor,
 }
 
 impl Study {
@@ -246,8 +283,10 @@ impl SectionTest {
             chosen: verdict.chosen,
             why: verdict.why("ns"),
             no_worse_than_none: verdict.no_worse_than_none(),
+            touched: verdict.touched,
             memory: verdict.memory,
-            k_predicted: verdict.k_predicted().filter(|k| k.is_finite()),
+            rho_1: verdict.rho_1,
+            k_predicted: verdict.k_stretches,
             outcomes: verdict.outcomes,
             no_sampler,
         }

@@ -13,13 +13,17 @@
 //! **Right** is a result that the clock had at some instant of the call. While a program is between its two stores, both the
 //! old and the new value count.
 //!
+//! What the routines cost on a clock that runs is measured (`measure/two_words.rs`); [`Live`] says what that shows.
+//!
 //! Assumes: one writer; stores seen in the order they were made (x86, or release and acquire). Deliberately absent: a
 //! routine that is right with every writer. There is none with two words and two stores; read one atomic word.
 
 mod enumeration;
+mod live;
 mod routine;
 mod table;
 
 pub use enumeration::{CounterExample, Failures, Regime, Tally, Widths, Writer, failures};
+pub use live::{Live, LiveTest, Pair, Phase};
 pub use routine::{OneRead, Reading, Routine, Text, Word, four_read, varying_read};
 pub use table::{Row, Table};

@@ -1,7 +1,10 @@
-//! What a study is put into words as: each sentence where its figure calls for it, and only there.
+//! What a study is put into words as: each sentence where its figure calls for it, and only there; and no sentence, of studies made
+//! at random, that contradicts another or a table.
 
+use proptest::prelude::*;
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Length, Method, Outcome, Verdict};
+use tickscope_clock::factor::Factor;
 use tickscope_clock::load::Load;
 use tickscope_clock::measure::{Agreement, CoreSpeed, Ramp, Unit};
 use tickscope_clock::study::{Across, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
@@ -9,11 +12,21 @@ use tickscope_clock::study::{Across, Cell, ClockStudy, Cost, CounterSeen, LoadSt
 fn cell(readers: usize, p99_ns: f64, usable_ns: f64) -> Cell {
     Cell {
         readers,
-        cost: Cost { readings: 1, min_ns: 10.0, median_ns: 20.0, p99_ns, max_ns: 2.0 * p99_ns, histogram: Vec::new() },
+        takes_turns: readers > 2,
+        cost: Cost {
+            readings: 1,
+            min_ns: 10.0,
+            median_ns: 20.0,
+            p99_ns,
+            max_ns: 2.0 * p99_ns,
+            mean_ns: 21.0,
+            deviation_ns: 3.0,
+            density: None,
+            histogram: Vec::new(),
+        },
         reads_per_s: 5e7,
         reads_per_s_all: 5e7,
         finest_step_ns: Some(1.0),
-        quantum_ns: Some(1.0),
         stands_still: false,
         resolution_ns: Some(1.0),
         usable_ns: Some(usable_ns),
@@ -38,10 +51,14 @@ fn test(section_ns: u32, left: f64) -> SectionTest {
         drift_fitted: 0.0,
         gains_fitted: method != Method::None,
         k: None,
-        k_clipped: None,
+        k_untouched: None,
+        before: None,
+        after: None,
     };
     let outcomes = vec![outcome(Method::None, 20.0), outcome(Method::Constant, left)];
-    let verdict = Verdict { outcomes, chosen: Method::Constant, memory: None, length: Length::Zero };
+    let (rho_1, k_stretches) = (None, None);
+    let chosen = Method::Constant;
+    let verdict = Verdict { outcomes, chosen, memory: None, rho_1, k_stretches, touched: 0, length: Length::Zero };
     SectionTest::new(section_ns, 100, verdict, None)
 }
 
@@ -58,6 +75,8 @@ fn clock(name: &str, usable_ns: [f64; 2]) -> ClockStudy {
         clock: name.into(),
         unit: if name.starts_with("tsc") { Unit::Ticks } else { Unit::Nanoseconds },
         declared_resolution_ns: None,
+        width_ns: Some(1.0),
+        step: "steps of 1 ns".into(),
         across_processors: Across::Seen(Agreement { passages: 100, backward: 0, backward_worst: 0 }),
         loads: [0, 2].into_iter().zip(usable_ns).map(load).collect(),
     }
@@ -93,7 +112,11 @@ fn sound() -> Study {
             clock("monotonic", [6.0; 2]),
             clock("monotonic-raw", [4.0; 2]),
         ],
+        instructions: Vec::new(),
         absent: Vec::new(),
+        cut_short: false,
+        two_words: Vec::new(),
+        transients: Vec::new(),
     }
 }
 
@@ -122,8 +145,17 @@ fn a_sound_host_is_told_what_to_read_and_nothing_else_is_made_of_it() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    for words in ["trapped", "slower", "stand still", "slow when", "less exact", "backward", "optimisation", "doubtful"]
-    {
+    for words in [
+        "trapped",
+        "slower",
+        "stand still",
+        "slow when",
+        "less exact",
+        "backward",
+        "optimisation",
+        "marked",
+        "over before",
+    ] {
         assert!(!said.contains(words), "{words}: {said}");
     }
     assert!(sound().findings().is_empty());
@@ -139,7 +171,7 @@ fn what_is_amiss_is_named_with_its_figure() {
         ("processor 1 does the same work 4.6 % slower", advice(|study| study.speeds[1].slower_percent = 4.6)),
         ("'monotonic-raw' for 4.0 ms", advice(still)),
         (
-            "4 threads read at once; one reading in 100 then takes longer than: 'tsc after' 90.0 ns (alone 30.0 ns)",
+            "4 threads read at once (by turns, on 2 processors); one reading in 100 then takes longer than: 'tsc after' 90.0 ns (alone 30.0 ns)",
             advice(|study| study.clocks[1].loads[0].cells[1].cost.p99_ns = 90.0),
         ),
         (
@@ -148,7 +180,7 @@ fn what_is_amiss_is_named_with_its_figure() {
         ),
         ("without optimisation", advice(|study| study.optimised = false)),
         (
-            "Subtract nothing there: 'tsc plain' with 2 busy processes beside",
+            "left more error in the other half, or in longer sections, than nothing did: 'tsc plain' with 2 busy processes beside (constant)",
             advice(|study| study.clocks[0].loads[1].section = test(10_000, 21.0)),
         ),
         ("is trapped", advice(|study| study.counter.trapped = true)),
@@ -190,12 +222,21 @@ fn a_recipe_subtracts_what_the_chosen_method_was_fitted_to_and_promises_the_wors
 }
 
 #[test]
-fn a_recipe_is_doubtful_where_it_leaves_more_than_nothing_subtracted() {
+fn nothing_is_subtracted_where_the_chosen_method_left_more_than_nothing_in_sections_of_either_length() {
     let mut load = clock("monotonic", [3.0; 2]).loads.remove(0);
-    for (zero, section, doubtful) in [(20.0, 20.0, false), (20.1, 1.0, true), (1.0, 20.1, true)] {
+    for (zero, section, refused) in [(20.0, 20.0, false), (20.1, 1.0, true), (1.0, 20.1, true)] {
         (load.zero, load.section) = (test(0, zero), test(10_000, section));
-        assert_eq!(load.recipe(1.0).doubtful, doubtful, "{zero} {section}");
+        let recipe = load.recipe(1.0);
+        let (method, subtract_ns) = if refused { (Method::None, 0.0) } else { (Method::Constant, 17.0) };
+        assert_eq!((recipe.method, recipe.subtract_ns), (method, subtract_ns), "{zero} {section}");
+        assert_eq!(recipe.refused, refused.then_some(Method::Constant), "{zero} {section}");
     }
+    // What nothing subtracted leaves is then what one timing is good to.
+    assert_eq!(load.recipe(1.0).good_to_ns, Some(40.0));
+    // Nearer on average, further at the median: the table marks it, so it is not recommended.
+    load.section = test(10_000, 1.0);
+    load.zero.outcomes[1].residual_median = -20.1;
+    assert_eq!(load.recipe(1.0).refused, Some(Method::Constant));
 }
 
 #[test]
@@ -213,7 +254,7 @@ fn pairs_beside_a_section_are_said_to_be_read_anew_for_each() {
             load.zero.outcomes.push(Outcome {
                 method: Method::NearestPairs,
                 subtracts: 150.5,
-                ..load.zero.outcomes[1]
+                ..load.zero.outcomes[1].clone()
             });
             load.zero.chosen = Method::NearestPairs;
         }
@@ -230,9 +271,9 @@ fn the_constant_is_offered_instead_of_pairs_only_where_it_does_as_well() {
     let offered_after = |drift_fitted: f64, left: f64, error: f64| {
         let said = advice(|study| {
             let load = &mut study.clocks[1].loads[0];
-            let pairs = Outcome { method: Method::NearestPairs, ..load.zero.outcomes[1] };
-            let constant = Outcome { residual_median: left, error, drift_fitted, ..load.zero.outcomes[1] };
-            load.zero.outcomes = vec![load.zero.outcomes[0], constant, pairs];
+            let pairs = Outcome { method: Method::NearestPairs, ..load.zero.outcomes[1].clone() };
+            let constant = Outcome { residual_median: left, error, drift_fitted, ..load.zero.outcomes[1].clone() };
+            load.zero.outcomes = vec![load.zero.outcomes[0].clone(), constant, pairs];
             load.zero.chosen = Method::NearestPairs;
         });
         said.contains("Always subtracting 17.0 ns (34 ticks) instead")
@@ -245,10 +286,28 @@ fn the_constant_is_offered_instead_of_pairs_only_where_it_does_as_well() {
 }
 
 #[test]
+fn the_constant_is_not_offered_where_it_did_harm_to_longer_sections() {
+    let offered = |left: f64| {
+        let said = advice(|study| {
+            let load = &mut study.clocks[1].loads[0];
+            let pairs = Outcome { method: Method::NearestPairs, ..load.zero.outcomes[1].clone() };
+            load.zero.outcomes.push(pairs.clone());
+            load.zero.chosen = Method::NearestPairs;
+            load.section.outcomes.push(pairs);
+            load.section.outcomes[1].error = left;
+        });
+        said.contains("Always subtracting")
+    };
+    assert!(offered(1.0) && !offered(20.1));
+}
+
+#[test]
 fn a_clock_that_stood_still_through_whole_sections_promises_nothing() {
     let good_to = |usable, left| {
         let mut load = clock("ticker thread", [usable; 2]).loads.remove(0);
-        load.section.outcomes[1].residual_median = left;
+        for outcome in &mut load.section.outcomes {
+            outcome.residual_median = left;
+        }
         load.recipe(1.0).good_to_ns
     };
     assert_eq!(good_to(200.0, -10_000.0), None);
@@ -293,4 +352,172 @@ fn a_clock_that_never_stepped_is_called_of_no_use() {
 fn durations_have_the_unit_that_fits() {
     let said = [0.87, 99.94, 99.96, 999.0, 1_234.0, 4e6, 32.1e9, -2_500.0, f64::INFINITY].map(duration);
     assert_eq!(said, ["0.9 ns", "99.9 ns", "100 ns", "999 ns", "1.2 us", "4.0 ms", "32.1 s", "-2.5 us", "unknown"]);
+}
+
+#[test]
+fn never_is_said_only_of_clocks_of_which_something_was_compared_and_with_the_fewest_handings() {
+    let mut study = sound();
+    let seen = |passages, backward| Across::Seen(Agreement { passages, backward, backward_worst: 0 });
+    study.clocks[0].across_processors = seen(0, 0);
+    study.clocks[1].across_processors = seen(7, 0);
+    study.clocks[2].across_processors = seen(90, 3);
+    let said = study.order();
+    assert!(
+        said[0].starts_with("2 clocks never went backward") && said[0].contains("in 7 handings over or more"),
+        "{said:?}"
+    );
+    assert!(said[1].contains("'monotonic' went backward 0 times within a thread and 3 times"), "{said:?}");
+    assert!(
+        said[2].starts_with("not compared") && said[2].contains("'tsc plain' (no reading was handed over"),
+        "{said:?}"
+    );
+    for clock in &mut study.clocks {
+        clock.across_processors = seen(0, 0);
+    }
+    assert!(!study.order().join(" ").contains("never"), "{:?}", study.order());
+}
+
+#[test]
+fn a_counter_that_was_seen_to_go_backward_is_not_recommended() {
+    let said = advice(|study| {
+        study.clocks[1].across_processors = Across::Seen(Agreement { passages: 9, backward: 1, backward_worst: 5 });
+    });
+    assert!(!said.contains("read 'tsc after'") && !said.contains("Stamp with ordering"), "{said}");
+    assert!(said.contains("'tsc after' went backward") && said.contains("read 'monotonic'"), "{said}");
+}
+
+#[test]
+fn the_sign_of_the_correlation_is_said_only_where_all_that_it_may_be_agrees_under_every_load() {
+    let rho = |lo: f64, hi: f64| Some(Factor { median: (lo + hi) / 2.0, between: Some([lo, hi]), stretches: 12 });
+    let said = advice(|study| {
+        for (clock, rhos) in study.clocks.iter_mut().zip([
+            [rho(0.1, 0.3), rho(0.2, 0.4)],
+            [rho(-0.3, -0.1), rho(-0.2, -0.05)],
+            [rho(0.1, 0.3), rho(-0.1, 0.2)],
+            [rho(0.1, 0.3), rho(-0.3, -0.1)],
+        ]) {
+            for (load, rho) in clock.loads.iter_mut().zip(rhos) {
+                load.zero.rho_1 = rho;
+            }
+        }
+    });
+    assert!(said.contains("holds for 1 clocks; it is negative for 'tsc after'; undecided, or another"), "{said}");
+    assert!(said.contains("under another load: 2\n"), "{said}");
+}
+
+#[test]
+fn a_study_that_the_time_was_too_short_for_says_so_first() {
+    let advice = {
+        let mut study = sound();
+        study.cut_short = true;
+        study.advice()
+    };
+    assert!(advice[0].starts_with("--seconds 1 were over before all was read, 4 of 4 clocks were"), "{advice:?}");
+}
+
+const METHODS: [Method; 5] = Method::ALL;
+
+/// What a method is said to leave: on average, at the median.
+fn left(test: &SectionTest, method: Method) -> Option<[f64; 2]> {
+    test.outcomes.iter().find(|of| of.method == method).map(|of| [of.error, of.residual_median.abs()])
+}
+
+/// Whether a table shows that method to leave more than nothing does.
+fn doubted(load: &LoadStudy, method: Method) -> bool {
+    [&load.zero, &load.section].into_iter().any(|test| {
+        let (with, without) = (left(test, method), left(test, Method::None));
+        with.zip(without).is_some_and(|(with, without)| with[0] > without[0] || with[1] > without[1])
+    })
+}
+
+fn any_test(section_ns: u32) -> impl Strategy<Value = SectionTest> {
+    let figures = prop::collection::vec((0.0..30.0_f64, -30.0..30.0_f64, 0.0..2.0_f64), 5);
+    let rho = (-0.9..0.9_f64, 0.0..0.5_f64);
+    (figures, 0_usize..5, rho).prop_map(move |(figures, chosen, (rho, half))| {
+        let mut test = test(section_ns, 1.0);
+        let pattern = test.outcomes[0].clone();
+        let outcome = |(method, &(error, residual_median, drift_fitted)): (Method, &(f64, f64, f64))| Outcome {
+            method,
+            subtracts: if method == Method::None { 0.0 } else { 10.0 + error },
+            residual_median,
+            error,
+            error_p95: 2.0 * error,
+            error_fitted: error / 2.0,
+            drift_fitted,
+            ..pattern.clone()
+        };
+        test.outcomes = METHODS.into_iter().zip(&figures).map(outcome).collect();
+        test.chosen = METHODS[chosen];
+        test.rho_1 = Some(Factor { median: rho, between: Some([rho - half, rho + half]), stretches: 12 });
+        test
+    })
+}
+
+fn any_study() -> impl Strategy<Value = Study> {
+    let clock = (
+        prop::collection::vec((any_test(0), any_test(10_000), 1.0..9.0_f64), 2),
+        (0_u64..3, prop::bool::weighted(0.2)),
+    );
+    prop::collection::vec(clock, 4).prop_map(|clocks| {
+        let mut study = sound();
+        for (clock, (loads, (passages, backward))) in study.clocks.iter_mut().zip(clocks) {
+            let backward = u64::from(backward).min(passages);
+            clock.across_processors = Across::Seen(Agreement { passages, backward, backward_worst: 0 });
+            for (load, (zero, section, usable_ns)) in clock.loads.iter_mut().zip(loads) {
+                (load.zero, load.section, load.cells[0].usable_ns) = (zero, section, Some(usable_ns));
+            }
+        }
+        study
+    })
+}
+
+/// The sentence that says how to read that clock under that load; the first load's begins with what to read.
+fn told<'a>(said: &'a [String], clock: &str, number: usize) -> Option<&'a String> {
+    let others = format!("'{clock}' with 2 busy processes beside: ");
+    let first = format!("read '{clock}' (");
+    said.iter().find(|words| {
+        if number == 0 {
+            words.contains(&first) && words.contains("With the machine as it is")
+        } else {
+            words.starts_with(&others)
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn property_no_sentence_of_any_study_contradicts_another_or_a_table(study in any_study()) {
+        let said = study.advice();
+        for clock in &study.clocks {
+            let went_backward = matches!(&clock.across_processors, Across::Seen(seen) if seen.backward > 0);
+            for (number, load) in clock.loads.iter().enumerate() {
+                let recipe = load.recipe(study.plan.percent);
+                prop_assert!(!doubted(load, recipe.method), "{} {recipe:?}", clock.clock);
+                prop_assert_eq!(recipe.refused.is_some(), doubted(load, load.zero.chosen));
+                // Whatever one timing is said to be good to, no test of that method left more in 19 of 20.
+                for test in [&load.zero, &load.section] {
+                    let off = test.outcome(recipe.method).map(|of| of.error_p95);
+                    prop_assert!(off <= recipe.good_to_ns, "{recipe:?}");
+                }
+                let Some(words) = told(&said, &clock.clock, number) else { continue };
+                prop_assert!(!went_backward, "{words}");
+                prop_assert_eq!(words.contains("subtract nothing"), recipe.method == Method::None, "{}", words);
+                let named = |method: Method| words.contains(&format!("(method '{method}')")) || words.contains(&format!("by '{method}' as above"));
+                for method in METHODS {
+                    prop_assert!(!named(method) || method == recipe.method && !doubted(load, method), "{words}");
+                }
+                prop_assert!(!words.contains("Always subtracting") || !doubted(load, Method::Constant), "{words}");
+                let worth = format!("good to ±{} in 19 of 20", duration(recipe.good_to_ns.unwrap()));
+                prop_assert!(words.contains(&worth), "{words}");
+            }
+        }
+        let kept = study.clocks.iter().filter(|clock| matches!(&clock.across_processors, Across::Seen(seen) if seen.passages > 0 && seen.backward == 0));
+        let order = study.order().join("\n");
+        let never = format!("{} clocks never went backward", kept.clone().count());
+        prop_assert_eq!(order.contains("never"), kept.clone().count() > 0);
+        prop_assert!(kept.clone().count() == 0 || order.contains(&never), "{order}");
+        prop_assert!(!order.contains("in 0 handings"), "{order}");
+        let joined = said.join("\n");
+        prop_assert!(!(joined.contains("at one speed") && joined.contains("slower:")));
+    }
 }

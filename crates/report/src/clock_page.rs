@@ -3,6 +3,7 @@
 //! Assumes: names of clocks and hypervisors are untrusted as any text. Guarantees: no script, nothing asked of a network.
 //! Deliberately absent: computing; every figure is drawn from what the study holds.
 
+mod cm_star;
 mod example;
 mod granularity;
 mod ramps;
@@ -13,6 +14,7 @@ mod two_words;
 use std::fmt::Write;
 
 use tickscope_clock::advice::Chapter;
+use tickscope_clock::factor::Factor;
 
 use crate::plot::Ink;
 use crate::text::Text;
@@ -98,6 +100,11 @@ fn multiples(first: &str, others: &str, summary: &str) -> String {
         return first;
     }
     format!("{first}<details><summary>{}</summary><div class=\"multiples\">{others}</div></details>", Text(summary))
+}
+
+/// A factor with what it lies between.
+fn between(factor: Option<Factor>) -> String {
+    factor.map_or_else(|| "–".into(), |factor| factor.to_string())
 }
 
 /// A table whose first column names the rows.

@@ -88,6 +88,26 @@ impl Axis {
         }
     }
 
+    /// From below the least of `values` to above the greatest, labelled by `label`.
+    pub(crate) fn around(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
+        const LABELS: f64 = 5.0;
+        let ends = values.filter(|value| value.is_finite());
+        let (least, most) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), at| (lo.min(at), hi.max(at)));
+        let (least, most) = if least < most { (least, most) } else { (0.0, 1.0) };
+        let power = 10_f64.powf(((most - least) / LABELS).log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
+        let step = steps.into_iter().find(|step| (most - least) / step <= LABELS).unwrap_or(most - least);
+        let (first, last) = ((least / step).floor() as i64, (most / step).ceil() as i64);
+        let labels = (first..=last).map(|number| number as f64 * step).map(|at| (at, label(at)));
+        Self {
+            name: String::new(),
+            from: first as f64 * step,
+            to: last as f64 * step,
+            logarithmic: false,
+            labels: labels.collect(),
+        }
+    }
+
     /// Of places with labels of their own, from one value to another.
     pub(crate) fn of_places([from, to]: [f64; 2], labels: Vec<(f64, String)>) -> Self {
         Self { name: String::new(), from, to, logarithmic: false, labels }
@@ -324,6 +344,18 @@ impl Figure {
         );
     }
 
+    /// A line through points that are too many for dots.
+    pub(crate) fn curve(&mut self, points: &[[f64; 2]], ink: Ink) {
+        let at = |&[x, y]: &[f64; 2]| format!("{:.1},{:.1}", self.place_x(x), self.place_y(y));
+        let path: Vec<String> = points.iter().map(at).collect();
+        let _ = write!(
+            self.inside,
+            "<g style=\"{}\"><polyline points=\"{}\" style=\"fill:none\" stroke-width=\"1.4\"/></g>",
+            ink.style(),
+            path.join(" ")
+        );
+    }
+
     /// An upright bar, so many pixels wide.
     pub(crate) fn upright(&mut self, x: f64, ends: [f64; 2], pixels: f64, ink: Ink) {
         let (x, [y1, y2]) = (self.place_x(x), ends.map(|end| self.place_y(end)));
@@ -374,6 +406,14 @@ mod tests {
         let axis = Axis::from_0([37.0, 12.0].into_iter(), |at| format!("{at:.0}"));
         assert_eq!((axis.from, axis.to, axis.share(20.0)), (0.0, 40.0, 0.5));
         assert_eq!(Axis::from_0(std::iter::empty(), |_| String::new()).to, 1.0);
+    }
+
+    #[test]
+    fn an_axis_around_values_holds_them_all_between_round_steps_below_0_too() {
+        let axis = Axis::around([-13.0, 42.0].into_iter(), |at| format!("{at:.0}"));
+        let labels: Vec<&str> = axis.labels.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!((axis.from, axis.to, labels), (-20.0, 60.0, vec!["-20", "0", "20", "40", "60"]));
+        assert_eq!(Axis::around([3.0, 3.0].into_iter(), |_| String::new()).to, 1.0);
     }
 
     #[test]

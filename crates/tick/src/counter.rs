@@ -15,7 +15,7 @@ mod x86_64;
 #[cfg(target_arch = "aarch64")]
 pub use aarch64::{after, before, plain};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{after, before, plain};
+pub use x86_64::{after, before, plain, with_processor};
 
 /// What a reading of the counter is ordered against.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

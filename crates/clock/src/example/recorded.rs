@@ -182,7 +182,7 @@ impl Recording {
     fn trial(&self, call: &RecordedCall) -> Trial {
         let [first, second, third, fourth] = call.zero;
         let sampled = self.sampled(first, fourth);
-        Trial { t_1: second - first, t_m: third - second, t_4: fourth - third, truth: 0, sampled }
+        Trial { t_1: second - first, t_m: third - second, t_4: fourth - third, truth: 0, sampled, touched: false }
     }
 
     fn measured(&self, call: &RecordedCall) -> Measured {

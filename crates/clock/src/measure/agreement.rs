@@ -25,9 +25,11 @@ pub struct Agreement {
     pub backward_worst: i64,
 }
 
-/// Passes the turn between the first processor and each of up to 15 others, for `ticks` together.
+/// Passes the turn between the first processor and each of up to 15 others, for `ticks` together; on a busy machine for up to so many
+/// times as long, until some turns were passed. Time that is over by then is over: nothing may have been compared.
 pub fn agreement(service: &Service, cpus: &[usize], ticks: i64) -> io::Result<Agreement> {
     const OTHERS_MAX: usize = 15;
+    const PATIENCE: i64 = 8;
     let others = &cpus[1..cpus.len().min(1 + OTHERS_MAX)];
     let mut all = Agreement::default();
     for &other in others {
@@ -35,7 +37,8 @@ pub fn agreement(service: &Service, cpus: &[usize], ticks: i64) -> io::Result<Ag
         let side = |parity: u64, cpu: usize| {
             // Where pinning is refused the two may share a processor: then nothing goes backward.
             let _ = affinity::pin(cpu);
-            let job = Side { turn: &turn, parity, ticks: ticks / others.len() as i64 };
+            let ticks = ticks / others.len() as i64;
+            let job = Side { turn: &turn, parity, ticks, latest: PATIENCE * ticks };
             let done = service.reader().map(|reader| reader.drive(job));
             turn.over.store(true, Relaxed);
             done
@@ -78,15 +81,17 @@ struct Side<'a> {
     turn: &'a Turn,
     parity: u64,
     ticks: i64,
+    /// The same where too few turns were passed.
+    latest: i64,
 }
 
 impl Job for Side<'_> {
     type Output = Agreement;
 
     fn run(self, mut read: impl FnMut() -> i64) -> Agreement {
-        let until = counter::plain() + self.ticks;
+        let begun = counter::plain();
         let mut seen = Agreement::default();
-        while let Some(number) = self.await_turn(until) {
+        while let Some(number) = self.await_turn(begun) {
             let handed = self.turn.reading.load(Relaxed);
             let reading = read();
             if handed != i64::MIN {
@@ -104,18 +109,24 @@ impl Job for Side<'_> {
 
 impl Side<'_> {
     /// The turn's number once it is this side's; `None` when time is over.
-    fn await_turn(&self, until: i64) -> Option<u64> {
+    fn await_turn(&self, begun: i64) -> Option<u64> {
+        /// Turns that are waited for.
+        const TURNS_MIN: u64 = 16;
         const SPINS_BETWEEN_LOOKS: u32 = 500;
+        let over = |number| {
+            let passed = counter::plain() - begun;
+            self.turn.over.load(Relaxed) || passed >= if number < TURNS_MIN { self.latest } else { self.ticks }
+        };
         let mut spins = 0;
         loop {
             // Acquire: pairs with the release of the other side.
             let number = self.turn.number.load(Acquire);
             if number % 2 == self.parity {
-                return (counter::plain() < until && !self.turn.over.load(Relaxed)).then_some(number);
+                return (!over(number)).then_some(number);
             }
             spins += 1;
             if spins % SPINS_BETWEEN_LOOKS == 0 {
-                if counter::plain() >= until || self.turn.over.load(Relaxed) {
+                if over(number) {
                     return None;
                 }
                 thread::yield_now();

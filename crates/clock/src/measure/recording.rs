@@ -25,8 +25,10 @@ const SLOW_TICKS: i64 = 3_000;
 pub const READINGS_MAX: usize = 1 << 16;
 /// Trials that one window keeps at most.
 const TRIALS_MAX: usize = 1 << 14;
-/// Readings and trials taken even where the window is already over: a busy machine may not have run us at all.
+/// Readings and trials taken even where the window is already over: a busy machine may not have run us at all ...
 const READINGS_MIN: usize = 8;
+/// ... and where all time is over.
+const READINGS_LATE: usize = 2;
 /// Slices that a ramp is told in.
 const SLICES: usize = 24;
 
@@ -41,6 +43,8 @@ pub struct Window<'a> {
     pub ticks: i64,
     /// What one of them is in the clock's unit.
     pub unit_per_tick: f64,
+    /// The counter when time is over, for whatever is not done by then.
+    pub latest: i64,
 }
 
 /// Readings in a row, while all readers read.
@@ -130,7 +134,7 @@ pub fn steady(service: &Service, window: Window) -> io::Result<Steady> {
         let measured = scope.spawn(|| {
             let _others_end = Raised(&over);
             let reader = ready(service, window.cpus, 0, &gate);
-            reader.map(|reader| reader.drive(Stretches { ticks: window.ticks }))
+            reader.map(|reader| reader.drive(Stretches(Limit::of(&window))))
         });
         let (readings, spans, own) = measured.join().expect(SOUND)?;
         let mut all = vec![own];
@@ -170,7 +174,7 @@ pub fn costs(service: &Service, window: Window) -> io::Result<Costs> {
             let _others_end = Raised(&over);
             let reader = ready(service, window.cpus, 0, &gate);
             begun.store(counter::plain(), Release);
-            reader.map(|reader| reader.drive(Stamped { ticks: window.ticks }))
+            reader.map(|reader| reader.drive(Stamped(Limit::of(&window))))
         });
         let stamped = measured.join().expect(SOUND)?;
         let mut ramp = Ramp::of(&stamped, begun.load(Acquire), window.ticks);
@@ -183,12 +187,24 @@ pub fn costs(service: &Service, window: Window) -> io::Result<Costs> {
     })
 }
 
+/// Costs against time by one reader: when each reading ended, and what it took, ticks.
+pub fn stamped(service: &Service, window: Window) -> io::Result<Vec<[i64; 2]>> {
+    thread::scope(|scope| {
+        let measured = scope.spawn(|| {
+            let reader = ready(service, window.cpus, 0, &Barrier::new(1));
+            reader.map(|reader| reader.drive(Stamped(Limit::of(&window))))
+        });
+        let stamped = measured.join().expect(SOUND)?;
+        Ok(stamped.iter().map(|reading| [reading.at + reading.ticks, reading.ticks]).collect())
+    })
+}
+
 /// Trials of sections that wait for `wait_ticks` of the counter, or do nothing.
 pub fn trials(service: &Service, window: Window, wait_ticks: i64) -> io::Result<Vec<Recorded>> {
     thread::scope(|scope| {
         let measured = scope.spawn(|| {
             let reader = ready(service, window.cpus, 0, &Barrier::new(1));
-            reader.map(|reader| reader.drive(Trials { ticks: window.ticks, wait_ticks }))
+            reader.map(|reader| reader.drive(Trials { limit: Limit::of(&window), wait_ticks }))
         });
         measured.join().expect(SOUND)
     })
@@ -210,7 +226,7 @@ pub fn trials_beside_a_sampler(
         let measured = scope.spawn(|| {
             let _sampler_ends = Raised(&over);
             let reader = ready(service, window.cpus, 0, &gate);
-            reader.map(|reader| reader.drive(Trials { ticks: window.ticks, wait_ticks }))
+            reader.map(|reader| reader.drive(Trials { limit: Limit::of(&window), wait_ticks }))
         });
         let trials = measured.join().expect(SOUND)?;
         Ok((trials, sampler.join().expect(SOUND)?))
@@ -218,10 +234,15 @@ pub fn trials_beside_a_sampler(
 }
 
 impl Recorded {
-    /// The trial, its wait turned into the clock's unit.
+    /// What its readings took together, ticks of the counter.
+    pub fn spent(&self) -> i64 {
+        self.to - self.from - self.waited
+    }
+
+    /// The trial, its wait turned into the clock's unit; not looked at for interruptions.
     pub fn trial(&self, truth: impl Fn(i64) -> i64, sampled: Option<[i64; 2]>) -> Trial {
         let Self { t_1, t_m, t_4, waited, .. } = *self;
-        Trial { t_1, t_m, t_4, truth: truth(waited), sampled }
+        Trial { t_1, t_m, t_4, truth: truth(waited), sampled, touched: false }
     }
 }
 
@@ -244,6 +265,25 @@ pub(super) struct Raised<'a>(pub(super) &'a AtomicBool);
 impl Drop for Raised<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
+    }
+}
+
+/// When a loop ends.
+#[derive(Clone, Copy)]
+struct Limit {
+    ticks: i64,
+    latest: i64,
+}
+
+impl Limit {
+    fn of(window: &Window) -> Self {
+        Self { ticks: window.ticks, latest: window.latest }
+    }
+
+    /// Whether a loop that began then and has taken so many readings is done.
+    #[inline]
+    fn reached(self, begun: i64, now: i64, taken: usize) -> bool {
+        now - begun >= self.ticks && (taken >= READINGS_MIN || now >= self.latest && taken >= READINGS_LATE)
     }
 }
 
@@ -302,20 +342,18 @@ impl<T: Copy> Kept<T> {
     }
 }
 
-struct Stretches {
-    ticks: i64,
-}
+struct Stretches(Limit);
 
 impl Job for Stretches {
     type Output = (Vec<i64>, Vec<Span>, Rate);
 
     fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
-        let mut kept = Kept::new(0_i64, READINGS_MAX, self.ticks);
+        let mut kept = Kept::new(0_i64, READINGS_MAX, self.0.ticks);
         let mut spans = Vec::with_capacity(READINGS_MAX / STRETCH);
         let mut rate = Rate { readings: 0, ticks: 0 };
         let mut longest = [0; STRETCH];
         let stretch = if is_slow(&mut read) { &mut longest[..STRETCH_SLOW] } else { &mut longest[..] };
-        let until = counter::plain() + self.ticks;
+        let begun = counter::plain();
         loop {
             let from = counter::plain();
             for reading in stretch.iter_mut() {
@@ -327,7 +365,7 @@ impl Job for Stretches {
                 kept.values.extend_from_slice(stretch);
                 spans.push(Span { from, to });
             }
-            if to >= until && kept.values.len() >= READINGS_MIN {
+            if self.0.reached(begun, to, kept.values.len()) {
                 return (kept.values, spans, rate);
             }
         }
@@ -377,9 +415,7 @@ impl Job for Until<'_> {
     }
 }
 
-struct Stamped {
-    ticks: i64,
-}
+struct Stamped(Limit);
 
 /// A reading between two stamps of the counter.
 #[derive(Clone, Copy)]
@@ -394,7 +430,7 @@ impl Job for Stamped {
     type Output = Vec<StampedReading>;
 
     fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
-        let mut kept = Kept::new(StampedReading { at: 0, ticks: 0 }, READINGS_MAX, self.ticks);
+        let mut kept = Kept::new(StampedReading { at: 0, ticks: 0 }, READINGS_MAX, self.0.ticks);
         let first = counter::plain();
         let mut at = first;
         loop {
@@ -405,7 +441,7 @@ impl Job for Stamped {
             if due {
                 kept.values.push(StampedReading { at: from, ticks: at - from });
             }
-            if at - first >= self.ticks && kept.values.len() >= READINGS_MIN {
+            if self.0.reached(first, at, kept.values.len()) {
                 return kept.values;
             }
         }
@@ -413,7 +449,7 @@ impl Job for Stamped {
 }
 
 struct Trials {
-    ticks: i64,
+    limit: Limit,
     wait_ticks: i64,
 }
 
@@ -433,8 +469,8 @@ impl Trials {
     #[inline(always)]
     fn sections(&self, mut read: impl FnMut() -> i64, section: impl Fn() -> i64) -> Vec<Recorded> {
         let none = Recorded { from: 0, to: 0, t_1: 0, t_m: 0, t_4: 0, waited: 0 };
-        let mut kept = Kept::new(none, TRIALS_MAX, self.ticks);
-        let until = counter::plain() + self.ticks;
+        let mut kept = Kept::new(none, TRIALS_MAX, self.limit.ticks);
+        let begun = counter::plain();
         loop {
             let from = counter::plain();
             let first = read();
@@ -447,7 +483,7 @@ impl Trials {
                 let [t_1, t_m, t_4] = [second - first, third - second, fourth - third];
                 kept.values.push(Recorded { from, to, t_1, t_m, t_4, waited });
             }
-            if to >= until && kept.values.len() >= READINGS_MIN {
+            if self.limit.reached(begun, to, kept.values.len()) {
                 return kept.values;
             }
         }

@@ -37,6 +37,8 @@ pub struct RunningLoad {
 /// What all members are told, and where they count.
 struct Work {
     injected: Option<Turns>,
+    /// The counter when the first turn of all members is due: they work and rest together.
+    origin: i64,
     over: AtomicBool,
     /// In memory that processes share: at [`TURNS`] turns begun by all members, at [`READY`] members that came to work.
     begun: SharedPage<AtomicU64>,
@@ -80,6 +82,7 @@ impl RunningLoad {
         let turns = |injected: Injection| Turns::of(injected, frequency, rest);
         let work = Arc::new(Work {
             injected: load.injected.map(turns),
+            origin: counter::plain(),
             over: AtomicBool::new(false),
             begun: SharedPage::new()?,
         });
@@ -124,6 +127,16 @@ impl RunningLoad {
             begun_tick,
             frequency,
         })
+    }
+
+    /// The counter when the first turn was due.
+    pub fn origin(&self) -> i64 {
+        self.work.origin
+    }
+
+    /// Ticks from one turn to the next; `None`: the load does not work in turns.
+    pub fn period(&self) -> Option<i64> {
+        self.work.injected.map(|turns| turns.period)
     }
 
     /// Turns that each member began, a second, since the start; `None`: there are none to begin.
@@ -186,7 +199,7 @@ impl Job for Member<'_> {
     type Output = ();
 
     fn run(self, mut read: impl FnMut() -> i64) {
-        let Work { injected, over, begun } = self.0;
+        let Work { injected, origin, over, begun } = self.0;
         let Some(turns) = injected else {
             begun.all()[READY].fetch_add(1, Relaxed);
             while !over.load(Relaxed) {
@@ -194,7 +207,8 @@ impl Job for Member<'_> {
             }
             return;
         };
-        let mut due = counter::plain();
+        // Who comes late joins the turn that is going on.
+        let mut due = origin + (counter::plain() - origin).max(0) / turns.period * turns.period;
         for turn in 0_u64.. {
             if over.load(Relaxed) {
                 return;
@@ -289,6 +303,7 @@ mod tests {
         // 200 turns of 10 us every 1 ms, by this test's frequency: the last begins 199 periods after the first at the earliest.
         let work = Work {
             injected: Some(turns(20_000, 2_000_000)),
+            origin: counter::plain(),
             over: AtomicBool::new(false),
             begun: SharedPage::new().unwrap(),
         };

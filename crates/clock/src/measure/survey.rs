@@ -7,55 +7,58 @@ use std::time::{Duration, Instant};
 use tickscope_stats::{Error, Quantile, Sample};
 use tickscope_tick::facts::CounterFacts;
 use tickscope_tick::posix_clock::PosixClock;
+use tickscope_tick::step::CounterStep;
 use tickscope_tick::{Finding, Frequency, Ordering, affinity, counter};
 
 use super::agreement::agreement;
 use super::clock::{Clock, Unit};
+use super::instructions::instructions;
 use super::recording::{self, Costs, Rate, Recorded, Sampled, Steady, Window};
 use super::running_load::RunningLoad;
 use super::service::Service;
 use super::speed::speeds;
-use crate::compensation::{Halves, Length, Trial, Verdict, judge};
+use super::transient::Transient;
+use super::two_words::TwoWords;
+use super::waits::Section;
+use crate::compensation::{Halves, Length, Trial, Verdict, judge, touched};
+use crate::density::Bins;
 use crate::load::{Injection, Load};
 use crate::series::Usable;
-use crate::study::{
-    Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, PulseTest, SectionTest, Study, Sweep,
-};
+use crate::study::{Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
+use crate::two_word::{LiveTest, Routine, Writer};
 
-/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`, longer where busy processes keep
-/// it from running.
+/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the clock that is being
+/// read is finished with the fewest readings, and those not read yet are absent, but for the two that advice is about.
 pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Study, Finding> {
     let begun = Instant::now();
     let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
     let clocks = Clock::all();
     let deadline = begun + Duration::from_secs_f64(plan.seconds);
+    let latest = counter::plain() + (plan.seconds * facts.frequency.hertz as f64) as i64;
     let mut survey = Survey {
         plan,
         cpus: &cpus,
         frequency: facts.frequency,
-        budget: Budget { deadline, windows_left: windows(plan, &clocks, cpus.len()) },
+        latest,
+        budget: Budget::new(begun, deadline, windows(plan, &clocks, cpus.len())),
+        counter_step: CounterStep::measure(counter::after),
     };
     progress("every processor: the same work");
     let speeds = speeds(&cpus, survey.window_ticks(SPEED_WINDOWS * cpus.len()), facts.frequency);
-    let (mut present, mut studied, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    progress("the counter: many readings in a row");
+    let instructions = instructions(survey.window_ticks(INSTRUCTION_WINDOWS), facts.frequency);
+    let two_words = survey.two_words(progress)?;
+    let transients = survey.transients(progress)?;
+    let (mut studied, mut absent, mut cut_short) = (Vec::new(), Vec::new(), false);
     for clock in clocks {
-        progress(&format!("{clock}: from one processor to another"));
-        match survey.opened(clock) {
-            Ok(study) => {
-                present.push(clock);
-                studied.push(study);
+        match survey.studied(clock, progress)? {
+            Studied::Whole(study) => studied.push(study),
+            Studied::Absent(why) => absent.push(Absent { clock: clock.to_string(), why }),
+            Studied::TimeOver => {
+                cut_short = true;
+                let why = format!("{} s were over before it was read under every load", plan.seconds);
+                absent.push(Absent { clock: clock.to_string(), why });
             }
-            Err(error) => absent.push(Absent { clock: clock.to_string(), why: error.to_string() }),
-        }
-    }
-    for &count in &plan.loads {
-        for (&clock, study) in present.iter().zip(&mut studied) {
-            progress(&format!("{clock}, {} beside", plan.load.words(count)));
-            let service = Arc::new(survey.service(clock).map_err(|error| broken(clock, &error))?);
-            let load = RunningLoad::start(&plan.load, count, (clock, &service), survey.cpus, facts.frequency);
-            let load = load.map_err(|error| no_load(count, &error))?;
-            let found = survey.under_load(clock, &service).map_err(|error| broken(clock, &error))?;
-            study.loads.push(LoadStudy { busy_processes: count, turns_per_s: load.turns_per_s(), ..found });
         }
     }
     Ok(Study {
@@ -65,58 +68,22 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
         optimised: !cfg!(debug_assertions),
         cpus,
         speeds,
+        instructions,
         clocks: studied,
         absent,
+        cut_short,
+        two_words,
+        transients,
     })
 }
 
-/// Where Method I stops helping as the load's pulses get shorter (the Cm* study, 4.6: where they are about as short as a
-/// reading). Sections of no length, beside a load that works and rests by turns, for every pulse in turn and every clock.
-pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Vec<PulseTest>, Finding> {
-    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
-    let windows = sweep.pulses_ns.len() * SWEPT.len();
-    let ticks = (sweep.seconds / windows as f64 * facts.frequency.hertz as f64) as i64;
-    let mut found = Vec::new();
-    for &pulse_ns in &sweep.pulses_ns {
-        let load = Load { injected: Some(Injection::by_turns(pulse_ns)), ..sweep.load.clone() };
-        let count = sweep.busy_processes;
-        for clock in SWEPT {
-            progress(&format!("{clock}, pulses of {pulse_ns} ns"));
-            let service = Service::open(clock, cpus[cpus.len() - 1]).map_err(|error| broken(clock, &error))?;
-            let service = Arc::new(service);
-            let running = RunningLoad::start(&load, count, (clock, &service), &cpus, facts.frequency)
-                .map_err(|error| no_load(count, &error))?;
-            let window = Window { cpus: &cpus, readers: 1, ticks, unit_per_tick: 1.0 };
-            let zero = recording::trials(&service, window, 0).map_err(|error| broken(clock, &error))?;
-            let ns = if clock.unit() == Unit::Ticks { facts.frequency.nanoseconds(1.0) } else { 1.0 };
-            found.push(PulseTest {
-                clock: clock.to_string(),
-                pulse_ns,
-                turns_per_s: running.turns_per_s(),
-                ..pulse_test(&zero, ns).expect("a window holds trials")
-            });
-        }
-    }
-    Ok(found)
+/// What became of one clock.
+enum Studied {
+    Whole(ClockStudy),
+    /// Why the host has no such clock.
+    Absent(String),
+    TimeOver,
 }
-
-/// What those sections of no length say; whose and beside what is said elsewhere.
-fn pulse_test(zero: &[Recorded], ns: f64) -> Result<PulseTest, Error> {
-    let trials: Vec<Trial> = zero.iter().map(|trial| trial.trial(|_| 0, None)).collect();
-    let verdict = judge(Halves::of(&trials), &read_costs(&zero[..zero.len() / 2]), Length::Zero)?;
-    let test = SectionTest::new(0, zero.len(), verdict.in_nanoseconds(ns), Some("not tried".into()));
-    let cost_ns = Sample::new(&read_costs(zero))?.quantile(Quantile::MEDIAN) as f64 * ns;
-    Ok(PulseTest { clock: String::new(), pulse_ns: 0, turns_per_s: None, cost_ns, test })
-}
-
-/// Clocks whose readings take from nanoseconds to microseconds; readers of the mutex's are felt by each other.
-const SWEPT: [Clock; 5] = [
-    Clock::Counter(Ordering::After),
-    Clock::Mutex,
-    Clock::Library(PosixClock::MONOTONIC),
-    Clock::SystemCall(PosixClock::MONOTONIC),
-    Clock::UdpSocket,
-];
 
 pub(super) fn no_processors(error: &io::Error) -> Finding {
     Finding {
@@ -136,7 +103,7 @@ pub(super) fn no_load(count: u32, error: &io::Error) -> Finding {
     }
 }
 
-fn broken(clock: Clock, error: &io::Error) -> Finding {
+pub(super) fn broken(clock: Clock, error: &io::Error) -> Finding {
     Finding {
         subject: "clock",
         expected: format!("every reader of '{clock}' to reach it, as the first one did"),
@@ -156,11 +123,31 @@ fn seen(facts: &CounterFacts) -> CounterSeen {
     }
 }
 
-/// Time, shared out evenly among the windows that are left.
+/// Clocks that are read while a load comes and goes: one that readers fight over, and one that each reads by itself.
+const TRANSIENT_CLOCKS: [Clock; 2] = [Clock::Mutex, Clock::Library(PosixClock::MONOTONIC)];
+/// The writer of a clock of two words comes by every some tens of ns: one that does not for so long was put aside.
+const WRITER_AWAY_NS: f64 = 2_000.0;
+/// What members of a load read beside a clock of two words, where they read.
+const BESIDE_TWO_WORDS: Clock = Clock::Mutex;
+
+/// Time, shared out evenly among the windows that are left, less what each was seen to take beside: on a busy machine threads wait long
+/// before they run.
 struct Budget {
+    begun: Instant,
     deadline: Instant,
     windows_left: usize,
+    windows_taken: usize,
+    granted: Duration,
 }
+
+/// Windows for readings of the counter by the ten thousand and more.
+const INSTRUCTION_WINDOWS: usize = 4;
+
+/// Windows of a routine on a running clock of two words, by one writer and number of readers.
+const TWO_WORD_WINDOWS: usize = 2;
+
+/// Windows in which a load is injected again and again beside one clock.
+const TRANSIENT_WINDOWS: usize = 8;
 
 /// Windows for a processor's speed: enough that it has it to itself once, where others run too.
 const SPEED_WINDOWS: usize = 5;
@@ -169,7 +156,11 @@ const SPEED_WINDOWS: usize = 5;
 /// readers, and two tests of sections, each alone and beside a sampler.
 fn windows(plan: &Plan, clocks: &[Clock], cpus: usize) -> usize {
     let under_load = |clock: &Clock| 2 * plan.readers.len() + 4 * windows_for_trials(*clock);
-    SPEED_WINDOWS * cpus + clocks.iter().map(|clock| 1 + plan.loads.len() * under_load(clock)).sum::<usize>()
+    let once = SPEED_WINDOWS * cpus + INSTRUCTION_WINDOWS + TRANSIENT_WINDOWS * TRANSIENT_CLOCKS.len();
+    let stored = Writer::ALL.len() - 1;
+    let two_words = Routine::ALL.len() * (stored + plan.loads.len() * (1 + plan.readers.len()));
+    once + TWO_WORD_WINDOWS * two_words
+        + clocks.iter().map(|clock| 1 + plan.loads.len() * under_load(clock)).sum::<usize>()
 }
 
 /// A clock that is asked by a message takes a thousand times longer to read: it gets more time for as many trials.
@@ -178,13 +169,43 @@ fn windows_for_trials(clock: Clock) -> usize {
 }
 
 impl Budget {
-    fn take(&mut self, windows: usize) -> Duration {
-        /// Enough for a few readings of the slowest clock.
-        const LEAST: Duration = Duration::from_millis(1);
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        let share = left.mul_f64(windows as f64 / self.windows_left.max(windows) as f64);
+    fn new(begun: Instant, deadline: Instant, windows_left: usize) -> Self {
+        Self { begun, deadline, windows_left, windows_taken: 0, granted: Duration::ZERO }
+    }
+
+    fn over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// What the windows that are left will take beside, as those before did.
+    fn beside(&self) -> Duration {
+        let beside = self.begun.elapsed().saturating_sub(self.granted);
+        beside.mul_f64(self.windows_left as f64 / self.windows_taken.max(1) as f64)
+    }
+
+    /// Whether there is not even that much time.
+    fn behind(&self) -> bool {
+        self.beside() >= self.left()
+    }
+
+    /// Leaves windows out.
+    fn skip(&mut self, windows: usize) {
         self.windows_left -= windows.min(self.windows_left);
-        share.max(LEAST)
+    }
+
+    fn take(&mut self, windows: usize) -> Duration {
+        /// Enough for a few readings of most clocks.
+        const LEAST: Duration = Duration::from_millis(1);
+        let free = self.left().saturating_sub(self.beside());
+        let share = free.mul_f64(windows as f64 / self.windows_left.max(windows) as f64).max(LEAST);
+        self.skip(windows);
+        self.windows_taken += windows;
+        self.granted += share;
+        share
     }
 }
 
@@ -192,7 +213,10 @@ struct Survey<'a> {
     plan: &'a Plan,
     cpus: &'a [usize],
     frequency: Frequency,
+    /// The counter when the time is over.
+    latest: i64,
     budget: Budget,
+    counter_step: CounterStep,
 }
 
 impl<'a> Survey<'a> {
@@ -201,18 +225,18 @@ impl<'a> Survey<'a> {
     }
 
     fn window(&mut self, readers: usize) -> Window<'a> {
-        let ticks = self.window_ticks(1);
-        Window { cpus: self.cpus, readers, ticks, unit_per_tick: 1.0 }
+        Window { ticks: self.window_ticks(1), ..self.window_of(readers) }
     }
 
-    /// A window in which a coarse clock steps several times.
+    /// A window in which a coarse clock steps several times, if there is about as much time.
     fn window_for_steps(&mut self, readers: usize, clock: Clock) -> Window<'a> {
         const STEPS: f64 = 5.0;
+        const LONGER: i64 = 4;
         let declared = declared_ns(clock).unwrap_or(0);
         let least = (declared as f64 * STEPS * self.frequency.hertz as f64 / 1e9) as i64;
         let window = self.window(readers);
         let unit_per_tick = 1.0 / self.ns_per(clock.unit()) * self.ns_per(Unit::Ticks);
-        Window { ticks: window.ticks.max(least), unit_per_tick, ..window }
+        Window { ticks: window.ticks.max(least.min(LONGER * window.ticks)), unit_per_tick, ..window }
     }
 
     fn service(&self, clock: Clock) -> io::Result<Service> {
@@ -226,6 +250,107 @@ impl<'a> Survey<'a> {
         }
     }
 
+    /// One clock, under every load.
+    fn studied(&mut self, clock: Clock, progress: &mut dyn FnMut(&str)) -> Result<Studied, Finding> {
+        let needed = matches!(clock, Clock::Counter(Ordering::After) | Clock::Library(PosixClock::MONOTONIC));
+        if self.budget.over() && !needed {
+            return Ok(Studied::TimeOver);
+        }
+        progress(&format!("{clock}: from one processor to another"));
+        let mut study = match self.opened(clock) {
+            Ok(study) => study,
+            Err(error) => return Ok(Studied::Absent(error.to_string())),
+        };
+        for &count in &self.plan.loads {
+            if self.budget.over() && !needed {
+                return Ok(Studied::TimeOver);
+            }
+            progress(&format!("{clock}, {} beside", self.plan.load.words(count)));
+            let (load, service) = self.loaded(&self.plan.load, count, clock)?;
+            let width = study.width_ns.map_or(0, |width| (width / self.ns_per(clock.unit())).ceil() as i64);
+            let found = self.under_load(clock, &service, width).map_err(|error| broken(clock, &error))?;
+            study.loads.push(LoadStudy { busy_processes: count, turns_per_s: load.turns_per_s(), ..found });
+        }
+        Ok(Studied::Whole(study))
+    }
+
+    /// A load that runs beside a clock that can be read.
+    fn loaded(&self, load: &Load, count: u32, clock: Clock) -> Result<(RunningLoad, Arc<Service>), Finding> {
+        let service = Arc::new(self.service(clock).map_err(|error| broken(clock, &error))?);
+        let running = RunningLoad::start(load, count, (clock, &service), self.cpus, self.frequency);
+        Ok((running.map_err(|error| no_load(count, &error))?, service))
+    }
+
+    /// Every routine on a running clock of two words: stored at once for every number of readers, by a program's two stores for
+    /// one reader.
+    fn two_words(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Vec<LiveTest>, Finding> {
+        let mut found = Vec::new();
+        for &count in &self.plan.loads {
+            if self.budget.over() {
+                break;
+            }
+            let (_load, _service) = self.loaded(&self.plan.load, count, BESIDE_TWO_WORDS)?;
+            for routine in Routine::ALL {
+                let (cpus, ticks, ns) = (self.cpus, self.window_ticks(TWO_WORD_WINDOWS), self.ns_per(Unit::Ticks));
+                let away_ticks = (WRITER_AWAY_NS / ns) as i64;
+                let alone =
+                    TwoWords { cpus, readers: 1, routine, writer: Writer::Atomic, low_bits: 0, ticks, away_ticks };
+                // One clock for all numbers of readers: what they differ in is theirs.
+                let low_bits = alone.low_bits_to_meet();
+                for (writer, readers) in self.two_word_cells(count) {
+                    if self.budget.over() {
+                        break;
+                    }
+                    progress(&format!("{routine} of two words, {}", self.plan.load.words(count)));
+                    let ticks = self.window_ticks(TWO_WORD_WINDOWS);
+                    let asked = TwoWords { readers, writer, low_bits, ticks, ..alone };
+                    // Of a writer that never ran there is nothing to tell.
+                    let Ok(test) = asked.read().test(routine, writer, ns) else { continue };
+                    let takes_turns = asked.takes_turns();
+                    found.push(LiveTest { busy_processes: count, readers, takes_turns, ..test });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Every number of readers of the counter's words; and one of a program's, under the first load.
+    fn two_word_cells(&self, count: u32) -> Vec<(Writer, usize)> {
+        let all = self.plan.readers.iter().map(|&readers| (Writer::Atomic, readers));
+        let stored = Writer::ALL.into_iter().filter(|&writer| writer != Writer::Atomic).map(|writer| (writer, 1));
+        let first = self.cpus.len() > 1 && self.plan.loads.first() == Some(&count);
+        all.chain(stored.filter(|_| first)).collect()
+    }
+
+    /// Some clocks while the largest load comes and goes.
+    fn transients(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Vec<Transient>, Finding> {
+        const PERIODS: i64 = 8;
+        const PERIOD_NS: f64 = 40e6;
+        let mut found = Vec::new();
+        let Some(&count) = self.plan.loads.iter().max().filter(|&&most| most > 0) else { return Ok(found) };
+        for clock in TRANSIENT_CLOCKS {
+            if self.budget.over() {
+                break;
+            }
+            progress(&format!("{clock}: after the load is injected"));
+            let ticks = self.window_ticks(TRANSIENT_WINDOWS);
+            let window = Window { ticks, ..self.window_of(1) };
+            let period_ns = (self.frequency.nanoseconds((window.ticks / PERIODS) as f64)).min(PERIOD_NS).max(2.0);
+            let injected = Some(Injection::by_turns((period_ns / 2.0) as u32));
+            let load = Load { injected, ..self.plan.load.clone() };
+            let (running, service) = self.loaded(&load, count, clock)?;
+            let stamped = recording::stamped(&service, window).map_err(|error| broken(clock, &error))?;
+            let tick_ns = self.ns_per(Unit::Ticks);
+            let period = running.period().unwrap_or(1);
+            found.push(Transient::of(clock.to_string(), &stamped, running.origin(), period, tick_ns));
+        }
+        Ok(found)
+    }
+
+    fn window_of(&self, readers: usize) -> Window<'a> {
+        Window { cpus: self.cpus, readers, ticks: 0, unit_per_tick: 1.0, latest: self.latest }
+    }
+
     /// A clock that could be opened, with what is asked of it once.
     fn opened(&mut self, clock: Clock) -> io::Result<ClockStudy> {
         let service = self.service(clock)?;
@@ -235,7 +360,11 @@ impl<'a> Survey<'a> {
             None if self.cpus.len() < 2 => Across::NotLooked("only one processor is allowed".into()),
             None => Across::Seen(agreement(&service, self.cpus, ticks)?),
         };
+        let step = self.step(clock, &service)?;
+        let width = (step.width_ticks > 0).then_some(step.width_ticks as f64);
         Ok(ClockStudy {
+            width_ns: width.map(|width| width * self.ns_per(clock.unit())),
+            step: step.to_string(),
             clock: clock.to_string(),
             unit: clock.unit(),
             declared_resolution_ns: declared_ns(clock),
@@ -244,32 +373,52 @@ impl<'a> Survey<'a> {
         })
     }
 
+    /// How the clock steps. One that is the counter asked for by other ways steps as the counter does.
+    fn step(&self, clock: Clock, service: &Service) -> io::Result<CounterStep> {
+        const READINGS: i64 = 1_000_000;
+        Ok(match clock {
+            Clock::Library(posix) => CounterStep::measure(|| posix.read().unwrap_or(0)),
+            Clock::SystemCall(posix) => CounterStep::measure(|| posix.read_by_system_call().unwrap_or(0)),
+            Clock::Ticker => {
+                let steady = recording::steady(service, Window { ticks: READINGS, ..self.window_of(1) })?;
+                CounterStep::of(&steady.series.stretches())
+            }
+            Clock::Counter(_) | Clock::Mutex | Clock::UnixSocket | Clock::UdpSocket => self.counter_step.clone(),
+        })
+    }
+
     /// As it is read beside a load, which is named elsewhere.
-    fn under_load(&mut self, clock: Clock, service: &Service) -> io::Result<LoadStudy> {
+    fn under_load(&mut self, clock: Clock, service: &Service, width: i64) -> io::Result<LoadStudy> {
         let mut cells = Vec::new();
+        let most = self.plan.readers.last().copied();
         for &readers in &self.plan.readers {
+            // One reader and the most tell more than any number between.
+            if readers > 1 && Some(readers) != most && self.budget.behind() {
+                self.budget.skip(2);
+                continue;
+            }
             let costs = recording::costs(service, self.window(readers))?;
             let steady = recording::steady(service, self.window_for_steps(readers, clock))?;
-            cells.push(self.cell(readers, costs, &steady, clock));
+            cells.push(self.cell(readers, costs, &steady, (clock, width)));
         }
         let (zero, section) = self.tests(service, clock)?;
         Ok(LoadStudy { busy_processes: 0, turns_per_s: None, cells, zero, section, lost_requests: service.lost() })
     }
 
-    fn cell(&self, readers: usize, costs: Costs, steady: &Steady, clock: Clock) -> Cell {
+    fn cell(&self, readers: usize, costs: Costs, steady: &Steady, (clock, width): (Clock, i64)) -> Cell {
         let ns = |value: i64| value as f64 * self.ns_per(clock.unit());
         let steps = steady.series.steps();
         // On a busy machine a coarse clock's ticks are just when the reader is put aside: then the kernel's word has to do.
         let declared = || Some(Usable { clock: declared_ns(clock)?, reading: 0 });
-        let usable = steady.series.usable().expect("a window holds readings").or_else(declared);
+        let usable = steady.series.usable(width).expect("a window holds readings").or_else(declared);
         let per_s = |rate: &Rate| rate.readings as f64 * self.frequency.hertz as f64 / rate.ticks as f64;
         Cell {
             readers,
+            takes_turns: readers > self.cpus.len(),
             cost: self.cost(&costs.ticks),
             reads_per_s: per_s(&steady.own),
             reads_per_s_all: steady.all.iter().map(per_s).sum(),
             finest_step_ns: steps.finest.map(ns),
-            quantum_ns: steps.quantum.map(ns),
             stands_still: steps.stands_still,
             resolution_ns: usable.map(|usable| ns(usable.clock)),
             usable_ns: usable.map(|usable| ns(usable.resolution())),
@@ -284,19 +433,24 @@ impl<'a> Survey<'a> {
         let sample = Sample::new(ticks).expect("a window holds readings");
         let ns = |ticks: i64| self.frequency.nanoseconds(ticks as f64);
         let histogram = histogram(&sample, ns);
+        let moments = sample.moments();
         Cost {
             readings: sample.count(),
             min_ns: ns(sample.least()),
             median_ns: ns(sample.quantile(Quantile::MEDIAN)),
             p99_ns: ns(sample.quantile(Quantile::P99)),
             max_ns: ns(sample.most()),
+            mean_ns: self.frequency.nanoseconds(moments.mean),
+            deviation_ns: self.frequency.nanoseconds(moments.variance.sqrt()),
+            density: Bins::around(&[&sample], self.counter_step.step_ticks.ceil() as i64)
+                .map(|bins| bins.density(&sample).scaled(ns(1))),
             histogram,
         }
     }
 
     /// Sections of no length and of the plan's, each alone and beside a sampler.
     fn tests(&mut self, service: &Service, clock: Clock) -> io::Result<(SectionTest, SectionTest)> {
-        let nothing = Section { ns: 0, ticks: 0, overhead_ticks: 0, length: Length::Zero };
+        let nothing = Section::NOTHING;
         let zero = self.recorded(service, clock, &nothing)?;
         let costs = read_costs(&zero[..zero.len() / 2]);
         // Anew for every test: what leaving its loop costs changes with what else the processor does.
@@ -318,12 +472,11 @@ impl<'a> Survey<'a> {
     }
 
     fn window_for_trials(&mut self, clock: Clock) -> Window<'a> {
-        let ticks = self.window_ticks(windows_for_trials(clock));
-        Window { cpus: self.cpus, readers: 1, ticks, unit_per_tick: 1.0 }
+        Window { ticks: self.window_ticks(windows_for_trials(clock)), ..self.window_of(1) }
     }
 
     fn verdict(&self, recorded: &[Recorded], costs: &[i64], section: &Section, unit: Unit) -> Result<Verdict, Error> {
-        let trials: Vec<Trial> = recorded.iter().map(|trial| trial.trial(self.truth(section, unit), None)).collect();
+        let trials = looked_at(recorded, self.truth(section, unit), self.ns_per(Unit::Ticks));
         judge(Halves::of(&trials), costs, section.length)
     }
 
@@ -351,16 +504,21 @@ impl<'a> Survey<'a> {
         if clock.posix().is_some_and(|posix| posix.of_cpu_time() && !posix.of_a_thread()) {
             return Ok((alone, Some("the clock counts the sampler's own time too".into())));
         }
+        if self.budget.behind() {
+            self.budget.skip(windows_for_trials(clock));
+            return Ok((alone, Some("there was no time for it (--seconds)".into())));
+        }
         let window = self.window_for_trials(clock);
         let (recorded, pairs) = recording::trials_beside_a_sampler(service, window, section.ticks)?;
         let recorded = section.known(recorded, clock);
         let own_costs = read_costs(&recorded[..recorded.len() / 2]);
         let costs = if section.length == Length::Zero { &own_costs } else { costs };
         let truth = self.truth(section, clock.unit());
-        let trials: Vec<Trial> = recorded
-            .iter()
-            .filter_map(|trial| Some(trial.trial(&truth, Some([near(&pairs, trial.from)?, near(&pairs, trial.to)?]))))
-            .collect();
+        let trials = looked_at(&recorded, truth, self.ns_per(Unit::Ticks));
+        let beside = |(trial, of): (Trial, &Recorded)| {
+            Some(Trial { sampled: Some([near(&pairs, of.from)?, near(&pairs, of.to)?]), ..trial })
+        };
+        let trials: Vec<Trial> = trials.into_iter().zip(&recorded).filter_map(beside).collect();
         Ok(match judge(Halves::of(&trials), costs, section.length) {
             Ok(beside) => (alone.with_sampler(&beside), None),
             Err(_) => (alone, Some("the sampler was kept from running near the sections".into())),
@@ -386,44 +544,12 @@ pub(crate) fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
     Quantile::MEDIAN.of(&mut costs)
 }
 
-/// Sections of a known length: zero-work waits.
-#[derive(Clone, Copy)]
-struct Section {
-    /// As asked.
-    ns: u32,
-    ticks: i64,
-    /// By how much a wait is longer than the counter within it says: leaving its loop costs a mispredicted branch.
-    overhead_ticks: i64,
-    length: Length,
-}
-
-impl Section {
-    /// Waits of that length. Its overhead is known to a reading's spread, a few ticks: what the counter shows of a wait is
-    /// compared with what it shows of nothing.
-    fn of(ns: u32, frequency: Frequency) -> Self {
-        const TRIES: usize = 101;
-        let ticks = (f64::from(ns) / frequency.nanoseconds(1.0)) as i64;
-        let around = |section: &dyn Fn() -> i64| {
-            let from = counter::plain();
-            let known = section();
-            counter::plain() - from - known
-        };
-        let median = |section: &dyn Fn() -> i64| {
-            let mut excess: Vec<i64> = (0..TRIES).map(|_| around(section)).collect();
-            Quantile::MEDIAN.of(&mut excess).expect("tried")
-        };
-        let (waiting, nothing) = (median(&|| recording::wait(ticks)), median(&|| 0));
-        Self { ns, ticks, overhead_ticks: waiting - nothing, length: Length::Long }
-    }
-
-    /// Those whose length is known by that clock: one of processor time stands still while the thread is away.
-    fn known(&self, mut recorded: Vec<Recorded>, clock: Clock) -> Vec<Recorded> {
-        if clock.posix().is_some_and(PosixClock::of_cpu_time) {
-            let longest = self.ticks + self.ticks / 10;
-            recorded.retain(|trial| trial.waited <= longest);
-        }
-        recorded
-    }
+/// Trials with what is known of their interruptions, by what their readings took.
+pub(super) fn looked_at(recorded: &[Recorded], truth: impl Fn(i64) -> i64, tick_ns: f64) -> Vec<Trial> {
+    const LEAST_NS: f64 = 1_000.0;
+    let spent: Vec<i64> = recorded.iter().map(Recorded::spent).collect();
+    let touched = touched(&spent, (LEAST_NS / tick_ns) as i64);
+    recorded.iter().zip(touched).map(|(of, touched)| Trial { touched, ..of.trial(&truth, None) }).collect()
 }
 
 /// Bins of 1, 2 and 5 to the power of ten, from the one that holds the least to the one that holds the most.

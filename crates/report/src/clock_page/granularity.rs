@@ -5,20 +5,18 @@ use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_clock::granularity::{ByPulse, Effect, by_clock};
 use tickscope_clock::study::{PulseTest, Sweep};
 
-use super::{Part, lead, legend, page, panel, parts, table, terms};
+use super::{Part, between, lead, legend, page, panel, parts, table, terms};
 use crate::plot::{Axis, Figure, Ink, power_of_ten, short};
 
-const TERMS: [(&str, &str); 6] = [
+const TERMS: [(&str, &str); 7] = [
     ("pulse", "our processes are busy for that long, then asleep for as long, over and over"),
     (
         "k",
         "how much less durations scatter after subtracting: their variance before, divided by their variance after. Above 1 subtracting helps, \
-         below 1 it adds noise. The rarest 1 % are held at the edge of the others (clipped), because one interruption would outweigh everything",
+         below 1 it adds noise. Found in several rounds: the median, and what it lies between with 95 %. Without the measurements that an interrupt touched, because one would outweigh everything",
     ),
-    (
-        "k predicted",
-        "what k should be, from how alike neighbouring readings are; computed from the other half of the measurements",
-    ),
+    ("k predicted", "what k should be, from how alike neighbouring readings are, in the same rounds"),
+    ("k of all", "the same with the measurements that an interrupt touched"),
     ("method-1", "subtracts from each section the mean of the reading just before it and the one just after it"),
     ("constant, long-term", "subtract one value from every section: the median cost of a reading, or its mean"),
     ("error", "what is left of sections that do nothing, so it should be 0: on average, in the better 19 of 20"),
@@ -30,11 +28,13 @@ pub fn granularity_page(sweep: &Sweep, found: &[PulseTest]) -> String {
     let words: Vec<String> = clocks.iter().map(ByPulse::words).collect();
     let rule = "Method-1 subtracts from a section what the readings just before and just after it cost. That helps while the load stays the same from \
                 one reading to the next; a load that changes within a reading leaves nothing to follow. By clock:";
-    let scatter = "k scatters from one run to the next: before relying on a single point measure again, or for longer (--seconds)";
+    let scatter = "A load that comes and goes otherwise than these pulses: by its time profile below, method-1 helps while readings a section \
+                   apart are still alike";
     let body = [
         lead(&[vec![rule.into()], words, vec![scatter.into()]].concat()),
         parts(&[
             Part::of("Does subtracting help?", factors(&clocks)),
+            Part::of("The load's time profile", profiles(&clocks)),
             Part::of("What is left", errors(&clocks)),
             Part::of("All figures", format!("{}{}", figures_table(&clocks), terms(&TERMS))),
         ]),
@@ -59,18 +59,24 @@ fn nearest_pairs(test: &PulseTest) -> Option<&Outcome> {
 /// k against the pulses' length, what helps above 1, and the place where it stops.
 fn factors(clocks: &[ByPulse]) -> String {
     let panels = clocks.iter().map(|of| {
-        let found = |test: &&PulseTest| Some([place(test), nearest_pairs(test)?.k_clipped?]);
-        let predicted = |test: &&PulseTest| Some([place(test), test.test.k_predicted?]);
+        let found = |test: &&PulseTest| Some([place(test), test.k()?.median]);
+        let predicted = |test: &&PulseTest| Some([place(test), test.test.k_predicted?.median]);
         let [found, predicted]: [Vec<[f64; 2]>; 2] =
             [of.tests.iter().filter_map(found).collect(), of.tests.iter().filter_map(predicted).collect()];
         // Around 1, which is what is looked for.
+        let ends: Vec<(f64, [f64; 2])> =
+            of.tests.iter().filter_map(|test| Some((place(test), test.k()?.between?))).collect();
         let values = found.iter().chain(&predicted).map(|point| point[1]).chain([0.5, 2.0]);
+        let values = values.chain(ends.iter().flat_map(|(_, ends)| *ends));
         let y = Axis::logarithmic(values, power_of_ten);
         let mut figure = Figure::plane(pulses(of), y.named("k of method-1"));
         figure.band([f64::MIN_POSITIVE, 1.0]);
         figure.mark(of.reading_ns(), true);
         if let Some([last, next]) = of.stops_between() {
             figure.mark((f64::from(last) * f64::from(next)).sqrt(), false);
+        }
+        for &(at, ends) in &ends {
+            figure.upright(at, ends.map(|end| end.min(f64::MAX)), 1.4, Ink::of(0));
         }
         figure.line(&found, Ink::of(0));
         figure.line(&predicted, Ink::of(1));
@@ -82,10 +88,40 @@ fn factors(clocks: &[ByPulse]) -> String {
     });
     format!(
         "<p class=\"note\">k: how much less durations scatter once the readings beside them are subtracted. On the shaded ground, below 1, \
-         subtracting makes it worse. Pulses get shorter to the left.</p>\
+         subtracting makes it worse; the uprights are what k lies between. Pulses get shorter to the left.</p>\
          <p class=\"legend\"><span><i class=\"line\"></i>k found</span><span><i class=\"line second\"></i>k predicted</span>\
          <span><i class=\"area soft\"></i>does not help</span><span><i class=\"line muted\"></i>left of this it stops helping</span>\
          <span><i class=\"line muted dashed\"></i>as long as a reading</span></p><div class=\"multiples\">{}</div>",
+        panels.collect::<String>()
+    )
+}
+
+/// How like readings are that are so far apart.
+fn profiles(clocks: &[ByPulse]) -> String {
+    let panels = clocks.iter().map(|of| {
+        let lags = of.tests.iter().flat_map(|test| &test.profile);
+        let x = Axis::of_durations(lags.clone().map(|lag| lag.lag_ns)).named("from one reading to another");
+        let y = Axis::around(lags.map(|lag| lag.rho.median).chain([-0.2, 1.0]), |at| format!("{at:.1}"));
+        let mut figure = Figure::plane(x, y.named("correlation of their costs"));
+        for (number, test) in of.tests.iter().enumerate() {
+            for lag in &test.profile {
+                if let Some(ends) = lag.rho.between {
+                    figure.upright(lag.lag_ns, ends, 1.0, Ink::of(number));
+                }
+            }
+            let points: Vec<[f64; 2]> = test.profile.iter().map(|lag| [lag.lag_ns, lag.rho.median]).collect();
+            figure.line(&points, Ink::of(number));
+        }
+        let words =
+            format!("How like one another readings of {} are by how far apart they are, one line a pulse.", of.clock);
+        panel(of.clock, &figure.svg(&words))
+    });
+    let pulses =
+        clocks.first().into_iter().flat_map(|of| &of.tests).map(|test| format!("pulses of {}", short(place(test))));
+    format!(
+        "<p class=\"note\">The correlation of what two readings cost that are so far apart: 1, what the one cost tells what the other does; 0, it tells \
+         nothing. Found in several rounds; uprights: what it lies between.</p>{}<div class=\"multiples\">{}</div>",
+        legend(pulses),
         panels.collect::<String>()
     )
 }
@@ -121,7 +157,6 @@ fn tried(clocks: &[ByPulse], method: Method) -> bool {
 }
 
 fn figures_table(clocks: &[ByPulse]) -> String {
-    let k = |k: Option<f64>| k.map_or_else(|| "–".into(), |k| format!("{k:.2}"));
     let methods: Vec<Method> = Method::ALL.into_iter().filter(|&method| tried(clocks, method)).collect();
     let row = |test: &PulseTest| {
         let effect = match test.effect() {
@@ -129,7 +164,8 @@ fn figures_table(clocks: &[ByPulse]) -> String {
             Effect::Fails => "does not help",
             Effect::Undecided => "undecided",
         };
-        let of_1 = vec![effect.into(), k(test.test.k_predicted), k(nearest_pairs(test).and_then(|of| of.k_clipped))];
+        let all = nearest_pairs(test).and_then(|of| of.k);
+        let of_1 = vec![effect.into(), between(test.test.k_predicted), between(test.k()), between(all)];
         let error = |&method: &Method| test.test.outcome(method).map_or_else(|| "–".into(), |of| duration(of.error));
         let errors: Vec<String> = methods.iter().map(error).collect();
         [vec![format!("{}, {}", test.clock, short(place(test)))], of_1, errors, vec![test.test.trials.to_string()]]
@@ -137,19 +173,24 @@ fn figures_table(clocks: &[ByPulse]) -> String {
     };
     let errors: Vec<String> = methods.iter().map(|method| format!("error, {method}")).collect();
     let errors = errors.iter().map(String::as_str);
-    let columns: Vec<&str> =
-        ["clock, pulse", "method-1", "k predicted", "k"].into_iter().chain(errors).chain(["sections"]).collect();
+    let columns: Vec<&str> = ["clock, pulse", "method-1", "k predicted", "k", "k of all"]
+        .into_iter()
+        .chain(errors)
+        .chain(["sections"])
+        .collect();
     table("Every clock under every pulse", &columns, clocks.iter().flat_map(|of| &of.tests).map(|test| row(test)))
 }
 
 #[cfg(test)]
 mod tests {
+    use tickscope_clock::factor::Factor;
     use tickscope_clock::load::Load;
     use tickscope_clock::study::SectionTest;
 
     use super::*;
 
     fn test(pulse_ns: u32, k: f64) -> PulseTest {
+        let k = Some(Factor { median: k, between: Some([0.9 * k, 1.1 * k]), stretches: 9 });
         let outcome = Outcome {
             method: Method::NearestPairs,
             subtracts: 0.0,
@@ -161,8 +202,10 @@ mod tests {
             error_fitted: 2.0,
             drift_fitted: 0.0,
             gains_fitted: true,
-            k: Some(k),
-            k_clipped: Some(k),
+            k,
+            k_untouched: k,
+            before: None,
+            after: None,
         };
         let test = SectionTest {
             section_ns: 0,
@@ -171,11 +214,14 @@ mod tests {
             chosen: Method::NearestPairs,
             why: String::new(),
             no_worse_than_none: true,
+            touched: 0,
             memory: None,
-            k_predicted: Some(k),
+            rho_1: None,
+            k_predicted: k,
             no_sampler: None,
         };
-        PulseTest { clock: "<img src=x>".into(), pulse_ns, turns_per_s: Some(1.0), cost_ns: 1.0, test }
+        let (clock, profile) = ("<img src=x>".into(), Vec::new());
+        PulseTest { clock, pulse_ns, turns_per_s: Some(1.0), cost_ns: 1.0, profile, test }
     }
 
     fn page_of(found: &[PulseTest]) -> String {
@@ -186,7 +232,7 @@ mod tests {
     fn the_place_where_it_stops_helping_is_marked_and_said() {
         let solid = |page: &str| page.matches("style=\"stroke:var(--muted)\" stroke-width=\"1.3\"").count();
         let stops = page_of(&[test(100_000, 2.0), test(1_000, 0.5)]);
-        assert!(stops.contains("helps down to pulses of 100 us and no longer at 1.0 us") && solid(&stops) == 1);
+        assert!(stops.contains("helps with pulses of 100 us or longer, and no longer at 1.0 us") && solid(&stops) == 1);
         let never = page_of(&[test(100_000, 2.0), test(1_000, 1.5)]);
         assert!(never.contains("helps however short the pulses") && solid(&never) == 0);
     }

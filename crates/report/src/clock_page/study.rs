@@ -2,22 +2,26 @@
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
+use tickscope_clock::density::Density;
 use tickscope_clock::recipe::Recipe;
 use tickscope_clock::study::{Cell, ClockStudy, Cost, LoadStudy, Study};
 
+use super::cm_star::{self, densities};
 use super::ramps::ramps;
-use super::{Part, lead_of, legend, multiples, page, panel, parts, table, terms};
+use super::{Part, between, lead_of, legend, multiples, page, panel, parts, table, terms};
 use crate::plot::{Axis, Figure, Ink, Room, Row, power_of_ten};
 use crate::text::Text;
 
 /// What the columns of the tables say.
-const COLUMNS: [(&str, &str); 10] = [
+const COLUMNS: [(&str, &str); 12] = [
     (
         "least, median, 99 of 100",
         "what one reading costs: the cheapest; as many are dearer as cheaper; only one in a hundred is dearer. It holds one reading of the \
          counter, which took the time",
     ),
-    ("median in a crowd", "the median cost with the most readers at once"),
+    ("mean, deviation", "the mean of the costs and their standard deviation, interruptions and all"),
+    ("median in a crowd", "the median cost with the most readers at once; beyond the processors they take turns"),
+    ("reads/s", "readings a second of one reader that does nothing else"),
     ("step", "how far the clock goes in one go: it tells nothing finer, however cheap it is"),
     (
         "usable",
@@ -31,12 +35,18 @@ const COLUMNS: [(&str, &str); 10] = [
          each method: none, one constant (the median cost), one long-term mean, method-1 (the readings just before and after), method-2 (what a \
          thread beside saw at the time). Negative: too much was subtracted",
     ),
-    ("use", "the method to use with this clock under this load: the simplest of those that leave about the least"),
+    (
+        "use",
+        "the method to use with this clock under this load: the simplest of those that leave about the least; none where that left more than nothing \
+         subtracted did, in measurements that it was not chosen on",
+    ),
     ("off", "what that method leaves on average in the better 19 of 20: of sections that do nothing"),
     ("off in a section", "the same of waits whose length is known"),
     (
-        "k predicted, k",
-        "how much less durations scatter with method-1, as predicted from one half of the measurements and as found on the other; it helps above 1",
+        "rho_1, k predicted, k, k without interrupted",
+        "the correlation of a reading's cost with the next one's, which method-1 assumes not to be negative; how much less durations scatter with \
+         method-1, as predicted from one half of the measurements and as found on the other, also without those that an interrupt touched: it helps \
+         above 1. In brackets what each lies between with 95 %, by stretches of time",
     ),
 ];
 
@@ -49,6 +59,10 @@ pub fn study_page(study: &Study) -> String {
         Part::of("How finely each clock can be used", resolutions(study)),
         Part::of("Several readers at once", crowds(study)),
         Part::of("While readers start and stop", ramps(study)),
+        Part::of("After a load is injected", cm_star::transients(study)),
+        Part::of("Cm*, figures 1 to 3: a running clock of two words", cm_star::running_clock(study)),
+        Part::of("Cm*, figures 4 to 7: how readings are spread", cm_star::spreads(study)),
+        Part::of("Cm*, figures 12 to 15: nothing, measured", cm_star::residuals(study)),
     ];
     list.extend(study.plan.loads.iter().enumerate().map(|(number, &busy)| Part {
         title: format!("All figures, {}", study.plan.load.beside(busy)),
@@ -101,12 +115,13 @@ fn at_a_glance(study: &Study) -> String {
     let percent = study.plan.percent;
     let row = |clock: &ClockStudy| {
         let of_load = |load: &LoadStudy| {
-            let Recipe { method, subtract_ns, good_to_ns, from_ns, doubtful } = load.recipe(percent);
+            let Recipe { method, subtract_ns, good_to_ns, from_ns, refused } = load.recipe(percent);
             let still = || "of no use: stood still".to_string();
             let [good_to, from] = [good_to_ns, from_ns].map(|ns| ns.map_or_else(still, duration));
             let subtract =
                 if method == Method::None { "nothing".into() } else { format!("{} ({method})", duration(subtract_ns)) };
-            [format!("{subtract}{}", if doubtful { ", doubtful" } else { "" }), good_to, from]
+            let refused = refused.map_or_else(String::new, |method| format!(", not by {method}"));
+            [format!("{subtract}{refused}"), good_to, from]
         };
         [vec![clock.clock.clone()], clock.loads.iter().flat_map(of_load).collect()].concat()
     };
@@ -122,8 +137,8 @@ fn at_a_glance(study: &Study) -> String {
         if absent.is_empty() { absent } else { format!("<h3>Clocks that could not be read</h3><ul>{absent}</ul>") };
     format!(
         "<p class=\"note\">Read the clock at the start and at the end of a section, and subtract what stands here. One timing is then off by no more than the next \
-         column in 19 of 20, by one reader; from the length in the last one on that is at most {percent} % of the section. Doubtful: it left more than \
-         subtracting nothing did.</p>{}{absent}{}",
+         column in 19 of 20, by one reader; from the length in the last one on that is at most {percent} % of the section. Not by: one half of the \
+         trials called for that method, and in the other half it left more than subtracting nothing did.</p>{}{absent}{}",
         table("Each clock at a glance", &columns, study.clocks.iter().map(row)),
         terms(&CLOCKS)
     )
@@ -237,15 +252,41 @@ fn crowds(study: &Study) -> String {
         let among = if is_felt { &mut felt } else { &mut others };
         let cost = against_readers(clock, "median cost", |cell| Some(cell.cost.median_ns));
         let usable = against_readers(clock, "usable resolution", |cell| cell.usable_ns);
-        among.push_str(&panel(&clock.clock, &format!("{cost}{usable}")));
+        among.push_str(&panel(&clock.clock, &format!("{cost}{usable}{}", by_readers(study, clock))));
     }
     let none = if felt.is_empty() { "<p>There is no such clock.</p>" } else { "" };
     format!(
         "<p class=\"note\">The median cost of a reading and the usable resolution against the readers at once, one line a load; first the clocks of which \
-         either is at least twice as much with the most readers as with one.</p>{}{none}{}",
+         either is at least twice as much with the most readers as with one. Below them how the cost is spread, with its mean, its deviation and the readings \
+         a second. Readers beyond the {} processors take turns: their curve is not that of as many processors.</p>{}{none}{}",
+        study.cpus.len(),
         load_legend(study),
         multiples(&felt, &others, "The other clocks")
     )
+}
+
+/// How the cost is spread under the first load, a curve for each number of readers.
+fn by_readers(study: &Study, clock: &ClockStudy) -> String {
+    let Some(load) = clock.loads.first() else { return String::new() };
+    let name = |cell: &Cell| {
+        let turns = if cell.takes_turns { " by turns" } else { "" };
+        let [mean, deviation] = [cell.cost.mean_ns, cell.cost.deviation_ns].map(duration);
+        let reads = count(cell.reads_per_s);
+        format!("{} at once{turns}: mean {mean}, deviation {deviation}, {reads} reads/s each", cell.readers)
+    };
+    let curves: Vec<(String, &Density)> =
+        load.cells.iter().filter_map(|cell| Some((name(cell), cell.cost.density.as_ref()?))).collect();
+    let words = format!("How the cost of a reading of {} is spread, one curve a number of readers.", clock.clock);
+    densities(&curves, &format!("cost, {}", study.plan.load.beside(load.busy_processes)), &words)
+}
+
+/// So many, in a few letters.
+fn count(of: f64) -> String {
+    match of {
+        of if of >= 1e6 => format!("{:.1} M", of / 1e6),
+        of if of >= 1e3 => format!("{:.1} k", of / 1e3),
+        of => format!("{of:.0}"),
+    }
 }
 
 /// Whether it is at least twice as much with the most readers as with one, under any load.
@@ -278,12 +319,26 @@ fn figures_table(study: &Study, number: usize) -> String {
         let load = &clock.loads[number];
         let cell = load.alone();
         let crowd = load.cells.last().map(|cell| cell.cost.median_ns);
-        let cost = [cell.cost.min_ns, cell.cost.median_ns, cell.cost.p99_ns].map(Some);
-        let ns = [cost[0], cost[1], cost[2], crowd, cell.resolution_ns, cell.usable_ns, cell.shortest_section_ns];
-        [vec![clock.clock.clone()], ns.map(or_dash).to_vec()].concat()
+        let Cost { min_ns, median_ns, p99_ns, mean_ns, deviation_ns, .. } = cell.cost;
+        let cost = [min_ns, median_ns, p99_ns, mean_ns, deviation_ns].map(|ns| or_dash(Some(ns)));
+        let ns = [cell.resolution_ns, cell.usable_ns, cell.shortest_section_ns].map(or_dash);
+        let reads = vec![or_dash(crowd), count(cell.reads_per_s)];
+        [vec![clock.clock.clone()], cost.to_vec(), reads, ns.to_vec()].concat()
     };
     let from = format!("measures to {} % from", study.plan.percent);
-    let columns = ["clock", "least", "median", "99 of 100", "median in a crowd", "step", "usable", &from];
+    let columns = [
+        "clock",
+        "least",
+        "median",
+        "99 of 100",
+        "mean",
+        "deviation",
+        "median in a crowd",
+        "reads/s",
+        "step",
+        "usable",
+        &from,
+    ];
     table("Cost and resolution", &columns, study.clocks.iter().map(row))
 }
 
@@ -291,12 +346,13 @@ fn methods_table(study: &Study, number: usize) -> String {
     let row = |clock: &ClockStudy| {
         let zero = &clock.loads[number].zero;
         let left = Method::ALL.map(|method| or_dash(zero.outcome(method).map(|outcome| outcome.residual_median)));
-        let k = |k: Option<f64>| k.map_or_else(|| "–".into(), |k| format!("{k:.2}"));
-        let found = zero.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_clipped);
-        let off = [zero, &clock.loads[number].section]
-            .map(|test| or_dash(test.outcome(test.chosen).map(|outcome| outcome.error)));
-        let ks = vec![k(zero.k_predicted), k(found)];
-        [vec![clock.clock.clone()], left.to_vec(), vec![zero.chosen.to_string()], off.to_vec(), ks].concat()
+        let pairs = zero.outcome(Method::NearestPairs);
+        let [found, untouched] = [pairs.and_then(|pairs| pairs.k), pairs.and_then(|pairs| pairs.k_untouched)];
+        let method = clock.loads[number].recipe(study.plan.percent).method;
+        let off =
+            [zero, &clock.loads[number].section].map(|test| or_dash(test.outcome(method).map(|outcome| outcome.error)));
+        let ks = [zero.rho_1, zero.k_predicted, found, untouched].map(between).to_vec();
+        [vec![clock.clock.clone()], left.to_vec(), vec![method.to_string()], off.to_vec(), ks].concat()
     };
     let columns = [
         "left by",
@@ -308,8 +364,10 @@ fn methods_table(study: &Study, number: usize) -> String {
         "use",
         "off",
         "off in a section",
+        "rho_1",
         "k predicted",
         "k",
+        "k without interrupted",
     ];
     table("What methods leave of sections of no length", &columns, study.clocks.iter().map(row))
 }
