@@ -268,7 +268,7 @@ fn proved_cores_add_the_largest_bound_of_all_nodes() {
             manifest.assumptions.push(Assumption { statement, origin: CORES_PROVED.into() });
         });
         let analysis = ask(&run).unwrap();
-        assert!(analysis.rows.iter().all(|row| row.core_ticks == 900), "{bounds:?}");
+        assert!(analysis.rows.iter().all(|row| row.core_ticks == 909), "{bounds:?}");
         let whole = analysis.rows.last().unwrap().p50.unwrap();
         assert!(whole.lo <= 5_000 - 900 && 5_000 + 900 <= whole.hi, "{whole:?}");
     }

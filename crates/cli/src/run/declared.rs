@@ -84,7 +84,7 @@ pub(super) fn assumptions(experiment: &Experiment, network: &Network) -> Vec<Ass
     ];
     if experiment.cores == Cores::Prove {
         all.push(assume(
-            "stages within a node carry what the check of its cores leaves open; those between nodes do not",
+            "stages carry what the check of the cores leaves open, those between nodes that of both",
             CORES_PROVED,
         ));
     }
