@@ -335,7 +335,7 @@ impl<'a> Survey<'a> {
             progress(&format!("{clock}: after the load is injected"));
             let ticks = self.window_ticks(TRANSIENT_WINDOWS);
             let window = Window { ticks, ..self.window_of(1) };
-            let period_ns = (self.frequency.nanoseconds((window.ticks / PERIODS) as f64)).min(PERIOD_NS).max(2.0);
+            let period_ns = self.frequency.nanoseconds((window.ticks / PERIODS) as f64).clamp(2.0, PERIOD_NS);
             let injected = Some(Injection::by_turns((period_ns / 2.0) as u32));
             let load = Load { injected, ..self.plan.load.clone() };
             let (running, service) = self.loaded(&load, count, clock)?;
