@@ -21,6 +21,24 @@ const LOG_NS: i64 = 1_000;
 const PATH: [&str; 6] =
     ["client.send", "client.logged", "client.tx", "server.received", "server.reply", "client.response"];
 
+const ORDERINGS: [Ordering; 6] =
+    [Ordering::Before, Ordering::Plain, Ordering::Before, Ordering::After, Ordering::Before, Ordering::After];
+
+fn of_realtime(point: &str) -> bool {
+    matches!(point, "logged" | "tx")
+}
+
+fn point(place: &str, ordering: Ordering) -> Point {
+    let (node, name) = place.split_once('.').unwrap();
+    Point {
+        node: Name::new(node).unwrap(),
+        name: Name::new(name).unwrap(),
+        ordering,
+        counter: of_realtime(name).then(|| "realtime".into()),
+        resolution_ticks: (name == "logged").then_some(LOG_NS as u64),
+    }
+}
+
 /// How the clocks of a run move, and how wide the run takes their readings to be.
 #[derive(Clone, Copy, Debug)]
 struct Clocks {
@@ -69,14 +87,7 @@ fn run(site: &Site, clocks: Clocks, requests: &[Request]) -> (Run, Vec<Vec<i64>>
         node.counter.reading = width(if client { clocks.client } else { clocks.server });
         node.clocks.extend(width(clocks.realtime).filter(|_| client).map(|width| ("realtime".to_owned(), width)));
     }
-    let plain = |name: &str| Name::new(name).unwrap();
-    manifest.points.push(Point {
-        node: plain("client"),
-        name: plain("logged"),
-        ordering: Ordering::Plain,
-        counter: Some("realtime".into()),
-        resolution_ticks: Some(LOG_NS as u64),
-    });
+    manifest.points = PATH.iter().zip(ORDERINGS).map(|(place, ordering)| point(place, ordering)).collect();
     run.set_manifest(manifest).unwrap();
     let mut now = 1_000_000_000 * PARTS;
     let mut passed: Vec<Vec<i64>> = Vec::new();
@@ -93,12 +104,11 @@ fn run(site: &Site, clocks: Clocks, requests: &[Request]) -> (Run, Vec<Vec<i64>>
         passed.iter().zip(0..).map(|(instants, id)| (id, clocks.reading(point, instants[point]))).collect()
     };
     let all: Vec<Vec<(i64, i64)>> = (0..PATH.len()).map(stamps).collect();
-    let orderings = ["before", "plain", "before", "after", "before", "after"];
     let points: Vec<Stamped<'_>> = (0..PATH.len())
         .map(|point| {
             let (node, name) = PATH[point].split_once('.').unwrap();
-            let clock = if matches!(name, "logged" | "tx") { "realtime" } else { "tsc" };
-            Stamped { node, point: name, ordering: orderings[point], clock, stamps: &all[point], lost: &[] }
+            let clock = if of_realtime(name) { "realtime" } else { "tsc" };
+            Stamped { node, point: name, ordering: ORDERINGS[point].name(), clock, stamps: &all[point], lost: &[] }
         })
         .collect();
     write(&run, &points);
