@@ -159,7 +159,7 @@ pub(crate) fn relate(
         if manifest.evidence.probes && terms.admit(PROBES) {
             let listing = run.brackets(&pair)?;
             related.refused.extend(listing.refused);
-            let widths = [node, reference].map(|node| reading_ticks(node));
+            let widths = [node, reference].map(reading_ticks);
             sources.push(Source::of_probes(
                 &listing.found,
                 ReadingWidths { local_ticks: widths[0], reference_ticks: widths[1] },
