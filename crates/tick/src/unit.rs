@@ -268,7 +268,8 @@ mod tests {
     }
 
     fn any_unit() -> impl Strategy<Value = (fn(u64, u32) -> Unit, u64)> {
-        let units: [(fn(u64, u32) -> Unit, u64); 3] =
+        type Made = fn(u64, u32) -> Unit;
+        let units: [(Made, u64); 3] =
             [(Unit::nanoseconds, 1_000_000_000), (Unit::microseconds, 1_000_000), (Unit::seconds, 1)];
         prop::sample::select(units.to_vec())
     }
