@@ -66,7 +66,8 @@ def test_a_relation_is_that_of_exact_fractions(swinging_run):
     ppm, relation = 200, run.relation("server", "client", sources=["probes"])
     hertz = {node["name"]: node["counter"]["frequency"]["hertz"] for node in run.manifest["nodes"]}
     brackets = run.brackets().filter("domain = 'server.tsc'").project('before, "at", after').fetchall()
-    drift = Drift(brackets, Fraction(hertz["client"], hertz["server"]), Fraction(ppm, 10**6))
+    width = {node["name"]: node["counter"]["reading"]["width_ticks"] for node in run.manifest["nodes"]}
+    drift = Drift(brackets, Fraction(hertz["client"], hertz["server"]), Fraction(ppm, 10**6), width["server"], width["client"])
     ticks = [tick for (tick,) in run.stamps("server.received").project("tick").order("hash(tick)").limit(100).fetchall()]
     lo, hi = relation.intervals(ticks)
     off = [drift.lo(tick) - bound for tick, bound in zip(ticks, lo.to_pylist(), strict=True)]

@@ -59,7 +59,11 @@ class Relation:
         return Fraction(slowest, unit), Fraction(fastest, unit)
 
     def interval(self, tick: int) -> tuple[int, int]:
-        """First and last tick of the reference at which the domain can have read `tick`."""
+        """First and last tick of the reference while the domain's counter can have stood at `tick`.
+
+        A reading leaves its width open: it stood at the first tick of this interval or later, and at the last one of that
+        of `tick + width` or earlier, with the counter's `reading.width_ticks` in `run.json`.
+        """
         return self._inner.interval(tick)
 
     def estimate(self, tick: int) -> int:
