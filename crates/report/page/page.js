@@ -25,7 +25,7 @@
   // Outward: a bound stays a bound to the digit that is shown.
   const down = (ticks) => written(floored((BigInt(ticks) - slack(ticks)) * scaled, hertz));
   const up = (ticks) => written(-floored(-(BigInt(ticks) + slack(ticks)) * scaled, hertz));
-  const interval = ([estimate, below, above]) => (below || above ? `[${down(estimate - below)}, ${up(estimate + above)}]` : "exact");
+  const interval = ([estimate, below, above]) => `[${down(estimate - below)}, ${up(estimate + above)}]`;
   const signed = (ticks) => (ticks > 0 ? "+" : "") + near(ticks);
   const count = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
   const full = (point) => `${points[point].node}.${points[point].name}`;

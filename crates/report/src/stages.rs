@@ -39,7 +39,7 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
 fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String {
     let (below, above) = (unit.up(below_ticks), unit.up(above_ticks));
     match (below_ticks, above_ticks) {
-        (0, 0) => "exact".into(),
+        (0, 0) => "0".into(),
         _ if below == above => format!("±{above}"),
         _ => format!("−{below} +{above}"),
     }
@@ -63,8 +63,7 @@ fn quantile(bounds: Option<QuantileBounds>, unit: Unit) -> String {
 }
 
 fn bounded(Bounded { estimate, lo, hi }: Bounded, unit: Unit) -> String {
-    let interval = if lo == hi { "exact".into() } else { unit.interval(lo, hi) };
-    format!("{} <span class=\"bounds\">{interval}</span>", unit.near(estimate))
+    format!("{} <span class=\"bounds\">{}</span>", unit.near(estimate), unit.interval(lo, hi))
 }
 
 /// Which questions the bounds can answer.
