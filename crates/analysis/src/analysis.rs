@@ -1,7 +1,7 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Assumption, Event, KeyedReader, Node, Run};
+use tickscope_store::{Assumption, Event, KeyedReader, Manifest, Node, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
@@ -129,11 +129,10 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
-    let millisecond = frequency.hertz.div_ceil(1000);
     let tallies = pass.counts.tallies.clone();
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks
-        .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, Apart::by(millisecond)))
+        .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, a_millisecond(manifest, &layout, stage)))
         .collect();
     let passages = pass.counts.passages.clone();
     let mut suspicions = suspicions(&layout, &tallies);
@@ -189,7 +188,7 @@ impl Analysis {
         // Across these no bound holds, whatever the evidence seems to say.
         let counters = || self.counters.iter().chain([&self.reference]);
         let broke = |event: &&Event| {
-            let of_counter = event.domain.as_ref().is_some_and(|domain| counters().any(|counter| counter == domain));
+            let of_counter = event.domain.as_ref().is_none_or(|domain| counters().any(|counter| counter == domain));
             event.what == Event::CLOCK_SUSPEND || event.what == Event::CLOCK_BACKWARD && of_counter
         };
         if let Some(event) = events.iter().find(broke) {
@@ -216,6 +215,16 @@ impl Analysis {
 const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th \
                        there, whether passages overlapped or not; of ids that passed a point more than once \
                        (ids-repeated) the durations may be of no passage. Measure again, or trust only ids that passed once";
+
+/// A millisecond in ticks of the counter at either end of a stage.
+fn a_millisecond(manifest: &Manifest, layout: &Layout, stage: usize) -> Apart {
+    let ticks = |point: usize| {
+        let node = manifest.nodes.iter().find(|node| node.name.as_str() == layout.points()[point].node);
+        node.map_or(u64::MAX, |node| node.counter.frequency.hertz.div_ceil(1000))
+    };
+    let stage = &layout.stages()[stage];
+    Apart { from_ticks: ticks(stage.from), to_ticks: ticks(stage.to) }
+}
 
 /// Adds what the check of the cores leaves open, where the run asked for it.
 fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {

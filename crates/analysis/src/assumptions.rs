@@ -82,11 +82,8 @@ fn own_clocks(analysis: &Analysis) -> Vec<Said> {
 fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
     let own = |node: &Node| {
         let prefix = format!("{}.", node.name);
-        let used = |name: &&String| {
-            analysis.own_clocks.iter().any(|clock| clock.domain.strip_prefix(&prefix) == Some(name.as_str()))
-        };
-        let known = node.clocks.iter().filter(|(name, _)| used(name));
-        known.map(|(name, width)| (format!("{prefix}{name}"), Some(width.clone()))).collect::<Vec<_>>()
+        let used = analysis.own_clocks.iter().filter_map(|clock| clock.domain.strip_prefix(&prefix));
+        used.map(|name| (format!("{prefix}{name}"), node.clocks.get(name).cloned())).collect::<Vec<_>>()
     };
     let of_node = |node: &Node| [vec![(domain_of(node), node.counter.reading.clone())], own(node)].concat();
     let all = manifest.nodes.iter().flat_map(of_node).map(|(domain, width)| (domain, width_said(width)));
@@ -95,7 +92,10 @@ fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
         let place = format!("{}.{}", point.node, point.name);
         Some((
             place,
-            (format!("readings in its log may be off by {ticks} ns either way"), "as the log gives them".into()),
+            (
+                format!("readings in its log may be off by {ticks} ticks of its clock either way"),
+                "as the log gives them".into(),
+            ),
         ))
     });
     together(all.chain(coarse))
@@ -104,8 +104,8 @@ fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
 fn width_said(width: Option<ReadingWidth>) -> Said {
     match width {
         Some(ReadingWidth { width_ticks, seen }) => {
-            let statement = format!("a reading leaves {width_ticks} ticks open, as wide as it moves at once ({seen})");
-            (statement, "measured; regular where a reading takes longer than a step".into())
+            let statement = format!("a reading leaves {width_ticks} ticks open ({seen})");
+            (statement, "measured; steps are taken to be regular where a reading takes longer than one".into())
         }
         None => ("moves by single ticks".into(), "assumed: the run did not measure it".into()),
     }

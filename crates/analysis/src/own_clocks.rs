@@ -15,6 +15,7 @@ use tickscope_store::{Channel, Event, Manifest, Node, Pair, ReadingWidth, Run};
 use tickscope_tick::{Interval, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
+use crate::domains;
 use crate::error::Error;
 use crate::relating::{UNORDERED, declared_for, domain_of};
 use crate::terms::Terms;
@@ -100,12 +101,20 @@ impl OwnClocks {
     ) -> Result<Self, Error> {
         let mut clocks = Self { known: BTreeMap::new(), of_point: BTreeMap::new() };
         for (node, point) in points {
-            let Some(clock) = clock_of(run.manifest(), (node, point), channels)? else { continue };
+            let Some(clock) = clock_of(run.manifest(), (node, point), channels)? else {
+                if coarse(run.manifest(), (node, point)) > 0 {
+                    return Err(Error::work(format!(
+                        "run.json: expected resolution_ticks of points with a clock of their own alone, found it at \
+                         {node}.{point}, which is stamped with its node's counter. Take it out"
+                    )));
+                }
+                continue;
+            };
             let coarse = coarse(run.manifest(), (node, point));
             clocks.of_point.insert((node.into(), point.into()), OwnClock { name: clock.clone(), coarse });
             let key = (node.to_owned(), clock);
             if let Entry::Vacant(unknown) = clocks.known.entry(key) {
-                let related = relate(run, unknown.key(), events, terms)?;
+                let related = relate(run, unknown.key(), (channels, events), terms)?;
                 unknown.insert(related);
             }
         }
@@ -196,7 +205,7 @@ fn widths(node: &Node, clock: &str) -> ReadingWidths {
 fn relate(
     run: &Run,
     (node, clock): &(String, String),
-    events: &[Event],
+    (channels, events): (&[Channel], &[Event]),
     terms: &Terms,
 ) -> Result<(Epochs, OwnClockSummary), Error> {
     let manifest = run.manifest();
@@ -206,7 +215,7 @@ fn relate(
     })?;
     let pair = Pair { reference: domain_of(of_node), domain: format!("{node}.{clock}") };
     let (slew, slew_origin) = slew_of(manifest, &pair, terms)?;
-    let (brackets, unused) = brackets(run, &pair, node, clock)?;
+    let (brackets, unused) = brackets(run, &pair, (node, clock), channels)?;
     let Pair { reference: counter, domain } = pair;
     if brackets.is_empty() {
         return Err(Error::work(format!(
@@ -275,7 +284,12 @@ fn slew_of(manifest: &Manifest, pair: &Pair, terms: &Terms) -> Result<(Rho, Stri
 /// held might have shown a break.
 ///
 /// Returns them, and how many more were not made of ordered readings.
-fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<(Vec<Bracket>, usize), Error> {
+fn brackets(
+    run: &Run,
+    pair: &Pair,
+    (node, clock): (&str, &str),
+    channels: &[Channel],
+) -> Result<(Vec<Bracket>, usize), Error> {
     let mut listing = run.brackets(pair)?;
     if let Some(refused) = listing.refused.pop() {
         return Err(refused.into());
@@ -283,15 +297,34 @@ fn brackets(run: &Run, pair: &Pair, node: &str, clock: &str) -> Result<(Vec<Brac
     let columns = listing.found;
     let mut all: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
     let unused = columns.len() - all.len();
-    let stamps = run.stamps(node, &format!("{BRACKET_POINT}{clock}"))?;
+    let point = format!("{BRACKET_POINT}{clock}");
+    let stamps = run.stamps(node, &point)?;
     if let Some(refused) = stamps.refused().first() {
         return Err(Error::work(refused));
     }
+    domains::expect_one_domain_each(run, [(node, point.as_str())], channels)?;
+    let of_point = |channel: &&Channel| channel.node == node && channel.point == point;
+    let known: BTreeMap<i32, bool> =
+        channels.iter().filter(of_point).map(|channel| (channel.channel, channel.ordering == "before")).collect();
+    let (mut unordered, mut untold) = (0, None);
     stamps.read(i64::MIN..=i64::MAX, |columns| {
-        let rows = columns.tick.iter().zip(&columns.id).zip(columns.value.iter());
-        all.extend(rows.map(|((&before, &at), after)| Bracket::new(Some(before), at, after.copied())));
+        let rows = columns.tick.iter().zip(&columns.id).zip(columns.value.iter()).zip(&columns.channel);
+        for (((&before, &at), after), channel) in rows {
+            match known.get(channel) {
+                Some(true) => all.push(Bracket::new(Some(before), at, after.copied())),
+                Some(false) => unordered += 1,
+                None => untold = Some(*channel),
+            }
+        }
     })?;
-    Ok((all, unused))
+    if let Some(channel) = untold {
+        return Err(Error::work(format!(
+            "{}: expected the channel {channel} of {node}.{point}, found none: whether its stamps were ordered is not known. \
+             Restore the file",
+            run.places().channels(node).display()
+        )));
+    }
+    Ok((all, unused + unordered))
 }
 
 /// What voids the clock: every change that the watch saw, but for a slew that the bound covers.

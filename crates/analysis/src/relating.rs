@@ -219,7 +219,8 @@ fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
 /// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
 pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
     let of = |reference: &str, domain: &str| {
-        let found = manifest.rho.iter().find(|rho| rho.reference == reference && rho.domain == domain);
+        let told = manifest.rho.iter().filter(|rho| rho.reference == reference && rho.domain == domain);
+        let found = told.max_by_key(|rho| rho.ppb); // told twice, the narrower one may be the wrong one
         found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
     };
     if let Some(found) = of(&pair.reference, &pair.domain)? {

@@ -6,8 +6,12 @@ mod site;
 use proptest::prelude::*;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Spanned, Spans, Terms, analyse, assumptions, spans};
-use tickscope_store::{BracketColumns, Name, Pair, Point, ReadingWidth, Run, join_run};
+use tickscope_store::{
+    BracketColumns, Manifest, Name, Origin, Pair, Point, ReadingWidth, Rho, Run, Sparse, StampColumns, join_run,
+    next_segment, write_channels, write_segment,
+};
 use tickscope_tick::{Ordering, Stairs};
+use tickscope_trace::Apart;
 
 /// Of one tick.
 const PARTS: i64 = 16;
@@ -230,10 +234,10 @@ fn everything_that_a_figure_rests_on_is_said() {
         &["rate of server.tsc", "within rho"][..],
         &["rate of server.tsc", "500 ppm", "[default prior; the evidence bounds the rate closer]"],
         &["client.realtime", "1100 ppm"],
-        &["client.tsc", "leaves 25 ticks open", "regular where a reading takes longer than a step"],
+        &["client.tsc", "leaves 25 ticks open", "regular where a reading takes longer than one"],
         &["server.tsc", "leaves 1 ticks open"],
         &["client.realtime", "leaves 10 ticks open"],
-        &["client.logged", "off by 1000 ns either way"],
+        &["client.logged", "off by 1000 ticks of its clock either way"],
         &["client.logged", "plain", "reading to reading"],
         &["client.tsc, server.tsc", "one rate in every power state"],
         &["client.tsc, server.tsc", "fence", "the processor does not say"],
@@ -258,4 +262,92 @@ fn a_prior_that_carries_a_slope_is_said_to() {
     let carried =
         |(what, origin): &&(String, String)| what.contains("server.tsc") && origin.contains("carries a slope");
     assert_eq!(said.iter().filter(carried).count(), 1, "{said:#?}");
+}
+
+#[test]
+fn a_millisecond_is_one_of_each_ends_counter() {
+    let site = Site::new();
+    let messages = ["client.send > server.received", "server.received > client.response"];
+    let mut run = site.run(&["client.send", "server.received", "client.response"], &messages);
+    let mut manifest = run.manifest().clone();
+    manifest.nodes[1].counter.frequency.hertz *= 3;
+    let (client, server) = (manifest.nodes[0].counter.frequency.hertz, manifest.nodes[1].counter.frequency.hertz);
+    assert_eq!((manifest.nodes[0].name.as_str(), manifest.nodes[1].name.as_str()), ("client", "server"));
+    run.set_manifest(manifest).unwrap();
+    let stamps = |offset: i64, times: i64| -> Vec<(i64, i64)> {
+        (0..500).map(|id| (id, (1_000_000_000 + id * 2_000_000 + offset) * times)).collect()
+    };
+    let (send, received, response) = (stamps(0, 1), stamps(20_000, 3), stamps(40_000, 1));
+    let counted = |node, point, ordering, stamps| Stamped { node, point, ordering, clock: "tsc", stamps, lost: &[] };
+    write(
+        &run,
+        &[
+            counted("client", "send", "before", &send),
+            counted("server", "received", "after", &received),
+            counted("client", "response", "after", &response),
+        ],
+    );
+    join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
+    let terms = Terms { rho: Some("200".parse().unwrap()), ..Terms::default() };
+    let (analysis, found) = (analyse(&run, &terms, false).unwrap(), spans(&run, &terms).unwrap());
+    let apart = |from: u64, to: u64| Apart { from_ticks: from.div_ceil(1000), to_ticks: to.div_ceil(1000) };
+    let asked = [apart(client, server), apart(server, client), apart(client, client)];
+    for (stage, apart) in asked.into_iter().enumerate() {
+        assert_eq!(found.relative_ticks(stage, apart), Some(analysis.relative_1ms_ticks[stage]), "stage {stage}");
+    }
+    assert!(analysis.relative_1ms_ticks[0] > found.relative_ticks(0, Apart::by(client.div_ceil(1000))).unwrap());
+}
+
+#[test]
+fn brackets_that_a_program_takes_of_a_clock_are_evidence_only_where_their_stamps_were_ordered_and_are_told_of() {
+    let clocks = Clocks { client: stairs(1, 1, 0), server: stairs(1, 1, 0), realtime: stairs(1, 1, 0) };
+    let requests: Vec<Request> = (0..50).map(|_| (1_000_000 * PARTS, [1_600; 5])).collect();
+    for (ordering, in_file) in [("plain", true), ("before", true), ("before", false)] {
+        let site = Site::new();
+        let (run, _) = run(&site, clocks, &requests);
+        let channels = run.channels().unwrap().found;
+        let mut told = channels.iter().find(|channel| channel.node == "client").unwrap().clone();
+        (told.channel, told.point, told.ordering) = (99, "clock-bracket.realtime".into(), ordering.into());
+        told.domain = told.domain.replace("realtime", "tsc");
+        let mut of_client: Vec<_> = channels.iter().filter(|channel| channel.node == "client").cloned().collect();
+        of_client.extend(in_file.then_some(told));
+        write_channels(&run.places().channels("client"), &of_client).unwrap();
+        let at = 1_000_500_000;
+        let columns = StampColumns {
+            tick: vec![at],
+            id: vec![clocks.realtime_at(at * PARTS)],
+            channel: vec![99],
+            kind: Sparse::nulls(1),
+            cpu: Sparse::nulls(1),
+            value: std::iter::once(Some(at + 50)).collect(),
+        };
+        let place = next_segment(&run.places().stamps("client", "clock-bracket.realtime")).unwrap();
+        write_segment(&place, &columns, &Origin::default()).unwrap();
+        match analyse(&run, &Terms::default(), false) {
+            Ok(analysis) => {
+                let clock = &analysis.own_clocks[0];
+                let unused: u64 = clock.unused.iter().map(|&(_, count)| count).sum();
+                assert_eq!((clock.brackets, unused), if ordering == "plain" { (1000, 1) } else { (1001, 0) });
+                assert!(in_file);
+            }
+            Err(refused) => assert!(!in_file && refused.to_string().contains("the channel 99"), "{refused}"),
+        }
+    }
+}
+
+#[test]
+fn what_only_a_log_can_be_said_to_round_and_the_narrower_of_two_rhos_are_not_believed() {
+    let clocks = Clocks { client: stairs(1, 1, 0), server: stairs(1, 1, 0), realtime: stairs(1, 1, 0) };
+    let requests: Vec<Request> = (0..50).map(|_| (1_000_000 * PARTS, [1_600; 5])).collect();
+    let site = Site::new();
+    let (mut run, _) = run(&site, clocks, &requests);
+    let told = run.manifest().clone();
+    let rho = |ppb| Rho { reference: "client.tsc".into(), domain: "server.tsc".into(), ppb, origin: "declared".into() };
+    run.set_manifest(Manifest { rho: vec![rho(50_000), rho(200_000)], ..told.clone() }).unwrap();
+    assert_eq!(analyse(&run, &Terms::default(), false).unwrap().relations[0].rho.ppb(), 200_000);
+    let mut rounded = told;
+    rounded.points[0].resolution_ticks = Some(1000);
+    run.set_manifest(rounded).unwrap();
+    let refused = analyse(&run, &Terms::default(), false).unwrap_err().to_string();
+    assert!(refused.contains("resolution_ticks") && refused.contains("client.send"), "{refused}");
 }

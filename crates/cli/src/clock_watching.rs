@@ -16,6 +16,7 @@ use tickscope_tick::step_alarm::StepAlarm;
 use tickscope_tick::{Counter, Frequency, Unit};
 
 use crate::failure::Failure;
+use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
 use crate::options::ClockWatchOptions;
 use crate::probing::{print, ready};
@@ -111,7 +112,9 @@ impl<'a> Watching<'a> {
         let clocks = HostClocks::from_environment().map_err(Failure::input)?;
         let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
         let alarm = StepAlarm::arm().inspect_err(|finding| eprintln!("tickscope: {finding}")).ok();
-        let watch = Watch::new(facts.frequency);
+        let counter = clocks.counter().injection();
+        let maps = KnownMaps { counter: counter.as_ref(), realtime: clocks.realtime_injection() };
+        let watch = Watch::with_widths(facts.frequency, snapshot_widths(maps));
         let (realtime, monotonic) = (Taken::default(), Taken::default());
         Ok(Self { options, facts, clocks, alarm, watch, looks: 0, realtime, monotonic })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tickscope_store as store;
 use tickscope_tick::facts::CounterFacts;
+use tickscope_tick::host_clocks::SnapshotWidths;
 use tickscope_tick::posix_clock::PosixClock;
 use tickscope_tick::sharing::Sharing;
 use tickscope_tick::step::{CounterStep, Evidence};
@@ -99,6 +100,17 @@ fn clocks(map: Option<&RealtimeInjection>) -> BTreeMap<String, store::ReadingWid
         Some((clock.name().to_owned(), reading_width(&CounterStep::measure(read))?))
     };
     PosixClock::ALL.into_iter().filter(|clock| STAMPED_CLOCKS.contains(&clock.name())).filter_map(width).collect()
+}
+
+/// How wide the readings are that tell a step of a clock: of a counter and clocks that are read through these maps.
+pub fn snapshot_widths(maps: KnownMaps<'_>) -> SnapshotWidths {
+    SnapshotWidths { counter_ticks: step_of(maps.counter).width_ticks.max(1), ..clock_widths(maps.realtime) }
+}
+
+/// The same, of a counter that moves by single ticks.
+pub fn clock_widths(realtime: Option<&RealtimeInjection>) -> SnapshotWidths {
+    let clock_ns = clocks(realtime).values().map(|width| width.width_ticks).max().unwrap_or(1);
+    SnapshotWidths { counter_ticks: 1, clock_ns }
 }
 
 /// In the manifest's words; `None` of a clock that did not move.

@@ -22,14 +22,14 @@ use tickscope_store::{
     Assumption, Event, LogPoint, LogRead, Manifest, Name, Overhead, Pair, PolicyRule, Rho, Run, StampCost, import_log,
     write_events,
 };
-use tickscope_tick::host_clocks::{self, Snapshot, Tolerance};
+use tickscope_tick::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
 use tickscope_tick::sharing::Sharing;
 use tickscope_tick::{Counter, Domain, Injection, NodeCounter, Ordering, RealtimeInjection};
 
 use crate::clock_watching::ClockReport;
 use crate::experiment::{Cores, Experiment, Inject, Log, Node, Slew};
 use crate::failure::Failure;
-use crate::host::{Host, KnownMaps, reading_width};
+use crate::host::{Host, KnownMaps, clock_widths, reading_width};
 use crate::interrupt;
 use crate::network::Network;
 use crate::options::RunOptions;

@@ -125,7 +125,10 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Sentence> {
     let relations = &report.analysis.relations;
     let mut all = Vec::new();
     if relations.is_empty() {
-        all.push(Sentence::default().say("All points read one counter, so only what the readings of each packet leave open is not known."));
+        all.push(
+            Sentence::default()
+                .say("All points read one counter, so only what the readings of each packet leave open is not known."),
+        );
     }
     // Beyond a few, the section on the clocks says it better.
     const MOST_NAMED: usize = 3;

@@ -17,7 +17,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use crate::Frequency;
-use crate::host_clocks::{Change, ClockEvent, Discipline, Snapshot, Tolerance, open_ns, slewed, stepped, sudden};
+use crate::host_clocks::{
+    Change, ClockEvent, Discipline, Snapshot, SnapshotWidths, Tolerance, open_ns, slewed, stepped, sudden,
+};
 
 /// Something that happened to a host's clocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -131,10 +133,15 @@ impl Watch {
     /// Snapshots kept, so that a slow slew is seen over up to this many.
     const KEPT: usize = 128;
 
-    /// Nothing seen yet.
+    /// Nothing seen yet, of a counter and clocks that move by single ticks.
     pub fn new(frequency: Frequency) -> Self {
+        Self::with_widths(frequency, SnapshotWidths::default())
+    }
+
+    /// Nothing seen yet, of a counter and clocks whose readings are that wide.
+    pub fn with_widths(frequency: Frequency, widths: SnapshotWidths) -> Self {
         Self {
-            tolerance: Tolerance::of(frequency),
+            tolerance: Tolerance { widths, ..Tolerance::of(frequency) },
             first: None,
             recent: VecDeque::new(),
             spent: 0,

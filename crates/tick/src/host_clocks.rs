@@ -73,6 +73,24 @@ pub struct Tolerance {
     pub frequency: Frequency,
     /// How far MONOTONIC may run beside MONOTONIC_RAW without being called slewed, parts per 10^9.
     pub slew_ppb: u32,
+    /// How wide a reading of the counter is, in its ticks, and the widest of a clock, in nanoseconds.
+    pub widths: SnapshotWidths,
+}
+
+/// How far counter and clocks may stand beyond what they read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SnapshotWidths {
+    /// Of the counter, ticks.
+    pub counter_ticks: u64,
+    /// Of the clock whose readings are widest, nanoseconds.
+    pub clock_ns: u64,
+}
+
+impl Default for SnapshotWidths {
+    /// Single ticks and nanoseconds.
+    fn default() -> Self {
+        Self { counter_ticks: 1, clock_ns: 1 }
+    }
 }
 
 /// What happened to a clock.
@@ -130,9 +148,9 @@ impl Tolerance {
     /// kernel slew at 500 ppm and more.
     pub const DEFAULT_SLEW_PPB: u32 = 100_000;
 
-    /// The default over a counter of that frequency.
+    /// The default over a counter of that frequency, of clocks that move by single ticks.
     pub fn of(frequency: Frequency) -> Self {
-        Self { frequency, slew_ppb: Self::DEFAULT_SLEW_PPB }
+        Self { frequency, slew_ppb: Self::DEFAULT_SLEW_PPB, widths: SnapshotWidths::default() }
     }
 
     /// Nanoseconds that `ticks` take at most, rounded up.
@@ -298,8 +316,12 @@ pub(crate) fn sudden(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) 
 
 /// How far a clock may seem to have changed beside another only because they cannot be read at once, nanoseconds.
 pub(crate) fn open_ns(earlier: &Snapshot, later: &Snapshot, tolerance: &Tolerance) -> i64 {
-    // Two clocks read within one snapshot are read at most its width apart, and each is rounded to whole nanoseconds.
-    let reading = |snapshot: &Snapshot| tolerance.nanoseconds_at_most(snapshot.width_ticks()) + 1;
+    // Two clocks read within one snapshot are read at most its width apart, and each stands within its reading's width.
+    let SnapshotWidths { counter_ticks, clock_ns } = tolerance.widths;
+    let beyond = i64::try_from(counter_ticks.saturating_sub(1)).unwrap_or(i64::MAX);
+    let reading = |snapshot: &Snapshot| {
+        tolerance.nanoseconds_at_most(snapshot.width_ticks().saturating_add(beyond)) + i128::from(clock_ns)
+    };
     saturated(reading(earlier) + reading(later))
 }
 
@@ -395,8 +417,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const TOLERANCE: Tolerance =
-        Tolerance { frequency: Frequency { hertz: 1_000_000_000, tolerance_ppm: 0 }, slew_ppb: 1_000 };
+    const TOLERANCE: Tolerance = Tolerance {
+        frequency: Frequency { hertz: 1_000_000_000, tolerance_ppm: 0 },
+        slew_ppb: 1_000,
+        widths: SnapshotWidths { counter_ticks: 1, clock_ns: 1 },
+    };
     const SECOND: i64 = 1_000_000_000;
     const UNDISCIPLINED: Discipline = Discipline {
         status: 0x40,
@@ -452,6 +477,19 @@ mod tests {
             assert_eq!(changes(slewed(sign * allowed)), []);
             assert_eq!(changes(slewed(sign * (allowed + 1))), [Change::Slew { ns: sign * (allowed + 1) }]);
         }
+    }
+
+    #[test]
+    fn what_the_steps_of_counter_and_clocks_leave_open_is_no_event() {
+        // A counter that shows every 1000th tick has both its readings on one stair.
+        let widths = SnapshotWidths { counter_ticks: 1000, clock_ns: 10 };
+        let seen = |ns: i64, widths| {
+            let awake = at(2 * SECOND);
+            let later = Snapshot { boottime_ns: awake.boottime_ns + ns, realtime_ns: awake.realtime_ns + ns, ..awake };
+            between(at(0), later, &Tolerance { widths, ..TOLERANCE }).len()
+        };
+        assert_eq!([24, 1_900].map(|ns| seen(ns, widths)), [0, 0]);
+        assert!(seen(24_000, widths) > 0 && seen(1_900, SnapshotWidths::default()) > 0);
     }
 
     #[test]

@@ -83,7 +83,8 @@ impl CounterStep {
                 evidence: Evidence::Lattice,
                 readings,
             },
-            _ if gaps.repeat() && widest >= 3 => Self {
+            // A reading that repeats shows that a step outlasts it: then the widest gap is a step, or several.
+            _ if gaps.equal > 0 && widest >= 3 => Self {
                 width_ticks: widest.unsigned_abs() + 1,
                 step_ticks: median as f64,
                 evidence: Evidence::WidestGap,
@@ -118,13 +119,19 @@ impl fmt::Display for CounterStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { step_ticks, readings, width_ticks, .. } = self;
         match self.evidence {
-            Evidence::Fine => write!(f, "steps below 3 ticks: no larger regular step fits {readings} readings"),
+            Evidence::Fine => {
+                write!(f, "no regular step of 3 ticks or more fits {readings} readings; smaller ones are assumed")
+            }
             Evidence::Lattice => {
                 let step = (step_ticks * 1000.0).round() / 1000.0;
                 write!(f, "regular steps of {step} ticks: the largest that fits {readings} readings")
             }
             Evidence::WidestGap => {
-                write!(f, "uneven steps: the widest of {readings} readings that repeat is {} ticks", width_ticks - 1)
+                write!(
+                    f,
+                    "uneven steps: the widest gap of {readings} readings, some of which repeat, is {} ticks",
+                    width_ticks - 1
+                )
             }
             Evidence::Still => write!(f, "unknown steps: {readings} readings did not move"),
         }

@@ -152,7 +152,8 @@ impl Session {
     /// The host's clocks and cores, against how they were at the start.
     fn look_again(&mut self) -> Result<(), Failure> {
         let after = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Failure::work)?;
-        let tolerance = Tolerance::of(self.host.facts.frequency);
+        let widths = SnapshotWidths { counter_ticks: self.host.step.width_ticks, ..clock_widths(None) };
+        let tolerance = Tolerance { widths, ..Tolerance::of(self.host.facts.frequency) };
         for event in host_clocks::between(self.clocks_before, after, &tolerance) {
             self.events.push(Event {
                 node: "host".into(),
