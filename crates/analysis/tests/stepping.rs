@@ -267,8 +267,8 @@ fn a_prior_that_carries_a_slope_is_said_to() {
 #[test]
 fn a_millisecond_is_one_of_each_ends_counter() {
     let site = Site::new();
-    let messages = ["client.send > server.received", "server.received > client.response"];
-    let mut run = site.run(&["client.send", "server.received", "client.response"], &messages);
+    let messages = ["client.send > server.received", "server.reply > client.response"];
+    let mut run = site.run(&["client.send", "server.received", "server.reply", "client.response"], &messages);
     let mut manifest = run.manifest().clone();
     manifest.nodes[1].counter.frequency.hertz *= 3;
     let (client, server) = (manifest.nodes[0].counter.frequency.hertz, manifest.nodes[1].counter.frequency.hertz);
@@ -277,13 +277,15 @@ fn a_millisecond_is_one_of_each_ends_counter() {
     let stamps = |offset: i64, times: i64| -> Vec<(i64, i64)> {
         (0..500).map(|id| (id, (1_000_000_000 + id * 2_000_000 + offset) * times)).collect()
     };
-    let (send, received, response) = (stamps(0, 1), stamps(20_000, 3), stamps(40_000, 1));
+    let (send, received) = (stamps(0, 1), stamps(20_000, 3));
+    let (reply, response) = (stamps(20_500, 3), stamps(40_000, 1));
     let counted = |node, point, ordering, stamps| Stamped { node, point, ordering, clock: "tsc", stamps, lost: &[] };
     write(
         &run,
         &[
             counted("client", "send", "before", &send),
             counted("server", "received", "after", &received),
+            counted("server", "reply", "before", &reply),
             counted("client", "response", "after", &response),
         ],
     );
@@ -291,7 +293,7 @@ fn a_millisecond_is_one_of_each_ends_counter() {
     let terms = Terms { rho: Some("200".parse().unwrap()), ..Terms::default() };
     let (analysis, found) = (analyse(&run, &terms, false).unwrap(), spans(&run, &terms).unwrap());
     let apart = |from: u64, to: u64| Apart { from_ticks: from.div_ceil(1000), to_ticks: to.div_ceil(1000) };
-    let asked = [apart(client, server), apart(server, client), apart(client, client)];
+    let asked = [apart(client, server), apart(server, server), apart(server, client), apart(client, client)];
     for (stage, apart) in asked.into_iter().enumerate() {
         assert_eq!(found.relative_ticks(stage, apart), Some(analysis.relative_1ms_ticks[stage]), "stage {stage}");
     }
