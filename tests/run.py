@@ -24,7 +24,7 @@ KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree
 PASSED = {"ok", "PASSED", "red"}
 LEFT_OUT = {"ignored", "SKIPPED"}
 # All of them take longer than anyone waits for tests; every commit begins at another one.
-MUTANT_MINUTES = 15
+MUTANT_MINUTES = 8
 ALL = "--all" in sys.argv[1:]
 HEAVY = {"TICKSCOPE_TRUE_DURATIONS": "10000000", "TICKSCOPE_SECTIONS": "1000000"}
 
