@@ -57,7 +57,7 @@ fn prior_origin(carries: bool) -> String {
     }
 }
 
-/// What is taken of clocks beside the counters.
+/// Slew, prior and stamps of the clocks other than the counters.
 fn own_clocks(analysis: &Analysis) -> Vec<Said> {
     let mut all = Vec::new();
     for clock in &analysis.own_clocks {
@@ -133,7 +133,7 @@ fn orderings(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
     all
 }
 
-/// What makes a counter fit to measure with.
+/// Rate and fence of every counter: both make it fit to measure with.
 fn counters(manifest: &Manifest) -> Vec<Said> {
     let fence = |node: &Node| {
         let origin = match node.counter.fence_serialises {
@@ -145,7 +145,7 @@ fn counters(manifest: &Manifest) -> Vec<Said> {
     };
     let rate = |node: &Node| {
         let origin =
-            if node.counter.invariant { "the kernel and the processor say so" } else { "NOT: see the finding" };
+            if node.counter.invariant { "the kernel or the processor says so" } else { "NOT: see the finding" };
         ("runs at one rate in every power state".into(), origin.into())
     };
     let all = manifest.nodes.iter().flat_map(|node| [(domain_of(node), rate(node)), (domain_of(node), fence(node))]);

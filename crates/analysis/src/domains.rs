@@ -97,7 +97,7 @@ pub(crate) fn unfit<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<String> {
         .collect()
 }
 
-/// What is unusual about the counters, as assumptions to be printed.
+/// Assumptions that unusual counters need: trapped ones, and those that their kernel does not keep time by.
 pub(crate) fn unusual(manifest: &Manifest) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for node in &manifest.nodes {
