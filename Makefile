@@ -13,22 +13,22 @@ python: setup ## the Python package, installed in .venv
 machine: ## check what a build needs
 	@scripts/setup.sh build
 
-build: machine build/udp-echo build/cm-star ## the tickscope command and the demos' subjects
+build: machine build/udp-echo build/cm-star ## the tickscope command and the demos' targets
 	cargo build --release --locked --bin tickscope
 
-build/udp-echo: $(wildcard subjects/udp-echo/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
+build/udp-echo: $(wildcard targets/udp-echo/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
 	@mkdir -p build
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ subjects/udp-echo/udp-echo.c
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/udp-echo/udp-echo.c
 
-build/cm-star: $(wildcard subjects/cm-star/*) crates/stamp/include/tickscope.h
+build/cm-star: $(wildcard targets/cm-star/*) crates/stamp/include/tickscope.h
 	@mkdir -p build
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ subjects/cm-star/cm-star.c
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/cm-star/cm-star.c
 
 try: build ## the demo for five seconds; no rights needed
-	target/release/tickscope run demo/demo.toml --seconds 5
+	target/release/tickscope run experiments/demo.toml --seconds 5
 
 demo: build ## measure a UDP echo service between two nodes for a minute; a table, and a page to look at
-	target/release/tickscope run demo/demo.toml --report
+	target/release/tickscope run experiments/demo.toml --report
 
 test: python ## all tests, counted by kind
 	python3 tests/run.py

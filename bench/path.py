@@ -1,6 +1,6 @@
 """What the kernel's time-stamps cost a packet, and what they give: passes with and without them, in turn, in each way of waiting.
 
-A pass is a run of demo/path-MODE.toml. Without: no kernel point, no stamp of the kernel asked for, and the relation from the
+A pass is a run of experiments/path-MODE.toml. Without: no kernel point, no stamp of the kernel asked for, and the clock map from the
 probes' user stamps alone. Both say what they found of the same path: the round trip at the median, how well the nodes are related.
 """
 
@@ -18,7 +18,7 @@ PAIRS, SECONDS = 3, 6
 
 
 def run_file(mode, kernel):
-    text = (ROOT / "demo" / f"path-{mode}.toml").read_text()
+    text = (ROOT / "experiments" / f"path-{mode}.toml").read_text()
     if kernel:
         return text
     for point in KERNEL_POINTS:
@@ -47,11 +47,11 @@ def round_trip_us(table):
 
 
 def half_width_us(table):
-    return table["relations"][0]["half_width_ns"] / 1000
+    return table["clock_maps"][0]["half_width_ns"] / 1000
 
 
 def clock_ns(table, share):
-    return max(clock["half_width_ns"][share] for clock in table["own_clocks"] if clock["readings"])
+    return max(clock["half_width_ns"][share] for clock in table["auxiliary_clocks"] if clock["readings"])
 
 
 def kernel_path(tickscope, scratch, figure, at_most):
@@ -67,7 +67,7 @@ def kernel_path(tickscope, scratch, figure, at_most):
         stages = [row for table in passes[True] for row in table["stages"]]
         rows += [
             figure(f"{mode}: round trip p50, kernel stamps", middle[True], "us", ("without them", middle[False])),
-            at_most(f"{mode}: relation, kernel stamps", width[True], "us", 0.35, ("user stamps alone", width[False])),
+            at_most(f"{mode}: clock_map, kernel stamps", width[True], "us", 0.35, ("user stamps alone", width[False])),
             at_most(f"{mode}: REALTIME to counter, p50", max(clock_ns(t, "p50") for t in passes[True]), "ns", 100),
             at_most(f"{mode}: REALTIME to counter, p99", max(clock_ns(t, "p99") for t in passes[True]), "ns", 300),
             at_most(f"{mode}: impossible durations", sum(row["impossible"] for row in stages), "", 0),

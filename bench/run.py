@@ -31,7 +31,7 @@ INJECTION = "0:1000000000:12500:900:150000000000"
 # Crates whose programs a benchmark needs.
 CRATES = {
     "stamp": ("cli", "stamp"), "paced": ("cli",), "demo": ("cli", "store"), "join": ("store",), "report": ("cli", "analysis"),
-    "relation": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
+    "clock_map": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
     "overhead": ("cli",), "python": ("cli", "analysis"),
 }
 
@@ -44,7 +44,7 @@ def build(names):
     compile_c("bench/stamp_library.c", BUILD / "libstamp_library.so", "-shared", "-fPIC")
     compile_c("bench/stamp.c", BUILD / "stamp")
     compile_c("bench/paced.c", BUILD / "paced")
-    compile_c("subjects/udp-echo/udp-echo.c", ROOT / "build" / "udp-echo")
+    compile_c("targets/udp-echo/udp-echo.c", ROOT / "build" / "udp-echo")
 
 
 def compile_c(source, program, *flags):
@@ -156,13 +156,13 @@ DEMO_SECONDS = 20
 def demo_bytes(options):
     with tempfile.TemporaryDirectory() as folder:
         run = pathlib.Path(folder) / "run"
-        demo = [RELEASE / "tickscope", "run", "demo/demo.toml", "--seconds", options.of(DEMO_SECONDS), "--out", run, "--json"]
+        demo = [RELEASE / "tickscope", "run", "experiments/demo.toml", "--seconds", options.of(DEMO_SECONDS), "--out", run, "--json"]
         output_of(demo)
         points = [json.loads(line) for line in output_of([RELEASE / "examples" / "entropy", run]).splitlines()]
     return [bytes_of(point) for point in points], {"points": points}
 
 
-# Points of tickscope's own processes: fewer stamps a second, with values beside. The target is for the subject's.
+# Points of tickscope's own processes: fewer stamps a second, with values beside. The target is for the target's.
 OWN_POINTS = re.compile(r"\.(clock-bracket\.|probe-)")
 
 
@@ -225,15 +225,15 @@ def report(options):
     return rows, {"report": cost, "table": table, "page_bytes": page_bytes, "files on": filesystem(options.scratch)}
 
 
-# ---- 6. the relation -------------------------------------------------------------------------------------------------
+# ---- 6. the clock_map -------------------------------------------------------------------------------------------------
 
 
-def relation(_options):
+def clock_map(_options):
     output = output_of([RELEASE / "examples" / "cost"], STAMPING_CPU)
     found = re.findall(r"^([a-z][^:\n]*): ([0-9.]+) (ms|ns)", output, re.MULTILINE)
-    rows = [figure(f"relation, {name}", float(value), unit) for name, value, unit in found]
+    rows = [figure(f"clock_map, {name}", float(value), unit) for name, value, unit in found]
     if not rows:
-        sys.exit(f"bench: expected figures of the relation, found\n{output}")
+        sys.exit(f"bench: expected figures of the clock map, found\n{output}")
     return rows, {"output": output}
 
 
@@ -304,7 +304,7 @@ def path(options):
     return kernel_path(RELEASE / "tickscope", options.scratch, figure, at_most)
 
 
-# ---- 11. what measuring adds to the demo's subject -------------------------------------------------------------------
+# ---- 11. what measuring adds to the demo's target -------------------------------------------------------------------
 
 
 def overhead(options):
@@ -313,7 +313,7 @@ def overhead(options):
         run = pathlib.Path(folder) / "run"
         seconds = options.of(DEMO_SECONDS)
         table = json.loads(
-            output_of([RELEASE / "tickscope", "run", "demo/demo.toml", "--overhead", "--seconds", seconds, "--out", run, "--json"])
+            output_of([RELEASE / "tickscope", "run", "experiments/demo.toml", "--overhead", "--seconds", seconds, "--out", run, "--json"])
         )
     cost = table["cost"]
     rows = [added(compared) for compared in cost["overhead"]["fields"]]
@@ -368,7 +368,7 @@ def python(options):
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
-    "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "relation": relation,
+    "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "clock_map": clock_map,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
 }
 

@@ -59,7 +59,7 @@ def tickscope():
 @pytest.fixture(scope="session")
 def udp_echo(tmp_path_factory):
     program = tmp_path_factory.mktemp("build") / "udp-echo"
-    source = TREE / "subjects/udp-echo/udp-echo.c"
+    source = TREE / "targets/udp-echo/udp-echo.c"
     flags = ["-O2", "-pthread", "-D_GNU_SOURCE", "-I", TREE / "crates/stamp/include"]
     subprocess.run(["cc", *flags, "-o", program, source], check=True)
     return program

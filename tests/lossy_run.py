@@ -102,7 +102,7 @@ def events(run):
          "value": len(LOST), "text": "expected room for stamps, found none; a larger TICKSCOPE_POOL_BYTES keeps them"},
         {"node": "relay", "channel": None, "domain": "relay.realtime", "tick": at("relay", 2.5), "until": at("relay", 2.52), "what": "clock-step",
          "value": 350_000, "text": "CLOCK_REALTIME was set forward by 350 µs; nothing here was stamped with it"},
-        {"node": "server", "channel": None, "domain": None, "tick": None, "until": None, "what": "subject", "value": None, "text": HOSTILE},
+        {"node": "server", "channel": None, "domain": None, "tick": None, "until": None, "what": "target", "value": None, "text": HOSTILE},
     ]
     text, tick = arrow.string(), arrow.int64()
     schema = [("node", text, False), ("channel", arrow.int32(), True), ("domain", text, True), ("tick", tick, True)]

@@ -62,7 +62,7 @@ def test_every_run_of_the_guide_measures_what_it_says(followed, tickscope):
 def test_the_evidence_that_the_guide_adds_is_used(followed, tickscope):
     folder, _ = followed
     sources = {
-        run: {source["name"] for source in table(tickscope, folder / "runs" / run)["relations"][0]["sources"]}
+        run: {source["name"] for source in table(tickscope, folder / "runs" / run)["clock_maps"][0]["sources"]}
         for run in ("apart", "messages", "kernel")
     }
     assert sources == {
@@ -70,7 +70,7 @@ def test_the_evidence_that_the_guide_adds_is_used(followed, tickscope):
         "messages": {"messages", "probes"},
         "kernel": {"kernel-messages", "kernel-probes", "probes"},
     }
-    assert table(tickscope, folder / "runs/first")["relations"] == []
+    assert table(tickscope, folder / "runs/first")["clock_maps"] == []
 
 
 def test_what_the_guide_leaves_behind_is_there(followed):

@@ -61,43 +61,43 @@ def test_durations_under_any_rho_have_the_quantiles_of_its_stages(swinging_copy,
                 assert row[f"{quantile}_{end}ticks"] == ascending[rank - 1]
 
 
-def test_a_relation_is_that_of_exact_fractions(swinging_run):
+def test_a_clock_map_is_that_of_exact_fractions(swinging_run):
     run = tickscope.open(swinging_run)
-    ppm, relation = 200, run.relation("server", "client", sources=["probes"])
+    ppm, clock_map = 200, run.clock_map("server", "client", sources=["probes"])
     hertz = {node["name"]: node["counter"]["frequency"]["hertz"] for node in run.manifest["nodes"]}
     brackets = run.brackets().filter("domain = 'server.tsc'").project('before, "at", after').fetchall()
     width = {node["name"]: node["counter"]["reading"]["width_ticks"] for node in run.manifest["nodes"]}
     drift = Drift(brackets, Fraction(hertz["client"], hertz["server"]), Fraction(ppm, 10**6), width["server"], width["client"])
     ticks = [tick for (tick,) in run.stamps("server.received").project("tick").order("hash(tick)").limit(100).fetchall()]
-    lo, hi = relation.intervals(ticks)
+    lo, hi = clock_map.intervals(ticks)
     off = [drift.lo(tick) - bound for tick, bound in zip(ticks, lo.to_pylist(), strict=True)]
     off += [bound - drift.hi(tick) for tick, bound in zip(ticks, hi.to_pylist(), strict=True)]
     assert min(off) >= 0, "a bound was rounded inward"
     assert max(off) <= 1
-    slowest, fastest = relation.slopes
+    slowest, fastest = clock_map.slopes
     assert slowest <= drift.slowest < drift.fastest <= fastest
     widest_slack = Fraction(1, 2**50)
     assert drift.slowest - slowest < widest_slack
     assert fastest - drift.fastest < widest_slack
 
 
-def test_the_parts_of_a_relation_agree_with_each_other(swinging_run):
+def test_the_parts_of_a_clock_map_agree_with_each_other(swinging_run):
     run = tickscope.open(swinging_run)
-    relation = run.relation("server.tsc")
+    clock_map = run.clock_map("server.tsc")
     first, last = min_max(run)
     ticks = [first, (first + last) // 2, last]
-    lo, hi = (ends.to_pylist() for ends in relation.intervals(ticks))
-    assert list(zip(lo, hi, strict=True)) == [relation.interval(tick) for tick in ticks]
-    estimates = relation.estimates(ticks).to_pylist()
-    assert estimates == [relation.estimate(tick) for tick in ticks]
-    for least, estimate, most, half in zip(lo, estimates, hi, relation.half_widths(ticks).to_pylist(), strict=True):
+    lo, hi = (ends.to_pylist() for ends in clock_map.intervals(ticks))
+    assert list(zip(lo, hi, strict=True)) == [clock_map.interval(tick) for tick in ticks]
+    estimates = clock_map.estimates(ticks).to_pylist()
+    assert estimates == [clock_map.estimate(tick) for tick in ticks]
+    for least, estimate, most, half in zip(lo, estimates, hi, clock_map.half_widths(ticks).to_pylist(), strict=True):
         assert least <= estimate <= most
         assert half == -(-(most - least) // 2)
-    shortest, longest = relation.span(first, last)
+    shortest, longest = clock_map.span(first, last)
     assert shortest <= estimates[2] - estimates[0] <= longest
-    earliest, latest = relation.inverse(estimates[1])
+    earliest, latest = clock_map.inverse(estimates[1])
     assert earliest <= ticks[1] <= latest
-    segments = relation.segments(first, last)
+    segments = clock_map.segments(first, last)
     assert (segments[0].first, segments[-1].last) == (first, last)
     for tick, least, most in zip(ticks, lo, hi, strict=True):
         piece = next(piece for piece in segments if piece.first <= tick <= piece.last)
@@ -117,18 +117,18 @@ def min_max(run):
 )  # fmt: skip
 def test_ticks_come_in_any_array(swinging_run, made):
     run = tickscope.open(swinging_run)
-    relation, ticks = run.relation("server"), list(min_max(run))
-    assert relation.estimates(made(ticks)).to_pylist() == [relation.estimate(tick) for tick in ticks]
+    clock_map, ticks = run.clock_map("server"), list(min_max(run))
+    assert clock_map.estimates(made(ticks)).to_pylist() == [clock_map.estimate(tick) for tick in ticks]
 
 
 def test_no_ticks_are_no_answers(swinging_run):
-    assert [len(ends) for ends in tickscope.open(swinging_run).relation("server").intervals([])] == [0, 0]
+    assert [len(ends) for ends in tickscope.open(swinging_run).clock_map("server").intervals([])] == [0, 0]
 
 
 @pytest.mark.parametrize("ticks", [[1, None], [1.5], ["a"]], ids=["null", "float", "text"])
 def test_ticks_that_are_none_are_refused(swinging_run, ticks):
     with pytest.raises(tickscope.TickscopeError, match="expected ticks as 64-bit integers without nulls, found"):
-        tickscope.open(swinging_run).relation("server").estimates(ticks)
+        tickscope.open(swinging_run).clock_map("server").estimates(ticks)
 
 
 def files_of(run):
@@ -172,7 +172,7 @@ def test_a_run_that_cannot_be_written_is_asked_all_the_same(swinging_copy):
 
 def test_evidence_that_contradicts_the_rho_asked_for_is_a_finding(swinging_run):
     run = tickscope.open(swinging_run)
-    for ask in (run.stages, lambda rho: run.relation("server", rho=rho), run.durations):
+    for ask in (run.stages, lambda rho: run.clock_map("server", rho=rho), run.durations):
         with pytest.raises(tickscope.Finding, match=r"server\.tsc against client\.tsc: .* expected .* found "):
             ask(1)
 
@@ -210,9 +210,9 @@ def test_a_run_without_events_has_a_table_of_none(swinging_copy):
         (lambda run: tickscope.open(run / "nowhere"), "run.json", "No such file"),
         (lambda run: tickscope.open(run).stages("much"), "unknown, server-room, lab, laptop", "'much'"),
         (lambda run: tickscope.open(run).stages(-1), "a number of ppm from 0", "'-1'"),
-        (lambda run: tickscope.open(run).relation("nobody"), "server.tsc", "'nobody'"),
-        (lambda run: tickscope.open(run).relation("server", "server"), "reference client.tsc", "'server'"),
-        (lambda run: tickscope.open(run).relation("server").interval(2**62), "from the first bracket's", "a question beyond"),
+        (lambda run: tickscope.open(run).clock_map("nobody"), "server.tsc", "'nobody'"),
+        (lambda run: tickscope.open(run).clock_map("server", "server"), "reference client.tsc", "'server'"),
+        (lambda run: tickscope.open(run).clock_map("server").interval(2**62), "from the first bracket's", "a question beyond"),
         (lambda run: tickscope.open(run).stamps("client.sned"), "client.send", "'client.sned'"),
         (lambda run: tickscope.open(run).stamps("../../etc"), "client.send", "etc"),
         (lambda run: tickscope.open(run).stamps("client"), "node.point", "'client'"),
@@ -239,7 +239,7 @@ def test_traces_of_some_ids_are_those(swinging_run):
     assert sorted(row[1] for row in run.durations(ids=some).fetchall()) == some
 
 
-def test_relations_outlive_their_run_and_join_with_others(swinging_run):
+def test_clock_maps_outlive_their_run_and_join_with_others(swinging_run):
     def counts():
         return tickscope.open(swinging_run).channels().project("node, channel, stored")
 

@@ -77,7 +77,7 @@ def test_the_wheel_is_one_for_every_python_from_3_11():
 
 def test_types_are_seen_by_a_checker_of_somebody_elses_code(tmp_path):
     (tmp_path / "theirs.py").write_text(
-        'import tickscope\nrun = tickscope.open("x")\nreveal_type(run.relation("b").interval(3))\nrun.stages(rho=[])\n'
+        'import tickscope\nrun = tickscope.open("x")\nreveal_type(run.clock_map("b").interval(3))\nrun.stages(rho=[])\n'
     )
     check = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", tmp_path / "theirs.py"]
     found = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path).stdout

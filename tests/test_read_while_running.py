@@ -39,9 +39,9 @@ def test_a_run_is_readable_at_every_moment_and_only_grows(begin_run, tickscope):
         assert grown >= 2, f"{table}: {set(seen[table])}"
 
     shown = json.loads(subprocess.run([tickscope, "show", run, "--json"], check=True, capture_output=True).stdout)
-    relation = shown["relations"][0]
-    between_nodes = f"brackets/reference={shown['reference']}/domain={relation['domain']}"
-    probes = next(source for source in relation["sources"] if source["name"] == "probes")
+    clock_map = shown["clock_maps"][0]
+    between_nodes = f"brackets/reference={shown['reference']}/domain={clock_map['domain']}"
+    probes = next(source for source in clock_map["sources"] if source["name"] == "probes")
     for read in (rows_by_duckdb, rows_by_pyarrow):
         assert read(run, between_nodes) == probes["brackets"] > 0
     by_point = duckdb.sql(

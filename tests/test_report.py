@@ -12,7 +12,7 @@ import pytest
 from conftest import TREE
 
 MOST_BYTES = 2_000_000
-VENDORED = TREE / "crates/report/vendor/plotly"
+VENDORED = TREE / "crates/show/vendor/plotly"
 
 
 @pytest.fixture(scope="module")

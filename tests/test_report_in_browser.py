@@ -12,7 +12,7 @@ import pytest
 from conftest import TREE
 from page_look import COLOUR, GRAPHIC_CONTRAST, TEXT_CONTRAST, TEXTS, contrast
 
-FIGURES = ["trace", "boxes", "histogram", "relation-0", "relation-1"]
+FIGURES = ["trace", "boxes", "histogram", "clock_map-0", "clock_map-1"]
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_print_is_dark_on_light_with_figures_that_fit_the_sheet(open_page):
 
 def test_what_the_script_writes_of_a_bound_is_rounded_outward(open_page):
     """Its own functions, taken out of the file, asked of any ticks at any rate."""
-    script = (TREE / "crates/report/page/page.js").read_text()
+    script = (TREE / "crates/show/page/page.js").read_text()
     functions = script[script.index("const units =") : script.index("const interval =")]
     drawn = random.Random(7)
     page = open_page()

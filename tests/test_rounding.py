@@ -58,7 +58,7 @@ def test_no_bound_in_json_lies_inside_the_exact_one(tickscope, run, read):
     shown = json.loads(said(tickscope, "show", run, "--json"), parse_float=read)
     hertz = shown["frequency"]["hertz"]
     found = list(bounds(shown))
-    assert len(found) >= len(shown["stages"]) * 10 + len(shown["relations"]) * 2
+    assert len(found) >= len(shown["stages"]) * 10 + len(shown["clock_maps"]) * 2
     for name, ns, ticks in found:
         off = Fraction(ns) - exact(ticks, hertz, 10**9)
         # As near as a thousandth, or as 15 digits: or it would say nothing.
@@ -107,9 +107,9 @@ def test_no_bound_in_the_text_lies_inside_the_exact_one(tickscope, run):
         relative = [Fraction(word) for word in words]
         assert relative[0] >= us(stage["relative"]["one_ms_apart_ticks"]) and relative[1] >= us(stage["relative"]["run_ticks"])
     flat = " ".join(text.split())
-    for relation in shown["relations"]:
-        known = re.search(rf"{re.escape(relation['domain'])}: known to ±(\S+) us", flat)[1]
-        assert Fraction(known) >= us(relation["half_width_ticks"])
+    for clock map in shown["clock_maps"]:
+        known = re.search(rf"{re.escape(clock_map['domain'])}: known to ±(\S+) us", flat)[1]
+        assert Fraction(known) >= us(clock_map["half_width_ticks"])
 
 
 def test_no_bound_on_the_page_lies_inside_the_exact_one(tickscope, run):

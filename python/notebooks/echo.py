@@ -26,12 +26,12 @@ def _():
 def _(mo, run):
     _figures = run.figures()
     _slowest = " or ".join(_figures["slowest"])
-    _relation = _figures["relations"][0]
+    _clock_map = _figures["clock_maps"][0]
     mo.md(f"""
     # Where a datagram's time goes
     {run.manifest["nodes"][1]["name"]} to {run.manifest["nodes"][0]["name"]} and back. The slowest stage at the median is
-    **{_slowest}**. {_relation["domain"]} is known to ±{-(-_relation["half_width_ns"] // 1):.0f} ns (median over the run), if its
-    rate stays within {_relation["rho_ppm"]:g} ppm of one value.
+    **{_slowest}**. {_clock_map["domain"]} is known to ±{-(-_clock_map["half_width_ns"] // 1):.0f} ns (median over the run), if its
+    rate stays within {_clock_map["rho_ppm"]:g} ppm of one value.
     """)
     return
 
@@ -117,12 +117,12 @@ def _(go, run, ticks_per_us):
 @app.cell
 def _(go, run, ticks_per_us):
     # The server's clock against the client's, a straight line taken off: every constraint, the band they leave, the estimate.
-    relation = run.relation("server")
+    clock_map = run.clock_map("server")
     _probes = run.brackets().filter("domain = 'server.tsc'")
     _first, _last = _probes.aggregate('min("at"), max("at")').fetchall()[0]
     _ticks = [_first + (_last - _first) * step // 400 for step in range(401)]
-    _rate = float(sum(relation.slopes)) / 2
-    _zero = relation.estimate(_first)
+    _rate = float(sum(clock_map.slopes)) / 2
+    _zero = clock_map.estimate(_first)
 
     def _offset(at, reference):
         return ((reference - _zero) - (at - _first) * _rate) / ticks_per_us
@@ -140,21 +140,21 @@ def _(go, run, ticks_per_us):
             marker={"symbol": _symbol, "size": 4},
             name=_name,
         )
-    _lo, _hi = (ends.to_pylist() for ends in relation.intervals(_ticks))
-    for _name, _values in (("lower bound", _lo), ("upper bound", _hi), ("estimate", relation.estimates(_ticks).to_pylist())):
+    _lo, _hi = (ends.to_pylist() for ends in clock_map.intervals(_ticks))
+    for _name, _values in (("lower bound", _lo), ("upper bound", _hi), ("estimate", clock_map.estimates(_ticks).to_pylist())):
         _offsets = [_offset(at, tick) for at, tick in zip(_ticks, _values, strict=True)]
         band.add_scatter(x=_seconds(_ticks), y=_offsets, mode="lines", name=_name)
-    band.update_layout(xaxis_title="s", yaxis_title="us from a straight line", title=f"What is known of {relation.domain}")
+    band.update_layout(xaxis_title="s", yaxis_title="us from a straight line", title=f"What is known of {clock_map.domain}")
     band.update_yaxes(range=[-60, 60])
     band
-    return band, relation
+    return band, clock_map
 
 
 @app.cell
 def _(run):
     # The same evidence under other assumptions: no stamp is joined again.
     widths = {
-        rho: [relation["half_width_ns"] for relation in run.figures(rho)["relations"]] for rho in ("unknown", "server-room")
+        rho: [clock_map["half_width_ns"] for clock_map in run.figures(rho)["clock_maps"]] for rho in ("unknown", "server-room")
     }
     widths
     return (widths,)

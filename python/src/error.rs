@@ -68,8 +68,8 @@ impl From<tickscope_stats::Error> for Refusal {
     }
 }
 
-impl From<tickscope_tick::Finding> for Refusal {
-    fn from(finding: tickscope_tick::Finding) -> Self {
+impl From<tickscope_host::Finding> for Refusal {
+    fn from(finding: tickscope_host::Finding) -> Self {
         Self::new(finding.to_string())
     }
 }

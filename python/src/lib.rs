@@ -1,12 +1,12 @@
-//! The extension module of the Python package: a run, a relation, a point, a sample, a section.
+//! The extension module of the Python package: a run, a clock map, a point, a sample, a section.
 //!
 //! Idea: Rust reads, computes and stamps; this converts arguments and results and maps errors ([`error`]), and Python above it
 //! builds tables. Assumes one interpreter a process. Guarantees: the interpreter runs other threads while files are read;
 //! a stamp neither allocates nor lets them run. Deliberately absent: arithmetic on ticks.
 
+mod clock_map;
 mod error;
 mod point;
-mod relation;
 mod run;
 mod section;
 mod stats;
@@ -17,11 +17,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _tickscope {
     #[pymodule_export]
+    use super::clock_map::ClockMap;
+    #[pymodule_export]
     use super::error::{Finding, TickscopeError};
     #[pymodule_export]
     use super::point::{Point, point};
-    #[pymodule_export]
-    use super::relation::Relation;
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]

@@ -1,14 +1,15 @@
-//! A run, opened: its figures as the command prints them, its relations, and which of its files Python may read.
+//! A run, opened: its figures as the command prints them, its clock maps, and which of its files Python may read.
 
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use tickscope_analysis::{Terms, analyse, domain_of, durations, relation_of, stage_table};
+use tickscope_analysis::{Query, analyse, clock_map_of, domain_of, durations, stage_table};
 use tickscope_bracket::Rho;
 use tickscope_store::Table;
+use tickscope_tick::Place;
 
+use crate::clock_map::ClockMap;
 use crate::error::Refusal;
-use crate::relation::Relation;
 
 /// A run's directory.
 #[pyclass(frozen, module = "tickscope._tickscope")]
@@ -32,10 +33,10 @@ impl Run {
     }
 
     /// What `tickscope show --json` prints, and the finding it would end with.
-    fn figures(&self, py: Python<'_>, terms: Asked) -> Result<(String, Option<String>), Refusal> {
-        let terms = parsed(terms)?;
+    fn figures(&self, py: Python<'_>, query: Asked) -> Result<(String, Option<String>), Refusal> {
+        let query = parsed(query)?;
         py.detach(|| {
-            let analysis = analyse(&self.0, &terms, false)?;
+            let analysis = analyse(&self.0, &query, false)?;
             let events = self.0.events()?.found;
             Ok((stage_table::json(&self.0, &analysis, &events)?.to_string(), analysis.finding(&events)))
         })
@@ -47,11 +48,11 @@ impl Run {
         py.detach(|| Ok(durations(&self.0, rho, &aside)?))
     }
 
-    /// The relation of a domain, or a node's, to the run's reference.
-    fn relation(&self, py: Python<'_>, domain: &str, terms: Asked) -> Result<Relation, Refusal> {
-        let terms = parsed(terms)?;
+    /// The clock map of a domain, or a node's, to the run's reference.
+    fn clock_map(&self, py: Python<'_>, domain: &str, query: Asked) -> Result<ClockMap, Refusal> {
+        let query = parsed(query)?;
         let domain = self.label(domain);
-        py.detach(|| Ok(Relation(relation_of(&self.0, &domain, &terms)?)))
+        py.detach(|| Ok(ClockMap(clock_map_of(&self.0, &domain, &query)?)))
     }
 
     /// `node.counter` for a node's name; anything else as it is.
@@ -63,10 +64,11 @@ impl Run {
     /// Files of `stamps` (of `node.point`), `channels`, `events`, `brackets` or `traces`.
     #[pyo3(signature = (table, point = None))]
     fn files(&self, table: &str, point: Option<&str>) -> Result<Files, Refusal> {
-        let table = match (table, point.and_then(|point| point.split_once('.'))) {
-            ("stamps", Some((node, point))) => {
-                self.known(node, point)?;
-                Table::Stamps { node, point }
+        let place: Option<Place> = point.and_then(|point| point.parse().ok());
+        let table = match (table, &place) {
+            ("stamps", Some(place)) => {
+                self.known(place)?;
+                Table::Stamps(place)
             }
             ("channels", _) => Table::Channels,
             ("events", _) => Table::Events,
@@ -86,12 +88,12 @@ impl Run {
 
 impl Run {
     /// Refuses a point without a folder of stamps: most likely it is misspelt.
-    fn known(&self, node: &str, point: &str) -> Result<(), Refusal> {
+    fn known(&self, place: &Place) -> Result<(), Refusal> {
         let mut all = Vec::new();
         for node in self.0.nodes()? {
             all.extend(self.0.points(&node)?.into_iter().map(|point| format!("{node}.{point}")));
         }
-        let wanted = format!("{node}.{point}");
+        let wanted = place.to_string();
         if all.contains(&wanted) {
             return Ok(());
         }
@@ -103,7 +105,7 @@ impl Run {
 }
 
 /// Reads what may be asked differently than the run declares.
-fn parsed((rho, slew, sources): Asked) -> Result<Terms, Refusal> {
+fn parsed((rho, slew, sources): Asked) -> Result<Query, Refusal> {
     let read = |text: Option<String>| text.as_deref().map(str::parse::<Rho>).transpose();
-    Ok(Terms { rho: read(rho)?, slew: read(slew)?, sources })
+    Ok(Query { rho: read(rho)?, slew: read(slew)?, sources })
 }

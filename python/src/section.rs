@@ -9,8 +9,8 @@ use std::thread::{self, ThreadId};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use tickscope_clock::section::{self, Begun, Readings, Took};
+use tickscope_host::facts::CounterFacts;
 use tickscope_stats::Sample;
-use tickscope_tick::facts::CounterFacts;
 use tickscope_tick::{Interval, Local, Span, Unit};
 
 use crate::error::Refusal;

@@ -17,7 +17,7 @@ from tickscope import stats
 from tickscope._tickscope import VERSION as __version__
 from tickscope._tickscope import Finding, Point, Section, TickscopeError, point
 from tickscope.meter import section
-from tickscope.relation import Relation, Segment
+from tickscope.clock_map import ClockMap, Segment
 from tickscope.run import FindingWarning, RefusedFileWarning, Run, open
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "FindingWarning",
     "Point",
     "RefusedFileWarning",
-    "Relation",
+    "ClockMap",
     "Run",
     "Section",
     "Segment",

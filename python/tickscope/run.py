@@ -18,7 +18,7 @@ import pyarrow
 
 from tickscope import _tickscope
 from tickscope.query import ask
-from tickscope.relation import Relation
+from tickscope.clock_map import ClockMap
 
 Rho = str | float | None
 """How far rates may wander: `unknown`, `server-room`, `lab`, `laptop`, a number of ppm; `None`: what the run declared."""
@@ -57,7 +57,7 @@ class Run:
         return f"<tickscope.Run {self.root}>"
 
     def figures(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> dict[str, Any]:
-        """All that `tickscope show --json` prints: stages, relations, assumptions, findings, events."""
+        """All that `tickscope show --json` prints: stages, clock_maps, assumptions, findings, events."""
         terms = _terms(rho, slew, sources)
         if repr(terms) not in self._figures:
             text, finding = self._inner.figures(terms)
@@ -111,14 +111,14 @@ class Run:
         many more of that width as the tails reach."""
         return ask("histogram", self.stage_durations(stage, rho), "stage_durations")
 
-    def relation(self, domain: str, reference: str | None = None, rho: Rho = None, sources: Sources = None) -> Relation:
+    def clock_map(self, domain: str, reference: str | None = None, rho: Rho = None, sources: Sources = None) -> ClockMap:
         """How ticks of `domain` (a node, or `node.counter`) become ticks of the run's reference."""
         own = str(self.manifest["reference"])
         if reference is not None and self._inner.label(reference) != own:
             raise _tickscope.TickscopeError(
-                f"expected the run's reference {own}, found '{reference}'. Relations are kept to that; `inverse` leads back"
+                f"expected the run's reference {own}, found '{reference}'. Clock maps are kept to that; `inverse` leads back"
             )
-        return Relation(self._inner.relation(domain, _terms(rho, None, sources)), self._inner.label(domain), own)
+        return ClockMap(self._inner.clock_map(domain, _terms(rho, None, sources)), self._inner.label(domain), own)
 
     def events(self) -> duckdb.DuckDBPyRelation:
         """What happened and what was lost: one row an event."""

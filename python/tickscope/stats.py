@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from tickscope import _tickscope
-from tickscope.relation import NotTicks, Ticks, _buffer
+from tickscope.clock_map import NotTicks, Ticks, _buffer
 
 __all__ = [
     "Abstention",

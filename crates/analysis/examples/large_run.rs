@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn stages(root: &Path) -> Result<(), Box<dyn Error>> {
     let run = Run::open(root)?;
     let start = Instant::now();
-    let analysis = tickscope_analysis::analyse(&run, &tickscope_analysis::Terms::default(), false)?;
+    let analysis = tickscope_analysis::analyse(&run, &tickscope_analysis::Query::default(), false)?;
     println!("{{\"seconds\": {:.3}, \"stages\": {}}}", start.elapsed().as_secs_f64(), analysis.rows.len());
     Ok(())
 }
@@ -37,7 +37,7 @@ fn make(root: &Path, ids: i64) -> Result<(), Box<dyn Error>> {
     let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
     run.add_brackets(&pair, "probe", &brackets(ids))?;
     let names: Vec<String> = (0..POINTS).map(name).collect();
-    let mut writer = KeyedWriter::begin(&run.places().traces().join("part-00000000.parquet"), &names, &[])?;
+    let mut writer = KeyedWriter::begin(&run.paths().traces().join("part-00000000.parquet"), &names, &[])?;
     for first in (0..ids).step_by(PIECE as usize) {
         let piece = first..ids.min(first + PIECE);
         let rows = (piece.end - piece.start) as usize;

@@ -5,15 +5,15 @@ use tickscope_store::{Assumption, Event, KeyedReader, Manifest, Node, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
+use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
+use crate::clock_maps::{ClockMapSummary, Related, domain_of, reading_ticks, reference_node, relate, run_rho};
 use crate::domains;
+use crate::duration_cache::Table;
 use crate::error::Error;
-use crate::figures::{Figures, RelationCurve, StageFigures};
-use crate::kept::Table;
-use crate::own_clocks::{OwnClockSummary, reason};
-use crate::pass::{self, Wanted};
+use crate::figures::{ClockMapCurve, Figures, StageFigures};
 use crate::passages::PassageSummary;
-use crate::relating::{Related, RelationSummary, domain_of, reading_ticks, reference_node, relate, run_rho};
-use crate::terms::Terms;
+use crate::query::Query;
+use crate::scan::{self, Wanted};
 use crate::truth::Truth;
 
 /// Everything that the table says.
@@ -24,13 +24,13 @@ pub struct Analysis {
     /// By stage: how far two values 1 ms apart may be wrong against each other, in ticks.
     pub relative_1ms_ticks: Vec<u64>,
     /// How well each node's counter is known.
-    pub relations: Vec<RelationSummary>,
+    pub clock_maps: Vec<ClockMapSummary>,
     /// On what it rests that messages that serve as evidence were sent once.
     pub sent_once: Vec<Assumption>,
     /// On what it rests that nodes read one counter.
     pub one_counter: Vec<Assumption>,
     /// Clocks of nodes beside their counters that points were stamped with.
-    pub own_clocks: Vec<OwnClockSummary>,
+    pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
     /// Label of the reference.
     pub reference: String,
     /// Labels of all counters that points of the layout were stamped with.
@@ -41,7 +41,7 @@ pub struct Analysis {
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
     pub truth: Option<Truth>,
-    /// Durations that were refused because a stamp's own clock has no interval for it, or because nothing tells which
+    /// Durations that were refused because a stamp's auxiliary clock has no interval for it, or because nothing tells which
     /// stamps of an id belong together: stage, reason, how many.
     pub unplaced: Vec<(String, &'static str, u64)>,
     /// Durations that cannot be, with both stamps.
@@ -61,25 +61,25 @@ pub(crate) struct Prepared {
     pub layout: Layout,
     pub clocks: Clocks,
     pub rho: Rho,
-    pub relations: Vec<RelationSummary>,
+    pub clock_maps: Vec<ClockMapSummary>,
     pub sent_once: Vec<Assumption>,
     pub one_counter: Vec<Assumption>,
-    pub own_clocks: Vec<OwnClockSummary>,
-    /// By point of the layout: index into `own_clocks`, if it was stamped with one of them.
+    pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
+    /// By point of the layout: index into `auxiliary_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
     pub refused: Vec<tickscope_store::Error>,
 }
 
 impl Prepared {
-    /// `curves`: where what a page draws of each relation goes, if anybody draws one.
-    pub(crate) fn of(run: &Run, terms: &Terms, curves: Option<&mut Vec<RelationCurve>>) -> Result<Self, Error> {
+    /// `curves`: where what a page draws of each clock map goes, if anybody draws one.
+    pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = manifest.layout.parse(run)?;
-        let Related { clocks, of_node, own, relations, sent_once, one_counter, refused } =
-            relate(run, &layout, terms, curves)?;
-        let rho = terms.rho.map_or_else(|| run_rho(manifest), Ok)?;
+        let Related { clocks, of_node, own, clock_maps, sent_once, one_counter, refused } =
+            relate(run, &layout, query, curves)?;
+        let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let coarse = own.coarse();
-        let (own, of_point, own_clocks) = own.into_parts(&layout);
+        let (own, of_point, auxiliary_clocks) = own.into_parts(&layout);
         let widths: Vec<_> = manifest.nodes.iter().map(|node| (node.name.to_string(), reading_ticks(node))).collect();
         let clocks = Clocks::new(&layout, clocks, &of_node)
             .and_then(|clocks| clocks.with_widths(&layout, &widths))
@@ -87,20 +87,20 @@ impl Prepared {
             .and_then(|clocks| clocks.with_coarse(&layout, &coarse));
         let clocks = with_cores(run, &layout, clocks.map_err(Error::work)?)?;
         let clock =
-            |point: &Point| of_point.iter().find(|(name, _)| *name == point.full_name()).map(|&(_, clock)| clock);
+            |point: &Point| of_point.iter().find(|(name, _)| *name == point.place.to_string()).map(|&(_, clock)| clock);
         let clock_of_point = layout.points().iter().map(clock).collect();
-        Ok(Self { layout, clocks, rho, relations, sent_once, one_counter, own_clocks, clock_of_point, refused })
+        Ok(Self { layout, clocks, rho, clock_maps, sent_once, one_counter, auxiliary_clocks, clock_of_point, refused })
     }
 }
 
-/// Computes the table under `terms`. `write`: keep the durations in the run.
-pub fn analyse(run: &Run, terms: &Terms, write: bool) -> Result<Analysis, Error> {
-    Ok(analysed(run, terms, write, false)?.0)
+/// Computes the table under `query`. `write`: keep the durations in the run.
+pub fn analyse(run: &Run, query: &Query, write: bool) -> Result<Analysis, Error> {
+    Ok(analysed(run, query, write, false)?.0)
 }
 
 /// The same, and what a page draws, in one pass over the traces.
-pub fn analyse_with_figures(run: &Run, terms: &Terms, write: bool) -> Result<(Analysis, Figures), Error> {
-    let (analysis, figures) = analysed(run, terms, write, true)?;
+pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(Analysis, Figures), Error> {
+    let (analysis, figures) = analysed(run, query, write, true)?;
     Ok((
         analysis,
         figures.ok_or_else(|| {
@@ -109,22 +109,31 @@ pub fn analyse_with_figures(run: &Run, terms: &Terms, write: bool) -> Result<(An
     ))
 }
 
-fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
+fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
     let mut curves = Vec::new();
-    let prepared = Prepared::of(run, terms, draw.then_some(&mut curves))?;
+    let prepared = Prepared::of(run, query, draw.then_some(&mut curves))?;
     let readers = traces_of(run, &prepared.layout)?;
     let table = Table::of(run, &prepared, &readers)?;
-    let folder = run.places().durations(prepared.rho.ppb().into());
+    let folder = run.paths().durations(prepared.rho.ppb().into());
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
     let wanted = Wanted { values: true, figures: draw, rows: writer.as_mut(), truth: Truth::of(manifest) };
-    let mut pass = pass::over(&prepared, &readers, wanted)?;
-    let Prepared { layout, clocks, relations, sent_once, one_counter, mut own_clocks, clock_of_point, refused, .. } =
-        prepared;
+    let mut pass = scan::over(&prepared, &readers, wanted)?;
+    let Prepared {
+        layout,
+        clocks,
+        clock_maps,
+        sent_once,
+        one_counter,
+        mut auxiliary_clocks,
+        clock_of_point,
+        refused,
+        ..
+    } = prepared;
     if let Some(writer) = writer {
         writer.finish()?;
     }
-    for (clock, summary) in own_clocks.iter_mut().enumerate() {
+    for (clock, summary) in auxiliary_clocks.iter_mut().enumerate() {
         let points = clock_of_point.iter().zip(&pass.counts.published).filter(|(of, _)| **of == Some(clock));
         summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
@@ -150,18 +159,19 @@ fn analysed(run: &Run, terms: &Terms, write: bool, draw: bool) -> Result<(Analys
         pass.counts.figures.take().map(|collector| {
             collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves)
         });
-    let stamped = |node: &&Node| layout.points().iter().any(|point| point.node == node.name.as_str());
+    let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
-    let unsound = domains::unfit(nodes()).into_iter().chain(own_clocks.iter().flat_map(OwnClockSummary::findings));
+    let unsound =
+        domains::unfit(nodes()).into_iter().chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings));
     let analysis = Analysis {
         unsound: unsound.collect(),
         counters: nodes().map(domain_of).collect(),
         one_counter,
         rows,
         relative_1ms_ticks,
-        relations,
+        clock_maps,
         sent_once,
-        own_clocks,
+        auxiliary_clocks,
         reference: manifest.reference.clone(),
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth: pass.counts.truth,
@@ -219,7 +229,7 @@ const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th s
 /// A millisecond in ticks of the counter at either end of a stage.
 fn a_millisecond(manifest: &Manifest, layout: &Layout, stage: usize) -> Apart {
     let ticks = |point: usize| {
-        let node = manifest.nodes.iter().find(|node| node.name.as_str() == layout.points()[point].node);
+        let node = manifest.nodes.iter().find(|node| node.name == layout.points()[point].place.node);
         node.map_or(u64::MAX, |node| node.counter.frequency.hertz.div_ceil(1000))
     };
     let stage = &layout.stages()[stage];
@@ -260,7 +270,7 @@ pub const CORES_PROVED: &str = "declared: proved, term added";
 /// The files of traces, joined by this layout.
 pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Error> {
     let listing = run.traces()?;
-    let names: Vec<String> = layout.points().iter().map(tickscope_trace::Point::full_name).collect();
+    let names: Vec<String> = layout.points().iter().map(|point| point.place.to_string()).collect();
     for reader in &listing.found {
         if reader.names() != names {
             return Err(Error::work(format!(
@@ -275,7 +285,7 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
         None if listing.found.is_empty() => Err(Error::work(format!(
             "expected the traces of a run in {}, found none: the run still goes on, or ended before its stamps were joined, or the \
              files were removed. Wait for its end, copy traces/ back, or measure again",
-            run.places().traces().display()
+            run.paths().traces().display()
         ))),
         None => Ok(listing.found),
     }

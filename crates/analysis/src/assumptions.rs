@@ -19,7 +19,7 @@ type Said = (String, String);
 /// Every assumption behind the figures, with its origin.
 pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)> {
     let mut all = rates(manifest, analysis);
-    all.extend(own_clocks(analysis));
+    all.extend(auxiliary_clocks(analysis));
     all.extend(readings(manifest, analysis));
     all.extend(orderings(manifest, analysis));
     all.extend(analysis.passages.assumptions());
@@ -38,12 +38,12 @@ pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, Str
 
 /// Rho and prior of every pair of counters.
 fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
-    let of_pair = analysis.relations.iter().flat_map(|relation| {
-        let pair = format!("the rate of {} against {}", relation.domain, manifest.reference);
-        let prior = format!("{pair} lies within {} ppm of what their frequencies declare", relation.prior_ppm);
+    let of_pair = analysis.clock_maps.iter().flat_map(|clock_map| {
+        let pair = format!("the rate of {} against {}", clock_map.domain, manifest.reference);
+        let prior = format!("{pair} lies within {} ppm of what their frequencies declare", clock_map.prior_ppm);
         [
-            (format!("{pair} stays within rho of one value"), format!("rho {}", relation.rho)),
-            (prior, prior_origin(relation.rests_on_prior)),
+            (format!("{pair} stays within rho of one value"), format!("rho {}", clock_map.rho)),
+            (prior, prior_origin(clock_map.rests_on_prior)),
         ]
     });
     of_pair.collect()
@@ -58,9 +58,9 @@ fn prior_origin(carries: bool) -> String {
 }
 
 /// Slew, prior and stamps of the clocks other than the counters.
-fn own_clocks(analysis: &Analysis) -> Vec<Said> {
+fn auxiliary_clocks(analysis: &Analysis) -> Vec<Said> {
     let mut all = Vec::new();
-    for clock in &analysis.own_clocks {
+    for clock in &analysis.auxiliary_clocks {
         let (domain, counter, slew) = (&clock.domain, &clock.counter, f64::from(clock.slew.ppb()) / 1000.0);
         let statement = format!("{domain} runs within {slew} ppm of one rate against {counter}, between breaks");
         all.push((statement, clock.slew_origin.clone()));
@@ -69,7 +69,7 @@ fn own_clocks(analysis: &Analysis) -> Vec<Said> {
             format!("that rate of {domain} lies within {prior} ppm of what the frequency of {counter} declares");
         all.push((statement, prior_origin(clock.rests_on_prior)));
     }
-    if !analysis.own_clocks.is_empty() {
+    if !analysis.auxiliary_clocks.is_empty() {
         let statement = "the kernel's stamps and clock_gettime read one clock; a kernel stamp of sending precedes the packet \
                          (its driver takes it before it hands the packet on), one of receiving follows it; the kernel tells \
                          within 10 ms that a clock was set";
@@ -82,7 +82,7 @@ fn own_clocks(analysis: &Analysis) -> Vec<Said> {
 fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
     let own = |node: &Node| {
         let prefix = format!("{}.", node.name);
-        let used = analysis.own_clocks.iter().filter_map(|clock| clock.domain.strip_prefix(&prefix));
+        let used = analysis.auxiliary_clocks.iter().filter_map(|clock| clock.domain.strip_prefix(&prefix));
         used.map(|name| (format!("{prefix}{name}"), node.clocks.get(name).cloned())).collect::<Vec<_>>()
     };
     let of_node = |node: &Node| [vec![(domain_of(node), node.counter.reading.clone())], own(node)].concat();

@@ -7,7 +7,7 @@ use crate::overhead::{Added, added};
 
 const NS_A_SECOND: f64 = 1e9;
 
-/// One line a node, one for all, and one for each number that the subject said of itself.
+/// One line a node, one for all, and one for each number that the target said of itself.
 pub fn lines(cost: &Cost) -> Vec<String> {
     let mut lines: Vec<String> = cost.nodes.iter().map(node_line).collect();
     if let Some(stamp) = cost.stamp {
@@ -35,10 +35,10 @@ fn node_line(node: &NodeCost) -> String {
         node.node,
         node.stamps,
         rate(node),
-        seconds(node.subject_cpu_ns),
+        seconds(node.target_cpu_ns),
         seconds(node.collector_cpu_ns),
         node.probe_cpu_ns.map_or("none".into(), |ns| seconds(Some(ns))),
-        seconds(node.watch_cpu_ns),
+        seconds(node.monitor_cpu_ns),
         memory.map_or("unknown".into(), |bytes| format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))),
     )
 }
@@ -87,8 +87,8 @@ pub fn json(cost: &Cost) -> Value {
 fn node_json(node: &NodeCost) -> Value {
     json!({
         "node": node.node.as_str(), "ran_ns": node.ran_ns, "stamps": node.stamps, "stamps_a_second": rate(node),
-        "stamping_ns": node.stamping_ns, "subject_cpu_ns": node.subject_cpu_ns, "stamping_share": share(node),
-        "collector_cpu_ns": node.collector_cpu_ns, "probe_cpu_ns": node.probe_cpu_ns, "watch_cpu_ns": node.watch_cpu_ns,
+        "stamping_ns": node.stamping_ns, "target_cpu_ns": node.target_cpu_ns, "stamping_share": share(node),
+        "collector_cpu_ns": node.collector_cpu_ns, "probe_cpu_ns": node.probe_cpu_ns, "monitor_cpu_ns": node.monitor_cpu_ns,
         "shared_memory_bytes": node.shared_memory_bytes,
     })
 }
@@ -120,6 +120,6 @@ fn rate(node: &NodeCost) -> f64 {
 
 /// The stamps' share of the command's processor time; `None`: one of them is unknown.
 fn share(node: &NodeCost) -> Option<f64> {
-    let (stamping, cpu) = (node.stamping_ns?, node.subject_cpu_ns.filter(|&ns| ns > 0)?);
+    let (stamping, cpu) = (node.stamping_ns?, node.target_cpu_ns.filter(|&ns| ns > 0)?);
     Some(stamping as f64 / cpu as f64)
 }

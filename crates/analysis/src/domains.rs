@@ -8,24 +8,25 @@ use std::collections::BTreeMap;
 
 use tickscope_bracket::Bracket;
 use tickscope_store::{Assumption, Channel, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Counter, Domain};
+use tickscope_tick::{Clock, Domain, Place};
 
+use crate::clock_maps::domain_of;
 use crate::error::Error;
-use crate::relating::domain_of;
 
 /// Refuses channels of `places` (node, point) whose stamps are of another boot than their node, or of two epochs.
 pub(crate) fn expect_one_domain_each<'a>(
     run: &Run,
-    places: impl IntoIterator<Item = (&'a str, &'a str)>,
+    places: impl IntoIterator<Item = &'a Place>,
     channels: &[Channel],
 ) -> Result<(), Error> {
-    let mut found: BTreeMap<(String, Counter), Domain> = BTreeMap::new();
+    let mut found: BTreeMap<(String, Clock), Domain> = BTreeMap::new();
     // Nodes of one boot are taken to read one counter, unless the run says that they are strangers.
     let shared = run.manifest().same_boot == SameBoot::Detect;
-    for (node, point) in places {
+    for place in places {
+        let node = place.node.as_str();
         let Some(of_node) = run.manifest().nodes.iter().find(|known| known.name.as_str() == node) else { continue };
-        for channel in channels.iter().filter(|channel| channel.node == node && channel.point == point) {
-            let file = run.places().channels(node);
+        for channel in channels.iter().filter(|channel| channel.is_at(place)) {
+            let file = run.paths().channels(node);
             let named = |why: &dyn std::fmt::Display| format!("{}: channel {}: {why}", file.display(), channel.channel);
             let domain: Domain = channel.domain.parse().map_err(|why| Error::work(named(&why)))?;
             let declared = Domain { boot: of_node.boot, ..domain };
@@ -33,7 +34,7 @@ pub(crate) fn expect_one_domain_each<'a>(
             let first = *found.entry((of, domain.counter)).or_insert(declared);
             if domain != first {
                 return Err(Error::finding(named(&format!(
-                    "expected stamps of {node}.{point} in the domain {first}, as run.json and other channels of that counter \
+                    "expected stamps of {place} in the domain {first}, as run.json and other channels of that counter \
                      have it, found {domain}. Ticks of two boots or epochs are not comparable: make a run of each, or \
                      leave the point out of the layout"
                 ))));
@@ -119,9 +120,9 @@ pub(crate) fn unusual(manifest: &Manifest) -> Vec<(String, String)> {
     all
 }
 
-fn kernel_keeps_time_by(counter: Counter, clocksource: &str) -> bool {
+fn kernel_keeps_time_by(counter: Clock, clocksource: &str) -> bool {
     match counter {
-        Counter::Cntvct => clocksource == "arch_sys_counter",
+        Clock::Cntvct => clocksource == "arch_sys_counter",
         _ => clocksource == counter.name(),
     }
 }
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_kernel_keeps_time_by_the_counter_that_it_names() {
-        assert!(kernel_keeps_time_by(Counter::Tsc, "tsc") && kernel_keeps_time_by(Counter::Cntvct, "arch_sys_counter"));
-        assert!(!kernel_keeps_time_by(Counter::Tsc, "hpet") && !kernel_keeps_time_by(Counter::Tsc, "kvm-clock"));
+        assert!(kernel_keeps_time_by(Clock::Tsc, "tsc") && kernel_keeps_time_by(Clock::Cntvct, "arch_sys_counter"));
+        assert!(!kernel_keeps_time_by(Clock::Tsc, "hpet") && !kernel_keeps_time_by(Clock::Tsc, "kvm-clock"));
     }
 }

@@ -16,7 +16,7 @@ use tickscope_trace::{Clocks, Durations, Layout, Role, Stage, StageValues, Trace
 
 use crate::error::Error;
 pub use boxes::{Bounded, Quantiles, StageBox};
-pub use curve::{RelationCurve, ShownBracket, ShownSource};
+pub use curve::{ClockMapCurve, ShownBracket, ShownSource};
 pub use histogram::Histogram;
 pub use traces::{Cause, Drawn, DrawnTrace, KeptTraces, MOST_WORST};
 
@@ -32,7 +32,7 @@ pub struct Figures {
     /// The traces worth looking at one by one.
     pub traces: KeptTraces,
     /// One a related domain.
-    pub relations: Vec<RelationCurve>,
+    pub clock_maps: Vec<ClockMapCurve>,
 }
 
 /// A point of the layout.
@@ -102,15 +102,15 @@ impl Collector {
         clocks: &Clocks,
         mut stages: Vec<StageFigures>,
         relative_ticks: &[u64],
-        relations: Vec<RelationCurve>,
+        clock_maps: Vec<ClockMapCurve>,
     ) -> Result<Figures, Error> {
         let end_to_end = stages.iter_mut().find_map(|stage| stage.histogram.take());
         let stages: Vec<StageBox> = stages.into_iter().map(|stage| stage.stage_box).collect();
         let on_path = layout.path().len();
         let points = layout.points().iter().enumerate();
         let points = points.map(|(at, point)| FigurePoint {
-            node: point.node.clone(),
-            name: point.name.clone(),
+            node: point.place.node.to_string(),
+            name: point.place.point.to_string(),
             on_path: at < on_path,
             ticks: self.ticks.get(at).copied().flatten(),
         });
@@ -119,7 +119,7 @@ impl Collector {
             traces: self.traces.finish(layout, clocks, &stages, relative_ticks)?,
             stages,
             end_to_end,
-            relations,
+            clock_maps,
         })
     }
 }

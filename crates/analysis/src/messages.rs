@@ -8,7 +8,7 @@
 //!
 //! A sending point that the kernel stamped says less: what the kernel did not deliver (a transmit stamp that is missing, or
 //! discarded while warming up) is no loss that is known here, so one stamp may be the second copy's. The program's own
-//! stamp before that send proves what the kernel's cannot ([`Place::own_send`]): an id serves if it was stamped once *there*,
+//! stamp before that send proves what the kernel's cannot ([`own_send`]): an id serves if it was stamped once *there*,
 //! and no stamp can have vanished there up to the kernel's. Where the layout names no such point, "once" rests on the
 //! declaration alone, and is printed so; for the probes, on nonces.
 //!
@@ -18,19 +18,10 @@
 use std::ops::RangeInclusive;
 
 use tickscope_store::{Channel, Event, PointStamps, Run};
-use tickscope_tick::Counter;
+use tickscope_tick::{Clock, Place};
 use tickscope_trace::{Layout, Role};
 
 use crate::error::Error;
-
-/// A place in code of one node.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// The node.
-    pub node: String,
-    /// The point.
-    pub point: String,
-}
 
 /// Two points that an id passes once, from one node to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,19 +63,9 @@ impl std::str::FromStr for MessagePair {
             )
         };
         let (from, to) = text.split_once('>').ok_or_else(wrong)?;
-        let place = |text: &str| {
-            let (node, point) = text.trim().split_once('.')?;
-            let whole = !node.is_empty() && !point.is_empty();
-            whole.then(|| Place { node: node.into(), point: point.into() })
-        };
-        let pair = Self { from: place(from).ok_or_else(wrong)?, to: place(to).ok_or_else(wrong)? };
+        let place = |text: &str| text.parse().map_err(|_| wrong());
+        let pair = Self { from: place(from)?, to: place(to)? };
         if pair.from.node == pair.to.node { Err(wrong()) } else { Ok(pair) }
-    }
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.node, self.point)
     }
 }
 
@@ -94,33 +75,31 @@ impl std::fmt::Display for MessagePair {
     }
 }
 
-impl Place {
-    /// Where the program itself stamps, by its node's counter, the sends that another clock stamps here: the point before
-    /// this one on the path, with nothing but stamps of one send between them, or where its branch leaves the path.
-    pub fn own_send(&self, layout: &Layout, channels: &[Channel]) -> Option<Self> {
-        if !channels_of(self, channels).any(|channel| !reads_counter(channel)) {
-            return None; // the program stamps its sends right here
-        }
-        let is_here = |point: &tickscope_trace::Point| point.node == self.node && point.name == self.point;
-        let position = layout.points().iter().position(is_here)?;
-        let last = if position < layout.path().len() {
-            position.checked_sub(1)?
-        } else {
-            layout.stages().iter().find(|stage| stage.role == Role::Branch && stage.to == position)?.from
-        };
-        let earlier = layout.path()[..=last].iter().rev().take_while(|point| point.node == self.node);
-        for point in earlier {
-            let place = Self { node: point.node.clone(), point: point.name.clone() };
-            let all = |is: &dyn Fn(&Channel) -> bool| channels_of(&place, channels).all(is);
-            if channels_of(&place, channels).next().is_none() || all(&|channel| channel.ordering == "after") {
-                return None; // never stamped, or of a receive: what lies before it is another message
-            }
-            if all(&|channel| channel.ordering == "before" && reads_counter(channel)) {
-                return Some(place);
-            }
-        }
-        None
+/// Where the program itself stamps, by its node's counter, the sends that another clock stamps here: the point before
+/// this one on the path, with nothing but stamps of one send between them, or where its branch leaves the path.
+pub fn own_send(place: &Place, layout: &Layout, channels: &[Channel]) -> Option<Place> {
+    if !channels_of(place, channels).any(|channel| !reads_counter(channel)) {
+        return None; // the program stamps its sends right here
     }
+    let is_here = |point: &tickscope_trace::Point| point.place == *place;
+    let position = layout.points().iter().position(is_here)?;
+    let last = if position < layout.path().len() {
+        position.checked_sub(1)?
+    } else {
+        layout.stages().iter().find(|stage| stage.role == Role::Branch && stage.to == position)?.from
+    };
+    let earlier = layout.path()[..=last].iter().rev().take_while(|point| point.place.node == place.node);
+    for point in earlier {
+        let place = point.place.clone();
+        let all = |is: &dyn Fn(&Channel) -> bool| channels_of(&place, channels).all(is);
+        if channels_of(&place, channels).next().is_none() || all(&|channel| channel.ordering == "after") {
+            return None; // never stamped, or of a receive: what lies before it is another message
+        }
+        if all(&|channel| channel.ordering == "before" && reads_counter(channel)) {
+            return Some(place);
+        }
+    }
+    None
 }
 
 impl Passages {
@@ -135,9 +114,9 @@ impl Passages {
     ) -> Result<Self, Error> {
         expect_ordering(pair, &pair.from, "before", channels)?;
         expect_ordering(pair, &pair.to, "after", channels)?;
-        let sent = run.stamps(&pair.from.node, &pair.from.point)?;
-        let received = run.stamps(&pair.to.node, &pair.to.point)?;
-        let own = own_send.map(|place| run.stamps(&place.node, &place.point)).transpose()?;
+        let sent = run.stamps(&pair.from)?;
+        let received = run.stamps(&pair.to)?;
+        let own = own_send.map(|place| run.stamps(place)).transpose()?;
         let mut passages = Self::default();
         let complete = Complete::until(&pair.from, &sent, channels, events);
         let sends = own_send.zip(own.as_ref());
@@ -238,7 +217,7 @@ impl Unread {
             Unread::Untold(channel) => Error::work(format!(
                 "evidence '{pair}': expected {} to tell how channel {channel}, by which {place} was stamped, is ordered and \
                  what it lost, found no such channel there. Restore the file, or leave the pair out of [evidence]",
-                run.places().channels(&place.node).display()
+                run.paths().channels(place.node.as_str()).display()
             )),
         }
     }
@@ -269,12 +248,12 @@ fn expect_ordering(pair: &MessagePair, place: &Place, expected: &str, channels: 
 }
 
 fn channels_of<'a>(place: &'a Place, channels: &'a [Channel]) -> impl Iterator<Item = &'a Channel> {
-    channels.iter().filter(|channel| channel.node == place.node && channel.point == place.point)
+    channels.iter().filter(|channel| channel.is_at(place))
 }
 
 /// Whether its stamps are of the counter that programs read, rather than of another clock.
 fn reads_counter(channel: &Channel) -> bool {
-    channel.domain.split('/').nth(1) == Some(Counter::STAMPED.name())
+    channel.domain.split('/').nth(1) == Some(Clock::STAMPED.name())
 }
 
 /// Events of a node after which nobody knows what was stamped there.
@@ -295,14 +274,14 @@ struct Complete {
 
 impl Complete {
     fn until(place: &Place, stamps: &PointStamps, channels: &[Channel], events: &[Event]) -> Self {
-        let untold = |event: &&Event| event.node == place.node && UNTOLD.contains(&event.what.as_str());
+        let untold = |event: &&Event| event.node == place.node.as_str() && UNTOLD.contains(&event.what.as_str());
         let cut_off = events.iter().any(|event| event.what == "finish-failed");
         if cut_off || !stamps.refused().is_empty() || events.iter().any(|event| untold(&event)) {
             return Self { before: i64::MIN };
         }
         let first_loss = |channel: &Channel| {
             let lost = events.iter().filter(|event| {
-                event.what == "lost" && event.node == place.node && event.channel == Some(channel.channel)
+                event.what == "lost" && event.node == place.node.as_str() && event.channel == Some(channel.channel)
             });
             let told: i64 = lost.clone().filter_map(|event| event.value).sum();
             // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its event.
@@ -437,18 +416,18 @@ mod tests {
             ..channel(0, 0)
         };
         let channels = [
-            of("c", "send", "before", Counter::STAMPED.name()),
-            of("c", "built", "plain", Counter::STAMPED.name()),
+            of("c", "send", "before", Clock::STAMPED.name()),
+            of("c", "built", "plain", Clock::STAMPED.name()),
             of("c", "sched", "before", "realtime"),
             of("c", "tx", "before", "realtime"),
-            of("c", "response", "after", Counter::STAMPED.name()),
-            of("s", "received", "after", Counter::STAMPED.name()),
+            of("c", "response", "after", Clock::STAMPED.name()),
+            of("s", "received", "after", Clock::STAMPED.name()),
         ];
         let found = |path: &[&str], branches: &[&str]| {
             let text = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
             let layout = LayoutText { path: text(path), branches: text(branches), ..LayoutText::default() };
-            let tx = Place { node: "c".into(), point: "tx".into() };
-            tx.own_send(&layout.parse(None).unwrap(), &channels).map(|place| place.to_string())
+            let tx = "c.tx".parse().unwrap();
+            own_send(&tx, &layout.parse(None).unwrap(), &channels).map(|place| place.to_string())
         };
         let send = Some("c.send".to_owned());
         assert_eq!(found(&["c.send", "c.built", "c.sched", "c.tx", "s.received"], &[]), send);

@@ -1,4 +1,4 @@
-//! What measuring added to what the subject says of itself: from pairs of passes, with an interval.
+//! What measuring added to what the target says of itself: from pairs of passes, with an interval.
 //!
 //! Idea: each pair gives one difference. Whatever they are distributed like, their median lies between the r-th smallest
 //! and the r-th largest of them unless fewer than r of the k fell on one side of it, which is a matter of k coins (the
@@ -62,11 +62,11 @@ fn middle(sorted: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tickscope_store::Name;
+    use tickscope_tick::NodeName;
 
     fn of(pairs: &[(f64, f64)]) -> Option<Added> {
         let pairs = pairs.iter().map(|&(measured, alone)| Passes { measured, alone }).collect();
-        added(&Compared { node: Name::new("n").unwrap(), field: "x_ns".into(), pairs })
+        added(&Compared { node: NodeName::new("n").unwrap(), field: "x_ns".into(), pairs })
     }
 
     /// Ranks and confidences as tables of the sign test have them.

@@ -10,7 +10,7 @@ use tickscope_bracket::Rho;
 use tickscope_store::{Joined, KeyedReader, Run, join_run};
 use tickscope_trace::{Layout, Mark, Rule, Traces};
 
-use crate::Terms;
+use crate::Query;
 use crate::analysis::Prepared;
 use crate::error::Error;
 
@@ -38,9 +38,9 @@ pub struct PassageSummary {
 /// Joins the stamps of `run` by its layout, holding about `bytes` at once.
 pub fn join(run: &Run, bytes: usize) -> Result<Joined, Error> {
     let clocks = LazyCell::new(|| {
-        let terms = Terms::under(Rho::declared_ppb(PAIRING_PPB).ok());
+        let query = Query::under(Rho::declared_ppb(PAIRING_PPB).ok());
         // Without evidence between the clocks nothing orders their stamps, and the table will say why there is none.
-        Prepared::of(run, &terms, None).ok().map(|prepared| prepared.clocks)
+        Prepared::of(run, &query, None).ok().map(|prepared| prepared.clocks)
     });
     let may_precede = |first, second| clocks.as_ref().is_none_or(|clocks| clocks.may_precede(first, second));
     Ok(join_run(run, &run.manifest().layout.clone(), bytes, &may_precede)?)
@@ -86,7 +86,7 @@ impl PassageSummary {
         let followed = followed.into_iter().filter_map(|(rule, name, meaning)| {
             let points =
                 layout.points().iter().zip(&self.points).filter(|(point, count)| point.rule == rule && **count > 0);
-            let points: Vec<_> = points.map(|(point, _)| point.full_name()).collect();
+            let points: Vec<_> = points.map(|(point, _)| point.place.to_string()).collect();
             (!points.is_empty()).then(|| format!("{meaning} (rule {name} at {})", points.join(", ")))
         });
         Some(format!(

@@ -6,10 +6,10 @@
 use tickscope_store::{Run, Sparse};
 use tickscope_trace::{Apart, Clocks, Durations, Layout, StageDurations, StageTally, Traces, tally};
 
-use crate::Terms;
+use crate::Query;
 use crate::analysis::{Prepared, traces_of};
 use crate::error::Error;
-use crate::pass::marks;
+use crate::scan::marks;
 
 /// All traces of a run.
 pub struct Spans {
@@ -45,8 +45,8 @@ pub struct Span {
 }
 
 /// The durations of every trace of `run`; of an id that passed more than once, those of its first passage.
-pub fn spans(run: &Run, terms: &Terms) -> Result<Spans, Error> {
-    let Prepared { layout, clocks, .. } = Prepared::of(run, terms, None)?;
+pub fn spans(run: &Run, query: &Query) -> Result<Spans, Error> {
+    let Prepared { layout, clocks, .. } = Prepared::of(run, query, None)?;
     let mut tallies = vec![StageTally::default(); layout.stages().len()];
     let mut all = Vec::new();
     for reader in traces_of(run, &layout)? {
@@ -77,7 +77,7 @@ impl Spans {
 
     /// Index of a point of that full name.
     pub fn point(&self, name: &str) -> Option<usize> {
-        self.layout.points().iter().position(|point| point.full_name() == name)
+        self.layout.points().iter().position(|point| point.place.to_string() == name)
     }
 
     /// How far two durations of a stage may be wrong against each other, in ticks of the reference, for traces that far apart.

@@ -11,7 +11,7 @@ use crate::assumptions::assumptions;
 use crate::cost;
 use crate::error::Error;
 use crate::typesetting::{Side, beginning, columns, paragraph};
-use crate::{Analysis, OwnClockSummary, PassageSummary, RelationSummary, SourceSummary};
+use crate::{Analysis, AuxiliaryClockSummary, ClockMapSummary, PassageSummary, SourceSummary};
 
 /// Decimals of a nanosecond in JSON.
 const JSON_DECIMALS: u32 = 3;
@@ -32,8 +32,8 @@ pub fn json(run: &Run, analysis: &Analysis, events: &[Event]) -> Result<Value, E
         "slowest": slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.clone()).collect::<Vec<_>>(),
         "path_sums": {"mismatches": analysis.sum_mismatches},
         "passages": passages_json(&analysis.passages),
-        "relations": analysis.relations.iter().map(|relation| relation_json(relation, unit)).collect::<Vec<_>>(),
-        "own_clocks": analysis.own_clocks.iter().map(own_clock_json).collect::<Vec<_>>(),
+        "clock_maps": analysis.clock_maps.iter().map(|clock_map| clock_map_json(clock_map, unit)).collect::<Vec<_>>(),
+        "own_clocks": analysis.auxiliary_clocks.iter().map(auxiliary_clock_json).collect::<Vec<_>>(),
         "unplaced": analysis.unplaced.iter().map(|(stage, why, count)| json!({"stage": stage, "reason": why, "count": count})).collect::<Vec<_>>(),
         "truth": analysis.truth.as_ref().map(|truth| json!({"known": truth.known, "inside": truth.inside})),
         "assumptions": assumptions(manifest, analysis).into_iter().map(|(statement, origin)| json!({"statement": statement, "origin": origin})).collect::<Vec<_>>(),
@@ -78,18 +78,18 @@ fn stage_json(row: &StageRow, relative_1ms_ticks: u64, hertz: u64) -> Value {
     })
 }
 
-fn relation_json(relation: &RelationSummary, unit: Unit) -> Value {
+fn clock_map_json(clock_map: &ClockMapSummary, unit: Unit) -> Value {
     let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.float_up(ticks));
-    let beside = relation.beside.iter();
+    let beside = clock_map.beside.iter();
     let beside = beside.map(|(rho, width)| json!({"rho": rho.to_string(), "half_width_ns": ns(*width)}));
     json!({
-        "domain": relation.domain, "rho_ppm": f64::from(relation.rho.ppb()) / 1000.0, "rho": relation.rho.to_string(),
-        "brackets": relation.brackets,
-        "half_width_ticks": relation.half_width_ticks, "half_width_ns": ns(relation.half_width_ticks),
-        "half_round_trip_min_ns": relation.half_round_trip_ticks.map(|ticks| unit.float_near(ticks)),
+        "domain": clock_map.domain, "rho_ppm": f64::from(clock_map.rho.ppb()) / 1000.0, "rho": clock_map.rho.to_string(),
+        "brackets": clock_map.brackets,
+        "half_width_ticks": clock_map.half_width_ticks, "half_width_ns": ns(clock_map.half_width_ticks),
+        "half_round_trip_min_ns": clock_map.half_round_trip_ticks.map(|ticks| unit.float_near(ticks)),
         "beside": beside.collect::<Vec<_>>(),
-        "sources": relation.sources.iter().map(|source| source_json(source, unit)).collect::<Vec<_>>(),
-        "slopes": [relation.slopes.0, relation.slopes.1],
+        "sources": clock_map.sources.iter().map(|source| source_json(source, unit)).collect::<Vec<_>>(),
+        "slopes": [clock_map.slopes.0, clock_map.slopes.1],
     })
 }
 
@@ -180,11 +180,11 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
             row.name, row.to
         )
     }));
-    for relation in &analysis.relations {
-        lines.push(relation_line(relation, unit));
-        lines.extend(relation.sources.iter().map(|source| source_line(source, unit)));
+    for clock_map in &analysis.clock_maps {
+        lines.push(clock_map_line(clock_map, unit));
+        lines.extend(clock_map.sources.iter().map(|source| source_line(source, unit)));
     }
-    lines.extend(analysis.own_clocks.iter().flat_map(own_clock_lines));
+    lines.extend(analysis.auxiliary_clocks.iter().flat_map(auxiliary_clock_lines));
     if let Some(truth) = &analysis.truth {
         let (inside, known) = (truth.inside, truth.known);
         lines.push(format!(
@@ -214,25 +214,25 @@ fn unanswered(rows: &[StageRow]) -> Vec<String> {
     open.map(|(question, stages)| format!("{question}: not resolved for {stages}")).collect()
 }
 
-fn relation_line(relation: &RelationSummary, unit: Unit) -> String {
+fn clock_map_line(clock_map: &ClockMapSummary, unit: Unit) -> String {
     let mut line = format!(
         "{}: known to {} (median) from {} brackets, at rho {}",
-        relation.domain,
-        relation.half_width_ticks.map_or("an unknown width".into(), |ticks| format!("±{} us", unit.up(ticks))),
-        relation.brackets,
-        relation.rho
+        clock_map.domain,
+        clock_map.half_width_ticks.map_or("an unknown width".into(), |ticks| format!("±{} us", unit.up(ticks))),
+        clock_map.brackets,
+        clock_map.rho
     );
-    for (rho, width) in &relation.beside {
+    for (rho, width) in &clock_map.beside {
         let width = width.map_or("contradicted".into(), |ticks| format!("±{} us", unit.up(ticks)));
         let _ = write!(line, "; {width} at {rho}");
     }
-    if let Some(half) = relation.half_round_trip_ticks {
+    if let Some(half) = clock_map.half_round_trip_ticks {
         let _ = write!(line, "; half the shortest round trip: {} us", unit.near(half));
     }
     line
 }
 
-fn own_clock_json(clock: &OwnClockSummary) -> Value {
+fn auxiliary_clock_json(clock: &AuxiliaryClockSummary) -> Value {
     let unit = Unit::nanoseconds(clock.hertz, JSON_DECIMALS);
     let ns = |ticks: Option<u64>| ticks.map(|ticks| unit.float_up(ticks));
     let breaks = clock.breaks.iter().map(|found| {
@@ -251,7 +251,7 @@ fn own_clock_json(clock: &OwnClockSummary) -> Value {
 }
 
 /// How well a clock beside the counter is known, where it was set, and what the published method makes of its readings.
-fn own_clock_lines(clock: &OwnClockSummary) -> Vec<String> {
+fn auxiliary_clock_lines(clock: &AuxiliaryClockSummary) -> Vec<String> {
     let unit = Unit::nanoseconds(clock.hertz, 0);
     let ns = |ticks: Option<u64>| ticks.map_or("unknown".into(), |ticks| format!("{} ns", unit.up(ticks)));
     let (slew, brackets) = (ppm(clock), clock.brackets);
@@ -276,14 +276,14 @@ fn own_clock_lines(clock: &OwnClockSummary) -> Vec<String> {
     }
     lines.extend(clock.breaks.iter().map(|found| {
         let jump = found.jump_ns.map_or(String::new(), |(least, most)| format!(", it jumped by {least} to {most} ns"));
-        let who = if found.declared { "the watch saw" } else { "the brackets show" };
+        let who = if found.declared { "the clock monitor saw" } else { "the brackets show" };
         format!("  not trusted between ticks {} and {}: {who} a break{jump}", found.span.0, found.span.1)
     }));
     lines.extend(clock.contradictions.iter().map(|why| format!("  an epoch contradicts itself: {why}")));
     lines
 }
 
-fn ppm(clock: &OwnClockSummary) -> f64 {
+fn ppm(clock: &AuxiliaryClockSummary) -> f64 {
     f64::from(clock.slew.ppb()) / 1000.0
 }
 
@@ -446,7 +446,7 @@ mod tests {
         }
     }
 
-    /// A table of one stage, one relation and one clock whose counter runs at another rate than the reference.
+    /// A table of one stage, one clock map and one clock whose counter runs at another rate than the reference.
     fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Analysis {
         let [relative, half, alone, without, own, furthest] = amounts;
         let rho: Rho = "1".parse().unwrap();
@@ -457,7 +457,7 @@ mod tests {
             without_ticks: Some(without),
             unused: vec![],
         };
-        let relation = RelationSummary {
+        let clock_map = ClockMapSummary {
             domain: "b.tsc".into(),
             rho,
             brackets: 1,
@@ -469,7 +469,7 @@ mod tests {
             prior_ppm: 500,
             rests_on_prior: false,
         };
-        let clock = OwnClockSummary {
+        let clock = AuxiliaryClockSummary {
             domain: "b.realtime".into(),
             counter: "b.tsc".into(),
             slew: rho,
@@ -491,12 +491,12 @@ mod tests {
         Analysis {
             rows: vec![row],
             relative_1ms_ticks: vec![relative],
-            relations: vec![relation],
+            clock_maps: vec![clock_map],
             sent_once: vec![],
             one_counter: vec![],
             passages: PassageSummary::default(),
             passages_line: None,
-            own_clocks: vec![clock],
+            auxiliary_clocks: vec![clock],
             reference: "a.tsc".into(),
             counters: vec![],
             unsound: vec![],
@@ -570,11 +570,11 @@ mod tests {
             let lines = remarks(&analysis, unit);
             let line = |start: &str| lines.iter().find(|line| line.trim_start().starts_with(start)).unwrap().as_str();
             let us = |ticks: Option<u64>| exact(ticks.unwrap(), analysis.frequency.hertz, 1_000_000);
-            let (relation, clock) = (&analysis.relations[0], &analysis.own_clocks[0]);
-            prop_assert!(after(line("b.tsc:"), "known to") >= us(relation.half_width_ticks));
-            prop_assert!(after(line("b.tsc:"), ";") >= us(relation.beside[0].1));
-            prop_assert!(after(line("evidence"), "alone") >= us(relation.sources[0].alone_ticks));
-            prop_assert!(after(line("evidence"), "all others") >= us(relation.sources[0].without_ticks));
+            let (clock_map, clock) = (&analysis.clock_maps[0], &analysis.auxiliary_clocks[0]);
+            prop_assert!(after(line("b.tsc:"), "known to") >= us(clock_map.half_width_ticks));
+            prop_assert!(after(line("b.tsc:"), ";") >= us(clock_map.beside[0].1));
+            prop_assert!(after(line("evidence"), "alone") >= us(clock_map.sources[0].alone_ticks));
+            prop_assert!(after(line("evidence"), "all others") >= us(clock_map.sources[0].without_ticks));
             let ns = |ticks: u64| exact(ticks, clock.hertz, 1_000_000_000);
             prop_assert!(after(line("b.realtime:"), "known to") >= ns(clock.half_width_ticks.unwrap()));
             prop_assert!(after(line("b.realtime:"), "(median),") >= ns(clock.half_width_p99_ticks.unwrap()));
@@ -590,12 +590,12 @@ mod tests {
             let stage = &json["stages"][0];
             let parts = ["p50", "p99", "common", "own", "relative"].map(|part| held(&stage[part], hertz));
             prop_assert_eq!(parts, [2, 2, 2, 2, 2]);
-            let relation = &json["relations"][0];
-            prop_assert_eq!((held(relation, hertz), held(&relation["sources"][0], hertz)), (1, 2));
-            let (beside, clock) = (&analysis.relations[0].beside[0], &analysis.own_clocks[0]);
+            let clock_map = &json["clock_maps"][0];
+            prop_assert_eq!((held(clock_map, hertz), held(&clock_map["sources"][0], hertz)), (1, 2));
+            let (beside, clock) = (&analysis.clock_maps[0].beside[0], &analysis.auxiliary_clocks[0]);
             let own = &json["own_clocks"][0];
             for (ns, ticks, hertz) in [
-                (&relation["beside"][0]["half_width_ns"], beside.1, hertz),
+                (&clock_map["beside"][0]["half_width_ns"], beside.1, hertz),
                 (&own["half_width_ns"]["p50"], clock.half_width_ticks, clock.hertz),
                 (&own["half_width_ns"]["p99"], clock.half_width_p99_ticks, clock.hertz),
                 (&own["published"]["furthest_outside_ns"], Some(clock.published_furthest_ticks), clock.hertz),

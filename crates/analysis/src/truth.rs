@@ -49,7 +49,7 @@ impl Truth {
                 }
                 let tick = |point: usize| {
                     let raw = traces.points()[point].get(row)?;
-                    self.on_reference(&layout.points()[point].node, raw)
+                    self.on_reference(layout.points()[point].place.node.as_str(), raw)
                 };
                 let (Some(from), Some(to)) = (tick(stage.from), tick(stage.to)) else { continue };
                 let (Some(lo), Some(hi)) = (columns.lo.get(row), columns.hi.get(row)) else { continue };

@@ -5,7 +5,7 @@ mod site;
 use std::fs;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, CORES_PROVED, Terms, analyse, assumptions, run_rho, stage_table};
+use tickscope_analysis::{Analysis, CORES_PROVED, Query, analyse, assumptions, run_rho, stage_table};
 use tickscope_store::{
     Assumption, BracketColumns, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run, write_channels,
 };
@@ -47,7 +47,7 @@ fn run(site: &Site, ahead: i64, messages: &[&str], told: impl FnOnce(&mut Manife
 }
 
 fn ask(run: &Run) -> Result<Analysis, tickscope_analysis::Error> {
-    analyse(run, &Terms::default(), false)
+    analyse(run, &Query::default(), false)
 }
 
 /// Writes a node's channels again, changed.
@@ -55,7 +55,7 @@ fn retell(run: &Run, node: &str, change: impl Fn(&mut Channel)) {
     let mut channels = run.channels().unwrap().found;
     channels.retain(|channel| channel.node == node);
     channels.iter_mut().for_each(change);
-    write_channels(&run.places().channels(node), &channels).unwrap();
+    write_channels(&run.paths().channels(node), &channels).unwrap();
 }
 
 fn one_boot(manifest: &mut Manifest) {
@@ -133,7 +133,7 @@ fn nodes_of_one_boot_that_are_declared_strangers_are_not_taken_for_one_counter()
         manifest.same_boot = SameBoot::Ignore;
     });
     let analysis = ask(&run).unwrap();
-    assert_eq!((analysis.relations.len(), analysis.one_counter.len()), (1, 0));
+    assert_eq!((analysis.clock_maps.len(), analysis.one_counter.len()), (1, 0));
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn messages_whose_channels_nobody_tells_of_are_no_evidence() {
     for missing in ["client", "server"] {
         let site = Site::new();
         let run = run(&site, 0, &MESSAGES, |_| {});
-        assert_eq!(ask(&run).unwrap().relations[0].sources.len(), 2);
-        fs::remove_file(run.places().channels(missing)).unwrap();
+        assert_eq!(ask(&run).unwrap().clock_maps[0].sources.len(), 2);
+        fs::remove_file(run.paths().channels(missing)).unwrap();
         let refused = ask(&run).unwrap_err().to_string();
         assert!(refused.contains(&format!("channels/node={missing}.parquet")), "{refused}");
         assert!(refused.contains("is ordered and what it lost, found no such channel"), "{refused}");
@@ -221,13 +221,13 @@ fn a_rho_declared_the_other_way_round_holds_for_the_pair() {
     {
         let site = Site::new();
         let run = run(&site, 0, &[], |manifest| manifest.rho = vec![rho("server.tsc", "client.tsc", ppb)]);
-        assert_eq!(ask(&run).unwrap().relations[0].rho.ppb(), inverse);
+        assert_eq!(ask(&run).unwrap().clock_maps[0].rho.ppb(), inverse);
         assert_eq!(run_rho(run.manifest()).unwrap().ppb(), inverse, "the durations' folder is named by it");
     }
     let site = Site::new();
     let both = vec![rho("server.tsc", "client.tsc", 200_000), rho("client.tsc", "server.tsc", 70_000)];
     let run = run(&site, 0, &[], |manifest| manifest.rho = both);
-    assert_eq!(ask(&run).unwrap().relations[0].rho.ppb(), 70_000, "the pair's own is taken");
+    assert_eq!(ask(&run).unwrap().clock_maps[0].rho.ppb(), 70_000, "the pair's own is taken");
     let beyond = Site::new();
     let run = self::run(&beyond, 0, &[], |manifest| manifest.rho = vec![rho("server.tsc", "client.tsc", 95_000_000)]);
     assert!(ask(&run).unwrap_err().to_string().contains("rho: expected"));
@@ -242,12 +242,12 @@ fn a_clock_of_a_node_that_contradicts_itself_is_a_finding_and_a_larger_slew_woul
             channel.domain = channel.domain.replace("tsc", "realtime");
         }
     });
-    let mut watch = BracketColumns::default();
+    let mut monitor = BracketColumns::default();
     for tick in (999_000_000..1_130_000_000).step_by(250_000) {
         let ends = if tick == 1_050_000_000 { (tick + 40, tick - 30) } else { (tick - 30, tick + 40) };
-        watch.push(Some(ends.0), tick * 2 / 5, Some(ends.1), "watch", "before/after");
+        monitor.push(Some(ends.0), tick * 2 / 5, Some(ends.1), "watch", "before/after");
     }
-    run.add_brackets(&Pair { reference: "client.tsc".into(), domain: "client.realtime".into() }, "watch", &watch)
+    run.add_brackets(&Pair { reference: "client.tsc".into(), domain: "client.realtime".into() }, "watch", &monitor)
         .unwrap();
     let analysis = ask(&run).unwrap();
     let finding = analysis.finding(&[]).unwrap();
@@ -284,5 +284,5 @@ fn proved_cores_add_the_largest_bound_of_all_nodes() {
 fn boot_ids_of_two_machines_are_two_counters() {
     let site = Site::new();
     let run = run(&site, 1 << 40, &[], |manifest| manifest.nodes[1].boot = BootId([9; 16]));
-    assert_eq!(ask(&run).unwrap().relations.len(), 1);
+    assert_eq!(ask(&run).unwrap().clock_maps.len(), 1);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use tickscope_analysis::{Terms, analyse, durations, stage_table};
+use tickscope_analysis::{Query, analyse, durations, stage_table};
 use tickscope_bracket::Rho;
 use tickscope_store::{Assumption, KeyedReader, KeyedRows, KeyedWriter, Manifest, Run};
 
@@ -52,7 +52,7 @@ impl Copied {
 
     fn figures(&self, rho: Option<Rho>) -> serde_json::Value {
         let run = self.run();
-        let analysis = analyse(&run, &Terms::under(rho), false).unwrap();
+        let analysis = analyse(&run, &Query::under(rho), false).unwrap();
         let mut figures = stage_table::json(&run, &analysis, &[]).unwrap();
         figures["run"].take(); // where it lies
         figures
@@ -166,7 +166,7 @@ fn durations_derived_under_anything_that_changed_since_are_derived_again() {
     let changes: [(&str, Change); 5] = [
         ("as many other brackets", |copied| {
             let pair = copied.run().pairs().unwrap().remove(0);
-            let places = copied.run().places().brackets(&pair);
+            let places = copied.run().paths().brackets(&pair);
             let told = copied.run().brackets(&pair).unwrap().found;
             let mut moved = tickscope_store::BracketColumns::default();
             for (row, (before, after)) in told.before.iter().zip(told.after.iter()).enumerate() {
@@ -237,7 +237,7 @@ fn a_run_that_cannot_be_written_has_its_durations_aside() {
 fn a_run_without_its_traces_is_an_error_that_says_so_and_not_a_table_of_zeros() {
     let copied = Copied::new(1);
     fs::remove_dir_all(copied.0.join("traces")).unwrap();
-    let error = analyse(&copied.run(), &Terms::under(None), false).unwrap_err();
+    let error = analyse(&copied.run(), &Query::under(None), false).unwrap_err();
     assert!(!error.is_finding() && error.to_string().contains("expected the traces of a run"), "{error}");
 }
 
@@ -248,7 +248,7 @@ fn a_rho_that_no_run_can_declare_is_named_with_what_is_allowed() {
     for ppb in [1 << 33, u64::from(Rho::MOST_PPB) + 1] {
         manifest.rho.iter_mut().for_each(|rho| (rho.ppb, rho.origin) = (ppb, "declared".into()));
         copied.run().set_manifest(manifest.clone()).unwrap();
-        let error = analyse(&copied.run(), &Terms::under(None), false).unwrap_err().to_string();
+        let error = analyse(&copied.run(), &Query::under(None), false).unwrap_err().to_string();
         assert!(error.contains("at most 100000000 ppb") && error.contains(&format!("found {ppb}")), "{error}");
     }
 }

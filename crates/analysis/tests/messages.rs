@@ -4,7 +4,7 @@ mod site;
 
 use proptest::prelude::*;
 use site::{Site, Stamped, write};
-use tickscope_analysis::{SourceSummary, Terms, analyse, assumptions};
+use tickscope_analysis::{Query, SourceSummary, analyse, assumptions};
 use tickscope_store::{BracketColumns, Pair, Run, join_run};
 
 const PATH: [&str; 4] = ["client.send", "server.received", "server.reply", "client.response"];
@@ -109,8 +109,8 @@ fn a_sender_that_the_kernel_alone_stamps_rests_on_the_declaration_and_the_table_
         );
         bracket_realtime(&run, send[0].1, response[49].1);
         join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
-        let analysis = analyse(&run, &Terms::default(), false).unwrap();
-        assert_eq!(analysis.relations[0].sources[0].brackets, 100, "{path:?}");
+        let analysis = analyse(&run, &Query::default(), false).unwrap();
+        assert_eq!(analysis.clock_maps[0].sources[0].brackets, 100, "{path:?}");
         let assumptions = assumptions(run.manifest(), &analysis);
         let declared: Vec<_> = assumptions.iter().filter(|(statement, _)| statement.contains(told)).collect();
         assert_eq!(declared.len(), 1, "{path:?}: {assumptions:?}");
@@ -160,8 +160,8 @@ proptest! {
         ]);
         bracket_realtime(&run, 1_000_000_000, now);
         join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
-        let analysis = analyse(&run, &Terms::default(), true).unwrap();
-        let source = &analysis.relations[0].sources[0];
+        let analysis = analyse(&run, &Query::default(), true).unwrap();
+        let source = &analysis.clock_maps[0].sources[0];
         prop_assert_eq!(unused(source, "ids that the program's own stamps do not show to be sent exactly once"), unproven);
         let proven = requests.iter().filter(|request| request.again.is_none()).count();
         prop_assert!(!lost.is_empty() || source.brackets == proven + response.len());
@@ -212,8 +212,8 @@ proptest! {
         let layout = run.manifest().layout.clone();
         join_run(&run, &layout, 1 << 20, &|_, _| true).unwrap();
         prop_assume!(response.len() > 2 && repeated + 2 < exchanges.len());
-        let analysis = analyse(&run, &Terms::default(), true).unwrap();
-        let source = &analysis.relations[0].sources[0];
+        let analysis = analyse(&run, &Query::default(), true).unwrap();
+        let source = &analysis.clock_maps[0].sources[0];
         prop_assert_eq!(source.name.as_str(), "messages");
         prop_assert_eq!(source.brackets, exchanges.len() - repeated + response.len());
         prop_assert_eq!(unused(source, "ids stamped more than once"), repeated);
@@ -231,8 +231,8 @@ proptest! {
                 prop_assert!(lo[row].unwrap() <= exchange.there && exchange.there <= hi[row].unwrap());
             }
         }
-        // Other terms: a source that is left out is not there.
-        let refused = analyse(&run, &Terms { sources: Some(vec!["probes".into()]), ..Terms::default() }, false);
+        // Another query: a source that is left out is not there.
+        let refused = analyse(&run, &Query { sources: Some(vec!["probes".into()]), ..Query::default() }, false);
         prop_assert!(refused.unwrap_err().to_string().contains("expected brackets"));
         run.set_manifest(run.manifest().clone()).unwrap();
     }
@@ -265,8 +265,8 @@ fn only_messages_that_are_evidence_name_what_they_rest_on() {
     manifest.evidence.probes = true;
     run.set_manifest(manifest).unwrap();
     let rests_on = |sources: Option<&str>| {
-        let terms = Terms { sources: sources.map(|name| vec![name.into()]), ..Terms::default() };
-        analyse(&run, &terms, false).unwrap().sent_once.len()
+        let query = Query { sources: sources.map(|name| vec![name.into()]), ..Query::default() };
+        analyse(&run, &query, false).unwrap().sent_once.len()
     };
     assert_eq!([rests_on(None), rests_on(Some("messages")), rests_on(Some("probes"))], [2, 2, 0]);
 }

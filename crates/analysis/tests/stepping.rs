@@ -5,12 +5,12 @@ mod site;
 
 use proptest::prelude::*;
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Spanned, Spans, Terms, analyse, assumptions, spans};
+use tickscope_analysis::{Query, Spanned, Spans, analyse, assumptions, spans};
 use tickscope_store::{
-    BracketColumns, Manifest, Name, Origin, Pair, Point, ReadingWidth, Rho, Run, Sparse, StampColumns, join_run,
+    BracketColumns, Manifest, Origin, Pair, Point, ReadingWidth, Rho, Run, Sparse, StampColumns, join_run,
     next_segment, write_channels, write_segment,
 };
-use tickscope_tick::{Ordering, Stairs};
+use tickscope_tick::{NodeName, Ordering, PointName, Stairs};
 use tickscope_trace::Apart;
 
 /// Of one tick.
@@ -35,8 +35,8 @@ fn of_realtime(point: &str) -> bool {
 fn point(place: &str, ordering: Ordering) -> Point {
     let (node, name) = place.split_once('.').unwrap();
     Point {
-        node: Name::new(node).unwrap(),
-        name: Name::new(name).unwrap(),
+        node: NodeName::new(node).unwrap(),
+        name: PointName::new(name).unwrap(),
         ordering,
         counter: of_realtime(name).then(|| "realtime".into()),
         resolution_ticks: (name == "logged").then_some(LOG_NS as u64),
@@ -116,16 +116,16 @@ fn run(site: &Site, clocks: Clocks, requests: &[Request]) -> (Run, Vec<Vec<i64>>
         })
         .collect();
     write(&run, &points);
-    let mut watch = BracketColumns::default();
+    let mut monitor = BracketColumns::default();
     // Readings of the clock that take no time at all, so that nothing but their widths holds them apart.
     let (first, last) = (passed[0][0] - 2_000_000 * PARTS, now + 2_000_000 * PARTS);
     for number in 0..1_000 {
         let instant = first + (last - first) / 999 * number + number * 37 % 97;
         let counter = clocks.client_at(instant);
-        watch.push(Some(counter), clocks.realtime_at(instant), Some(counter), "watch", "before/after");
+        monitor.push(Some(counter), clocks.realtime_at(instant), Some(counter), "watch", "before/after");
     }
     let pair = Pair { reference: "client.tsc".into(), domain: "client.realtime".into() };
-    run.add_brackets(&pair, "watch", &watch).unwrap();
+    run.add_brackets(&pair, "watch", &monitor).unwrap();
     join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
     (run, passed)
 }
@@ -179,11 +179,11 @@ proptest! {
     ) {
         let site = Site::new();
         let (run, passed) = run(&site, clocks, &requests);
-        let terms = Terms { rho: Some("1".parse().unwrap()), ..Terms::default() };
-        let found = spans(&run, &terms).unwrap();
+        let query = Query { rho: Some("1".parse().unwrap()), ..Query::default() };
+        let found = spans(&run, &query).unwrap();
         let (known, refused) = compared(&found, &passed);
         prop_assert!(known + refused == requests.len() * 6 && refused * 20 < known, "{refused} of {known}");
-        let analysis = analyse(&run, &terms, false).unwrap();
+        let analysis = analyse(&run, &query, false).unwrap();
         prop_assert!(analysis.finding(&[]).is_none(), "{:?}", analysis.finding(&[]));
         for row in &analysis.rows {
             // No reading is exact, so no figure is.
@@ -211,7 +211,7 @@ fn true_durations_by_the_thousand_lie_inside_under_every_step() {
             (0..4_000).map(|_| (50_000 * PARTS + delay(()), [(); 5].map(&mut delay))).collect();
         let site = Site::new();
         let (run, passed) = run(&site, clocks, &requests);
-        let found = compared(&spans(&run, &Terms::default()).unwrap(), &passed);
+        let found = compared(&spans(&run, &Query::default()).unwrap(), &passed);
         (known, refused) = (known + found.0, refused + found.1);
         if known >= wanted {
             break;
@@ -226,7 +226,7 @@ fn everything_that_a_figure_rests_on_is_said() {
     let clocks = Clocks { client: stairs(49, 2, 0), server: stairs(1, 1, 0), realtime: stairs(10, 1, 0) };
     let requests: Vec<Request> = (0..200).map(|n| (1_000_000 * PARTS, [160, 320, 160 + n, 16, 160])).collect();
     let (run, _) = run(&site, clocks, &requests);
-    let analysis = analyse(&run, &Terms::default(), false).unwrap();
+    let analysis = analyse(&run, &Query::default(), false).unwrap();
     let all: Vec<String> =
         assumptions(run.manifest(), &analysis).into_iter().map(|(what, origin)| format!("{what} [{origin}]")).collect();
     let says = |parts: &[&str]| all.iter().any(|said| parts.iter().all(|part| said.contains(part)));
@@ -257,7 +257,7 @@ fn a_prior_that_carries_a_slope_is_said_to() {
     let clocks = Clocks { client: stairs(1, 1, 0), server: stairs(1, 1, 0), realtime: stairs(1, 1, 0) };
     let requests: Vec<Request> = (0..3).map(|_| (1_000_000 * PARTS, [1_600_000; 5])).collect();
     let (run, _) = run(&site, clocks, &requests);
-    let analysis = analyse(&run, &Terms::default(), false).unwrap();
+    let analysis = analyse(&run, &Query::default(), false).unwrap();
     let said = assumptions(run.manifest(), &analysis);
     let carried =
         |(what, origin): &&(String, String)| what.contains("server.tsc") && origin.contains("carries a slope");
@@ -290,8 +290,8 @@ fn a_millisecond_is_one_of_each_ends_counter() {
         ],
     );
     join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
-    let terms = Terms { rho: Some("200".parse().unwrap()), ..Terms::default() };
-    let (analysis, found) = (analyse(&run, &terms, false).unwrap(), spans(&run, &terms).unwrap());
+    let query = Query { rho: Some("200".parse().unwrap()), ..Query::default() };
+    let (analysis, found) = (analyse(&run, &query, false).unwrap(), spans(&run, &query).unwrap());
     let apart = |from: u64, to: u64| Apart { from_ticks: from.div_ceil(1000), to_ticks: to.div_ceil(1000) };
     let asked = [apart(client, server), apart(server, server), apart(server, client), apart(client, client)];
     for (stage, apart) in asked.into_iter().enumerate() {
@@ -313,7 +313,7 @@ fn brackets_that_a_program_takes_of_a_clock_are_evidence_only_where_their_stamps
         told.domain = told.domain.replace("realtime", "tsc");
         let mut of_client: Vec<_> = channels.iter().filter(|channel| channel.node == "client").cloned().collect();
         of_client.extend(in_file.then_some(told));
-        write_channels(&run.places().channels("client"), &of_client).unwrap();
+        write_channels(&run.paths().channels("client"), &of_client).unwrap();
         let at = 1_000_500_000;
         let columns = StampColumns {
             tick: vec![at],
@@ -323,11 +323,11 @@ fn brackets_that_a_program_takes_of_a_clock_are_evidence_only_where_their_stamps
             cpu: Sparse::nulls(1),
             value: std::iter::once(Some(at + 50)).collect(),
         };
-        let place = next_segment(&run.places().stamps("client", "clock-bracket.realtime")).unwrap();
+        let place = next_segment(&run.paths().stamps(&"client.clock-bracket.realtime".parse().unwrap())).unwrap();
         write_segment(&place, &columns, &Origin::default()).unwrap();
-        match analyse(&run, &Terms::default(), false) {
+        match analyse(&run, &Query::default(), false) {
             Ok(analysis) => {
-                let clock = &analysis.own_clocks[0];
+                let clock = &analysis.auxiliary_clocks[0];
                 let unused: u64 = clock.unused.iter().map(|&(_, count)| count).sum();
                 assert_eq!((clock.brackets, unused), if ordering == "plain" { (1000, 1) } else { (1001, 0) });
                 assert!(in_file);
@@ -346,10 +346,10 @@ fn what_only_a_log_can_be_said_to_round_and_the_narrower_of_two_rhos_are_not_bel
     let told = run.manifest().clone();
     let rho = |ppb| Rho { reference: "client.tsc".into(), domain: "server.tsc".into(), ppb, origin: "declared".into() };
     run.set_manifest(Manifest { rho: vec![rho(50_000), rho(200_000)], ..told.clone() }).unwrap();
-    assert_eq!(analyse(&run, &Terms::default(), false).unwrap().relations[0].rho.ppb(), 200_000);
+    assert_eq!(analyse(&run, &Query::default(), false).unwrap().clock_maps[0].rho.ppb(), 200_000);
     let mut rounded = told;
     rounded.points[0].resolution_ticks = Some(1000);
     run.set_manifest(rounded).unwrap();
-    let refused = analyse(&run, &Terms::default(), false).unwrap_err().to_string();
+    let refused = analyse(&run, &Query::default(), false).unwrap_err().to_string();
     assert!(refused.contains("resolution_ticks") && refused.contains("client.send"), "{refused}");
 }

@@ -1,9 +1,9 @@
-//! What a relation costs: build and question times for 100 000 brackets. `cargo run --release --example cost`.
+//! What a clock map costs: build and question times for 100 000 brackets. `cargo run --release --example cost`.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::{Injection, Tick};
 
 const BRACKETS: i64 = 100_000;
@@ -23,31 +23,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model = Model::new(Rho::declared_ppb(1000)?, Ratio::new(1, 1)?, Tick::new(1_000_000_000));
 
     let start = Instant::now();
-    let relation = Relation::new(&brackets, &model)?;
+    let clock_map = ClockMap::new(&brackets, &model)?;
     println!("build of {BRACKETS} brackets: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
 
     let last = BRACKETS * PERIOD;
     let tick = |k: i64| Tick::new(1_000_000_000 + (k.wrapping_mul(0x5851_f42d_4c95_7f2d) as u64 >> 16) as i64 % last);
-    per_question("interval, random ticks", |k| black_box(relation.interval(tick(k))).is_ok());
+    per_question("interval, random ticks", |k| black_box(clock_map.interval(tick(k))).is_ok());
     per_question("interval and estimate, random ticks", |k| {
-        black_box(relation.interval(tick(k))).is_ok() && black_box(relation.estimate(tick(k))).is_ok()
+        black_box(clock_map.interval(tick(k))).is_ok() && black_box(clock_map.estimate(tick(k))).is_ok()
     });
     let ordered = |k: i64| Tick::new(1_000_000_000 + k * (last / QUESTIONS));
     per_question("interval and estimate, ticks in order", |k| {
-        black_box(relation.interval(ordered(k))).is_ok() && black_box(relation.estimate(ordered(k))).is_ok()
+        black_box(clock_map.interval(ordered(k))).is_ok() && black_box(clock_map.estimate(ordered(k))).is_ok()
     });
-    per_question("span, random ticks", |k| black_box(relation.span(tick(k), tick(k + 1))).is_ok());
+    per_question("span, random ticks", |k| black_box(clock_map.span(tick(k), tick(k + 1))).is_ok());
 
     let start = Instant::now();
-    let segments = relation.segments(Tick::new(1_000_000_000), Tick::new(1_000_000_000 + last))?;
+    let segments = clock_map.segments(Tick::new(1_000_000_000), Tick::new(1_000_000_000 + last))?;
     println!("{} segments: {:.1} ms", segments.len(), start.elapsed().as_secs_f64() * 1e3);
-    let widths = relation.half_widths((0..1000).map(tick))?;
+    let widths = clock_map.half_widths((0..1000).map(tick))?;
     println!("median half-width: {:?} ticks", widths.median());
 
     let mut lied = brackets;
     lied[77_777].at = Tick::new(lied[77_777].at.get() + 200_000);
     let start = Instant::now();
-    let report = Relation::new(&lied, &model).map(|_| ()).unwrap_err();
+    let report = ClockMap::new(&lied, &model).map(|_| ()).unwrap_err();
     println!("report of a lie: {:.0} ms\n{report}", start.elapsed().as_secs_f64() * 1e3);
     Ok(())
 }

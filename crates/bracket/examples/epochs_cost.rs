@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 "{READINGS} readings, {steps} steps, rho {what}: {:.2} s, {} epochs, {} without contradiction",
                 start.elapsed().as_secs_f64(),
                 clock.epochs().len(),
-                clock.epochs().iter().filter(|epoch| epoch.relation.is_ok()).count()
+                clock.epochs().iter().filter(|epoch| epoch.clock_map.is_ok()).count()
             );
             let first = evidence[0].at.get();
             let length = last - first;

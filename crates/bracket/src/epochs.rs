@@ -1,9 +1,9 @@
-//! A clock that somebody may set, step or slew, against the counter of its node: one relation for every epoch of it.
+//! A clock that somebody may set, step or slew, against the counter of its node: one clock map for every epoch of it.
 //!
 //! `CLOCK_REALTIME` and its like are read between two readings of the counter, which is a bracket with both sides. The
 //! brackets, in the order of the counter, are divided where a *break* lies: a span of the counter in which somebody saw a
 //! step, a suspend or a slew beyond the bound; or two brackets that no clock within the bound can join. Between two breaks
-//! lies an *epoch*, which has a [`Relation`] of its own: its own rate and its own offset.
+//! lies an *epoch*, which has a [`ClockMap`] of its own: its own rate and its own offset.
 //!
 //! A tick of such a clock is a reading: the clock stood in `[y, y + width)`, and so did the counter with its own width
 //! ([`crate::ReadingWidths`]). So an interval here holds every instant at which the clock read `y`, and the brackets are taken as raw
@@ -30,7 +30,7 @@ use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::epochs::division::{Cut, Division, Group, Looseness, Reading};
 use crate::epochs::readings::{Range, Readings};
-use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Relation, Witness};
+use crate::{Bracket, ClockMap, Cone, Error, Finding, HalfWidths, Model, Witness};
 
 /// What the readings of a clock say about the counter of its node. Immutable.
 ///
@@ -74,7 +74,7 @@ pub struct Epoch {
     pub brackets: usize,
     /// What they say; or why they contradict each other, with positions in the evidence that was given: then no
     /// reading of this epoch has an interval.
-    pub relation: Result<Relation, Finding>,
+    pub clock_map: Result<ClockMap, Finding>,
 }
 
 /// Where the clock was set, stepped or slewed, or the host suspended.
@@ -100,7 +100,7 @@ pub enum Refused {
     InBreak,
     /// The clock may have read it twice.
     Ambiguous,
-    /// The brackets of its epoch contradict each other: see [`Epoch::relation`].
+    /// The brackets of its epoch contradict each other: see [`Epoch::clock map`].
     Contradictory,
 }
 
@@ -170,8 +170,8 @@ impl Epochs {
     /// Estimate and interval at once.
     #[inline]
     pub fn place(&self, at: Tick<Local>) -> Result<Placement, Refused> {
-        let relation = self.relation(self.readings.epoch_of(at.get())?)?;
-        relation.reading(at, self.clock_width).map_err(|_| Refused::Outside)
+        let clock_map = self.clock_map(self.readings.epoch_of(at.get())?)?;
+        clock_map.reading(at, self.clock_width).map_err(|_| Refused::Outside)
     }
 
     /// The same where the clock may have read up to `off` less or more than `at`, as in a log that rounds. Refused where one
@@ -210,7 +210,7 @@ impl Epochs {
         let [start, end] = [from, to].map(|at| self.readings.epoch_of(at.get()));
         let (start, end) = (start?, end?);
         if start == end {
-            let relation = self.relation(start)?;
+            let clock_map = self.clock_map(start)?;
             let stood = |at: Tick<Local>, off: i64| {
                 let (first, last) =
                     (at.get().checked_sub(off), at.get().checked_add(off)?.checked_add(self.clock_width));
@@ -222,7 +222,7 @@ impl Epochs {
             let apart = [read - loose, read + loose].map(|ticks| i64::try_from(ticks).map(Span::new));
             let [Ok(least), Ok(most)] = apart else { return Err(Refused::Outside) };
             let distance = Interval::new(least, most).map_err(|_| Refused::Outside)?;
-            return relation.span_within(ends.0, ends.1, distance).map_err(|_| Refused::Outside);
+            return clock_map.span_within(ends.0, ends.1, distance).map_err(|_| Refused::Outside);
         }
         let (earlier, later) = (self.place_within(from, off[0])?.interval, self.place_within(to, off[1])?.interval);
         let fits = later.lo().get().checked_sub(earlier.hi().get()).is_some()
@@ -234,11 +234,11 @@ impl Epochs {
     /// times the distance, what a reading and the estimate's rounding leave open; `u64::MAX` where there are several
     /// epochs. Not capped: the caller caps it by the intervals.
     pub fn relative_bound(&self, apart: Span<Reference>) -> u64 {
-        let [Epoch { relation: Ok(relation), .. }] = self.epochs.as_slice() else { return u64::MAX };
-        let local = relation.cone().local_at_most(i128::from(apart.get().unsigned_abs()) + 1);
+        let [Epoch { clock_map: Ok(clock_map), .. }] = self.epochs.as_slice() else { return u64::MAX };
+        let local = clock_map.cone().local_at_most(i128::from(apart.get().unsigned_abs()) + 1);
         let Ok(local) = i64::try_from(local) else { return u64::MAX };
         let rounding = 1;
-        relation.relative_bound(Span::new(local)).saturating_add(self.reading_ticks).saturating_add(rounding)
+        clock_map.relative_bound(Span::new(local)).saturating_add(self.reading_ticks).saturating_add(rounding)
     }
 
     /// Half the intervals' widths at those of these ticks that have one, in ticks of the counter.
@@ -269,8 +269,8 @@ impl Epochs {
         i64::try_from(doubled >> 1).ok().map(Tick::new)
     }
 
-    fn relation(&self, epoch: usize) -> Result<&Relation, Refused> {
-        self.epochs[epoch].relation.as_ref().map_err(|_| Refused::Contradictory)
+    fn clock_map(&self, epoch: usize) -> Result<&ClockMap, Refused> {
+        self.epochs[epoch].clock_map.as_ref().map_err(|_| Refused::Contradictory)
     }
 }
 
@@ -281,21 +281,21 @@ impl Epoch {
         let middle = (i128::from(first) + i128::from(last)) >> 1;
         let model = Model { anchor: Tick::new(middle as i64), ..*model };
         let named = |reading: &Reading| Witness { index: reading.index, bracket: brackets[reading.index] };
-        let relation = match group.readings.iter().find(|reading| reading.is_reversed()) {
+        let clock_map = match group.readings.iter().find(|reading| reading.is_reversed()) {
             Some(reversed) => Err(Finding::Reversed(named(reversed))),
             None => {
                 let sides = |reading: &Reading| brackets[reading.index].behind_readings(model.widths, reading.index);
                 let sides = group.readings.iter().map(sides).collect::<Result<Vec<_>, Error>>()?;
                 let admitted: Vec<Bracket> = sides.into_iter().flatten().flatten().collect();
                 let renamed = |finding: Finding| finding.renamed(|witness| named(&group.readings[witness.index / 2]));
-                Relation::or_finding(&admitted, &model)?.map_err(renamed)
+                ClockMap::or_finding(&admitted, &model)?.map_err(renamed)
             }
         };
-        Ok(Self { first: Tick::new(first), last: Tick::new(last), brackets: group.readings.len(), relation })
+        Ok(Self { first: Tick::new(first), last: Tick::new(last), brackets: group.readings.len(), clock_map })
     }
 
     fn cone(&self, widest: Cone) -> Cone {
-        self.relation.as_ref().map_or(widest, Relation::cone)
+        self.clock_map.as_ref().map_or(widest, ClockMap::cone)
     }
 }
 

@@ -65,7 +65,7 @@ pub enum Side {
     Upper,
 }
 
-/// Why a set of brackets gives no relation.
+/// Why a set of brackets gives no clock map.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -217,7 +217,7 @@ impl fmt::Display for Error {
                 write!(
                     f,
                     "expected {what} less than {limit} ticks from the first, {first}; found {found}{place}; split the run \
-                     into shorter relations, each with its own anchor, or remove the stray bracket"
+                     into shorter clock maps, each with its own anchor, or remove the stray bracket"
                 )
             }
             Error::Inconsistent(inconsistency) => inconsistency.fmt(f),

@@ -1,7 +1,7 @@
-//! Brackets to relations to intervals: what one domain's ticks say about another's, guaranteed and exact.
+//! Brackets to clock maps to intervals: what one domain's ticks say about another's, guaranteed and exact.
 //!
 //! A [`Bracket`] `(before, at, after)` says: an event that the local domain stamped `at` happened no earlier than tick
-//! `before` and no later than tick `after` of the reference domain. A [`Relation`] made of many brackets answers, for
+//! `before` and no later than tick `after` of the reference domain. A [`ClockMap`] made of many brackets answers, for
 //! any tick of the local domain, the interval of the reference that contains the true tick for **every** map that the
 //! [`Model`] and all the brackets allow.
 //!
@@ -9,7 +9,7 @@
 //! programme over all brackets bounds `r0`; its ends, widened by rho, are the slopes of a [`Cone`]; every bracket opens as
 //! that cone, and the intersection of all cones is the interval.
 //!
-//! A clock that somebody may set, step or slew has no single map: [`Epochs`] divides it where it broke, and has a relation
+//! A clock that somebody may set, step or slew has no single map: [`Epochs`] divides it where it broke, and has a clock map
 //! for every stretch between.
 //!
 //! Assumes: every bracket is true, and rho is honest. A tick names an instant: where a counter is coarse, its
@@ -18,21 +18,22 @@
 //! the suspect, and nothing is clamped or widened. Deliberately absent: statistics, clocks, files, sockets, and seconds.
 //!
 //! ```
-//! use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
+//! use tickscope_bracket::{Bracket, Model, Ratio, Clock map, Rho};
 //! use tickscope_tick::Tick;
 //!
 //! let exchange = |sent: i64, at: i64, received: i64| Bracket::new(Some(sent), at, Some(received));
 //! let evidence = [exchange(1_000, 50, 1_100), exchange(1_001_010, 1_000_050, 1_001_090)];
 //! let model = Model::new("1".parse::<Rho>()?, Ratio::new(1, 1)?, Tick::new(50));
-//! let relation = Relation::new(&evidence, &model)?;
-//! let interval = relation.interval(Tick::new(500_000))?;
-//! assert!(interval.contains(relation.estimate(Tick::new(500_000))?));
+//! let clock map = ClockMap::new(&evidence, &model)?;
+//! let interval = clock map.interval(Tick::new(500_000))?;
+//! assert!(interval.contains(clock map.estimate(Tick::new(500_000))?));
 //! assert_eq!((interval.lo().get(), interval.hi().get()), (500_913, 501_087));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
 mod bracket;
+mod clock_map;
 mod cone;
 mod contradiction;
 mod envelope;
@@ -41,7 +42,6 @@ mod evidence;
 mod finding;
 mod model;
 mod ratio;
-mod relation;
 mod rho;
 mod segment;
 mod slope;
@@ -49,13 +49,13 @@ mod suspect;
 mod widths;
 
 pub use bracket::Bracket;
+pub use clock_map::{ClockMap, Held};
 pub use cone::Cone;
 pub use epochs::{Break, Epoch, Epochs, Placement, Refused};
 pub use evidence::LIMIT_TICKS;
 pub use finding::{Error, Finding, Inconsistency, Side, Suspect, Witness};
 pub use model::{Model, ReadingWidths};
 pub use ratio::Ratio;
-pub use relation::{Held, Relation};
 pub use rho::{Rho, RhoOrigin};
 pub use segment::Segment;
 pub use widths::HalfWidths;

@@ -13,10 +13,10 @@ pub struct Model {
     pub nominal: Ratio,
     /// How far `r0` may lie from `nominal`, parts per million either way.
     pub prior_ppm: u32,
-    /// The local tick around which the slope programme is stated. Relations compare exactly only at the same anchor.
+    /// The local tick around which the slope programme is stated. Clock maps compare exactly only at the same anchor.
     pub anchor: Tick<Local>,
     /// How wide readings of the two clocks are. Only [`crate::Epochs`] takes raw readings and needs it; the brackets of a
-    /// [`crate::Relation`] are of the continuous clocks behind the readings.
+    /// [`crate::ClockMap`] are of the continuous clocks behind the readings.
     pub widths: ReadingWidths,
 }
 

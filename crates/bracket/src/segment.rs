@@ -1,4 +1,4 @@
-//! A relation for engines without 128-bit integers: straight pieces in 64-bit arithmetic, bounds baked into a pad.
+//! A clock map for engines without 128-bit integers: straight pieces in 64-bit arithmetic, bounds baked into a pad.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How wide a relation is over a run: half-widths sampled at many ticks.
+//! How wide a clock map is over a run: half-widths sampled at many ticks.
 
 /// Half the widths of intervals, in reference ticks, rounded up.
 #[derive(Clone, PartialEq, Eq, Debug)]

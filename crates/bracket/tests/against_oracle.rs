@@ -5,7 +5,7 @@ mod world;
 
 use oracle::{Oracle, ceil, floor, fraction, whole};
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Error, LIMIT_TICKS, Relation};
+use tickscope_bracket::{Bracket, ClockMap, Error, LIMIT_TICKS};
 use tickscope_tick::Tick;
 
 /// Slopes are rounded outward by up to 2^-60, so evidence that misses by less than 2^51 of that may pass.
@@ -19,12 +19,12 @@ proptest! {
         world in world::worlds(20_000, 24), ticks in prop::collection::vec(-(1i64 << 37)..1 << 38, 12),
     ) {
         let (brackets, model) = (world.brackets(), world.model(20_000));
-        let (relation, oracle) = (Relation::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
-        let ends = [relation.cone().r_min(), relation.cone().r_max()]
+        let (clock_map, oracle) = (ClockMap::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
+        let ends = [clock_map.cone().r_min(), clock_map.cone().r_max()]
             .map(|r| fraction(r.numerator() as i128, r.denominator() as i128));
         prop_assert_eq!(ends, [oracle.r_min.clone(), oracle.r_max.clone()]);
         for y in ticks.into_iter().chain(world.messages.iter().map(|m| m.at)).map(|y| world.local(y)) {
-            let found = relation.interval(Tick::new(y)).unwrap();
+            let found = clock_map.interval(Tick::new(y)).unwrap();
             let (lo, hi) = (floor(&oracle.lo(y)), ceil(&oracle.hi(y)));
             prop_assert!((0..=1).contains(&(lo - found.lo().get())), "lo {lo}, found {found:?} at {y}");
             prop_assert!((0..=1).contains(&(found.hi().get() - hi)), "hi {hi}, found {found:?} at {y}");
@@ -36,9 +36,9 @@ proptest! {
         world in world::worlds(20_000, 16), ticks in prop::collection::vec((-(1i64 << 37)..1 << 38, -(1i64 << 37)..1 << 38), 8),
     ) {
         let (brackets, model) = (world.brackets(), world.model(20_000));
-        let (relation, oracle) = (Relation::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
+        let (clock_map, oracle) = (ClockMap::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
         for (from, to) in ticks.into_iter().map(|(from, to)| (world.local(from), world.local(to))) {
-            let found = relation.span(Tick::new(from), Tick::new(to)).unwrap();
+            let found = clock_map.span(Tick::new(from), Tick::new(to)).unwrap();
             let (lo, hi) = oracle.span(from, to);
             prop_assert!((0..=1).contains(&(lo - found.lo().get())), "lo {lo}, found {found:?}");
             prop_assert!((0..=1).contains(&(found.hi().get() - hi)), "hi {hi}, found {found:?}");
@@ -51,23 +51,23 @@ proptest! {
         ticks in prop::collection::vec((1 - LIMIT_TICKS..LIMIT_TICKS, 1 - LIMIT_TICKS..LIMIT_TICKS), 6),
     ) {
         let (brackets, model) = (world.brackets(), world.model(20_000));
-        let (relation, oracle) = (Relation::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
-        let ends = [relation.cone().r_min(), relation.cone().r_max()]
+        let (clock_map, oracle) = (ClockMap::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
+        let ends = [clock_map.cone().r_min(), clock_map.cone().r_max()]
             .map(|r| fraction(r.numerator() as i128, r.denominator() as i128));
         prop_assert_eq!(ends, [oracle.r_min.clone(), oracle.r_max.clone()]);
         for (from, to) in ticks.into_iter().map(|(from, to)| (world.local(from), world.local(to))) {
-            let (found, span) = (relation.interval(Tick::new(from)).unwrap(), relation.span(Tick::new(from), Tick::new(to)).unwrap());
+            let (found, span) = (clock_map.interval(Tick::new(from)).unwrap(), clock_map.span(Tick::new(from), Tick::new(to)).unwrap());
             let (lo, hi) = (floor(&oracle.lo(from)), ceil(&oracle.hi(from)));
             prop_assert!((0..=1).contains(&(lo - found.lo().get())) && (0..=1).contains(&(found.hi().get() - hi)), "{found:?}");
-            prop_assert!(found.contains(relation.estimate(Tick::new(from)).unwrap()));
+            prop_assert!(found.contains(clock_map.estimate(Tick::new(from)).unwrap()));
             let (lo, hi) = oracle.span(from, to);
             prop_assert!((0..=1).contains(&(lo - span.lo().get())) && (0..=1).contains(&(span.hi().get() - hi)), "{span:?}");
         }
         for y in world.messages.iter().map(|m| m.at) {
             let (floor, ceil) = world.around(y);
-            let (at, found) = (Tick::new(world.local(y)), relation.interval(Tick::new(world.local(y))).unwrap());
+            let (at, found) = (Tick::new(world.local(y)), clock_map.interval(Tick::new(world.local(y))).unwrap());
             prop_assert!(found.contains(Tick::new(floor)) && found.contains(Tick::new(ceil)));
-            let [earliest, latest] = [floor, ceil].map(|truth| relation.inverse(Tick::new(truth)).unwrap());
+            let [earliest, latest] = [floor, ceil].map(|truth| clock_map.inverse(Tick::new(truth)).unwrap());
             prop_assert!(earliest.lo() <= at && at <= latest.hi());
         }
     }
@@ -77,9 +77,9 @@ proptest! {
         world in world::far_worlds(20_000, 12), first in 1 - LIMIT_TICKS..LIMIT_TICKS - (1 << 33), inside in 0i64..1 << 33,
     ) {
         let (brackets, model) = (world.brackets(), world.model(20_000));
-        let (relation, oracle) = (Relation::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
+        let (clock_map, oracle) = (ClockMap::new(&brackets, &model).unwrap(), Oracle::new(&brackets, &model).unwrap());
         let (first, last) = (world.local(first), world.local(first) + (1 << 33));
-        let segments = relation.segments(Tick::new(first), Tick::new(last)).unwrap();
+        let segments = clock_map.segments(Tick::new(first), Tick::new(last)).unwrap();
         prop_assert!(segments.len() <= 256, "{}", segments.len());
         for y in [first, first + inside, last] {
             let segment = segments.iter().find(|segment| segment.first_b <= y && y <= segment.last_b).unwrap();
@@ -96,7 +96,7 @@ proptest! {
         let (mut brackets, model) = (world.brackets(), world.model(rho));
         let liar = liar.index(brackets.len());
         brackets[liar] = moved(brackets[liar], lie);
-        let verdict = Relation::new(&brackets, &model).map(|_| ());
+        let verdict = ClockMap::new(&brackets, &model).map(|_| ());
         let worst = Oracle::new(&brackets, &model).map(|oracle| oracle.worst_excess(&brackets));
         match (verdict, worst) {
             (Ok(()), worst) => prop_assert!(worst.is_some_and(|worst| worst <= fraction(ROUNDING.0, ROUNDING.1))),

@@ -1,15 +1,15 @@
-//! A relation as a clock: estimates telescope, the inverse and the segments for SQL never lose a tick.
+//! A clock map as a clock: estimates telescope, the inverse and the segments for SQL never lose a tick.
 
 mod world;
 
 use proptest::prelude::*;
-use tickscope_bracket::{Relation, Segment};
+use tickscope_bracket::{ClockMap, Segment};
 use tickscope_tick::{Local, Tick};
 
 const RHO: i64 = 5_000;
 
-fn relation(world: &world::World) -> Relation {
-    Relation::new(&world.brackets(), &world.model(RHO as u32)).unwrap()
+fn clock_map(world: &world::World) -> ClockMap {
+    ClockMap::new(&world.brackets(), &world.model(RHO as u32)).unwrap()
 }
 
 proptest! {
@@ -17,25 +17,25 @@ proptest! {
     fn property_estimates_lie_in_their_interval_and_never_step_back(
         world in world::worlds(RHO, 30), y in 0i64..1 << 38, apart in 1i64..1 << 20,
     ) {
-        let relation = relation(&world);
+        let clock_map = clock_map(&world);
         let (near, far) = (Tick::new(world.local(y)), Tick::new(world.local(y + apart)));
-        let estimate = relation.estimate(near).unwrap();
-        prop_assert!(relation.interval(near).unwrap().contains(estimate));
-        prop_assert!(estimate <= relation.estimate(far).unwrap());
+        let estimate = clock_map.estimate(near).unwrap();
+        prop_assert!(clock_map.interval(near).unwrap().contains(estimate));
+        prop_assert!(estimate <= clock_map.estimate(far).unwrap());
     }
 
     #[test]
     fn property_estimated_durations_lie_in_their_span_and_telescope(
         world in world::worlds(RHO, 30), ticks in prop::collection::vec(0i64..1 << 38, 2..8),
     ) {
-        let relation = relation(&world);
+        let clock_map = clock_map(&world);
         let ticks: Vec<Tick<Local>> = ticks.into_iter().map(|y| Tick::new(world.local(y))).collect();
-        let estimates: Vec<i64> = ticks.iter().map(|&y| relation.estimate(y).unwrap().get()).collect();
+        let estimates: Vec<i64> = ticks.iter().map(|&y| clock_map.estimate(y).unwrap().get()).collect();
         let mut sum = 0;
         for (tick, estimate) in ticks.windows(2).zip(estimates.windows(2)) {
-            let (span, duration) = (relation.span(tick[0], tick[1]).unwrap(), estimate[1] - estimate[0]);
+            let (span, duration) = (clock_map.span(tick[0], tick[1]).unwrap(), estimate[1] - estimate[0]);
             prop_assert!(span.lo().get() <= duration && duration <= span.hi().get(), "{duration}, {span:?}");
-            let back = relation.span(tick[1], tick[0]).unwrap();
+            let back = clock_map.span(tick[1], tick[0]).unwrap();
             prop_assert_eq!((back.lo().get(), back.hi().get()), (-span.hi().get(), -span.lo().get()));
             sum += duration;
         }
@@ -46,26 +46,26 @@ proptest! {
     fn property_the_inverse_holds_every_tick_whose_interval_holds_the_question_and_is_no_wider(
         world in world::worlds(RHO, 30), y in 0i64..1 << 38, off in -100_000i64..100_000,
     ) {
-        let relation = relation(&world);
+        let clock_map = clock_map(&world);
         let y = Tick::new(world.local(y));
-        let interval = relation.interval(y).unwrap();
+        let interval = clock_map.interval(y).unwrap();
         // The interval is rounded outward: its ends need not be reached, whatever lies inside them is.
         for asked in [interval.lo().get() + 1, interval.middle().get(), interval.hi().get() - 1] {
             let inside = interval.lo().get() < asked && asked < interval.hi().get();
-            prop_assert!(!inside || relation.inverse(Tick::new(asked)).unwrap().contains(y), "{asked} from {y}");
+            prop_assert!(!inside || clock_map.inverse(Tick::new(asked)).unwrap().contains(y), "{asked} from {y}");
         }
         let asked = Tick::new(interval.lo().get() + off);
-        let inverse = relation.inverse(asked).unwrap();
-        let before = relation.interval(Tick::new(inverse.lo().get() - 1)).unwrap();
-        let beyond = relation.interval(Tick::new(inverse.hi().get() + 1)).unwrap();
+        let inverse = clock_map.inverse(asked).unwrap();
+        let before = clock_map.interval(Tick::new(inverse.lo().get() - 1)).unwrap();
+        let beyond = clock_map.interval(Tick::new(inverse.hi().get() + 1)).unwrap();
         prop_assert!(before.hi() <= asked && asked <= Tick::new(beyond.lo().get() + 1), "{inverse:?} of {asked}");
     }
 
     #[test]
     fn property_the_true_local_tick_lies_in_the_inverse(world in world::worlds(RHO, 30), y in 0i64..1 << 38) {
-        let relation = relation(&world);
+        let clock_map = clock_map(&world);
         let (floor, ceil) = world.around(y);
-        let (low, high) = (relation.inverse(Tick::new(floor)).unwrap(), relation.inverse(Tick::new(ceil)).unwrap());
+        let (low, high) = (clock_map.inverse(Tick::new(floor)).unwrap(), clock_map.inverse(Tick::new(ceil)).unwrap());
         prop_assert!(low.lo().get() <= world.local(y) && world.local(y) <= high.hi().get());
     }
 
@@ -74,9 +74,9 @@ proptest! {
         world in world::worlds(RHO, 30), from in -(1i64 << 36)..1 << 37, length in 0i64..1 << 38,
         inside in prop::collection::vec(any::<prop::sample::Index>(), 10),
     ) {
-        let relation = relation(&world);
+        let clock_map = clock_map(&world);
         let (from, to) = (world.local(from), world.local(from + length));
-        let segments = relation.segments(Tick::new(from), Tick::new(to)).unwrap();
+        let segments = clock_map.segments(Tick::new(from), Tick::new(to)).unwrap();
         prop_assert_eq!((segments[0].first_b, segments[segments.len() - 1].last_b), (from, to));
         for pair in segments.windows(2) {
             prop_assert_eq!(pair[0].last_b + 1, pair[1].first_b);
@@ -85,15 +85,15 @@ proptest! {
             let places = inside.iter().map(|i| segment.first_b + i.index((segment.last_b - segment.first_b + 1) as usize) as i64);
             let bends = world.messages.iter().map(|m| world.local(m.at)).filter(|y| segment.first_b <= *y && *y <= segment.last_b);
             let ticks: Vec<i64> = places.chain(bends).chain([segment.first_b, segment.last_b]).collect();
-            held(&relation, segment, &ticks)?;
+            held(&clock_map, segment, &ticks)?;
         }
     }
 }
 
-fn held(relation: &Relation, segment: &Segment, ticks: &[i64]) -> Result<(), TestCaseError> {
+fn held(clock_map: &ClockMap, segment: &Segment, ticks: &[i64]) -> Result<(), TestCaseError> {
     let mut widest = 0;
     for &y in ticks {
-        let interval = relation.interval(Tick::new(y)).unwrap();
+        let interval = clock_map.interval(Tick::new(y)).unwrap();
         let product = (y - segment.anchor_b).checked_mul(segment.mult);
         prop_assert!(product.is_some_and(|product| product >= 0), "{segment:?} at {y}");
         let a = segment.base_a.checked_add(product.unwrap() >> segment.shift).unwrap();
@@ -103,16 +103,16 @@ fn held(relation: &Relation, segment: &Segment, ticks: &[i64]) -> Result<(), Tes
         widest = widest.max(interval.half_width());
     }
     // The crossings between two brackets, where the interval may be widest, are not all among the ticks tried.
-    let widest = widest.max(crossing(relation, segment));
+    let widest = widest.max(crossing(clock_map, segment));
     prop_assert!(segment.pad as u64 <= widest + 2.max(widest / 50), "{segment:?}: half-width at most {widest}");
     Ok(())
 }
 
 /// The largest half-width at many ticks of the segment.
-fn crossing(relation: &Relation, segment: &Segment) -> u64 {
+fn crossing(clock_map: &ClockMap, segment: &Segment) -> u64 {
     let length = i128::from(segment.last_b - segment.first_b);
     let tick = |k: i128| Tick::new(segment.first_b + (length * k / 5_000) as i64);
-    let widths = relation.half_widths((0..=5_000).map(tick)).unwrap();
+    let widths = clock_map.half_widths((0..=5_000).map(tick)).unwrap();
     widths.quantile(1, 1).unwrap()
 }
 

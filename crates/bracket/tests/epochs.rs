@@ -57,14 +57,14 @@ proptest! {
         let model = Model { prior_ppm: 0, ..Model::new(Rho::declared_ppb(0).unwrap(), Ratio::new(5, 2).unwrap(), Tick::new(0)) };
         let clock = Epochs::new(&brackets, &[], &model).unwrap();
         prop_assert!(clock.breaks().is_empty(), "{:?}", clock.breaks());
-        prop_assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
+        prop_assert!(clock.epochs().iter().all(|epoch| epoch.clock_map.is_ok()));
     }
 
     #[test]
     fn property_every_reading_with_an_interval_was_truly_taken_in_it_whatever_was_stepped_or_slewed(host in hosts()) {
         let (brackets, stamps) = host.measured(40, 200);
         let clock = epochs(&host, &brackets);
-        prop_assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()), "an honest clock never contradicts itself");
+        prop_assert!(clock.epochs().iter().all(|epoch| epoch.clock_map.is_ok()), "an honest clock never contradicts itself");
         for stamp in stamps {
             match clock.place(Tick::new(stamp.ns)) {
                 Ok(placed) => {
@@ -90,7 +90,7 @@ proptest! {
         };
         let brackets: Vec<Bracket> = world.messages.iter().map(exchange).collect();
         let clock = Epochs::new(&brackets, &[], &world.model(20_000)).unwrap();
-        prop_assert!(clock.breaks().is_empty() && clock.epochs()[0].relation.is_ok(), "{:?}", clock.breaks());
+        prop_assert!(clock.breaks().is_empty() && clock.epochs()[0].clock_map.is_ok(), "{:?}", clock.breaks());
         for y in shares.into_iter().map(|share| ((i128::from(world.length()) * i128::from(share)) >> 20) as i64) {
             let placed = clock.place(Tick::new(world.local(y))).unwrap();
             let (floor, ceil) = world.around(y);
@@ -212,7 +212,7 @@ proptest! {
             let epoch = &clock.epochs()[number];
             prop_assert_eq!((epoch.first.get(), epoch.last.get(), epoch.brackets), reach(&group));
             let Some(oracle) = oracle(&group, &host.model()) else {
-                prop_assert!(epoch.relation.is_err());
+                prop_assert!(epoch.clock_map.is_err());
                 continue;
             };
             let length = epoch.last.get() - epoch.first.get();
@@ -236,7 +236,7 @@ proptest! {
         let host = Host::new(2_100_000_000, Bound::Wide, 0, vec![calm(1_000), slewed, calm(1_000)], seed);
         let (brackets, stamps) = host.measured(100, 100);
         let clock = Epochs::new(&brackets, &[], &host.model_of(1_000)).unwrap();
-        let found = clock.epochs().iter().filter(|epoch| epoch.relation.is_err()).count() + clock.breaks().len();
+        let found = clock.epochs().iter().filter(|epoch| epoch.clock_map.is_err()).count() + clock.breaks().len();
         prop_assert!(found > 0);
         for stamp in stamps {
             let interval = clock.interval(Tick::new(stamp.ns));
@@ -389,7 +389,7 @@ fn a_bracket_that_may_lie_on_either_side_of_a_step_hides_nothing_and_says_nothin
         let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
         let after = brackets.iter().filter(|bracket| bracket.before.unwrap() > clock.breaks()[0].span.hi()).count();
         assert_eq!(clock.epochs().iter().map(|epoch| epoch.brackets).collect::<Vec<_>>(), [6, after + 1]);
-        assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
+        assert!(clock.epochs().iter().all(|epoch| epoch.clock_map.is_ok()));
     }
 }
 
@@ -428,7 +428,7 @@ fn two_brackets_that_overlap_show_no_break_but_contradict_each_other() {
     let brackets = [Bracket::new(Some(4_000), 4_500, Some(9_000)), Bracket::new(Some(7_990), 8_700, Some(8_010))];
     let clock = Epochs::new(&brackets, &[], &exact()).unwrap();
     assert_eq!((clock.breaks().len(), clock.epochs().len()), (0, 1));
-    assert!(clock.epochs()[0].relation.is_err());
+    assert!(clock.epochs()[0].clock_map.is_err());
     assert_eq!(clock.interval(Tick::new(5_000)), Err(Refused::Contradictory));
 }
 
@@ -441,7 +441,7 @@ fn a_bracket_that_began_before_a_step_and_was_read_after_it_is_not_taken_for_the
     let [found] = clock.breaks() else { panic!("{:?}", clock.breaks()) };
     assert_eq!(found.span, ticks(4_990, 6_010));
     assert_eq!(clock.epochs().iter().map(|epoch| epoch.brackets).collect::<Vec<_>>(), [6, 5]);
-    assert!(clock.epochs().iter().all(|epoch| epoch.relation.is_ok()));
+    assert!(clock.epochs().iter().all(|epoch| epoch.clock_map.is_ok()));
 }
 
 #[test]
@@ -458,9 +458,9 @@ fn a_contradiction_costs_the_epoch_that_it_lies_in_and_names_the_brackets_as_the
     let model = Model { prior_ppm: 500, ..exact() };
     let clock = Epochs::new(&brackets, &[], &model).unwrap();
     let [good, bad] = clock.epochs() else { panic!("{:?}", clock.epochs().len()) };
-    assert!(good.relation.is_ok() && clock.interval(Tick::new(2_500)).is_ok());
+    assert!(good.clock_map.is_ok() && clock.interval(Tick::new(2_500)).is_ok());
     assert_eq!(clock.interval(Tick::new(107_500)), Err(Refused::Contradictory));
-    let Err(Finding::NoRate { lower, upper } | Finding::Empty { lower, upper, .. }) = bad.relation else { panic!() };
+    let Err(Finding::NoRate { lower, upper } | Finding::Empty { lower, upper, .. }) = bad.clock_map else { panic!() };
     assert!([lower, upper].iter().all(|witness| brackets[witness.index] == witness.bracket));
 }
 
@@ -492,7 +492,7 @@ fn evidence_without_both_sides_and_no_evidence_are_refused() {
     assert!(matches!(refusal(&[]), Error::Missing { .. }));
     let reversed = [Bracket::new(Some(0), 0, Some(1)), Bracket::new(Some(9), 6, Some(8))];
     let clock = Epochs::new(&reversed, &[], &model).unwrap();
-    assert!(matches!(clock.epochs()[0].relation, Err(Finding::Reversed(witness)) if witness.index == 1));
+    assert!(matches!(clock.epochs()[0].clock_map, Err(Finding::Reversed(witness)) if witness.index == 1));
 }
 
 #[test]

@@ -1,15 +1,15 @@
-//! What evidence does to a relation: more of it never widens, less never narrows, and its order does not matter.
+//! What evidence does to a clock map: more of it never widens, less never narrows, and its order does not matter.
 
 mod world;
 
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Relation};
+use tickscope_bracket::{Bracket, ClockMap};
 use tickscope_tick::{Interval, Reference, Tick};
 
 const RHO: i64 = 5_000;
 
-fn intervals(relation: &Relation, ticks: &[i64]) -> Vec<Interval<Tick<Reference>>> {
-    ticks.iter().map(|&y| relation.interval(Tick::new(y)).unwrap()).collect()
+fn intervals(clock_map: &ClockMap, ticks: &[i64]) -> Vec<Interval<Tick<Reference>>> {
+    ticks.iter().map(|&y| clock_map.interval(Tick::new(y)).unwrap()).collect()
 }
 
 /// The world's brackets with the first tick, and both sides, always in front: what stays when others leave.
@@ -29,7 +29,7 @@ proptest! {
         let mut fewer = brackets.clone();
         fewer.remove(1 + removed.index(brackets.len() - 1));
         let ticks: Vec<i64> = ticks.into_iter().map(|y| world.local(y)).collect();
-        let (more, fewer) = (Relation::new(&brackets, &model).unwrap(), Relation::new(&fewer, &model).unwrap());
+        let (more, fewer) = (ClockMap::new(&brackets, &model).unwrap(), ClockMap::new(&fewer, &model).unwrap());
         prop_assert!(fewer.cone().r_min() <= more.cone().r_min() && more.cone().r_max() <= fewer.cone().r_max());
         for (narrow, wide) in intervals(&more, &ticks).into_iter().zip(intervals(&fewer, &ticks)) {
             prop_assert!(wide.lo() <= narrow.lo() && narrow.hi() <= wide.hi(), "{narrow:?} within {wide:?}");
@@ -46,7 +46,7 @@ proptest! {
     ) {
         let model = world.model(RHO as u32);
         let ticks: Vec<i64> = ticks.into_iter().map(|y| world.local(y)).collect();
-        let (once, twice) = (Relation::new(&world.brackets(), &model).unwrap(), Relation::new(&shuffled, &model).unwrap());
+        let (once, twice) = (ClockMap::new(&world.brackets(), &model).unwrap(), ClockMap::new(&shuffled, &model).unwrap());
         prop_assert_eq!(once.cone(), twice.cone());
         prop_assert_eq!(intervals(&once, &ticks), intervals(&twice, &ticks));
     }
@@ -56,7 +56,7 @@ proptest! {
         world in world::worlds(RHO, 30), more in 0u32..100_000, ticks in prop::collection::vec(0i64..1 << 38, 20),
     ) {
         let ticks: Vec<i64> = ticks.into_iter().map(|y| world.local(y)).collect();
-        let with = |rho: u32| intervals(&Relation::new(&world.brackets(), &world.model(rho)).unwrap(), &ticks);
+        let with = |rho: u32| intervals(&ClockMap::new(&world.brackets(), &world.model(rho)).unwrap(), &ticks);
         for (narrow, wide) in with(RHO as u32).into_iter().zip(with(RHO as u32 + more)) {
             prop_assert!(wide.lo() <= narrow.lo() && narrow.hi() <= wide.hi(), "{narrow:?} within {wide:?}");
         }

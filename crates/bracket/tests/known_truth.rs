@@ -3,7 +3,7 @@
 mod world;
 
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::{Injection, Stairs, Tick};
 
 proptest! {
@@ -14,10 +14,10 @@ proptest! {
         world in world::worlds(5_000, 60), more in prop_oneof![Just(0u32), 0u32..50_000],
         ticks in prop::collection::vec(0i64..1 << 38, 30),
     ) {
-        let relation = Relation::new(&world.brackets(), &world.model(5_000 + more)).unwrap();
+        let clock_map = ClockMap::new(&world.brackets(), &world.model(5_000 + more)).unwrap();
         for y in ticks {
             let (floor, ceil) = world.around(y);
-            let interval = relation.interval(Tick::new(world.local(y))).unwrap();
+            let interval = clock_map.interval(Tick::new(world.local(y))).unwrap();
             prop_assert!(interval.lo().get() <= floor && ceil <= interval.hi().get(), "{floor}..{ceil}, {interval:?} at {y}");
         }
     }
@@ -26,10 +26,10 @@ proptest! {
     fn property_true_durations_lie_in_their_span_forward_and_back(
         world in world::worlds(5_000, 40), ticks in prop::collection::vec((0i64..1 << 38, 0i64..1 << 38), 20),
     ) {
-        let relation = Relation::new(&world.brackets(), &world.model(5_000)).unwrap();
+        let clock_map = ClockMap::new(&world.brackets(), &world.model(5_000)).unwrap();
         for (from, to) in ticks {
             let (true_span, unit) = (world.exact(to) - world.exact(from), world.unit());
-            let span = relation.span(Tick::new(world.local(from)), Tick::new(world.local(to))).unwrap();
+            let span = clock_map.span(Tick::new(world.local(from)), Tick::new(world.local(to))).unwrap();
             prop_assert!(i128::from(span.lo().get()) * unit <= true_span, "{true_span} / {unit}, {span:?}");
             prop_assert!(true_span <= i128::from(span.hi().get()) * unit, "{true_span} / {unit}, {span:?}");
         }
@@ -39,12 +39,12 @@ proptest! {
     fn property_the_error_between_two_ticks_changes_by_no_more_than_the_relative_bound(
         world in world::worlds(5_000, 40), from in 0i64..1 << 38, apart in 0i64..1 << 36,
     ) {
-        let relation = Relation::new(&world.brackets(), &world.model(5_000)).unwrap();
+        let clock_map = ClockMap::new(&world.brackets(), &world.model(5_000)).unwrap();
         let error = |y: i64| {
-            let estimate = relation.estimate(Tick::new(world.local(y))).unwrap();
+            let estimate = clock_map.estimate(Tick::new(world.local(y))).unwrap();
             (i128::from(estimate.get()) - i128::from(world.origin.1)) * world.unit() - world.exact(y)
         };
-        let bound = relation.relative_bound(Tick::new(from + apart) - Tick::new(from));
+        let bound = clock_map.relative_bound(Tick::new(from + apart) - Tick::new(from));
         // One tick more: each estimate is rounded down.
         prop_assert!((error(from + apart) - error(from)).abs() <= (i128::from(bound) + 1) * world.unit());
     }
@@ -61,7 +61,7 @@ proptest! {
         // The inverse map's rate wanders by wander / (1 + drift - wander), a little more than wander.
         let rho = Rho::declared_ppb(wander as u32 + wander as u32 / 1000 + 1).unwrap();
         let model = Model::new(rho, Ratio::new(1, 1).unwrap(), Tick::new(map.apply(1 << 39)));
-        let interval = Relation::new(&brackets, &model).unwrap().interval(Tick::new(map.apply(asked))).unwrap();
+        let interval = ClockMap::new(&brackets, &model).unwrap().interval(Tick::new(map.apply(asked))).unwrap();
         prop_assert!(interval.lo().get() <= asked && asked - 2 <= interval.hi().get(), "{interval:?}, {asked}");
     }
 }

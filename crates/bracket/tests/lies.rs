@@ -3,7 +3,7 @@
 mod world;
 
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Error, Finding, Inconsistency, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Error, Finding, Inconsistency, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 
 const PERIOD: i64 = 2_500_000;
@@ -25,7 +25,7 @@ fn model(rho_ppb: u32) -> Model {
 }
 
 fn refusal(brackets: &[Bracket], model: &Model) -> Inconsistency {
-    match Relation::new(brackets, model) {
+    match ClockMap::new(brackets, model) {
         Err(Error::Inconsistent(report)) => *report,
         other => panic!("expected a contradiction, found {other:?}"),
     }
@@ -55,8 +55,8 @@ fn the_report_says_bracket_values_rho_and_the_smallest_rho_that_fits() {
     brackets[20].at = Tick::new(brackets[20].at.get() + 60_000);
     let report = refusal(&brackets, &model(1000));
     let smallest = report.smallest_rho_ppb.unwrap();
-    assert!(Relation::new(&brackets, &model(smallest)).is_ok(), "{smallest} ppb fits");
-    assert!(Relation::new(&brackets, &model(smallest - 1)).is_err(), "{} ppb does not", smallest - 1);
+    assert!(ClockMap::new(&brackets, &model(smallest)).is_ok(), "{smallest} ppb fits");
+    assert!(ClockMap::new(&brackets, &model(smallest - 1)).is_err(), "{} ppb does not", smallest - 1);
     let text = Error::from(report).to_string();
     for part in ["1 ppm, declared", "bracket 20 (", "50060000", "without it", "smallest rho that fits all of it is"] {
         assert!(text.contains(part), "'{part}' in: {text}");
@@ -94,7 +94,7 @@ fn a_reversed_bracket_is_a_finding_by_itself() {
     assert_eq!(names(&report), [3]);
     brackets[3] = Bracket::new(Some(10), 7, Some(10));
     assert!(
-        !matches!(Relation::new(&brackets, &model(1000)), Err(Error::Inconsistent(report)) if matches!(report.finding, Finding::Reversed(_)))
+        !matches!(ClockMap::new(&brackets, &model(1000)), Err(Error::Inconsistent(report)) if matches!(report.finding, Finding::Reversed(_)))
     );
 }
 
@@ -144,15 +144,15 @@ proptest! {
         };
         let model = Model { prior_ppm: prior % 600_000, ..Model::new(rho, nominal, Tick::new(anchor)) };
         let wild: Vec<Bracket> = raw.iter().map(|&(b, at, a)| Bracket::new(b, at, a)).collect();
-        let _ = Relation::new(&wild, &model).map_err(|error| error.to_string());
+        let _ = ClockMap::new(&wild, &model).map_err(|error| error.to_string());
         let tame = near.iter().map(|&(b, at, a)| Bracket::new(Some(b), anchor.saturating_add(at), Some(a)));
-        let Ok(relation) = Relation::new(&tame.collect::<Vec<_>>(), &model) else {
+        let Ok(clock_map) = ClockMap::new(&tame.collect::<Vec<_>>(), &model) else {
             return Ok(());
         };
         for y in [asked.0, asked.1, anchor, anchor.saturating_add(asked.0 >> 14)].map(Tick::new) {
-            let _ = (relation.interval(y), relation.estimate(y), relation.span(y, Tick::new(asked.1)));
-            let _ = (relation.inverse(Tick::new(asked.0)), relation.relative_bound(tickscope_tick::Span::new(asked.1)));
+            let _ = (clock_map.interval(y), clock_map.estimate(y), clock_map.span(y, Tick::new(asked.1)));
+            let _ = (clock_map.inverse(Tick::new(asked.0)), clock_map.relative_bound(tickscope_tick::Span::new(asked.1)));
         }
-        let _ = relation.segments(Tick::new(anchor.saturating_sub(99)), Tick::new(anchor.saturating_add(asked.0 >> 30)));
+        let _ = clock_map.segments(Tick::new(anchor.saturating_sub(99)), Tick::new(anchor.saturating_add(asked.0 >> 30)));
     }
 }

@@ -1,7 +1,7 @@
 //! Reference answers of model `drift`, computed elsewhere in rationals by brute force: `tests/data/bracket-vectors.json`.
 
 use serde_json::Value;
-use tickscope_bracket::{Bracket, Error, Model, Ratio, ReadingWidths, Relation, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Error, Model, Ratio, ReadingWidths, Rho};
 use tickscope_tick::Tick;
 
 const VECTORS: &str = include_str!("../../../tests/data/bracket-vectors.json");
@@ -52,9 +52,9 @@ impl Case {
 fn every_interval_of_the_vectors_is_met_exactly() {
     let (mut queries, mut equal) = (0, 0);
     for case in cases().iter().filter(|case| case.consistent) {
-        let relation = Relation::new(&case.brackets, &case.model).unwrap();
+        let clock_map = ClockMap::new(&case.brackets, &case.model).unwrap();
         for &[y, lo, hi] in &case.queries {
-            let interval = relation.interval(Tick::new(y)).unwrap();
+            let interval = clock_map.interval(Tick::new(y)).unwrap();
             let (lo_off, hi_off) = (lo - interval.lo().get(), interval.hi().get() - hi);
             assert!((0..=1).contains(&lo_off) && (0..=1).contains(&hi_off), "{}: {interval:?} at {y}", case.name);
             queries += 1;
@@ -69,7 +69,7 @@ fn every_interval_of_the_vectors_is_met_exactly() {
 fn every_slope_of_the_vectors_is_met_as_the_same_fraction() {
     for case in cases() {
         let Some(ends) = case.slope else { continue };
-        let cone = Relation::new(&case.brackets, &case.model).unwrap().cone();
+        let cone = ClockMap::new(&case.brackets, &case.model).unwrap().cone();
         let found = [cone.r_min(), cone.r_max()].map(|r| [r.numerator() as i128, r.denominator() as i128]);
         assert_eq!(found, ends, "{}", case.name);
     }
@@ -78,7 +78,7 @@ fn every_slope_of_the_vectors_is_met_as_the_same_fraction() {
 #[test]
 fn every_inconsistent_vector_is_refused() {
     let refused = cases().into_iter().filter(|case| !case.consistent);
-    let refusals: Vec<Error> = refused.map(|case| Relation::new(&case.brackets, &case.model).unwrap_err()).collect();
+    let refusals: Vec<Error> = refused.map(|case| ClockMap::new(&case.brackets, &case.model).unwrap_err()).collect();
     assert_eq!(refusals.len(), 2);
     for refusal in refusals {
         println!("{refusal}");

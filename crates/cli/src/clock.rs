@@ -10,10 +10,10 @@ use tickscope_clock::load::{self, Load};
 use tickscope_clock::measure::{Clock, pulses, survey};
 use tickscope_clock::study::{Plan, PulseTest, Sweep};
 use tickscope_clock::two_word::{Table, Widths};
-use tickscope_report::{granularity_page, study_page, two_words_page};
+use tickscope_host::affinity;
+use tickscope_host::facts::CounterFacts;
+use tickscope_show::{granularity_page, study_page, two_words_page};
 use tickscope_store::write_whole;
-use tickscope_tick::affinity;
-use tickscope_tick::facts::CounterFacts;
 
 use crate::failure::Failure;
 use crate::options::{ClockOptions, LoadKind};

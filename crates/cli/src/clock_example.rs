@@ -8,9 +8,9 @@ use tickscope_clock::example::{
     ByClock, Example, ExamplePlan, Figure, Guaranteed, Published, RunFacts, Slope, UnderPairs,
 };
 use tickscope_clock::measure;
-use tickscope_report::example_page;
+use tickscope_host::facts::CounterFacts;
+use tickscope_show::example_page;
 use tickscope_store::write_whole;
-use tickscope_tick::facts::CounterFacts;
 
 use crate::clock::{Progress, between, brief, factor};
 use crate::failure::Failure;
@@ -112,7 +112,7 @@ const RUN_LEGEND: [&str; 12] = [
     "latency: from the client's stamp before it sends to the server's after it received (figure 16 of the paper). call: from there to",
     "the client's stamp after it read the results (figure 17). words: of 16 bits as in the paper, but in the datagrams: half of them are",
     "arguments, on the way there, the other half results, on the way back. In the paper, and without a run, they are in shared memory.",
-    "Estimates: a latency is what the relation of the two clocks makes of it; one stamp was subtracted from it and four from a call, by the",
+    "Estimates: a latency is what the clock map of the two clocks makes of it; one stamp was subtracted from it and four from a call, by the",
     "method that the zero-time test before every call chose. +-: standard deviation, the bars of the figures. a word: median of the",
     "repetitions' own slopes, each by least squares over its calls; in brackets what that lies between with 95 %, if repetitions are",
     "independent. By the means, one long interruption tilts the line.",

@@ -7,7 +7,7 @@ use serde_json::json;
 use tickscope_clock::advice::duration;
 use tickscope_clock::measure::{GaugePlan, Gauged, gauge as read_steadily};
 use tickscope_clock::study::Plan;
-use tickscope_tick::facts::CounterFacts;
+use tickscope_host::facts::CounterFacts;
 
 use crate::clock_text::rate;
 use crate::failure::Failure;

@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde::Serialize;
+use tickscope_counter::NodeCounter;
+use tickscope_host::host_clocks::{Discipline, Snapshot};
+use tickscope_host::step::Evidence;
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
-use tickscope_tick::NodeCounter;
-use tickscope_tick::host_clocks::{Discipline, Snapshot};
-use tickscope_tick::step::Evidence;
 
 use crate::failure::Failure;
 use crate::host::Host;
@@ -86,7 +86,7 @@ fn counter(host: &Host) -> Vec<Look> {
         Look { what: "cores", found: host.sharing.to_string(), costs: None, unsound: false },
     ];
     looks.extend(unsound.map(|finding| Look {
-        what: finding.subject,
+        what: finding.about,
         found: format!("expected {}, found {}", finding.expected, finding.found),
         costs: Some(finding.remedy),
         unsound: true,
@@ -199,6 +199,6 @@ fn rights() -> Look {
 fn cores(host: &Host) -> Look {
     let allowed = host.facts.cpus_allowed.unwrap_or(0);
     let costs = (allowed < 4)
-        .then(|| "subject, probe and collector share cores: medians and tails hold their mutual delays".into());
+        .then(|| "target, probe and collector share cores: medians and tails hold their mutual delays".into());
     Look { what: "processors", found: format!("{allowed} allowed"), costs, unsound: false }
 }

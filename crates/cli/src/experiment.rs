@@ -8,8 +8,8 @@ use serde::Deserialize;
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Evidence, Layout, Name, SameBoot};
-use tickscope_tick::{Counter, Ordering, RealtimeInjection, Stairs};
+use tickscope_store::{Evidence, Layout, SameBoot};
+use tickscope_tick::{Clock, NameError, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
 use tickscope_trace::LayoutText;
 
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ pub struct Experiment {
     pub seconds: f64,
     pub out: Option<PathBuf>,
     pub network: NetworkKind,
-    pub reference: Name,
+    pub reference: NodeName,
     pub rho: Rho,
     pub same_boot: SameBoot,
     pub cores: Cores,
@@ -58,7 +58,7 @@ impl Default for OverheadSettings {
 /// A node and what runs there.
 #[derive(Clone, Debug)]
 pub struct Node {
-    pub name: Name,
+    pub name: NodeName,
     pub command: Vec<String>,
     pub environment: BTreeMap<String, String>,
     pub ends_run: bool,
@@ -121,7 +121,7 @@ impl Inject {
 /// How far a clock that somebody may set can run off the rate that the kernel gives it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Slew {
-    /// What the watch over the clocks recommends at the end, with its reason.
+    /// What the clock monitor recommends at the end, with its reason.
     Auto,
     /// Declared.
     Declared(Rho),
@@ -130,10 +130,10 @@ pub enum Slew {
 /// A log of a program that read another clock, taken into the run at its end.
 #[derive(Clone, Debug)]
 pub struct Log {
-    pub node: Name,
-    pub point: Name,
+    pub node: NodeName,
+    pub point: PointName,
     pub file: String,
-    pub clock: Counter,
+    pub clock: Clock,
     pub ordering: Ordering,
 }
 
@@ -255,7 +255,7 @@ fn assume() -> Cores {
     Cores::Assume
 }
 
-/// Enough for a bound of a few round trips under any rho, at a cost that no subject notices.
+/// Enough for a bound of a few round trips under any rho, at a cost that no target notices.
 fn hundred() -> f64 {
     100.0
 }
@@ -322,7 +322,7 @@ impl Experiment {
     /// Reads and checks a run file.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::input(format!("expected a run file at {}, found: {e}. demo/demo.toml is one, docs/run-file.md says what may stand in it", path.display())))?;
+            .map_err(|e| Failure::input(format!("expected a run file at {}, found: {e}. experiments/demo.toml is one, docs/run-file.md says what may stand in it", path.display())))?;
         Self::parse(&text).map_err(|why| Failure::input(format!("{}: {why}", path.display())))
     }
 
@@ -334,7 +334,7 @@ impl Experiment {
         let LayoutTable { path, branches, beside, .. } = file.layout;
         let layout = Layout { path, branches, beside, rules };
         let experiment = Self {
-            name: name("run.name", file.run.name)?.to_string(),
+            name: name::<PointName>("run.name", file.run.name)?.to_string(),
             seconds: within("run.seconds", file.run.seconds, 0.1, 1e6)?,
             out: file.run.out,
             network: file.network.kind,
@@ -386,7 +386,7 @@ impl Experiment {
                 let known = names.join(", ");
                 return Err(format!("[evidence] expected a point of a node ({known}), found '{place}'. Correct it"));
             }
-            if ![&pair.from.node, &pair.to.node].contains(&&self.reference.to_string()) {
+            if ![&pair.from.node, &pair.to.node].contains(&&self.reference) {
                 let reference = &self.reference;
                 return Err(format!(
                     "[evidence] expected messages to or from the reference '{reference}', found '{pair}'. Leave it out"
@@ -400,11 +400,11 @@ impl Experiment {
             rules: self.layout.rules.clone(),
         };
         let layout = layout.parse(None).map_err(|e| format!("[layout] {e}"))?;
-        match layout.points().iter().find(|point| !names.contains(&point.node.as_str())) {
+        match layout.points().iter().find(|point| !names.contains(&point.place.node.as_str())) {
             Some(point) => Err(format!(
                 "[layout] expected a point of a node ({}), found '{}'. Correct it, or add the node",
                 names.join(", "),
-                point.full_name()
+                point.place.to_string()
             )),
             None => Ok(()),
         }
@@ -431,18 +431,12 @@ impl Experiment {
     }
 }
 
-fn name(field: &str, text: String) -> Result<Name, String> {
-    let wrong = format!("expected {field} as 1 to 47 letters, digits, '_', '-', '.', found '{text}'. Rename it");
-    Name::new(text).ok_or(wrong)
+fn name<T: TryFrom<String, Error = NameError>>(field: &str, text: String) -> Result<T, String> {
+    text.try_into().map_err(|e| format!("{field}: {e}"))
 }
 
 fn node(table: NodeTable) -> Result<Node, String> {
-    let name = name("node.name", table.name)?;
-    if name.as_str().contains('.') {
-        return Err(format!(
-            "expected a node's name without a dot, found '{name}'. The dot parts node and point: rename the node"
-        ));
-    }
+    let name: NodeName = name("node.name", table.name)?;
     if table.command.is_empty() {
         return Err(format!(
             "node '{name}': expected a command, found an empty list. Give the program and its arguments"
@@ -499,8 +493,8 @@ fn overhead(settings: OverheadSettings) -> Result<OverheadSettings, String> {
 }
 
 fn log(table: LogTable) -> Result<Log, String> {
-    let clock = Counter::ALL.into_iter().find(|(_, name, _)| *name == table.clock).map(|(counter, ..)| counter);
-    let clock = clock.filter(|clock| matches!(clock, Counter::Realtime | Counter::Monotonic));
+    let clock = Clock::ALL.into_iter().find(|(_, name, _)| *name == table.clock).map(|(counter, ..)| counter);
+    let clock = clock.filter(|clock| matches!(clock, Clock::Realtime | Clock::Monotonic));
     let wrong = format!(
         "[[log]] expected clock = \"realtime\" or \"monotonic\", found '{}'. Name the clock that was logged",
         table.clock
@@ -523,7 +517,7 @@ fn policy((glob, policy): (String, String)) -> Result<(String, Policy), String> 
 mod tests {
     use super::*;
 
-    const DEMO: &str = include_str!("../../../demo/demo.toml");
+    const DEMO: &str = include_str!("../../../experiments/demo.toml");
 
     #[test]
     fn the_demo_is_a_run_file() {

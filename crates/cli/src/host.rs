@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use tickscope_counter::NodeCounter;
+use tickscope_host::facts::CounterFacts;
+use tickscope_host::host_clocks::SnapshotWidths;
+use tickscope_host::posix_clock::PosixClock;
+use tickscope_host::sharing::Sharing;
+use tickscope_host::step::{CounterStep, Evidence};
 use tickscope_store as store;
-use tickscope_tick::facts::CounterFacts;
-use tickscope_tick::host_clocks::SnapshotWidths;
-use tickscope_tick::posix_clock::PosixClock;
-use tickscope_tick::sharing::Sharing;
-use tickscope_tick::step::{CounterStep, Evidence};
-use tickscope_tick::{Injection, NodeCounter, Ordering, RealtimeInjection};
+use tickscope_tick::{Injection, Ordering, RealtimeInjection};
 
 use crate::failure::Failure;
 
@@ -64,7 +65,12 @@ impl Host {
     }
 
     /// A node of this host, whose clocks are read through `maps`.
-    pub fn node(&self, name: store::Name, command: Vec<String>, maps: KnownMaps<'_>) -> Result<store::Node, Failure> {
+    pub fn node(
+        &self,
+        name: tickscope_tick::NodeName,
+        command: Vec<String>,
+        maps: KnownMaps<'_>,
+    ) -> Result<store::Node, Failure> {
         let boot = self.facts.boot.ok_or_else(|| {
             Failure::work("expected a boot id in /proc/sys/kernel/random/boot_id, found none. Mount /proc")
         })?;

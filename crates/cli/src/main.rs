@@ -3,27 +3,27 @@
 mod clock;
 mod clock_example;
 mod clock_gauge;
+mod clock_monitor;
 mod clock_text;
-mod clock_watching;
-mod collecting;
+mod collection;
+mod cost_account;
 mod doctor;
 mod experiment;
 mod failure;
 mod host;
 mod interrupt;
-mod kernel_probing;
+mod kernel_probe;
 mod manual;
 mod network;
 mod options;
 mod overhead;
-mod probing;
+mod probe;
+mod process;
 mod recorded_example;
 mod report;
 mod run;
 mod show;
-mod spending;
 mod stamp_cost;
-mod subject;
 
 use std::process::ExitCode;
 
@@ -38,12 +38,12 @@ fn main() -> ExitCode {
         Command::Report(options) => report::report(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Clock(options) => clock::clock(options),
-        Command::Collect(options) => collecting::collect(options),
+        Command::Collect(options) => collection::collect(options),
         Command::Completions(options) => manual::completions(options),
         Command::Man => manual::man(),
-        Command::ProbeServe(options) => probing::serve(options),
-        Command::ProbeAsk(options) => probing::ask(options),
-        Command::ClockWatch(options) => clock_watching::watch(options),
+        Command::ProbeServe(options) => probe::serve(options),
+        Command::ProbeAsk(options) => probe::ask(options),
+        Command::ClockMonitor(options) => clock_monitor::monitor(options),
         Command::StampCost => stamp_cost::print(),
     };
     match done {

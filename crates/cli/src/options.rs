@@ -45,7 +45,7 @@ pub enum Command {
     ProbeAsk(ProbeAskOptions),
     /// Watch this host's clocks, and take brackets of them (started by `run` on every node)
     #[command(hide = true)]
-    ClockWatch(ClockWatchOptions),
+    ClockMonitor(ClockMonitorOptions),
     /// Time stamps on this host (started by `run` before it measures)
     #[command(hide = true)]
     StampCost,
@@ -64,7 +64,7 @@ pub struct RunOptions {
     /// Write the run's page too, as `tickscope report` does
     #[arg(long)]
     pub report: bool,
-    /// First compare what the subject says of itself, measured and not, in pairs of passes: [overhead] in the run file
+    /// First compare what the target says of itself, measured and not, in pairs of passes: [overhead] in the run file
     #[arg(long)]
     pub overhead: bool,
     /// Print the table as JSON
@@ -163,7 +163,7 @@ pub struct ClockOptions {
     #[arg(long)]
     pub two_words: bool,
     /// Run instead the example of the Cm* study: latency of messages and time of remote procedure calls between processes; or
-    /// show it from a run of demo/cm-star.toml, between nodes
+    /// show it from a run of experiments/cm-star.toml, between nodes
     #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["two_words", "granularity"])]
     pub example: Option<Option<PathBuf>>,
     /// Words of 16 bits that the example's client and server access, ascending, 2000 at most [default: 0,50,100,150,200]
@@ -246,7 +246,7 @@ pub struct ProbeAskOptions {
 }
 
 #[derive(Debug, Args)]
-pub struct ClockWatchOptions {
+pub struct ClockMonitorOptions {
     /// The node's name
     #[arg(long)]
     pub node: String,

@@ -1,6 +1,6 @@
-//! `run --overhead`: the subject in pairs of passes, measured and not, and what it says of itself in each.
+//! `run --overhead`: the target in pairs of passes, measured and not, and what it says of itself in each.
 //!
-//! Idea: only the subject can tell what it does unmeasured, so the numbers are those of its own last line. The two passes
+//! Idea: only the target can tell what it does unmeasured, so the numbers are those of its own last line. The two passes
 //! of a pair follow each other, and every second pair begins with the other one: what changes slowly cancels within
 //! pairs, a trend over them. A first pass counts for nothing: it warms the machine, and shows that the numbers are there.
 
@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use tickscope_store::{Compared, Name, Overhead, Passes};
+use tickscope_store::{Compared, Overhead, Passes};
+use tickscope_tick::NodeName;
 
 use crate::experiment::{Experiment, OverheadSettings};
 use crate::failure::Failure;
@@ -16,7 +17,7 @@ use crate::interrupt;
 use crate::run::{Measuring, pass};
 
 /// Numbers of one pass: by node and field.
-type Numbers = Vec<((Name, String), f64)>;
+type Numbers = Vec<((NodeName, String), f64)>;
 
 /// Makes all passes, in a folder of the run's directory that is gone afterwards.
 pub fn compare(experiment: &Experiment, root: &Path) -> Result<Overhead, Failure> {
@@ -59,8 +60,8 @@ fn what(measuring: Measuring) -> &'static str {
 }
 
 /// The numbers of the commands' last lines: those asked for, each of which must be there, or all in nanoseconds.
-fn numbers(said: &[(Name, Option<String>)], fields: &[String]) -> Result<Numbers, Failure> {
-    let objects: Vec<(&Name, Map<String, Value>)> =
+fn numbers(said: &[(NodeName, Option<String>)], fields: &[String]) -> Result<Numbers, Failure> {
+    let objects: Vec<(&NodeName, Map<String, Value>)> =
         said.iter().filter_map(|(node, last)| Some((node, object(last.as_deref()?)?))).collect();
     let mut found = Numbers::new();
     for (node, object) in &objects {
@@ -82,14 +83,14 @@ fn object(line: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(line).ok()
 }
 
-fn nothing_to_compare(said: &[(Name, Option<String>)], missing: Option<&String>) -> Failure {
+fn nothing_to_compare(said: &[(NodeName, Option<String>)], missing: Option<&String>) -> Failure {
     let expected = missing.map_or("numbers whose names end in _ns".into(), |field| format!("a number '{field}'"));
     let lines: Vec<String> = said
         .iter()
         .map(|(node, last)| format!("{node}: {}", last.as_ref().map_or("nothing".into(), |line| format!("'{line}'"))))
         .collect();
     Failure::input(format!(
-        "--overhead: expected {expected} in the last line of a command, a JSON object; found {}. Let the subject print what \
+        "--overhead: expected {expected} in the last line of a command, a JSON object; found {}. Let the target print what \
          it measures of itself, or name it in [overhead] fields",
         lines.join(", ")
     ))
@@ -100,7 +101,7 @@ fn number_of(numbers: &Numbers, compared: &Compared) -> Result<f64, Failure> {
     let (node, field) = (&compared.node, &compared.field);
     let wrong = || {
         format!(
-            "--overhead: expected '{field}' of {node} in every pass, found one without it. Let the subject print it each time"
+            "--overhead: expected '{field}' of {node} in every pass, found one without it. Let the target print it each time"
         )
     };
     found.map(|(_, number)| *number).ok_or_else(|| Failure::input(wrong()))

@@ -1,10 +1,10 @@
-//! `tickscope clock --example RUN`: the example of the Cm* study from the stamps of a run of `subjects/cm-star`.
+//! `tickscope clock --example RUN`: the example of the Cm* study from the stamps of a run of `targets/cm-star`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use serde::Deserialize;
-use tickscope_analysis::{Analysis, Span, Spanned, Spans, Terms, analyse, spans};
+use tickscope_analysis::{Analysis, Query, Span, Spanned, Spans, analyse, spans};
 use tickscope_clock::example::{Bounded, Example, Reach, Readings, RecordedCall, Recording, RunFacts};
 use tickscope_clock::measure::Sampled;
 use tickscope_store::{Run, StampColumns};
@@ -21,10 +21,10 @@ pub struct Found {
 /// Reads a run and computes the example's figures.
 pub fn recorded(directory: &Path) -> Result<Found, Failure> {
     let run = Run::open(directory)?;
-    let terms = Terms::under(None);
-    let analysis = analyse(&run, &terms, false)?;
+    let query = Query::under(None);
+    let analysis = analyse(&run, &query, false)?;
     let finding = analysis.finding(&run.events()?.found);
-    let spans = spans(&run, &terms)?;
+    let spans = spans(&run, &query)?;
     let nodes = Nodes::of(&run)?;
     let client = ClientStamps::of(&run, &nodes.client)?;
     let said = said(&run)?;
@@ -84,7 +84,7 @@ impl Nodes {
 
 fn no_example(found: &str) -> Failure {
     Failure::input(format!(
-        "expected a run of subjects/cm-star, whose path is send, received, reply, response, results, found {found}. demo/cm-star.toml is its run file"
+        "expected a run of targets/cm-star, whose path is send, received, reply, response, results, found {found}. experiments/cm-star.toml is its run file"
     ))
 }
 
@@ -125,7 +125,8 @@ impl ClientStamps {
 }
 
 fn stamps(run: &Run, node: &str, point: &str) -> Result<StampColumns, Failure> {
-    Ok(run.stamps(node, point)?.read_all()?)
+    let place = format!("{node}.{point}").parse().map_err(Failure::input)?;
+    Ok(run.stamps(&place)?.read_all()?)
 }
 
 /// The processor that most of them were taken on.
@@ -140,7 +141,7 @@ fn calls(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result<(Vec<Rec
     let stage = |name: &str| spans.stage(name).ok_or_else(|| no_example(&format!("no stage {name}")));
     let point = |name: &str| spans.point(name).ok_or_else(|| no_example(&format!("no point {name}")));
     let [begin, .., end] = nodes.path();
-    let places = Places {
+    let places = Paths {
         latency: stage(&nodes.latency())?,
         rpc: stage("end-to-end")?,
         begin: point(&begin)?,
@@ -155,14 +156,14 @@ fn calls(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result<(Vec<Rec
 }
 
 /// Where in a trace a call's parts lie.
-struct Places {
+struct Paths {
     latency: usize,
     rpc: usize,
     begin: usize,
     end: usize,
 }
 
-impl Places {
+impl Paths {
     fn call(&self, trace: &Spanned, client: &ClientStamps) -> Option<RecordedCall> {
         let of = |map: &HashMap<i64, i64>| map.get(&trace.id).copied();
         let [first, last] = [of(&client.around[0])?, of(&client.around[1])?];
@@ -213,7 +214,7 @@ struct Said {
 }
 
 fn said(run: &Run) -> Result<Said, Failure> {
-    let lines = run.events()?.found.into_iter().filter(|event| event.what == "subject");
+    let lines = run.events()?.found.into_iter().filter(|event| event.what == "target");
     let line = lines.filter_map(|event| Some(event.text.get(event.text.find('{')?..)?.to_owned()));
     line.filter_map(|line| serde_json::from_str(&line).ok())
         .next()
@@ -224,13 +225,13 @@ fn said(run: &Run) -> Result<Said, Failure> {
 fn facts(run: &Run, analysis: &Analysis) -> RunFacts {
     let manifest = run.manifest();
     let network = manifest.assumptions.iter().find(|assumption| assumption.statement.starts_with("the nodes are "));
-    let relation = analysis.relations.first();
+    let clock_map = analysis.clock_maps.first();
     RunFacts {
         directory: run.root().display().to_string(),
         network: network.map_or_else(|| "nodes whose network is not told".into(), |found| found.statement.clone()),
-        rho: relation.map_or_else(|| "none: one clock".into(), |relation| relation.rho.to_string()),
-        half_width: relation
-            .and_then(|relation| relation.half_width_ticks)
+        rho: clock_map.map_or_else(|| "none: one clock".into(), |clock_map| clock_map.rho.to_string()),
+        half_width: clock_map
+            .and_then(|clock_map| clock_map.half_width_ticks)
             .map(|ticks| Reach::of_ticks(ticks, analysis.frequency.hertz)),
         truth: analysis.truth.as_ref().map(|truth| [truth.known, truth.inside]),
         incomplete: 0,

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{Terms, analyse_with_figures};
+use tickscope_analysis::{Query, analyse_with_figures};
 use tickscope_bracket::Rho;
-use tickscope_report::Report;
+use tickscope_show::Report;
 use tickscope_store::{Run, write_whole};
 
 use crate::failure::Failure;
@@ -15,8 +15,8 @@ use crate::options::ReportOptions;
 pub fn report(options: &ReportOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
     let rho = options.rho.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input)?;
-    let place = options.out.clone().unwrap_or_else(|| run.places().report());
-    made(&run, &Terms::under(rho), |report| {
+    let place = options.out.clone().unwrap_or_else(|| run.paths().report());
+    made(&run, &Query::under(rho), |report| {
         if options.json {
             println!("{:#}", report.json()?);
             return Ok(());
@@ -29,7 +29,7 @@ pub fn report(options: &ReportOptions) -> Result<(), Failure> {
 
 /// Writes the page of a run that was just shown into its directory.
 pub fn beside(run: &Run) -> Result<(), Failure> {
-    made(run, &Terms::default(), |report| write(report, &run.places().report())).map(|_| ())
+    made(run, &Query::default(), |report| write(report, &run.paths().report())).map(|_| ())
 }
 
 fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
@@ -39,10 +39,10 @@ fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
 /// Makes the report of a run and hands it on; returns what the run finds, apart from what went wrong.
 fn made(
     run: &Run,
-    terms: &Terms,
+    query: &Query,
     use_it: impl FnOnce(&Report<'_>) -> Result<(), Failure>,
 ) -> Result<Result<(), Failure>, Failure> {
-    let (analysis, figures) = analyse_with_figures(run, terms, false)?;
+    let (analysis, figures) = analyse_with_figures(run, query, false)?;
     let (events, channels) = (run.events()?, run.channels()?);
     let refused = run.refused()?;
     let refused: Vec<String> = refused.iter().chain(&analysis.refused).map(ToString::to_string).collect();

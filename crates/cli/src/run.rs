@@ -1,11 +1,11 @@
 //! `tickscope run`: one experiment from start to end.
 //!
 //! Order: passes with and without measuring, where asked for; look at the host; network; the cost of a stamp; collectors;
-//! watches over the clocks; probes (their opening burst); commands; wait; commands' end; probes' closing burst; collectors take
+//! clock monitors; probes (their opening burst); commands; wait; commands' end; probes' closing burst; collectors take
 //! what is left; look again; join; table. Whatever ends it early, what was measured is kept.
 
-mod declared;
-mod finishing;
+mod declaration;
+mod finish;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tickscope_analysis::{CORES_PROVED, Terms};
+use tickscope_analysis::{CORES_PROVED, Query};
+use tickscope_collect::{LogPoint, LogRead, import_log};
+use tickscope_counter::NodeCounter;
+use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
+use tickscope_host::sharing::Sharing;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{
-    Assumption, Event, LogPoint, LogRead, Manifest, Name, Overhead, Pair, PolicyRule, Rho, Run, StampCost, import_log,
-    write_events,
-};
-use tickscope_tick::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
-use tickscope_tick::sharing::Sharing;
-use tickscope_tick::{Counter, Domain, Injection, NodeCounter, Ordering, RealtimeInjection};
+use tickscope_store::{Assumption, Event, Manifest, Overhead, Pair, PolicyRule, Rho, Run, StampCost, write_events};
+use tickscope_tick::{Clock, Domain, Injection, NodeName, Ordering, PointName, RealtimeInjection};
 
-use crate::clock_watching::ClockReport;
+use crate::clock_monitor::ClockReport;
+use crate::cost_account::{Beside, Spending};
 use crate::experiment::{Cores, Experiment, Inject, Log, Node, Slew};
 use crate::failure::Failure;
 use crate::host::{Host, KnownMaps, clock_widths, reading_width};
@@ -34,14 +34,13 @@ use crate::interrupt;
 use crate::network::Network;
 use crate::options::RunOptions;
 use crate::overhead;
-use crate::probing::ProbeReport;
+use crate::probe::ProbeReport;
+use crate::process::{Ended, Process};
 use crate::report;
 use crate::show;
-use crate::spending::{Beside, Spending};
 use crate::stamp_cost;
-use crate::subject::{Ended, Process};
 
-use declared::{injection, manifest, points, realtime_injections};
+use declaration::{injection, manifest, points, realtime_injections};
 
 /// Memory that the join may hold.
 pub const JOIN_BYTES: usize = 512 << 20;
@@ -72,7 +71,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         eprintln!("run: {}", run.root().display());
     }
     // The table first: a command that failed leaves what was measured until then.
-    let shown = show::print(&run, &Terms::default(), options.json, true);
+    let shown = show::print(&run, &Query::default(), options.json, true);
     if let (Err(why), Err(_)) = (&shown, &measured) {
         eprintln!("tickscope: {why}");
     }
@@ -80,7 +79,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     if !options.json {
         println!("\nthe run's files: {}", run.root().display());
         match options.report {
-            true if reported.is_ok() => println!("report: {}", run.places().report().display()),
+            true if reported.is_ok() => println!("report: {}", run.paths().report().display()),
             _ => println!("report: tickscope report {}", run.root().display()),
         }
     }
@@ -105,21 +104,21 @@ fn unix_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
-/// Whether a pass of the subject is measured.
+/// Whether a pass of the target is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measuring {
-    /// With all that a run does: stamps, collectors, probes, watches.
+    /// With all that a run does: stamps, collectors, probes, clock monitors.
     All,
     /// With nothing of it: points are off.
     Nothing,
 }
 
-/// One pass of the subject, in a directory of its own; what each command said in its last line.
+/// One pass of the target, in a directory of its own; what each command said in its last line.
 pub fn pass(
     experiment: &Experiment,
     root: &Path,
     measuring: Measuring,
-) -> Result<Vec<(Name, Option<String>)>, Failure> {
+) -> Result<Vec<(NodeName, Option<String>)>, Failure> {
     let mut session = Session { quiet: true, ..Session::begin(experiment, root)? };
     let outcome = match measuring {
         Measuring::All => session.measure(experiment),
@@ -141,17 +140,17 @@ struct Session {
     collectors: Vec<(String, Process)>,
     servers: Vec<(String, Process)>,
     clients: Vec<(String, Process)>,
-    watches: Vec<(String, Process)>,
+    monitors: Vec<(String, Process)>,
     events: Vec<Event>,
     spending: Spending,
     stamp_cost: Option<StampCost>,
-    said: Vec<(Name, Option<String>)>,
+    said: Vec<(NodeName, Option<String>)>,
     quiet: bool,
 }
 
 /// A node's command while it runs.
-struct Subject {
-    node: Name,
+struct Target {
+    node: NodeName,
     ends_run: bool,
     process: Process,
 }
@@ -179,7 +178,7 @@ impl Session {
             collectors: Vec::new(),
             servers: Vec::new(),
             clients: Vec::new(),
-            watches: Vec::new(),
+            monitors: Vec::new(),
             events: Vec::new(),
             spending: Spending::of(experiment.nodes.iter().map(|node| &node.name)),
             stamp_cost: None,
@@ -212,26 +211,26 @@ impl Session {
             })?;
             let collector = self.collector(node)?;
             self.collectors.push((node.name.to_string(), collector));
-            self.start_watch(node)?;
+            self.start_monitor(node)?;
         }
         if experiment.evidence.probes {
             self.start_probes(experiment)?;
         }
-        let subjects = self.start_commands(experiment, Measuring::All)?;
-        let outcome = self.wait(experiment, subjects);
+        let targets = self.start_commands(experiment, Measuring::All)?;
+        let outcome = self.wait(experiment, targets);
         let stopped = self.stop_probes();
         outcome.and(stopped)
     }
 
     /// The commands, and nothing beside them.
     fn only_run(&mut self, experiment: &Experiment) -> Result<(), Failure> {
-        let subjects = self.start_commands(experiment, Measuring::Nothing)?;
-        self.wait(experiment, subjects)
+        let targets = self.start_commands(experiment, Measuring::Nothing)?;
+        self.wait(experiment, targets)
     }
 
     /// Ends what measures and drops what it took; what the commands said stays.
-    fn discard(mut self) -> Vec<(Name, Option<String>)> {
-        for (_, process) in std::mem::take(&mut self.watches).into_iter().chain(std::mem::take(&mut self.collectors)) {
+    fn discard(mut self) -> Vec<(NodeName, Option<String>)> {
+        for (_, process) in std::mem::take(&mut self.monitors).into_iter().chain(std::mem::take(&mut self.collectors)) {
             let _ = process.end(); // its report is of no use any more
         }
         let _ = fs::remove_dir_all(&self.stamp_root); // absent where nothing was measured
@@ -306,7 +305,7 @@ impl Session {
             ]);
             ask.args(["--peer-id", &position.to_string(), "--hertz", &experiment.probes_hz.to_string()]);
             ask.args(["--kernel-every", &experiment.kernel_every().to_string(), "--brackets"]);
-            ask.arg(self.run.places().brackets(&pair));
+            ask.arg(self.run.paths().brackets(&pair));
             let client = self.start_in(reference, "probe", &mut ask)?;
             self.clients.push((name.into(), client));
         }
@@ -314,12 +313,12 @@ impl Session {
     }
 
     /// Watches the node's other clocks from before the first stamp until after the last.
-    fn start_watch(&mut self, node: &Node) -> Result<(), Failure> {
+    fn start_monitor(&mut self, node: &Node) -> Result<(), Failure> {
         let name = node.name.as_str();
-        let mut watch = self.own()?;
-        watch.args(["clock-watch", "--node", name, "--run"]).arg(whole(self.run.root()));
-        let process = self.start_in(name, "watch over the clocks", &mut watch)?;
-        self.watches.push((name.into(), process));
+        let mut monitor = self.own()?;
+        monitor.args(["clock-monitor", "--node", name, "--run"]).arg(whole(self.run.root()));
+        let process = self.start_in(name, "clock monitor", &mut monitor)?;
+        self.monitors.push((name.into(), process));
         Ok(())
     }
 
@@ -370,10 +369,10 @@ impl Session {
         Ok(SocketAddr::new(parsed, port).to_string())
     }
 
-    fn start_commands(&self, experiment: &Experiment, measuring: Measuring) -> Result<Vec<Subject>, Failure> {
+    fn start_commands(&self, experiment: &Experiment, measuring: Measuring) -> Result<Vec<Target>, Failure> {
         let policies: Vec<String> =
             experiment.policies.iter().map(|(glob, policy)| format!("{glob}={}", policy.name())).collect();
-        let mut subjects = Vec::new();
+        let mut targets = Vec::new();
         for node in &experiment.nodes {
             let words = experiment.fill(node, &self.network.addresses, &whole(self.run.root()))?;
             let mut command = Command::new(&words[0]);
@@ -389,19 +388,19 @@ impl Session {
             self.inject(node.name.as_str(), &mut command);
             self.network.enter(node.name.as_str(), &mut command)?;
             let process = Process::start(&format!("command of {}", node.name), &mut command)?;
-            subjects.push(Subject { node: node.name.clone(), ends_run: node.ends_run, process });
+            targets.push(Target { node: node.name.clone(), ends_run: node.ends_run, process });
             // A service listed before its client gets the time to bind.
             std::thread::sleep(Duration::from_millis(200));
         }
-        Ok(subjects)
+        Ok(targets)
     }
 
     /// Waits for the commands that end the run, then ends the others.
-    fn wait(&mut self, experiment: &Experiment, mut subjects: Vec<Subject>) -> Result<(), Failure> {
+    fn wait(&mut self, experiment: &Experiment, mut targets: Vec<Target>) -> Result<(), Failure> {
         let (started, mut shown) = (Instant::now(), Instant::now() - Duration::from_secs(60));
         let terminal = std::io::stderr().is_terminal();
-        let goes_on = |subject: &mut Subject| subject.ends_run && subject.process.ended().is_none();
-        while !interrupt::ended() && subjects.iter_mut().any(goes_on) {
+        let goes_on = |target: &mut Target| target.ends_run && target.process.ended().is_none();
+        while !interrupt::ended() && targets.iter_mut().any(goes_on) {
             if !self.quiet && shown.elapsed() >= Duration::from_secs(if terminal { 1 } else { 10 }) {
                 shown = Instant::now();
                 self.show_progress(experiment, started.elapsed(), terminal);
@@ -413,13 +412,13 @@ impl Session {
         }
         let mut failed = None;
         // Clients first: a service that ends before its client would lose what is under way.
-        for Subject { node, mut process, .. } in subjects.into_iter().rev() {
+        for Target { node, mut process, .. } in targets.into_iter().rev() {
             let what = format!("{process:?}").split('"').nth(1).unwrap_or("command").to_owned();
             let goes_on = process.ended().is_none();
             let ended = process.end()?;
-            self.spending.subject(&node, &ended);
+            self.spending.target(&node, &ended);
             if let Some(line) = &ended.last {
-                self.note("run", "subject", None, format!("{what} said: {line}"));
+                self.note("run", "target", None, format!("{what} said: {line}"));
             }
             let status = ended.status;
             self.said.push((node, ended.last));
@@ -430,7 +429,7 @@ impl Session {
             }
         }
         failed.map_or(Ok(()), |why| {
-            self.note("run", "subject-failed", None, why.clone());
+            self.note("run", "target-failed", None, why.clone());
             Err(Failure::work(why))
         })
     }
@@ -463,12 +462,12 @@ impl Session {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Ends the watches; what each says of its clocks' rate becomes the bound that the run declares for them.
-    fn stop_watches(&mut self, slew: Slew) -> Result<(), Failure> {
+    /// Ends the clock monitors; what each says of its clocks' rate becomes the bound that the run declares for them.
+    fn stop_monitors(&mut self, slew: Slew) -> Result<(), Failure> {
         let mut manifest = self.run.manifest().clone();
-        for (node, process) in std::mem::take(&mut self.watches) {
+        for (node, process) in std::mem::take(&mut self.monitors) {
             let report = process.end().and_then(|ended| {
-                self.spending.beside(&node, Beside::Watch, &ended);
+                self.spending.beside(&node, Beside::ClockMonitor, &ended);
                 clock_report(&node, ended.last)
             });
             let (ppb, origin) = match (slew, report) {
@@ -485,7 +484,7 @@ impl Session {
                     continue; // the analysis then takes what a kernel slews by at most
                 }
             };
-            for clock in [Counter::Realtime, Counter::Monotonic] {
+            for clock in [Clock::Realtime, Clock::Monotonic] {
                 let (reference, domain) = (self.domain(&node), format!("{node}.{clock}"));
                 manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin: origin.clone() });
             }
@@ -493,7 +492,7 @@ impl Session {
         Ok(self.run.set_manifest(manifest)?)
     }
 
-    /// A declared slew bound stands; that nobody watched, or that the watch asks for more, is told.
+    /// A declared slew bound stands; that nobody watched, or that the clock monitor asks for more, is told.
     fn hold_against(&mut self, node: &str, declared_ppb: u32, report: Result<ClockReport, Failure>) {
         match report {
             Err(why) => self.note(node, "clock-unwatched", None, why.to_string()),
@@ -502,7 +501,7 @@ impl Session {
                 if report.slew_bound_ppm.saturating_mul(1000) > declared_ppb {
                     let (wanted, why) = (report.slew_bound_ppm, &report.slew_bound_origin);
                     let text = format!(
-                        "expected clocks that run within the declared {} ppm, found that the watch asks for {wanted} ppm: \
+                        "expected clocks that run within the declared {} ppm, found that the clock monitor asks for {wanted} ppm: \
                          {why}. Declare that, or let clock.slew be auto",
                         f64::from(declared_ppb) / 1000.0
                     );

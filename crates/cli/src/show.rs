@@ -1,6 +1,6 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{Terms, analyse, stage_table};
+use tickscope_analysis::{Query, analyse, stage_table};
 use tickscope_bracket::Rho;
 use tickscope_store::Run;
 
@@ -11,17 +11,17 @@ use crate::options::ShowOptions;
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
     let rho = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
-    let terms = Terms { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() };
-    print(&run, &terms, options.json, false)
+    let query = Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() };
+    print(&run, &query, options.json, false)
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
-pub fn print(run: &Run, terms: &Terms, json: bool, write: bool) -> Result<(), Failure> {
+pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
     // Before the analysis: what cannot be read may be why it fails.
     for refused in run.refused()? {
         eprintln!("tickscope: {refused}");
     }
-    let analysis = analyse(run, terms, write)?;
+    let analysis = analyse(run, query, write)?;
     for refused in &analysis.refused {
         eprintln!("tickscope: {refused}");
     }

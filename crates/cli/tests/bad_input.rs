@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use site::c_program::{StampDirectory, Witness, compile_with};
 use site::{Ended, Experiment, Site, count, stage, tickscope, truth};
-use tickscope_store::{Pair, Places, read_events};
+use tickscope_store::{Pair, Paths, read_events};
 
 /// One run at a time: they would measure each other.
 fn alone() -> MutexGuard<'static, ()> {
@@ -71,7 +71,7 @@ fn e2e_a_command_that_fails_is_an_event_and_its_message_is_seen() {
     let text = Experiment::new(1.0, 100).text().replace("\"--rate\", \"100\"", "\"--rate\", \"no\"");
     let ended = Ended::of(&mut site.run_command(&text));
     ended.said(1, &["expected --rate", "command of client", "expected it to end well"]);
-    assert_eq!(site.events("subject-failed").len(), 1, "{ended:?}");
+    assert_eq!(site.events("target-failed").len(), 1, "{ended:?}");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn e2e_a_command_that_is_killed_leaves_the_table_of_what_it_had_measured() {
     let table = ended.json(1);
     let (known, inside) = truth(&table);
     assert!(count(&table, "end-to-end") > 500 && known == inside);
-    assert_eq!((site.events("subject-failed").len(), site.events("recovered").len()), (1, 1));
+    assert_eq!((site.events("target-failed").len(), site.events("recovered").len()), (1, 1));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn e2e_a_service_that_ends_by_the_signal_it_is_sent_has_ended_well_and_what_it_s
     let text = format!("{}{}", &text[..at], text[at..].replacen("command = [", &shell, 1));
     let ended = Ended::of(&mut site.run_command(&text));
     assert_eq!(count(&ended.json(0), "end-to-end"), 100);
-    assert_eq!(site.events("subject-failed").len(), 0);
+    assert_eq!(site.events("target-failed").len(), 0);
     let service = fs::read_to_string(file).unwrap().trim().parse().unwrap();
     assert!(!has_word(service, "server"), "the service goes on after the run");
 }
@@ -160,7 +160,7 @@ fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
     let (root, run) = (site.run_directory(), site.opened());
     let across = |known: &Pair| known.reference.starts_with("client.") && known.domain.starts_with("server.");
     let pair = run.pairs().unwrap().into_iter().find(across).unwrap_or(pair);
-    let brackets = first_of(&run.places().brackets(&pair));
+    let brackets = first_of(&run.paths().brackets(&pair));
     let more = |name: &str| brackets.with_file_name(name);
     for name in ["torn.parquet", "newer.parquet", "foreign.parquet"] {
         fs::copy(&brackets, more(name)).unwrap();
@@ -168,12 +168,12 @@ fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
     truncate(&more("torn.parquet"));
     of_schema(&more("newer.parquet"), b'9');
     foreign(&more("foreign.parquet"));
-    let segment = first_of(&Places::of(&root).stamps("client", "send"));
+    let segment = first_of(&Paths::of(&root).stamps(&"client.send".parse().unwrap()));
     fs::copy(&segment, segment.with_file_name("part-99999999.parquet")).unwrap();
     truncate(&segment.with_file_name("part-99999999.parquet"));
-    let channels = Places::of(&root).channels("server");
+    let channels = Paths::of(&root).channels("server");
     truncate(&channels);
-    fs::write(run.places().events().join("strange.parquet"), "no Parquet at all").unwrap();
+    fs::write(run.paths().events().join("strange.parquet"), "no Parquet at all").unwrap();
     let shown = site.show(&[]);
     shown.said(
         0,
@@ -382,7 +382,7 @@ fn e2e_a_file_that_is_no_pool_is_told_and_left_alone() {
     assert_eq!(collect(&site, &directory.0).code, Some(0));
     assert_eq!(site.events("pool-left-alone").len(), 1);
     assert_eq!(fs::read(&strange).unwrap(), b"not a pool");
-    assert_eq!(site.opened().stamps("node", "work").unwrap().len(), 100, "the others are collected");
+    assert_eq!(site.opened().stamps(&"node.work".parse().unwrap()).unwrap().len(), 100, "the others are collected");
     let events = read_events(&first_of(&site.path("run/events"))).unwrap();
     assert!(events.iter().all(|event| !event.text.is_empty()));
 }
@@ -415,7 +415,7 @@ fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothi
     assert!(told("ids-missing", "client") > 0 && told("ids-repeated", "client") > 0);
     assert!(told("ids-out-of-order", "server") + told("ids-out-of-order", "client") > 0);
     assert!(told("datagrams-refused", "server") >= did.forged_probes as i64, "{:?}", site.events("datagrams-refused"));
-    let said = site.events("subject").into_iter().find(|event| event.text.contains("\"server\"")).unwrap().text;
+    let said = site.events("target").into_iter().find(|event| event.text.contains("\"server\"")).unwrap().text;
     assert!(said.contains(&format!("\"strangers\": {}", did.forged)), "{said}, {did:?}");
 }
 

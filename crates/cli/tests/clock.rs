@@ -289,5 +289,5 @@ fn e2e_a_load_or_a_gauge_that_cannot_be_is_refused_with_what_was_expected() {
 
 /// The first processor that this test may run on: the one that measured readers are pinned to.
 fn allowed_cpu() -> usize {
-    tickscope_tick::affinity::allowed_cpus().unwrap()[0]
+    tickscope_host::affinity::allowed_cpus().unwrap()[0]
 }

@@ -1,6 +1,6 @@
 //! Somebody slews and steps the clocks that the kernel stamps with, in mid-run: no bound is false, and each event is told.
 //!
-//! Both nodes read one counter, so every true duration is known; the relation between them rests on the kernel's stamps of
+//! Both nodes read one counter, so every true duration is known; the clock map between them rests on the kernel's stamps of
 //! the probes, which are read through the injected clocks.
 
 mod site;
@@ -35,7 +35,7 @@ fn clock<'a>(table: &'a Value, domain: &str) -> &'a Value {
 }
 
 fn source<'a>(table: &'a Value, name: &str) -> &'a Value {
-    let sources = table["relations"][0]["sources"].as_array().unwrap();
+    let sources = table["clock_maps"][0]["sources"].as_array().unwrap();
     sources.iter().find(|source| source["name"] == name).unwrap_or_else(|| panic!("{sources:?}"))
 }
 

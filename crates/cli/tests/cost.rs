@@ -11,7 +11,7 @@ use site::{Ended, Experiment, Site};
 
 /// A run file with one node, whose command is a shell script.
 fn script(site: &Site, body: &str, more: &str) -> String {
-    let file = site.path("subject.sh");
+    let file = site.path("target.sh");
     fs::write(&file, body).unwrap();
     format!(
         "run = {{ name = \"cost\", seconds = 0.1 }}\nnetwork.kind = \"loopback\"\nclock.reference = \"a\"\n\
@@ -31,7 +31,7 @@ fn field<'a>(table: &'a Value, name: &str) -> &'a Value {
     fields.iter().find(|field| field["field"] == name).unwrap_or_else(|| panic!("no {name} in {fields:?}"))
 }
 
-/// The subject gets slower from pass to pass, by more than measuring adds: only pairs that are turned round cancel it.
+/// The target gets slower from pass to pass, by more than measuring adds: only pairs that are turned round cancel it.
 #[test]
 fn e2e_overhead_is_found_under_a_trend_that_is_larger() {
     let site = Site::new("trend");
@@ -71,7 +71,7 @@ fn e2e_a_field_that_is_named_is_compared_whatever_its_unit() {
 }
 
 #[test]
-fn e2e_a_subject_that_says_nothing_of_itself_is_told_what_to_print() {
+fn e2e_a_target_that_says_nothing_of_itself_is_told_what_to_print() {
     let site = Site::new("silent");
     for (body, more, words) in [
         ("echo done", "", ["names end in _ns", "a: 'done'"]),
@@ -83,7 +83,7 @@ fn e2e_a_subject_that_says_nothing_of_itself_is_told_what_to_print() {
         Ended::of(&mut with_overhead(&site, &script(&site, body, more))).said(2, &words);
         assert!(!site.run_directory().exists(), "nothing was begun");
     }
-    // Without the option the same subject is measured as ever.
+    // Without the option the same target is measured as ever.
     assert_eq!(Ended::of(&mut site.run_command(&script(&site, "true", ""))).json(0)["cost"]["overhead"], Value::Null);
 }
 
@@ -105,7 +105,7 @@ fn e2e_overhead_is_not_begun_where_a_run_lies_already() {
 }
 
 #[test]
-fn e2e_every_run_tells_what_it_spent_and_how_many_stamps_its_subject_took() {
+fn e2e_every_run_tells_what_it_spent_and_how_many_stamps_its_target_took() {
     let site = Site::new("spent");
     let table = site.run(&Experiment::new(2.0, 250)).json(0);
     let nodes = table["cost"]["nodes"].as_array().unwrap();
@@ -114,10 +114,10 @@ fn e2e_every_run_tells_what_it_spent_and_how_many_stamps_its_subject_took() {
     assert_eq!((count(&nodes[0], "stamps"), count(&nodes[1], "stamps")), (4 * 500, 4 * 500));
     assert_eq!(table["cost"]["stamps"], 8 * 500);
     for node in nodes {
-        for name in ["ran_ns", "stamping_ns", "subject_cpu_ns", "collector_cpu_ns", "probe_cpu_ns", "watch_cpu_ns"] {
+        for name in ["ran_ns", "stamping_ns", "target_cpu_ns", "collector_cpu_ns", "probe_cpu_ns", "monitor_cpu_ns"] {
             assert!(count(node, name) > 0, "{name} of {node}");
         }
-        assert!(count(node, "stamping_ns") < count(node, "subject_cpu_ns"), "{node}");
+        assert!(count(node, "stamping_ns") < count(node, "target_cpu_ns"), "{node}");
         assert!(count(node, "shared_memory_bytes") >= 16 << 20, "a pool's default size");
         let seconds = node["ran_ns"].as_f64().unwrap() / 1e9;
         let rate = node["stamps_a_second"].as_f64().unwrap();
@@ -144,7 +144,7 @@ fn e2e_the_echo_tells_its_round_trips_whether_it_is_measured_or_not() {
         assert!(pass[0].as_f64().unwrap() > 0.0 && pass[1].as_f64().unwrap() > 0.0, "{pass}");
     }
     // The stamped way lies between the two readings of the clock, packet by packet; so do the quantiles.
-    let said = site.events("subject").into_iter().find(|event| event.text.contains("rtt_p50_ns")).unwrap().text;
+    let said = site.events("target").into_iter().find(|event| event.text.contains("rtt_p50_ns")).unwrap().text;
     let said: Value = serde_json::from_str(&said[said.find('{').unwrap()..]).unwrap();
     let stamped_ns = site::stage(&table, "end-to-end")["p50"]["ns"].as_f64().unwrap();
     // A nanosecond more for whole ticks and whole nanoseconds, and the declared tolerance of the counter's rate.
@@ -159,6 +159,6 @@ fn e2e_the_processor_time_of_a_command_is_that_of_all_it_ran() {
     // A child spins for as long as its own account says, then tells it in ticks of a hundredth of a second.
     let spin = "sh -c 'while [ $(cut -d\" \" -f14 /proc/$$/stat) -lt 20 ]; do :; done'\n";
     let table = Ended::of(&mut site.run_command(&script(&site, spin, ""))).json(0);
-    let cpu_ns = table["cost"]["nodes"][0]["subject_cpu_ns"].as_u64().unwrap();
+    let cpu_ns = table["cost"]["nodes"][0]["target_cpu_ns"].as_u64().unwrap();
     assert!(cpu_ns >= 190_000_000, "{cpu_ns}");
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use site::c_program::{Running, StampDirectory, Witness, compile_with};
 use site::{Ended, Site, tickscope};
-use tickscope_store::{Channel, Places, PointStamps, read_channels};
+use tickscope_store::{Channel, Paths, PointStamps, read_channels};
 
 /// A stamp directory, a run that it is collected into, and the program that stamps.
 struct Scene {
@@ -55,11 +55,11 @@ impl Scene {
     }
 
     fn channels(&self) -> Vec<Channel> {
-        read_channels(&Places::of(&self.site.run_directory()).channels("test")).unwrap()
+        read_channels(&Paths::of(&self.site.run_directory()).channels("test")).unwrap()
     }
 
     fn folder(&self) -> PathBuf {
-        Places::of(&self.site.run_directory()).stamps("test", "work")
+        Paths::of(&self.site.run_directory()).stamps(&"test.work".parse().unwrap())
     }
 
     /// Ids by channel, in the order stored.

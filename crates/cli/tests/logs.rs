@@ -9,7 +9,7 @@ use site::{Ended, Site, count, free_port, stage, udp_echo};
 /// A client in Java that logs `System.nanoTime()` to files in the run's directory.
 fn java_run(sent: &str, ordering: &str) -> String {
     let (echo, port, probe_port) = (udp_echo().display(), free_port(), free_port());
-    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../subjects/java-echo/EchoClient.java");
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/java-echo/EchoClient.java");
     let client = client.display();
     format!(
         "run = {{ name = \"java\", seconds = 2 }}\nnetwork.kind = \"loopback\"\n\
@@ -40,7 +40,7 @@ fn e2e_a_java_client_that_only_logs_nano_time_is_in_the_trace() {
     let monotonic = clocks.iter().find(|clock| clock["domain"] == "client.monotonic").unwrap();
     assert_eq!(monotonic["readings"], 2000);
     assert!(monotonic["published"]["inside"].as_u64().is_some());
-    // One host's stage carries no error of the relation between the hosts.
+    // One host's stage carries no error of the clock map between the hosts.
     let whole = stage(&table, "end-to-end")["common"]["below_ticks"].as_u64().unwrap();
     let across = stage(&table, "client.java-send>server.received")["common"]["below_ticks"].as_u64().unwrap();
     assert!(whole < across, "{whole} and {across}");

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use site::{Ended, Site, c_program, count, stage};
-use tickscope_analysis::{Analysis, Terms, analyse};
+use tickscope_analysis::{Analysis, Query, analyse};
 use tickscope_store::{KeyedReader, Run};
 
 /// `point, id, tick` and the passages that this stamp belongs to, as bits.
@@ -48,14 +48,14 @@ fn joined_by(run: &mut Run, rule: &str) -> Analysis {
     manifest.layout.rules.iter_mut().for_each(|(_, of)| *of = rule.into());
     run.set_manifest(manifest).unwrap();
     tickscope_analysis::join(run, 1 << 26).unwrap();
-    analyse(run, &Terms::default(), true).unwrap()
+    analyse(run, &Query::default(), true).unwrap()
 }
 
 /// Every duration that is shown, by stage: id and ticks. Fails where one is not of a passage in the account.
 fn right(run: &Run, account: &Account) -> HashMap<String, Vec<(i64, i64)>> {
     let traces = run.traces().unwrap().found.remove(0);
     let (names, traces) = (traces.names().to_vec(), traces.read_all().unwrap());
-    let durations = KeyedReader::open(&run.places().durations(50_000).join("part-00000000.parquet")).unwrap();
+    let durations = KeyedReader::open(&run.paths().durations(50_000).join("part-00000000.parquet")).unwrap();
     let (stages, durations) = (durations.names().to_vec(), durations.read_all().unwrap());
     let mut shown = HashMap::new();
     for (stage, column) in stages.iter().zip(&durations.columns).filter(|(name, _)| !name.ends_with(['o', 'i'])) {

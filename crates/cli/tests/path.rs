@@ -7,7 +7,7 @@ use site::{Ended, Site, count, free_port, stage, truth, udp_echo};
 
 /// The run file of the demo for one way of waiting, over loopback, with ports of its own and two seconds long.
 fn demo(wait: &str) -> String {
-    let file = format!("{}/../../demo/path-{wait}.toml", env!("CARGO_MANIFEST_DIR"));
+    let file = format!("{}/../../experiments/path-{wait}.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).unwrap();
     let (echo, port, probe_port) = (udp_echo().display().to_string(), free_port(), free_port());
     let replaced = [
@@ -37,7 +37,7 @@ fn measured(wait: &str) -> Value {
         assert_eq!((stage["impossible"].as_u64(), stage["refused"].as_u64()), (Some(0), Some(0)), "{stage}");
         assert!(stage["count"].as_u64().unwrap() > 100, "{stage}");
     }
-    let said: Vec<_> = site.events("subject").into_iter().map(|event| event.text).collect();
+    let said: Vec<_> = site.events("target").into_iter().map(|event| event.text).collect();
     for word in [format!("\"wait\": \"{wait}\""), "\"policy\"".into(), "\"pacing\"".into(), "\"core\"".into()] {
         assert!(said.iter().all(|text| text.contains(&word)), "{word}: {said:?}");
     }
@@ -55,11 +55,11 @@ fn e2e_every_stage_of_the_path_keeps_its_bound_in_each_way_of_waiting() {
         assert!(channel["p50"]["hi_ticks"].as_i64().unwrap() >= 0);
         let published = stage(&table, "client.sent>server.rx");
         assert_eq!((published["role"].as_str(), published["sign"].as_str()), (Some("Beside"), Some("< 0")));
-        // Stages within a node are known to the width of the readings, not of the relation.
+        // Stages within a node are known to the width of the readings, not of the clock map.
         let within = stage(&table, "client.send>client.sched")["common"]["below_ns"].as_f64().unwrap();
         let across = channel["common"]["below_ns"].as_f64().unwrap();
         assert!(within * 3.0 < across, "{within} and {across}");
         let whole = count(&table, "end-to-end");
-        println!("{wait}: {whole} packets, {} stages, relation ±{} ns", path, table["relations"][0]["half_width_ns"]);
+        println!("{wait}: {whole} packets, {} stages, clock map ±{} ns", path, table["clock_maps"][0]["half_width_ns"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The example of the Cm* study as a run: `subjects/cm-star` between two nodes, and what `tickscope clock --example RUN` makes of it.
+//! The example of the Cm* study as a run: `targets/cm-star` between two nodes, and what `tickscope clock --example RUN` makes of it.
 
 mod site;
 
@@ -21,7 +21,7 @@ fn demo(pairs: &str, words: &str, repetitions: u32) -> String {
 
 /// The same between network namespaces, where the rights are there.
 fn anywhere(pairs: &str, words: &str, repetitions: u32) -> String {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/cm-star.toml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/cm-star.toml");
     let replaced = [
         ("build/cm-star", cm_star().display().to_string()),
         ("\"7430\"", format!("\"{}\"", ports())),
@@ -47,11 +47,11 @@ fn ports() -> u16 {
     }
 }
 
-/// The subject, compiled once a test program.
+/// The target, compiled once a test program.
 fn cm_star() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../subjects/cm-star/cm-star.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/cm-star/cm-star.c");
         c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "cm-star")
     })
 }
@@ -78,7 +78,7 @@ fn e2e_every_cell_of_the_example_is_complete_and_no_stage_breaks_its_bound() {
             "{stage}"
         );
     }
-    let said: String = site.events("subject").into_iter().map(|event| event.text).collect();
+    let said: String = site.events("target").into_iter().map(|event| event.text).collect();
     assert!(
         said.contains("\"timed\": 96") && said.contains("\"wrong\": 0") && said.contains("\"abandoned\": 0"),
         "{said}"
@@ -108,7 +108,7 @@ fn e2e_every_cell_of_the_example_is_complete_and_no_stage_breaks_its_bound() {
 
 /// In each repetition.
 fn calls_every_cell_in_an_order_of_its_own(site: &Site) {
-    let sent = site.opened().stamps("client", "send").unwrap().read_all().unwrap();
+    let sent = site.opened().stamps(&"client.send".parse().unwrap()).unwrap().read_all().unwrap();
     let cells: Vec<i32> = sent.kind.iter().map(|kind| *kind.unwrap()).collect();
     let orders: Vec<&[i32]> = cells.chunks(6).collect();
     assert!(sent.id.is_sorted() && orders.len() == 16 && orders.iter().any(|order| *order != orders[0]), "{orders:?}");
@@ -230,7 +230,7 @@ fn carry(over: &AtomicBool, socket: &UdpSocket, mut each: impl FnMut(&[u8], Sock
     }
 }
 
-/// By the cell in a message's head: `subjects/cm-star/messages.h`.
+/// By the cell in a message's head: `targets/cm-star/messages.h`.
 fn is_timed(bytes: &[u8]) -> bool {
     bytes[24..28] != [0; 4]
 }
@@ -253,7 +253,7 @@ fn e2e_a_lost_answer_costs_its_repetition_and_an_answer_that_comes_twice_nothing
     let table = Ended::of(&mut site.run_command(&format!("{server}[[node]]\nname = \"client\"{client}"))).json(0);
     carrier.end();
     assert_eq!(table["path_sums"]["mismatches"], 0);
-    let said: String = site.events("subject").into_iter().map(|event| event.text).collect();
+    let said: String = site.events("target").into_iter().map(|event| event.text).collect();
     assert!(said.contains("\"abandoned\": 1") && said.contains("\"strangers\": 1"), "{said}");
     let found = example(&site, &[]).json(0);
     // The second repetition was at its third call.
@@ -269,6 +269,6 @@ fn e2e_a_lost_answer_costs_its_repetition_and_an_answer_that_comes_twice_nothing
 fn e2e_only_a_run_of_the_example_has_its_figures() {
     let site = Site::new("no-cm-star");
     assert_eq!(site.run(&Experiment::new(0.5, 200)).code, Some(0));
-    example(&site, &[]).said(2, &["expected a run of subjects/cm-star", "demo/cm-star.toml"]);
+    example(&site, &[]).said(2, &["expected a run of targets/cm-star", "experiments/cm-star.toml"]);
     example(&site, &["--words", "0,50"]).said(2, &["expected --example RUN alone"]);
 }

@@ -10,7 +10,7 @@ const GIGATICKS: i64 = 1_000_000_000;
 /// Half a swing in about four seconds, whatever the counter: from here on the rate is never constant during a run.
 const PERIOD: i64 = 20 * GIGATICKS;
 
-/// Offset, drift, wander: the rate that the relation must find is `1 + drift`, or one over it.
+/// Offset, drift, wander: the rate that the clock map must find is `1 + drift`, or one over it.
 fn map(drifts: bool, wander_ppb: i64) -> [i64; 4] {
     if drifts { [GIGATICKS, 12_500, wander_ppb, PERIOD] } else { [0, 0, wander_ppb, PERIOD] }
 }
@@ -40,11 +40,11 @@ fn e2e_every_true_duration_of_100_000_packets_lies_in_its_interval() {
             packets += whole;
             known_in_all += truth(&table).0;
             if drifts {
-                finds_the_rate(&table["relations"][0]["slopes"], 1.000_012_5);
+                finds_the_rate(&table["clock_maps"][0]["slopes"], 1.000_012_5);
             }
             println!(
                 "{node} {inject:?}: {whole} packets, known to {} ns, half the shortest round trip {} ns",
-                table["relations"][0]["half_width_ns"], table["relations"][0]["half_round_trip_min_ns"]
+                table["clock_maps"][0]["half_width_ns"], table["clock_maps"][0]["half_round_trip_min_ns"]
             );
         }
     }

@@ -24,8 +24,10 @@
 use std::sync::OnceLock;
 use std::{fmt, io};
 
-use tickscope_tick::step::{CounterStep, Evidence};
-use tickscope_tick::{InjectionError, Interval, Local, NodeCounter, Ordering, Span, counter};
+use tickscope_counter as counter;
+use tickscope_counter::NodeCounter;
+use tickscope_host::step::{CounterStep, Evidence};
+use tickscope_tick::{InjectionError, Interval, Local, Ordering, Span};
 
 /// The counter that sections are measured by, and what beginning and ending one costs.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! What successive readings of a clock say of it: its steps, its cost, and how finely it can be used.
 //!
 //! **Usable resolution** is the sum of what the clock itself leaves open and of what reading it does. The clock: how wide its
-//! readings are (`tickscope_tick::step`) if it steps faster than it can be read; if it stands still between readings, the step within
+//! readings are (`tickscope_host::step`) if it steps faster than it can be read; if it stands still between readings, the step within
 //! which it spends 95 % of its time. Reading: how much longer than the shortest the time between two readings is in 95 of 100 cases. The *cost* of a
 //! reading is not part of it: that can be subtracted. The shortest section measurable to x % is the usable resolution
 //! divided by x %: so in 19 of 20 measurements. It is a statement about the load at hand, not a bound.

@@ -70,7 +70,7 @@ pub struct CounterSeen {
     pub hypervisor: Option<String>,
     /// Whether a reading costs so much that it must be trapped.
     pub trapped: bool,
-    /// What the kernel derives its own clocks from.
+    /// What the kernel derives its auxiliary clocks from.
     pub clocksource: Option<String>,
 }
 

@@ -10,7 +10,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use tickscope_clock::section::{Costs, Meter, Readings, Took, Unproven};
-use tickscope_tick::{Injection, NodeCounter, Stairs, counter};
+use tickscope_counter as counter;
+use tickscope_counter::NodeCounter;
+use tickscope_tick::{Injection, Stairs};
 
 /// The header's languages.
 const LANGUAGES: [(&str, [&str; 2]); 3] =

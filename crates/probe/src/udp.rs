@@ -16,8 +16,8 @@ use std::ptr::null;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use tickscope_counter::NodeCounter;
 use tickscope_tick::Ordering;
-use tickscope_tick::counter::NodeCounter;
 
 use crate::datagram::{NodeId, Nonce, RunId};
 use crate::driver::{self, Asking, ClientReport, Endpoint, Received, ServerReport};

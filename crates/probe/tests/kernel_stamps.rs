@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tickscope_counter::NodeCounter;
 use tickscope_probe::datagram::{NodeId, Nonce, RunId};
 use tickscope_probe::driver::{self, Asking, Schedule};
 use tickscope_probe::exchange::{Memory, Parties};
 use tickscope_probe::kernel::{KernelCounts, KernelEndpoint, KernelStamps, Passage};
 use tickscope_probe::udp::UdpEndpoint;
-use tickscope_tick::counter::NodeCounter;
 
 /// By nonce, what the kernel stamped and when.
 type Stamps = BTreeMap<u64, Vec<(Passage, i64)>>;

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use tickscope_bracket::Bracket;
+use tickscope_counter::{NodeCounter, before};
 use tickscope_probe::datagram::{NodeId, RunId};
 use tickscope_probe::driver::{Asking, ClientReport, Schedule, ServerReport};
 use tickscope_probe::exchange::{Exchange, Memory, Parties};
 use tickscope_probe::udp::{probe, serve};
-use tickscope_tick::counter::{NodeCounter, before};
 use tickscope_tick::{Injection, Stairs};
 
 const PARTIES: Parties = Parties { run: RunId(0xbeef), client: NodeId(1), server: NodeId(2) };

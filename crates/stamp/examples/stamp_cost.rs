@@ -6,8 +6,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use tickscope_counter as counter;
+use tickscope_host::affinity;
 use tickscope_stamp::{Channel, Fields};
-use tickscope_tick::{Ordering, affinity, counter};
+use tickscope_tick::Ordering;
 
 struct Channels {
     plain: Channel,

@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 use std::time::Duration;
 
+use tickscope_counter as counter;
+use tickscope_tick::Clock;
 use tickscope_tick::Ordering as ReadOrdering;
-use tickscope_tick::{Counter, counter};
 
 use crate::block::{BLOCK_MAGIC, EntryState, HEADER_UNITS, padded};
 use crate::block::{
@@ -69,9 +70,9 @@ pub(crate) struct Handle {
     ordering: ReadOrdering,
     shape: u8,
     /// What its ticks are of; `None`: the counter.
-    clock: Option<Counter>,
+    clock: Option<Clock>,
     /// The clock that it relates to the counter.
-    brackets: Option<Counter>,
+    brackets: Option<Clock>,
     entry: Cell<Option<&'static ChannelEntry>>,
     pool: Cell<Option<OwnPool>>,
     serial: Cell<u32>,
@@ -85,28 +86,23 @@ impl Channel {
     ///
     /// Not for signal handlers. Errors say why the point cannot be measured; [`Channel::off`] then stands in for it.
     pub fn open(point: &str, ordering: ReadOrdering, fields: Fields) -> Result<Self, OpenError> {
-        Self::open_clock(point, Counter::STAMPED, ordering, fields)
+        Self::open_clock(point, Clock::STAMPED, ordering, fields)
     }
 
     /// The same with ticks of another clock. [`Channel::stamp`] then reads that clock; mostly they come by
     /// [`Channel::record`].
-    pub fn open_clock(
-        point: &str,
-        counter: Counter,
-        ordering: ReadOrdering,
-        fields: Fields,
-    ) -> Result<Self, OpenError> {
+    pub fn open_clock(point: &str, counter: Clock, ordering: ReadOrdering, fields: Fields) -> Result<Self, OpenError> {
         if point.starts_with(BRACKET_PREFIX) {
             return Err(OpenError::new(format!(
                 "expected a point's name that does not begin with '{BRACKET_PREFIX}'; found '{point}'. Such points are opened by open_bracket"
             )));
         }
-        let clock = Some(counter).filter(|&counter| counter != Counter::STAMPED);
+        let clock = Some(counter).filter(|&counter| counter != Clock::STAMPED);
         Self::enter(Handle { clock, ..Handle::new(name_of(point)?, ordering, fields) })
     }
 
     /// A channel for [`Channel::bracket`], of the point `clock-bracket.NAME` with the clock's name.
-    pub fn open_bracket(clock: Counter) -> Result<Self, OpenError> {
+    pub fn open_bracket(clock: Clock) -> Result<Self, OpenError> {
         let name = name_of(&format!("{BRACKET_PREFIX}{clock}"))?;
         let handle = Handle::new(name, ReadOrdering::Before, Fields::Wide);
         Self::enter(Handle { brackets: Some(clock), ..handle })
@@ -163,7 +159,7 @@ impl Channel {
                 stamp_slow(handle, id, kind, value)
             };
         }
-        let tick = handle.ordering.read();
+        let tick = tickscope_counter::read(handle.ordering);
         let Some(record) = handle.reserve(2) else { return stamp_slow(handle, id, kind, value) };
         commit_wide(record, id, kind, value, tick);
     }
@@ -347,7 +343,7 @@ fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
         point: handle.point,
         ordering: handle.ordering,
         shape: handle.shape,
-        counter: handle.clock.map_or(0, Counter::number),
+        counter: handle.clock.map_or(0, Clock::number),
         policy,
         now,
     };
@@ -548,7 +544,7 @@ fn describe(handle: &Handle, entry: &ChannelEntry, pool: OwnPool, block: MappedB
         (*plain).process_start = header.process_start;
         (*plain).ordering = handle.ordering as u8;
         (*plain).shape = handle.shape;
-        (*plain).counter = handle.clock.map_or(header.counter, Counter::number);
+        (*plain).counter = handle.clock.map_or(header.counter, Clock::number);
         (*plain).epoch = header.epoch;
         (*plain).lost = lost;
         (*plain).lost_first = entry.lost_first.load(Ordering::Relaxed);

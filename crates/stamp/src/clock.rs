@@ -3,7 +3,9 @@
 //! Assumes: a clock is read through the vDSO, so a stamp of it makes no system call. Guarantees: what was injected into a
 //! clock stands before every reading of it. Deliberately absent: a network card's clock, which only `tickscope.h` reads.
 
-use tickscope_tick::{Counter, NodeCounter, RealtimeInjection, counter};
+use tickscope_counter as counter;
+use tickscope_counter::NodeCounter;
+use tickscope_tick::{Clock, RealtimeInjection};
 
 use crate::environment::Environment;
 use crate::process;
@@ -27,7 +29,7 @@ pub(crate) struct Between {
 const TRIES: usize = 8;
 
 /// Reads a clock as stamps do, in nanoseconds, once a channel was opened; `None`: it is the counter, or can't be read.
-pub fn clock_now(clock: Counter) -> Option<i64> {
+pub fn clock_now(clock: Clock) -> Option<i64> {
     now(clock, process::clocks())
 }
 
@@ -47,16 +49,16 @@ impl Clocks {
         self.counter.injection().is_some() || self.realtime.is_some()
     }
 
-    fn as_read(&self, clock: Counter, raw_ns: i64) -> i64 {
+    fn as_read(&self, clock: Clock, raw_ns: i64) -> i64 {
         match &self.realtime {
-            Some(map) if clock == Counter::Realtime => map.apply(raw_ns),
+            Some(map) if clock == Clock::Realtime => map.apply(raw_ns),
             _ => raw_ns,
         }
     }
 }
 
 /// Reads a clock, after all that precedes and before all that follows.
-pub(crate) fn now(clock: Counter, clocks: &Clocks) -> Option<i64> {
+pub(crate) fn now(clock: Clock, clocks: &Clocks) -> Option<i64> {
     let number = number_of(clock)?;
     let _ = counter::after(); // what precedes was seen
     let raw_ns = nanoseconds(number)?;
@@ -65,7 +67,7 @@ pub(crate) fn now(clock: Counter, clocks: &Clocks) -> Option<i64> {
 }
 
 /// The narrowest of some readings of a clock between two of the counter, as this node reads both.
-pub(crate) fn read_between(clock: Counter, clocks: &Clocks) -> Option<Between> {
+pub(crate) fn read_between(clock: Clock, clocks: &Clocks) -> Option<Between> {
     let number = number_of(clock)?;
     let once = || {
         let before = counter::before();
@@ -88,12 +90,12 @@ pub(crate) fn read_between(clock: Counter, clocks: &Clocks) -> Option<Between> {
 }
 
 /// The kernel's number of a clock that it keeps for every process.
-fn number_of(clock: Counter) -> Option<libc::clockid_t> {
+fn number_of(clock: Clock) -> Option<libc::clockid_t> {
     match clock {
-        Counter::Realtime => Some(libc::CLOCK_REALTIME),
-        Counter::Monotonic => Some(libc::CLOCK_MONOTONIC),
-        Counter::MonotonicRaw => Some(libc::CLOCK_MONOTONIC_RAW),
-        Counter::Tsc | Counter::Cntvct | Counter::Phc => None,
+        Clock::Realtime => Some(libc::CLOCK_REALTIME),
+        Clock::Monotonic => Some(libc::CLOCK_MONOTONIC),
+        Clock::MonotonicRaw => Some(libc::CLOCK_MONOTONIC_RAW),
+        Clock::Tsc | Clock::Cntvct | Clock::Phc => None,
     }
 }
 

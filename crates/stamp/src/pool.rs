@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::{fmt, io, mem};
 
-use tickscope_tick::{BootId, Counter};
+use tickscope_tick::{BootId, Clock};
 
 use crate::block::{
     self, BLOCK_BYTES, BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, ChannelEntry, ENTRY_COUNT, HEADER_UNITS, POOL_MAGIC,
@@ -126,8 +126,8 @@ impl Pool {
     }
 
     /// The stamped counter; `None`: of a later version.
-    pub fn counter(&self) -> Option<Counter> {
-        Counter::from_number(self.header().counter)
+    pub fn counter(&self) -> Option<Clock> {
+        Clock::from_number(self.header().counter)
     }
 
     /// The channel entries, free ones too.

@@ -13,7 +13,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::{fmt, io, mem};
 
-use tickscope_tick::{BootId, Counter, Ordering as ReadOrdering};
+use tickscope_tick::{Clock, Ordering as ReadOrdering};
 
 use crate::block::{
     BLOCK_OFFSET, ChannelEntry, ENTRY_COUNT, EntryState, FEWEST_BLOCKS, NAME_BYTES, POOL_MAGIC, Policy, PoolHeader,
@@ -193,7 +193,7 @@ impl Process {
     }
 }
 
-/// Counter and clocks as this node reads them: set before the first channel exists and never again.
+/// Clock and clocks as this node reads them: set before the first channel exists and never again.
 pub(crate) fn clocks() -> &'static Clocks {
     // SAFETY: `start` writes it once, under the lock, before any channel exists that could lead here.
     unsafe { &(*PROCESS.process.get()).clocks }
@@ -296,9 +296,9 @@ impl OwnPool {
             (*header).block_bytes = environment.block_bytes;
             (*header).block_count = block_count;
             (*header).instance = instance;
-            (*header).boot_id = BootId::of_this_boot().map_or([0; 16], |boot| boot.0);
+            (*header).boot_id = tickscope_counter::boot_id().map_or([0; 16], |boot| boot.0);
             (*header).pid = std::process::id() as i32;
-            (*header).counter = Counter::STAMPED.number();
+            (*header).counter = Clock::STAMPED.number();
             (*header).when_full = environment.when_full as u8;
             (*header).process_start = process_start;
             (*header).injected = u32::from(clocks.are_injected());

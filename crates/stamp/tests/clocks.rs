@@ -15,7 +15,7 @@ use tickscope_stamp::block::{ChannelEntry, unpadded};
 use tickscope_stamp::handover::Block;
 use tickscope_stamp::pool::{Pool, Record};
 use tickscope_stamp::{Channel, Fields, clock_now};
-use tickscope_tick::{Counter, Injection, Ordering as ReadOrdering, RealtimeInjection};
+use tickscope_tick::{Clock, Injection, Ordering as ReadOrdering, RealtimeInjection};
 
 /// The entry of a point.
 fn entry<'a>(pool: &'a Pool, point: &str) -> &'a ChannelEntry {
@@ -23,11 +23,11 @@ fn entry<'a>(pool: &'a Pool, point: &str) -> &'a ChannelEntry {
 }
 
 /// What was committed at a point, and the counter that its blocks name.
-fn stamps(pool: &Pool, point: &str) -> (Vec<Record>, Option<Counter>) {
+fn stamps(pool: &Pool, point: &str) -> (Vec<Record>, Option<Clock>) {
     let blocks = (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described());
     let mut mine: Vec<_> = blocks.filter(|block| unpadded(&block.header().point) == Some(point)).collect();
     mine.sort_by_key(|block| block.header().number);
-    let counter = mine.first().and_then(|block| Counter::from_number(block.header().counter));
+    let counter = mine.first().and_then(|block| Clock::from_number(block.header().counter));
     let records = mine.iter().flat_map(|block| (0..block.capacity()).filter_map(|slot| block.record(slot)));
     (records.collect(), counter)
 }
@@ -53,14 +53,14 @@ fn c_stamps_of_another_clock_read_it_and_name_it_in_entry_and_block() {
     let latest = realtime_ns();
     let pools = directory.pools();
     let (realtime, counter) = stamps(&pools[0], "realtime");
-    assert_eq!((counter, entry(&pools[0], "realtime").counter), (Some(Counter::Realtime), 3));
+    assert_eq!((counter, entry(&pools[0], "realtime").counter), (Some(Clock::Realtime), 3));
     assert_eq!(ids(&realtime), (0..3000).collect::<Vec<_>>());
     assert!(realtime.iter().all(|stamp| earliest <= stamp.tick && stamp.tick <= latest));
     let (given, counter) = stamps(&pools[0], "given");
-    assert_eq!((counter, entry(&pools[0], "given").counter), (Some(Counter::Monotonic), 4));
+    assert_eq!((counter, entry(&pools[0], "given").counter), (Some(Clock::Monotonic), 4));
     assert!(given.len() == 3000 && given.iter().all(|stamp| stamp.tick == 1000 + stamp.id));
     let (wide, counter) = stamps(&pools[0], "wide-given");
-    assert_eq!((counter, entry(&pools[0], "wide-given").counter), (Some(Counter::STAMPED), 0));
+    assert_eq!((counter, entry(&pools[0], "wide-given").counter), (Some(Clock::STAMPED), 0));
     assert!(wide.iter().all(|stamp| stamp.rider.is_some_and(|rider| (rider.kind, rider.value) == (7, stamp.id * 2))));
     assert_eq!((stamps(&pools[0], "phc").0, entry(&pools[0], "phc").refused.load(Ordering::Relaxed)), (vec![], 3000));
 }
@@ -81,7 +81,7 @@ fn c_a_bracket_holds_every_instant_at_which_its_clock_may_have_been_read() {
     assert_eq!(truth.len(), 300 * 8, "eight readings a bracket");
     let pools = directory.pools();
     let (brackets, counter) = stamps(&pools[0], "clock-bracket.realtime");
-    assert_eq!((brackets.len(), counter), (300, Some(Counter::STAMPED)));
+    assert_eq!((brackets.len(), counter), (300, Some(Clock::STAMPED)));
     assert_eq!(entry(&pools[0], "clock-bracket.realtime").ordering, ReadOrdering::Before as u8);
     let map: Injection = map.parse().unwrap();
     for bracket in brackets {
@@ -192,15 +192,15 @@ fn the_rust_program() {
     if std::env::var("CLOCKS_ROLE").is_err() {
         return;
     }
-    let realtime = Channel::open_clock("realtime", Counter::Realtime, ReadOrdering::After, Fields::Slim).unwrap();
-    let given = Channel::open_clock("given", Counter::Phc, ReadOrdering::Before, Fields::Wide).unwrap();
-    let bracket = Channel::open_bracket(Counter::Realtime).unwrap();
+    let realtime = Channel::open_clock("realtime", Clock::Realtime, ReadOrdering::After, Fields::Slim).unwrap();
+    let given = Channel::open_clock("given", Clock::Phc, ReadOrdering::Before, Fields::Wide).unwrap();
+    let bracket = Channel::open_bracket(Clock::Realtime).unwrap();
     assert!(Channel::open("clock-bracket.realtime", ReadOrdering::Before, Fields::Wide).is_err());
     for id in 0..3000 {
-        let earliest = clock_now(Counter::Realtime).unwrap();
+        let earliest = clock_now(Clock::Realtime).unwrap();
         bracket.bracket();
         realtime.stamp(id);
-        given.record_with(id, 7, earliest, clock_now(Counter::Realtime).unwrap());
+        given.record_with(id, 7, earliest, clock_now(Clock::Realtime).unwrap());
         given.record(id, 0); // refused
         given.stamp(id); // refused: only C reads that clock
     }
@@ -218,9 +218,9 @@ fn a_rust_program_stamps_other_clocks_and_relates_them() {
     let latest = map.apply(realtime_ns());
     let pools = directory.pools();
     let ((realtime, counter), (given, phc)) = (stamps(&pools[0], "realtime"), stamps(&pools[0], "given"));
-    assert_eq!((counter, phc, pools[0].header().injected), (Some(Counter::Realtime), Some(Counter::Phc), 1));
+    assert_eq!((counter, phc, pools[0].header().injected), (Some(Clock::Realtime), Some(Clock::Phc), 1));
     let (brackets, counter) = stamps(&pools[0], "clock-bracket.realtime");
-    assert_eq!((realtime.len(), given.len(), brackets.len(), counter), (3000, 3000, 3000, Some(Counter::STAMPED)));
+    assert_eq!((realtime.len(), given.len(), brackets.len(), counter), (3000, 3000, 3000, Some(Clock::STAMPED)));
     assert_eq!(entry(&pools[0], "given").refused.load(Ordering::Relaxed), 6000);
     for ((stamp, given), bracket) in realtime.iter().zip(&given).zip(&brackets) {
         let rider = given.rider.unwrap();

@@ -15,7 +15,7 @@ use c_program::{Running, StampDirectory, compile_with};
 use tickscope_stamp::block::unpadded;
 use tickscope_stamp::handover::Block;
 use tickscope_stamp::pool::Record;
-use tickscope_tick::{Counter, RealtimeInjection};
+use tickscope_tick::{Clock, RealtimeInjection};
 
 /// What a program told: windows of time by id, and its counts.
 struct Told {
@@ -25,7 +25,7 @@ struct Told {
     errors: String,
 }
 
-/// Places in `Told::counts` of the first count of a kind, and of the rest.
+/// Paths in `Told::counts` of the first count of a kind, and of the rest.
 const SCHED: usize = 0;
 const TX: usize = 3;
 const RX: usize = 6;
@@ -77,8 +77,8 @@ fn stamps(directory: &StampDirectory, point: &str) -> BTreeMap<i64, Record> {
             if unpadded(&block.header().point) != Some(point) {
                 continue;
             }
-            let clock = if point.starts_with("clock-bracket") { Counter::STAMPED } else { Counter::Realtime };
-            assert_eq!(Counter::from_number(block.header().counter), Some(clock));
+            let clock = if point.starts_with("clock-bracket") { Clock::STAMPED } else { Clock::Realtime };
+            assert_eq!(Clock::from_number(block.header().counter), Some(clock));
             for record in (0..block.capacity()).filter_map(|slot| block.record(slot)) {
                 assert_eq!(found.insert(record.id, record), None, "{point} {}", record.id);
             }

@@ -231,12 +231,12 @@ fn c_an_injected_map_stands_before_every_stamp() {
     let text = "1000:1000000000:12500:1000:25000000000:49:2:7";
     let map: tickscope_tick::Injection = text.parse().unwrap();
     let mut command = build("stamper", &[]);
-    let before = tickscope_tick::counter::before();
+    let before = tickscope_counter::before();
     let run = directory
         .measure(command.arg(&witness.0).args(["threads", "1", "5000"]))
         .env("TICKSCOPE_INJECT", text)
         .status();
-    let after = tickscope_tick::counter::after();
+    let after = tickscope_counter::after();
     assert!(run.unwrap().success());
     let pools = directory.pools();
     let (stamps, _) = records(&pools[0]).into_values().next().unwrap();

@@ -1,4 +1,4 @@
-//! The subject `udp-echo` in every way to wait: which points it stamps, in which order, and what it counts.
+//! The target `udp-echo` in every way to wait: which points it stamps, in which order, and what it counts.
 
 mod c_program;
 
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use c_program::{Running, StampDirectory, compile};
 use tickscope_stamp::block::unpadded;
 use tickscope_stamp::handover::Block;
-use tickscope_tick::{Counter, Ordering};
+use tickscope_tick::{Clock, Ordering};
 
 const WAITS: [&str; 3] = ["epoll", "blocking", "busy"];
 const PACKETS: usize = 500;
@@ -22,14 +22,14 @@ const EVERY: i64 = 5;
 /// Ticks by id at one point, and what they are of.
 struct Point {
     ticks: BTreeMap<i64, i64>,
-    counter: Option<Counter>,
+    counter: Option<Clock>,
     ordering: Option<Ordering>,
 }
 
 fn udp_echo() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../subjects/udp-echo/udp-echo.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/udp-echo/udp-echo.c");
         compile("cc", &source, &["-D_GNU_SOURCE"], "udp-echo")
     })
 }
@@ -91,7 +91,7 @@ fn points(directory: &StampDirectory) -> BTreeMap<String, Point> {
             let header = block.header();
             let point = points.entry(unpadded(&header.point).unwrap().into()).or_insert(Point {
                 ticks: BTreeMap::new(),
-                counter: Counter::from_number(header.counter),
+                counter: Clock::from_number(header.counter),
                 ordering: Ordering::from_number(header.ordering),
             });
             let records = (0..block.capacity()).filter_map(|slot| block.record(slot));
@@ -134,7 +134,7 @@ fn c_udp_echo_stamps_the_whole_path_in_order_however_it_waits() {
         for pair in ["sched", "tx", "rx", "reply-sched", "reply-tx", "response-rx"].windows(2) {
             assert!(in_order(&exchange, pair[0], pair[1]) > 0, "{wait}: {pair:?}");
             let point = &exchange.points[pair[1]];
-            assert_eq!(point.counter, Some(Counter::Realtime));
+            assert_eq!(point.counter, Some(Clock::Realtime));
             let expected = if pair[1].ends_with("rx") { Ordering::After } else { Ordering::Before };
             assert_eq!(point.ordering, Some(expected), "{pair:?}");
             assert!(point.ticks.keys().all(|id| id % EVERY == 0));

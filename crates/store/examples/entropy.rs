@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let run = Run::open(Path::new(&root))?;
     for node in run.nodes()? {
         for point in run.points(&node)? {
-            print(&format!("{node}.{point}"), &run.stamps(&node, &point)?)?;
+            print(&format!("{node}.{point}"), &run.stamps(&format!("{node}.{point}").parse()?)?)?;
         }
     }
     Ok(())

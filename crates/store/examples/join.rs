@@ -40,7 +40,7 @@ fn make(root: &Path, ids: i64) -> Result<(), Box<dyn Error>> {
     let run = Run::create(root, manifest()?)?;
     let mut bytes = 0;
     for point in 0..POINTS {
-        let folder = run.places().stamps("node", &format!("p{point}"));
+        let folder = run.paths().stamps(&format!("node.p{point}").parse().unwrap());
         for first in (0..ids).step_by(SEGMENT as usize) {
             let stamps = stamps(point as i64, first, ids.min(first + SEGMENT));
             bytes += write_segment(&next_segment(&folder)?, &stamps, &Origin::default())?;
@@ -86,7 +86,7 @@ fn scatter(root: &Path) -> Result<(), Box<dyn Error>> {
     let run = Run::open(root)?;
     let (mut seconds, mut stamps) = (0.0, 0);
     for point in 0..POINTS {
-        let all = run.stamps("node", &format!("p{point}"))?.read_all()?;
+        let all = run.stamps(&format!("node.p{point}").parse().unwrap())?.read_all()?;
         let most = all.id.iter().max().map_or(0, |&id| id as usize + 1);
         let start = Instant::now();
         let mut slots = vec![0i64; most];

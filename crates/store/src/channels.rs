@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tickscope_tick::Place;
+
 use crate::error::Result;
 use crate::table::{Field, TableReader, TableWriter, Values};
 
@@ -65,6 +67,13 @@ impl ChannelState {
     /// The state of that name; a later version's is taken for open: nothing is known to have ended.
     fn from_name(name: &str) -> Self {
         Self::NAMES.iter().find(|(_, known)| *known == name).map_or(Self::Open, |&(state, _)| state)
+    }
+}
+
+impl Channel {
+    /// Whether its stamps are of that point.
+    pub fn is_at(&self, place: &Place) -> bool {
+        place.node == self.node.as_str() && place.point == self.point.as_str()
     }
 }
 

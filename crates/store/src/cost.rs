@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use tickscope_tick::Ordering;
 
-use crate::manifest::Name;
+use tickscope_tick::NodeName;
 
 /// The cost of one run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Cost {
     /// What each node spent.
     #[serde(default)]
     pub nodes: Vec<NodeCost>,
-    /// The subject with and without being measured, if that was asked for.
+    /// The target with and without being measured, if that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<Overhead>,
 }
@@ -36,7 +36,7 @@ pub struct StampCost {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeCost {
     /// Its name.
-    pub node: Name,
+    pub node: NodeName,
     /// How long its command ran, ns.
     pub ran_ns: u64,
     /// Stamps that its command took, those that found no block included.
@@ -46,22 +46,22 @@ pub struct NodeCost {
     pub stamping_ns: Option<u64>,
     /// Processor time of the command, stamping included, ns.
     #[serde(default)]
-    pub subject_cpu_ns: Option<u64>,
+    pub target_cpu_ns: Option<u64>,
     /// Processor time of the collector, ns.
     #[serde(default)]
     pub collector_cpu_ns: Option<u64>,
     /// Processor time of the probe's side here, ns.
     #[serde(default)]
     pub probe_cpu_ns: Option<u64>,
-    /// Processor time of the watch over the clocks, ns.
+    /// Processor time of the clock monitor, ns.
     #[serde(default)]
-    pub watch_cpu_ns: Option<u64>,
-    /// Shared memory of all pools there, the command's and the watch's, the most at one time.
+    pub monitor_cpu_ns: Option<u64>,
+    /// Shared memory of all pools there, the command's and the clock monitor's, the most at one time.
     #[serde(default)]
     pub shared_memory_bytes: Option<u64>,
 }
 
-/// What the subject said of itself, in pairs of passes: measured, and not.
+/// What the target said of itself, in pairs of passes: measured, and not.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Overhead {
     /// How long a pass was.
@@ -74,7 +74,7 @@ pub struct Overhead {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Compared {
     /// Whose command.
-    pub node: Name,
+    pub node: NodeName,
     /// Name in its last line.
     pub field: String,
     /// In the order of the passes; every second pair began with the pass that was not measured.
@@ -103,16 +103,16 @@ impl StampCost {
 
 impl NodeCost {
     /// Of a node that has spent nothing.
-    pub fn none(node: Name) -> Self {
+    pub fn none(node: NodeName) -> Self {
         Self {
             node,
             ran_ns: 0,
             stamps: 0,
             stamping_ns: None,
-            subject_cpu_ns: None,
+            target_cpu_ns: None,
             collector_cpu_ns: None,
             probe_cpu_ns: None,
-            watch_cpu_ns: None,
+            monitor_cpu_ns: None,
             shared_memory_bytes: None,
         }
     }

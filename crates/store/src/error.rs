@@ -46,7 +46,8 @@ impl Error {
         &self.place
     }
 
-    pub(crate) fn io(place: &Path, expected: impl Into<String>, error: std::io::Error) -> Self {
+    /// The system refused.
+    pub fn io(place: &Path, expected: impl Into<String>, error: std::io::Error) -> Self {
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "check the path",
             std::io::ErrorKind::PermissionDenied => "check the rights of the directory, or run as its owner",
@@ -56,23 +57,27 @@ impl Error {
         Self { kind: Kind::Io, place: place.into(), expected: expected.into(), found: error.to_string(), remedy }
     }
 
-    pub(crate) fn foreign(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
+    /// Not written by tickscope.
+    pub fn foreign(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
         let remedy = "it was not written by tickscope: move it out of the run";
         Self { kind: Kind::Foreign, place: place.into(), expected: expected.into(), found: found.into(), remedy }
     }
 
-    pub(crate) fn newer(place: &Path, what: &str, known: u32, found: impl fmt::Display) -> Self {
+    /// Written by a later tickscope.
+    pub fn newer(place: &Path, what: &str, known: u32, found: impl fmt::Display) -> Self {
         let expected = format!("{what} {known} or older");
         let remedy = "read it with the tickscope that wrote it, or a later one";
         Self { kind: Kind::Newer, place: place.into(), expected, found: found.to_string(), remedy }
     }
 
-    pub(crate) fn corrupt(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
+    /// Torn, damaged or changed.
+    pub fn corrupt(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
         let remedy = "remove it or restore it from a copy; the other files of the run are not affected";
         Self { kind: Kind::Corrupt, place: place.into(), expected: expected.into(), found: found.into(), remedy }
     }
 
-    pub(crate) fn busy(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
+    /// Held by someone else.
+    pub fn busy(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
         let remedy = "stop the other one, or give each its own directory";
         Self { kind: Kind::Busy, place: place.into(), expected: expected.into(), found: found.into(), remedy }
     }

@@ -44,7 +44,7 @@ impl Event {
 }
 
 /// The spans of the counter in which `domain` is not to be trusted, apart from one another and in rising order: no
-/// relation holds across one, and no evidence within one does. An event without a first tick began before everything,
+/// clock map holds across one, and no evidence within one does. An event without a first tick began before everything,
 /// one without a last goes on. `D`: the counter that the brackets of `domain` are expressed in.
 pub fn breaks<D>(events: &[Event], domain: &str) -> std::result::Result<Vec<Interval<Tick<D>>>, Contradiction> {
     let concerned = events

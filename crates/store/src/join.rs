@@ -28,7 +28,7 @@ pub struct Joined {
 impl crate::manifest::Layout {
     /// The layout, checked against the points named in `manifest`.
     pub fn parse(&self, run: &Run) -> Result<Layout> {
-        let known: Vec<_> = run.manifest().points.iter().map(|p| format!("{}.{}", p.node, p.name)).collect();
+        let known: Vec<_> = run.manifest().points.iter().map(|p| p.place().to_string()).collect();
         let text = LayoutText {
             path: self.path.clone(),
             branches: self.branches.clone(),
@@ -50,8 +50,8 @@ pub fn join_run(
 ) -> Result<Joined> {
     let parsed = layout.parse(run)?;
     let mut source = RunStamps::open(run, &parsed)?;
-    let names: Vec<_> = parsed.points().iter().map(|point| point.full_name()).collect();
-    let place = run.places().traces().join("part-00000000.parquet");
+    let names: Vec<_> = parsed.points().iter().map(|point| point.place.to_string()).collect();
+    let place = run.paths().traces().join("part-00000000.parquet");
     let mut writer = KeyedWriter::begin_traces(&place, &names, &[layout_key(layout)])?;
     let limits = Limits::within(bytes, names.len());
     let counts = join(&parsed, &mut source, limits, may_precede, &mut |traces| writer.write(rows(traces)))?;
@@ -68,7 +68,7 @@ struct RunStamps {
 
 impl RunStamps {
     fn open(run: &Run, layout: &Layout) -> Result<Self> {
-        let points: Result<_> = layout.points().iter().map(|point| run.stamps(&point.node, &point.name)).collect();
+        let points: Result<_> = layout.points().iter().map(|point| run.stamps(&point.place)).collect();
         Ok(Self { points: points?, threads: threads(run, layout)? })
     }
 
@@ -120,7 +120,9 @@ fn threads(run: &Run, layout: &Layout) -> Result<Vec<HashMap<i32, u32>>> {
         let next = numbers.len() as u32;
         let thread = (channel.node.clone(), channel.pool, channel.pid, channel.process_start, channel.thread);
         let number = *numbers.entry(thread).or_insert(next);
-        let here = |point: &tickscope_trace::Point| point.node == channel.node && point.name == channel.point;
+        let here = |point: &tickscope_trace::Point| {
+            point.place.node == channel.node.as_str() && point.place.point == channel.point.as_str()
+        };
         if let Some(point) = layout.points().iter().position(here) {
             threads[point].insert(channel.channel, number);
         }
@@ -157,7 +159,7 @@ mod tests {
             value: Sparse::nulls(rows),
         };
         let blocks = vec![BlockRange { pool: 1, serial: 0, first: 0, last: 0 }];
-        let place = next_segment(&run.places().stamps(node, point)).unwrap();
+        let place = next_segment(&run.paths().stamps(&format!("{node}.{point}").parse().unwrap())).unwrap();
         write_segment(&place, &columns, &Origin { blocks, counts: Vec::new() }).unwrap();
     }
 
@@ -186,7 +188,7 @@ mod tests {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
         put(&run, "client", "send", &[(1, 10)]);
-        std::fs::write(next_segment(&run.places().stamps("client", "send")).unwrap(), "PAR1").unwrap();
+        std::fs::write(next_segment(&run.paths().stamps(&"client.send".parse().unwrap())).unwrap(), "PAR1").unwrap();
         let joined = join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
         assert_eq!((joined.counts.ids, joined.refused.len()), (1, 1));
     }

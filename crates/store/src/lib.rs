@@ -1,7 +1,7 @@
 //! The run directory: every file of a run is written and read here (`docs/run-format.md`).
 //!
 //! A run is a directory of ordinary files that any Parquet reader can use while it is still being written. [`Run`] opens
-//! one; the *collector* fills it from the shared memory that programs stamp into.
+//! one; crate `collect` fills it from the shared memory that programs stamp into.
 //!
 //! Assumes: one writer for each file. Guarantees: a file appears under its name complete or not at all; what is foreign,
 //! torn or of a later version is refused by name and the rest of the run stays readable. Deliberately absent: any
@@ -9,25 +9,18 @@
 
 mod brackets;
 mod channels;
-mod clock_log;
-mod collector;
 mod cost;
 mod error;
 mod events;
 mod join;
-mod ledger;
 mod manifest;
 mod run;
 mod sparse;
 mod stamps;
-mod steps;
 mod table;
 mod traces;
-mod watched_pool;
 mod whole_file;
 
-#[cfg(test)]
-mod fabricated;
 #[cfg(test)]
 extern crate self as tickscope_store;
 #[cfg(test)]
@@ -38,21 +31,19 @@ mod scratch;
 
 pub use brackets::{BracketColumns, read_brackets, write_brackets};
 pub use channels::{Channel, ChannelState, read_channels, write_channels};
-pub use clock_log::{LogPoint, LogRead, import_log};
-pub use collector::{Collector, Report, Settings};
 pub use cost::{Compared, Cost, NodeCost, Overhead, Passes, StampCost};
 pub use error::{Error, Result};
 pub use events::{Event, breaks, read_events, write_events};
 pub use join::{Joined, join_run};
 pub use manifest::{
-    Assumption, CounterFacts, DeclaredFrequency, Evidence, Layout, Manifest, Name, Node, Point, PolicyRule,
-    ReadingWidth, Rho, SameBoot, Sharing,
+    Assumption, CounterFacts, DeclaredFrequency, Evidence, Layout, Manifest, Node, Point, PolicyRule, ReadingWidth,
+    Rho, SameBoot, Sharing,
 };
-pub use run::{Listing, Pair, Places, Run, Table};
+pub use run::{Listing, Pair, Paths, Run, Table};
 pub use sparse::Sparse;
 pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
-pub use whole_file::write_whole;
+pub use whole_file::{files_in, keyed_folders, write_whole};
 
 /// The version of the run directory that this crate writes, and the latest that it reads.
 pub const SCHEMA: u32 = 1;

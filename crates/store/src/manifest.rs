@@ -9,8 +9,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tickscope_stamp::block;
-use tickscope_tick::{BootId, Counter, Ordering};
+use tickscope_tick::{BootId, Clock, NodeName, Ordering, Place, PointName};
 
 use crate::SCHEMA;
 use crate::cost::Cost;
@@ -45,7 +44,7 @@ pub struct Manifest {
     /// What is done with nodes that turn out to share one kernel.
     #[serde(default)]
     pub same_boot: SameBoot,
-    /// Places in code that were stamped.
+    /// Paths in code that were stamped.
     #[serde(default)]
     pub points: Vec<Point>,
     /// Which channels keep what, the first match decides.
@@ -66,7 +65,7 @@ pub struct Manifest {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Node {
     /// Its name.
-    pub name: Name,
+    pub name: NodeName,
     /// Boot of its kernel.
     #[serde(with = "as_text")]
     pub boot: BootId,
@@ -92,7 +91,7 @@ pub struct Node {
 pub struct CounterFacts {
     /// Which counter.
     #[serde(with = "as_text")]
-    pub counter: Counter,
+    pub counter: Clock,
     /// Whether the processor says that it runs at one rate in every power state.
     pub invariant: bool,
     /// The kernel's clock source.
@@ -190,9 +189,9 @@ impl Default for Evidence {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Point {
     /// Its node.
-    pub node: Name,
+    pub node: NodeName,
     /// Its name.
-    pub name: Name,
+    pub name: PointName,
     /// What its stamps are ordered against.
     #[serde(with = "as_text")]
     pub ordering: Ordering,
@@ -239,10 +238,12 @@ pub struct Assumption {
     pub origin: String,
 }
 
-/// A node's or point's name: 1 to 47 letters, digits, `_`, `-`, `.`, not beginning with a dot.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Name(String);
+impl Point {
+    /// Where it is.
+    pub fn place(&self) -> Place {
+        Place { node: self.node.clone(), point: self.name.clone() }
+    }
+}
 
 impl Manifest {
     /// Reads `run.json` at `place`; refuses what is torn, foreign or of a later schema.
@@ -268,39 +269,6 @@ impl Manifest {
         let whole = WholeFile::begin(place)?;
         whole.file().write_all(text.as_bytes()).map_err(|e| Error::io(place, "room for a manifest", e))?;
         whole.finish()
-    }
-}
-
-impl Name {
-    /// The name, if it may be one.
-    pub fn new(name: impl Into<String>) -> Option<Self> {
-        let name = name.into();
-        block::padded(&name).is_some().then_some(Self(name))
-    }
-
-    /// As text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for Name {
-    type Error = String;
-    fn try_from(name: String) -> std::result::Result<Self, String> {
-        let wrong = format!("expected a name of 1 to 47 letters, digits, '_', '-', '.', found '{name}'. Rename it");
-        Self::new(name).ok_or(wrong)
-    }
-}
-
-impl From<Name> for String {
-    fn from(name: Name) -> Self {
-        name.0
-    }
-}
-
-impl std::fmt::Display for Name {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

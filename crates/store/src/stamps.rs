@@ -75,7 +75,7 @@ pub struct Origin {
 
 impl Origin {
     /// Adds a block, in the order of its channel.
-    pub(crate) fn add(&mut self, (pool, serial): (u64, u32), number: u32, count: ChannelCount) {
+    pub fn add(&mut self, (pool, serial): (u64, u32), number: u32, count: ChannelCount) {
         match self.blocks.last_mut() {
             Some(last) if (last.pool, last.serial, last.last.checked_add(1)) == (pool, serial, Some(number)) => {
                 last.last = number;
@@ -115,7 +115,7 @@ impl StampColumns {
     }
 
     /// Makes room for `more` stamps.
-    pub(crate) fn reserve(&mut self, more: usize) {
+    pub fn reserve(&mut self, more: usize) {
         self.tick.reserve(more);
         self.id.reserve(more);
         self.channel.reserve(more);

@@ -61,14 +61,14 @@ fn hidden_name(place: &Path) -> PathBuf {
 }
 
 /// The files of `folder` whose names end in `extension`, in the order of their names; hidden ones are not listed.
-pub(crate) fn files_in(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+pub fn files_in(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut files = entries(folder)?;
     files.retain(|path| path.is_file() && path.extension().is_some_and(|found| found == extension));
     Ok(files)
 }
 
 /// The folders in `folder` named `key=value`, as `value` and path, in the order of their names.
-pub(crate) fn keyed_folders(folder: &Path, key: &str) -> Result<Vec<(String, PathBuf)>> {
+pub fn keyed_folders(folder: &Path, key: &str) -> Result<Vec<(String, PathBuf)>> {
     let value = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;
         let (found, value) = name.split_once('=')?;

@@ -8,7 +8,7 @@ use tickscope_store::{
     BlockRange, BracketColumns, Channel, ChannelCount, ChannelState, Event, KeyedRows, KeyedWriter, Manifest, Origin,
     Pair, Run, Sparse, StampColumns, next_segment, write_channels, write_events, write_segment,
 };
-use tickscope_tick::{BootId, Counter, Domain};
+use tickscope_tick::{BootId, Clock, Domain};
 
 const STAMPS: i64 = 200;
 
@@ -48,7 +48,7 @@ fn channel((node, point, place): (&str, &str, i64)) -> Channel {
         thread: 4243,
         point: point.into(),
         ordering: if place == 2 { "after" } else { "before" }.into(),
-        domain: Domain { boot: BootId([if node == "client" { 1 } else { 2 }; 16]), counter: Counter::Tsc, epoch: 0 }
+        domain: Domain { boot: BootId([if node == "client" { 1 } else { 2 }; 16]), counter: Clock::Tsc, epoch: 0 }
             .to_string(),
         policy: "buffered".into(),
         stored: STAMPS,
@@ -125,21 +125,21 @@ fn write_the_golden_run() {
     let run = Run::create(&root, sample::manifest()).unwrap();
     for (node, point, place) in POINTS {
         for (part, first) in [(0, 0), (1, 100)] {
-            let file = next_segment(&run.places().stamps(node, point)).unwrap();
+            let file = next_segment(&run.paths().stamps(&format!("{node}.{point}").parse().unwrap())).unwrap();
             write_segment(&file, &stamps(node, place, first), &origin(place, part)).unwrap();
         }
     }
     for node in ["client", "server"] {
         let channels: Vec<_> = POINTS.into_iter().filter(|point| point.0 == node).map(channel).collect();
-        write_channels(&run.places().channels(node), &channels).unwrap();
+        write_channels(&run.paths().channels(node), &channels).unwrap();
     }
-    write_events(&run.places().events().join("server-00000000.parquet"), &events()).unwrap();
+    write_events(&run.paths().events().join("server-00000000.parquet"), &events()).unwrap();
     run.add_brackets(&pair(), "probe", &brackets()).unwrap();
     let names = TRACE_NAMES.map(String::from);
-    let mut writer = KeyedWriter::begin(&run.places().traces().join("part-00000000.parquet"), &names, &[]).unwrap();
+    let mut writer = KeyedWriter::begin(&run.paths().traces().join("part-00000000.parquet"), &names, &[]).unwrap();
     writer.write(traces()).unwrap();
     writer.finish().unwrap();
-    let place = run.places().durations(50_000).join("part-00000000.parquet");
+    let place = run.paths().durations(50_000).join("part-00000000.parquet");
     let mut writer = KeyedWriter::begin(&place, &duration_names(), &[("tickscope.stages", "{}".into())]).unwrap();
     writer.write(durations()).unwrap();
     writer.finish().unwrap();
@@ -157,7 +157,7 @@ fn the_stamps_and_channels_of_schema_1_are_read() {
     assert_eq!(run.nodes().unwrap(), ["client", "server"]);
     assert_eq!(run.points("server").unwrap(), ["deliver", "receive"]);
     for (node, point, place) in POINTS {
-        let found = run.stamps(node, point).unwrap();
+        let found = run.stamps(&format!("{node}.{point}").parse().unwrap()).unwrap();
         assert!(found.refused().is_empty());
         assert_eq!(found.segments()[1].origin().unwrap(), origin(place, 1));
         let mut parts = Vec::new();

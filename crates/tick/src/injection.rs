@@ -1,7 +1,7 @@
 //! A known map put between a node's counters and everything that reads them: the truth that tests compare with.
 //!
-//! Two processes of one host share a TSC, so their true relation is known. An injection makes one of them read
-//! `y = apply(x)` instead of `x`, at every reading, before anything is stored. The relation that tickscope then finds
+//! Two processes of one host share a TSC, so their true clock map is known. An injection makes one of them read
+//! `y = apply(x)` instead of `x`, at every reading, before anything is stored. The clock map that tickscope then finds
 //! must contain this map. It is exact in integers and the same in `tickscope.h`, so that no rounding blurs the truth:
 //!
 //! `y = anchor + offset + d + floor((d * drift_ppb + W(d)) / 10^9)` with `d = x - anchor`, where `W` is the integral of

@@ -10,7 +10,7 @@ use std::ops::{Add, Neg, Sub};
 #[derive(Debug)]
 pub enum Reference {}
 
-/// Marks ticks of the other domain of a pair, before a relation has translated them.
+/// Marks ticks of the other domain of a pair, before a clock map has translated them.
 #[derive(Debug)]
 pub enum Local {}
 

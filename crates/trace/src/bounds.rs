@@ -1,7 +1,7 @@
 //! The two errors of a stage, and what they do to its quantiles.
 //!
 //! A clock error between two hosts is *common* to all their traces: it moves every value of a stage together. Against
-//! each other two values are wrong by far less: true map and estimate both keep their slopes inside the relation's
+//! each other two values are wrong by far less: true map and estimate both keep their slopes inside the clock map's
 //! cone, so over a separation dt the error changes by at most the cone's width times dt (`brackets.md`, "Two errors,
 //! not one"). A question is put to the bound it needs: an absolute delay to both, a spread only to the relative one.
 //!
@@ -12,7 +12,7 @@
 //! Every stamp has a second error, its *own*: where on its node's counter it was read. A reading of the counter leaves its
 //! width open, a reading of another clock that clock's interval. This error differs from packet to packet, so it belongs to the
 //! relative bound, not to the common one: over a separation dt that of another clock changes by at most that clock's cone times
-//! dt, and neither by more than the stamp's interval on the counter is wide. It is capped by that width alone; the relation's
+//! dt, and neither by more than the stamp's interval on the counter is wide. It is capped by that width alone; the clock map's
 //! far larger error would be no cap for it.
 //!
 //! Guarantees: `|error of one trace - error of another| <= relative`, `q(lo) <= q(true) <= q(hi)`; rounded outward.
@@ -25,7 +25,7 @@ use tickscope_tick::Span;
 use crate::{Clocks, Column, Durations, Layout, Refusal, Role, Stage, StageDurations, Traces};
 
 /// How far the values of a stage may be shifted together, in ticks of the reference: every true value lies in
-/// `[estimate - below, estimate + above]`, but for what the stamps' own clocks leave open ([`StageTally::own`]).
+/// `[estimate - below, estimate + above]`, but for what the stamps' auxiliary clocks leave open ([`StageTally::own`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Common {
     /// How far the truth may lie below the estimate.
@@ -189,7 +189,7 @@ pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Dura
             let ends = [(stage.from, from_tick), (stage.to, to_tick)]
                 .map(|(point, raw)| durations.place(point, row, raw, clocks.width(point)));
             tally.add(stage.role, stamps, values);
-            tally.widen(values, ends, clocks.own_error(stage, ends));
+            tally.widen(values, ends, clocks.reading_error(stage, ends));
         }
     }
 }
@@ -250,7 +250,7 @@ impl StageTally {
         self.suspect(Suspicion { refusal: Some(refusal), ..stamps });
     }
 
-    /// Takes in how far one duration may be wrong; `own`: how much of that its stamps' own clocks account for.
+    /// Takes in how far one duration may be wrong; `own`: how much of that its stamps' auxiliary clocks account for.
     fn widen(&mut self, [estimate, lo, hi]: [i64; 3], [from, to]: [Place; 2], own: Common) {
         let whole = Common { below_ticks: lo.abs_diff(estimate), above_ticks: hi.abs_diff(estimate) };
         self.whole = self.whole.widest(whole);
@@ -294,10 +294,10 @@ impl StageTally {
 impl RefusedBy {
     fn count(&mut self, refusal: Refusal) {
         *match refusal {
-            Refusal::OwnClock(Refused::Outside) => &mut self.outside,
-            Refusal::OwnClock(Refused::InBreak) => &mut self.in_break,
-            Refusal::OwnClock(Refused::Ambiguous) => &mut self.ambiguous,
-            Refusal::OwnClock(Refused::Contradictory) => &mut self.contradictory,
+            Refusal::AuxiliaryClock(Refused::Outside) => &mut self.outside,
+            Refusal::AuxiliaryClock(Refused::InBreak) => &mut self.in_break,
+            Refusal::AuxiliaryClock(Refused::Ambiguous) => &mut self.ambiguous,
+            Refusal::AuxiliaryClock(Refused::Contradictory) => &mut self.contradictory,
             Refusal::NoInterval => &mut self.no_interval,
             Refusal::Untold => &mut self.untold,
         } += 1;
@@ -358,16 +358,16 @@ impl Clocks {
         // Two stamps of a clock that a log rounded are each off by themselves: nothing but their intervals caps that.
         let one_clock = self.own(point).filter(|_| self.coarse(point) == 0);
         let own_ticks = one_clock.map_or(u64::MAX, |clock| clock.relative_bound(span(ticks))).min(own.width());
-        let Some(relation) = self.relation(point) else { return own_ticks };
+        let Some(clock_map) = self.clock_map(point) else { return own_ticks };
         // The same distance on the counter is another one on the reference, as the rate changes.
-        let own_ticks = relation.most_ticks(own_ticks).saturating_add(relation.relative_bound(span(own.width())));
-        relation.relative_bound(span(ticks)).saturating_add(ROUNDING_TICKS).saturating_add(own_ticks)
+        let own_ticks = clock_map.most_ticks(own_ticks).saturating_add(clock_map.relative_bound(span(own.width())));
+        clock_map.relative_bound(span(ticks)).saturating_add(ROUNDING_TICKS).saturating_add(own_ticks)
     }
 
-    /// How much of one duration's error its stamps' own clocks account for, in ticks of the reference.
-    fn own_error(&self, stage: &Stage, [from, to]: [Place; 2]) -> Common {
+    /// How much of one duration's error its stamps' auxiliary clocks account for, in ticks of the reference.
+    fn reading_error(&self, stage: &Stage, [from, to]: [Place; 2]) -> Common {
         let reference =
-            |point: usize, ticks: u64| self.relation(point).map_or(ticks, |relation| relation.most_ticks(ticks));
+            |point: usize, ticks: u64| self.clock_map(point).map_or(ticks, |clock_map| clock_map.most_ticks(ticks));
         let sum = |late: u64, early: u64| reference(stage.to, late).saturating_add(reference(stage.from, early));
         Common {
             below_ticks: sum(to.own.below_ticks, from.own.above_ticks),

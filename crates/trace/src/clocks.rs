@@ -1,9 +1,9 @@
 //! From a raw tick to the reference: every point's chain of clocks.
 //!
-//! own clock -> counter of its node -> reference. A reading names a stretch of its counter, from when it came to show that
+//! auxiliary clock -> counter of its node -> reference. A reading names a stretch of its counter, from when it came to show that
 //! value until it moved on ([`Clocks::with_widths`]). A point that stamps with its node's counter has no clock of its own; a
 //! time-stamp of the kernel, or of a program's log, is read from a clock that may have been set or slewed, and comes to the
-//! counter through that clock's [`Epochs`]. The counter comes to the reference through a [`Relation`], or is the reference.
+//! counter through that clock's [`Epochs`]. The counter comes to the reference through a [`ClockMap`], or is the reference.
 //!
 //! Each stamp is translated once: to an estimate, link by link, and to the interval that the links leave. An estimate is
 //! an admissible map's value rounded down to a whole tick of the counter, and from there as any tick of the counter. So a
@@ -15,12 +15,12 @@
 //!   before they are rounded; each is rounded down, so their difference is one of the whole numbers around the exact one, and
 //!   the interval, rounded outward, holds both;
 //! - any other two lie within every distance of the two stamps' intervals, and so do their estimates;
-//! - through the relation goes each of these distances at each of its slopes, so also that of the estimates.
+//! - through the clock map goes each of these distances at each of its slopes, so also that of the estimates.
 //!
-//! Guarantees: no clamp, and no interval of two stamps of one counter carries the relation's error. Deliberately absent: a
-//! direct relation between two nodes' counters, which would narrow stages between them further.
+//! Guarantees: no clamp, and no interval of two stamps of one counter carries the clock map's error. Deliberately absent: a
+//! direct clock map between two nodes' counters, which would narrow stages between them further.
 
-use tickscope_bracket::{Epochs, Held, Placement, ReadingWidths, Refused, Relation};
+use tickscope_bracket::{ClockMap, Epochs, Held, Placement, ReadingWidths, Refused};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::{Error, Layout, Role, Stage, StampAt};
@@ -31,8 +31,8 @@ use crate::{Error, Layout, Role, Stage, StampAt};
 pub enum Clock {
     /// They are ticks of the reference.
     Reference,
-    /// Through a relation.
-    Related(Relation),
+    /// Through a clock map.
+    Related(ClockMap),
 }
 
 /// The clocks of every point of a layout. Points of nodes that share one counter share one [`Clock`].
@@ -52,7 +52,7 @@ pub struct Clocks {
 struct Chain {
     own: Option<usize>,
     counter: usize,
-    /// By how much its stamps may be off what their own clock read, either way, in ticks of that clock.
+    /// By how much its stamps may be off what their auxiliary clock read, either way, in ticks of that clock.
     coarse: i64,
 }
 
@@ -72,8 +72,8 @@ pub struct CoreTerm {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Refusal {
     /// The clock that a stamp was read from has no interval for it.
-    OwnClock(Refused),
-    /// A tick is out of its relation's reach, the evidence contradicts itself, or 64 bits do not hold the duration.
+    AuxiliaryClock(Refused),
+    /// A tick is out of its clock map's reach, the evidence contradicts itself, or 64 bits do not hold the duration.
     NoInterval,
     /// The id passed several times, and the two stamps are not known to be of one passage.
     Untold,
@@ -89,7 +89,7 @@ pub(crate) struct Placed {
     pub counter_estimate: Tick<Local>,
     /// On the reference.
     on_reference: Placement,
-    /// In the relation, where there is one.
+    /// In the clock map, where there is one.
     held: Option<Held>,
 }
 
@@ -108,10 +108,10 @@ impl Clocks {
                 let remedy = "take brackets between this node and the reference, or name it as the reference";
                 return Err(Error::new("a clock for every node", format!("none for '{node}'"), remedy));
             };
-            known_clock(counter, counters.len(), node)?;
+            knauxiliary_clock(counter, counters.len(), node)?;
             Ok(Chain { own: None, counter, coarse: 0 })
         };
-        let chains = layout.points().iter().map(|point| chain(&point.node)).collect::<Result<_, _>>()?;
+        let chains = layout.points().iter().map(|point| chain(point.place.node.as_str())).collect::<Result<_, _>>()?;
         let widths = vec![SINGLE_TICK; layout.points().len()];
         Ok(Self { counters, own: Vec::new(), chains, widths, core: CoreTerm::default() })
     }
@@ -121,7 +121,9 @@ impl Clocks {
     pub fn with_widths(self, layout: &Layout, of_node: &[(String, u64)]) -> Result<Self, Error> {
         let mut widths = self.widths;
         for (point, width) in layout.points().iter().zip(&mut widths) {
-            let Some((node, ticks)) = of_node.iter().find(|(node, _)| *node == point.node) else { continue };
+            let Some((node, ticks)) = of_node.iter().find(|(node, _)| point.place.node == node.as_str()) else {
+                continue;
+            };
             let known = i64::try_from(*ticks).ok().filter(|ticks| (1..=WIDTH_MOST).contains(ticks));
             let remedy = "measure it again: see tickscope doctor";
             *width = known.ok_or_else(|| {
@@ -139,10 +141,10 @@ impl Clocks {
     /// with the index of its clock in `own`. A clock's reference is the counter of the points' node. Those given before
     /// are forgotten.
     pub fn with_own(self, layout: &Layout, own: Vec<Epochs>, of_point: &[(String, usize)]) -> Result<Self, Error> {
-        let names: Vec<String> = layout.points().iter().map(|point| point.full_name()).collect();
+        let names: Vec<String> = layout.points().iter().map(|point| point.place.to_string()).collect();
         let mut chains: Vec<Chain> = self.chains.iter().map(|chain| Chain { own: None, ..*chain }).collect();
         for (name, clock) in of_point {
-            known_clock(*clock, own.len(), name)?;
+            knauxiliary_clock(*clock, own.len(), name)?;
             let place = names.iter().position(|known| known == name);
             let Some(chain) = place.and_then(|point| chains.get_mut(point)) else {
                 let remedy = format!("use one of: {}", names.join(", "));
@@ -168,7 +170,9 @@ impl Clocks {
     pub fn with_coarse(self, layout: &Layout, of_point: &[(String, u64)]) -> Result<Self, Error> {
         let mut chains = self.chains;
         for (point, chain) in layout.points().iter().zip(&mut chains) {
-            let Some((name, ticks)) = of_point.iter().find(|(name, _)| *name == point.full_name()) else { continue };
+            let Some((name, ticks)) = of_point.iter().find(|(name, _)| *name == point.place.to_string()) else {
+                continue;
+            };
             let known = i64::try_from(*ticks).ok().filter(|&ticks| ticks <= WIDTH_MOST);
             let remedy = "write the log in finer units";
             chain.coarse = known.ok_or_else(|| {
@@ -223,16 +227,16 @@ impl Clocks {
         self.widths.get(point).map_or(0, |width| width.unsigned_abs())
     }
 
-    /// By how much a point's stamps may be off what their own clock read, either way, in its ticks.
+    /// By how much a point's stamps may be off what their auxiliary clock read, either way, in its ticks.
     pub(crate) fn coarse(&self, point: usize) -> i64 {
         self.chains.get(point).map_or(0, |chain| chain.coarse)
     }
 
-    /// The relation that a point's counter goes through; `None` on the reference.
-    pub(crate) fn relation(&self, point: usize) -> Option<&Relation> {
+    /// The clock map that a point's counter goes through; `None` on the reference.
+    pub(crate) fn clock_map(&self, point: usize) -> Option<&ClockMap> {
         match self.counters.get(self.chains.get(point)?.counter)? {
             Clock::Reference => None,
-            Clock::Related(relation) => Some(relation),
+            Clock::Related(clock_map) => Some(clock_map),
         }
     }
 
@@ -242,7 +246,7 @@ impl Clocks {
     }
 
     fn share_a_counter(&self, stage: &Stage) -> bool {
-        let both_reference = self.relation(stage.from).is_none() && self.relation(stage.to).is_none();
+        let both_reference = self.clock_map(stage.from).is_none() && self.clock_map(stage.to).is_none();
         let counter = |point: usize| self.chains.get(point).map(|chain| chain.counter);
         both_reference || counter(stage.from) == counter(stage.to)
     }
@@ -253,7 +257,7 @@ impl Clocks {
             None => (Tick::new(raw), self.while_read(point, raw).ok_or(Refusal::NoInterval)?),
             Some(own) => {
                 let Placement { estimate, interval } =
-                    own.place_within(Tick::new(raw), self.coarse(point)).map_err(Refusal::OwnClock)?;
+                    own.place_within(Tick::new(raw), self.coarse(point)).map_err(Refusal::AuxiliaryClock)?;
                 (counter_tick(estimate), counter_ticks(interval))
             }
         };
@@ -275,14 +279,14 @@ impl Clocks {
         estimate: Tick<Local>,
         counter: Interval<Tick<Local>>,
     ) -> Option<(Placement, Option<Held>)> {
-        let Some(relation) = self.relation(point) else {
+        let Some(clock_map) = self.clock_map(point) else {
             let [lo, hi] = [counter.lo(), counter.hi()].map(|tick| Tick::new(tick.get()));
             let interval = Interval::new(lo, hi).ok()?;
             return Some((Placement { estimate: Tick::new(estimate.get()), interval }, None));
         };
-        let held = relation.hold(counter).ok()?;
-        let placed = relation.placed(&held)?;
-        let estimate = if estimate == counter.lo() { placed.estimate } else { relation.estimate(estimate).ok()? };
+        let held = clock_map.hold(counter).ok()?;
+        let placed = clock_map.placed(&held)?;
+        let estimate = if estimate == counter.lo() { placed.estimate } else { clock_map.estimate(estimate).ok()? };
         Some((Placement { estimate, ..placed }, Some(held)))
     }
 
@@ -308,9 +312,9 @@ impl Clocks {
             return difference(to.on_reference.interval, from.on_reference.interval);
         }
         let apart = self.apart(stage, from, to)?;
-        match self.relation(stage.from).zip(from.held).zip(to.held) {
+        match self.clock_map(stage.from).zip(from.held).zip(to.held) {
             None => Interval::new(Span::new(apart.lo().get()), Span::new(apart.hi().get())).ok(),
-            Some(((relation, from), to)) => relation.span_between(&from, &to, apart),
+            Some(((clock_map, from), to)) => clock_map.span_between(&from, &to, apart),
         }
     }
 
@@ -326,7 +330,7 @@ impl Clocks {
     }
 }
 
-fn known_clock(index: usize, clocks: usize, of: &str) -> Result<(), Error> {
+fn knauxiliary_clock(index: usize, clocks: usize, of: &str) -> Result<(), Error> {
     if index < clocks {
         return Ok(());
     }

@@ -7,7 +7,7 @@
 //!
 //! | from, to | interval |
 //! | --- | --- |
-//! | both on one counter | how far they are apart on it, at the relation's slopes; intersected with what follows |
+//! | both on one counter | how far they are apart on it, at the clock map's slopes; intersected with what follows |
 //! | anything else | every distance between the two stamps' intervals |
 //!
 //! How far two stamps are apart on a counter, whatever clocks they were read from: exactly, where both are its ticks; by
@@ -64,7 +64,7 @@ impl Durations {
     /// From the path's first point to every point, in the order of [`Layout::points`]: where each trace stood, on one
     /// axis, with the interval that holds it. Computed directly, never as a sum over stages.
     pub fn since_first(layout: &Layout, clocks: &Clocks, traces: &Traces) -> Result<Self, Error> {
-        let to = |to: usize| Stage { name: layout.points()[to].full_name(), from: 0, to, role: Role::EndToEnd };
+        let to = |to: usize| Stage { name: layout.points()[to].place.to_string(), from: 0, to, role: Role::EndToEnd };
         let stages: Vec<Stage> = (0..layout.points().len()).map(to).collect();
         Self::between(layout, clocks, traces, &stages)
     }
@@ -97,7 +97,7 @@ impl Durations {
     /// Why a stage has no duration in this row, where both its stamps are there.
     pub(crate) fn refusal(&self, stage: &Stage, row: usize) -> Refusal {
         let refused = |point: usize| self.own(point).and_then(|own| *own.refused.get(row)?);
-        refused(stage.from).or(refused(stage.to)).map_or(Refusal::NoInterval, Refusal::OwnClock)
+        refused(stage.from).or(refused(stage.to)).map_or(Refusal::NoInterval, Refusal::AuxiliaryClock)
     }
 }
 
@@ -129,7 +129,7 @@ impl OwnStamps {
             result.lo.push(found.map(|stamp| stamp.counter.lo().get()));
             result.hi.push(found.map(|stamp| stamp.counter.hi().get()));
             result.refused.push(match stamp {
-                Some(Err(Refusal::OwnClock(refused))) => Some(*refused),
+                Some(Err(Refusal::AuxiliaryClock(refused))) => Some(*refused),
                 _ => None,
             });
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use tickscope_tick::NameError;
+
 /// Something that could not be understood or does not fit together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Error {
@@ -24,3 +26,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<NameError> for Error {
+    fn from(error: NameError) -> Self {
+        Self::new(error.expected, format!("'{}'", error.found), error.remedy)
+    }
+}

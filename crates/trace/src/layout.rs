@@ -11,6 +11,8 @@
 //! Guarantees: a [`Layout`] is valid; whatever is wrong with its description is said once, when it is read.
 //! Deliberately absent: files, and any format of them. The caller hands over plain strings.
 
+use tickscope_tick::Place;
+
 use crate::Error;
 
 /// A layout as people write it, before anything about it is known to make sense.
@@ -56,10 +58,8 @@ pub enum Rule {
 /// A named place in the code of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Point {
-    /// The node's name; no dot in it.
-    pub node: String,
-    /// The point's name within the node.
-    pub name: String,
+    /// Where it is.
+    pub place: Place,
     /// What to do with an id that passed here several times.
     pub rule: Rule,
 }
@@ -101,9 +101,6 @@ pub struct Layout {
 /// The name of the stage from the first point of a path to its last.
 pub const END_TO_END: &str = "end-to-end";
 
-/// The longest name of a node or a point, in bytes: what a block's header has room for (`docs/run-format.md`).
-pub const NAME_BYTES: usize = 47;
-
 impl Layout {
     /// All points: the path's in their order, then those of branches in the order of the branches.
     pub fn points(&self) -> &[Point] {
@@ -134,31 +131,8 @@ impl Layout {
 }
 
 impl Point {
-    /// `node.point`, as files and options name it.
-    pub fn full_name(&self) -> String {
-        format!("{}.{}", self.node, self.name)
-    }
-
     fn parse(text: &str) -> Result<Self, Error> {
-        let text = text.trim();
-        let legal = |name: &str| {
-            let ordinary = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-            !name.is_empty() && name.len() <= NAME_BYTES && name.bytes().all(ordinary)
-        };
-        match text.split_once('.') {
-            Some((node, name)) if legal(node) && legal(name) => {
-                Ok(Self { node: node.into(), name: name.into(), rule: Rule::First })
-            }
-            _ => Err(Error::new(
-                "a point as node.point, each of letters, digits, '_' and '-', at most 47 bytes",
-                format!("'{text}'"),
-                "write the node's name, a dot and the point's name, such as client.send",
-            )),
-        }
-    }
-
-    fn is_same_place(&self, other: &Self) -> bool {
-        self.node == other.node && self.name == other.name
+        Ok(Self { place: text.parse::<Place>()?, rule: Rule::First })
     }
 }
 
@@ -186,7 +160,7 @@ impl LayoutText {
         for text in &self.path {
             let point = Point::parse(text)?;
             if position(&points, &point).is_some() {
-                return Err(duplicate("each point of the path once", &point.full_name()));
+                return Err(duplicate("each point of the path once", &point.place.to_string()));
             }
             points.push(point);
         }
@@ -206,11 +180,11 @@ impl LayoutText {
         for (place, rule) in &self.rules {
             let place = Point::parse(place)?;
             let Some(index) = position(points, &place) else {
-                let names: Vec<_> = points.iter().map(Point::full_name).collect();
-                return Err(unknown("a rule for a point of the layout", &place.full_name(), &names));
+                let names: Vec<_> = points.iter().map(|point| point.place.to_string()).collect();
+                return Err(unknown("a rule for a point of the layout", &place.place.to_string(), &names));
             };
             if std::mem::replace(&mut ruled[index], true) {
-                return Err(duplicate("one rule a point", &place.full_name()));
+                return Err(duplicate("one rule a point", &place.place.to_string()));
             }
             points[index].rule = rule.parse()?;
         }
@@ -239,7 +213,7 @@ fn path_stages(points: &[Point]) -> Vec<Stage> {
 }
 
 fn stage_between(points: &[Point], from: usize, to: usize, role: Role) -> Stage {
-    Stage { name: format!("{}>{}", points[from].full_name(), points[to].full_name()), from, to, role }
+    Stage { name: format!("{}>{}", points[from].place.to_string(), points[to].place.to_string()), from, to, role }
 }
 
 fn push_once(stages: &mut Vec<Stage>, stage: Stage, expected: &str) -> Result<(), Error> {
@@ -261,13 +235,13 @@ fn parse_beside(text: &str, points: &[Point]) -> Result<Stage, Error> {
     let remedy = "put a '>' between the two points";
     let (from, to) = parse_pair(text, "a pair beside as node.point > node.point", remedy)?;
     let known = |place: &Point| {
-        let names = || points.iter().map(Point::full_name).collect::<Vec<_>>();
+        let names = || points.iter().map(|point| point.place.to_string()).collect::<Vec<_>>();
         let expected = "a pair beside of points of the path or the branches";
-        position(points, place).ok_or_else(|| unknown(expected, &place.full_name(), &names()))
+        position(points, place).ok_or_else(|| unknown(expected, &place.place.to_string(), &names()))
     };
     let (start, end) = (known(&from)?, known(&to)?);
     if start == end {
-        let found = format!("'{}' with itself", from.full_name());
+        let found = format!("'{}' with itself", from.place.to_string());
         return Err(Error::new("a pair beside of two points", found, "name the point to compare it with"));
     }
     Ok(stage_between(points, start, end, Role::Beside))
@@ -277,12 +251,16 @@ fn parse_branch(text: &str, points: &mut Vec<Point>, path: usize) -> Result<Stag
     let remedy = "put a '>' between the point on the path and the point beside it";
     let (from, to) = parse_pair(text, "a branch as node.point > node.point", remedy)?;
     let Some(start) = position(&points[..path], &from) else {
-        let names: Vec<_> = points[..path].iter().map(Point::full_name).collect();
-        return Err(unknown("a branch that starts at a point of the path", &from.full_name(), &names));
+        let names: Vec<_> = points[..path].iter().map(|point| point.place.to_string()).collect();
+        return Err(unknown("a branch that starts at a point of the path", &from.place.to_string(), &names));
     };
     if position(&points[..path], &to).is_some() {
         let remedy = "two points of the path are already stages; remove the branch, or the point from the path";
-        return Err(Error::new("a branch that ends beside the path", format!("'{}' on it", to.full_name()), remedy));
+        return Err(Error::new(
+            "a branch that ends beside the path",
+            format!("'{}' on it", to.place.to_string()),
+            remedy,
+        ));
     }
     let end = position(points, &to).unwrap_or_else(|| {
         points.push(to);
@@ -292,12 +270,12 @@ fn parse_branch(text: &str, points: &mut Vec<Point>, path: usize) -> Result<Stag
 }
 
 fn position(points: &[Point], place: &Point) -> Option<usize> {
-    points.iter().position(|point| point.is_same_place(place))
+    points.iter().position(|point| point.place == place.place)
 }
 
 fn refuse_unknown(points: &[Point], known: Option<&[String]>) -> Result<(), Error> {
     let Some(known) = known else { return Ok(()) };
-    let names: Vec<_> = points.iter().map(Point::full_name).collect();
+    let names: Vec<_> = points.iter().map(|point| point.place.to_string()).collect();
     match names.iter().find(|name| !known.contains(name)) {
         Some(name) => Err(unknown("a point that the run has", name, known)),
         None => Ok(()),
@@ -352,7 +330,7 @@ mod tests {
     fn points_and_stages_come_in_path_order_and_then_in_branch_order() {
         let layout = text(&["a.x", "b.y.z", "b.w"], &["b.y.z > b.q", "a.x>a.r", "a.x > b.q"], &[("a.r", "all")]);
         let layout = layout.parse(None).unwrap();
-        let points: Vec<_> = layout.points().iter().map(Point::full_name).collect();
+        let points: Vec<_> = layout.points().iter().map(|point| point.place.to_string()).collect();
         assert_eq!(points, ["a.x", "b.y.z", "b.w", "b.q", "a.r"]);
         assert_eq!(layout.path().len(), 3);
         let stages: Vec<_> = layout.stages().iter().map(|s| (s.name.as_str(), s.from, s.to, s.role)).collect();
@@ -367,7 +345,7 @@ mod tests {
                 ("a.x>b.q", 0, 3, Role::Branch),
             ]
         );
-        assert_eq!((layout.points()[1].node.as_str(), layout.points()[1].name.as_str()), ("b", "y.z"));
+        assert_eq!((layout.points()[1].place.node.as_str(), layout.points()[1].place.point.as_str()), ("b", "y.z"));
         assert_eq!(layout.points()[4].rule, Rule::All);
         assert_eq!([2, 3, 4].map(|point| layout.way_back(point)), [vec![2, 1, 0], vec![3, 1, 0], vec![4, 0]]);
     }
@@ -430,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_point_that_is_not_node_dot_point_is_refused_and_the_longest_name_is_not() {
-        let long = "n".repeat(NAME_BYTES);
+        let long = "n".repeat(tickscope_tick::NAME_BYTES);
         assert!(text(&[&format!("{long}.{long}"), "b.y"], &[], &[]).parse(None).is_ok());
         for bad in ["", "x", ".x", "a.", "a b.x", "a.x>b.y", "ä.x", &format!("{long}n.x"), &format!("a.{long}n")] {
             let refused = refusal(&[bad, "b.y"], &[], &[]);

@@ -29,7 +29,7 @@ pub use clocks::{Clock, Clocks, CoreTerm, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
 pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, SPARSEST, StampAt, join};
-pub use layout::{END_TO_END, Layout, LayoutText, NAME_BYTES, Point, Role, Rule, Stage};
+pub use layout::{END_TO_END, Layout, LayoutText, Point, Role, Rule, Stage};
 pub use marks::{Mark, Marks};
 pub use reconstruction::{Reconstruction, reconstruct};
 pub use source::{Columns, Extent, StampColumns, StampSource};

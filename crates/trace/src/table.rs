@@ -78,7 +78,7 @@ impl StageRow {
         mut values: StageValues,
     ) -> Option<Self> {
         let of = layout.stages().get(stage)?;
-        let name = |point: usize| layout.points().get(point).map(|point| point.full_name());
+        let name = |point: usize| layout.points().get(point).map(|point| point.place.to_string());
         Some(Self {
             name: of.name.clone(),
             from: name(of.from)?,

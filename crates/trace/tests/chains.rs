@@ -6,7 +6,7 @@ mod host;
 
 use host::{Act, Bound, Host, MS_NS, PER_TICK, Random, hosts};
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Epochs, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Epochs, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
     Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Reconstruction, RefusedBy, Role, StageTally, Traces,
@@ -28,11 +28,11 @@ fn layout() -> Layout {
 
 /// Whether a point is a kernel's, stamped by its node's `CLOCK_REALTIME`.
 fn of_kernel(point: usize) -> bool {
-    ["a.sched", "a.tx", "b.rx", "b.tx", "a.rx"].contains(&layout().points()[point].full_name().as_str())
+    ["a.sched", "a.tx", "b.rx", "b.tx", "a.rx"].contains(&layout().points()[point].place.to_string().as_str())
 }
 
 fn on_a(point: usize) -> bool {
-    layout().points()[point].node == "a"
+    layout().points()[point].place.node == "a"
 }
 
 /// Node a has the reference counter; b's counter drifts against it, and the two start together.
@@ -135,17 +135,18 @@ impl World {
 
 fn clocks(a: &Host, b: &Host, drift: &Host, random: &mut Random) -> Clocks {
     let layout = layout();
-    let counters = vec![Clock::Reference, Clock::Related(relation(b, drift, random))];
+    let counters = vec![Clock::Reference, Clock::Related(clock_map(b, drift, random))];
     let kernels = [a, b].map(|host| Epochs::new(&host.measured(150, 0).0, &host.declared(), &host.model()).unwrap());
     let of_point = layout.points().iter().enumerate().filter(|&(point, _)| of_kernel(point));
-    let of_point: Vec<_> = of_point.map(|(point, place)| (place.full_name(), usize::from(!on_a(point)))).collect();
+    let of_point: Vec<_> =
+        of_point.map(|(point, place)| (place.place.to_string(), usize::from(!on_a(point)))).collect();
     let clocks = Clocks::new(&layout, counters, &[("a".into(), 0), ("b".into(), 1)]).unwrap();
     let widths = [("a", a), ("b", b)].map(|(node, host)| (node.to_owned(), host.stairs[1].widest_gap()));
     clocks.with_own(&layout, kernels.into(), &of_point).unwrap().with_widths(&layout, &widths).unwrap()
 }
 
 /// Exchanges of b's counter with a's, of 8 to 20 us each way, a hundred a second.
-fn relation(b: &Host, drift: &Host, random: &mut Random) -> Relation {
+fn clock_map(b: &Host, drift: &Host, random: &mut Random) -> ClockMap {
     let (begin, end) = (b.begin(), b.end());
     let exchange = |number: i64| {
         let at = begin + ((end - begin) / PER_TICK / 200 * number) * PER_TICK;
@@ -157,7 +158,7 @@ fn relation(b: &Host, drift: &Host, random: &mut Random) -> Relation {
     };
     let brackets: Vec<_> = (0..=200).flat_map(exchange).collect();
     let rho = Rho::declared_ppb(1_002).unwrap();
-    Relation::new(&brackets, &Model::new(rho, Ratio::new(1, 1).unwrap(), Tick::new(b.counter(begin)))).unwrap()
+    ClockMap::new(&brackets, &Model::new(rho, Ratio::new(1, 1).unwrap(), Tick::new(b.counter(begin)))).unwrap()
 }
 
 fn worlds() -> impl Strategy<Value = World> {
@@ -277,7 +278,7 @@ fn index(name: &str) -> usize {
 }
 
 #[test]
-fn between_two_kernels_the_relations_error_is_common_and_what_is_left_is_the_clocks_own() {
+fn between_two_kernels_the_clock_maps_error_is_common_and_what_is_left_is_the_clocks_own() {
     let world = calm_world();
     let (_, durations, tallies) = world.measured();
     let channel = index("a.tx>b.rx");
@@ -293,7 +294,7 @@ fn between_two_kernels_the_relations_error_is_common_and_what_is_left_is_the_clo
 }
 
 #[test]
-fn on_one_node_no_stage_carries_the_relations_error_whatever_clocks_its_points_have() {
+fn on_one_node_no_stage_carries_the_clock_maps_error_whatever_clocks_its_points_have() {
     let world = calm_world();
     let (_, durations, tallies) = world.measured();
     let width = |stage: usize| {
@@ -323,7 +324,8 @@ fn the_published_line_is_held_against_every_interval_and_a_step_shows() {
     let (traces, durations, _) = world.measured();
     let mut reconstructions = vec![Reconstruction::default(); 10];
     reconstruct(&world.clocks, &traces, &durations, &mut reconstructions);
-    let of = |point: &str| reconstructions[layout().points().iter().position(|p| p.full_name() == point).unwrap()];
+    let of =
+        |point: &str| reconstructions[layout().points().iter().position(|p| p.place.to_string() == point).unwrap()];
     assert_eq!(of("a.send"), Reconstruction::default());
     let (far, near) = (of("a.tx"), of("b.rx"));
     assert!(far.stamps > 380 && near.stamps == 400, "{far:?}, {near:?}");

@@ -155,11 +155,11 @@ fn readings_of_one_counter_are_ordered_exactly_and_those_of_unlike_clocks_as_far
         tickscope_bracket::Ratio::new(1, 1).unwrap(),
         tickscope_tick::Tick::new(1_000),
     );
-    let related = Clock::Related(tickscope_bracket::Relation::new(&brackets, &model).unwrap());
+    let related = Clock::Related(tickscope_bracket::ClockMap::new(&brackets, &model).unwrap());
     let two = Clocks::new(&layout, vec![Clock::Reference, related], &[("a".into(), 0), ("b".into(), 1)]).unwrap();
     assert!(two.may_precede(at(0, 1_100), at(1, 1_000)) && two.may_precede(at(1, 1_000), at(0, 900)));
     assert!(!two.may_precede(at(0, 1_200), at(1, 1_000)) && !two.may_precede(at(1, 1_000), at(0, 800)));
-    assert!(!two.may_precede(at(1, 1_001), at(1, 1_000)), "one clock's own order needs no relation");
+    assert!(!two.may_precede(at(1, 1_001), at(1, 1_000)), "one clock's own order needs no clock map");
 }
 
 #[test]

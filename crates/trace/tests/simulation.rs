@@ -4,7 +4,7 @@
 //! `y` names an instant within `[apply(y), apply(y) + 1)`; brackets are put around that.
 
 use proptest::prelude::*;
-use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::{Injection, Local, Stairs, Tick};
 use tickscope_trace::{
     Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Quantile, Role, StageTally, StageValues, Traces, tally,
@@ -17,7 +17,7 @@ const PERIOD: i64 = SECOND / 4;
 #[derive(Clone, Debug)]
 struct Host {
     truth: Injection,
-    relation: Relation,
+    clock_map: ClockMap,
 }
 
 impl Host {
@@ -38,7 +38,7 @@ impl Host {
         // The wander is relative to a true rate that may be 50 ppm below 1.
         let rho = Rho::declared_ppb((truth.wander_ppb + truth.wander_ppb / 1000 + 2) as u32).unwrap();
         let model = Model::new(rho, Ratio::new(1, 1).unwrap(), Tick::new(local(&truth, 0)));
-        Self { truth, relation: Relation::new(&brackets, &model).unwrap() }
+        Self { truth, clock_map: ClockMap::new(&brackets, &model).unwrap() }
     }
 }
 
@@ -93,7 +93,7 @@ impl World {
     }
 
     fn clocks(&self) -> Clocks {
-        let [b, c] = self.hosts.clone().map(|host| Clock::Related(host.relation));
+        let [b, c] = self.hosts.clone().map(|host| Clock::Related(host.clock_map));
         let nodes = [("a", 0), ("b", 1), ("c", 2)].map(|(node, clock)| (node.to_string(), clock));
         Clocks::new(&layout(), vec![Clock::Reference, b, c], &nodes).unwrap()
     }
@@ -239,7 +239,7 @@ fn the_relative_bound_is_reached_by_two_domains_that_drift_apart_as_fast_as_allo
         Bracket::new(Some(truth(end)), end, Some(truth(end) + far)),
     ];
     let model = Model { prior_ppm: PPM as u32, ..model(0) };
-    let clock = Clock::Related(Relation::new(&brackets, &model).unwrap());
+    let clock = Clock::Related(ClockMap::new(&brackets, &model).unwrap());
     let layout =
         LayoutText { path: vec!["a.send".into(), "b.recv".into()], ..LayoutText::default() }.parse(None).unwrap();
     let clocks = Clocks::new(&layout, vec![Clock::Reference, clock], &[("a".into(), 0), ("b".into(), 1)]).unwrap();

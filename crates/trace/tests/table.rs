@@ -1,6 +1,6 @@
 //! What the table says of stages whose figures can be worked out by hand.
 
-use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
     Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Refusal,
@@ -19,7 +19,7 @@ fn clocks(layout: &Layout, half: i64) -> Clocks {
     let brackets: Vec<_> = (-4..=4).map(|n| exchange(n * 1_000_000)).collect();
     let model = Model::new(Rho::declared_ppb(0).unwrap(), Ratio::new(1, 1).unwrap(), Tick::new(0));
     let model = Model { prior_ppm: 0, ..model };
-    let related = Clock::Related(Relation::new(&brackets, &model).unwrap());
+    let related = Clock::Related(ClockMap::new(&brackets, &model).unwrap());
     Clocks::new(layout, vec![Clock::Reference, related], &[("a".into(), 0), ("b".into(), 1)]).unwrap()
 }
 

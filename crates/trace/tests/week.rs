@@ -4,7 +4,7 @@
 mod host;
 
 use host::Random;
-use tickscope_bracket::{Bracket, Model, Ratio, Relation, Rho};
+use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{Clock, Clocks, Column, Durations, Layout, LayoutText, Traces};
 
@@ -121,11 +121,11 @@ fn every_true_duration_of_a_week_lies_in_its_interval_also_where_nobody_probed()
         Ratio::new(1, 1).unwrap(),
         Tick::new(OFFSET + WEEK_S / 2 * HERTZ),
     );
-    let relation = Relation::new(&brackets, &model).unwrap();
+    let clock_map = ClockMap::new(&brackets, &model).unwrap();
     let layout = layout();
     let (raw, truth) = packets(&map, &mut random);
     let nodes = [("a", 0), ("b", 1)].map(|(node, clock)| (node.to_string(), clock));
-    let clocks = Clocks::new(&layout, vec![Clock::Reference, Clock::Related(relation.clone())], &nodes).unwrap();
+    let clocks = Clocks::new(&layout, vec![Clock::Reference, Clock::Related(clock_map.clone())], &nodes).unwrap();
     let rows = raw[0].len();
     let columns = raw.iter().map(|ticks| ticks.iter().copied().map(Some).collect::<Column>()).collect();
     let traces = Traces::new(vec![0; rows], (0..rows as i64).collect(), vec![0; rows], columns).unwrap();
@@ -145,7 +145,7 @@ fn every_true_duration_of_a_week_lies_in_its_interval_also_where_nobody_probed()
     }
     assert!(inside >= 100_000 && in_gap > 2_000, "{inside}, {in_gap} of them in the gap");
     // Right is not enough: some microseconds where there is evidence, some more in the middle of the gap.
-    let width_us = |second: i64| relation.interval(Tick::new(OFFSET + second * HERTZ)).unwrap().half_width() / 2_500;
+    let width_us = |second: i64| clock_map.interval(Tick::new(OFFSET + second * HERTZ)).unwrap().half_width() / 2_500;
     assert!((1..=40).contains(&width_us(WEEK_S - 100)), "{} us", width_us(WEEK_S - 100));
     assert!(width_us((GAP_S.start + GAP_S.end) / 2) > 5_000);
 }

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use rounds::{Variant, measure, repeat, variant};
 use tickscope_stamp::{Channel, Fields};
-use tickscope_tick::{Ordering, affinity, counter};
+use tickscope_counter as counter;
+use tickscope_host::affinity;
+use tickscope_tick::Ordering;
 
 /// A recorder once it is open.
 pub struct Recorder {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tickscope_tick::counter;
+use tickscope_counter as counter;
 
 /// Rounds before the first that counts.
 pub const WARM: usize = 10;

@@ -1,18 +1,18 @@
-//! A relation to be seen: its band and estimate over the run, and the brackets that it stands on.
+//! A clock map to be seen: its band and estimate over the run, and the brackets that it stands on.
 //!
 //! Ticks grow by billions a second, the band is some microseconds wide: so a straight line between the ends of the
 //! estimate is taken off everything, in whole ticks, the same for all that stands at one tick. What is left keeps every
 //! order and every distance between constraint, bound and estimate.
 
 use serde::Serialize;
-use tickscope_bracket::{Bracket, Relation};
+use tickscope_bracket::{Bracket, ClockMap};
 use tickscope_store::Pair;
 use tickscope_tick::{Local, Tick};
 
-/// A relation over the run. Places along it are ticks of the reference after its first; heights are ticks of the
+/// A clock map over the run. Paths along it are ticks of the reference after its first; heights are ticks of the
 /// reference above the straight line.
 #[derive(Clone, Debug, Serialize)]
-pub struct RelationCurve {
+pub struct ClockMapCurve {
     /// Label of the domain.
     pub domain: String,
     /// Label of the reference.
@@ -71,7 +71,7 @@ impl From<ShownBracket> for (i64, i64, u8, u8, usize) {
     }
 }
 
-impl RelationCurve {
+impl ClockMapCurve {
     /// Shows half of the brackets that it showed.
     pub fn thin(&mut self) {
         let shown = std::mem::take(&mut self.brackets);
@@ -79,11 +79,11 @@ impl RelationCurve {
         self.tight_shown = self.brackets.iter().filter(|shown| shown.tight).count();
     }
 
-    /// The curve of `relation`, made of this evidence: brackets by the name of their source.
-    pub(crate) fn of(pair: &Pair, evidence: &[(&str, &[Bracket])], relation: &Relation) -> Option<Self> {
+    /// The curve of `clock_map`, made of this evidence: brackets by the name of their source.
+    pub(crate) fn of(pair: &Pair, evidence: &[(&str, &[Bracket])], clock_map: &ClockMap) -> Option<Self> {
         let at = || evidence.iter().flat_map(|(_, brackets)| brackets.iter()).map(|bracket| bracket.at.get());
         let (first, last) = (at().min()?, at().max()?);
-        let line = Line::through(relation, first, last)?;
+        let line = Line::through(clock_map, first, last)?;
         let mut curve = Self {
             domain: pair.domain.clone(),
             reference: pair.reference.clone(),
@@ -94,23 +94,23 @@ impl RelationCurve {
             tight: 0,
             tight_shown: 0,
         };
-        let mut at = curve.stand_on(evidence, relation, line);
+        let mut at = curve.stand_on(evidence, clock_map, line);
         at.extend((0..=SAMPLES).map(|step| {
             first + ((i128::from(last) - i128::from(first)) * i128::from(step) / i128::from(SAMPLES)) as i64
         }));
         at.sort_unstable();
         at.dedup();
-        curve.samples = at.into_iter().filter_map(|at| line.sample(relation, at)).collect();
+        curve.samples = at.into_iter().filter_map(|at| line.sample(clock_map, at)).collect();
         Some(curve)
     }
 
     /// Chooses the brackets to show; returns the ticks of those that the envelope stands on.
-    fn stand_on(&mut self, evidence: &[(&str, &[Bracket])], relation: &Relation, line: Line) -> Vec<i64> {
+    fn stand_on(&mut self, evidence: &[(&str, &[Bracket])], clock_map: &ClockMap, line: Line) -> Vec<i64> {
         let (mut tight, mut loose) = (Vec::new(), Vec::new());
         let named = evidence.iter().flat_map(|&(name, brackets)| brackets.iter().map(move |bracket| (name, bracket)));
         for (name, bracket) in named {
             let at = bracket.at.get();
-            let Ok(interval) = relation.interval(bracket.at) else { continue };
+            let Ok(interval) = clock_map.interval(bracket.at) else { continue };
             let Some(source) = self.sources.iter().position(|source| source.name == name) else { continue };
             let sides = [(bracket.before, interval.lo(), false), (bracket.after, interval.hi(), true)];
             for (side, bound, above) in sides {
@@ -170,17 +170,17 @@ struct Line {
 }
 
 impl Line {
-    fn through(relation: &Relation, first: i64, last: i64) -> Option<Self> {
-        let estimate = |at: i64| relation.estimate(Tick::<Local>::new(at)).ok().map(Tick::get);
+    fn through(clock_map: &ClockMap, first: i64, last: i64) -> Option<Self> {
+        let estimate = |at: i64| clock_map.estimate(Tick::<Local>::new(at)).ok().map(Tick::get);
         let (low, high) = (estimate(first)?, estimate(last)?);
         let (rise, run) = (i128::from(high) - i128::from(low), i128::from(last) - i128::from(first));
         Some(Self { local: first, reference: low, rise, run: run.max(1) })
     }
 
-    /// Where the relation stands at a local tick.
-    fn sample(self, relation: &Relation, at: i64) -> Option<[i64; 4]> {
-        let interval = relation.interval(Tick::new(at)).ok()?;
-        let estimate = relation.estimate(Tick::new(at)).ok()?;
+    /// Where the clock map stands at a local tick.
+    fn sample(self, clock_map: &ClockMap, at: i64) -> Option<[i64; 4]> {
+        let interval = clock_map.interval(Tick::new(at)).ok()?;
+        let estimate = clock_map.estimate(Tick::new(at)).ok()?;
         let [lo, estimate, hi] = [interval.lo(), estimate, interval.hi()].map(|tick| self.height(at, tick.get()));
         Some([self.place(at), lo, estimate, hi])
     }
@@ -202,7 +202,7 @@ mod tests {
     use tickscope_bracket::{Model, Ratio, Rho};
 
     /// Exchanges every million ticks; those of `quick` are narrow, the others wide.
-    fn curve(count: i64, quick: impl Fn(i64) -> bool) -> RelationCurve {
+    fn curve(count: i64, quick: impl Fn(i64) -> bool) -> ClockMapCurve {
         let (mut quicks, mut slows) = (Vec::new(), Vec::new());
         for n in 0..count {
             let (at, half) = (n * 1_000_000, if quick(n) { 100 } else { 90_000 });
@@ -212,9 +212,9 @@ mod tests {
         }
         let brackets: Vec<Bracket> = quicks.iter().chain(&slows).copied().collect();
         let model = Model::new("1".parse::<Rho>().unwrap(), Ratio::new(1, 1).unwrap(), Tick::new(count * 500_000));
-        let relation = Relation::new(&brackets, &model).unwrap();
+        let clock_map = ClockMap::new(&brackets, &model).unwrap();
         let pair = Pair { reference: "a.tsc".into(), domain: "b.tsc".into() };
-        RelationCurve::of(&pair, &[("quick", &quicks), ("slow", &slows)], &relation).unwrap()
+        ClockMapCurve::of(&pair, &[("quick", &quicks), ("slow", &slows)], &clock_map).unwrap()
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
             cpu: Sparse::nulls(rows),
             value: Sparse::nulls(rows),
         };
-        let place = next_segment(&run.places().stamps(of.node, of.point)).unwrap();
+        let place = next_segment(&run.paths().stamps(&format!("{}.{}", of.node, of.point).parse().unwrap())).unwrap();
         write_segment(&place, &columns, &Origin::default()).unwrap();
         channels.push(Channel {
             channel: number,
@@ -92,10 +92,10 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
         });
     }
     let told = points.iter().zip(0..).filter_map(|(of, channel)| lost(of, channel));
-    write_events(&run.places().events().join("lost.parquet"), &told.collect::<Vec<_>>()).unwrap();
+    write_events(&run.paths().events().join("lost.parquet"), &told.collect::<Vec<_>>()).unwrap();
     for node in ["client", "server"] {
         let of_node: Vec<_> = channels.iter().filter(|channel| channel.node == node).cloned().collect();
-        write_channels(&run.places().channels(node), &of_node).unwrap();
+        write_channels(&run.paths().channels(node), &of_node).unwrap();
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Act {
     pub slew_ppb: i64,
     /// Nanoseconds that the clock jumps by at the beginning.
     pub step_ns: i64,
-    /// Whether a watch saw the step, or the change of slew.
+    /// Whether a clock monitor saw the step, or the change of slew.
     pub declared: bool,
     /// How far the declared span reaches to either side, in microseconds.
     pub seen_us: (i64, i64),
@@ -218,7 +218,7 @@ impl Host {
         (1..self.acts.len()).filter(|&act| self.breaks_at(act)).map(|act| (act, self.begins[act])).collect()
     }
 
-    /// What the watch declares.
+    /// What the clock monitor declares.
     pub fn declared(&self) -> Vec<Interval<Tick<Reference>>> {
         let span = |(act, at): (usize, i64)| {
             let Act { declared, seen_us: (before, after), .. } = self.acts[act];

@@ -1,4 +1,4 @@
-//! Runs of the real command over loopback, each in a directory of its own, with `udp-echo` as the subject.
+//! Runs of the real command over loopback, each in a directory of its own, with `udp-echo` as the target.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 #[path = "../../../stamp/tests/c_program/mod.rs"]
@@ -197,11 +197,11 @@ pub fn count(table: &Value, name: &str) -> u64 {
     stage(table, name)["count"].as_u64().unwrap()
 }
 
-/// The subject, compiled once a test program.
+/// The target, compiled once a test program.
 pub fn udp_echo() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../subjects/udp-echo/udp-echo.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/udp-echo/udp-echo.c");
         c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "udp-echo")
     })
 }

@@ -1,9 +1,9 @@
 //! The example from a run's stamps: calls between two nodes, each with a clock of its own.
 //!
 //! A stamp is a reading of the clock, so the zero-time test and every compensation are those of stamps. Beside what they
-//! estimate stands what is *guaranteed*: a latency begins on one node's clock and ends on another's, and the relation of the two
+//! estimate stands what is *guaranteed*: a latency begins on one node's clock and ends on another's, and the clock map of the two
 //! gives an interval for it, from stamp to stamp, nothing subtracted. A quantile of the lower ends is no more than that of the
-//! true durations, one of the upper ends no less. A call begins and ends on the client's clock, and needs no relation.
+//! true durations, one of the upper ends no less. A call begins and ends on the client's clock, and needs no clock map.
 //!
 //! **Slope of latencies.** The nodes' clocks may have moved against each other within a repetition, by `relative_ticks` at most. The weights of
 //! a slope sum to 0, so what all its calls share falls out, and no repetition's slope is off by more than the positive
@@ -290,7 +290,7 @@ mod tests {
     const RELATIVE: i64 = 40;
 
     /// Calls of two numbers of pairs: a latency of `latency(words)`, a call of `rpc(words)` ticks, both too long by their stamps;
-    /// `off(id)` is how far the relation's estimate of a latency is off, and its interval is half a microsecond either way.
+    /// `off(id)` is how far the clock map's estimate of a latency is off, and its interval is half a microsecond either way.
     fn recording(latency: impl Fn(i64) -> i64, rpc: impl Fn(i64) -> i64, off: impl Fn(i64) -> i64) -> Recording {
         let mut calls = Vec::new();
         for repetition in 0..REPETITIONS {

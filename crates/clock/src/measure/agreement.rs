@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 use std::thread;
 
 use serde::Serialize;
-use tickscope_tick::{affinity, counter};
+use tickscope_counter as counter;
+use tickscope_host::affinity;
 
 use super::service::{Job, Service};
 

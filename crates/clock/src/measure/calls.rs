@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickscope_tick::{affinity, counter};
+use tickscope_counter as counter;
+use tickscope_host::affinity;
 
 use super::load::BusyProcesses;
 use super::recording::{Raised, Recorded, Sampled};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
-use tickscope_tick::posix_clock::PosixClock;
-use tickscope_tick::{Counter, Ordering};
+use tickscope_host::posix_clock::PosixClock;
+use tickscope_tick::{Clock as HostClock, Ordering};
 
 /// A clock of the host, and the way in which it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ impl FromStr for Clock {
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
-            Self::Counter(ordering) => format!("{} {ordering}", Counter::STAMPED),
+            Self::Counter(ordering) => format!("{} {ordering}", HostClock::STAMPED),
             Self::Library(clock) => clock.to_string(),
             Self::SystemCall(clock) => format!("{clock} syscall"),
             Self::Mutex => "mutex".into(),

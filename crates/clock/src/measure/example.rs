@@ -3,8 +3,9 @@
 use std::io;
 use std::time::Instant;
 
-use tickscope_tick::facts::CounterFacts;
-use tickscope_tick::{Finding, Ordering, affinity};
+use tickscope_host::facts::CounterFacts;
+use tickscope_host::{Finding, affinity};
+use tickscope_tick::Ordering;
 
 use super::calls::{Call, calls};
 use super::clock::{Clock, Unit};
@@ -46,7 +47,7 @@ pub fn example(plan: &ExamplePlan, facts: &CounterFacts, progress: &mut dyn FnMu
 
 fn no_calls(clock: Clock, pairs: u32, error: &io::Error) -> Finding {
     Finding {
-        subject: "example",
+        about: "example",
         expected: format!("{pairs} pairs of processes to call each other, timed by '{clock}'"),
         found: error.to_string(),
         remedy: "allow more processes and open files (ulimit -u, ulimit -n), or ask for fewer with --pairs".into(),

@@ -14,9 +14,11 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use tickscope_counter as counter;
+use tickscope_host::posix_clock::PosixClock;
+use tickscope_host::{Finding, affinity};
 use tickscope_stats::Quantile;
-use tickscope_tick::posix_clock::PosixClock;
-use tickscope_tick::{Finding, Frequency, affinity, counter};
+use tickscope_tick::Frequency;
 
 use super::clock::Clock;
 use super::recording::Kept;
@@ -98,7 +100,7 @@ pub fn gauge(plan: &GaugePlan, frequency: Frequency, each: &mut dyn FnMut(u32, G
 
 fn unread(clock: Clock, error: &io::Error) -> Finding {
     Finding {
-        subject: "gauge",
+        about: "gauge",
         expected: format!("to read '{clock}' and the thread's own time"),
         found: error.to_string(),
         remedy: "read another clock, with --clock".into(),
@@ -174,7 +176,7 @@ impl Job for Steady {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tickscope_tick::facts::CounterFacts;
+    use tickscope_host::facts::CounterFacts;
 
     #[test]
     fn the_more_processes_share_the_readers_processor_the_longer_it_is_away_and_the_fewer_it_reads() {

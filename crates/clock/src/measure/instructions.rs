@@ -4,8 +4,9 @@
 use std::hint::black_box;
 
 use serde::Serialize;
+use tickscope_counter as counter;
 use tickscope_stats::Quantile;
-use tickscope_tick::{Frequency, counter};
+use tickscope_tick::Frequency;
 
 /// One instruction, so often in a row.
 #[derive(Clone, PartialEq, Debug, Serialize)]

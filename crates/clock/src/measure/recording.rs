@@ -8,8 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use tickscope_counter as counter;
+use tickscope_host::affinity;
 use tickscope_stats::{Quantile, Sample};
-use tickscope_tick::{affinity, counter};
 
 use super::service::{Job, Reader, Service};
 use crate::compensation::Trial;

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tickscope_tick::{Frequency, affinity, counter};
+use tickscope_counter as counter;
+use tickscope_host::affinity;
+use tickscope_tick::Frequency;
 
 use super::clock::Clock;
 use super::load::BusyProcesses;

@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tickscope_tick::posix_clock::PosixClock;
-use tickscope_tick::{Ordering, affinity, counter};
+use tickscope_counter as counter;
+use tickscope_host::affinity;
+use tickscope_host::posix_clock::PosixClock;
+use tickscope_tick::Ordering;
 
 use super::clock::Clock;
 

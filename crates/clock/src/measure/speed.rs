@@ -4,8 +4,10 @@ use std::hint::black_box;
 use std::thread;
 
 use serde::Serialize;
+use tickscope_counter as counter;
+use tickscope_host::affinity;
 use tickscope_stats::{Quantile, Sample};
-use tickscope_tick::{Frequency, affinity, counter};
+use tickscope_tick::Frequency;
 
 /// The same work on one processor.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]

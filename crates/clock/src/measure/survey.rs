@@ -4,11 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tickscope_counter as counter;
+use tickscope_host::facts::CounterFacts;
+use tickscope_host::posix_clock::PosixClock;
+use tickscope_host::step::CounterStep;
+use tickscope_host::{Finding, affinity};
 use tickscope_stats::{Error, Quantile, Sample};
-use tickscope_tick::facts::CounterFacts;
-use tickscope_tick::posix_clock::PosixClock;
-use tickscope_tick::step::CounterStep;
-use tickscope_tick::{Finding, Frequency, Ordering, affinity, counter};
+use tickscope_tick::{Frequency, Ordering};
 
 use super::agreement::agreement;
 use super::clock::{Clock, Unit};
@@ -87,7 +89,7 @@ enum Studied {
 
 pub(super) fn no_processors(error: &io::Error) -> Finding {
     Finding {
-        subject: "processors",
+        about: "processors",
         expected: "the list of allowed processors".into(),
         found: error.to_string(),
         remedy: "allow sched_getaffinity in the sandbox".into(),
@@ -96,7 +98,7 @@ pub(super) fn no_processors(error: &io::Error) -> Finding {
 
 pub(super) fn no_load(count: u32, error: &io::Error) -> Finding {
     Finding {
-        subject: "load",
+        about: "load",
         expected: format!("to start a load of {count}"),
         found: error.to_string(),
         remedy: "allow more processes (ulimit -u, pids.max), or ask for fewer with --load".into(),
@@ -105,7 +107,7 @@ pub(super) fn no_load(count: u32, error: &io::Error) -> Finding {
 
 pub(super) fn broken(clock: Clock, error: &io::Error) -> Finding {
     Finding {
-        subject: "clock",
+        about: "clock",
         expected: format!("every reader of '{clock}' to reach it, as the first one did"),
         found: error.to_string(),
         remedy: "ask for fewer readers with --readers, or allow more open files (ulimit -n)".into(),

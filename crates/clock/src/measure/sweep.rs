@@ -7,10 +7,12 @@
 use std::io;
 use std::sync::Arc;
 
+use tickscope_counter as counter;
+use tickscope_host::facts::CounterFacts;
+use tickscope_host::posix_clock::PosixClock;
+use tickscope_host::{Finding, affinity};
 use tickscope_stats::{Quantile, Sample};
-use tickscope_tick::facts::CounterFacts;
-use tickscope_tick::posix_clock::PosixClock;
-use tickscope_tick::{Finding, Ordering, affinity, counter};
+use tickscope_tick::Ordering;
 
 use super::clock::{Clock, Unit};
 use super::recording::{self, Recorded, Window};

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::*};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use tickscope_tick::{affinity, counter};
+use tickscope_counter as counter;
+use tickscope_host::affinity;
 
 use super::recording::Raised;
 use crate::two_word::{Live, OneRead, Pair, Reading, Routine, Text, Word, Writer, four_read, varying_read};

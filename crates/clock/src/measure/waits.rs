@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 
+use tickscope_counter as counter;
 use tickscope_stats::Quantile;
-use tickscope_tick::{Frequency, counter};
+use tickscope_tick::Frequency;
 
 use super::clock::Clock;
 use super::recording::{self, Recorded};
@@ -31,7 +32,7 @@ impl Section {
 
     /// Those whose length is known by that clock: one of processor time stands still while the thread is away.
     pub fn known(&self, mut recorded: Vec<Recorded>, clock: Clock) -> Vec<Recorded> {
-        if clock.posix().is_some_and(tickscope_tick::posix_clock::PosixClock::of_cpu_time) {
+        if clock.posix().is_some_and(tickscope_host::posix_clock::PosixClock::of_cpu_time) {
             let longest = self.ticks + self.ticks / 10;
             recorded.retain(|trial| trial.waited <= longest);
         }

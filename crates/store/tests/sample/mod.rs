@@ -1,10 +1,10 @@
 //! A manifest of two nodes, for tests.
 
 use tickscope_store::{
-    Assumption, CounterFacts, DeclaredFrequency, Layout, Manifest, Name, Node, Point, PolicyRule, Rho, SCHEMA,
-    SameBoot, Sharing,
+    Assumption, CounterFacts, DeclaredFrequency, Layout, Manifest, Node, Point, PolicyRule, Rho, SCHEMA, SameBoot,
+    Sharing,
 };
-use tickscope_tick::{BootId, Counter, Ordering};
+use tickscope_tick::{BootId, Clock, NodeName, Ordering, PointName};
 
 pub fn manifest() -> Manifest {
     Manifest {
@@ -46,12 +46,12 @@ pub fn manifest() -> Manifest {
 
 fn node(name: &str, boot: u8) -> Node {
     Node {
-        name: Name::new(name).unwrap(),
+        name: NodeName::new(name).unwrap(),
         boot: BootId([boot; 16]),
         cpu_model: "a processor at 2.5 GHz".into(),
         kernel: "6.1.0".into(),
         counter: CounterFacts {
-            counter: Counter::Tsc,
+            counter: Clock::Tsc,
             invariant: true,
             clocksource: "tsc".into(),
             hypervisor: Some("kvm".into()),
@@ -69,8 +69,8 @@ fn node(name: &str, boot: u8) -> Node {
 
 fn point(node: &str, name: &str, ordering: Ordering) -> Point {
     Point {
-        node: Name::new(node).unwrap(),
-        name: Name::new(name).unwrap(),
+        node: NodeName::new(node).unwrap(),
+        name: PointName::new(name).unwrap(),
         ordering,
         counter: None,
         resolution_ticks: None,

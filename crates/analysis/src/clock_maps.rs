@@ -1,0 +1,565 @@
+//! How well every node's counter is known in ticks of the reference: evidence in, clock maps out.
+//!
+//! Evidence between two nodes comes from named sources: the probes' exchanges, application messages, kernel time-stamps of
+//! those messages. Each can be left out; what each gives by itself is shown beside what all give together. More evidence
+//! never widens an interval.
+
+use std::collections::BTreeMap;
+
+use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
+use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
+use tickscope_tick::{Local, NodeName, Place, PointName, Tick, fraction_down, fraction_up};
+use tickscope_trace::{Clock, Layout};
+
+use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
+use crate::domains;
+use crate::error::Error;
+use crate::figures::ClockMapCurve;
+use crate::messages::{MessagePair, Passages, own_send};
+use crate::query::Query;
+
+/// How well a node's counter is known in ticks of the reference.
+#[derive(Debug)]
+pub struct ClockMapSummary {
+    /// Label of the domain, `node.counter`.
+    pub domain: String,
+    /// Under which rho.
+    pub rho: Rho,
+    /// How many pieces of evidence.
+    pub brackets: usize,
+    /// Half the interval's width at the median over the run, in ticks of the reference.
+    pub half_width_ticks: Option<u64>,
+    /// Half the shortest round trip of the probes, the peer's turnaround taken off.
+    pub half_round_trip_ticks: Option<i64>,
+    /// The same half-width under other rho, by preset.
+    pub beside: Vec<(Rho, Option<u64>)>,
+    /// What each source of evidence gives.
+    pub sources: Vec<SourceSummary>,
+    /// Slopes of the cone, reference ticks a local tick.
+    pub slopes: (f64, f64),
+    /// How far the rate was taken to lie from the ratio of the declared frequencies, parts per million.
+    pub prior_ppm: u32,
+    /// Whether the evidence leaves the rate as open as that: then the prior carries a slope, and with it the bounds.
+    pub rests_on_prior: bool,
+}
+
+/// What one source of evidence gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceSummary {
+    /// `probes`, `kernel-probes`, `messages`, `kernel-messages`.
+    pub name: String,
+    /// How many pieces of evidence.
+    pub brackets: usize,
+    /// The half-width that it gives alone; `None`: it does not bound both sides.
+    pub alone_ticks: Option<u64>,
+    /// The half-width that the others give without it; `None`: they do not bound both sides.
+    pub without_ticks: Option<u64>,
+    /// What did not serve as evidence, by reason.
+    pub unused: Vec<(&'static str, u64)>,
+}
+
+/// Where every node's clock comes from.
+pub(crate) struct Related {
+    pub(crate) clocks: Vec<Clock>,
+    pub(crate) of_node: Vec<(String, usize)>,
+    pub(crate) own: AuxiliaryClocks,
+    pub(crate) clock_maps: Vec<ClockMapSummary>,
+    /// On what it rests that a message was sent once.
+    pub(crate) sent_once: Vec<Assumption>,
+    /// On what it rests that two nodes read one counter.
+    pub(crate) one_counter: Vec<Assumption>,
+    pub(crate) refused: Vec<tickscope_store::Error>,
+}
+
+/// Evidence of one source.
+struct Source {
+    name: String,
+    /// Pieces of evidence: exchanges' halves, messages.
+    pieces: usize,
+    /// What they say of the continuous counters behind the readings, a side each.
+    brackets: Vec<Bracket>,
+    /// Half the shortest round trip among them, the peer's turnaround taken off.
+    half_round_trip_ticks: Option<i64>,
+    unused: Vec<(&'static str, u64)>,
+}
+
+/// Evidence from the exchanges of tickscope's own probes.
+const PROBES: &str = "probes";
+/// Evidence from application messages, stamped by the application.
+const MESSAGES: &str = "messages";
+/// Evidence from the kernel's time-stamps of application messages.
+const KERNEL_MESSAGES: &str = "kernel-messages";
+/// Evidence from the kernel's time-stamps of the probes.
+const KERNEL_PROBES: &str = "kernel-probes";
+
+/// Why a bracket did not serve.
+pub(crate) const UNORDERED: &str = "made of stamps that were not ordered before and after";
+/// Why a message did not serve: a stamp that was lost may have been an earlier copy's.
+const AFTER_A_LOSS: &str = "sent after a stamp was lost";
+/// Why a message did not serve: 64 bits do not hold where the counter may have stood.
+const AT_THE_END: &str = "stamps at the end of 64 bits";
+/// The same, where the kernel stamps what the program sends.
+const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent exactly once";
+
+/// A clock for every node of the layout: the reference's own, shared with it, or through a clock map.
+///
+/// `curves`: where what a page draws of each clock map goes, if anybody draws one.
+pub(crate) fn relate(
+    run: &Run,
+    layout: &Layout,
+    query: &Query,
+    mut curves: Option<&mut Vec<ClockMapCurve>>,
+) -> Result<Related, Error> {
+    let manifest = run.manifest();
+    let reference = reference_node(manifest)?;
+    let (channels, events) = (run.channels()?, run.events()?);
+    // What cannot be read may tell of a lost stamp, or of a clock that was set: then no message is evidence.
+    let whole = channels.refused.is_empty() && events.refused.is_empty();
+    let (channels, events_refused, events) = (channels.found, events.refused, events.found);
+    let pairs = message_pairs(manifest, &channels)?;
+    let stamped = layout.points().iter().map(|point| &point.place);
+    let sent = pairs.iter().filter(|_| whole).flat_map(|(pair, _)| [&pair.from, &pair.to]);
+    let stamped = stamped.chain(sent);
+    domains::expect_one_domain_each(run, stamped.clone(), &channels)?;
+    let own = AuxiliaryClocks::of(run, stamped, &channels, &events, query)?;
+    if let Some(refused) = events_refused.into_iter().next().filter(|_| !own.is_empty()) {
+        return Err(refused.into());
+    }
+    let (mut messages, mut sent_once) = (Vec::new(), Vec::new());
+    for (pair, source) in pairs {
+        // A probe's nonce is drawn for one exchange: no second copy of it was ever sent.
+        let own_send = if source == MESSAGES { own_send(&pair.from, layout, &channels) } else { None };
+        let rests_on = (source == MESSAGES && whole).then(|| once(&pair, own_send.as_ref(), &own));
+        let found = if whole {
+            let width = |place: &Place| width_of(manifest, place.node.as_str());
+            let widths = [width(&pair.from)?, width(&pair.to)?];
+            Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), (&channels, &events))?
+        } else {
+            Messages { pair, source, ticks: Vec::new(), unused: vec![("source, since not all files could be read", 1)] }
+        };
+        if query.admit(found.source) {
+            messages.push(found);
+            sent_once.extend(rests_on);
+        }
+    }
+    let (clocks, of_node, clock_maps, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
+    let mut related = Related { clocks, of_node, own, clock_maps, sent_once, one_counter: Vec::new(), refused };
+    for node in &manifest.nodes {
+        if !layout.points().iter().any(|point| point.place.node == node.name) {
+            continue;
+        }
+        if node.name == reference.name {
+            related.of_node.push((node.name.to_string(), 0));
+            continue;
+        }
+        let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
+        let nominal =
+            Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
+        let mut sources = Vec::new();
+        if manifest.evidence.probes && query.admit(PROBES) {
+            let listing = run.brackets(&pair)?;
+            related.refused.extend(listing.refused);
+            let widths = [node, reference].map(reading_ticks);
+            sources.push(Source::of_probes(
+                &listing.found,
+                ReadingWidths { local_ticks: widths[0], reference_ticks: widths[1] },
+            )?);
+        }
+        sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
+        if shares_counter(manifest, node, reference) {
+            related.one_counter.push(one_counter(&pair, [reference, node], &sources)?);
+            related.of_node.push((node.name.to_string(), 0));
+            continue;
+        }
+        let rho = query.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
+        let (clock_map, summary) = clock_map(&sources, &pair, rho, nominal)?;
+        if let Some(curves) = &mut curves {
+            let evidence = sources.iter().map(|source| (source.name.as_str(), source.brackets.as_slice()));
+            curves.extend(ClockMapCurve::of(&pair, &evidence.collect::<Vec<_>>(), &clock_map));
+        }
+        related.of_node.push((node.name.to_string(), related.clocks.len()));
+        related.clocks.push(Clock::Related(clock_map));
+        related.clock_maps.push(summary);
+    }
+    Ok(related)
+}
+
+/// The clock map through which ticks of `domain` (`node.counter`) become ticks of the run's reference.
+pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, Error> {
+    let layout = run.manifest().layout.parse(run)?;
+    let related = relate(run, &layout, query, None)?;
+    let found = related.clock_maps.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain == domain);
+    match found {
+        Some((_, Clock::Related(clock_map))) => Ok(clock_map.clone()),
+        _ => {
+            let known: Vec<_> = related.clock_maps.iter().map(|summary| summary.domain.as_str()).collect();
+            let known = if known.is_empty() { "no other domain".into() } else { known.join(", ") };
+            let reference = &run.manifest().reference;
+            Err(Error::work(format!(
+                "expected a domain that is related to {reference}: {known}; found '{domain}'. Nodes that share one counter \
+                 need no clock map"
+            )))
+        }
+    }
+}
+
+/// The rho that the run declared between its nodes' counters.
+pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
+    let others = manifest.nodes.iter().map(domain_of).filter(|domain| *domain != manifest.reference);
+    let pair = |domain| Pair { reference: manifest.reference.clone(), domain };
+    let declared = others.map(|domain| declared_for(manifest, &pair(domain))).find_map(Result::transpose);
+    declared.unwrap_or(Ok((Rho::default(), String::new()))).map(|(rho, _)| rho)
+}
+
+/// The rho that holds for one pair of domains.
+fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
+    Ok(declared_for(manifest, pair)?.map_or(Rho::default(), |(rho, _)| rho))
+}
+
+/// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
+pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
+    let of = |reference: &str, domain: &str| {
+        let told = manifest.rho.iter().filter(|rho| rho.reference == reference && rho.domain == domain);
+        let found = told.max_by_key(|rho| rho.ppb); // told twice, the narrower one may be the wrong one
+        found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
+    };
+    if let Some(found) = of(&pair.reference, &pair.domain)? {
+        return Ok(Some(found));
+    }
+    let Some((reversed, origin)) = of(&pair.domain, &pair.reference)? else { return Ok(None) };
+    let rho = of_the_inverse(reversed)?;
+    Ok(Some((rho, format!("{origin}, declared for {} against {}", pair.reference, pair.domain))))
+}
+
+/// A rho that holds for the inverse of every map that `rho` holds for: the inverse of a rate within `1 ± rho` lies within
+/// `1 ± rho / (1 - rho)`; rounded up.
+fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
+    const BILLION: u64 = 1_000_000_000;
+    let ppb = u64::from(rho.ppb());
+    let ppb = (ppb * BILLION).div_ceil(BILLION - ppb);
+    Rho::declared_ppb(u32::try_from(ppb).map_err(Error::work)?).map_err(Error::work)
+}
+
+/// A preset keeps its name as long as the number beside it is the preset's.
+pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
+    let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
+    match named {
+        Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
+        _ => {
+            // More than 32 bits are more than any rho: refused with the same words.
+            let ppb = u32::try_from(rho.ppb).ok().and_then(|ppb| Rho::declared_ppb(ppb).ok());
+            ppb.ok_or_else(|| {
+                let (domain, reference, most, found) = (&rho.domain, &rho.reference, Rho::MOST_PPB, rho.ppb);
+                Error::work(format!(
+                    "run.json: expected a rho of {domain} against {reference} of at most {most} ppb, found {found}. Restore the \
+                     file, or mend its rho"
+                ))
+            })
+        }
+    }
+}
+
+pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
+    let found = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
+    found.ok_or_else(|| {
+        Error::work(format!(
+            "run.json: expected a node with the domain {}, found none. Restore it as it was written",
+            manifest.reference
+        ))
+    })
+}
+
+/// The label of the domain that a node's stamps are read from.
+pub fn domain_of(node: &Node) -> String {
+    format!("{}.{}", node.name, node.counter.counter)
+}
+
+/// Whether two nodes are taken to read one counter.
+fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
+    let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
+    manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none() && reference.injected.is_none()
+}
+
+/// What the messages of one pair of points say, in ticks of both nodes' counters.
+struct Messages {
+    pair: MessagePair,
+    source: &'static str,
+    /// First tick at which the message can have been sent, last at which it was received.
+    ticks: Vec<(i64, i64)>,
+    unused: Vec<(&'static str, u64)>,
+}
+
+/// What it rests on that the messages of a pair were sent once.
+fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &AuxiliaryClocks) -> Assumption {
+    let from = &pair.from;
+    let rest = match own_send {
+        Some(send) => {
+            format!("; ids that {send}, stamped before every send, does not show to be sent once are left out")
+        }
+        None if clocks.at(from).is_some() => format!(
+            "; ids stamped twice are left out, but no copy is known whose own stamp of {from} is missing: no point where the \
+             program itself stamps its sends stands before it in the layout"
+        ),
+        None => "; ids stamped twice are left out".into(),
+    };
+    Assumption { statement: format!("every id passes {pair} once{rest}"), origin: "declared in the run file".into() }
+}
+
+/// The messages that the run declares as evidence, where the query asks for them, and the kernel's stamps of the probes.
+fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(MessagePair, &'static str)>, Error> {
+    let mut pairs = Vec::new();
+    for text in &manifest.evidence.messages {
+        pairs.push((text.parse::<MessagePair>().map_err(Error::work)?, MESSAGES));
+    }
+    let reference = &reference_node(manifest)?.name;
+    let others = manifest.nodes.iter().filter(|node| manifest.evidence.kernel_probes && node.name != *reference);
+    for node in others {
+        let place = |node: &NodeName, point: &str| Place {
+            node: node.clone(),
+            point: PointName::new(point).expect("names of the probes' points are names"),
+        };
+        let node = &node.name;
+        let there = [place(reference, "probe-request-sent"), place(node, "probe-request-received")];
+        let back = [place(node, "probe-reply-sent"), place(reference, "probe-reply-received")];
+        for [from, to] in [there, back] {
+            let stamped = |place: &Place| channels.iter().any(|known| known.is_at(place));
+            if stamped(&from) && stamped(&to) {
+                pairs.push((MessagePair { from, to }, KERNEL_PROBES));
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+impl Messages {
+    fn of(
+        run: &Run,
+        pair: MessagePair,
+        source: &'static str,
+        own_send: Option<&Place>,
+        (clocks, widths): (&AuxiliaryClocks, [i64; 2]),
+        (channels, events): (&[Channel], &[Event]),
+    ) -> Result<Self, Error> {
+        let passages = Passages::of(run, &pair, own_send, channels, events)?;
+        let [from, to] = [&pair.from, &pair.to].map(|place| clocks.at(place));
+        let source = if source == MESSAGES && from.is_some() && to.is_some() { KERNEL_MESSAGES } else { source };
+        let mut unused = vec![
+            ("ids stamped more than once", passages.repeated),
+            (AFTER_A_LOSS, passages.after_a_loss),
+            (UNPROVEN, passages.unproven),
+            ("one stamp only", passages.one_ended),
+        ];
+        let mut ticks = Vec::with_capacity(passages.ticks.len());
+        let counted = |place: &Place, stamp, width| clocks.counted(place, stamp, width);
+        for &(sent, received) in &passages.ticks {
+            match (counted(&pair.from, sent, widths[0]), counted(&pair.to, received, widths[1])) {
+                // An earlier copy's own stamp may have been lost only before the kernel stamped this one.
+                (Ok(Some((_, sent))), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
+                    count(&mut unused, AFTER_A_LOSS);
+                }
+                (Ok(Some((first, _))), Ok(Some((_, last)))) => ticks.push((first, last)),
+                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END),
+                (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused)),
+            }
+        }
+        unused.retain(|&(_, count)| count > 0);
+        Ok(Self { pair, source, ticks, unused })
+    }
+
+    /// As evidence between the reference and `node`; `None` if they are of other nodes. The ticks are already of the
+    /// continuous counters.
+    fn between(&self, reference: &str, node: &str) -> Option<Source> {
+        let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
+        let bracket = |&(from, to): &(i64, i64)| {
+            if ends.0 == reference { Bracket::new(Some(from), to, None) } else { Bracket::new(None, from, Some(to)) }
+        };
+        let ours = ends == (reference, node) || ends == (node, reference);
+        ours.then(|| Source {
+            name: self.source.into(),
+            pieces: self.ticks.len(),
+            brackets: self.ticks.iter().map(bracket).collect(),
+            half_round_trip_ticks: None,
+            unused: self.unused.clone(),
+        })
+    }
+}
+
+impl Source {
+    /// The probes' exchanges, raw readings.
+    fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
+        let raw: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
+        let sides = raw.iter().enumerate().map(|(index, bracket)| bracket.behind_readings(widths, index));
+        let sides = sides.collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
+        let mut unused = vec![(UNORDERED, (columns.len() - raw.len()) as u64)];
+        unused.retain(|&(_, count)| count > 0);
+        Ok(Self {
+            name: PROBES.into(),
+            pieces: raw.len(),
+            brackets: sides.into_iter().flatten().flatten().collect(),
+            half_round_trip_ticks: half_round_trip(&raw),
+            unused,
+        })
+    }
+}
+
+/// How far a node's counter may stand beyond what it reads, in its ticks; a single one where the run does not say.
+pub(crate) fn reading_ticks(node: &Node) -> u64 {
+    node.counter.reading.as_ref().map_or(1, |reading| reading.width_ticks)
+}
+
+/// The same by the node's name, for sums.
+fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
+    let known = manifest.nodes.iter().find(|known| known.name.as_str() == node);
+    let ticks = known.map_or(1, reading_ticks);
+    i64::try_from(ticks).ok().filter(|ticks| (1..=ReadingWidths::MOST_TICKS as i64).contains(ticks)).ok_or_else(|| {
+        Error::work(format!(
+            "run.json: expected a reading width of 1 to 2^40 ticks of {node}'s counter, found {ticks}. Restore it as it was"
+        ))
+    })
+}
+
+fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
+    match unused.iter_mut().find(|(known, _)| *known == reason) {
+        Some((_, count)) => *count += 1,
+        None => unused.push((reason, 1)),
+    }
+}
+
+/// That two nodes read one counter, held against all evidence between them.
+fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Source]) -> Result<Assumption, Error> {
+    let brackets = sources.iter().flat_map(|source| source.brackets.iter());
+    domains::one_counter(pair, nodes, brackets, sources.iter().map(|source| source.pieces).sum())
+}
+
+fn clock_map(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(ClockMap, ClockMapSummary), Error> {
+    let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
+    let at = || brackets.iter().map(|bracket| i128::from(bracket.at.get()));
+    let (Some(first), Some(last)) = (at().min(), at().max()) else {
+        let Pair { reference, domain } = pair;
+        return Err(Error::work(format!(
+            "expected brackets of {domain} against {reference}, found none. Was the probe's port reachable? Were the \
+             files refused, or the sources left out?"
+        )));
+    };
+    let along = |share: i128, of: i128| Tick::<Local>::new((first + (last - first) * share / of) as i64);
+    let anchor = along(1, 2);
+    let built = |brackets: &[Bracket], rho| ClockMap::new(brackets, &Model::new(rho, nominal, anchor));
+    let clock_map = built(&brackets, rho).map_err(|error| {
+        let wider = Model { prior_ppm: WIDER_PRIOR_PPM, ..Model::new(rho, nominal, anchor) };
+        refuse(pair, &error, ClockMap::new(&brackets, &wider).is_ok())
+    })?;
+    let half_width = |clock_map: &ClockMap| {
+        const SAMPLES: i128 = 1000;
+        clock_map.half_widths((0..=SAMPLES).map(|step| along(step, SAMPLES))).ok().and_then(|widths| widths.median())
+    };
+    let width_of = |brackets: &[Bracket], rho| built(brackets, rho).ok().as_ref().and_then(half_width);
+    let beside = ["unknown", "server-room"].into_iter().filter_map(|preset| preset.parse::<Rho>().ok());
+    let beside = beside.filter(|other| other.ppb() != rho.ppb());
+    let beside = beside.map(|other| (other, width_of(&brackets, other))).collect();
+    let cone = clock_map.cone();
+    let summary = ClockMapSummary {
+        domain: pair.domain.clone(),
+        rho,
+        brackets: sources.iter().map(|source| source.pieces).sum(),
+        half_width_ticks: half_width(&clock_map),
+        half_round_trip_ticks: sources.iter().find_map(|source| source.half_round_trip_ticks),
+        beside,
+        sources: by_source(sources, |brackets| width_of(brackets, rho)),
+        slopes: (fraction_down(cone.slowest(), ONE), fraction_up(cone.fastest(), ONE)),
+        prior_ppm: clock_map.model().prior_ppm,
+        rests_on_prior: clock_map.rests_on_prior(),
+    };
+    Ok((clock_map, summary))
+}
+
+/// What each source gives alone, and what is left without it.
+fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>) -> Vec<SourceSummary> {
+    let mut names: BTreeMap<&str, SourceSummary> = BTreeMap::new();
+    for source in sources {
+        let summary = names.entry(&source.name).or_insert_with(|| SourceSummary {
+            name: source.name.clone(),
+            brackets: 0,
+            alone_ticks: None,
+            without_ticks: None,
+            unused: Vec::new(),
+        });
+        summary.brackets += source.pieces;
+        for &(reason, more) in &source.unused {
+            match summary.unused.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, sum)) => *sum += more,
+                None => summary.unused.push((reason, more)),
+            }
+        }
+    }
+    let only = |chosen: &dyn Fn(&str) -> bool| {
+        let chosen = sources.iter().filter(|source| chosen(&source.name));
+        half_width(&chosen.flat_map(|source| source.brackets.iter().copied()).collect::<Vec<_>>())
+    };
+    let several = names.len() > 1;
+    let mut summaries: Vec<_> = names.into_values().collect();
+    for summary in &mut summaries {
+        let name = summary.name.clone();
+        summary.alone_ticks = only(&|other| other == name);
+        summary.without_ticks = several.then(|| only(&|other| other != name)).flatten();
+    }
+    summaries
+}
+
+/// A slope of 1.
+const ONE: i128 = 1 << Cone::FRACTION_BITS;
+
+/// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
+fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
+    let pairs = brackets.windows(2).filter_map(|pair| {
+        let (t1, t4) = (pair[0].before?.get(), pair[1].after?.get());
+        t4.checked_sub(t1)?.checked_sub(pair[1].at.get().checked_sub(pair[0].at.get())?)
+    });
+    pairs.min().map(|shortest| shortest / 2)
+}
+
+/// A rate further from the declared ratio than this is no miscalibration.
+const WIDER_PRIOR_PPM: u32 = 20_000;
+
+/// `wider_fits`: under the same rho the evidence fits a rate further from what the frequencies declare.
+fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Error {
+    let Pair { reference, domain } = pair;
+    let BracketError::Inconsistent(_) = error else {
+        return Error::work(format!("{domain} against {reference}: {error}"));
+    };
+    let prior = if wider_fits {
+        format!(
+            " All of it fits this rho at a rate more than {} ppm off the ratio of the declared frequencies: that prior is \
+             contradicted, not rho. Correct the nodes' counter.frequency.hertz in run.json.",
+            Model::DEFAULT_PRIOR_PPM
+        )
+    } else {
+        String::new()
+    };
+    Error::finding(format!("{domain} against {reference}: {error}{prior}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brackets_of_plain_stamps_are_counted_and_not_used() {
+        let mut columns = BracketColumns::default();
+        for (at, ordering) in (0..).zip(["before/after", "plain/plain", "before/after", "plain/after", "before/after"])
+        {
+            columns.push(Some(100 * at), 100 * at, None, "probe-request", ordering);
+        }
+        let widths = ReadingWidths { local_ticks: 26, reference_ticks: 4 };
+        let Source { pieces, brackets, unused, .. } = Source::of_probes(&columns, widths).unwrap();
+        assert_eq!((pieces, brackets.len()), (3, 3));
+        assert_eq!(brackets[1], Bracket::new(Some(200), 200 + 26, None));
+        assert_eq!(unused, [(UNORDERED, 2)]);
+    }
+
+    #[test]
+    fn half_the_shortest_round_trip_is_asked_of_any_ticks() {
+        let pair = |t1, at, t4| [Bracket::new(Some(t1), at, None), Bracket::new(None, at, Some(t4))];
+        assert_eq!(half_round_trip(&pair(0, 7, 90)), Some(45));
+        assert_eq!(half_round_trip(&pair(i64::MIN, 7, i64::MAX)), None);
+    }
+}

@@ -1,0 +1,147 @@
+//! Durations as files: derived from traces and clock maps, and kept so that asking once more costs nothing.
+//!
+//! Idea: the footer holds a digest of all that they were derived from: the clocks in full, which evidence, breaks, rho, widths
+//! of readings and the cores' term went into; what `run.json` says, but for what measuring cost; the bytes of the traces. Files
+//! whose digest is today's are the answer; others are written again. Assumes: one process at a time writes a run; two
+//! different runs do not meet in 128 bits by chance (the digest is no defence against somebody who wants that). Guarantees:
+//! what is returned belongs to the evidence and the traces that are there now. Deliberately absent: any change to the run but
+//! the files of durations.
+
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tickscope_bracket::Rho;
+use tickscope_store::{KeyedReader, KeyedWriter, Run, rho_folder};
+use twox_hash::xxhash3_128;
+
+use crate::Query;
+use crate::analysis::{Prepared, traces_of};
+use crate::error::Error;
+use crate::scan::{self, Wanted};
+
+/// Folder of the durations of all traces under `rho`, the run's own where it is `None`: as kept in the run, else computed
+/// into it, or into `aside` where the run cannot be written.
+pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, Error> {
+    let prepared = Prepared::of(run, &Query::under(rho), None)?;
+    let readers = traces_of(run, &prepared.layout)?;
+    let table = Table::of(run, &prepared, &readers)?;
+    let ppb = prepared.rho.ppb().into();
+    let places = [run.paths().durations(ppb), rho_folder(aside, ppb)];
+    for folder in &places {
+        if table.is_kept_in(folder) {
+            return Ok(folder.clone());
+        }
+    }
+    let [inside, outside] = places;
+    let (folder, mut writer) = match table.begin(&inside) {
+        Ok(writer) => (inside, writer),
+        Err(_) => (outside.clone(), table.begin(&outside)?), // the run is on a medium that cannot be written, or not ours
+    };
+    let wanted = Wanted { values: false, figures: false, rows: Some(&mut writer), truth: None };
+    scan::over(&prepared, &readers, wanted)?;
+    writer.finish()?;
+    Ok(folder)
+}
+
+/// What a file of durations holds and was derived from.
+pub(crate) struct Table {
+    names: Vec<String>,
+    keys: [(&'static str, String); 6],
+}
+
+/// The one file in a folder of durations.
+const FILE: &str = "part-00000000.parquet";
+
+impl Table {
+    pub(crate) fn of(run: &Run, prepared: &Prepared, traces: &[KeyedReader]) -> Result<Self, Error> {
+        let derived_from = digest(run, prepared, traces)?;
+        let Prepared { layout, rho, clock_maps, auxiliary_clocks, .. } = prepared;
+        let names =
+            layout.stages().iter().flat_map(|stage| ["", ".lo", ".hi"].map(|end| format!("{}{end}", stage.name)));
+        let slopes = clock_maps.iter().map(|clock_map| {
+            let (slowest, fastest) = clock_map.slopes;
+            json!({"domain": clock_map.domain, "slowest": slowest, "fastest": fastest, "brackets": clock_map.brackets})
+        });
+        let stages = layout.stages().iter().map(|stage| {
+            let name = |point: usize| layout.points()[point].place.to_string();
+            json!({"stage": stage.name, "from": name(stage.from), "to": name(stage.to)})
+        });
+        let auxiliary_clocks = auxiliary_clocks.iter().map(|clock| {
+            json!({"domain": clock.domain, "slew": clock.slew.key(), "brackets": clock.brackets, "breaks": clock.breaks.len()})
+        });
+        let traces = traces.iter().map(|reader| json!([reader.file_name(), reader.rows(), reader.bytes()]));
+        Ok(Self {
+            names: names.collect(),
+            keys: [
+                ("tickscope.model", format!("drift; rho {}; anchor: middle of the evidence", rho.key())),
+                ("tickscope.stages", Value::from_iter(stages).to_string()),
+                ("tickscope.cones", Value::from_iter(slopes).to_string()),
+                ("tickscope.own_clocks", Value::from_iter(auxiliary_clocks).to_string()),
+                ("tickscope.traces", Value::from_iter(traces).to_string()),
+                ("tickscope.derived_from", format!("{derived_from:032x}")),
+            ],
+        })
+    }
+
+    pub(crate) fn begin(&self, folder: &Path) -> Result<KeyedWriter, tickscope_store::Error> {
+        KeyedWriter::begin(&folder.join(FILE), &self.names, &self.keys)
+    }
+
+    fn is_kept_in(&self, folder: &Path) -> bool {
+        let Ok(kept) = KeyedReader::open(&folder.join(FILE)) else { return false };
+        kept.names() == self.names && self.keys.iter().all(|(key, value)| kept.key(key) == Some(value))
+    }
+}
+
+/// Of everything that durations depend on. Another digest of the same things, as another build of tickscope may have it,
+/// costs no more than deriving once.
+fn digest(run: &Run, prepared: &Prepared, traces: &[KeyedReader]) -> Result<u128, Error> {
+    let mut digest = Digest::default();
+    env!("CARGO_PKG_VERSION").hash(&mut digest);
+    prepared.clocks.hash(&mut digest);
+    let mut manifest = serde_json::to_value(run.manifest()).map_err(Error::work)?;
+    for result in ["cost", "ended_unix_ms"] {
+        manifest.as_object_mut().map(|fields| fields.remove(result));
+    }
+    manifest.to_string().hash(&mut digest);
+    for reader in traces {
+        reader.file_name().hash(&mut digest);
+        digest.read(reader.path()).map_err(|e| {
+            Error::work(format!(
+                "{}: expected traces that can be read, found: {e}. Join the run again",
+                reader.path().display()
+            ))
+        })?;
+    }
+    Ok(digest.0.finish_128())
+}
+
+/// XXH3 of 128 bits, fed by whatever has a [`Hash`].
+#[derive(Default)]
+struct Digest(xxhash3_128::Hasher);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.finish_128() as u64
+    }
+}
+
+impl Digest {
+    /// Adds a file's bytes.
+    fn read(&mut self, path: &Path) -> std::io::Result<()> {
+        let (mut file, mut piece) = (File::open(path)?, vec![0; 1 << 20]);
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(()),
+                length => self.0.write(&piece[..length]),
+            }
+        }
+    }
+}

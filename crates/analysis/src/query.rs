@@ -1,0 +1,28 @@
+//! How a run is asked: by what it declares, or by something else.
+
+use tickscope_bracket::Rho;
+
+/// What may be asked differently than the run declares. Default: nothing.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Query {
+    /// Takes the place of the run's rho, for every pair of nodes.
+    pub rho: Option<Rho>,
+    /// Takes the place of the run's slew bound for clocks that somebody may set.
+    pub slew: Option<Rho>,
+    /// The only sources of evidence to use between nodes, by name: `probes`, `kernel-probes`, `messages`,
+    /// `kernel-messages`. `None`: all
+    /// that the run declares.
+    pub sources: Option<Vec<String>>,
+}
+
+impl Query {
+    /// The run's own query under another rho.
+    pub fn under(rho: Option<Rho>) -> Self {
+        Self { rho, ..Self::default() }
+    }
+
+    /// Whether evidence of that name may be used.
+    pub(crate) fn admit(&self, source: &str) -> bool {
+        self.sources.as_ref().is_none_or(|names| names.iter().any(|name| name == source))
+    }
+}

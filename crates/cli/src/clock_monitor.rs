@@ -1,0 +1,326 @@
+//! The clock monitor over a node's clocks as a process of a run: brackets of REALTIME and MONOTONIC, and what happened to them.
+//!
+//! Every so often, at once when the kernel tells that somebody set the clock, and at both ends of the run: a snapshot of
+//! all clocks, then a bracket of each that is related to the counter. So every bracket lies between two snapshots, and
+//! what the two show to have happened is known before anyone rests on it. Events are written as they happen: whoever
+//! kills this process leaves what it had seen, a slew that went on then without an end.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tickscope_host::clock_monitor::{ClockMonitor, Happened, SlewBound, Slewing};
+use tickscope_host::facts::CounterFacts;
+use tickscope_host::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
+use tickscope_host::step_alarm::StepAlarm;
+use tickscope_store::{BracketColumns, Event, Pair, Paths, write_brackets, write_events};
+use tickscope_tick::{Clock, Frequency, Unit};
+
+use crate::failure::Failure;
+use crate::host::{KnownMaps, snapshot_widths};
+use crate::interrupt;
+use crate::options::ClockMonitorOptions;
+use crate::probe::{print, ready};
+
+/// What was seen of a node's clocks, as one line of JSON for the process that started the clock monitor.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct ClockReport {
+    /// Snapshots of all clocks.
+    pub looks: u64,
+    /// The kernel's discipline at the first look and the last, in words; absent: it refuses to tell.
+    pub discipline_first: Option<String>,
+    pub discipline_last: Option<String>,
+    /// Whether one rate was in force all the while by the kernel's account.
+    pub constant: bool,
+    /// How far the rate of REALTIME or MONOTONIC beside the counter may be off a constant, where no event voids it.
+    pub slew_bound_ppm: u32,
+    /// Where that bound comes from, in words.
+    pub slew_bound_origin: String,
+    /// The furthest that the kernel may have run the clocks off their raw rate by its own account, parts per 10^9.
+    pub most_slew_ppb: i64,
+    /// Sets of REALTIME.
+    pub steps: u64,
+    /// Slews beyond what the kernel's account allows.
+    pub slews: u64,
+    /// Suspends.
+    pub suspends: u64,
+    /// Changes of the discipline.
+    pub disciplines: u64,
+    /// Clocks that ran backward.
+    pub backward: u64,
+    /// Whether the kernel would have told of a step that is narrower than the readings.
+    pub sets_are_told: bool,
+    pub realtime: BracketReport,
+    pub monotonic: BracketReport,
+}
+
+/// The brackets taken of one clock.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct BracketReport {
+    pub brackets: u64,
+    pub width_ns_median: f64,
+    pub width_ns_max: f64,
+}
+
+/// How often brackets are written while the run goes on.
+const WRITE_EVERY: Duration = Duration::from_secs(5);
+const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::TOLD_WITHIN_NS as u64);
+
+/// Watches until the process is told to end.
+pub fn monitor(options: &ClockMonitorOptions) -> Result<(), Failure> {
+    interrupt::catch();
+    let mut watching = Watching::begin(options)?;
+    watching.look(false)?;
+    ready();
+    let every = Duration::from_millis(options.every_ms.into());
+    let (mut due, mut write_due) = (Instant::now() + every, Instant::now() + WRITE_EVERY);
+    while !interrupt::ended() {
+        let set = watching.wait(due.saturating_duration_since(Instant::now()))?;
+        if !set && Instant::now() < due {
+            continue; // a signal
+        }
+        watching.look(set)?;
+        due = Instant::now() + every;
+        if Instant::now() >= write_due {
+            watching.write_brackets()?;
+            write_due = Instant::now() + WRITE_EVERY;
+        }
+    }
+    watching.end()
+}
+
+struct Watching<'a> {
+    options: &'a ClockMonitorOptions,
+    facts: CounterFacts,
+    clocks: HostClocks,
+    alarm: Option<StepAlarm>,
+    monitor: ClockMonitor,
+    looks: u64,
+    realtime: Taken,
+    monotonic: Taken,
+}
+
+/// Brackets of one clock: those not written yet, and the widths of all.
+#[derive(Default)]
+struct Taken {
+    unwritten: BracketColumns,
+    parts: u32,
+    widths_ticks: Vec<i64>,
+}
+
+impl<'a> Watching<'a> {
+    fn begin(options: &'a ClockMonitorOptions) -> Result<Self, Failure> {
+        let clocks = HostClocks::from_environment().map_err(Failure::input)?;
+        let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
+        let alarm = StepAlarm::arm().inspect_err(|finding| eprintln!("tickscope: {finding}")).ok();
+        let counter = clocks.counter().injection();
+        let maps = KnownMaps { counter: counter.as_ref(), realtime: clocks.realtime_injection() };
+        let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));
+        let (realtime, monotonic) = (Taken::default(), Taken::default());
+        Ok(Self { options, facts, clocks, alarm, monitor, looks: 0, realtime, monotonic })
+    }
+
+    /// Waits for the alarm, a signal or the end of `most`; whether the kernel tells of a set.
+    fn wait(&self, most: Duration) -> Result<bool, Failure> {
+        match &self.alarm {
+            Some(alarm) => alarm.wait(most).map_err(Failure::work),
+            None => {
+                std::thread::sleep(most); // at most until the next look: there is no alarm to wait for
+                Ok(false)
+            }
+        }
+    }
+
+    /// A snapshot, what it shows, and a bracket of each clock.
+    fn look(&mut self, set: bool) -> Result<(), Failure> {
+        self.compare(set)?;
+        self.realtime.add(self.clocks.bracketed(KernelClock::Realtime).map_err(Failure::work)?);
+        self.monotonic.add(self.clocks.bracketed(KernelClock::Monotonic).map_err(Failure::work)?);
+        Ok(())
+    }
+
+    fn compare(&mut self, set: bool) -> Result<(), Failure> {
+        let (now, set) = self.snapshot(set)?;
+        self.looks += 1;
+        if self.monitor.look(now, set) {
+            self.write_events()?;
+        }
+        Ok(())
+    }
+
+    /// A snapshot and whether the kernel told of a set before it: each set belongs to the snapshot that shows it.
+    fn snapshot(&self, mut set: bool) -> Result<(Snapshot, bool), Failure> {
+        let mut now = self.clocks.snapshot().map_err(Failure::work)?;
+        let Some(alarm) = &self.alarm else { return Ok((now, set)) };
+        // The clock changes a moment before the kernel tells of it.
+        let untold = !set && self.monitor.shows_step(&now);
+        let mut told = if untold { alarm.wait(TOLD_WITHIN) } else { alarm.has_gone_off() }.map_err(Failure::work)?;
+        while told {
+            set = true;
+            now = self.clocks.snapshot().map_err(Failure::work)?;
+            told = alarm.has_gone_off().map_err(Failure::work)?;
+        }
+        Ok((now, set))
+    }
+
+    fn label(&self, clock: impl std::fmt::Display) -> String {
+        format!("{}.{clock}", self.options.node)
+    }
+
+    fn write_events(&self) -> Result<(), Failure> {
+        let events: Vec<Event> = self.monitor.happened().iter().flat_map(|happened| self.rows(happened)).collect();
+        Ok(write_events(&Paths::of(&self.options.run).clock_events(&self.options.node), &events)?)
+    }
+
+    /// What happened, once for each clock concerned.
+    fn rows(&self, happened: &Happened) -> Vec<Event> {
+        let Told { what, clocks, from, until, value } = match happened {
+            Happened::Sudden(event) => Told::of_event(event, self.facts.counter),
+            Happened::Slewed(slewing) => Told::of_slew(slewing),
+        };
+        let row = |clock: &String| Event {
+            node: self.options.node.clone(),
+            channel: None,
+            domain: Some(self.label(clock)),
+            tick: Some(from),
+            until,
+            what: what.into(),
+            value,
+            text: happened.to_string(),
+        };
+        clocks.iter().map(row).collect()
+    }
+
+    fn write_brackets(&mut self) -> Result<(), Failure> {
+        let reference = self.label(self.facts.counter);
+        let (realtime, monotonic) = (self.label(Clock::Realtime), self.label(Clock::Monotonic));
+        for (domain, taken) in [(realtime, &mut self.realtime), (monotonic, &mut self.monotonic)] {
+            let pair = Pair { reference: reference.clone(), domain };
+            taken.write(&Paths::of(&self.options.run), &pair)?;
+        }
+        Ok(())
+    }
+
+    /// The closing brackets, a snapshot that tells whether they may be trusted, and the report.
+    fn end(mut self) -> Result<(), Failure> {
+        self.look(false)?;
+        self.compare(false)?;
+        self.write_brackets()?;
+        print(&self.report())
+    }
+
+    fn report(&self) -> ClockReport {
+        let SlewBound { ppm, origin } = self.bound();
+        let count = |what: &str| {
+            let events = self.monitor.happened().iter().filter_map(|happened| self.rows(happened).pop());
+            events.filter(|event| event.what == what).count() as u64
+        };
+        let (first, last) = self.monitor.disciplines();
+        ClockReport {
+            looks: self.looks,
+            discipline_first: first.map(|told| told.to_string()),
+            discipline_last: last.map(|told| told.to_string()),
+            constant: self.monitor.is_constant(),
+            slew_bound_ppm: ppm,
+            slew_bound_origin: origin,
+            most_slew_ppb: self.monitor.most_slew_ppb(),
+            steps: count(Event::CLOCK_STEP),
+            slews: count(Event::CLOCK_SLEW),
+            suspends: count(Event::CLOCK_SUSPEND),
+            disciplines: count(Event::CLOCK_DISCIPLINE),
+            backward: count(Event::CLOCK_BACKWARD),
+            sets_are_told: self.alarm.is_some(),
+            realtime: self.realtime.report(self.facts.frequency),
+            monotonic: self.monotonic.report(self.facts.frequency),
+        }
+    }
+
+    /// A kernel that keeps its clocks by another counter says nothing about their rate beside this one.
+    fn bound(&self) -> SlewBound {
+        let bound = self.monitor.slew_bound();
+        let unsteady = (ClockMonitor::UNSTEADY_PPB / 1000) as u32;
+        match self.facts.findings().into_iter().find(|finding| finding.about == "clocksource") {
+            Some(finding) if bound.ppm < unsteady => SlewBound { ppm: unsteady, origin: finding.to_string() },
+            _ => bound,
+        }
+    }
+}
+
+impl Taken {
+    const SOURCE: &str = "watch";
+
+    fn add(&mut self, reading: ClockReading) {
+        let ClockReading { before, at, after } = reading;
+        self.unwritten.push(Some(before), at, Some(after), Self::SOURCE, ClockReading::ORDERING);
+        self.widths_ticks.push(reading.width_ticks());
+    }
+
+    fn write(&mut self, places: &Paths, pair: &Pair) -> Result<(), Failure> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
+        let place = places.brackets(pair).join(format!("watch-{:08}.parquet", self.parts));
+        write_brackets(&place, &std::mem::take(&mut self.unwritten))?;
+        self.parts += 1;
+        Ok(())
+    }
+
+    fn report(&self, frequency: Frequency) -> BracketReport {
+        let mut widths = self.widths_ticks.clone();
+        widths.sort_unstable();
+        let unit = Unit::nanoseconds(frequency.hertz, 3);
+        BracketReport {
+            brackets: widths.len() as u64,
+            width_ns_median: widths.get(widths.len() / 2).map_or(0.0, |&ticks| unit.float_near(ticks)),
+            width_ns_max: widths.last().map_or(0.0, |&ticks| unit.float_up(ticks)),
+        }
+    }
+}
+
+/// What happened, in the words of a run's events.
+struct Told {
+    what: &'static str,
+    /// Of the clocks concerned, the part of the label after the node.
+    clocks: Vec<String>,
+    from: i64,
+    until: Option<i64>,
+    value: Option<i64>,
+}
+
+impl Told {
+    fn of_event(event: &ClockEvent, counter: Clock) -> Self {
+        let both = || vec![Clock::Realtime.to_string(), Clock::Monotonic.to_string()];
+        let (what, clocks, value) = match event.change {
+            Change::Step { ns } | Change::Set { ns } => {
+                (Event::CLOCK_STEP, vec![Clock::Realtime.to_string()], Some(ns))
+            }
+            Change::Slew { .. } => (Event::CLOCK_SLEW, both(), None), // a rate is what a clock monitor tells
+            Change::Suspend { ns } => (Event::CLOCK_SUSPEND, both(), Some(ns)),
+            Change::Discipline { to, .. } => (Event::CLOCK_DISCIPLINE, both(), Some(to.most_slew_ppb())),
+            Change::Backward { clock } => (Event::CLOCK_BACKWARD, backward(clock, counter), None),
+        };
+        // Where the counter itself ran backward, all that it read around it is void.
+        let (earlier, later) = (&event.earlier, &event.later);
+        let ticks = [earlier.before, earlier.after, later.before, later.after];
+        let (from, until) = ticks.iter().fold((i64::MAX, i64::MIN), |(lo, hi), &tick| (lo.min(tick), hi.max(tick)));
+        Self { what, clocks, from, until: Some(until), value }
+    }
+
+    fn of_slew(slewing: &Slewing) -> Self {
+        let Slewing { from, until, rate_ppb, .. } = *slewing;
+        let clocks = vec![Clock::Realtime.to_string(), Clock::Monotonic.to_string()];
+        Self { what: Event::CLOCK_SLEW, clocks, from, until, value: Some(rate_ppb) }
+    }
+}
+
+/// The clock that ran backward, and those that are related to the counter: no clock map holds across it.
+fn backward(clock: &str, counter: Clock) -> Vec<String> {
+    let mut clocks = vec![Clock::Realtime.to_string(), Clock::Monotonic.to_string()];
+    let own = match clock {
+        "the counter" => counter.to_string(),
+        "CLOCK_MONOTONIC_RAW" => Clock::MonotonicRaw.to_string(),
+        "CLOCK_BOOTTIME" => "boottime".into(),
+        _ => return clocks,
+    };
+    clocks.insert(0, own);
+    clocks
+}

@@ -1,0 +1,67 @@
+//! Where the kernel's stamps of the probes go: points of the node that the probe's end runs on, like any program's.
+//!
+//! Ids are the exchanges' nonces, so that both ends' stamps meet as messages do; the clock's brackets are stamps too. They
+//! survive this process, are collected exactly once, and become evidence only in the analysis.
+
+use tickscope_probe::datagram::Nonce;
+use tickscope_probe::kernel::{KernelCounts, KernelStamps, Passage};
+use tickscope_stamp::{Channel, Fields};
+use tickscope_tick::{Clock, Ordering, RealtimeInjection};
+
+use crate::failure::Failure;
+
+/// This process's channels for what the kernel stamps.
+pub struct KernelPoints {
+    request_sent: Channel,
+    request_received: Channel,
+    reply_sent: Channel,
+    reply_received: Channel,
+    clock: Channel,
+    injection: Option<RealtimeInjection>,
+}
+
+impl KernelPoints {
+    /// Opens the channels of this node's stamp directory.
+    pub fn open() -> Result<Self, Failure> {
+        let open = |point, ordering| {
+            Channel::open_clock(point, Clock::Realtime, ordering, Fields::Slim).map_err(Failure::work)
+        };
+        Ok(Self {
+            request_sent: open("probe-request-sent", Ordering::Before)?,
+            request_received: open("probe-request-received", Ordering::After)?,
+            reply_sent: open("probe-reply-sent", Ordering::Before)?,
+            reply_received: open("probe-reply-received", Ordering::After)?,
+            clock: Channel::open_bracket(Clock::Realtime).map_err(Failure::work)?,
+            injection: RealtimeInjection::from_environment().map_err(Failure::input)?,
+        })
+    }
+}
+
+impl KernelStamps for KernelPoints {
+    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
+        let channel = match passage {
+            Passage::RequestSent => &self.request_sent,
+            Passage::RequestReceived => &self.request_received,
+            Passage::ReplySent => &self.reply_sent,
+            Passage::ReplyReceived => &self.reply_received,
+        };
+        let read = self.injection.as_ref().map_or(realtime_ns, |map| map.apply(realtime_ns));
+        channel.record(nonce.0 as i64, read);
+    }
+
+    fn bracket(&mut self) {
+        self.clock.bracket();
+    }
+}
+
+/// What became of the kernel's stamps, for people; and how many are missing.
+pub fn told(counts: &KernelCounts) -> (String, u64) {
+    let KernelCounts { asked, transmitted, received, unstamped, transmitted_early, received_early } = counts;
+    let missing = counts.missing() + unstamped;
+    let early = transmitted_early + received_early;
+    let text = format!(
+        "kernel stamps of {asked} sent: {transmitted}; of those received: {received}; discarded in the first 0.1 s: \
+         {early}; missing: {missing}"
+    );
+    (text, missing)
+}

@@ -1,0 +1,344 @@
+//! The clock monitor over a node's clocks, end to end: slews, steps and drift whose true time is known are each told once, in a
+//! span that holds it, and every bracket is true under the map that was injected.
+//!
+//! The truth is this test's own brackets of the true clocks, taken all the while; the map is applied to those. Nobody
+//! sets this machine's clock: what the kernel would tell of that is in crate `tick` (`step_alarm`), as far as it goes.
+
+mod site;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::Value;
+use site::c_program::Running;
+use site::{Site, tickscope};
+use tickscope_host::host_clocks::{ClockReading, Discipline, HostClocks, KernelClock};
+use tickscope_store::{BracketColumns, Event, Pair, Paths, breaks, read_brackets, read_events};
+use tickscope_tick::{Clock, Interval, RealtimeInjection, Reference, Tick};
+
+const MS: i64 = 1_000_000;
+const SECOND: i64 = 1000 * MS;
+
+/// A clock monitor as a process, and the true clocks beside it.
+struct Scene {
+    site: Site,
+    monitor: Running,
+    truth: Witnessing,
+}
+
+/// What it left: its report, its events, and the truth.
+struct Seen {
+    site: Site,
+    report: Value,
+    truth: Truth,
+}
+
+/// A thread that takes brackets of the true clocks until it is told to end.
+struct Witnessing {
+    ended: Arc<AtomicBool>,
+    thread: JoinHandle<Truth>,
+}
+
+/// The true clocks, as often as they were read.
+#[derive(Default)]
+struct Truth {
+    realtime: Vec<ClockReading>,
+    /// REALTIME - MONOTONIC was no less and no more, at every reading.
+    apart: Option<(i64, i64)>,
+}
+
+impl Scene {
+    /// Begins a clock monitor under a map; `None`: under none.
+    fn begin(name: &str, map: Option<&RealtimeInjection>) -> Self {
+        let (site, truth) = (Site::new(name), Witnessing::begin());
+        let mut command = tickscope(&["clock-monitor", "--node", "n", "--run"]);
+        command.arg(site.run_directory()).stdout(Stdio::piped()).env_remove("TICKSCOPE_INJECT");
+        match map {
+            Some(map) => command.env(RealtimeInjection::VARIABLE, map.to_string()),
+            None => command.env_remove(RealtimeInjection::VARIABLE),
+        };
+        let mut child = command.spawn().unwrap();
+        ready(&mut child);
+        Self { site, monitor: Running(child), truth }
+    }
+
+    /// Goes on until the true REALTIME reads so much, then ends.
+    fn until(mut self, realtime_ns: i64) -> Seen {
+        while now() < realtime_ns {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // SAFETY: a signal to a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.monitor.0.id() as i32, libc::SIGTERM) }, 0);
+        let mut printed = String::new();
+        self.monitor.0.stdout.as_mut().unwrap().read_to_string(&mut printed).unwrap();
+        assert!(self.monitor.0.wait().unwrap().success(), "{printed}");
+        let report = serde_json::from_str(printed.lines().last().unwrap()).unwrap();
+        Seen { site: self.site, report, truth: self.truth.end() }
+    }
+}
+
+fn ready(monitor: &mut Child) {
+    let mut line = String::new();
+    // One byte at a time: what follows is read by others.
+    let mut output = BufReader::with_capacity(1, monitor.stdout.as_mut().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), "ready");
+}
+
+/// True `CLOCK_REALTIME`, nanoseconds.
+fn now() -> i64 {
+    HostClocks::default().bracketed(KernelClock::Realtime).unwrap().at
+}
+
+impl Witnessing {
+    fn begin() -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&ended);
+        let thread = std::thread::spawn(move || {
+            let (clocks, mut truth) = (HostClocks::default(), Truth::default());
+            while !told.load(Ordering::Relaxed) {
+                truth.realtime.push(clocks.bracketed(KernelClock::Realtime).unwrap());
+                truth.add_distance(&clocks);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            truth.realtime.push(clocks.bracketed(KernelClock::Realtime).unwrap());
+            truth
+        });
+        Self { ended, thread }
+    }
+
+    fn end(self) -> Truth {
+        self.ended.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+impl Truth {
+    /// MONOTONIC between two readings of REALTIME bounds their distance from both sides.
+    fn add_distance(&mut self, clocks: &HostClocks) {
+        let before = clocks.bracketed(KernelClock::Realtime).unwrap().at;
+        let monotonic = clocks.bracketed(KernelClock::Monotonic).unwrap().at;
+        let after = clocks.bracketed(KernelClock::Realtime).unwrap().at;
+        let (lo, hi) = self.apart.unwrap_or((i64::MIN, i64::MAX));
+        self.apart = Some((lo.max(before - monotonic), hi.min(after - monotonic)));
+    }
+
+    /// True REALTIME when the counter read `tick`: no less, no more. The straight line between the two readings around
+    /// it, off by half their widths and what the kernel may bend it.
+    fn realtime_at(&self, tick: i64) -> (i64, i64) {
+        let later = self.realtime.partition_point(|reading| middle(reading) <= tick);
+        assert!(0 < later && later < self.realtime.len(), "the truth is known all the while");
+        let (a, b) = (&self.realtime[later - 1], &self.realtime[later]);
+        let (ticks, ns) = (i128::from(middle(b) - middle(a)), i128::from(b.at - a.at));
+        let line = a.at + (ns * i128::from(tick - middle(a)) / ticks) as i64;
+        let width = a.width_ticks().max(b.width_ticks());
+        let slack = (i128::from(width) * ns / ticks / 2 + ns / 1_000_000) as i64 + 3;
+        (line - slack, line + slack)
+    }
+
+    /// The counter when REALTIME truly read `ns`: no less, no more.
+    fn tick_at(&self, ns: i64) -> (i64, i64) {
+        let (mut lo, mut hi) = (middle(&self.realtime[0]), middle(self.realtime.last().unwrap()) - 1);
+        let (first, last) = (lo, hi);
+        let bisect = |lo: &mut i64, hi: &mut i64, reached: &dyn Fn(i64) -> bool| {
+            while *hi - *lo > 1 {
+                let tick = *lo + (*hi - *lo) / 2;
+                if reached(tick) { *hi = tick } else { *lo = tick }
+            }
+        };
+        bisect(&mut lo, &mut hi, &|tick| self.realtime_at(tick).1 >= ns);
+        let earliest = lo;
+        (lo, hi) = (first, last);
+        bisect(&mut lo, &mut hi, &|tick| self.realtime_at(tick).0 > ns);
+        (earliest, hi)
+    }
+}
+
+fn middle(reading: &ClockReading) -> i64 {
+    reading.before + reading.width_ticks() / 2
+}
+
+impl Seen {
+    fn events(&self, what: &str, domain: &str) -> Vec<Event> {
+        let all = events_at(&self.site.run_directory());
+        all.into_iter().filter(|event| event.what == what && event.domain.as_deref() == Some(domain)).collect()
+    }
+
+    fn count(&self, what: &str) -> u64 {
+        self.report[what].as_u64().unwrap()
+    }
+
+    /// The brackets of a clock, in the order in which they were taken.
+    fn brackets(&self, clock: &str) -> BracketColumns {
+        let run = self.site.run_directory();
+        let pair = Pair { reference: format!("n.{}", Clock::STAMPED), domain: format!("n.{clock}") };
+        let folder = Paths::of(&run).brackets(&pair);
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let mut all = BracketColumns::default();
+        for file in files {
+            all.append(read_brackets(&file).unwrap());
+        }
+        all
+    }
+
+    /// Holds every bracket against the map of the true clocks; how many there are.
+    fn all_brackets_are_true_under(&self, map: &RealtimeInjection) -> usize {
+        let realtime = self.brackets("realtime");
+        for (before, at, after) in rows(&realtime) {
+            let (lo, hi) = (self.truth.realtime_at(before).0, self.truth.realtime_at(after).1);
+            let truly = map.invert(at);
+            assert!(
+                truly.iter().any(|&(first, last)| first <= hi && lo <= last),
+                "{at} truly {truly:?}, in {lo} to {hi}"
+            );
+        }
+        let (nearest, furthest) = self.truth.apart.unwrap();
+        let monotonic = self.brackets("monotonic");
+        for (before, at, after) in rows(&monotonic) {
+            let (lo, hi) = (self.truth.realtime_at(before).0, self.truth.realtime_at(after).1);
+            // A nanosecond: what it gained is read off REALTIME a little later, and rounded.
+            let (least, most) = (lo + map.gained(lo) - furthest - 1, hi + map.gained(hi) - nearest + 1);
+            assert!(least <= at && at <= most, "MONOTONIC {at} in {least} to {most}");
+        }
+        assert_eq!(realtime.len(), monotonic.len());
+        realtime.len()
+    }
+
+    /// Fails unless the span of `event` holds the counter at each of these true times.
+    #[track_caller]
+    fn spans(&self, event: &Event, times: &[i64]) {
+        let (tick, until) = (event.tick.unwrap(), event.until.unwrap_or(i64::MAX));
+        for &time in times {
+            let (earliest, latest) = self.truth.tick_at(time);
+            assert!(tick <= latest && earliest <= until, "{event:?} but truly at {earliest} to {latest}");
+        }
+    }
+}
+
+fn events_at(run: &std::path::Path) -> Vec<Event> {
+    let place = Paths::of(run).clock_events("n");
+    if place.exists() { read_events(&place).unwrap() } else { Vec::new() }
+}
+
+fn rows(brackets: &BracketColumns) -> Vec<(i64, i64, i64)> {
+    assert!(brackets.source.iter().all(|source| source == "watch"));
+    assert!(brackets.ordering.iter().all(|ordering| ordering == "before/after"));
+    let ends = brackets.before.iter().zip(brackets.after.iter());
+    ends.zip(&brackets.at).map(|((before, after), &at)| (*before.unwrap(), at, *after.unwrap())).collect()
+}
+
+fn void(events: &[Event], domain: &str) -> Vec<Interval<Tick<Reference>>> {
+    breaks(events, domain).unwrap()
+}
+
+#[test]
+fn e2e_each_slew_and_step_is_told_once_in_a_span_that_holds_it_and_every_bracket_is_true() {
+    let begun = now();
+    let at = |ms: i64| begun + ms * MS;
+    let steps = [(3_700, MS), (4_200, -MS), (4_700, SECOND), (5_200, -SECOND)];
+    let slews = [(1_500, 2_300, 100_000), (2_700, 3_500, 500_000), (5_700, 6_700, -100_000)];
+    let mut text = format!("{begun}:3600000000000:0:0:2");
+    for (ms, ns) in steps {
+        text += &format!(";step@{}:{ns}", at(ms));
+    }
+    for (from, until, ppb) in slews {
+        text += &format!(";slew@{}:{}:{ppb}", at(from), at(until));
+    }
+    let map: RealtimeInjection = text.parse().unwrap();
+    let seen = Scene::begin("changes", Some(&map)).until(at(7_700));
+
+    let brackets = seen.all_brackets_are_true_under(&map);
+    assert_eq!(brackets as u64, seen.report["realtime"]["brackets"].as_u64().unwrap());
+    println!("{brackets} brackets, {}", seen.report);
+
+    let told = seen.events("clock-step", "n.realtime");
+    assert_eq!(told.len(), steps.len(), "{told:#?}");
+    for (event, (ms, ns)) in told.iter().zip(steps) {
+        seen.spans(event, &[at(ms)]);
+        // What the readings leave open is far below the smallest step.
+        assert!((event.value.unwrap() - ns).abs() < MS / 10, "{event:?} but {ns} ns");
+    }
+    for domain in ["n.realtime", "n.monotonic"] {
+        let told = seen.events("clock-slew", domain);
+        assert_eq!(told.len(), slews.len(), "{told:#?}");
+        for (event, (from, until, ppb)) in told.iter().zip(slews) {
+            seen.spans(event, &[at(from), at((from + until) / 2), at(until)]);
+            assert!((event.value.unwrap() - ppb).abs() < 50_000, "{event:?} but {ppb} ppb");
+        }
+    }
+    assert_eq!(
+        [seen.count("steps"), seen.count("slews"), seen.count("suspends"), seen.count("backward")],
+        [4, 3, 0, 0]
+    );
+    assert!(seen.events("clock-step", "n.monotonic").is_empty(), "a set does not move MONOTONIC");
+
+    let events = events_at(&seen.site.run_directory());
+    let tick = |ms: i64| Tick::new(seen.truth.tick_at(at(ms)).0);
+    let void = void(&events, "n.realtime");
+    for (ms, _) in steps {
+        assert!(void.iter().any(|span| span.contains(tick(ms))));
+    }
+    assert!(void.iter().any(|span| span.contains(tick(2_000))) && !void.iter().any(|span| span.contains(tick(7_500))));
+}
+
+#[test]
+fn e2e_clocks_left_alone_have_no_events_and_a_bound_from_the_kernels_own_account() {
+    let before = Discipline::of_this_host();
+    let seen = Scene::begin("alone", None).until(now() + 3 * SECOND);
+    let after = Discipline::of_this_host();
+    let identity: RealtimeInjection = "0:0:0:0:2".parse().unwrap();
+    assert!(seen.all_brackets_are_true_under(&identity) > 0);
+    let bound = seen.count("slew_bound_ppm");
+    let constant = before.zip(after).is_some_and(|(before, after)| Discipline::is_constant_between(&before, &after));
+    println!("{}", seen.report);
+    if constant && seen.report["constant"] == true {
+        assert_eq!(events_at(&seen.site.run_directory()), []);
+        let trusted = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        let own = trusted.is_ok_and(|name| ["tsc", "arch_sys_counter"].contains(&name.trim()));
+        assert_eq!(bound, if own { 1 } else { 500 });
+    } else {
+        let needed = before.into_iter().chain(after).map(|told| told.most_slew_ppb().unsigned_abs().div_ceil(1000));
+        assert!(bound >= 500 && needed.into_iter().all(|ppm| bound >= ppm), "{bound}");
+    }
+    assert_eq!(seen.report["sets_are_told"], true);
+}
+
+#[test]
+fn e2e_a_rate_unlike_the_account_voids_the_whole_run_and_offset_and_wander_keep_brackets_true() {
+    let begun = now();
+    let map: RealtimeInjection = format!("{begun}:-86400000000000:12500:2000:4000000000").parse().unwrap();
+    let seen = Scene::begin("drift", Some(&map)).until(begun + 4 * SECOND);
+    assert!(seen.all_brackets_are_true_under(&map) > 0);
+    let events = events_at(&seen.site.run_directory());
+    assert_eq!(seen.events("clock-step", "n.realtime"), [], "an offset from the start is no step");
+    for domain in ["n.realtime", "n.monotonic"] {
+        let void = void(&events, domain);
+        assert_eq!(void.len(), 1, "{events:#?}");
+        let first = rows(&seen.brackets("realtime"))[0].0;
+        assert!(void[0].lo().get() <= first && void[0].hi().get() == i64::MAX, "{void:?} but from {first}");
+    }
+}
+
+#[test]
+fn e2e_a_watch_that_is_killed_leaves_the_slew_it_saw_without_an_end() {
+    let begun = now();
+    let map: RealtimeInjection =
+        format!("{begun}:0:0:0:2;slew@{}:{}:-500000", begun + SECOND, begun + 3600 * SECOND).parse().unwrap();
+    let scene = Scene::begin("killed", Some(&map));
+    let run = scene.site.run_directory();
+    while now() < begun + 60 * SECOND && events_at(&run).is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    scene.monitor.kill();
+    let truth = scene.truth.end();
+    let void = void(&events_at(&run), "n.realtime");
+    assert_eq!(void.len(), 1);
+    assert_eq!(void[0].hi().get(), i64::MAX);
+    assert!(void[0].lo().get() <= truth.tick_at(begun + SECOND).1);
+}

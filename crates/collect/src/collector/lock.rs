@@ -1,0 +1,34 @@
+//! The lock that says "a collector works here", for as long as it lives.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use tickscope_stamp::pool::lock_of_first_byte;
+
+use tickscope_store::{Error, Result};
+
+/// An open-file-description lock: programs ask for it to know whether waiting for a block makes sense.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock at `place`, or says that someone else has it.
+    pub(super) fn take(place: &Path) -> Result<Self> {
+        let unusable = |e| Error::io(place, "a lock file that can be written", e);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(place);
+        let file = file.map_err(unusable)?;
+        let lock = lock_of_first_byte();
+        // SAFETY: a valid descriptor and a flock that outlives the call.
+        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0 {
+            return Ok(Self { _file: file });
+        }
+        let error = std::io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EACCES) => Err(Error::busy(place, "to be the only collector", "another one")),
+            _ => Err(unusable(error)),
+        }
+    }
+}

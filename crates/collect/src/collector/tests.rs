@@ -1,0 +1,499 @@
+use super::*;
+use crate::fabricated::{Pool, SLOTS, Slot, full};
+use crate::scratch::Scratch;
+use proptest::prelude::*;
+use tickscope_stamp::block::{BlockState, EntryState, PoolState};
+use tickscope_store::{Channel, ChannelState, StampColumns, next_segment, read_channels, read_events};
+use tickscope_tick::{Clock, Domain};
+
+/// A stamp directory and a run.
+struct Site {
+    scratch: Scratch,
+}
+
+impl Site {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path().join("shm")).unwrap();
+        Self { scratch }
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.scratch.path().join("shm")
+    }
+
+    fn run(&self) -> PathBuf {
+        self.scratch.path().join("run")
+    }
+
+    fn settings(&self) -> Settings {
+        Settings::new(self.directory(), self.run(), tickscope_tick::NodeName::new("host").unwrap())
+    }
+
+    fn collect(&self) -> Report {
+        Collector::start(self.settings()).unwrap().once().unwrap()
+    }
+
+    fn stamps(&self, point: &str) -> StampColumns {
+        let folder = Paths::of(&self.run()).stamps(&format!("host.{point}").parse().unwrap());
+        let stamps = tickscope_store::PointStamps::open(&folder).unwrap();
+        assert!(stamps.refused().is_empty());
+        stamps.read_all().unwrap()
+    }
+
+    fn channels(&self) -> Vec<Channel> {
+        read_channels(&Paths::of(&self.run()).channels("host")).unwrap()
+    }
+
+    fn events(&self) -> Vec<Event> {
+        let files = tickscope_store::files_in(&Paths::of(&self.run()).events(), "parquet").unwrap();
+        files.iter().flat_map(|file| read_events(file).unwrap()).collect()
+    }
+
+    fn event(&self, what: &str) -> Event {
+        let events: Vec<_> = self.events().into_iter().filter(|event| event.what == what).collect();
+        assert_eq!(events.len(), 1, "{what}: {:?}", self.events());
+        events[0].clone()
+    }
+}
+
+#[test]
+fn a_full_block_of_a_living_program_is_stored_and_freed_and_a_partial_one_is_left() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    pool.fill(1, (0, 1), "send", &full(1000)[..5]);
+    let report = site.collect();
+    assert_eq!((report.stamps, report.blocks, report.segments), (u64::from(SLOTS), 1, 1));
+    assert_eq!(site.stamps("send").id, (1..=i64::from(SLOTS)).collect::<Vec<_>>());
+    assert!(pool.is_zeroed(0) && pool.block_state(1) == BlockState::Leased as u32);
+    assert_eq!(site.channels()[0].stored, i64::from(SLOTS));
+    assert_eq!(site.channels()[0].state, ChannelState::Open);
+}
+
+#[test]
+fn a_block_that_was_filled_behind_the_collectors_back_comes_before_its_successor() {
+    static FILLED: std::sync::OnceLock<Pool> = std::sync::OnceLock::new();
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    // The look passes block 0 while it is partial; then its program fills it, leases block 1 and fills that too.
+    pool.fill(0, (0, 0), "send", &full(1)[..5]);
+    pool.fill(1, (0, 1), "send", &full(1001));
+    assert!(FILLED.set(pool).is_ok());
+    let fills = || FILLED.get().unwrap().fill(0, (0, 0), "send", &full(1));
+    let steps = Steps::meanwhile("every block was looked at", fills);
+    Collector::start_with(site.settings(), steps).unwrap().once().unwrap();
+    let ids = site.stamps("send").id;
+    assert_eq!((ids.len(), ids.is_sorted()), (2 * SLOTS as usize, true), "{:?}", &ids[..8]);
+}
+
+#[test]
+fn every_channel_has_the_domain_of_its_own_counter_and_so_have_its_losses() {
+    let site = Site::new();
+    let mut pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.open_channel(1, "tx", 1);
+    pool.fill(0, (0, 0), "send", &full(1)[..5]);
+    pool.fill(1, (1, 0), "tx", &full(1)[..4]);
+    pool.set_counter(1, Some(1), Clock::Realtime.number());
+    pool.lose_before(1, 6, 11, 22);
+    pool.open_channel(2, "rx", 1);
+    pool.set_counter(2, None, Clock::Phc.number());
+    pool.drop_stamps(2, 3, 3);
+    pool.kill();
+    assert_eq!(site.collect().stamps, 9);
+    let domains: Vec<(String, Clock)> = site
+        .channels()
+        .into_iter()
+        .map(|channel| (channel.point, channel.domain.parse::<Domain>().unwrap().counter))
+        .collect();
+    let expected = [("send", Clock::Tsc), ("tx", Clock::Realtime), ("rx", Clock::Phc)];
+    assert_eq!(domains, expected.map(|(point, counter)| (point.to_string(), counter)));
+    let mut lost: Vec<_> = site.events().into_iter().filter(|event| event.what == "lost").collect();
+    lost.sort_by_key(|event| event.value);
+    let labels: Vec<_> = lost.iter().map(|event| event.domain.as_deref()).collect();
+    assert_eq!(labels, [Some("host.phc"), Some("host.realtime")]);
+}
+
+#[test]
+fn a_block_of_a_counter_that_no_version_knows_is_left_alone() {
+    let site = Site::new();
+    let mut pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    pool.set_counter(0, Some(0), 99);
+    pool.kill();
+    assert_eq!(site.collect().stamps, 0);
+    assert!(site.event("block-left-alone").text.contains("a counter of no version"));
+}
+
+#[test]
+fn a_partial_block_of_a_killed_program_is_stored_and_its_open_slots_are_counted() {
+    let site = Site::new();
+    let mut pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    let slots = [
+        Slot::Committed { id: 1, tick: 10 },
+        Slot::Reserved { id: 0 },
+        Slot::Committed { id: 3, tick: 30 },
+        Slot::Reserved { id: 4 },
+    ];
+    pool.fill(0, (0, 0), "send", &slots);
+    assert_eq!(site.collect().stamps, 0);
+    pool.kill();
+    let report = site.collect();
+    assert_eq!((report.stamps, report.uncommitted, report.pools_ended), (2, 2, 1));
+    assert_eq!(site.stamps("send").tick, [10, 30]);
+    let channel = &site.channels()[0];
+    assert_eq!((channel.stored, channel.uncommitted, channel.state), (2, 2, ChannelState::Recovered));
+    let recovered = site.event("recovered");
+    assert_eq!(recovered.value, Some(2));
+    assert!(recovered.text.contains("process 4242 (echo)"), "{}", recovered.text);
+    assert!(!pool.path.exists());
+}
+
+#[test]
+fn a_program_that_closed_its_pool_leaves_no_recovery() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4);
+    pool.open_channel(0, "send", 1);
+    pool.set_entry(0, EntryState::Closed);
+    pool.fill(0, (0, 0), "send", &full(1)[..3]);
+    pool.set_block(0, BlockState::Released);
+    pool.set_state(PoolState::Closed);
+    assert_eq!(site.collect().stamps, 3);
+    assert!(site.events().is_empty() && !pool.path.exists());
+    assert_eq!(site.channels()[0].state, ChannelState::Closed);
+}
+
+#[test]
+fn a_closed_channel_of_a_living_program_gives_its_entry_back_with_its_counts_written() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1)[..3]);
+    pool.set_block(0, BlockState::Released);
+    pool.drop_stamps(0, 9, 4);
+    pool.set_entry(0, EntryState::Closed);
+    assert_eq!(site.collect().lost, 4);
+    assert_eq!(pool.entry_state(0), EntryState::Free as u32);
+    let channel = &site.channels()[0];
+    assert_eq!((channel.stored, channel.dropped, channel.state), (3, 9, ChannelState::Closed));
+    let lost = site.event("lost");
+    assert_eq!((lost.channel, lost.tick, lost.until, lost.value), (Some(1), Some(11), Some(22), Some(4)));
+}
+
+#[test]
+fn an_entry_is_given_back_only_when_its_blocks_are_stored() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 100).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1)[..3]);
+    pool.set_block(0, BlockState::Released);
+    pool.set_entry(0, EntryState::Closed);
+    let mut collector = Collector::start(site.settings()).unwrap();
+    let start = Instant::now();
+    collector.look(start).unwrap();
+    assert_eq!(pool.entry_state(0), EntryState::Closed as u32);
+    collector.look(start + Duration::from_secs(11)).unwrap();
+    assert_eq!(pool.entry_state(0), EntryState::Free as u32);
+}
+
+#[test]
+fn stamps_dropped_between_two_blocks_are_an_event_and_a_count() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.drop_stamps(0, 12, 0);
+    pool.fill(0, (0, 0), "send", &full(1));
+    pool.lose_before(0, 12, 100, 200);
+    assert_eq!(site.collect().lost, 12);
+    assert_eq!(site.channels()[0].dropped, 12);
+    let lost = site.event("lost");
+    assert_eq!((lost.tick, lost.until, lost.value), (Some(100), Some(200), Some(12)));
+    assert_eq!(lost.domain.as_deref(), Some("host.tsc"));
+}
+
+#[test]
+fn wide_records_keep_what_rode_along() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4);
+    pool.open_channel(0, "send", 2);
+    pool.fill_wide(0, 0, "send", &[(1, 10, -5, 2, 3), (2, 20, 6, 0, -1)]);
+    site.collect();
+    let stamps = site.stamps("send");
+    assert_eq!(stamps.kind, [Some(2), Some(0)].into_iter().collect());
+    assert_eq!(stamps.cpu, [Some(3), None].into_iter().collect());
+    assert_eq!(stamps.value, [Some(-5), Some(6)].into_iter().collect());
+}
+
+#[test]
+fn a_second_collector_is_refused_by_name() {
+    let site = Site::new();
+    let first = Collector::start(site.settings()).unwrap();
+    let error = Collector::start(site.settings()).err().unwrap();
+    assert!(error.is_busy() && error.to_string().contains("collector.lock"), "{error}");
+    let elsewhere = Site::new();
+    let same_node = Settings { directory: elsewhere.directory(), ..site.settings() };
+    assert!(Collector::start(same_node).err().unwrap().is_busy());
+    drop(first);
+    Collector::start(site.settings()).unwrap();
+}
+
+#[test]
+fn what_is_no_pool_is_named_in_an_event_and_left_alone() {
+    let site = Site::new();
+    let foreign = site.directory().join("pool-0000000000000001.ticks");
+    std::fs::write(&foreign, "not a pool").unwrap();
+    let newer = Pool::make(&site.directory(), 2, 4);
+    newer.damage(8, &2u32.to_le_bytes());
+    let copy = Pool::make(&site.directory(), 3, 4);
+    std::fs::copy(&copy.path, site.directory().join("pool-0000000000000004.ticks")).unwrap();
+    let report = site.collect();
+    assert_eq!((report.left_alone, report.pools_ended), (3, 1));
+    assert!(foreign.exists() && newer.path.exists() && !copy.path.exists());
+    let texts: Vec<_> = site.events().into_iter().filter(|e| e.what == "pool-left-alone").map(|e| e.text).collect();
+    assert!(texts.iter().any(|text| text.contains("expected version 1, found 2")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("it is a copy")), "{texts:?}");
+    assert_eq!(site.collect().left_alone, 3);
+    assert_eq!(site.events().iter().filter(|e| e.what == "pool-left-alone").count(), 3, "told once each");
+}
+
+#[test]
+fn a_program_without_a_pool_becomes_an_event() {
+    let site = Site::new();
+    let file = site.directory().join(format!("refused-4242-{}", libc::ENOSPC));
+    std::fs::write(&file, "").unwrap();
+    site.collect();
+    assert!(!file.exists());
+    let event = site.event("pool-refused");
+    assert!(event.text.contains("process 4242") && event.text.contains("No space left"), "{}", event.text);
+}
+
+#[test]
+fn a_damaged_block_is_left_alone_and_the_others_are_stored() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4);
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    pool.fill(1, (0, 1), "send", &full(1000));
+    pool.set_block(1, BlockState::Leased);
+    let header = tickscope_stamp::block::BLOCK_OFFSET + 4096;
+    pool.damage(header + 4, &9u16.to_le_bytes());
+    assert_eq!(site.collect().stamps, u64::from(SLOTS));
+    assert!(pool.path.exists(), "somebody may still make sense of it");
+    assert!(site.event("block-left-alone").text.contains("block 1 holds a header of no version"));
+}
+
+#[test]
+fn blocks_wait_for_their_age_their_number_or_a_crowded_pool() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 100).live();
+    pool.open_channel(0, "send", 1);
+    let start = Instant::now();
+    let settings = Settings { amount: 10 * u64::from(SLOTS), ..site.settings() };
+    let mut collector = Collector::start(settings).unwrap();
+    let mut after = |number: u32, age: Duration| {
+        pool.fill(number, (0, number), "send", &full(1 + i64::from(number) * 1000));
+        collector.look(start + age).unwrap();
+        collector.report().blocks
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(after(0, second), 0);
+    assert_eq!(after(1, second * 10), 0, "9 s old");
+    assert_eq!(after(2, second * 11), 3, "10 s old");
+    for number in 3..12 {
+        assert_eq!(after(number, second * 12 + Duration::from_millis(500) * number), 3);
+    }
+    assert_eq!(after(12, second * 20), 13, "ten blocks' worth of stamps");
+}
+
+#[test]
+fn a_pool_with_a_quarter_of_its_blocks_waiting_is_relieved() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 8).live();
+    pool.open_channel(0, "send", 1);
+    let mut collector = Collector::start(site.settings()).unwrap();
+    let start = Instant::now();
+    pool.fill(0, (0, 0), "send", &full(1));
+    collector.look(start).unwrap();
+    assert_eq!(collector.report().blocks, 0);
+    pool.fill(1, (0, 1), "send", &full(1000));
+    collector.look(start + Duration::from_secs(1)).unwrap();
+    assert_eq!(collector.report().blocks, 2);
+}
+
+#[test]
+fn a_failed_segment_loses_nothing() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    let mut collector = Collector::start(site.settings()).unwrap();
+    let folder = Paths::of(&site.run()).stamps(&"host.send".parse().unwrap());
+    std::fs::write(&folder, "in the way").unwrap();
+    assert!(collector.once().is_err());
+    std::fs::remove_file(&folder).unwrap();
+    assert_eq!(collector.once().unwrap().stamps, u64::from(SLOTS));
+}
+
+#[test]
+fn a_channel_keeps_its_number_over_restarts_and_no_other_gets_it() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 8).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    site.collect();
+    pool.open_channel(1, "receive", 1);
+    pool.fill(1, (1, 0), "receive", &full(1));
+    pool.fill(2, (0, 1), "send", &full(1000));
+    site.collect();
+    assert!(site.stamps("send").channel.iter().all(|&channel| channel == 1));
+    assert!(site.stamps("receive").channel.iter().all(|&channel| channel == 2));
+    assert_eq!(site.channels().iter().map(|c| c.stored).collect::<Vec<_>>(), [SLOTS as i64 * 2, SLOTS as i64]);
+    assert!(
+        next_segment(&Paths::of(&site.run()).stamps(&"host.send".parse().unwrap()))
+            .unwrap()
+            .ends_with("part-00000002.parquet")
+    );
+}
+
+/// What a program had done: for each channel full blocks, a partial one, and where it stopped within a stamp.
+#[derive(Clone, Debug)]
+struct History {
+    full: u32,
+    partial: Vec<bool>,
+    lost: u64,
+    released: bool,
+}
+
+fn history() -> impl Strategy<Value = History> {
+    (0u32..3, prop::collection::vec(any::<bool>(), 0..8), 0u64..3, any::<bool>())
+        .prop_map(|(full, partial, lost, released)| History { full, partial, lost, released })
+}
+
+#[test]
+fn losses_are_told_once_whichever_step_a_kill_follows() {
+    for steps in 0..20 {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4);
+        let history = History { full: 2, partial: vec![true, false], lost: 3, released: false };
+        enact(&pool, &[history]);
+        let _ = Collector::start_with(site.settings(), Steps::ending_after(steps)).unwrap().once();
+        site.collect();
+        let lost = site.event("lost");
+        assert_eq!((lost.tick, lost.until, lost.value), (Some(5), Some(6), Some(3)), "killed after {steps} steps");
+        assert_eq!(site.event("recovered").value, Some(1));
+    }
+}
+
+const POINTS: [&str; 2] = ["send", "receive"];
+
+/// Fills a pool by the histories; returns the stamps committed at each point, in order, and the stamps lost.
+fn enact(pool: &Pool, histories: &[History]) -> ([Vec<i64>; 2], u64) {
+    let (mut committed, mut lost, mut index) = ([Vec::new(), Vec::new()], 0, 0);
+    for (serial, history) in histories.iter().enumerate() {
+        let (serial, point) = (serial as u32, serial % 2);
+        pool.open_channel(serial, POINTS[point], 1);
+        let first = i64::from(serial) * 100_000 + 1;
+        for number in 0..history.full {
+            let slots = full(first + i64::from(number) * 1000);
+            pool.fill(index, (serial, number), POINTS[point], &slots);
+            if number == 0 && history.lost > 0 {
+                pool.lose_before(index, history.lost, 5, 6);
+                lost += history.lost;
+            }
+            committed[point].extend(slots.iter().map(|slot| id(slot).unwrap()));
+            index += 1;
+        }
+        let slots: Vec<_> = history.partial.iter().zip(first + 50_000..).map(|(&done, id)| partial(done, id)).collect();
+        if !slots.is_empty() {
+            pool.fill(index, (serial, history.full), POINTS[point], &slots);
+            if history.released {
+                pool.set_block(index, BlockState::Released);
+            }
+            committed[point].extend(slots.iter().filter_map(id));
+            index += 1;
+        }
+    }
+    (committed, lost)
+}
+
+fn partial(done: bool, id: i64) -> Slot {
+    if done { Slot::Committed { id, tick: id } } else { Slot::Reserved { id } }
+}
+
+fn id(slot: &Slot) -> Option<i64> {
+    match *slot {
+        Slot::Committed { id, .. } => Some(id),
+        Slot::Reserved { .. } => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn property_a_collector_killed_after_any_steps_stores_every_committed_stamp_once(
+        histories in prop::collection::vec(history(), 1..4), kills in prop::collection::vec(0u32..30, 0..6),
+    ) {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 16);
+        let (committed, lost) = enact(&pool, &histories);
+        for steps in kills {
+            let _ = Collector::start_with(site.settings(), Steps::ending_after(steps)).unwrap().once();
+        }
+        site.collect();
+        for (point, committed) in POINTS.iter().zip(&committed) {
+            let mut stored = site.stamps(point).id;
+            stored.sort_unstable();
+            prop_assert_eq!(&stored, committed);
+        }
+        let open = histories.iter().flat_map(|history| &history.partial).filter(|&&done| !done).count() as i64;
+        let channels = site.channels();
+        prop_assert_eq!(channels.iter().map(|channel| channel.stored).sum::<i64>() as usize, committed.concat().len());
+        prop_assert_eq!(channels.iter().map(|channel| channel.uncommitted).sum::<i64>(), open);
+        let told: i64 = site.events().iter().filter(|e| e.what == "lost").filter_map(|event| event.value).sum();
+        prop_assert_eq!(told as u64, lost);
+        prop_assert_eq!(site.event("recovered").value, Some(open));
+        prop_assert!(!pool.path.exists());
+    }
+
+    #[test]
+    fn property_a_living_programs_stamps_are_stored_once_however_often_the_collector_is_killed(
+        rounds in prop::collection::vec((1u32..4, prop::option::of(0u32..10)), 1..6),
+    ) {
+        let site = Site::new();
+        let mut pool = Pool::make(&site.directory(), 7, 8).live();
+        pool.open_channel(0, "send", 1);
+        let mut number = 0;
+        for (blocks, kill) in rounds {
+            for index in 0..8 {
+                if pool.block_state(index) == BlockState::Free as u32 && pool.is_zeroed(index) && index < blocks {
+                    pool.fill(index, (0, number), "send", &full(1 + i64::from(number * SLOTS)));
+                    number += 1;
+                }
+            }
+            let steps = kill.map_or_else(Steps::default, Steps::ending_after);
+            let _ = Collector::start_with(site.settings(), steps).unwrap().once();
+        }
+        pool.kill();
+        site.collect();
+        let mut stored = site.stamps("send").id;
+        stored.sort_unstable();
+        prop_assert_eq!(stored, (1..=i64::from(number * SLOTS)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn property_a_pool_of_random_bytes_never_ends_the_collector(
+        damage in prop::collection::vec((0u64..86_016, any::<[u8; 4]>()), 1..30),
+    ) {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4);
+        pool.open_channel(0, "send", 1);
+        pool.fill(0, (0, 0), "send", &full(1));
+        damage.iter().for_each(|(at, bytes)| pool.damage(*at, bytes));
+        prop_assert!(Collector::start(site.settings()).unwrap().once().is_ok());
+    }
+}

@@ -1,0 +1,169 @@
+//! The ledger: which blocks a node's segments hold already, and what became of every channel's stamps.
+//!
+//! It is not a file of its own. It is read back from the footers of the segments, so it cannot disagree with them: a block
+//! is stored when, and only when, a segment that names it has its final name.
+//!
+//! Assumes: one collector a node. Guarantees: a channel keeps its number over restarts of the collector, and a number is
+//! on disk before the first stamp that mentions it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use tickscope_store::Paths;
+use tickscope_store::{Channel, ChannelState, read_channels, write_channels};
+use tickscope_store::{ChannelCount, Origin, Segment, next_segment};
+use tickscope_store::{Error, Result};
+use tickscope_store::{files_in, keyed_folders};
+
+/// A channel as shared memory names it: pool and number within the pool.
+pub(crate) type Handle = (u64, u32);
+
+/// What is stored of one node.
+pub(crate) struct Ledger {
+    node: String,
+    place: PathBuf,
+    channels: BTreeMap<i32, Channel>,
+    numbers: HashMap<Handle, i32>,
+    /// First and last number of runs of stored blocks.
+    stored: HashMap<Handle, Vec<(u32, u32)>>,
+    unwritten: bool,
+    changed: bool,
+}
+
+impl Ledger {
+    /// Reads what is stored of `node`; and the segments that could not be read.
+    pub(crate) fn read(run: &Path, node: &str) -> Result<(Self, Vec<Error>)> {
+        let places = Paths::of(run);
+        let mut ledger = Self::empty(node, places.channels(node));
+        if ledger.place.exists() {
+            read_channels(&ledger.place)?.into_iter().for_each(|channel| ledger.recall(channel));
+        }
+        let mut refused = Vec::new();
+        for (_, folder) in keyed_folders(&places.node_stamps(node), "point")? {
+            for path in files_in(&folder, "parquet")? {
+                match Segment::open(&path).and_then(|segment| segment.origin()) {
+                    Ok(origin) => ledger.add(&origin),
+                    Err(reason) => refused.push(reason),
+                }
+            }
+        }
+        // The file may be older than the last segment: a kill may have come between them.
+        ledger.changed = !ledger.channels.is_empty();
+        Ok((ledger, refused))
+    }
+
+    fn empty(node: &str, place: PathBuf) -> Self {
+        let (channels, numbers, stored) = (BTreeMap::new(), HashMap::new(), HashMap::new());
+        Self { node: node.into(), place, channels, numbers, stored, unwritten: false, changed: false }
+    }
+
+    /// The counts of stored stamps are not taken from the file: a kill may have come between a segment and it.
+    fn recall(&mut self, channel: Channel) {
+        self.numbers.insert((channel.pool, channel.serial), channel.channel);
+        self.channels.insert(channel.channel, Channel { stored: 0, uncommitted: 0, ..channel });
+    }
+
+    /// Whether a segment holds this block.
+    pub(crate) fn holds(&self, channel: Handle, block: u32) -> bool {
+        self.stored.get(&channel).is_some_and(|runs| runs.iter().any(|&(first, last)| first <= block && block <= last))
+    }
+
+    /// The number of a channel, a new one if it has none.
+    pub(crate) fn number(&mut self, handle: Handle, describe: impl FnOnce(i32) -> Channel) -> i32 {
+        if let Some(&number) = self.numbers.get(&handle) {
+            return number;
+        }
+        let number = self.channels.last_key_value().map_or(1, |(last, _)| last + 1);
+        self.channels.insert(number, Channel { node: self.node.clone(), ..describe(number) });
+        self.numbers.insert(handle, number);
+        (self.unwritten, self.changed) = (true, true);
+        number
+    }
+
+    /// The number of a channel that has one.
+    pub(crate) fn known_number(&self, handle: Handle) -> Option<i32> {
+        self.numbers.get(&handle).copied()
+    }
+
+    /// Whether a channel is known to be closed.
+    pub(crate) fn is_closed(&self, handle: Handle) -> bool {
+        let channel = self.known_number(handle).and_then(|number| self.channels.get(&number));
+        channel.is_some_and(|channel| channel.state == ChannelState::Closed)
+    }
+
+    /// Changes what is known of a channel that has a number.
+    pub(crate) fn update(&mut self, handle: Handle, change: impl FnOnce(&mut Channel)) {
+        let Some(channel) = self.numbers.get(&handle).and_then(|number| self.channels.get_mut(number)) else { return };
+        let before = channel.clone();
+        change(channel);
+        self.changed |= *channel != before;
+    }
+
+    /// Channels of a pool.
+    pub(crate) fn of_pool(&self, pool: u64) -> impl Iterator<Item = &Channel> {
+        self.channels.values().filter(move |channel| channel.pool == pool)
+    }
+
+    /// Notes a segment that has its name.
+    pub(crate) fn add(&mut self, origin: &Origin) {
+        for block in &origin.blocks {
+            let runs = self.stored.entry((block.pool, block.serial)).or_default();
+            match runs.last_mut() {
+                Some(run) if run.1.checked_add(1) == Some(block.first) => run.1 = block.last,
+                _ => runs.push((block.first, block.last)),
+            }
+        }
+        origin.counts.iter().for_each(|count| self.count(count));
+        self.changed = true;
+    }
+
+    fn count(&mut self, count: &ChannelCount) {
+        if let Some(channel) = self.channels.get_mut(&count.channel) {
+            channel.stored = channel.stored.saturating_add_unsigned(count.stored);
+            channel.uncommitted = channel.uncommitted.saturating_add_unsigned(count.uncommitted);
+        }
+    }
+
+    /// Forgets the blocks of a pool that is gone.
+    pub(crate) fn forget(&mut self, pool: u64) {
+        self.stored.retain(|&(of, _), _| of != pool);
+    }
+
+    /// Writes the channels if some have a number that is not on disk yet.
+    pub(crate) fn write_numbers(&mut self) -> Result<()> {
+        if self.unwritten { self.write() } else { Ok(()) }
+    }
+
+    /// Writes the channels if anything about them changed.
+    pub(crate) fn write(&mut self) -> Result<()> {
+        if self.changed {
+            let channels: Vec<_> = self.channels.values().cloned().collect();
+            write_channels(&self.place, &channels)?;
+            (self.unwritten, self.changed) = (false, false);
+        }
+        Ok(())
+    }
+}
+
+/// The place of the next segment in each folder, asked from the file system once.
+#[derive(Default)]
+pub(crate) struct Parts {
+    next: HashMap<PathBuf, PathBuf>,
+}
+
+impl Parts {
+    /// Where the next segment of `folder` goes; the same until [`Parts::taken`].
+    pub(crate) fn next(&mut self, folder: &Path) -> Result<PathBuf> {
+        if let Some(place) = self.next.get(folder) {
+            return Ok(place.clone());
+        }
+        let place = next_segment(folder)?;
+        self.next.insert(folder.into(), place.clone());
+        Ok(place)
+    }
+
+    /// Says that the next segment of `folder` has its name.
+    pub(crate) fn taken(&mut self, folder: &Path) {
+        self.next.remove(folder);
+    }
+}

@@ -1,0 +1,490 @@
+//! A pool under watch: which of its blocks may be taken.
+//!
+//! Assumes: `tickscope_stamp::pool` keeps every access within the mapping. Guarantees: what stands in the memory decides
+//! only whether a block is taken and under which channel, never where is read; a block that makes no sense is left as it
+//! is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use tickscope_stamp::block::{BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded};
+use tickscope_stamp::handover;
+use tickscope_stamp::pool::{MappedBlock, Pool};
+use tickscope_tick::{Clock, Domain, Ordering};
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::ledger::{Handle, Ledger};
+use crate::steps::Steps;
+use tickscope_store::StampColumns;
+use tickscope_store::{Channel, ChannelState};
+
+/// A pool, and what is already known of its blocks.
+pub(crate) struct WatchedPool {
+    pool: Pool,
+    instance: u64,
+    /// Of its ticks, but for channels of another counter.
+    domain: Domain,
+    leases: Option<u64>,
+    held: bool,
+    /// By block: it waits to be stored, or is left alone.
+    settled: Vec<bool>,
+    waiting: u32,
+    names: HashSet<(u32, u32)>,
+    damaged: BTreeMap<u32, &'static str>,
+}
+
+/// A block that is ready to be stored.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ReadyBlock {
+    /// Pool and number of the channel within it.
+    pub channel: Handle,
+    /// The block's number within its channel.
+    pub number: u32,
+    /// Where in the pool it lies.
+    pub index: u32,
+    /// The channel's number within the node.
+    pub node_channel: i32,
+    /// Stamps that fit into it.
+    pub capacity: u32,
+    /// Point that it was stamped at.
+    pub point: String,
+}
+
+/// Stamps that found no block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lost {
+    /// How many.
+    pub stamps: u64,
+    /// Tick of the first.
+    pub first: i64,
+    /// Tick of the last.
+    pub last: i64,
+    /// What those ticks are of.
+    pub counter: Clock,
+}
+
+/// Where a channel's stamps are taken, and of what.
+struct Source<'a> {
+    point: &'a str,
+    ordering: u8,
+    domain: Domain,
+}
+
+/// What is to be done with a block.
+enum Finding {
+    Nothing,
+    Ready,
+    /// A segment holds it already, or its zeroing was cut off.
+    Stored,
+    Damaged(&'static str),
+}
+
+impl WatchedPool {
+    /// Maps the pool at `path`; the reason, if it cannot be collected.
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        let pool = Pool::open(path).map_err(|e| e.to_string())?;
+        let header = pool.header();
+        let (instance, epoch, boot) = (header.instance, header.epoch, pool.boot_id());
+        let name = format!("pool-{instance:016x}.ticks");
+        if path.file_name().is_none_or(|found| found != name.as_str()) {
+            return Err(format!(
+                "{}: expected the name {name}, found another: it is a copy, which may be removed",
+                path.display()
+            ));
+        }
+        let counter = pool.counter().ok_or_else(|| {
+            let known = Clock::ALL.map(|(_, name, _)| name).join(", ");
+            format!("{}: expected a counter of {known}, found number {}. Collect it with the tickscope that its program was built with", path.display(), header.counter)
+        })?;
+        let settled = vec![false; pool.block_count() as usize];
+        let domain = Domain { boot, counter, epoch };
+        let (names, damaged) = (HashSet::new(), BTreeMap::new());
+        Ok(Self { pool, instance, domain, leases: None, held: true, settled, waiting: 0, names, damaged })
+    }
+
+    /// Identity of the pool.
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance
+    }
+
+    /// Shared memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pool.bytes()
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        self.pool.path()
+    }
+
+    /// Process id and command, for people.
+    pub(crate) fn process(&self) -> String {
+        let header = self.pool.header();
+        format!("process {} ({})", header.pid, unpadded(&header.command).unwrap_or("?"))
+    }
+
+    /// Whether its process lived at the last look.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Whether the program said that it was done.
+    pub(crate) fn was_closed(&self) -> bool {
+        self.pool.state() == Some(PoolState::Closed)
+    }
+
+    /// Share of its blocks that wait to be stored, in percent.
+    pub(crate) fn waiting_percent(&self) -> u32 {
+        (u64::from(self.waiting) * 100 / u64::from(self.pool.block_count())) as u32
+    }
+
+    /// Blocks that are left alone, with the reason.
+    pub(crate) fn damaged(&self) -> &BTreeMap<u32, &'static str> {
+        &self.damaged
+    }
+
+    /// Whether a look would find anything that the last one did not, as far as the program says so. Blocks that were
+    /// filled or released since, without a new one being leased, show up only in a look.
+    pub(crate) fn stirred(&mut self) -> bool {
+        let leases = self.pool.header().leases.load(Acquire);
+        let held = self.lives();
+        self.leases.replace(leases) != Some(leases) || !held
+    }
+
+    /// An error counts as alive: a pool is never taken apart on a doubt.
+    fn lives(&self) -> bool {
+        self.pool.is_held().unwrap_or(true) || self.is_mapped_by_its_process()
+    }
+
+    /// A program that closed all its descriptors lost the lock, not its life. (Not visible from another pid namespace.)
+    fn is_mapped_by_its_process(&self) -> bool {
+        std::fs::read_to_string(format!("/proc/{}/maps", self.pool.header().pid))
+            .is_ok_and(|maps| maps.contains(&format!("pool-{:016x}.ticks", self.instance)))
+    }
+
+    /// Looks at every block: zeroes those that are stored already, and returns those that became ready.
+    ///
+    /// A channel may fill a block that was passed already and then one further on, before that is reached. So whatever
+    /// precedes a block that was found ready is looked at once more: a thread takes its next block only when the last is
+    /// complete. (But for one that a signal handler overtook: that comes when it is.)
+    pub(crate) fn look(&mut self, ledger: &mut Ledger, steps: &mut Steps) -> tickscope_store::Result<Vec<ReadyBlock>> {
+        // Asked before the blocks are read: whatever a dead process wrote is there by then.
+        self.held = self.lives();
+        self.refresh_channels(ledger);
+        let mut ready = Vec::new();
+        for index in 0..self.pool.block_count() {
+            if self.settled[index as usize] {
+                continue;
+            }
+            match self.examine(index, ledger) {
+                Finding::Nothing => {}
+                Finding::Stored => self.free(index, steps)?,
+                Finding::Ready => ready.extend(self.claim(index, ledger)),
+                Finding::Damaged(why) => self.leave_alone(index, why),
+            }
+        }
+        steps.reached("every block was looked at")?;
+        self.catch_up(ledger, &mut ready);
+        Ok(ready)
+    }
+
+    /// Adds the blocks before those that are ready, each channel's.
+    fn catch_up(&mut self, ledger: &mut Ledger, ready: &mut Vec<ReadyBlock>) {
+        let mut latest: BTreeMap<u32, u32> = BTreeMap::new();
+        for block in ready.iter() {
+            let number = latest.entry(block.channel.1).or_default();
+            *number = block.number.max(*number);
+        }
+        for index in 0..self.pool.block_count() {
+            let block = self.pool.block(index);
+            let (serial, number) = (block.header().serial, block.header().number);
+            let precedes = latest.get(&serial).is_some_and(|&last| number < last);
+            if precedes && !self.settled[index as usize] && matches!(self.examine(index, ledger), Finding::Ready) {
+                ready.extend(self.claim(index, ledger));
+            }
+        }
+    }
+
+    fn examine(&self, index: u32, ledger: &Ledger) -> Finding {
+        let block = self.pool.block(index);
+        match handover::state(&block) {
+            None => Finding::Damaged("a state of no version"),
+            Some(BlockState::Free) => Finding::Nothing,
+            Some(BlockState::Zeroing) => Finding::Stored,
+            Some(state) => self.examine_taken(&block, state, ledger),
+        }
+    }
+
+    fn examine_taken(&self, block: &MappedBlock<'_>, state: BlockState, ledger: &Ledger) -> Finding {
+        let header = block.header();
+        if header.magic.load(Acquire) == 0 {
+            return Finding::Nothing;
+        }
+        if !block.is_described() {
+            return Finding::Damaged("a header of no version");
+        }
+        if header.instance != self.instance {
+            return Finding::Damaged("a block of another pool");
+        }
+        let done = state == BlockState::Released || !self.held || handover::is_complete(block);
+        if !done {
+            // Also a block that a signal handler overtook in leasing: its program is about to give it back.
+            return Finding::Nothing;
+        }
+        if ledger.holds((self.instance, header.serial), header.number) {
+            return Finding::Stored;
+        }
+        if unpadded(&header.point).is_none() || Ordering::from_number(header.ordering).is_none() {
+            return Finding::Damaged("a point of no valid name or ordering");
+        }
+        if self.domain_of(header.counter).is_none() {
+            return Finding::Damaged("ticks of a counter of no version");
+        }
+        if self.names.contains(&(header.serial, header.number)) {
+            return Finding::Damaged("the number of another block of its channel");
+        }
+        Finding::Ready
+    }
+
+    fn claim(&mut self, index: u32, ledger: &mut Ledger) -> Option<ReadyBlock> {
+        let block = self.pool.block(index);
+        let header = block.header();
+        let (serial, number) = (header.serial, header.number);
+        let channel = (self.instance, serial);
+        let point = unpadded(&header.point)?.to_string();
+        let domain = self.domain_of(header.counter)?;
+        let source = Source { point: &point, ordering: header.ordering, domain };
+        let describe = |number| self.channel(number, serial, header.thread, source);
+        let node_channel = ledger.number(channel, describe);
+        let capacity = handover::Block::capacity(&block);
+        self.settled[index as usize] = true;
+        self.waiting += 1;
+        self.names.insert((serial, number));
+        Some(ReadyBlock { channel, number, index, node_channel, capacity, point })
+    }
+
+    fn leave_alone(&mut self, index: u32, why: &'static str) {
+        self.settled[index as usize] = true;
+        self.damaged.insert(index, why);
+    }
+
+    /// Copies what is committed in a ready block. Returns how many stamps, and how many slots were never committed.
+    pub(crate) fn read(&self, block: &ReadyBlock, into: &mut StampColumns) -> (u64, u64) {
+        let mapped = self.pool.block(block.index);
+        let before = into.len();
+        let whole = mapped.slim_records().is_some_and(|records| read_whole(records, into));
+        let uncommitted = if whole { 0 } else { read_slots(&mapped, into) };
+        let rows = into.len();
+        into.channel.resize(rows, block.node_channel);
+        into.kind.push_nulls(rows - into.kind.len());
+        into.cpu.push_nulls(rows - into.cpu.len());
+        into.value.push_nulls(rows - into.value.len());
+        ((rows - before) as u64, uncommitted)
+    }
+
+    /// Stamps that were dropped just before a ready block.
+    pub(crate) fn lost_before(&self, block: &ReadyBlock) -> Option<Lost> {
+        let mapped = self.pool.block(block.index);
+        let header = mapped.header();
+        let counter = self.domain_of(header.counter)?.counter;
+        let lost = Lost { stamps: header.lost, first: header.lost_first, last: header.lost_last, counter };
+        (lost.stamps > 0).then_some(lost)
+    }
+
+    /// Zeroes and frees a block that is stored.
+    pub(crate) fn free(&mut self, index: u32, steps: &mut Steps) -> tickscope_store::Result<()> {
+        let block = self.pool.block(index);
+        let name = (block.header().serial, block.header().number);
+        handover::begin_zeroing(&block);
+        steps.reached("a block is marked")?;
+        handover::finish_zeroing(&block);
+        if std::mem::replace(&mut self.settled[index as usize], false) {
+            self.waiting -= 1;
+            self.names.remove(&name);
+        }
+        steps.reached("a block is free")
+    }
+
+    /// Gives numbers to new channels and takes over the counts of all.
+    fn refresh_channels(&self, ledger: &mut Ledger) {
+        for (entry, state) in self.entries() {
+            let (Some(point), Some(domain)) = (unpadded(&entry.point), self.domain_of(entry.counter)) else { continue };
+            let serial = entry.serial.load(Relaxed);
+            let thread = entry.thread.load(Relaxed);
+            let source = Source { point, ordering: entry.ordering, domain };
+            let describe = |number| self.channel(number, serial, thread, source);
+            let number = ledger.number((self.instance, serial), describe);
+            entry.number.store(number, Relaxed);
+            ledger.update((self.instance, serial), |channel| {
+                channel.dropped = count(entry.dropped.load(Relaxed));
+                channel.refused = count(entry.refused.load(Relaxed));
+                channel.policy = Policy::from_word(entry.policy.load(Relaxed)).map_or("unknown", Policy::name).into();
+                channel.state = self.channel_state(state);
+            });
+        }
+    }
+
+    fn channel_state(&self, entry: EntryState) -> ChannelState {
+        match entry {
+            EntryState::Closed => ChannelState::Closed,
+            _ if self.held => ChannelState::Open,
+            _ if self.was_closed() => ChannelState::Closed,
+            _ => ChannelState::Recovered,
+        }
+    }
+
+    /// Entries that describe a channel.
+    fn entries(&self) -> impl Iterator<Item = (&ChannelEntry, EntryState)> {
+        self.pool.entries().iter().filter_map(|entry| {
+            // Acquire: what the program wrote before it opened or closed the channel is seen.
+            let state = entry.state.load(Acquire);
+            let known = [EntryState::Open, EntryState::Closed].into_iter().find(|&known| known as u32 == state);
+            known.map(|state| (entry, state))
+        })
+    }
+
+    /// Channels that lost stamps which no later block tells of, with the serial of each.
+    pub(crate) fn lost_at_the_end(&self) -> Vec<(u32, Lost)> {
+        let ended = self.entries().filter(|&(_, state)| !self.held || state == EntryState::Closed);
+        let lost = ended.filter_map(|(entry, _)| {
+            let (first, last) = (entry.lost_first.load(Relaxed), entry.lost_last.load(Relaxed));
+            let counter = self.domain_of(entry.counter)?.counter;
+            Some((entry.serial.load(Relaxed), Lost { stamps: entry.lost.load(Relaxed), first, last, counter }))
+        });
+        lost.filter(|(_, lost)| lost.stamps > 0).collect()
+    }
+
+    /// Closed channels none of whose blocks is left in the pool. Call after a look whose ready blocks are all stored.
+    pub(crate) fn finished_channels(&self) -> Vec<u32> {
+        let closed = self.entries().filter(|&(_, state)| state == EntryState::Closed);
+        let mut finished: Vec<u32> = closed.map(|(entry, _)| entry.serial.load(Relaxed)).collect();
+        if !finished.is_empty() {
+            for index in 0..self.pool.block_count() {
+                let block = self.pool.block(index);
+                let taken = handover::state(&block) != Some(BlockState::Free);
+                finished.retain(|&serial| !taken || block.header().serial != serial);
+            }
+        }
+        finished
+    }
+
+    /// Lets the program use the entry of a finished channel again.
+    pub(crate) fn free_entry(&self, serial: u32) {
+        for (entry, state) in self.entries() {
+            if state == EntryState::Closed && entry.serial.load(Relaxed) == serial {
+                // Release: the program that takes it next sees nothing of ours after this.
+                entry.state.store(EntryState::Free as u32, Release);
+            }
+        }
+    }
+
+    /// Whether so many channels are closed and not yet written down that the program may soon find no free entry.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let closed = self.entries().filter(|&(_, state)| state == EntryState::Closed).count();
+        closed * 2 > self.pool.entries().len()
+    }
+
+    /// Stamps that belong to no channel, as a word and how many.
+    pub(crate) fn homeless(&self) -> Vec<(&'static str, u64)> {
+        let header = self.pool.header();
+        let all = [
+            ("stamps-without-channel", header.without_channel.load(Relaxed)),
+            ("stamps-after-close", header.after_close.load(Relaxed)),
+            ("channels-refused", header.channels_refused.load(Relaxed)),
+        ];
+        all.into_iter().filter(|&(_, count)| count > 0).collect()
+    }
+
+    /// The domain of a channel's ticks, by the number of its counter, where 0 is the pool's; `None`: of no version.
+    fn domain_of(&self, counter: u8) -> Option<Domain> {
+        let counter = if counter == 0 { Some(self.domain.counter) } else { Clock::from_number(counter) };
+        counter.map(|counter| Domain { counter, ..self.domain })
+    }
+
+    fn channel(&self, number: i32, serial: u32, thread: i32, source: Source<'_>) -> Channel {
+        let Source { point, ordering, domain } = source;
+        let header = self.pool.header();
+        Channel {
+            channel: number,
+            node: String::new(),
+            pid: header.pid,
+            process_start: header.process_start,
+            pool: self.instance,
+            serial,
+            thread,
+            point: point.into(),
+            ordering: Ordering::from_number(ordering).map_or("unknown", Ordering::name).into(),
+            domain: domain.to_string(),
+            policy: Policy::Buffered.name().into(),
+            stored: 0,
+            dropped: 0,
+            refused: 0,
+            uncommitted: 0,
+            state: ChannelState::Open,
+        }
+    }
+}
+
+/// The largest count that a file can hold, if need be: shared memory may say anything.
+pub(crate) fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Copies records that are all committed; `false`: some are not, and nothing was copied.
+fn read_whole(records: &[SlimRecord], into: &mut StampColumns) -> bool {
+    let before = into.len();
+    // Acquire: an id is read after its tick was seen.
+    into.tick.extend(records.iter().map(|record| record.tick.load(Acquire)));
+    if into.tick[before..].contains(&0) {
+        into.tick.truncate(before);
+        return false;
+    }
+    into.id.extend(records.iter().map(|record| record.id.load(Relaxed)));
+    true
+}
+
+/// Copies the records that are committed, one by one. Returns how many slots were never committed.
+fn read_slots(mapped: &MappedBlock<'_>, into: &mut StampColumns) -> u64 {
+    let mut holes = Holes::default();
+    for slot in 0..handover::Block::capacity(mapped) {
+        let Some(record) = mapped.record(slot) else {
+            holes.open(handover::Block::id(mapped, slot).load(Relaxed));
+            continue;
+        };
+        holes.close();
+        into.tick.push(record.tick);
+        into.id.push(record.id);
+        if let Some(rider) = record.rider {
+            into.kind.push(Some(rider.kind));
+            into.cpu.push(rider.cpu);
+            into.value.push(Some(rider.value));
+        }
+    }
+    holes.uncommitted()
+}
+
+/// Slots without a tick: those before the last committed one were reserved and never committed, and so was one behind it
+/// that already carries an id. An unfinished slot behind all others with id 0 looks like one that was never reserved.
+#[derive(Default)]
+struct Holes {
+    certain: u64,
+    open: u64,
+    marked: u64,
+}
+
+impl Holes {
+    fn open(&mut self, id: i64) {
+        self.open += 1;
+        self.marked += u64::from(id != 0);
+    }
+
+    fn close(&mut self) {
+        self.certain += self.open;
+        (self.open, self.marked) = (0, 0);
+    }
+
+    fn uncommitted(&self) -> u64 {
+        self.certain + self.marked
+    }
+}

@@ -1,0 +1,95 @@
+//! Reading the counter that stamps are taken from, in an order that makes the reading evidence.
+//!
+//! One file an architecture, with the same functions; `tickscope.h` has the same for C. Everything that reads the counter
+//! does so here, so the known maps of tests ([`Injection`]) are applied below every reader.
+
+use tickscope_tick::{BootId, DomainError, Injection, InjectionError, Ordering};
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::{after, before, plain};
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::{after, before, plain, with_processor};
+
+/// Reads the true counter in the order given.
+#[inline]
+pub fn read(ordering: Ordering) -> i64 {
+    match ordering {
+        Ordering::Plain => plain(),
+        Ordering::Before => before(),
+        Ordering::After => after(),
+    }
+}
+
+/// The id of the running kernel's boot.
+pub fn boot_id() -> Result<BootId, DomainError> {
+    const PATH: &str = "/proc/sys/kernel/random/boot_id";
+    match std::fs::read_to_string(PATH) {
+        Ok(text) => text.trim().parse(),
+        Err(e) => Err(DomainError::new("a boot id in /proc/sys/kernel/random/boot_id", e.to_string())),
+    }
+}
+
+/// The counter as this node reads it: true, or through an [`Injection`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodeCounter {
+    injection: Option<Injection>,
+}
+
+impl NodeCounter {
+    /// A counter that reads through `injection`, or true.
+    pub fn new(injection: Option<Injection>) -> Self {
+        Self { injection }
+    }
+
+    /// The counter as it is.
+    pub const fn true_counter() -> Self {
+        Self { injection: None }
+    }
+
+    /// The counter this process was started to read.
+    pub fn from_environment() -> Result<Self, InjectionError> {
+        Injection::from_environment().map(Self::new)
+    }
+
+    /// What stands between the counter and its readers.
+    pub fn injection(&self) -> Option<Injection> {
+        self.injection
+    }
+
+    /// Reads the counter in the order given.
+    #[inline]
+    pub fn read(&self, ordering: Ordering) -> i64 {
+        let raw = read(ordering);
+        match &self.injection {
+            None => raw,
+            Some(map) => map.apply(raw),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_never_steps_back_on_one_core_whatever_the_order() {
+        let mut last = plain();
+        for round in 0..100_000 {
+            let now = read(Ordering::ALL[round % 3]);
+            assert!(now >= last || round % 3 == 0, "{now} after {last}");
+            last = now.max(last);
+        }
+    }
+
+    #[test]
+    fn an_injected_counter_reads_what_the_map_says() {
+        let map: Injection = "0:1000000000000:0:0:2".parse().unwrap();
+        let (low, read, high) = (before(), NodeCounter::new(Some(map)).read(Ordering::After), after());
+        assert!(map.apply(low) <= read && read <= map.apply(high));
+    }
+}

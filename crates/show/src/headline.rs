@@ -1,0 +1,190 @@
+//! What somebody who reads three sentences should know: what was measured, which stage is the slowest, how sure that is.
+
+use std::fmt::Write;
+
+use tickscope_trace::{QuantileBounds, Role, StageRow, slowest};
+
+use crate::Report;
+use crate::quantity::{Unit, count, counted};
+use crate::text::Text;
+
+/// A sentence, some of whose words matter most.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Sentence(Vec<(bool, String)>);
+
+impl Sentence {
+    fn say(mut self, words: impl Into<String>) -> Self {
+        self.0.push((false, words.into()));
+        self
+    }
+
+    fn stress(mut self, words: impl Into<String>) -> Self {
+        self.0.push((true, words.into()));
+        self
+    }
+
+    pub(crate) fn plain(&self) -> String {
+        self.0.iter().map(|(_, words)| words.as_str()).collect()
+    }
+
+    pub(crate) fn html(&self) -> String {
+        let mut html = String::new();
+        for (stressed, words) in &self.0 {
+            // Writing to a String cannot fail.
+            let _ = if *stressed {
+                write!(html, "<strong>{}</strong>", Text(words))
+            } else {
+                write!(html, "{}", Text(words))
+            };
+        }
+        html
+    }
+}
+
+/// The headline, a sentence a line.
+pub(crate) fn sentences(report: &Report<'_>) -> Vec<Sentence> {
+    let unit = report.unit();
+    let mut all = vec![measured(report, unit), slowest_stage(&report.analysis.rows, unit)];
+    all.extend(surety(report, unit));
+    all.push(state(report));
+    all
+}
+
+fn measured(report: &Report<'_>, unit: Unit) -> Sentence {
+    let whole = report.analysis.rows.iter().find(|row| row.role == Role::EndToEnd);
+    let Some((row, p50, p99)) = whole.and_then(|row| Some((row, row.p50?, row.p99?))) else {
+        return Sentence::default().say("No trace passed the path from end to end: there is nothing to measure yet.");
+    };
+    let took = if row.count == 1 { " trace took " } else { " traces took " };
+    Sentence::default()
+        .say(count(row.count))
+        .say(took)
+        .stress(format!("{} {}", unit.near(p50.estimate), unit.name()))
+        .say(format!(
+            " from {} to {} at the median{}, and {} {} at the 99th percentile{}.",
+            row.from,
+            row.to,
+            between(p50, unit),
+            unit.near(p99.estimate),
+            unit.name(),
+            between(p99, unit)
+        ))
+}
+
+/// Nothing where the bounds leave nothing open.
+fn between(bounds: QuantileBounds, unit: Unit) -> String {
+    if bounds.lo == bounds.hi { String::new() } else { format!(" {}", unit.interval(bounds.lo, bounds.hi)) }
+}
+
+fn slowest_stage(rows: &[StageRow], unit: Unit) -> Sentence {
+    let named = |row: &StageRow| {
+        let median = row.p50.map_or(String::new(), |p50| {
+            let surely = if p50.lo == p50.hi {
+                ", to the tick".into()
+            } else {
+                format!(", surely in {}", unit.interval(p50.lo, p50.hi))
+            };
+            format!(" ({} {}{surely})", unit.near(p50.estimate), unit.name())
+        });
+        (arrow(row), median)
+    };
+    match slowest(rows).as_slice() {
+        [] => Sentence::default().say("No stage of the path has a duration."),
+        [only] => {
+            let (name, median) = named(&rows[*only]);
+            Sentence::default().say("The slowest stage at the median is ").stress(name).say(median).say(".")
+        }
+        several => {
+            let mut sentence = Sentence::default()
+                .say("Which stage is the slowest at the median is ")
+                .stress("not resolved")
+                .say(" between ");
+            // More names than that say less.
+            const MOST_NAMED: usize = 3;
+            let named_ones = if several.len() > MOST_NAMED { MOST_NAMED - 1 } else { several.len() };
+            for (at, &row) in several[..named_ones].iter().enumerate() {
+                let (name, median) = named(&rows[row]);
+                let link = [", ", " and "][usize::from(at + 1 == several.len())];
+                sentence = if at > 0 { sentence.say(link) } else { sentence };
+                sentence = sentence.stress(name).say(median);
+            }
+            if named_ones < several.len() {
+                sentence = sentence.say(format!(" and {} more stages", several.len() - named_ones));
+            }
+            sentence.say(": what is known of the clocks does not tell them apart.")
+        }
+    }
+}
+
+/// `client.send → server.received`.
+pub(crate) fn arrow(row: &StageRow) -> String {
+    format!("{} → {}", row.from, row.to)
+}
+
+fn surety(report: &Report<'_>, unit: Unit) -> Vec<Sentence> {
+    let clock_maps = &report.analysis.clock_maps;
+    let mut all = Vec::new();
+    if clock_maps.is_empty() {
+        all.push(
+            Sentence::default()
+                .say("All points read one counter, so only what the readings of each packet leave open is not known."),
+        );
+    }
+    // Beyond a few, the section on the clocks says it better.
+    const MOST_NAMED: usize = 3;
+    for clock_map in clock_maps.iter().take(MOST_NAMED) {
+        let known = clock_map
+            .half_width_ticks
+            .map_or("an unknown width".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()));
+        let sure = format!(
+            " at the median instant: a guarantee, as long as its rate stays within rho ({}).",
+            clock_map.rho.to_string().replacen(" ppm", "\u{a0}ppm", 1)
+        );
+        all.push(Sentence::default().say(format!("{} is known to ", clock_map.domain)).stress(known).say(sure));
+    }
+    if clock_maps.len() > MOST_NAMED {
+        all.push(
+            Sentence::default().say(format!("{} more clocks are described below.", clock_maps.len() - MOST_NAMED)),
+        );
+    }
+    if let Some(truth) = &report.analysis.truth {
+        let (inside, known) = (count(truth.inside), count(truth.known));
+        let all_in = truth.inside == truth.known;
+        let held = if all_in { format!("all {known}") } else { format!("{inside} of {known}") };
+        all.push(
+            Sentence::default()
+                .say("The truth is known here: ")
+                .stress(held)
+                .say(" true durations lie in their intervals."),
+        );
+    }
+    all
+}
+
+/// What went wrong, or that nothing did.
+fn state(report: &Report<'_>) -> Sentence {
+    let mut wrong = Vec::new();
+    let lost: i64 = report.channels.iter().map(|channel| channel.dropped + channel.refused + channel.uncommitted).sum();
+    let lacking = report.figures.traces.lacking;
+    let findings = report.analysis.suspicions.len();
+    if lost > 0 {
+        wrong.push(format!("{} lost", counted(lost, "stamp")));
+    }
+    if lacking > 0 {
+        let verb = if lacking == 1 { "lacks" } else { "lack" };
+        wrong.push(format!("{} {verb} a point of the path", counted(lacking, "trace")));
+    }
+    if findings > 0 {
+        wrong.push(counted(findings, "impossible duration"));
+    }
+    if report.analysis.sum_mismatches > 0 {
+        wrong.push(format!("{} not the sum of its stages", counted(report.analysis.sum_mismatches, "trace")));
+    }
+    if !report.refused.is_empty() {
+        wrong.push(format!("{} could not be read", counted(report.refused.len(), "file")));
+    }
+    if wrong.is_empty() {
+        return Sentence::default().say("Nothing was lost, and nothing contradicts itself.");
+    }
+    Sentence::default().stress("Mind").say(format!(": {}.", wrong.join("; ")))
+}

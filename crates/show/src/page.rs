@@ -1,0 +1,117 @@
+//! The page itself: template, style, script and figures in one file, and no larger than promised.
+
+use serde::Serialize;
+use tickscope_analysis::figures::{ClockMapCurve, DrawnTrace, FigurePoint, Histogram, KeptTraces, StageBox};
+
+use crate::quantity::{Unit, count};
+use crate::text::{Text, inline_json};
+use crate::{Report, chapters, headline, stages};
+
+/// No page is larger: it is to be sent by mail. Most of it is the library that draws.
+pub const MOST_BYTES: usize = 2_000_000;
+
+const PLOTLY: &str = include_str!("../vendor/plotly/plotly-cartesian.min.js");
+const STYLE: &str = include_str!("../page/page.css");
+const SCRIPT: &str = include_str!("../page/page.js");
+
+/// What the script draws from.
+#[derive(Serialize)]
+struct Drawn<'a> {
+    unit: Shown,
+    points: &'a [FigurePoint],
+    stages: &'a [StageBox],
+    end_to_end: &'a Option<Histogram>,
+    measured: u64,
+    typical: &'a Option<DrawnTrace>,
+    worst: &'a [DrawnTrace],
+    incomplete: &'a [DrawnTrace],
+    clock_maps: &'a [ClockMapCurve],
+}
+
+/// How the script writes ticks.
+#[derive(Serialize)]
+struct Shown {
+    name: &'static str,
+    per_second: u64,
+    decimals: u32,
+    hertz: u64,
+}
+
+/// The page, with as many of the worst traces and of the brackets as fit.
+pub(crate) fn html(report: &Report<'_>) -> Result<String, String> {
+    let unit = report.unit();
+    let mut clock_maps = report.figures.clock_maps.clone();
+    loop {
+        let bare = fill(report, unit, &clock_maps, 0)?;
+        let room = MOST_BYTES.saturating_sub(bare.len());
+        if bare.len() <= MOST_BYTES {
+            return fill(report, unit, &clock_maps, fitting(&report.figures.traces, room)?);
+        }
+        if clock_maps.iter().all(|curve| curve.brackets.is_empty()) {
+            return Err(format!(
+                "expected a page of at most {MOST_BYTES} bytes, found {} without a trace or a bracket. Report a run of fewer nodes and points",
+                bare.len()
+            ));
+        }
+        clock_maps.iter_mut().for_each(|curve| curve.thin());
+    }
+}
+
+/// How many of the worst traces fit into so many bytes.
+fn fitting(traces: &KeptTraces, room: usize) -> Result<usize, String> {
+    let mut left = room;
+    for (number, trace) in traces.worst.iter().enumerate() {
+        // With the comma after it, and a digit more where their number is said.
+        let bytes = inline_json(trace)?.len() + 2;
+        match left.checked_sub(bytes) {
+            Some(rest) => left = rest,
+            None => return Ok(number),
+        }
+    }
+    Ok(traces.worst.len())
+}
+
+fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: usize) -> Result<String, String> {
+    let figures = report.figures;
+    let drawn = Drawn {
+        unit: Shown {
+            name: unit.name(),
+            per_second: unit.0.per_second(),
+            decimals: unit.0.decimals(),
+            hertz: report.analysis.frequency.hertz.max(1),
+        },
+        points: &figures.points,
+        stages: &figures.stages,
+        end_to_end: &figures.end_to_end,
+        measured: figures.traces.measured,
+        typical: &figures.traces.typical,
+        worst: &figures.traces.worst[..worst],
+        incomplete: &figures.traces.incomplete,
+        clock_maps,
+    };
+    let sentences = headline::sentences(report);
+    let lead: String = sentences.iter().map(|sentence| format!("<p>{}</p>\n", sentence.html())).collect();
+    Ok(format!(
+        include_str!("../page/page.html"),
+        title = Text(report.name()),
+        about = chapters::about(report),
+        lead = lead,
+        assumptions = chapters::assumptions(report),
+        unit = unit.name(),
+        rows = stages::rows(report),
+        measured = count(figures.traces.measured),
+        quantiles = stages::quantiles(report),
+        clocks = chapters::clocks(report),
+        losses = chapters::losses(report),
+        events = chapters::events(report),
+        cost = chapters::cost(report),
+        machines = chapters::machines(report),
+        run = format_args!("{:016x}", report.run.manifest().run),
+        version = Text(&report.run.manifest().tickscope),
+        writer = env!("CARGO_PKG_VERSION"),
+        style = STYLE,
+        figures = inline_json(&drawn)?,
+        plotly = PLOTLY,
+        script = SCRIPT,
+    ))
+}
