@@ -11,11 +11,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
-    "tick": set(), "stats": {"tick"}, "bracket": {"tick"}, "stamp": {"tick"}, "trace": {"bracket", "stats", "tick"}, "probe": {"bracket", "tick"},
-    "store": {"stamp", "trace", "bracket", "tick"}, "analysis": {"tick", "stats", "bracket", "trace", "store"},
-    "report": {"tick", "trace", "store", "analysis", "clock"},
-    "clock": {"tick", "stats"},
-    "cli": {"tick", "stats", "bracket", "stamp", "trace", "probe", "store", "analysis", "report", "clock"},
+    "tick": set(), "stats": {"tick"}, "bracket": {"tick"}, "trace": {"bracket", "stats", "tick"},
+    "counter": {"tick"}, "host": {"counter", "tick"}, "stamp": {"counter", "tick"}, "probe": {"bracket", "counter", "tick"},
+    "store": {"stamp", "trace", "bracket", "tick"}, "collect": {"store", "stamp", "tick"},
+    "experiment": {"analysis", "bracket", "collect", "counter", "host", "probe", "stamp", "store", "tick", "trace"},
+    "analysis": {"tick", "stats", "bracket", "trace", "store"},
+    "clock": {"counter", "host", "stats", "tick"}, "export": {"analysis", "store", "trace", "tick"},
+    "show": {"tick", "trace", "store", "analysis", "clock"},
+    "cli": {"tick", "stats", "bracket", "trace", "counter", "host", "stamp", "probe", "store", "collect", "experiment", "analysis", "clock",
+            "export", "show"},
 }
 SKIPPED = {"target", "build", ".venv", ".git", "runs", "__pycache__", "vendor"}
 BANNED_NAMES = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "handlers", "stuff", "tools"}
@@ -51,12 +55,12 @@ def crates_depend_in_the_directions_of_architecture_md(root):
 
 def the_stamp_library_carries_next_to_nothing(root):
     manifest = root / "crates/stamp/Cargo.toml"
-    for name in sorted(set(tomllib.loads(manifest.read_text())["dependencies"]) - {"libc", "tickscope-tick"}):
-        yield f"crates/stamp/Cargo.toml: expected libc and tickscope-tick alone, found {name}"
+    for name in sorted(set(tomllib.loads(manifest.read_text())["dependencies"]) - {"libc", "tickscope-tick", "tickscope-counter"}):
+        yield f"crates/stamp/Cargo.toml: expected libc, tickscope-tick and tickscope-counter alone, found {name}"
 
 
 def pure_crates_hold_no_unsafe_and_read_nothing(root):
-    for crate in ("bracket", "trace", "stats"):
+    for crate in ("tick", "bracket", "trace", "stats"):
         if "#![forbid(unsafe_code)]" not in (root / f"crates/{crate}/src/lib.rs").read_text():
             yield f"crates/{crate}/src/lib.rs: expected #![forbid(unsafe_code)], found none"
         for path in files(root / f"crates/{crate}/src", ".rs"):
@@ -129,7 +133,7 @@ def an_error_says_what_helps(root):
     """After what was expected and what was found: a message that ends there leaves its reader alone."""
     for path in files(root, ".rs", ".c", ".h"):
         told = path.relative_to(root).parts
-        if told[0] not in {"crates", "python", "subjects"} or path.stem == "tests" or "src" not in told and path.suffix == ".rs":
+        if told[0] not in {"crates", "python", "targets"} or path.stem == "tests" or "src" not in told and path.suffix == ".rs":
             continue
         code = re.sub(r"^\s*//.*$", "", path.read_text(errors="replace").split("#[cfg(test)]\nmod tests")[0], flags=re.M)
         for literal in re.findall(r'"((?:[^"\\\n]|\\.|\\\n)*)"', code):
@@ -157,6 +161,7 @@ RULES = [crates_depend_in_the_directions_of_architecture_md, the_stamp_library_c
          an_error_says_what_helps]
 
 GOOD = {
+    "crates/tick/src/lib.rs": "#![forbid(unsafe_code)]\n",
     "crates/bracket/Cargo.toml": '[dependencies]\ntickscope-tick = "1"\n', "crates/stamp/Cargo.toml": '[dependencies]\nlibc = "1"\n',
     "crates/bracket/src/lib.rs": "#![forbid(unsafe_code)]\n", "crates/trace/src/lib.rs": "#![forbid(unsafe_code)]\n",
     "crates/stats/src/lib.rs": "#![forbid(unsafe_code)]\n",

@@ -159,7 +159,7 @@ impl Channel {
                 stamp_slow(handle, id, kind, value)
             };
         }
-        let tick = tickscope_counter::read(handle.ordering);
+        let tick = counter::read(handle.ordering);
         let Some(record) = handle.reserve(2) else { return stamp_slow(handle, id, kind, value) };
         commit_wide(record, id, kind, value, tick);
     }

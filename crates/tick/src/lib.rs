@@ -9,6 +9,8 @@
 //! presentation, and are declared ([`Frequency`]), not measured; [`Unit`] is the one place where ticks become decimals of
 //! them. [`simulated`] is the clock of simulations.
 
+#![forbid(unsafe_code)]
+
 mod domain;
 mod injection;
 mod interval;
