@@ -107,7 +107,7 @@ def test_no_bound_in_the_text_lies_inside_the_exact_one(tickscope, run):
         relative = [Fraction(word) for word in words]
         assert relative[0] >= us(stage["relative"]["one_ms_apart_ticks"]) and relative[1] >= us(stage["relative"]["run_ticks"])
     flat = " ".join(text.split())
-    for clock map in shown["clock_maps"]:
+    for clock_map in shown["clock_maps"]:
         known = re.search(rf"{re.escape(clock_map['domain'])}: known to ±(\S+) us", flat)[1]
         assert Fraction(known) >= us(clock_map["half_width_ticks"])
 

@@ -68,5 +68,5 @@ def test_its_histogram_holds_every_datagram(made, shown):
 def test_its_band_is_the_clock_map_of_the_table(made, shown):
     lower, upper, estimate = made["band"].data[-3:]
     assert all(lo <= middle <= hi for lo, middle, hi in zip(lower.y, estimate.y, upper.y, strict=True))
-    assert made["widths"]["unknown"] == [clock_map["half_width_ns"] for clock map in shown["clock_maps"]]
+    assert made["widths"]["unknown"] == [clock_map["half_width_ns"] for clock_map in shown["clock_maps"]]
     assert made["widths"]["server-room"] <= made["widths"]["unknown"]
