@@ -217,7 +217,10 @@ fn e2e_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_ove
          block was not free; after those that nobody aimed, {by_chance} times; {stored} stamps in {segments} segments, \
          {dropped} dropped and counted"
     );
-    assert!(hits * 5 >= rounds * 2, "{hits} of {rounds} kills fell between a segment's name and the end of the hand-over");
+    assert!(
+        hits * 5 >= rounds * 2,
+        "{hits} of {rounds} kills fell between a segment's name and the end of the hand-over"
+    );
 }
 
 /// Stops a collector where a segment has just got its name, lets it take `steps` instructions more, and kills it there.
