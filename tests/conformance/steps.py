@@ -1,4 +1,4 @@
-"""Takes the steps of a conformance program, a line each on stdin, by the Python package; ends with 64 at one it lacks."""
+"""Takes the steps of a conformance program, a line each on stdin, by the package; ends with 64 at one it lacks."""
 
 import os
 import signal
