@@ -16,31 +16,30 @@ def directions(root):
     page = (root / "ARCHITECTURE.md").read_text()
     section = page.split(TREE_LIST, 1)[-1].split("\n## ", 1)[0]
     found = {}
-    for crate, others in re.findall(r"^- `(\w+)`(?: -> ([^:]*))?:", section, re.M):
-        found[crate] = set(re.findall(r"`(\w+)`", others))
+    for crate, others in re.findall(r"^- `([\w-]+)`(?: -> ([^:]*))?:", section, re.M):
+        found[crate] = set(re.findall(r"`([\w-]+)`", others))
     return found
 
 
 def dependencies(root):
-    """`{crate: crates of this tree that its manifest names}`."""
+    """`{crate: (manifest, crates of this tree that it names)}`; a target's analysis is a crate too."""
     found = {}
-    for manifest in sorted(root.glob("crates/*/Cargo.toml")):
-        names = tomllib.loads(manifest.read_text()).get("dependencies", {})
-        found[manifest.parent.name] = {
-            name.removeprefix("tickscope-") for name in names if name.startswith("tickscope-")
-        }
+    for manifest in sorted([*root.glob("crates/*/Cargo.toml"), *root.glob("targets/*/analysis/Cargo.toml")]):
+        text = tomllib.loads(manifest.read_text())
+        name = text.get("package", {}).get("name", manifest.parent.name).removeprefix("tickscope-")
+        ours = {other for other in text.get("dependencies", {}) if other.startswith("tickscope-")}
+        found[name] = manifest.relative_to(root), {other.removeprefix("tickscope-") for other in ours}
     return found
 
 
 @rule({"crates/bracket/Cargo.toml": '[dependencies]\ntickscope-store = "1"\n'})
 def crates_depend_in_the_directions_of_architecture_md(root):
     allowed = directions(root)
-    for crate, found in dependencies(root).items():
+    for crate, (manifest, found) in dependencies(root).items():
         if crate not in allowed:
-            yield f"ARCHITECTURE.md: expected a line of '{TREE_LIST}' for crates/{crate}, found none"
+            yield f"ARCHITECTURE.md: expected a line of '{TREE_LIST}' for {crate}, found none"
         for name in sorted(found - allowed.get(crate, set())):
-            wanted = sorted(allowed.get(crate, set()))
-            yield f"crates/{crate}/Cargo.toml: expected dependencies on {wanted}, found {name}"
+            yield f"{manifest}: expected dependencies on {sorted(allowed.get(crate, set()))}, found {name}"
 
 
 @rule(
