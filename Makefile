@@ -30,10 +30,10 @@ try: build ## the demo for five seconds; no rights needed
 demo: build ## measure a UDP echo service between two nodes for a minute; a table, and a page to look at
 	target/release/tickscope run experiments/demo.toml --report
 
-test: python ## all tests, counted by kind
+test: python ## all tests, counted by kind; within 25 minutes on two processors
 	python3 tests/run.py
 
-test-all: python ## the same with all mutants and the counts that take long: hours
+test-all: python ## the same with every mutant, case and kill: hours
 	python3 tests/run.py --all
 
 lint: python ## formatting, lints, the tree's own rules
@@ -43,8 +43,8 @@ lint: python ## formatting, lints, the tree's own rules
 	.venv/bin/ruff format --quiet --check python
 	.venv/bin/mypy --no-error-summary
 	.venv/bin/stubtest --concise --mypy-config-file pyproject.toml tickscope
-	python3 tests/tree.py --self-test
-	python3 tests/tree.py
+	python3 tests/tree --self-test
+	python3 tests/mutants/run.py --check
 
 bench: python build ## benchmarks, each beside its floor and its rivals measured in the same run
 	python3 bench/run.py

@@ -1,4 +1,4 @@
-"""What a stamp costs a Python program, beside the interpreter's auxiliary clock and its emptiest call: one JSON line.
+"""What a stamp costs a Python program, beside the interpreter's own clock and its emptiest call: one JSON line.
 
 A round times every variant once, in random order, each in a block of calls; nanoseconds a call. The loop around them, timed in the
 same round, is taken off. Needs TICKSCOPE_DIR, and a pool that holds what a round stamps.

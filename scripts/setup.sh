@@ -6,10 +6,21 @@ cd "$(dirname "$0")/.."
 
 say() { echo "setup: $*" >&2; }
 fail() { say "$*"; exit 1; }
+# Waits up to ten minutes for whoever holds the package manager's locks. DPkg::Lock::Timeout covers installing; the lock of the
+# package lists is not waited for by every apt, so a command that meets a held lock is tried again.
+apt_get() {
+    tries=60
+    until said=$(DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 "$@" 2>&1); do
+        tries=$((tries - 1))
+        case $said in *"Could not get lock"*|*"Unable to lock"*) ;; *) tries=0 ;; esac
+        [ "$tries" -gt 0 ] || { echo "$said" >&2; return 1; }
+        sleep 10
+    done
+}
 install() { # package, what for
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        say "installing $1 ($2)"
-        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$1" >/dev/null
+        say "installing $1 ($2); waits if another program installs something"
+        apt_get update && apt_get install -y "$1" >/dev/null || fail "cannot install $1: apt-get failed, see above; install it by hand"
     else
         fail "expected $1 ($2), found none, and cannot install it unprivileged. As root: apt-get install $1"
     fi

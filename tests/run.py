@@ -1,6 +1,8 @@
-"""Runs every test, and says how many of each kind ran, what failed, and what was left out and why.
+"""Runs the tests of a tier, and says how many of each kind ran, what failed, which tier it was, and what it left out.
 
-`--all`: every mutant, and the counts that take long: ten million true durations, a million sections in each language.
+`make test`: every test, but few of the cases and kills that take long, and some of the mutants: within 25 minutes on
+two processors, from a fresh clone. `make test-all` (`--all`): all of them, ten million true durations, a million
+sections in each language.
 """
 
 import os
@@ -17,15 +19,21 @@ LOGS = ROOT / "build" / "test-logs"
 RUST_TEST = re.compile(r"^test (?P<name>\S+)(?: .*)? \.\.\. (?P<outcome>ok|FAILED|ignored)", re.M)
 PYTEST = re.compile(r"^(?P<name>\S+::.+?) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
 # What tells why: cargo's and pytest's account of each failed test, the line of a mutant that is not red.
-ACCOUNT = re.compile(r"^failures:\n\n---- .*?^failures:$|^=+ FAILURES =+$.*|^mutant \S+ \.\.\. (?:SURVIVED|ROTTED).*?(?=^mutant |\Z)", re.M | re.S)
+ACCOUNT = re.compile(
+    r"^failures:\n\n---- .*?^failures:$|^=+ FAILURES =+$.*|^mutant \S+ \.\.\. (?:SURVIVED|ROTTED).*?(?=^mutant |\Z)",
+    re.M | re.S,
+)
 SHOWN_CHARS, SHOWN_END_CHARS = 16_000, 4_000
 MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED|LEFT-OUT)", re.M)
 KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree", "mutants")
 PASSED = {"ok", "PASSED", "red"}
 LEFT_OUT = {"ignored", "SKIPPED"}
 # All of them take longer than anyone waits for tests; every commit begins at another one.
-MUTANT_MINUTES = 8
+MUTANT_MINUTES = 4
 ALL = "--all" in sys.argv[1:]
+TIER = "make test-all" if ALL else "make test"
+# What a test of many cases or kills reads: all of them, instead of a third or less.
+EVERY_CASE = {"TICKSCOPE_TESTS": "all"} if ALL else {}
 HEAVY = {"TICKSCOPE_TRUE_DURATIONS": "10000000", "TICKSCOPE_SECTIONS": "1000000"}
 
 
@@ -39,21 +47,67 @@ def kind_of_rust_test(name):
 
 
 def kind_of_pytest(name):
-    return "Python" if name.startswith("tests/test_python_") else "end-to-end"
+    return "Python" if name.startswith("tests/readers/test_python_") else "end-to-end"
 
 
 GROUPS = (
-    ("Rust and C", ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"], {}, RUST_TEST, kind_of_rust_test),
-    ("model checker", ["cargo", "test", "--locked", "--release", "-p", "tickscope-stamp", "--test", "model"],
-     {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"}, RUST_TEST, kind_of_rust_test),
-    ("other readers", [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "tests"], {}, PYTEST, kind_of_pytest),
-    ("tree", [sys.executable, "tests/tree.py", "--self-test", "--list"], {}, RUST_TEST, lambda name: "tree"),
-    ("mutants", [sys.executable, "tests/mutants/run.py"] + ([] if ALL else ["--minutes", str(MUTANT_MINUTES)]), {}, MUTANT,
-     lambda name: "mutants"),
-) + ((
-    ("true durations and sections by the million", ["cargo", "test", "--release", "--locked", "-p", "tickscope-analysis", "-p",
-     "tickscope-clock", "--test", "stepping", "--test", "section", "--", "--nocapture"], HEAVY, RUST_TEST, kind_of_rust_test),
-) if ALL else ())
+    (
+        "Rust and C",
+        ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"],
+        EVERY_CASE,
+        RUST_TEST,
+        kind_of_rust_test,
+    ),
+    (
+        "model checker",
+        ["cargo", "test", "--locked", "--release", "-p", "tickscope-stamp", "--test", "model"],
+        {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"},
+        RUST_TEST,
+        kind_of_rust_test,
+    ),
+    (
+        "other readers and runners",
+        [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "tests"],
+        {},
+        PYTEST,
+        kind_of_pytest,
+    ),
+    ("tree", [sys.executable, "tests/tree", "--self-test"], {}, RUST_TEST, lambda name: "tree"),
+    (
+        "mutants",
+        [sys.executable, "tests/mutants/run.py"] + ([] if ALL else ["--minutes", str(MUTANT_MINUTES)]),
+        {},
+        MUTANT,
+        lambda name: "mutants",
+    ),
+) + (
+    (
+        (
+            "true durations and sections by the million",
+            [
+                "cargo",
+                "test",
+                "--release",
+                "--locked",
+                "-p",
+                "tickscope-analysis",
+                "-p",
+                "tickscope-clock",
+                "--test",
+                "stepping",
+                "--test",
+                "section",
+                "--",
+                "--nocapture",
+            ],
+            HEAVY,
+            RUST_TEST,
+            kind_of_rust_test,
+        ),
+    )
+    if ALL
+    else ()
+)
 
 
 def run_group(title, command, environment, pattern, kind_of):
@@ -61,12 +115,22 @@ def run_group(title, command, environment, pattern, kind_of):
     log = LOGS / f"{title.replace(' ', '-')}.log"
     started = time.monotonic()
     with log.open("wb") as output:
-        code = subprocess.run(command, cwd=ROOT, env=os.environ | environment, stdin=subprocess.DEVNULL,
-                              stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+        code = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
     text = log.read_text(errors="replace")
     outcomes = [(kind_of(found["name"]), found["name"], found["outcome"]) for found in pattern.finditer(text)]
     well = code == 0 and bool(outcomes)
-    print(f"{title}: {len(outcomes)} tests in {time.monotonic() - started:.0f} s{'' if well else ', NOT WELL'}", flush=True)
+    print(
+        f"{title}: {len(outcomes)} tests in {time.monotonic() - started:.0f} s{'' if well else ', NOT WELL'}",
+        flush=True,
+    )
     if not well:
         print("\n".join(ACCOUNT.findall(text))[:SHOWN_CHARS], text[-SHOWN_END_CHARS:], sep="\n", flush=True)
         if not outcomes:
@@ -76,6 +140,7 @@ def run_group(title, command, environment, pattern, kind_of):
 
 def main():
     LOGS.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
     outcomes, wells = [], []
     for group in GROUPS:
         found, well = run_group(*group)
@@ -92,6 +157,11 @@ def main():
         print(f"failed: {kind} {name}")
     for _, name in left_out:
         print(f"left out: {name}: a role that other tests start as a process, or a generator run by hand")
+    if not ALL:
+        print(
+            "left out: ten million true durations, a million sections in each language, and two thirds or more "
+            "of the cases and kills that take long. make test-all has all"
+        )
     if untried:
         print(f"left out: {untried} mutants, after {MUTANT_MINUTES} minutes of them. make mutants tries all")
     if shutil.which("c++") is None:
@@ -99,9 +169,13 @@ def main():
     if shutil.which("chromium") is None:
         print("left out: the pages in a browser, there is no chromium. Install chromium")
     if os.geteuid() != 0:
-        print("left out, unprivileged: runs over network namespaces (loopback was used), a full tmpfs of 1 MiB. Run as root for them")
+        print(
+            "left out, unprivileged: runs over network namespaces (loopback was used), a full tmpfs of 1 MiB. "
+            "Run as root for them"
+        )
     # A group that ended badly without naming a failed test counts as one.
     unnamed = wells.count(False) if not failed else 0
+    print(f"tier: {TIER}, in {(time.monotonic() - begun) / 60:.0f} minutes")
     print(f"{sum(passed.values())} passed, {len(failed) + unnamed} failed")
     sys.exit(0 if all(wells) and not failed else 1)
 

@@ -31,7 +31,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* One translation unit, a file a target. */
+/* One translation unit, a file for each subject. */
 #include "options.h"
 
 #include "messages.h"

@@ -27,7 +27,7 @@
 #include <sys/resource.h>
 #include <sys/timerfd.h>
 
-/* One translation unit, a file a target. */
+/* One translation unit, a file for each subject. */
 #include "options.h"
 
 #include "round_trips.h"

@@ -1,7 +1,8 @@
 """Changes the code in ways that must turn its tests red. A mutant that survives is a hole in the tests.
 
-Each tests/mutants/*.toml lists mutants: name, file, find (text that occurs exactly once), replace, test (a command).
-The tree is copied, so nothing here touches the sources. A mutant that does not compile proves nothing and counts as rotted.
+Each tests/mutants/*.toml lists mutants: name, file, find (text whose tokens occur once in it, or in the item that the
+optional `within` names), replace, test (a command). `--check` lists the entries that cannot work, without building.
+The tree is copied, so nothing here touches the sources. A mutant that does not compile proves nothing: it is rotted.
 """
 
 import argparse
@@ -17,11 +18,14 @@ import time
 import tomllib
 from pathlib import Path
 
+import anchor
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 COPY = ROOT / "build" / "mutants" / "tree"
 ENVIRONMENT = os.environ | {
     "CARGO_TARGET_DIR": str(ROOT / "build" / "mutants" / "target"),
     "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true",
+    "TICKSCOPE_TESTS": "all",  # a mutant that only some of many cases show
 }
 HANG_S = 150
 # What a build may take on a machine that builds everything for the first time, and has other things to do.
@@ -37,7 +41,9 @@ def mutants(only):
 
 def copy_tree():
     """Brings the copy up to date; unchanged files keep their time, so that nothing is built again."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
     wanted = set(listed.stdout.split("\n")) - {""}
     for name in wanted:
         source, target = ROOT / name, COPY / name
@@ -54,8 +60,15 @@ def run(command, limit_s=HANG_S):
     """Exit code and output; a hang is a failure of the test, and said so."""
     # To a file, not a pipe: what a hung test started may outlive it, and would keep a pipe open.
     with tempfile.TemporaryFile("w+") as output:
-        test = subprocess.Popen(command, cwd=COPY, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=output,
-                                stderr=subprocess.STDOUT, start_new_session=True)
+        test = subprocess.Popen(
+            command,
+            cwd=COPY,
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             code = test.wait(timeout=limit_s)
         except subprocess.TimeoutExpired:
@@ -92,15 +105,17 @@ def try_mutant(mutant, green):
     """`red`, `SURVIVED` or `ROTTED`, and why."""
     file, test = COPY / mutant["file"], mutant["test"]
     source = file.read_text() if file.is_file() else ""
-    if source.count(mutant["find"]) != 1:
-        return "ROTTED", f"expected its text once in {mutant['file']}, found it {source.count(mutant['find'])} times"
+    try:
+        changed = anchor.mutated(source, mutant, file.suffix == ".py")
+    except anchor.Rotted as why:
+        return "ROTTED", str(why)
     if test not in green:
         compiles(test)  # the first build of a crate takes its time, which is none of the test's
         green[test], output = is_green(test)
         if not green[test]:
             return "ROTTED", f"its test is red without it: {output[-1500:]}"
     try:
-        file.write_text(source.replace(mutant["find"], mutant["replace"]))
+        file.write_text(changed)
         code, output = compiles(test)
         if code != 0:
             return "ROTTED", f"it does not compile: {output[-1500:]}"
@@ -119,6 +134,56 @@ def try_mutant(mutant, green):
     return "red", why
 
 
+def faults(root, mutant):
+    """What keeps a mutant from proving anything, as far as text alone tells."""
+    file = root / mutant["file"]
+    if not file.is_file():
+        yield f"expected a file {mutant['file']}, found none"
+    else:
+        try:
+            source = file.read_text()
+            if anchor.tokens(anchor.mutated(source, mutant, file.suffix == ".py")) == anchor.tokens(source):
+                yield "its replacement changes nothing"
+        except anchor.Rotted as why:
+            yield str(why)
+    yield from missing(root, shlex.split(mutant["test"]))
+
+
+def missing(root, words):
+    """Packages, test targets and files that a command of a test names and the tree lacks."""
+    crates = [
+        word.removeprefix("tickscope-")
+        for of, word in zip(words, words[1:])
+        if of == "-p" and word.startswith("tickscope-")
+    ]
+    for crate in crates:
+        if not (root / "crates" / crate).is_dir():
+            yield f"its test names the crate crates/{crate}, which is not there"
+    for of, name in zip(words, words[1:]):
+        if of == "--test" and crates and (root / "crates" / crates[0]).is_dir():
+            tests = root / "crates" / crates[0] / "tests"
+            if not (tests / f"{name}.rs").is_file() and not (tests / name / "main.rs").is_file():
+                yield f"its test names {tests.relative_to(root)}/{name}.rs, which is not there"
+    for word in words:
+        if word.endswith(".py") and not (root / word.split("::")[0]).is_file():
+            yield f"its test names {word}, which is not there"
+
+
+def check(only):
+    """Prints the entries that cannot work; true if there is none."""
+    seen, bad = set(), 0
+    for stem, mutant in mutants(only):
+        told = list(faults(ROOT, mutant))
+        if (stem, mutant["name"]) in seen:
+            told.append("its name is another's too")
+        seen.add((stem, mutant["name"]))
+        for fault in told:
+            print(f"mutant {stem}/{mutant['name'].replace(' ', '-')} ... ROTTED: {fault}")
+        bad += bool(told)
+    print(f"{len(seen)} mutants, {bad} rotted")
+    return bad == 0
+
+
 def begun_elsewhere(all_of_them):
     """Every commit begins at another one, so that what a limit leaves out differs from commit to commit."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -130,7 +195,12 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--only", help="mutants whose name contains this")
     arguments.add_argument("--minutes", type=float, help="begin no more after so many; which ones are left out is said")
+    arguments.add_argument(
+        "--check", action="store_true", help="list entries whose text or test is not there; builds nothing"
+    )
     options = arguments.parse_args()
+    if options.check:
+        sys.exit(0 if check(options.only) else 1)
     copy_tree()
     bad, count, left_out, green, end = 0, 0, 0, {}, None
     for stem, mutant in begun_elsewhere(list(mutants(options.only))):

@@ -4,7 +4,7 @@
 //! only if the two stamps belong to one passage of the message. A retransmission paired with the receive of the first
 //! transmission is a *false* constraint, so an id serves only if it was stamped once at either end, on points that the run
 //! file declares to send an id once, and only if no stamp of the sending point can have vanished before: a lost one may
-//! have been the first transmission (`brackets.md`, model `drift`).
+//! have been the first transmission (`docs/proof.md`, "Brackets").
 //!
 //! A sending point that the kernel stamped says less: what the kernel did not deliver (a transmit stamp that is missing, or
 //! discarded while warming up) is no loss that is known here, so one stamp may be the second copy's. The program's own

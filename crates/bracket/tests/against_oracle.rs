@@ -11,8 +11,13 @@ use tickscope_tick::Tick;
 /// Slopes are rounded outward by up to 2^-60, so evidence that misses by less than 2^51 of that may pass.
 const ROUNDING: (i128, i128) = (1, 1 << 9);
 
+/// Fewer cases than under `make test-all`, which sets TICKSCOPE_TESTS.
+fn cases() -> u32 {
+    std::env::var_os("TICKSCOPE_TESTS").map_or(40, |_| 120)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn property_intervals_equal_the_oracle_within_one_tick_and_slopes_exactly(

@@ -41,8 +41,13 @@ fn well_inside(host: &Host, stamp: host::Stamp) -> bool {
     })
 }
 
+/// Fewer cases than under `make test-all`, which sets TICKSCOPE_TESTS.
+fn cases() -> u32 {
+    std::env::var_os("TICKSCOPE_TESTS").map_or(50, |_| 150)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     /// Of clocks whose rate is known exactly, so that nothing but the steps of clock and counter is left open.
     #[test]

@@ -1,10 +1,10 @@
-//! Reference answers of model `drift`, computed elsewhere in rationals by brute force: `tests/data/bracket-vectors.json`.
+//! Reference answers of model `drift`, computed elsewhere in rationals by brute force: `tests/conformance/bracket-vectors.json`.
 
 use serde_json::Value;
 use tickscope_bracket::{Bracket, ClockMap, Error, Model, Ratio, ReadingWidths, Rho};
 use tickscope_tick::Tick;
 
-const VECTORS: &str = include_str!("../../../tests/data/bracket-vectors.json");
+const VECTORS: &str = include_str!("../../../tests/conformance/bracket-vectors.json");
 
 struct Case {
     name: String,

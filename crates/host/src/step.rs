@@ -4,7 +4,7 @@
 //! instant from when the counter came to show `n` until it moved on. Behind the staircase stands a continuous counter `c`,
 //! and the reading says `n <= c < n + width`; two readings `d` apart on one counter are more than `d - width` and less than
 //! `d + width` apart. The values of a regular counter are `floor(s*k + phi)`: its gaps are `s` rounded down and up, and
-//! `width` is `s`, where that is whole and every value fits, else `s + 1` rounded up (`brackets.md`, "A counter has a step").
+//! `width` is `s`, where that is whole and every value fits, else `s + 1` rounded up (`docs/proof.md`, "Readings").
 //!
 //! How the step is found: where readings repeat, every step shows, and the widest gap counts. Where a reading takes longer
 //! than a step, the largest `s` counts whose lattice fits all readings on all processors; never a greatest common divisor,

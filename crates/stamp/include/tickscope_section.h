@@ -156,7 +156,7 @@ TICKSCOPE__HOT struct tickscope_took tickscope_section_end(const struct tickscop
     return tickscope__took(&begun->meter, ticks, pair, told, switches - begun->switches);
 }
 
-/* ---- the width of a reading; crates/tick/src/step.rs looks at more readings, on every processor ------------------ */
+/* ---- the width of a reading; crates/host/src/step.rs looks at more readings, on every processor ------------------ */
 
 /* From one candidate for the step to the next, in thousandths of a tick. */
 #define TICKSCOPE__COARSE(step) ((step) / 4096 + 1)

@@ -21,8 +21,13 @@ fn values() -> impl Strategy<Value = Vec<i64>> {
     })
 }
 
+/// Fewer cases than under `make test-all`, which sets TICKSCOPE_TESTS.
+fn cases() -> u32 {
+    std::env::var_os("TICKSCOPE_TESTS").map_or(100, |_| 300)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn property_no_values_panic_whatever_is_asked(values in values(), share in 0u32..=1_000_000, factor in 0u32..=u32::MAX) {

@@ -175,8 +175,13 @@ fn calm_world() -> World {
     World::new(host(1), host(2), 30_000, 400, 5)
 }
 
+/// Fewer cases than under `make test-all`, which sets TICKSCOPE_TESTS.
+fn cases() -> u32 {
+    std::env::var_os("TICKSCOPE_TESTS").map_or(16, |_| 48)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     /// As several workers count them: of what is lost where they meet, a relative bound knows nothing.
     #[test]

@@ -15,6 +15,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 use tickscope_store::{Event, Run};
 
+/// `few` of a count that takes long, or `all` of it under `make test-all`, which sets TICKSCOPE_TESTS.
+pub fn few_or_all<T>(few: T, all: T) -> T {
+    if std::env::var_os("TICKSCOPE_TESTS").is_some() { all } else { few }
+}
+
 /// A directory for one experiment and its run; gone at the end.
 pub struct Site(PathBuf);
 

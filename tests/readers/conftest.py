@@ -13,7 +13,7 @@ import pytest
 CHROMIUM = shutil.which("chromium")
 collect_ignore = [] if CHROMIUM else ["test_clock_page_in_browser.py", "test_report_in_browser.py"]
 
-TREE = pathlib.Path(__file__).resolve().parent.parent
+TREE = pathlib.Path(__file__).resolve().parents[2]
 
 RUN_FILE = """
 run = {{ name = "read", seconds = {seconds} }}

@@ -1,6 +1,6 @@
 """A run over three hosts, written by pyarrow as another program would write it: losses, a clock step, hostile text.
 
-    python3 tests/lossy_run.py FOLDER
+    python3 tests/readers/lossy_run.py FOLDER
 
 Everything about it is known: id SLOW was held up in the relay, ids of LOST never reached the server, and texts that a
 run may carry try to be markup.

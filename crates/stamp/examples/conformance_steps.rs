@@ -1,0 +1,49 @@
+//! Steps of a conformance program (`tests/conformance/README.md`), a line each on stdin, taken by this crate.
+//!
+//! Ends with 64 at a step it does not know. Channels that are not closed are closed at its end, as in C.
+
+use std::collections::HashMap;
+use std::io::stdin;
+use std::process::exit;
+
+use tickscope_stamp::{Channel, Fields};
+use tickscope_tick::Ordering;
+
+fn main() {
+    let mut channels: HashMap<String, Channel> = HashMap::new();
+    for line in stdin().lines() {
+        let line = line.unwrap_or_default();
+        let words: Vec<&str> = line.split(' ').collect();
+        if take(&mut channels, &words).is_none() {
+            exit(64);
+        }
+    }
+}
+
+/// One step; `None` where it is none.
+fn take(channels: &mut HashMap<String, Channel>, words: &[&str]) -> Option<()> {
+    if words == ["kill"] {
+        // SAFETY: a signal to this process alone, which has nothing left to do.
+        unsafe { libc::raise(libc::SIGKILL) };
+    }
+    let &[step, at, ref rest @ ..] = words else { return None };
+    match (step, rest) {
+        ("open", &[point, ordering, fields]) => {
+            let ordering: Ordering = ordering.parse().ok()?;
+            let fields = if fields == "wide" { Fields::Wide } else { Fields::Slim };
+            channels.insert(at.to_owned(), Channel::open(point, ordering, fields).ok()?);
+        }
+        ("stamp", &[id]) => channels.get(at)?.stamp(id.parse().ok()?),
+        ("stamp_with", &[id, kind, value]) => {
+            channels.get(at)?.stamp_with(id.parse().ok()?, kind.parse().ok()?, value.parse().ok()?);
+        }
+        ("record", &[id, tick]) => channels.get(at)?.record(id.parse().ok()?, tick.parse().ok()?),
+        ("record_with", &[id, kind, value, tick]) => {
+            let (kind, value) = (kind.parse().ok()?, value.parse().ok()?);
+            channels.get(at)?.record_with(id.parse().ok()?, kind, value, tick.parse().ok()?);
+        }
+        ("close", &[]) => drop(channels.remove(at)?),
+        _ => return None,
+    }
+    Some(())
+}

@@ -1,0 +1,44 @@
+/* Takes the steps of a conformance program, a line each on stdin, by tickscope.h. Ends with 64 at an unknown step. */
+#include "tickscope.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_CHANNELS = 8 };
+
+static enum tickscope_ordering ordering_of(const char *word) {
+    if (!strcmp(word, "before")) return TICKSCOPE_BEFORE;
+    return strcmp(word, "after") ? TICKSCOPE_PLAIN : TICKSCOPE_AFTER;
+}
+
+int main(void) {
+    tickscope_channel *channels[MOST_CHANNELS] = {0};
+    char line[256], point[48], ordering[16], fields[16];
+    while (fgets(line, sizeof line, stdin)) {
+        unsigned at = 0;
+        int32_t kind = 0;
+        int64_t id = 0, value = 0, tick = 0;
+        if (sscanf(line, "open %u %47s %15s %15s", &at, point, ordering, fields) == 4 && at < MOST_CHANNELS)
+            channels[at] = tickscope_open(point, ordering_of(ordering), strcmp(fields, "wide") ? 0 : TICKSCOPE_WIDE);
+        else if (sscanf(line, "stamp %u %" SCNd64, &at, &id) == 2 && at < MOST_CHANNELS)
+            tickscope_stamp(channels[at], id);
+        else if (sscanf(line, "stamp_with %u %" SCNd64 " %" SCNd32 " %" SCNd64, &at, &id, &kind, &value) == 4 &&
+                 at < MOST_CHANNELS)
+            tickscope_stamp_with(channels[at], id, kind, value);
+        else if (sscanf(line, "record %u %" SCNd64 " %" SCNd64, &at, &id, &tick) == 3 && at < MOST_CHANNELS)
+            tickscope_record(channels[at], id, tick);
+        else if (sscanf(line, "record_with %u %" SCNd64 " %" SCNd32 " %" SCNd64 " %" SCNd64, &at, &id, &kind, &value,
+                        &tick) == 5 &&
+                 at < MOST_CHANNELS)
+            tickscope_record_with(channels[at], id, kind, value, tick);
+        else if (sscanf(line, "close %u", &at) == 1 && at < MOST_CHANNELS)
+            tickscope_close(channels[at]);
+        else if (!strcmp(line, "kill\n"))
+            raise(SIGKILL);
+        else
+            return 64;
+    }
+    return 0;
+}
