@@ -16,7 +16,7 @@ use tickscope_probe::driver::{self, Asking, NetworkCounts, Schedule};
 use tickscope_probe::exchange::{Exchange, Memory, Parties};
 use tickscope_probe::kernel::KernelEndpoint;
 use tickscope_probe::udp::UdpEndpoint;
-use tickscope_store::{BracketColumns, write_brackets};
+use tickscope_store::{BracketColumns, BracketRow, BracketSource, write_brackets};
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -158,11 +158,13 @@ pub fn print(report: &impl Serialize) -> Result<(), Failure> {
 /// A new file every few seconds, so that the run can be read while it goes on.
 fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(), Failure> {
     let (mut columns, mut part, mut due) = (BracketColumns::default(), 0, Instant::now() + WRITE_EVERY);
+    let mut number = 0;
     loop {
         let next = exchanges.recv_timeout(due.saturating_duration_since(Instant::now()));
         if let Ok(exchange) = next {
-            add(&mut columns, exchange.request_bracket(), Exchange::REQUEST_SOURCE);
-            add(&mut columns, exchange.reply_bracket(), Exchange::REPLY_SOURCE);
+            add(&mut columns, number, exchange.request_bracket(), BracketSource::ProbeRequest);
+            add(&mut columns, number, exchange.reply_bracket(), BracketSource::ProbeReply);
+            number += 1;
             if Instant::now() < due {
                 continue;
             }
@@ -178,7 +180,9 @@ fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(
     }
 }
 
-fn add(columns: &mut BracketColumns, bracket: Bracket, source: &str) {
+fn add(columns: &mut BracketColumns, exchange: i64, bracket: Bracket, source: BracketSource) {
     let end = |tick: Option<tickscope_tick::Tick<tickscope_tick::Reference>>| tick.map(|tick| tick.get());
-    columns.push(end(bracket.before), bracket.at.get(), end(bracket.after), source, Exchange::ORDERING);
+    let (before, at, after) = (end(bracket.before), bracket.at.get(), end(bracket.after));
+    let ordering = Exchange::ORDERING.into();
+    columns.push_row(BracketRow { before, at, after, source, ordering, exchange: Some(exchange) });
 }
