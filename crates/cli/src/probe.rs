@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tickscope_bracket::Bracket;
 use tickscope_counter::NodeCounter;
 use tickscope_probe::Refusals;
 use tickscope_probe::datagram::{NodeId, RunId};
@@ -16,7 +15,7 @@ use tickscope_probe::driver::{self, Asking, NetworkCounts, Schedule};
 use tickscope_probe::exchange::{Exchange, Memory, Parties};
 use tickscope_probe::kernel::KernelEndpoint;
 use tickscope_probe::udp::UdpEndpoint;
-use tickscope_store::{BracketColumns, BracketRow, BracketSource, write_brackets};
+use tickscope_store::{BracketColumns, write_brackets};
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -162,8 +161,8 @@ fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(
     loop {
         let next = exchanges.recv_timeout(due.saturating_duration_since(Instant::now()));
         if let Ok(exchange) = next {
-            add(&mut columns, number, exchange.request_bracket(), BracketSource::ProbeRequest);
-            add(&mut columns, number, exchange.reply_bracket(), BracketSource::ProbeReply);
+            let Exchange { t1, t2, t3, t4 } = exchange;
+            columns.push_exchange(number, [t1.get(), t2.get(), t3.get(), t4.get()], Exchange::ORDERING);
             number += 1;
             if Instant::now() < due {
                 continue;
@@ -178,11 +177,4 @@ fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(
             return Ok(());
         }
     }
-}
-
-fn add(columns: &mut BracketColumns, exchange: i64, bracket: Bracket, source: BracketSource) {
-    let end = |tick: Option<tickscope_tick::Tick<tickscope_tick::Reference>>| tick.map(|tick| tick.get());
-    let (before, at, after) = (end(bracket.before), bracket.at.get(), end(bracket.after));
-    let ordering = Exchange::ORDERING.into();
-    columns.push_row(BracketRow { before, at, after, source, ordering, exchange: Some(exchange) });
 }

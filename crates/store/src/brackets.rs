@@ -55,6 +55,17 @@ impl BracketColumns {
         self.push_row(BracketRow { before, at, after, source, ordering, exchange: None });
     }
 
+    /// Adds both brackets of exchange `number` of a probe: the reference sent at `t1`, the domain received at `t2` and
+    /// answered at `t3`, the reference received that at `t4`.
+    pub fn push_exchange(&mut self, number: i64, [t1, t2, t3, t4]: [i64; 4], ordering: &str) {
+        let exchange = Some(number);
+        let request = (Some(t1), t2, None, BracketSource::ProbeRequest);
+        let reply = (None, t3, Some(t4), BracketSource::ProbeReply);
+        for (before, at, after, source) in [request, reply] {
+            self.push_row(BracketRow { before, at, after, source, ordering: ordering.into(), exchange });
+        }
+    }
+
     /// `(before, at, after)` of every bracket that proves something: whose stamps were ordered `before` and `after`.
     pub fn ordered(&self) -> impl Iterator<Item = (Option<i64>, i64, Option<i64>)> {
         let ends = self.before.iter().zip(self.after.iter());
@@ -95,6 +106,21 @@ mod tests {
         let place = scratch.path().join("x.parquet");
         assert!(write_brackets(&place, &brackets).unwrap_err().to_string().contains("plain/after"));
         assert!(!place.exists());
+    }
+
+    #[test]
+    fn both_brackets_of_an_exchange_carry_its_number() {
+        let scratch = Scratch::new();
+        let mut brackets = BracketColumns::default();
+        brackets.push_exchange(7, [1, 20, 30, 4], "before/after");
+        brackets.push(Some(1), 2, Some(3), "of-a-stranger", "before/after");
+        let place = scratch.path().join("x.parquet");
+        write_brackets(&place, &brackets).unwrap();
+        let read = read_brackets(&place).unwrap();
+        assert_eq!(read, brackets);
+        assert_eq!(read.exchange, [Some(7), Some(7), None].into_iter().collect());
+        assert_eq!(read.source, ["probe-request", "probe-reply", "of-a-stranger"]);
+        assert_eq!(read.ordered().collect::<Vec<_>>()[..2], [(Some(1), 20, None), (None, 30, Some(4))]);
     }
 
     #[test]

@@ -24,6 +24,8 @@ mod whole_file;
 mod words;
 
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 extern crate self as tickscope_store;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]

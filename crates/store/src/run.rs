@@ -313,6 +313,7 @@ mod tests {
     use crate::events::write_events;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
+    use crate::table::TableWriter;
     use tickscope_tick::Local;
 
     #[test]
@@ -336,6 +337,29 @@ mod tests {
         assert_eq!((events.found, events.refused.len()), (vec![event], 1));
         assert!(events.refused[0].to_string().contains("a.parquet"));
         assert!(run.breaks::<Local>("client.realtime").unwrap_err().to_string().contains("a.parquet"));
+    }
+
+    #[test]
+    fn a_table_with_an_unknown_column_is_refused_however_it_is_asked_for() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let place: Place = "client.send".parse().unwrap();
+        let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+        let paths = run.paths();
+        let folders = [paths.stamps(&place), paths.root.join("channels"), paths.events(), paths.brackets(&pair)];
+        for folder in folders {
+            let fields = [Field::of::<i64>("colour".into())];
+            TableWriter::begin(&folder.join("x.parquet"), &fields, &[]).unwrap().finish().unwrap();
+        }
+        let told = |refused: &[Error]| refused.iter().filter(|why| why.to_string().contains("'colour'")).count();
+        assert_eq!(told(&run.refused().unwrap()), 3, "stamps, channels and events");
+        assert_eq!(told(run.stamps(&place).unwrap().refused()), 1);
+        assert_eq!(told(&run.channels().unwrap().refused), 1);
+        assert_eq!(told(&run.events().unwrap().refused), 1);
+        assert_eq!(told(&run.brackets(&pair).unwrap().refused), 1);
+        for table in [Table::Stamps(&place), Table::Channels, Table::Events, Table::Brackets] {
+            assert_eq!(told(&run.files(table).unwrap().refused), 1);
+        }
     }
 
     #[test]

@@ -57,9 +57,14 @@ impl Field {
         matches!(self.physical, Physical::BYTE_ARRAY)
     }
 
+    #[cfg(test)]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The type as the documents name it.
     #[cfg(test)]
-    fn documented(&self) -> String {
+    pub(crate) fn documented(&self) -> String {
         let name = if self.is_text() { "STRING".into() } else { self.physical.to_string() };
         name + if self.nullable { ", nullable" } else { "" }
     }
@@ -268,6 +273,21 @@ mod tests {
         TableWriter::begin_unmarked(&path, &fields(), &[]).unwrap().finish().unwrap();
         let error = TableReader::open(&path).err().unwrap();
         assert!(error.is_foreign() && error.to_string().contains(SCHEMA_KEY), "{error}");
+    }
+
+    #[test]
+    fn a_column_that_nobody_knows_is_refused_by_name_and_one_that_is_missing_reads_as_null() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("t.parquet");
+        write(&path, &[vec![(1, None, "x".into(), None)]]);
+        let error = TableReader::open_as(&path, &fields()[..4]).err().unwrap();
+        let said =
+            "t.parquet: expected columns a, b, c, d, found a column 'e'; remove that column, or read the run with";
+        assert!(error.to_string().contains(said) && !error.is_newer(), "{error}");
+        let mut more = fields();
+        more.push(Field::of::<Option<i64>>("f".into()));
+        let table = TableReader::open_as(&path, &more).unwrap();
+        assert_eq!(table.nullable::<i64>(0, "f").unwrap(), Nullable::nulls(1));
     }
 
     #[test]
