@@ -96,6 +96,7 @@ fn manifest() -> Result<Manifest, serde_json::Error> {
                 "counter": "tsc", "invariant": true, "clocksource": "tsc", "trapped": false,
                 "frequency": {"hertz": HERTZ, "tolerance_ppm": 100, "origin": "declared"},
                 "sharing": {"bound_ticks": null, "checked": "not checked"},
+                "reading": {"width_ticks": 1, "seen": "made up"},
             },
         })
     };

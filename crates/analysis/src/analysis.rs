@@ -1,7 +1,7 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Assumption, Event, KeyedReader, Manifest, Node, Run};
+use tickscope_store::{Assumption, Event, EventKind, KeyedReader, Manifest, Node, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
@@ -192,14 +192,14 @@ impl Analysis {
         if outside > 0 {
             return Some(format!("{outside} true durations lie outside their intervals: a false bound"));
         }
-        if let Some(event) = events.iter().find(|event| event.what == "impossible-exchange") {
+        if let Some(event) = events.iter().find(|event| event.what == EventKind::ImpossibleExchange) {
             return Some(event.text.clone());
         }
         // Across these no bound holds, whatever the evidence seems to say.
         let counters = || self.counters.iter().chain([&self.reference]);
         let broke = |event: &&Event| {
             let of_counter = event.domain.as_ref().is_none_or(|domain| counters().any(|counter| counter == domain));
-            event.what == Event::CLOCK_SUSPEND || event.what == Event::CLOCK_BACKWARD && of_counter
+            event.what == EventKind::ClockSuspend || event.what == EventKind::ClockBackward && of_counter
         };
         if let Some(event) = events.iter().find(broke) {
             return Some(event.text.clone());
@@ -209,7 +209,7 @@ impl Analysis {
             let message = "expected path stages to sum to end-to-end, found";
             return Some(format!("{message} {traces} traces where they do not. Report it with the run"));
         }
-        if self.passages.by_rank && events.iter().any(|event| event.what == "ids-repeated") {
+        if self.passages.by_rank && events.iter().any(|event| event.what == EventKind::IdsRepeated) {
             return Some(BY_RANK.into());
         }
         self.findings().next().cloned()

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use tickscope_bracket::{Bracket, ClockMap, Epochs, Model, Ratio, ReadingWidths, Refused, Rho};
-use tickscope_store::{Channel, Event, Manifest, Node, Pair, ReadingWidth, Run};
+use tickscope_store::{Channel, Event, EventKind, Manifest, Node, Pair, ReadingWidth, Run};
 use tickscope_tick::{Interval, Place, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
@@ -329,7 +329,7 @@ fn breaks(events: &[Event], domain: &str, slew: Rho) -> Result<Vec<Interval<Tick
     // The rate that the clock monitor tells is a mean between two looks, and off by as much as they leave open.
     let at_most = |told_ppb: i64| told_ppb.unsigned_abs().saturating_add(told_ppb.unsigned_abs() / 10 + TOLD_OFF_PPB);
     let covered = |event: &Event| {
-        event.what == Event::CLOCK_SLEW && event.value.is_some_and(|ppb| at_most(ppb) <= u64::from(slew.ppb()))
+        event.what == EventKind::ClockSlew && event.value.is_some_and(|ppb| at_most(ppb) <= u64::from(slew.ppb()))
     };
     let voiding: Vec<Event> = events.iter().filter(|event| !covered(event)).cloned().collect();
     tickscope_store::breaks(&voiding, domain).map_err(|wrong| Error::work(format!("events of {domain}: {wrong}")))
@@ -407,7 +407,7 @@ mod tests {
             domain: Some("n.realtime".into()),
             tick: Some(10),
             until: Some(20),
-            what: Event::CLOCK_SLEW.into(),
+            what: EventKind::ClockSlew,
             value: Some(ppb),
             ..Event::default()
         };

@@ -7,15 +7,12 @@
 //! what is returned belongs to the evidence and the traces that are there now. Deliberately absent: any change to the run but
 //! the files of durations.
 
-use std::fs::File;
-use std::hash::{Hash, Hasher};
-use std::io::Read;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tickscope_bracket::Rho;
-use tickscope_store::{KeyedReader, KeyedWriter, Run, rho_folder};
-use twox_hash::xxhash3_128;
+use tickscope_store::{Digest, KeyedReader, KeyedWriter, Run, rho_folder};
 
 use crate::Query;
 use crate::analysis::{Prepared, traces_of};
@@ -79,7 +76,7 @@ impl Table {
                 ("tickscope.model", format!("drift; rho {}; anchor: middle of the evidence", rho.key())),
                 ("tickscope.stages", Value::from_iter(stages).to_string()),
                 ("tickscope.cones", Value::from_iter(slopes).to_string()),
-                ("tickscope.own_clocks", Value::from_iter(auxiliary_clocks).to_string()),
+                ("tickscope.auxiliary_clocks", Value::from_iter(auxiliary_clocks).to_string()),
                 ("tickscope.traces", Value::from_iter(traces).to_string()),
                 ("tickscope.derived_from", format!("{derived_from:032x}")),
             ],
@@ -116,32 +113,5 @@ fn digest(run: &Run, prepared: &Prepared, traces: &[KeyedReader]) -> Result<u128
             ))
         })?;
     }
-    Ok(digest.0.finish_128())
-}
-
-/// XXH3 of 128 bits, fed by whatever has a [`Hash`].
-#[derive(Default)]
-struct Digest(xxhash3_128::Hasher);
-
-impl Hasher for Digest {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0.write(bytes);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0.finish_128() as u64
-    }
-}
-
-impl Digest {
-    /// Adds a file's bytes.
-    fn read(&mut self, path: &Path) -> std::io::Result<()> {
-        let (mut file, mut piece) = (File::open(path)?, vec![0; 1 << 20]);
-        loop {
-            match file.read(&mut piece)? {
-                0 => return Ok(()),
-                length => self.0.write(&piece[..length]),
-            }
-        }
-    }
+    Ok(digest.finish_128())
 }

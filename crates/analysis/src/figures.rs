@@ -81,7 +81,7 @@ impl Collector {
         self.ticks.resize(layout.points().len(), None);
         for (point, (known, column)) in self.ticks.iter_mut().zip(traces.points()).enumerate() {
             if durations.own(point).is_none() {
-                column.present().for_each(|tick| stretch(known, (tick, tick)));
+                column.present().for_each(|&tick| stretch(known, (tick, tick)));
             }
         }
     }

@@ -17,7 +17,7 @@
 
 use std::ops::RangeInclusive;
 
-use tickscope_store::{Channel, Event, PointStamps, Run};
+use tickscope_store::{Channel, Event, EventKind, PointStamps, Run};
 use tickscope_tick::{Clock, Place};
 use tickscope_trace::{Layout, Role};
 
@@ -257,13 +257,13 @@ fn reads_counter(channel: &Channel) -> bool {
 }
 
 /// Events of a node after which nobody knows what was stamped there.
-const UNTOLD: [&str; 6] = [
-    "stamps-without-channel",
-    "stamps-after-close",
-    "channels-refused",
-    "pool-refused",
-    "pool-left-alone",
-    "block-left-alone",
+const UNTOLD: [EventKind; 6] = [
+    EventKind::StampsWithoutChannel,
+    EventKind::StampsAfterClose,
+    EventKind::ChannelsRefused,
+    EventKind::PoolRefused,
+    EventKind::PoolLeftAlone,
+    EventKind::BlockLeftAlone,
 ];
 
 /// Until when every stamp of a point is known to be there.
@@ -274,14 +274,16 @@ struct Complete {
 
 impl Complete {
     fn until(place: &Place, stamps: &PointStamps, channels: &[Channel], events: &[Event]) -> Self {
-        let untold = |event: &&Event| event.node == place.node.as_str() && UNTOLD.contains(&event.what.as_str());
-        let cut_off = events.iter().any(|event| event.what == "finish-failed");
+        let untold = |event: &&Event| event.node == place.node.as_str() && UNTOLD.contains(&event.what);
+        let cut_off = events.iter().any(|event| event.what == EventKind::FinishFailed);
         if cut_off || !stamps.refused().is_empty() || events.iter().any(|event| untold(&event)) {
             return Self { before: i64::MIN };
         }
         let first_loss = |channel: &Channel| {
             let lost = events.iter().filter(|event| {
-                event.what == "lost" && event.node == place.node.as_str() && event.channel == Some(channel.channel)
+                event.what == EventKind::Lost
+                    && event.node == place.node.as_str()
+                    && event.channel == Some(channel.channel)
             });
             let told: i64 = lost.clone().filter_map(|event| event.value).sum();
             // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its event.
@@ -305,6 +307,7 @@ impl Complete {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickscope_tick::{NodeName, PointName};
     use tickscope_trace::LayoutText;
 
     const PAIR: &str = "client.send > server.received";
@@ -320,13 +323,13 @@ mod tests {
     fn channel(dropped: i64, uncommitted: i64) -> Channel {
         Channel {
             channel: 3,
-            node: "client".into(),
+            node: NodeName::new("client").unwrap(),
             pid: 1,
             process_start: 0,
             pool: 1,
             serial: 0,
             thread: 1,
-            point: "send".into(),
+            point: PointName::new("send").unwrap(),
             ordering: "before".into(),
             domain: "b/tsc/0".into(),
             policy: "buffered".into(),
@@ -390,8 +393,8 @@ mod tests {
         assert_eq!(complete(&[Channel { refused: 1, ..channel(0, 0) }], &[]), i64::MIN, "a stamp that was refused");
         assert_eq!(complete(&[], &[]), i64::MIN, "nobody tells of any");
         assert_eq!(complete(&[Channel { policy: "null".into(), ..channel(0, 0) }], &[]), i64::MIN);
-        for what in UNTOLD.into_iter().chain(["finish-failed"]) {
-            let untold = Event { node: "client".into(), what: what.into(), ..Event::default() };
+        for what in UNTOLD.into_iter().chain([EventKind::FinishFailed]) {
+            let untold = Event { node: "client".into(), what: what.clone(), ..Event::default() };
             assert_eq!(complete(&[channel(0, 0)], &[untold]), i64::MIN, "{what}");
         }
         let settable = Channel { domain: "b/realtime/0".into(), ..channel(2, 0) };
@@ -409,8 +412,8 @@ mod tests {
     #[test]
     fn a_send_of_the_program_is_the_point_before_it_on_the_path_or_where_its_branch_leaves() {
         let of = |node: &str, point: &str, ordering: &str, clock: &str| Channel {
-            node: node.into(),
-            point: point.into(),
+            node: NodeName::new(node).unwrap(),
+            point: PointName::new(point).unwrap(),
             ordering: ordering.into(),
             domain: format!("b/{clock}/0"),
             ..channel(0, 0)

@@ -9,7 +9,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
 
-use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Sparse};
+use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Nullable};
 use tickscope_trace::{
     Column, Durations, Layout, Marks, Reconstruction, StageDurations, StageTally, StageValues, Traces, reconstruct,
     tally,
@@ -165,17 +165,15 @@ impl Counts {
         keyed: &KeyedRows,
         values: &mut [StageValues],
         writes: bool,
-    ) -> Result<Vec<Sparse<i64>>, Error> {
+    ) -> Result<Vec<Nullable<i64>>, Error> {
         let columns = if writes { 3 * self.tallies.len() } else { 0 };
-        let mut columns = vec![Sparse::default(); columns];
-        let mut points: Vec<_> = keyed.columns.iter().map(Sparse::iter).collect();
+        let mut columns = vec![Nullable::default(); columns];
         let marks = marks(keyed)?;
         let mut first = 0;
         while first < keyed.len() {
             let piece = first..piece_end(keyed, first);
             first = piece.end;
-            let ticks =
-                points.iter_mut().map(|point| point.by_ref().take(piece.len()).map(Option::<&i64>::copied).collect());
+            let ticks = keyed.columns.iter().map(|column| column.slice(piece.clone()));
             let of_piece = marks.range(piece.clone()).map(|(row, marks)| (row - piece.start, marks.clone()));
             let traces = traces(keyed, piece.clone(), ticks.collect())?.with_marks(of_piece).map_err(Error::work)?;
             let durations = Durations::of(&prepared.layout, &prepared.clocks, &traces).map_err(Error::work)?;
@@ -234,10 +232,10 @@ fn traces(keyed: &KeyedRows, piece: Range<usize>, ticks: Vec<Column>) -> Result<
     Traces::new(kinds, ids, keyed.occurrence[piece].to_vec(), ticks).map_err(Error::work)
 }
 
-fn append(columns: &mut [Sparse<i64>], durations: &Durations) {
+fn append(columns: &mut [Nullable<i64>], durations: &Durations) {
     let values = durations.stages().iter().flat_map(StageDurations::columns);
     for (column, values) in columns.iter_mut().zip(values) {
-        (0..values.len()).for_each(|row| column.push(values.get(row)));
+        column.append(values.clone());
     }
 }
 

@@ -3,7 +3,7 @@
 //! Idea: the table's own layout, clocks and arithmetic, kept in memory with the raw ticks. Assumes: a run that fits there, some
 //! hundred bytes a trace. Guarantees: every interval is the one that the table is made of. Deliberately absent: figures.
 
-use tickscope_store::{Run, Sparse};
+use tickscope_store::Run;
 use tickscope_trace::{Apart, Clocks, Durations, Layout, StageDurations, StageTally, Traces, tally};
 
 use crate::Query;
@@ -52,8 +52,7 @@ pub fn spans(run: &Run, query: &Query) -> Result<Spans, Error> {
     for reader in traces_of(run, &layout)? {
         let rows = reader.read_all()?;
         let marks = marks(&rows)?;
-        let ticks = rows.columns.iter().map(|column: &Sparse<i64>| column.iter().map(Option::<&i64>::copied).collect());
-        let traces = Traces::new(rows.kind.clone(), rows.id.clone(), rows.occurrence.clone(), ticks.collect())
+        let traces = Traces::new(rows.kind, rows.id, rows.occurrence, rows.columns)
             .and_then(|traces| traces.with_marks(marks))
             .map_err(Error::work)?;
         let durations = Durations::of(&layout, &clocks, &traces).map_err(Error::work)?;

@@ -50,7 +50,7 @@ fn passages_json(passages: &PassageSummary) -> Value {
 fn event_json(event: &Event) -> Value {
     json!({
         "node": event.node, "channel": event.channel, "domain": event.domain, "tick": event.tick, "until": event.until,
-        "what": event.what, "value": event.value, "text": event.text,
+        "what": event.what.name(), "value": event.value, "text": event.text,
     })
 }
 

@@ -172,7 +172,7 @@ fn a_counter_that_ran_backward_is_a_finding_also_where_nodes_share_it() {
     let backward = |domain: &str| Event {
         node: "server".into(),
         domain: Some(domain.into()),
-        what: Event::CLOCK_BACKWARD.into(),
+        what: tickscope_store::EventKind::ClockBackward,
         text: "it ran backward".into(),
         ..Event::default()
     };

@@ -171,7 +171,7 @@ fn durations_derived_under_anything_that_changed_since_are_derived_again() {
             let mut moved = tickscope_store::BracketColumns::default();
             for (row, (before, after)) in told.before.iter().zip(told.after.iter()).enumerate() {
                 let later = |tick: Option<&i64>| tick.map(|tick| tick + 900_000);
-                moved.push(later(before), told.at[row], later(after), &told.source[row], &told.ordering[row]);
+                moved.push(later(before), told.at[row], later(after), told.source[row].clone(), &told.ordering[row]);
             }
             fs::remove_dir_all(places).unwrap();
             copied.run().add_brackets(&pair, "moved", &moved).unwrap();

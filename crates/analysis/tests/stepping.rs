@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Query, Spanned, Spans, analyse, assumptions, spans};
 use tickscope_store::{
-    BracketColumns, Manifest, Origin, Pair, Point, ReadingWidth, Rho, Run, Sparse, StampColumns, join_run,
+    BracketColumns, Manifest, Nullable, Origin, Pair, Point, ReadingWidth, Rho, Run, StampColumns, join_run,
     next_segment, write_channels, write_segment,
 };
 use tickscope_tick::{NodeName, Ordering, PointName, Stairs};
@@ -309,7 +309,7 @@ fn brackets_that_a_program_takes_of_a_clock_are_evidence_only_where_their_stamps
         let (run, _) = run(&site, clocks, &requests);
         let channels = run.channels().unwrap().found;
         let mut told = channels.iter().find(|channel| channel.node == "client").unwrap().clone();
-        (told.channel, told.point, told.ordering) = (99, "clock-bracket.realtime".into(), ordering.into());
+        (told.channel, told.point, told.ordering) = (99, "clock-bracket.realtime".parse().unwrap(), ordering.into());
         told.domain = told.domain.replace("realtime", "tsc");
         let mut of_client: Vec<_> = channels.iter().filter(|channel| channel.node == "client").cloned().collect();
         of_client.extend(in_file.then_some(told));
@@ -319,8 +319,8 @@ fn brackets_that_a_program_takes_of_a_clock_are_evidence_only_where_their_stamps
             tick: vec![at],
             id: vec![clocks.realtime_at(at * PARTS)],
             channel: vec![99],
-            kind: Sparse::nulls(1),
-            cpu: Sparse::nulls(1),
+            kind: Nullable::nulls(1),
+            cpu: Nullable::nulls(1),
             value: std::iter::once(Some(at + 50)).collect(),
         };
         let place = next_segment(&run.paths().stamps(&"client.clock-bracket.realtime".parse().unwrap())).unwrap();

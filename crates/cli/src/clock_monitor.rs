@@ -12,7 +12,7 @@ use tickscope_host::clock_monitor::{ClockMonitor, Happened, SlewBound, Slewing};
 use tickscope_host::facts::CounterFacts;
 use tickscope_host::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
 use tickscope_host::step_alarm::StepAlarm;
-use tickscope_store::{BracketColumns, Event, Pair, Paths, write_brackets, write_events};
+use tickscope_store::{BracketColumns, Event, EventKind, Pair, Paths, write_brackets, write_events};
 use tickscope_tick::{Clock, Frequency, Unit};
 
 use crate::failure::Failure;
@@ -183,7 +183,7 @@ impl<'a> Watching<'a> {
             domain: Some(self.label(clock)),
             tick: Some(from),
             until,
-            what: what.into(),
+            what: what.clone(),
             value,
             text: happened.to_string(),
         };
@@ -210,7 +210,7 @@ impl<'a> Watching<'a> {
 
     fn report(&self) -> ClockReport {
         let SlewBound { ppm, origin } = self.bound();
-        let count = |what: &str| {
+        let count = |what: EventKind| {
             let events = self.monitor.happened().iter().filter_map(|happened| self.rows(happened).pop());
             events.filter(|event| event.what == what).count() as u64
         };
@@ -223,11 +223,11 @@ impl<'a> Watching<'a> {
             slew_bound_ppm: ppm,
             slew_bound_origin: origin,
             most_slew_ppb: self.monitor.most_slew_ppb(),
-            steps: count(Event::CLOCK_STEP),
-            slews: count(Event::CLOCK_SLEW),
-            suspends: count(Event::CLOCK_SUSPEND),
-            disciplines: count(Event::CLOCK_DISCIPLINE),
-            backward: count(Event::CLOCK_BACKWARD),
+            steps: count(EventKind::ClockStep),
+            slews: count(EventKind::ClockSlew),
+            suspends: count(EventKind::ClockSuspend),
+            disciplines: count(EventKind::ClockDiscipline),
+            backward: count(EventKind::ClockBackward),
             sets_are_told: self.alarm.is_some(),
             realtime: self.realtime.report(self.facts.frequency),
             monotonic: self.monotonic.report(self.facts.frequency),
@@ -278,7 +278,7 @@ impl Taken {
 
 /// What happened, in the words of a run's events.
 struct Told {
-    what: &'static str,
+    what: EventKind,
     /// Of the clocks concerned, the part of the label after the node.
     clocks: Vec<String>,
     from: i64,
@@ -291,12 +291,12 @@ impl Told {
         let both = || vec![Clock::Realtime.to_string(), Clock::Monotonic.to_string()];
         let (what, clocks, value) = match event.change {
             Change::Step { ns } | Change::Set { ns } => {
-                (Event::CLOCK_STEP, vec![Clock::Realtime.to_string()], Some(ns))
+                (EventKind::ClockStep, vec![Clock::Realtime.to_string()], Some(ns))
             }
-            Change::Slew { .. } => (Event::CLOCK_SLEW, both(), None), // a rate is what a clock monitor tells
-            Change::Suspend { ns } => (Event::CLOCK_SUSPEND, both(), Some(ns)),
-            Change::Discipline { to, .. } => (Event::CLOCK_DISCIPLINE, both(), Some(to.most_slew_ppb())),
-            Change::Backward { clock } => (Event::CLOCK_BACKWARD, backward(clock, counter), None),
+            Change::Slew { .. } => (EventKind::ClockSlew, both(), None), // a rate is what a clock monitor tells
+            Change::Suspend { ns } => (EventKind::ClockSuspend, both(), Some(ns)),
+            Change::Discipline { to, .. } => (EventKind::ClockDiscipline, both(), Some(to.most_slew_ppb())),
+            Change::Backward { clock } => (EventKind::ClockBackward, backward(clock, counter), None),
         };
         // Where the counter itself ran backward, all that it read around it is void.
         let (earlier, later) = (&event.earlier, &event.later);
@@ -308,7 +308,7 @@ impl Told {
     fn of_slew(slewing: &Slewing) -> Self {
         let Slewing { from, until, rate_ppb, .. } = *slewing;
         let clocks = vec![Clock::Realtime.to_string(), Clock::Monotonic.to_string()];
-        Self { what: Event::CLOCK_SLEW, clocks, from, until, value: Some(rate_ppb) }
+        Self { what: EventKind::ClockSlew, clocks, from, until, value: Some(rate_ppb) }
     }
 }
 

@@ -8,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tickscope_bracket::Bracket;
 use tickscope_counter::NodeCounter;
 use tickscope_probe::Refusals;
 use tickscope_probe::datagram::{NodeId, RunId};
@@ -158,11 +157,13 @@ pub fn print(report: &impl Serialize) -> Result<(), Failure> {
 /// A new file every few seconds, so that the run can be read while it goes on.
 fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(), Failure> {
     let (mut columns, mut part, mut due) = (BracketColumns::default(), 0, Instant::now() + WRITE_EVERY);
+    let mut number = 0;
     loop {
         let next = exchanges.recv_timeout(due.saturating_duration_since(Instant::now()));
         if let Ok(exchange) = next {
-            add(&mut columns, exchange.request_bracket(), Exchange::REQUEST_SOURCE);
-            add(&mut columns, exchange.reply_bracket(), Exchange::REPLY_SOURCE);
+            let Exchange { t1, t2, t3, t4 } = exchange;
+            columns.push_exchange(number, [t1.get(), t2.get(), t3.get(), t4.get()], Exchange::ORDERING);
+            number += 1;
             if Instant::now() < due {
                 continue;
             }
@@ -176,9 +177,4 @@ fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(
             return Ok(());
         }
     }
-}
-
-fn add(columns: &mut BracketColumns, bracket: Bracket, source: &str) {
-    let end = |tick: Option<tickscope_tick::Tick<tickscope_tick::Reference>>| tick.map(|tick| tick.get());
-    columns.push(end(bracket.before), bracket.at.get(), end(bracket.after), source, Exchange::ORDERING);
 }

@@ -15,8 +15,8 @@ use std::path::Path;
 
 use tickscope_tick::{Domain, Ordering};
 
+use tickscope_store::Nullable;
 use tickscope_store::Run;
-use tickscope_store::Sparse;
 use tickscope_store::{Channel, ChannelState, read_channels, write_channels};
 use tickscope_store::{ChannelCount, Origin, StampColumns, next_segment, write_segment};
 use tickscope_store::{Error, Result};
@@ -149,7 +149,7 @@ impl<R: BufRead> Lines<R> {
             }
         }
         let rows = stamps.len();
-        (stamps.kind, stamps.cpu, stamps.value) = (Sparse::nulls(rows), Sparse::nulls(rows), Sparse::nulls(rows));
+        (stamps.kind, stamps.cpu, stamps.value) = (Nullable::nulls(rows), Nullable::nulls(rows), Nullable::nulls(rows));
         Ok(stamps)
     }
 
@@ -170,13 +170,13 @@ fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
     let Domain { boot, counter, epoch } = place.domain;
     Channel {
         channel: number,
-        node: place.node.to_string(),
+        node: place.node.clone(),
         pid: 0,
         process_start: 0,
         pool: 0,
         serial: 0,
         thread: 0,
-        point: place.point.to_string(),
+        point: place.point.clone(),
         ordering: place.ordering.to_string(),
         domain: format!("{boot}/{counter}/{epoch}"),
         policy: "log".into(),

@@ -129,7 +129,7 @@ impl Collector {
         let stamps = Paths::of(&settings.run).node_stamps(settings.node.as_str());
         std::fs::create_dir_all(&stamps).map_err(|e| Error::io(&stamps, "a folder for stamps", e))?;
         let locks = [Lock::take(&settings.directory.join("collector.lock"))?, Lock::take(&stamps.join(".lock"))?];
-        let (ledger, refused) = Ledger::read(&settings.run, settings.node.as_str())?;
+        let (ledger, refused) = Ledger::read(&settings.run, &settings.node)?;
         Ok(Self {
             settings,
             _locks: locks,

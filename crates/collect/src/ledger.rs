@@ -14,13 +14,14 @@ use tickscope_store::{Channel, ChannelState, read_channels, write_channels};
 use tickscope_store::{ChannelCount, Origin, Segment, next_segment};
 use tickscope_store::{Error, Result};
 use tickscope_store::{files_in, keyed_folders};
+use tickscope_tick::NodeName;
 
 /// A channel as shared memory names it: pool and number within the pool.
 pub(crate) type Handle = (u64, u32);
 
 /// What is stored of one node.
 pub(crate) struct Ledger {
-    node: String,
+    node: NodeName,
     place: PathBuf,
     channels: BTreeMap<i32, Channel>,
     numbers: HashMap<Handle, i32>,
@@ -32,14 +33,14 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Reads what is stored of `node`; and the segments that could not be read.
-    pub(crate) fn read(run: &Path, node: &str) -> Result<(Self, Vec<Error>)> {
+    pub(crate) fn read(run: &Path, node: &NodeName) -> Result<(Self, Vec<Error>)> {
         let places = Paths::of(run);
-        let mut ledger = Self::empty(node, places.channels(node));
+        let mut ledger = Self::empty(node, places.channels(node.as_str()));
         if ledger.place.exists() {
             read_channels(&ledger.place)?.into_iter().for_each(|channel| ledger.recall(channel));
         }
         let mut refused = Vec::new();
-        for (_, folder) in keyed_folders(&places.node_stamps(node), "point")? {
+        for (_, folder) in keyed_folders(&places.node_stamps(node.as_str()), "point")? {
             for path in files_in(&folder, "parquet")? {
                 match Segment::open(&path).and_then(|segment| segment.origin()) {
                     Ok(origin) => ledger.add(&origin),
@@ -52,9 +53,9 @@ impl Ledger {
         Ok((ledger, refused))
     }
 
-    fn empty(node: &str, place: PathBuf) -> Self {
+    fn empty(node: &NodeName, place: PathBuf) -> Self {
         let (channels, numbers, stored) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Self { node: node.into(), place, channels, numbers, stored, unwritten: false, changed: false }
+        Self { node: node.clone(), place, channels, numbers, stored, unwritten: false, changed: false }
     }
 
     /// The counts of stored stamps are not taken from the file: a kill may have come between a segment and it.
@@ -69,12 +70,12 @@ impl Ledger {
     }
 
     /// The number of a channel, a new one if it has none.
-    pub(crate) fn number(&mut self, handle: Handle, describe: impl FnOnce(i32) -> Channel) -> i32 {
+    pub(crate) fn number(&mut self, handle: Handle, describe: impl FnOnce(i32, NodeName) -> Channel) -> i32 {
         if let Some(&number) = self.numbers.get(&handle) {
             return number;
         }
         let number = self.channels.last_key_value().map_or(1, |(last, _)| last + 1);
-        self.channels.insert(number, Channel { node: self.node.clone(), ..describe(number) });
+        self.channels.insert(number, describe(number, self.node.clone()));
         self.numbers.insert(handle, number);
         (self.unwritten, self.changed) = (true, true);
         number

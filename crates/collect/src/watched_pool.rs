@@ -10,7 +10,7 @@ use std::path::Path;
 use tickscope_stamp::block::{BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded};
 use tickscope_stamp::handover;
 use tickscope_stamp::pool::{MappedBlock, Pool};
-use tickscope_tick::{Clock, Domain, Ordering};
+use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName};
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -65,8 +65,8 @@ pub(crate) struct Lost {
 }
 
 /// Where a channel's stamps are taken, and of what.
-struct Source<'a> {
-    point: &'a str,
+struct Source {
+    point: PointName,
     ordering: u8,
     domain: Domain,
 }
@@ -252,16 +252,16 @@ impl WatchedPool {
         let header = block.header();
         let (serial, number) = (header.serial, header.number);
         let channel = (self.instance, serial);
-        let point = unpadded(&header.point)?.to_string();
+        let point = PointName::new(unpadded(&header.point)?).ok()?;
         let domain = self.domain_of(header.counter)?;
-        let source = Source { point: &point, ordering: header.ordering, domain };
-        let describe = |number| self.channel(number, serial, header.thread, source);
+        let source = Source { point: point.clone(), ordering: header.ordering, domain };
+        let describe = |number, node| self.channel((number, node), serial, header.thread, source);
         let node_channel = ledger.number(channel, describe);
         let capacity = handover::Block::capacity(&block);
         self.settled[index as usize] = true;
         self.waiting += 1;
         self.names.insert((serial, number));
-        Some(ReadyBlock { channel, number, index, node_channel, capacity, point })
+        Some(ReadyBlock { channel, number, index, node_channel, capacity, point: point.into() })
     }
 
     fn leave_alone(&mut self, index: u32, why: &'static str) {
@@ -309,11 +309,12 @@ impl WatchedPool {
     /// Gives numbers to new channels and takes over the counts of all.
     fn refresh_channels(&self, ledger: &mut Ledger) {
         for (entry, state) in self.entries() {
-            let (Some(point), Some(domain)) = (unpadded(&entry.point), self.domain_of(entry.counter)) else { continue };
+            let point = unpadded(&entry.point).and_then(|name| PointName::new(name).ok());
+            let (Some(point), Some(domain)) = (point, self.domain_of(entry.counter)) else { continue };
             let serial = entry.serial.load(Relaxed);
             let thread = entry.thread.load(Relaxed);
             let source = Source { point, ordering: entry.ordering, domain };
-            let describe = |number| self.channel(number, serial, thread, source);
+            let describe = |number, node| self.channel((number, node), serial, thread, source);
             let number = ledger.number((self.instance, serial), describe);
             entry.number.store(number, Relaxed);
             ledger.update((self.instance, serial), |channel| {
@@ -402,18 +403,18 @@ impl WatchedPool {
         counter.map(|counter| Domain { counter, ..self.domain })
     }
 
-    fn channel(&self, number: i32, serial: u32, thread: i32, source: Source<'_>) -> Channel {
+    fn channel(&self, (number, node): (i32, NodeName), serial: u32, thread: i32, source: Source) -> Channel {
         let Source { point, ordering, domain } = source;
         let header = self.pool.header();
         Channel {
             channel: number,
-            node: String::new(),
+            node,
             pid: header.pid,
             process_start: header.process_start,
             pool: self.instance,
             serial,
             thread,
-            point: point.into(),
+            point,
             ordering: Ordering::from_number(ordering).map_or("unknown", Ordering::name).into(),
             domain: domain.to_string(),
             policy: Policy::Buffered.name().into(),

@@ -33,10 +33,6 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Where [`Exchange::request_bracket`] comes from, in the run's files.
-    pub const REQUEST_SOURCE: &str = "probe-request";
-    /// Where [`Exchange::reply_bracket`] comes from, in the run's files.
-    pub const REPLY_SOURCE: &str = "probe-reply";
     /// The orderings of the stamps of both, as the run's files have it: before and after the message.
     pub const ORDERING: &str = "before/after";
 

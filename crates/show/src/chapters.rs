@@ -287,7 +287,7 @@ pub(crate) fn events(report: &Report<'_>) -> String {
             html,
             "<tr><th scope=\"row\">{}</th><td data-label=\"where\">{}</td><td data-label=\"when\">{}</td><td data-label=\"how many\">{}</td>\
              <td data-label=\"in words\" class=\"words\">{}</td></tr>",
-            Text(at_most(60, &event.what)),
+            Text(at_most(60, event.what.name())),
             Text(at_most(60, &event.node)),
             when(report, event),
             event.value.map_or("–".into(), |value| value.to_string()),

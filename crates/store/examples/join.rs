@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use tickscope_store::{
-    Layout, Manifest, Origin, Run, SameBoot, Sparse, StampColumns, join_run, next_segment, write_segment,
+    Layout, Manifest, Nullable, Origin, Run, SameBoot, StampColumns, join_run, next_segment, write_segment,
 };
 
 const POINTS: usize = 10;
@@ -57,7 +57,14 @@ fn stamps(point: i64, first: i64, end: i64) -> StampColumns {
     let tick = id.iter().map(|&id| tick(point, id)).collect();
     let rows = id.len();
     let channel = vec![point as i32; rows];
-    StampColumns { tick, id, channel, kind: Sparse::nulls(rows), cpu: Sparse::nulls(rows), value: Sparse::nulls(rows) }
+    StampColumns {
+        tick,
+        id,
+        channel,
+        kind: Nullable::nulls(rows),
+        cpu: Nullable::nulls(rows),
+        value: Nullable::nulls(rows),
+    }
 }
 
 /// An id each 2 500 ticks (1 us at 2.5 GHz), 10 000 ticks a point, with jitter of the same sizes.

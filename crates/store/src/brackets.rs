@@ -2,43 +2,68 @@
 
 use std::path::Path;
 
-use crate::Sparse;
 use crate::error::{Error, Result};
-use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, Values};
+use crate::table::{Columns, columns};
+use crate::words::words;
 
-/// Brackets of one pair of domains as columns, one row a bracket. All columns are equally long.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct BracketColumns {
-    /// Tick of the reference; null: open.
-    pub before: Sparse<i64>,
-    /// Tick of the domain.
-    pub at: Vec<i64>,
-    /// Tick of the reference; null: open.
-    pub after: Sparse<i64>,
-    /// `probe-request`, `probe-reply`, `shared-host`, ...
-    pub source: Vec<String>,
-    /// Orderings of the stamps it was made of, `before/after`.
-    pub ordering: Vec<String>,
+columns! {
+    /// One bracket.
+    row BracketRow,
+    /// Brackets of one pair of domains as columns, one row a bracket.
+    pub columns BracketColumns {
+        /// Tick of the reference; null: that side is open.
+        before: Option<i64>,
+        /// Tick of the domain.
+        at: i64,
+        /// Tick of the reference; null: that side is open.
+        after: Option<i64>,
+        /// Where it comes from: `probe-request`, `probe-reply`, `shared-host`, `watch`, ...
+        source: BracketSource,
+        /// The orderings of the stamps it was made of, `before/after`; evidence from a `plain` stamp is never written, and
+        /// where another program wrote it, counted and not used.
+        ordering: String,
+        /// Number of the exchange within its probe, which both of its brackets carry; null: of no exchange, or of schema 1.
+        exchange: Option<i64>,
+    }
+}
+
+words! {
+    /// Where a bracket comes from.
+    pub enum BracketSource {
+        /// The request of a probe's exchange.
+        ProbeRequest = "probe-request",
+        /// The reply of a probe's exchange.
+        ProbeReply = "probe-reply",
+        /// Two readings on one host.
+        SharedHost = "shared-host",
+        /// The clock monitor.
+        Watch = "watch",
+    }
 }
 
 impl BracketColumns {
-    /// How many brackets.
-    pub fn len(&self) -> usize {
-        self.at.len()
+    /// Adds a bracket that belongs to no exchange.
+    pub fn push(
+        &mut self,
+        before: Option<i64>,
+        at: i64,
+        after: Option<i64>,
+        source: impl Into<BracketSource>,
+        ordering: &str,
+    ) {
+        let (source, ordering) = (source.into(), ordering.into());
+        self.push_row(BracketRow { before, at, after, source, ordering, exchange: None });
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.at.is_empty()
-    }
-
-    /// Adds a bracket.
-    pub fn push(&mut self, before: Option<i64>, at: i64, after: Option<i64>, source: &str, ordering: &str) {
-        self.before.push(before);
-        self.at.push(at);
-        self.after.push(after);
-        self.source.push(source.into());
-        self.ordering.push(ordering.into());
+    /// Adds both brackets of exchange `number` of a probe: the reference sent at `t1`, the domain received at `t2` and
+    /// answered at `t3`, the reference received that at `t4`.
+    pub fn push_exchange(&mut self, number: i64, [t1, t2, t3, t4]: [i64; 4], ordering: &str) {
+        let exchange = Some(number);
+        let request = (Some(t1), t2, None, BracketSource::ProbeRequest);
+        let reply = (None, t3, Some(t4), BracketSource::ProbeReply);
+        for (before, at, after, source) in [request, reply] {
+            self.push_row(BracketRow { before, at, after, source, ordering: ordering.into(), exchange });
+        }
     }
 
     /// `(before, at, after)` of every bracket that proves something: whose stamps were ordered `before` and `after`.
@@ -48,15 +73,6 @@ impl BracketColumns {
         let rows = rows.filter(|(_, ordering)| is_ordered(ordering));
         rows.map(|((&at, (before, after)), _)| (before.copied(), at, after.copied()))
     }
-
-    /// Appends all of `other`.
-    pub fn append(&mut self, mut other: Self) {
-        self.before.append(other.before);
-        self.at.append(&mut other.at);
-        self.after.append(other.after);
-        self.source.append(&mut other.source);
-        self.ordering.append(&mut other.ordering);
-    }
 }
 
 /// Writes `brackets` as the file at `place`. Evidence from a `plain` stamp is refused: it proves nothing.
@@ -64,25 +80,7 @@ pub fn write_brackets(place: &Path, brackets: &BracketColumns) -> Result<()> {
     if let Some(plain) = brackets.ordering.iter().find(|ordering| !is_ordered(ordering)) {
         return Err(Error::corrupt(place, "brackets from stamps with ordering before and after", format!("'{plain}'")));
     }
-    let fields = [
-        Field::long("before").nullable(),
-        Field::long("at"),
-        Field::long("after").nullable(),
-        Field::text("source"),
-        Field::text("ordering"),
-    ];
-    let mut table = TableWriter::begin(place, &fields, &[])?;
-    for start in (0..brackets.len()).step_by(GROUP_ROWS) {
-        let rows = start..brackets.len().min(start + GROUP_ROWS);
-        table.group(&[
-            Values::LongOrNull(&brackets.before.slice(rows.clone())),
-            Values::Long(&brackets.at[rows.clone()]),
-            Values::LongOrNull(&brackets.after.slice(rows.clone())),
-            Values::Text(&brackets.source[rows.clone()]),
-            Values::Text(&brackets.ordering[rows]),
-        ])?;
-    }
-    table.finish().map(|_| ())
+    brackets.write(place, &[]).map(|_| ())
 }
 
 /// Whether the stamp on the sending side was read before the message could leave, and the other after it was seen.
@@ -92,14 +90,7 @@ fn is_ordered(ordering: &str) -> bool {
 
 /// The brackets in the file at `place`, those that prove nothing among them: see [`BracketColumns::ordered`].
 pub fn read_brackets(place: &Path) -> Result<BracketColumns> {
-    let table = TableReader::open(place)?;
-    Ok(BracketColumns {
-        before: table.whole_sparse("before")?,
-        at: table.whole_column("at")?,
-        after: table.whole_sparse("after")?,
-        source: table.whole_column("source")?,
-        ordering: table.whole_column("ordering")?,
-    })
+    BracketColumns::read(place)
 }
 
 #[cfg(test)]
@@ -115,6 +106,21 @@ mod tests {
         let place = scratch.path().join("x.parquet");
         assert!(write_brackets(&place, &brackets).unwrap_err().to_string().contains("plain/after"));
         assert!(!place.exists());
+    }
+
+    #[test]
+    fn both_brackets_of_an_exchange_carry_its_number() {
+        let scratch = Scratch::new();
+        let mut brackets = BracketColumns::default();
+        brackets.push_exchange(7, [1, 20, 30, 4], "before/after");
+        brackets.push(Some(1), 2, Some(3), "of-a-stranger", "before/after");
+        let place = scratch.path().join("x.parquet");
+        write_brackets(&place, &brackets).unwrap();
+        let read = read_brackets(&place).unwrap();
+        assert_eq!(read, brackets);
+        assert_eq!(read.exchange, [Some(7), Some(7), None].into_iter().collect());
+        assert_eq!(read.source, ["probe-request", "probe-reply", "of-a-stranger"]);
+        assert_eq!(read.ordered().collect::<Vec<_>>()[..2], [(Some(1), 20, None), (None, 30, Some(4))]);
     }
 
     #[test]

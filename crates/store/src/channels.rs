@@ -1,47 +1,55 @@
 //! Channels: which process, thread and point each stamp came from, and what became of all that was stamped there.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
-use tickscope_tick::Place;
+use tickscope_tick::{NodeName, Place, PointName};
 
 use crate::error::Result;
-use crate::table::{Field, TableReader, TableWriter, Values};
+use crate::table::{Columns, columns, named_values};
 
-/// One row of `channels/node=N.parquet`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Channel {
-    /// Number, unique within the node.
-    pub channel: i32,
-    /// Node.
-    pub node: String,
-    /// Process id, in the process's own pid namespace.
-    pub pid: i32,
-    /// Start time of the process, clock ticks since boot.
-    pub process_start: i64,
-    /// Shared-memory pool it stamped into.
-    pub pool: u64,
-    /// Number within the pool.
-    pub serial: u32,
-    /// Thread id.
-    pub thread: i32,
-    /// Point.
-    pub point: String,
-    /// `plain`, `before` or `after`.
-    pub ordering: String,
-    /// `boot-id/counter/epoch`.
-    pub domain: String,
-    /// The policy at the last look.
-    pub policy: String,
-    /// Stamps stored.
-    pub stored: i64,
-    /// Stamps that found no block.
-    pub dropped: i64,
-    /// Stamps after close, or with a tick of 0.
-    pub refused: i64,
-    /// Slots reserved and never committed.
-    pub uncommitted: i64,
-    /// Whether more may come.
-    pub state: ChannelState,
+columns! {
+    /// One row of `channels/node=N.parquet`.
+    row Channel,
+    /// Channels as columns.
+    pub(crate) columns ChannelColumns {
+        /// Number, unique within the node.
+        channel: i32,
+        /// The node.
+        node: NodeName,
+        /// Process id, in the process's own pid namespace.
+        pid: i32,
+        /// Start time of the process, clock ticks since boot: with pid and boot id, the process instance.
+        process_start: i64,
+        /// The shared-memory pool it stamped into, 16 hexadecimal digits.
+        pool: u64,
+        /// The channel's number within its pool, counting from 0 in the order of opening.
+        serial: u32,
+        /// Thread id.
+        thread: i32,
+        /// The point.
+        point: PointName,
+        /// `plain`, `before` or `after`.
+        ordering: String,
+        /// `boot-id/counter/epoch`; all channels of a node's counter name one boot, that of `run.json`, and one epoch: others
+        /// are refused.
+        domain: String,
+        /// The policy at the last look.
+        policy: String,
+        /// Stamps stored.
+        stored: i64,
+        /// Stamps that found no block, counted by the producer.
+        dropped: i64,
+        /// Stamps refused: a tick of 0, or a policy of a later version.
+        refused: i64,
+        /// Slots reserved and never committed: the process was killed in the middle of a stamp (at most one a thread and
+        /// handler).
+        uncommitted: i64,
+        /// `open`, `closed`, or `recovered`: the process ended without closing it.
+        state: ChannelState,
+    }
 }
 
 /// Whether more stamps may come on a channel.
@@ -63,98 +71,38 @@ impl ChannelState {
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].1
     }
+}
 
-    /// The state of that name; a later version's is taken for open: nothing is known to have ended.
-    fn from_name(name: &str) -> Self {
-        Self::NAMES.iter().find(|(_, known)| *known == name).map_or(Self::Open, |&(state, _)| state)
+impl fmt::Display for ChannelState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
+
+impl FromStr for ChannelState {
+    type Err = Infallible;
+
+    /// The state of that name; a later version's is taken for open: nothing is known to have ended.
+    fn from_str(name: &str) -> std::result::Result<Self, Infallible> {
+        Ok(Self::NAMES.iter().find(|(_, known)| *known == name).map_or(Self::Open, |&(state, _)| state))
+    }
+}
+
+named_values!(ChannelState);
 
 impl Channel {
     /// Whether its stamps are of that point.
     pub fn is_at(&self, place: &Place) -> bool {
-        place.node == self.node.as_str() && place.point == self.point.as_str()
+        place.node == self.node && place.point == self.point
     }
 }
 
 /// Replaces the file at `place` by one with these channels.
 pub fn write_channels(place: &Path, channels: &[Channel]) -> Result<()> {
-    let text = |get: fn(&Channel) -> String| channels.iter().map(get).collect::<Vec<_>>();
-    let long = |get: fn(&Channel) -> i64| channels.iter().map(get).collect::<Vec<_>>();
-    let int = |get: fn(&Channel) -> i32| channels.iter().map(get).collect::<Vec<_>>();
-    let mut table = TableWriter::begin(place, &fields(), &[])?;
-    table.group(&[
-        Values::Int(&int(|c| c.channel)),
-        Values::Text(&text(|c| c.node.clone())),
-        Values::Int(&int(|c| c.pid)),
-        Values::Long(&long(|c| c.process_start)),
-        Values::Text(&text(|c| format!("{:016x}", c.pool))),
-        Values::Int(&int(|c| c.serial as i32)),
-        Values::Int(&int(|c| c.thread)),
-        Values::Text(&text(|c| c.point.clone())),
-        Values::Text(&text(|c| c.ordering.clone())),
-        Values::Text(&text(|c| c.domain.clone())),
-        Values::Text(&text(|c| c.policy.clone())),
-        Values::Long(&long(|c| c.stored)),
-        Values::Long(&long(|c| c.dropped)),
-        Values::Long(&long(|c| c.refused)),
-        Values::Long(&long(|c| c.uncommitted)),
-        Values::Text(&text(|c| c.state.name().into())),
-    ])?;
-    table.finish().map(|_| ())
-}
-
-fn fields() -> [Field; 16] {
-    [
-        Field::int("channel"),
-        Field::text("node"),
-        Field::int("pid"),
-        Field::long("process_start"),
-        Field::text("pool"),
-        Field::int("serial"),
-        Field::int("thread"),
-        Field::text("point"),
-        Field::text("ordering"),
-        Field::text("domain"),
-        Field::text("policy"),
-        Field::long("stored"),
-        Field::long("dropped"),
-        Field::long("refused"),
-        Field::long("uncommitted"),
-        Field::text("state"),
-    ]
+    channels.iter().cloned().collect::<ChannelColumns>().write(place, &[]).map(|_| ())
 }
 
 /// The channels in the file at `place`.
 pub fn read_channels(place: &Path) -> Result<Vec<Channel>> {
-    let table = TableReader::open(place)?;
-    let text = |name| table.whole_column::<String>(name).map(Vec::into_iter);
-    let long = |name| table.whole_column::<i64>(name).map(Vec::into_iter);
-    let int = |name| table.whole_column::<i32>(name).map(Vec::into_iter);
-    let (mut node, mut pool, mut point) = (text("node")?, text("pool")?, text("point")?);
-    let (mut ordering, mut domain, mut policy) = (text("ordering")?, text("domain")?, text("policy")?);
-    let (mut pid, mut serial, mut thread) = (int("pid")?, int("serial")?, int("thread")?);
-    let (mut start, mut stored, mut dropped) = (long("process_start")?, long("stored")?, long("dropped")?);
-    let (mut refused, mut uncommitted, mut state) = (long("refused")?, long("uncommitted")?, text("state")?);
-    let row = |channel| {
-        Some(Channel {
-            channel,
-            node: node.next()?,
-            pid: pid.next()?,
-            process_start: start.next()?,
-            pool: u64::from_str_radix(&pool.next()?, 16).unwrap_or(0),
-            serial: serial.next()? as u32,
-            thread: thread.next()?,
-            point: point.next()?,
-            ordering: ordering.next()?,
-            domain: domain.next()?,
-            policy: policy.next()?,
-            stored: stored.next()?,
-            dropped: dropped.next()?,
-            refused: refused.next()?,
-            uncommitted: uncommitted.next()?,
-            state: ChannelState::from_name(&state.next()?),
-        })
-    };
-    Ok(int("channel")?.map_while(row).collect())
+    Ok(ChannelColumns::read(place)?.into_rows().collect())
 }

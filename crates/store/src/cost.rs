@@ -45,7 +45,7 @@ pub struct NodeCost {
     #[serde(default)]
     pub stamping_ns: Option<u64>,
     /// Processor time of the command, stamping included, ns.
-    #[serde(default)]
+    #[serde(default, alias = "subject_cpu_ns")]
     pub target_cpu_ns: Option<u64>,
     /// Processor time of the collector, ns.
     #[serde(default)]
@@ -54,7 +54,7 @@ pub struct NodeCost {
     #[serde(default)]
     pub probe_cpu_ns: Option<u64>,
     /// Processor time of the clock monitor, ns.
-    #[serde(default)]
+    #[serde(default, alias = "watch_cpu_ns")]
     pub monitor_cpu_ns: Option<u64>,
     /// Shared memory of all pools there, the command's and the clock monitor's, the most at one time.
     #[serde(default)]

@@ -76,6 +76,13 @@ impl Error {
         Self { kind: Kind::Corrupt, place: place.into(), expected: expected.into(), found: found.into(), remedy }
     }
 
+    /// A table with a column that this version knows nothing of.
+    pub(crate) fn unknown_column(place: &Path, known: &str, found: &str) -> Self {
+        let (expected, found) = (format!("columns {known}"), format!("a column '{found}'"));
+        let remedy = "remove that column, or read the run with the tickscope that wrote it";
+        Self { kind: Kind::Corrupt, place: place.into(), expected, found, remedy }
+    }
+
     /// Held by someone else.
     pub fn busy(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
         let remedy = "stop the other one, or give each its own directory";

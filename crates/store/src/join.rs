@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use tickscope_trace::{
-    Column, Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede, StampColumns as Batch,
-    StampSource, Traces, join,
+    Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede, StampColumns as Batch, StampSource,
+    Traces, join,
 };
 
 use crate::error::{Error, Result};
@@ -131,13 +131,12 @@ fn threads(run: &Run, layout: &Layout) -> Result<Vec<HashMap<i32, u32>>> {
 }
 
 fn rows(traces: &Traces) -> KeyedRows {
-    let column = |column: &Column| (0..column.len()).map(|row| column.get(row)).collect();
     KeyedRows {
         passages: (0..traces.len()).map(|row| traces.marks(row).map(Marks::text)).collect(),
         kind: traces.kinds().to_vec(),
         id: traces.ids().to_vec(),
         occurrence: traces.occurrences().to_vec(),
-        columns: traces.points().iter().map(column).collect(),
+        columns: traces.points().to_vec(),
     }
 }
 
@@ -146,7 +145,7 @@ mod tests {
     use super::*;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
-    use crate::{BlockRange, Origin, Sparse, StampColumns, next_segment, write_segment};
+    use crate::{BlockRange, Nullable, Origin, StampColumns, next_segment, write_segment};
 
     fn put(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)]) {
         let rows = stamps.len();
@@ -154,9 +153,9 @@ mod tests {
             tick: stamps.iter().map(|stamp| stamp.1).collect(),
             id: stamps.iter().map(|stamp| stamp.0).collect(),
             channel: vec![1; rows],
-            kind: Sparse::nulls(rows),
-            cpu: Sparse::nulls(rows),
-            value: Sparse::nulls(rows),
+            kind: Nullable::nulls(rows),
+            cpu: Nullable::nulls(rows),
+            value: Nullable::nulls(rows),
         };
         let blocks = vec![BlockRange { pool: 1, serial: 0, first: 0, last: 0 }];
         let place = next_segment(&run.paths().stamps(&format!("{node}.{point}").parse().unwrap())).unwrap();

@@ -10,17 +10,21 @@
 mod brackets;
 mod channels;
 mod cost;
+mod digests;
 mod error;
+mod event_kind;
 mod events;
 mod join;
 mod manifest;
 mod run;
-mod sparse;
 mod stamps;
 mod table;
 mod traces;
 mod whole_file;
+mod words;
 
+#[cfg(test)]
+mod documents;
 #[cfg(test)]
 extern crate self as tickscope_store;
 #[cfg(test)]
@@ -29,10 +33,12 @@ mod sample;
 #[cfg(test)]
 mod scratch;
 
-pub use brackets::{BracketColumns, read_brackets, write_brackets};
+pub use brackets::{BracketColumns, BracketRow, BracketSource, read_brackets, write_brackets};
 pub use channels::{Channel, ChannelState, read_channels, write_channels};
 pub use cost::{Compared, Cost, NodeCost, Overhead, Passes, StampCost};
+pub use digests::{Difference, Digest};
 pub use error::{Error, Result};
+pub use event_kind::EventKind;
 pub use events::{Event, breaks, read_events, write_events};
 pub use join::{Joined, join_run};
 pub use manifest::{
@@ -40,10 +46,10 @@ pub use manifest::{
     Rho, SameBoot, Sharing,
 };
 pub use run::{Listing, Pair, Paths, Run, Table};
-pub use sparse::Sparse;
 pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
+pub use tickscope_trace::Nullable;
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
 pub use whole_file::{files_in, keyed_folders, write_whole};
 
 /// The version of the run directory that this crate writes, and the latest that it reads.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;

@@ -108,7 +108,7 @@ pub struct CounterFacts {
     pub frequency: DeclaredFrequency,
     /// How well the cores are known to share it.
     pub sharing: Sharing,
-    /// How wide its readings are; absent in runs that did not measure it.
+    /// How wide its readings are; absent only in runs of schema 1 that did not measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<ReadingWidth>,
 }
@@ -257,13 +257,28 @@ impl Manifest {
             None => Err(Error::foreign(place, "a JSON object with a number 'schema'", "none")),
             Some(0) => Err(Error::foreign(place, "a schema from 1", "0")),
             Some(later) if later > u64::from(SCHEMA) => Err(Error::newer(place, "schema", SCHEMA, later)),
-            Some(_) => serde_json::from_value(json)
-                .map_err(|e| Error::corrupt(place, format!("a manifest of schema {SCHEMA}"), e.to_string())),
+            Some(known) => {
+                let manifest: Self = serde_json::from_value(json)
+                    .map_err(|e| Error::corrupt(place, format!("a manifest of schema {known}"), e.to_string()))?;
+                manifest.refuse_unmeasured(place)?;
+                Ok(manifest)
+            }
         }
+    }
+
+    /// Since schema 2 the width of a counter's readings is measured, and no longer assumed.
+    fn refuse_unmeasured(&self, place: &Path) -> Result<()> {
+        let unmeasured = self.nodes.iter().find(|node| self.schema >= 2 && node.counter.reading.is_none());
+        let wrong = |node: &Node| {
+            let found = format!("none of {}: did its counter stand still?", node.name);
+            Error::corrupt(place, "counter.reading of every node, as schema 2 asks", found)
+        };
+        unmeasured.map_or(Ok(()), |node| Err(wrong(node)))
     }
 
     /// Writes `run.json` at `place`, whole.
     pub fn write(&self, place: &Path) -> Result<()> {
+        self.refuse_unmeasured(place)?;
         let mut text = serde_json::to_string_pretty(self).expect("a manifest of text and numbers is JSON");
         text.push('\n');
         let whole = WholeFile::begin(place)?;
@@ -337,8 +352,31 @@ mod tests {
         let torn = refused(&text[..text.len() / 2]);
         assert!(!torn.is_newer() && torn.to_string().contains("complete JSON"), "{torn}");
         assert!(refused("{\"name\": 3}").is_foreign() && refused("[]").is_foreign());
-        let newer = refused("{\"schema\": 2, \"nodes\": \"elsewhere\"}");
-        assert!(newer.is_newer() && newer.to_string().contains("found 2; read it with the tickscope"), "{newer}");
+        let newer = refused("{\"schema\": 3, \"nodes\": \"elsewhere\"}");
+        assert!(newer.is_newer() && newer.to_string().contains("found 3; read it with the tickscope"), "{newer}");
+    }
+
+    #[test]
+    fn the_width_of_readings_is_required_since_schema_2() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("run.json");
+        let mut unmeasured = manifest();
+        unmeasured.nodes[1].counter.reading = None;
+        let error = unmeasured.write(&place).unwrap_err().to_string();
+        assert!(error.contains("counter.reading") && error.contains("none of server"), "{error}");
+        std::fs::write(&place, serde_json::to_string(&unmeasured).unwrap()).unwrap();
+        assert!(Manifest::read(&place).unwrap_err().to_string().contains("counter.reading"));
+        unmeasured.schema = 1;
+        unmeasured.write(&place).unwrap();
+        assert_eq!(Manifest::read(&place).unwrap(), unmeasured);
+    }
+
+    #[test]
+    fn the_words_of_schema_1_are_read() {
+        let old = r#"{"node": "a", "ran_ns": 1, "stamps": 2, "subject_cpu_ns": 3, "watch_cpu_ns": 4}"#;
+        let read: crate::NodeCost = serde_json::from_str(old).unwrap();
+        assert_eq!((read.target_cpu_ns, read.monitor_cpu_ns), (Some(3), Some(4)));
+        assert_eq!(crate::EventKind::from("subject-failed"), crate::EventKind::TargetFailed);
     }
 
     #[test]

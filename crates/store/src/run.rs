@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use tickscope_tick::{Interval, Place, Tick};
 
 use crate::brackets::{BracketColumns, read_brackets, write_brackets};
-use crate::channels::{Channel, read_channels};
+use crate::channels::{Channel, ChannelColumns, read_channels};
 use crate::error::{Error, Result};
-use crate::events::{Event, breaks, read_events};
+use crate::events::{Event, EventColumns, breaks, read_events};
 use crate::manifest::Manifest;
-use crate::stamps::PointStamps;
-use crate::table::TableReader;
+use crate::stamps::{PointStamps, StampColumns};
+use crate::table::{Columns, Field, TableReader};
 use crate::traces::KeyedReader;
 use crate::whole_file::{files_in, keyed_folders};
 
@@ -55,6 +55,19 @@ pub enum Table<'a> {
     Brackets,
     /// The joined stamps.
     Traces,
+}
+
+impl Table<'_> {
+    /// Its columns; `None` of traces, whose columns are the layout's points.
+    fn fields(&self) -> Option<&'static [Field]> {
+        match self {
+            Self::Stamps(_) => Some(StampColumns::FIELDS),
+            Self::Channels => Some(ChannelColumns::FIELDS),
+            Self::Events => Some(EventColumns::FIELDS),
+            Self::Brackets => Some(BracketColumns::FIELDS),
+            Self::Traces => None,
+        }
+    }
 }
 
 /// Where the files of a run lie; all of them, and nowhere else.
@@ -237,13 +250,12 @@ impl Run {
     /// Files of stamps, channels and events that cannot be read, and why, by their footers. They hide no other file; but
     /// whoever shows the run's results has to name them.
     pub fn refused(&self) -> Result<Vec<Error>> {
-        let mut folders = vec![self.root.join("channels"), self.paths().events()];
+        let mut refused = self.files(Table::Channels)?.refused;
+        refused.extend(self.files(Table::Events)?.refused);
         for (_, node) in keyed_folders(&self.root.join("stamps"), "node")? {
-            folders.extend(keyed_folders(&node, "point")?.into_iter().map(|(_, folder)| folder));
-        }
-        let mut refused = Vec::new();
-        for folder in folders {
-            refused.extend(files_in(&folder, "parquet")?.iter().filter_map(|file| TableReader::open(file).err()));
+            for (_, folder) in keyed_folders(&node, "point")? {
+                refused.extend(PointStamps::open(&folder)?.into_refused());
+            }
         }
         Ok(refused)
     }
@@ -261,7 +273,11 @@ impl Run {
         for folder in folders {
             files.extend(files_in(&folder, "parquet")?);
         }
-        let readable = |file: &Path| TableReader::open(file).map(|_| file.to_path_buf());
+        let fields = table.fields();
+        let readable = |file: &Path| {
+            fields.map_or_else(|| TableReader::open(file), |known| TableReader::open_as(file, known))?;
+            Ok(file.to_path_buf())
+        };
         Ok(Listing::gather(&files, readable, Vec::push))
     }
 
@@ -297,6 +313,7 @@ mod tests {
     use crate::events::write_events;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
+    use crate::table::TableWriter;
     use tickscope_tick::Local;
 
     #[test]
@@ -320,6 +337,29 @@ mod tests {
         assert_eq!((events.found, events.refused.len()), (vec![event], 1));
         assert!(events.refused[0].to_string().contains("a.parquet"));
         assert!(run.breaks::<Local>("client.realtime").unwrap_err().to_string().contains("a.parquet"));
+    }
+
+    #[test]
+    fn a_table_with_an_unknown_column_is_refused_however_it_is_asked_for() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let place: Place = "client.send".parse().unwrap();
+        let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+        let paths = run.paths();
+        let folders = [paths.stamps(&place), paths.root.join("channels"), paths.events(), paths.brackets(&pair)];
+        for folder in folders {
+            let fields = [Field::of::<i64>("colour".into())];
+            TableWriter::begin(&folder.join("x.parquet"), &fields, &[]).unwrap().finish().unwrap();
+        }
+        let told = |refused: &[Error]| refused.iter().filter(|why| why.to_string().contains("'colour'")).count();
+        assert_eq!(told(&run.refused().unwrap()), 3, "stamps, channels and events");
+        assert_eq!(told(run.stamps(&place).unwrap().refused()), 1);
+        assert_eq!(told(&run.channels().unwrap().refused), 1);
+        assert_eq!(told(&run.events().unwrap().refused), 1);
+        assert_eq!(told(&run.brackets(&pair).unwrap().refused), 1);
+        for table in [Table::Stamps(&place), Table::Channels, Table::Events, Table::Brackets] {
+            assert_eq!(told(&run.files(table).unwrap().refused), 1);
+        }
     }
 
     #[test]

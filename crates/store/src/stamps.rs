@@ -12,30 +12,31 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tickscope_trace::Nullable;
 
-use crate::Sparse;
 use crate::error::{Error, Result};
-use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, Values};
+use crate::table::{Columns, TableReader, columns, from_hexadecimal};
 use crate::whole_file::files_in;
 
 const BLOCKS_KEY: &str = "tickscope.blocks";
 const COUNTS_KEY: &str = "tickscope.counts";
 
-/// Stamps of one point as columns, one row a stamp.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct StampColumns {
-    /// Readings of the channel's domain.
-    pub tick: Vec<i64>,
-    /// What was stamped.
-    pub id: Vec<i64>,
-    /// Row of the node's channels.
-    pub channel: Vec<i32>,
-    /// Class of the id; null reads as 0.
-    pub kind: Sparse<i32>,
-    /// Core that the stamp was read on.
-    pub cpu: Sparse<i32>,
-    /// What rode along.
-    pub value: Sparse<i64>,
+columns! {
+    /// Stamps of one point as columns, one row a stamp.
+    pub columns StampColumns {
+        /// The counter's reading; domain: the channel's.
+        tick: i64 [ranged],
+        /// What was stamped, equal at every point.
+        id: i64 [ranged],
+        /// Row of `channels`.
+        channel: i32,
+        /// Class of the id; part of a trace's key; null reads as 0.
+        kind: Option<i32>,
+        /// The core that the stamp was read on, where the channel records it.
+        cpu: Option<i32>,
+        /// What rode along.
+        value: Option<i64>,
+    }
 }
 
 /// Blocks of one channel that a segment holds.
@@ -104,16 +105,6 @@ pub struct PointStamps {
 }
 
 impl StampColumns {
-    /// How many stamps.
-    pub fn len(&self) -> usize {
-        self.tick.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.tick.is_empty()
-    }
-
     /// Makes room for `more` stamps.
     pub fn reserve(&mut self, more: usize) {
         self.tick.reserve(more);
@@ -127,70 +118,18 @@ impl StampColumns {
         if kept.iter().all(|&kept| kept) {
             return;
         }
-        retain(&mut self.tick, &kept);
-        retain(&mut self.id, &kept);
-        retain(&mut self.channel, &kept);
-        self.kind.retain(&kept);
-        self.cpu.retain(&kept);
-        self.value.retain(&kept);
+        self.retain(&kept);
     }
-}
-
-fn retain<T>(column: &mut Vec<T>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    column.retain(|_| kept.next() == Some(&true));
 }
 
 /// Writes `stamps` as the segment at `place`, with their origin in its footer. Returns its size in bytes.
 pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Result<u64> {
     let keys = [(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
-    let mut table = TableWriter::begin(place, &fields(), &keys)?;
-    if stamps.len() <= GROUP_ROWS {
-        if !stamps.is_empty() {
-            write_group(&mut table, stamps)?;
-        }
-        return table.finish();
-    }
-    let rows: Vec<usize> = (0..stamps.len()).step_by(GROUP_ROWS).collect();
-    for start in rows {
-        let end = stamps.len().min(start + GROUP_ROWS);
-        let part = StampColumns {
-            tick: stamps.tick[start..end].to_vec(),
-            id: stamps.id[start..end].to_vec(),
-            channel: stamps.channel[start..end].to_vec(),
-            kind: stamps.kind.slice(start..end),
-            cpu: stamps.cpu.slice(start..end),
-            value: stamps.value.slice(start..end),
-        };
-        write_group(&mut table, &part)?;
-    }
-    table.finish()
+    stamps.write(place, &keys)
 }
 
 fn json(list: &impl Serialize) -> String {
     serde_json::to_string(list).expect("a list of numbers and text is JSON")
-}
-
-fn fields() -> [Field; 6] {
-    [
-        Field::long("tick").ranged(),
-        Field::long("id").ranged(),
-        Field::int("channel"),
-        Field::int("kind").nullable(),
-        Field::int("cpu").nullable(),
-        Field::long("value").nullable(),
-    ]
-}
-
-fn write_group(table: &mut TableWriter, stamps: &StampColumns) -> Result<()> {
-    table.group(&[
-        Values::Long(&stamps.tick),
-        Values::Long(&stamps.id),
-        Values::Int(&stamps.channel),
-        Values::IntOrNull(&stamps.kind),
-        Values::IntOrNull(&stamps.cpu),
-        Values::LongOrNull(&stamps.value),
-    ])
 }
 
 /// `part-0000000N.parquet` in `folder`, N beyond every number that is there: a segment never replaces another.
@@ -206,7 +145,7 @@ fn part_number(path: &Path) -> Option<u64> {
 impl Segment {
     /// Opens the segment at `path`; refuses what is torn, foreign or of a later schema.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { table: TableReader::open(path)? })
+        Ok(Self { table: TableReader::open_as(path, StampColumns::FIELDS)? })
     }
 
     /// Where its stamps came from.
@@ -245,21 +184,13 @@ impl Segment {
 
     /// The stamps of one row group.
     pub fn read_group(&self, group: usize) -> Result<StampColumns> {
-        let table = &self.table;
-        Ok(StampColumns {
-            tick: table.column(group, "tick")?,
-            id: table.column(group, "id")?,
-            channel: table.column(group, "channel")?,
-            kind: table.sparse(group, "kind")?,
-            cpu: table.sparse(group, "cpu")?,
-            value: table.sparse(group, "value")?,
-        })
+        Columns::read_group(&self.table, group)
     }
 
     /// What a join needs of one row group: ids, ticks, kinds.
-    pub(crate) fn read_keys(&self, group: usize) -> Result<(Vec<i64>, Vec<i64>, Sparse<i32>)> {
+    pub(crate) fn read_keys(&self, group: usize) -> Result<(Vec<i64>, Vec<i64>, Nullable<i32>)> {
         let table = &self.table;
-        Ok((table.column(group, "id")?, table.column(group, "tick")?, table.sparse(group, "kind")?))
+        Ok((table.column(group, "id")?, table.column(group, "tick")?, table.nullable(group, "kind")?))
     }
 
     /// The channels of one row group's stamps.
@@ -331,14 +262,7 @@ impl PointStamps {
     /// Every stamp, in the order stored.
     pub fn read_all(&self) -> Result<StampColumns> {
         let mut all = StampColumns::default();
-        self.read(i64::MIN..=i64::MAX, |mut part| {
-            all.tick.append(&mut part.tick);
-            all.id.append(&mut part.id);
-            all.channel.append(&mut part.channel);
-            all.kind.append(part.kind);
-            all.cpu.append(part.cpu);
-            all.value.append(part.value);
-        })?;
+        self.read(i64::MIN..=i64::MAX, |part| all.append(part))?;
         Ok(all)
     }
 }
@@ -346,7 +270,7 @@ impl PointStamps {
 impl From<(String, u32, u32, u32)> for BlockRange {
     /// A pool that is no hexadecimal number is no pool of ours: it matches none, as 0 matches none.
     fn from((pool, serial, first, last): (String, u32, u32, u32)) -> Self {
-        Self { pool: u64::from_str_radix(&pool, 16).unwrap_or(0), serial, first, last }
+        Self { pool: from_hexadecimal(&pool), serial, first, last }
     }
 }
 
@@ -372,6 +296,7 @@ impl From<ChannelCount> for (i32, u64, u64) {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
+    use crate::table::GROUP_ROWS;
     use proptest::prelude::*;
 
     fn stamps(ids: impl Iterator<Item = i64>) -> StampColumns {
@@ -380,8 +305,8 @@ mod tests {
         StampColumns {
             tick: id.iter().map(|id| id * 2500 + 7).collect(),
             channel: vec![3; rows],
-            kind: Sparse::nulls(rows),
-            cpu: Sparse::nulls(rows),
+            kind: Nullable::nulls(rows),
+            cpu: Nullable::nulls(rows),
             value: id.iter().map(|&id| (id % 3 == 0).then_some(-id)).collect(),
             id,
         }

@@ -8,17 +8,22 @@
 //! description of the schema, page indexes, and statistics beyond those that prune row groups: with files of ten
 //! seconds of one point, the footer is a fair part of the file.
 
+mod columns;
 mod reader;
 mod writer;
 
+pub(crate) use columns::{Cell, CellColumn, Columns, columns};
 pub(crate) use reader::TableReader;
-pub(crate) use writer::{TableWriter, Values};
+pub(crate) use writer::{TableWriter, WriteRows};
 
 use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
 
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::schema::types::Type;
+use tickscope_tick::{NodeName, PointName};
 
 /// Footer key by which a file says that it is tickscope's, and of which schema.
 pub(crate) const SCHEMA_KEY: &str = "tickscope.schema";
@@ -31,39 +36,42 @@ pub(crate) const GROUP_ROWS: usize = 1 << 20;
 pub(crate) struct Field {
     name: Cow<'static, str>,
     physical: Physical,
-    repetition: Repetition,
+    nullable: bool,
+    /// Each row group records the smallest and the largest value.
     ranged: bool,
 }
 
 impl Field {
-    pub(crate) fn long(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), physical: Physical::INT64, repetition: Repetition::REQUIRED, ranged: false }
+    pub(crate) const fn of<C: Cell>(name: Cow<'static, str>) -> Self {
+        let (physical, nullable) = (C::Column::PHYSICAL, C::Column::NULLABLE);
+        Self { name, physical, nullable, ranged: false }
     }
 
-    pub(crate) fn int(name: &'static str) -> Self {
-        Self { physical: Physical::INT32, ..Self::long(name) }
-    }
-
-    pub(crate) fn text(name: &'static str) -> Self {
-        Self { physical: Physical::BYTE_ARRAY, ..Self::long(name) }
-    }
-
-    /// Rows may be null.
-    pub(crate) fn nullable(self) -> Self {
-        Self { repetition: Repetition::OPTIONAL, ..self }
-    }
-
-    /// Each row group records the smallest and the largest value.
-    pub(crate) fn ranged(self) -> Self {
-        Self { ranged: true, ..self }
+    /// The column if `ranged`: with the smallest and the largest value of each row group.
+    pub(crate) const fn ranged(mut self, ranged: bool) -> Self {
+        self.ranged = ranged;
+        self
     }
 
     fn is_text(&self) -> bool {
-        self.physical == Physical::BYTE_ARRAY
+        matches!(self.physical, Physical::BYTE_ARRAY)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The type as the documents name it.
+    #[cfg(test)]
+    pub(crate) fn documented(&self) -> String {
+        let name = if self.is_text() { "STRING".into() } else { self.physical.to_string() };
+        name + if self.nullable { ", nullable" } else { "" }
     }
 
     fn parquet_type(&self) -> parquet::errors::Result<Type> {
-        let builder = Type::primitive_type_builder(&self.name, self.physical).with_repetition(self.repetition);
+        let repetition = if self.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let builder = Type::primitive_type_builder(&self.name, self.physical).with_repetition(repetition);
         if !self.is_text() {
             return builder.build();
         }
@@ -72,13 +80,15 @@ impl Field {
 }
 
 /// A value of a column, in memory and in Parquet.
-pub(crate) trait Value: Sized + Clone {
+pub trait Value: Sized + Clone {
+    /// Parquet's type.
     type Parquet: DataType;
+    /// The same as a value.
     const PHYSICAL: Physical;
     /// Parquet's own form of `values`; borrowed where it is the same.
     fn encode(values: &[Self]) -> Cow<'_, [<Self::Parquet as DataType>::T]>;
-    /// `None`: not a value, such as bytes that are no text.
-    fn decode(values: Vec<<Self::Parquet as DataType>::T>) -> Option<Vec<Self>>;
+    /// Error: what was found that is no value, such as bytes that are no text.
+    fn decode(values: Vec<<Self::Parquet as DataType>::T>) -> Result<Vec<Self>, String>;
 }
 
 impl Value for i64 {
@@ -87,8 +97,8 @@ impl Value for i64 {
     fn encode(values: &[Self]) -> Cow<'_, [i64]> {
         values.into()
     }
-    fn decode(values: Vec<i64>) -> Option<Vec<Self>> {
-        Some(values)
+    fn decode(values: Vec<i64>) -> Result<Vec<Self>, String> {
+        Ok(values)
     }
 }
 
@@ -98,36 +108,85 @@ impl Value for i32 {
     fn encode(values: &[Self]) -> Cow<'_, [i32]> {
         values.into()
     }
-    fn decode(values: Vec<i32>) -> Option<Vec<Self>> {
-        Some(values)
+    fn decode(values: Vec<i32>) -> Result<Vec<Self>, String> {
+        Ok(values)
     }
 }
 
-impl Value for String {
+/// A number below 2^31 that is never negative.
+impl Value for u32 {
+    type Parquet = Int32Type;
+    const PHYSICAL: Physical = Physical::INT32;
+    fn encode(values: &[Self]) -> Cow<'_, [i32]> {
+        values.iter().map(|&number| number as i32).collect()
+    }
+    fn decode(values: Vec<i32>) -> Result<Vec<Self>, String> {
+        Ok(values.into_iter().map(|number| number as u32).collect())
+    }
+}
+
+/// An identity, as 16 hexadecimal digits: Spark has no unsigned integers. What is no such number is none of ours: 0.
+impl Value for u64 {
     type Parquet = ByteArrayType;
     const PHYSICAL: Physical = Physical::BYTE_ARRAY;
     fn encode(values: &[Self]) -> Cow<'_, [ByteArray]> {
-        values.iter().map(|text| ByteArray::from(text.as_str())).collect()
+        values.iter().map(|identity| ByteArray::from(format!("{identity:016x}").into_bytes())).collect()
     }
-    fn decode(values: Vec<ByteArray>) -> Option<Vec<Self>> {
-        values.iter().map(|bytes| Some(bytes.as_utf8().ok()?.to_string())).collect()
+    fn decode(values: Vec<ByteArray>) -> Result<Vec<Self>, String> {
+        Ok(values.iter().map(|bytes| from_hexadecimal(bytes.as_utf8().unwrap_or_default())).collect())
     }
+}
+
+/// The number of these digits, 0 if they are none.
+pub(crate) fn from_hexadecimal(digits: &str) -> u64 {
+    u64::from_str_radix(digits, 16).unwrap_or(0)
+}
+
+/// A value by the name that it is printed by and read from.
+macro_rules! named_values {
+    ($($type:ty),*) => {$(
+        impl $crate::table::Value for $type {
+            type Parquet = parquet::data_type::ByteArrayType;
+            const PHYSICAL: parquet::basic::Type = parquet::basic::Type::BYTE_ARRAY;
+            fn encode(values: &[Self]) -> std::borrow::Cow<'_, [parquet::data_type::ByteArray]> {
+                $crate::table::encode_named(values)
+            }
+            fn decode(values: Vec<parquet::data_type::ByteArray>) -> std::result::Result<Vec<Self>, String> {
+                $crate::table::decode_named(&values)
+            }
+        }
+    )*};
+}
+pub(crate) use named_values;
+named_values!(String, NodeName, PointName);
+
+pub(crate) fn encode_named<V: Display>(values: &[V]) -> Cow<'_, [ByteArray]> {
+    values.iter().map(|value| ByteArray::from(value.to_string().into_bytes())).collect()
+}
+
+pub(crate) fn decode_named<V: FromStr<Err: Display>>(values: &[ByteArray]) -> Result<Vec<V>, String> {
+    let name = |bytes: &ByteArray| match bytes.as_utf8() {
+        Ok(text) => text.parse().map_err(|e: V::Err| e.to_string()),
+        Err(_) => Err("bytes that are no UTF-8".into()),
+    };
+    values.iter().map(name).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SCHEMA;
     use crate::scratch::Scratch;
-    use crate::{SCHEMA, Sparse};
     use proptest::prelude::*;
+    use tickscope_trace::Nullable;
 
     fn fields() -> Vec<Field> {
         vec![
-            Field::long("a").ranged(),
-            Field::int("b").nullable(),
-            Field::text("c"),
-            Field::text("d").nullable(),
-            Field::long("e").nullable(),
+            Field::of::<i64>("a".into()).ranged(true),
+            Field::of::<Option<i32>>("b".into()),
+            Field::of::<String>("c".into()),
+            Field::of::<Option<String>>("d".into()),
+            Field::of::<Option<i64>>("e".into()),
         ]
     }
 
@@ -137,18 +196,11 @@ mod tests {
         let mut table = TableWriter::begin(path, &fields(), &[("k", "v".into())]).unwrap();
         for rows in groups {
             let a: Vec<i64> = rows.iter().map(|row| row.0).collect();
-            let b: Sparse<i32> = rows.iter().map(|row| row.1).collect();
+            let b: Nullable<i32> = rows.iter().map(|row| row.1).collect();
             let c: Vec<String> = rows.iter().map(|row| row.2.clone()).collect();
-            let d: Sparse<String> = rows.iter().map(|row| row.3.clone()).collect();
-            let e = Sparse::nulls(rows.len());
-            let columns = [
-                Values::Long(&a),
-                Values::IntOrNull(&b),
-                Values::Text(&c),
-                Values::TextOrNull(&d),
-                Values::LongOrNull(&e),
-            ];
-            table.group(&columns).unwrap();
+            let d: Nullable<String> = rows.iter().map(|row| row.3.clone()).collect();
+            let e = Nullable::<i64>::nulls(rows.len());
+            table.group(&[&a, &b, &c, &d, &e], 0..rows.len()).unwrap();
         }
         table.finish().unwrap();
     }
@@ -169,13 +221,13 @@ mod tests {
                 let a: Vec<i64> = rows.iter().map(|row| row.0).collect();
                 prop_assert_eq!(table.range(group, "a"), Some((*a.iter().min().unwrap(), *a.iter().max().unwrap())));
                 prop_assert_eq!(table.column::<i64>(group, "a").unwrap(), a);
-                let b = table.sparse::<i32>(group, "b").unwrap();
+                let b = table.nullable::<i32>(group, "b").unwrap();
                 prop_assert_eq!(b, rows.iter().map(|row| row.1).collect());
                 let c: Vec<String> = rows.iter().map(|row| row.2.clone()).collect();
                 prop_assert_eq!(table.column::<String>(group, "c").unwrap(), c);
-                let d = table.sparse::<String>(group, "d").unwrap();
+                let d = table.nullable::<String>(group, "d").unwrap();
                 prop_assert_eq!(d, rows.iter().map(|row| row.3.clone()).collect());
-                prop_assert_eq!(table.sparse::<i64>(group, "e").unwrap(), Sparse::nulls(rows.len()));
+                prop_assert_eq!(table.nullable::<i64>(group, "e").unwrap(), Nullable::nulls(rows.len()));
             }
         }
     }
@@ -205,7 +257,7 @@ mod tests {
             std::fs::write(&path, &damaged).unwrap();
             let Ok(table) = TableReader::open(&path) else { continue };
             for group in 0..table.groups() {
-                let _ = (table.column::<i64>(group, "a"), table.sparse::<i32>(group, "b"), table.range(group, "a"));
+                let _ = (table.column::<i64>(group, "a"), table.nullable::<i32>(group, "b"), table.range(group, "a"));
             }
         }
     }
@@ -217,10 +269,25 @@ mod tests {
         let later = [(SCHEMA_KEY, (SCHEMA + 1).to_string())];
         TableWriter::begin_unmarked(&path, &fields(), &later).unwrap().finish().unwrap();
         let error = TableReader::open(&path).err().unwrap();
-        assert!(error.is_newer() && error.to_string().contains("found 2"), "{error}");
+        assert!(error.is_newer() && error.to_string().contains("found 3"), "{error}");
         TableWriter::begin_unmarked(&path, &fields(), &[]).unwrap().finish().unwrap();
         let error = TableReader::open(&path).err().unwrap();
         assert!(error.is_foreign() && error.to_string().contains(SCHEMA_KEY), "{error}");
+    }
+
+    #[test]
+    fn a_column_that_nobody_knows_is_refused_by_name_and_one_that_is_missing_reads_as_null() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("t.parquet");
+        write(&path, &[vec![(1, None, "x".into(), None)]]);
+        let error = TableReader::open_as(&path, &fields()[..4]).err().unwrap();
+        let said =
+            "t.parquet: expected columns a, b, c, d, found a column 'e'; remove that column, or read the run with";
+        assert!(error.to_string().contains(said) && !error.is_newer(), "{error}");
+        let mut more = fields();
+        more.push(Field::of::<Option<i64>>("f".into()));
+        let table = TableReader::open_as(&path, &more).unwrap();
+        assert_eq!(table.nullable::<i64>(0, "f").unwrap(), Nullable::nulls(1));
     }
 
     #[test]
@@ -233,6 +300,6 @@ mod tests {
         assert!(error.contains("column 'c' of INT64") && error.contains("BYTE_ARRAY"), "{error}");
         assert!(table.column::<i64>(0, "e").is_err(), "a null is no value");
         assert!(table.column::<i64>(0, "absent").is_err());
-        assert_eq!(table.sparse::<i64>(0, "absent").unwrap(), Sparse::nulls(1));
+        assert_eq!(table.nullable::<i64>(0, "absent").unwrap(), Nullable::nulls(1));
     }
 }

@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::Sparse;
+use tickscope_trace::Nullable;
+
 use crate::error::Result;
-use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, Values};
+use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, WriteRows};
 
 const KEY: [&str; 3] = ["kind", "id", "occurrence"];
 const PASSAGES: &str = "passages";
@@ -23,10 +24,10 @@ pub struct KeyedRows {
     /// Which passage of the id, from 0.
     pub occurrence: Vec<i32>,
     /// One column a name, in the order of the names.
-    pub columns: Vec<Sparse<i64>>,
+    pub columns: Vec<Nullable<i64>>,
     /// Of traces: [`tickscope_trace::Marks`] as text, null where the id passed every point once at most. Rows that it
     /// lacks at its end are null.
-    pub passages: Sparse<String>,
+    pub passages: Nullable<String>,
 }
 
 /// Writes a table of keyed rows piece by piece, in row groups of full size whatever the pieces were.
@@ -46,7 +47,7 @@ pub struct KeyedReader {
 impl KeyedRows {
     /// No rows, of `columns` columns.
     pub fn empty(columns: usize) -> Self {
-        Self { columns: vec![Sparse::default(); columns], ..Self::default() }
+        Self { columns: vec![Nullable::default(); columns], ..Self::default() }
     }
 
     /// How many rows.
@@ -78,13 +79,17 @@ impl KeyedWriter {
 
     /// The same for a table of traces.
     pub fn begin_traces(place: &Path, names: &[String], keys: &[(&str, String)]) -> Result<Self> {
-        Self::begin_with(place, names, keys, Some(Field::text(PASSAGES).nullable()))
+        Self::begin_with(place, names, keys, Some(Field::of::<Option<String>>(PASSAGES.into())))
     }
 
     fn begin_with(place: &Path, names: &[String], keys: &[(&str, String)], last: Option<Field>) -> Result<Self> {
         let passages = last.is_some();
-        let mut fields = vec![Field::int(KEY[0]), Field::long(KEY[1]).ranged(), Field::int(KEY[2])];
-        fields.extend(names.iter().map(|name| Field::long(name.clone()).nullable()));
+        let mut fields = vec![
+            Field::of::<i32>(KEY[0].into()),
+            Field::of::<i64>(KEY[1].into()).ranged(true),
+            Field::of::<i32>(KEY[2].into()),
+        ];
+        fields.extend(names.iter().map(|name| Field::of::<Option<i64>>(name.clone().into())));
         fields.extend(last);
         let table = TableWriter::begin(place, &fields, keys)?;
         Ok(Self { table, pending: KeyedRows::empty(names.len()), passages })
@@ -113,11 +118,13 @@ impl KeyedWriter {
         if rows.is_empty() {
             return Ok(());
         }
-        let mut values = vec![Values::Int(&rows.kind), Values::Long(&rows.id), Values::Int(&rows.occurrence)];
-        values.extend(rows.columns.iter().map(Values::LongOrNull));
         rows.passages.push_nulls(rows.id.len() - rows.passages.len());
-        values.extend(self.passages.then_some(Values::TextOrNull(&rows.passages)));
-        self.table.group(&values)
+        let mut columns: Vec<&dyn WriteRows> = vec![&rows.kind, &rows.id, &rows.occurrence];
+        columns.extend(rows.columns.iter().map(|column| column as &dyn WriteRows));
+        if self.passages {
+            columns.push(&rows.passages);
+        }
+        self.table.group(&columns, 0..rows.len())
     }
 }
 
@@ -178,13 +185,13 @@ impl KeyedReader {
     /// The rows of one row group.
     pub fn read_group(&self, group: usize) -> Result<KeyedRows> {
         let table = &self.table;
-        let columns: Result<Vec<_>> = self.names.iter().map(|name| table.sparse(group, name)).collect();
+        let columns: Result<Vec<_>> = self.names.iter().map(|name| table.nullable(group, name)).collect();
         Ok(KeyedRows {
             kind: table.column(group, KEY[0])?,
             id: table.column(group, KEY[1])?,
             occurrence: table.column(group, KEY[2])?,
             columns: columns?,
-            passages: table.sparse(group, PASSAGES)?,
+            passages: table.nullable(group, PASSAGES)?,
         })
     }
 

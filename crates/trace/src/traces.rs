@@ -2,14 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Error, Layout, Marks, Stage};
+use crate::{Error, Layout, Marks, Nullable, Stage};
 
-/// Numbers, of which some are missing. Any `i64` is a legal tick, so presence is said apart from the value.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Column {
-    values: Vec<i64>,
-    valid: Vec<bool>,
-}
+/// Raw ticks or durations, one row a trace; null where there is none.
+pub type Column = Nullable<i64>;
 
 /// Some traces of a run, in the order (id, kind, occurrence); the ticks are raw readings of each point's own domain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -20,74 +16,6 @@ pub struct Traces {
     points: Vec<Column>,
     /// By row, of ids that passed some point several times.
     marks: BTreeMap<usize, Marks>,
-}
-
-impl Column {
-    /// A column of `values`, of which those with `valid` exist.
-    pub fn new(mut values: Vec<i64>, valid: Vec<bool>) -> Result<Self, Error> {
-        if values.len() == valid.len() {
-            values.iter_mut().zip(&valid).filter(|&(_, &valid)| !valid).for_each(|(value, _)| *value = 0);
-            return Ok(Self { values, valid });
-        }
-        let found = format!("{} values and {} of them known to exist or not", values.len(), valid.len());
-        Err(Error::new("as many validities as values", found, "hand over whole rows"))
-    }
-
-    /// The value at `row`; `None` where it is missing, or past the end.
-    #[inline]
-    pub fn get(&self, row: usize) -> Option<i64> {
-        if *self.valid.get(row)? { self.values.get(row).copied() } else { None }
-    }
-
-    /// How many rows.
-    pub fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
-    }
-
-    /// All values; 0 stands at a missing one and means nothing.
-    pub fn values(&self) -> &[i64] {
-        &self.values
-    }
-
-    /// Which values exist.
-    pub fn valid(&self) -> &[bool] {
-        &self.valid
-    }
-
-    /// The values that exist, in the order of their rows.
-    pub fn present(&self) -> impl Iterator<Item = i64> + '_ {
-        self.values.iter().zip(&self.valid).filter(|&(_, &valid)| valid).map(|(&value, _)| value)
-    }
-
-    #[inline]
-    pub(crate) fn push(&mut self, value: Option<i64>) {
-        self.values.push(value.unwrap_or_default());
-        self.valid.push(value.is_some());
-    }
-
-    /// Adds values with what says whether they exist; a missing one is 0.
-    pub(crate) fn extend(&mut self, rows: impl Iterator<Item = (i64, bool)> + Clone) {
-        self.values.extend(rows.clone().map(|(value, _)| value));
-        self.valid.extend(rows.map(|(_, valid)| valid));
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.values.clear();
-        self.valid.clear();
-    }
-}
-
-impl FromIterator<Option<i64>> for Column {
-    fn from_iter<I: IntoIterator<Item = Option<i64>>>(values: I) -> Self {
-        let mut column = Self::default();
-        values.into_iter().for_each(|value| column.push(value));
-        column
-    }
 }
 
 impl Traces {

@@ -333,7 +333,8 @@ impl World {
         let root = (0..POINTS).find(|&point| !stamps[point].is_empty()).unwrap();
         let of_all: Vec<usize> = (0..every.len()).filter(|&row| every.ids()[row] == id).collect();
         let told = (root + 1..PATH).take_while(|&point| !marks[point].is_untold()).count();
-        let length = |row: usize| (root..=root + told).filter(|&point| every.points()[point].valid()[row]).count();
+        let length =
+            |row: usize| (root..=root + told).filter(|&point| every.points()[point].get(row).is_some()).count();
         let longest = of_all.iter().map(|&row| length(row)).max();
         let furthest = || of_all.iter().filter(|&&row| Some(length(row)) == longest);
         let ticks = || furthest().filter_map(|&row| every.points()[root].get(row));

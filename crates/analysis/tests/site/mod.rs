@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tickscope_store::{
-    Channel, ChannelState, Event, Evidence, Layout, Manifest, Origin, Run, Sparse, StampColumns, next_segment,
+    Channel, ChannelState, Event, Evidence, Layout, Manifest, Nullable, Origin, Run, StampColumns, next_segment,
     write_channels, write_events, write_segment,
 };
 use tickscope_tick::BootId;
@@ -66,21 +66,21 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
             tick: of.stamps.iter().map(|&(_, tick)| tick).collect(),
             id: of.stamps.iter().map(|&(id, _)| id).collect(),
             channel: vec![number; rows],
-            kind: Sparse::nulls(rows),
-            cpu: Sparse::nulls(rows),
-            value: Sparse::nulls(rows),
+            kind: Nullable::nulls(rows),
+            cpu: Nullable::nulls(rows),
+            value: Nullable::nulls(rows),
         };
         let place = next_segment(&run.paths().stamps(&format!("{}.{}", of.node, of.point).parse().unwrap())).unwrap();
         write_segment(&place, &columns, &Origin::default()).unwrap();
         channels.push(Channel {
             channel: number,
-            node: of.node.into(),
+            node: of.node.parse().unwrap(),
             pid: 1,
             process_start: 0,
             pool: 1,
             serial: number as u32,
             thread: 1,
-            point: of.point.into(),
+            point: of.point.parse().unwrap(),
             ordering: of.ordering.into(),
             domain: format!("{}/{}/0", boot(run, of.node), of.clock),
             policy: "buffered".into(),

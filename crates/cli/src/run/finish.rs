@@ -47,6 +47,7 @@ impl Session {
         manifest.points.extend(unstamped);
         self.run.set_manifest(manifest)?;
         self.write_events()?;
+        self.run.write_digests()?;
         if collected {
             let _ = fs::remove_dir_all(&self.stamp_root); // whatever is left there is empty, or was reported
         }

@@ -107,7 +107,7 @@ fn every_channel_has_the_domain_of_its_own_counter_and_so_have_its_losses() {
     let domains: Vec<(String, Clock)> = site
         .channels()
         .into_iter()
-        .map(|channel| (channel.point, channel.domain.parse::<Domain>().unwrap().counter))
+        .map(|channel| (channel.point.to_string(), channel.domain.parse::<Domain>().unwrap().counter))
         .collect();
     let expected = [("send", Clock::Tsc), ("tx", Clock::Realtime), ("rx", Clock::Phc)];
     assert_eq!(domains, expected.map(|(point, counter)| (point.to_string(), counter)));

@@ -5,18 +5,19 @@ use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
+use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
+use tickscope_trace::Nullable;
 
-use super::{SCHEMA_KEY, Value};
+use super::{Field, SCHEMA_KEY, Value};
+use crate::SCHEMA;
 use crate::error::{Error, Result};
-use crate::{SCHEMA, Sparse};
 
 /// A table of this schema or an older one.
-pub(crate) struct TableReader {
+pub struct TableReader {
     reader: SerializedFileReader<File>,
     path: PathBuf,
     /// Reading moves the file's one position: two threads need two readers.
@@ -36,6 +37,18 @@ impl TableReader {
         table.refuse_others()?;
         table.refuse_columns_outside_the_file()?;
         Ok(table)
+    }
+
+    /// As [`TableReader::open`]; refuses also a column that is none of `fields`: nobody knows what it says of the others.
+    pub(crate) fn open_as(path: &Path, fields: &[Field]) -> Result<Self> {
+        let table = Self::open(path)?;
+        match table.names().iter().find(|name| fields.iter().all(|field| field.name != **name)) {
+            None => Ok(table),
+            Some(unknown) => {
+                let known: Vec<_> = fields.iter().map(|field| field.name.as_ref()).collect();
+                Err(Error::unknown_column(path, &known.join(", "), unknown))
+            }
+        }
     }
 
     /// The Parquet crate asserts on such a footer where it should return an error.
@@ -102,40 +115,35 @@ impl TableReader {
     /// A column without nulls.
     pub(crate) fn column<V: Value>(&self, group: usize, name: &str) -> Result<Vec<V>> {
         let index = self.index(name).ok_or_else(|| self.unlike::<V>(name, "no such column"))?;
-        let (values, levels) = self.decode::<V>(group, index, name)?;
-        if levels.contains(&0) {
-            return Err(self.unlike::<V>(name, "a null in it"));
-        }
-        Ok(values)
+        let mut all = Vec::new();
+        self.decode::<V>(group, index, name, |values, levels| {
+            if levels.contains(&0) {
+                return Err(self.unlike::<V>(name, "a null in it"));
+            }
+            if all.is_empty() {
+                all = std::mem::take(values)
+            } else {
+                all.append(values)
+            }
+            Ok(())
+        })?;
+        V::decode(all).map_err(|found| self.unlike::<V>(name, &found))
     }
 
     /// A column that may have nulls; one that the file lacks is all null.
-    pub(crate) fn sparse<V: Value>(&self, group: usize, name: &str) -> Result<Sparse<V>> {
+    pub(crate) fn nullable<V: Value + Default>(&self, group: usize, name: &str) -> Result<Nullable<V>> {
         let Some(index) = self.index(name) else {
-            return Ok(Sparse::nulls(self.rows(group) as usize));
+            return Ok(Nullable::nulls(self.rows(group) as usize));
         };
-        let (values, mut levels) = self.decode::<V>(group, index, name)?;
-        if self.max_level(index) == 0 {
-            levels = vec![1; values.len()];
-        }
-        Ok(Sparse::from_levels(values, levels))
-    }
-
-    /// A column of all row groups, without nulls.
-    pub(crate) fn whole_column<V: Value>(&self, name: &str) -> Result<Vec<V>> {
-        let mut all = Vec::new();
-        for group in 0..self.groups() {
-            all.append(&mut self.column(group, name)?);
-        }
-        Ok(all)
-    }
-
-    /// A column of all row groups that may have nulls.
-    pub(crate) fn whole_sparse<V: Value>(&self, name: &str) -> Result<Sparse<V>> {
-        let mut all = Sparse::default();
-        for group in 0..self.groups() {
-            all.append(self.sparse(group, name)?);
-        }
+        let (mut all, required) = (Nullable::default(), self.max_level(index) == 0);
+        self.decode::<V>(group, index, name, |values, levels| {
+            let mut values = V::decode(std::mem::take(values)).map_err(|found| self.unlike::<V>(name, &found))?;
+            if required {
+                levels.resize(values.len(), 1);
+            }
+            all.append_present(&mut values, levels);
+            Ok(())
+        })?;
         Ok(all)
     }
 
@@ -148,38 +156,39 @@ impl TableReader {
         self.reader.metadata().file_metadata().schema_descr().column(index).max_def_level()
     }
 
-    /// Values that are there, and a definition level a row where the column is nullable.
-    fn decode<V: Value>(&self, group: usize, index: usize, name: &str) -> Result<(Vec<V>, Vec<i16>)> {
+    /// Hands a column to `take` piece by piece: the values that are there, and a definition level a row where the column
+    /// is nullable.
+    fn decode<V: Value>(
+        &self,
+        group: usize,
+        index: usize,
+        name: &str,
+        mut take: impl FnMut(&mut Vec<<V::Parquet as DataType>::T>, &mut Vec<i16>) -> Result<()>,
+    ) -> Result<()> {
         let column = self.reader.metadata().file_metadata().schema_descr().column(index);
         if column.physical_type() != V::PHYSICAL || column.max_rep_level() > 0 {
             return Err(self.unlike::<V>(name, &format!("{}", column.physical_type())));
         }
         let damaged = |e: ParquetError| self.unlike::<V>(name, &e.to_string());
         let group_reader = self.reader.get_row_group(group).map_err(damaged)?;
-        let reader = get_typed_column_reader::<V::Parquet>(group_reader.get_column_reader(index).map_err(damaged)?);
-        let (values, levels, rows) = decode_all::<V>(reader).map_err(damaged)?;
-        if rows as u64 != self.rows(group) {
-            let found = format!("{rows} rows where the file says {}", self.rows(group));
-            return Err(self.unlike::<V>(name, &found));
+        let mut reader = get_typed_column_reader::<V::Parquet>(group_reader.get_column_reader(index).map_err(damaged)?);
+        let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
+        loop {
+            (values.clear(), levels.clear());
+            let (read, _, _) = reader.read_records(BATCH, Some(&mut levels), None, &mut values).map_err(damaged)?;
+            rows += read as u64;
+            if read == 0 {
+                break;
+            }
+            take(&mut values, &mut levels)?;
         }
-        let values = V::decode(values).ok_or_else(|| self.unlike::<V>(name, "bytes that are no UTF-8"))?;
-        Ok((values, levels))
+        if rows == self.rows(group) {
+            return Ok(());
+        }
+        Err(self.unlike::<V>(name, &format!("{rows} rows where the file says {}", self.rows(group))))
     }
 
     fn unlike<V: Value>(&self, name: &str, found: &str) -> Error {
         Error::corrupt(&self.path, format!("column '{name}' of {}", V::PHYSICAL), found)
-    }
-}
-
-type Decoded<V> = (Vec<<<V as Value>::Parquet as DataType>::T>, Vec<i16>, usize);
-
-fn decode_all<V: Value>(mut reader: ColumnReaderImpl<V::Parquet>) -> std::result::Result<Decoded<V>, ParquetError> {
-    let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
-    loop {
-        let (read, _, _) = reader.read_records(BATCH, Some(&mut levels), None, &mut values)?;
-        rows += read;
-        if read == 0 {
-            return Ok((values, levels, rows));
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Writing a table, one row group after another.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,22 +11,21 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
+use tickscope_trace::Nullable;
 
 use super::{Field, SCHEMA_KEY, Value};
+use crate::SCHEMA;
 use crate::error::{Error, Result};
 use crate::whole_file::WholeFile;
-use crate::{SCHEMA, Sparse};
 
-/// The values of one column in one row group.
-#[derive(Clone, Copy)]
-pub(crate) enum Values<'a> {
-    Long(&'a [i64]),
-    LongOrNull(&'a Sparse<i64>),
-    Int(&'a [i32]),
-    IntOrNull(&'a Sparse<i32>),
-    Text(&'a [String]),
-    TextOrNull(&'a Sparse<String>),
+/// A column in memory, of which some rows can be written.
+pub trait WriteRows {
+    /// Writes `rows` and closes the column.
+    fn write(&self, rows: Range<usize>, column: SerializedColumnWriter<'_>) -> Outcome;
 }
+
+/// What writing comes to.
+pub type Outcome = std::result::Result<(), ParquetError>;
 
 /// A table being written.
 pub(crate) struct TableWriter {
@@ -59,9 +59,9 @@ impl TableWriter {
         self.writer.append_key_value_metadata(KeyValue::new(key.to_string(), value));
     }
 
-    /// Adds a row group; columns in the order of the table's fields.
-    pub(crate) fn group(&mut self, columns: &[Values<'_>]) -> Result<()> {
-        write_group(&mut self.writer, columns).map_err(|e| unwritten(&self.place, e))
+    /// Adds `rows` of the columns as a row group; columns in the order of the table's fields.
+    pub(crate) fn group(&mut self, columns: &[&dyn WriteRows], rows: Range<usize>) -> Result<()> {
+        write_group(&mut self.writer, columns, rows).map_err(|e| unwritten(&self.place, e))
     }
 
     /// Completes the table and gives it its name. Returns its size in bytes.
@@ -101,47 +101,39 @@ fn properties(fields: &[Field], keys: &[(&str, String)]) -> WriterProperties {
 /// Rows encoded at a time; also the size at which a page is looked at, so pages stay near their byte limit.
 const BATCH: usize = 1 << 14;
 
-fn write_group(writer: &mut SerializedFileWriter<File>, columns: &[Values<'_>]) -> Outcome {
+fn write_group(writer: &mut SerializedFileWriter<File>, columns: &[&dyn WriteRows], rows: Range<usize>) -> Outcome {
     let mut group = writer.next_row_group()?;
     let mut columns = columns.iter();
     while let Some(column) = group.next_column()? {
         let values = columns.next().ok_or_else(|| ParquetError::General("a column has no values".into()))?;
-        write_values(column, *values)?;
+        values.write(rows.clone(), column)?;
     }
     group.close().map(|_| ())
 }
 
-type Outcome = std::result::Result<(), ParquetError>;
-
-fn write_values(column: SerializedColumnWriter<'_>, values: Values<'_>) -> Outcome {
-    match values {
-        Values::Long(values) => write_dense(column, values),
-        Values::Int(values) => write_dense(column, values),
-        Values::Text(values) => write_dense(column, values),
-        Values::LongOrNull(values) => write_sparse(column, values),
-        Values::IntOrNull(values) => write_sparse(column, values),
-        Values::TextOrNull(values) => write_sparse(column, values),
+impl<V: Value> WriteRows for Vec<V> {
+    fn write(&self, rows: Range<usize>, mut column: SerializedColumnWriter<'_>) -> Outcome {
+        write_batch::<V>(&mut column, &self[rows], None)?;
+        column.close()
     }
 }
 
-fn write_dense<V: Value>(mut column: SerializedColumnWriter<'_>, values: &[V]) -> Outcome {
-    write_batch::<V>(&mut column, values, None)?;
-    column.close()
-}
-
-fn write_sparse<V: Value>(mut column: SerializedColumnWriter<'_>, rows: &Sparse<V>) -> Outcome {
-    let (values, levels) = rows.parts();
-    if !levels.is_empty() {
-        write_batch::<V>(&mut column, values, Some(levels))?;
-        return column.close();
+impl<V: Value> WriteRows for Nullable<V> {
+    fn write(&self, rows: Range<usize>, mut column: SerializedColumnWriter<'_>) -> Outcome {
+        for start in rows.clone().step_by(BATCH) {
+            let batch = start..rows.end.min(start + BATCH);
+            match self.dense(batch.clone()) {
+                _ if self.is_all_null() => write_batch::<V>(&mut column, &[], Some(&[0; BATCH][..batch.len()]))?,
+                Some(values) => write_batch::<V>(&mut column, values, Some(&[1; BATCH][..batch.len()]))?,
+                None => {
+                    let levels: Vec<i16> = batch.clone().map(|row| self.at(row).is_some().into()).collect();
+                    let present: Vec<V> = batch.filter_map(|row| self.at(row).cloned()).collect();
+                    write_batch::<V>(&mut column, &present, Some(&levels))?;
+                }
+            }
+        }
+        column.close()
     }
-    let mut left = rows.len();
-    while left > 0 {
-        let batch = left.min(BATCH);
-        write_batch::<V>(&mut column, &[], Some(&[0; BATCH][..batch]))?;
-        left -= batch;
-    }
-    column.close()
 }
 
 fn write_batch<V: Value>(column: &mut SerializedColumnWriter<'_>, values: &[V], levels: Option<&[i16]>) -> Outcome {

@@ -1,8 +1,8 @@
 //! A manifest of two nodes, for tests.
 
 use tickscope_store::{
-    Assumption, CounterFacts, DeclaredFrequency, Layout, Manifest, Node, Point, PolicyRule, Rho, SCHEMA, SameBoot,
-    Sharing,
+    Assumption, CounterFacts, DeclaredFrequency, Layout, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho, SCHEMA,
+    SameBoot, Sharing,
 };
 use tickscope_tick::{BootId, Clock, NodeName, Ordering, PointName};
 
@@ -59,7 +59,7 @@ fn node(name: &str, boot: u8) -> Node {
             fence_serialises: None,
             frequency: DeclaredFrequency { hertz: 2_500_000_000, tolerance_ppm: 100, origin: "kernel".into() },
             sharing: Sharing { bound_ticks: Some(270), checked: "ping-pong over all pairs of cores".into() },
-            reading: None,
+            reading: Some(ReadingWidth { width_ticks: 1, seen: "steps of single ticks".into() }),
         },
         command: vec!["echo".into(), name.into()],
         injected: None,

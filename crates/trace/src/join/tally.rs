@@ -127,7 +127,7 @@ fn first_rows(traces: &Traces) -> impl Iterator<Item = usize> + '_ {
 #[inline]
 fn seen(traces: &Traces, point: usize, row: usize) -> bool {
     let column = &traces.points()[point];
-    column.valid()[row] || traces.marks(row).is_some_and(|marks| marks.points()[point] != Mark::Unseen)
+    column.get(row).is_some() || traces.marks(row).is_some_and(|marks| marks.points()[point] != Mark::Unseen)
 }
 
 impl Latest {

@@ -1,0 +1,296 @@
+//! `digests.json`: what every file of a run was when the run ended, so that later changes show.
+//!
+//! Idea: the digest is of a file's whole bytes, so that a flipped bit in a footer shows as one in a row does; the list ends
+//! with its own digest, so that an edited list shows too. Assumes: no two different files meet in 128 bits by chance (XXH3
+//! is no defence against somebody who wants that). Guarantees: of an ended run, every changed, missing and added file
+//! is a [`Difference`]. Deliberately absent: files that are derived from the others and written at any later time
+//! (`durations/`, `report.html`; the former name what they were derived from), and hidden files, which readers skip.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::fs::{self, File};
+use std::hash::Hasher;
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use twox_hash::xxhash3_128;
+
+use crate::error::{Error, Result};
+use crate::{Run, SCHEMA, write_whole};
+
+/// The file's name.
+pub(crate) const FILE: &str = "digests.json";
+/// What is derived from the other files of a run.
+const DERIVED: [&str; 2] = ["durations", "report.html"];
+
+/// Something about a run's files that is not as it was when the run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// The file, relative to the run's directory.
+    pub path: String,
+    /// What it was.
+    pub expected: String,
+    /// What it is.
+    pub found: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: expected {}, found {}", self.path, self.expected, self.found)
+    }
+}
+
+/// XXH3 of 128 bits, fed with bytes or with whatever has a [`Hash`](std::hash::Hash).
+#[derive(Default)]
+pub struct Digest(xxhash3_128::Hasher);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.finish_128() as u64
+    }
+}
+
+impl Digest {
+    /// All 128 bits.
+    pub fn finish_128(&self) -> u128 {
+        self.0.finish_128()
+    }
+
+    /// Adds a file's whole bytes; returns how many.
+    pub fn read(&mut self, path: &Path) -> std::io::Result<u64> {
+        let (mut file, mut piece, mut bytes) = (File::open(path)?, vec![0; 1 << 18], 0);
+        loop {
+            match file.read(&mut piece)? {
+                0 => return Ok(bytes),
+                length => {
+                    self.0.write(&piece[..length]);
+                    bytes += length as u64;
+                }
+            }
+        }
+    }
+}
+
+/// One file as it was.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Entry {
+    path: String,
+    bytes: u64,
+    xxh3_128: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Digests {
+    schema: u32,
+    files: Vec<Entry>,
+    /// Of the text before it.
+    own: String,
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes with digest {}", self.bytes, self.xxh3_128)
+    }
+}
+
+/// The file's text: one line a file, the own digest last.
+fn text(schema: u32, files: &[Entry]) -> String {
+    let mut text = format!("{{\n\"schema\": {schema},\n\"files\": [\n");
+    for (position, entry) in files.iter().enumerate() {
+        let end = if position + 1 < files.len() { "," } else { "" };
+        let entry = serde_json::to_string(entry).expect("text and numbers are JSON");
+        writeln!(text, "{entry}{end}").expect("a String takes any text");
+    }
+    text.push_str("],\n\"own\": \"");
+    let mut own = Digest::default();
+    own.write(text.as_bytes());
+    write!(text, "{:032x}\"\n}}\n", own.finish_128()).expect("a String takes any text");
+    text
+}
+
+impl Run {
+    /// Writes down what every file is, once the run has ended and all of them are written.
+    pub fn write_digests(&self) -> Result<()> {
+        write_whole(&self.root().join(FILE), text(SCHEMA, &entries(self.root())?).as_bytes())
+    }
+
+    /// Every difference between the files and what they were when the run ended; none: they are the same. A run without
+    /// digests (of schema 1, or that did not end) differs by that.
+    pub fn check(&self) -> Result<Vec<Difference>> {
+        let place = self.root().join(FILE);
+        let none = |expected: &str, found: &str| {
+            Ok(vec![Difference { path: FILE.into(), expected: expected.into(), found: found.into() }])
+        };
+        let told = match fs::read_to_string(&place) {
+            Ok(told) => told,
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::io(&place, "the digests of the run's files", e));
+            }
+            Err(_) if self.manifest().schema < 2 => {
+                return none("digests, since schema 2", "a run of schema 1: it has none");
+            }
+            Err(_) if self.manifest().ended_unix_ms.is_none() => {
+                return none("a run that ended", "one that goes on, or was cut off: it has no digests");
+            }
+            Err(_) => return none("the digests of a run that ended", "no such file"),
+        };
+        let digests: Digests = match serde_json::from_str(&told) {
+            Ok(digests) => digests,
+            Err(e) => return none("a list of files with their digests", &e.to_string()),
+        };
+        if digests.schema > SCHEMA {
+            return Err(Error::newer(&place, "schema", SCHEMA, digests.schema));
+        }
+        let mut differences = Vec::new();
+        if text(digests.schema, &digests.files) != told {
+            differences.extend(none("a list with its own digest at its end", "a list that was changed")?);
+        }
+        differences.extend(between(&digests.files, &entries(self.root())?));
+        Ok(differences)
+    }
+}
+
+fn between(were: &[Entry], are: &[Entry]) -> Vec<Difference> {
+    let by_path = |entries: &[Entry]| entries.iter().map(|entry| (entry.path.clone(), entry.to_string())).collect();
+    let (were, are): (BTreeMap<String, String>, BTreeMap<String, String>) = (by_path(were), by_path(are));
+    let changed = were.iter().filter(|(path, was)| are.get(*path) != Some(was)).map(|(path, was)| Difference {
+        path: path.clone(),
+        expected: was.clone(),
+        found: are.get(path).cloned().unwrap_or_else(|| "no such file".into()),
+    });
+    let added = are.iter().filter(|(path, _)| !were.contains_key(*path)).map(|(path, is)| Difference {
+        path: path.clone(),
+        expected: "no such file".into(),
+        found: is.clone(),
+    });
+    changed.chain(added).collect()
+}
+
+/// Every file of a run that is neither hidden nor derived, in the order of the paths.
+fn entries(root: &Path) -> Result<Vec<Entry>> {
+    let mut found = Vec::new();
+    walk(root, "", &mut found)?;
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+fn walk(root: &Path, folder: &str, found: &mut Vec<Entry>) -> Result<()> {
+    let here = root.join(folder);
+    let wrong = |e| Error::io(&here, "a folder of a run", e);
+    for entry in fs::read_dir(&here).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        if name.starts_with('.') || path == FILE || DERIVED.contains(&path.as_str()) {
+            continue;
+        }
+        if entry.file_type().map_err(wrong)?.is_dir() {
+            walk(root, &path, found)?;
+            continue;
+        }
+        let mut digest = Digest::default();
+        let bytes = digest.read(&entry.path()).map_err(|e| Error::io(&entry.path(), "a file of a run", e))?;
+        found.push(Entry { path, bytes, xxh3_128: format!("{:032x}", digest.finish_128()) });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::manifest;
+    use crate::scratch::Scratch;
+    use crate::{BracketColumns, Event, Manifest, Pair, write_events};
+
+    /// An ended run with brackets, events and derived files.
+    fn run(scratch: &Scratch) -> Run {
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+        let mut brackets = BracketColumns::default();
+        brackets.push(Some(1), 2, None, "probe-request", "before/after");
+        run.add_brackets(&pair, "probe", &brackets).unwrap();
+        write_events(&run.paths().events().join("a.parquet"), &[Event::default()]).unwrap();
+        run.write_digests().unwrap();
+        run
+    }
+
+    fn paths(run: &Run) -> Vec<String> {
+        run.check().unwrap().into_iter().map(|difference| difference.path).collect()
+    }
+
+    #[test]
+    fn an_untouched_run_has_no_difference_and_derived_files_are_none() {
+        let scratch = Scratch::new();
+        let run = run(&scratch);
+        assert_eq!(run.check().unwrap(), []);
+        fs::create_dir(scratch.path().join("durations")).unwrap();
+        for derived in ["durations/x.parquet", "report.html", ".hidden.part"] {
+            fs::write(scratch.path().join(derived), "derived").unwrap();
+        }
+        assert_eq!(run.check().unwrap(), []);
+    }
+
+    #[test]
+    fn every_flipped_byte_of_every_file_shows() {
+        let scratch = Scratch::new();
+        let run = run(&scratch);
+        for entry in entries(scratch.path()).unwrap() {
+            let place = scratch.path().join(&entry.path);
+            let whole = fs::read(&place).unwrap();
+            for position in (0..whole.len()).step_by(7).chain([whole.len() - 5]) {
+                let mut flipped = whole.clone();
+                flipped[position] ^= 1;
+                fs::write(&place, flipped).unwrap();
+                assert_eq!(paths(&run), [entry.path.clone()], "byte {position}");
+            }
+            fs::write(&place, &whole).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_deleted_an_added_and_an_edited_file_show() {
+        let scratch = Scratch::new();
+        let run = run(&scratch);
+        fs::write(scratch.path().join("events/b.parquet"), "more").unwrap();
+        assert_eq!(paths(&run), ["events/b.parquet"]);
+        fs::remove_file(scratch.path().join("events/a.parquet")).unwrap();
+        assert_eq!(paths(&run), ["events/a.parquet", "events/b.parquet"]);
+        let text = fs::read_to_string(run.paths().manifest()).unwrap();
+        fs::write(run.paths().manifest(), text.replace("50000", "50")).unwrap();
+        assert_eq!(paths(&run), ["events/a.parquet", "run.json", "events/b.parquet"]);
+        let said = run.check().unwrap()[1].to_string();
+        assert!(said.starts_with("run.json: expected ") && said.contains(" bytes with digest "), "{said}");
+    }
+
+    #[test]
+    fn an_edited_list_shows_by_its_own_digest() {
+        let scratch = Scratch::new();
+        let run = run(&scratch);
+        let place = scratch.path().join(FILE);
+        let told = fs::read_to_string(&place).unwrap();
+        fs::remove_file(scratch.path().join("events/a.parquet")).unwrap();
+        let without: String =
+            told.lines().filter(|line| !line.contains("events/a.parquet")).map(|l| l.to_owned() + "\n").collect();
+        fs::write(&place, without).unwrap();
+        assert_eq!(paths(&run), [FILE], "both were made to agree, but for the list's own digest");
+        fs::write(&place, &told[..told.len() / 2]).unwrap();
+        assert_eq!(paths(&run), [FILE]);
+    }
+
+    #[test]
+    fn a_run_without_digests_says_why() {
+        let scratch = Scratch::new();
+        let mut run = run(&scratch);
+        fs::remove_file(scratch.path().join(FILE)).unwrap();
+        assert_eq!(run.check().unwrap()[0].found, "no such file");
+        run.set_manifest(Manifest { ended_unix_ms: None, ..manifest() }).unwrap();
+        assert!(run.check().unwrap()[0].found.contains("goes on, or was cut off"));
+        run.set_manifest(Manifest { schema: 1, ..manifest() }).unwrap();
+        assert!(run.check().unwrap()[0].found.contains("schema 1"));
+    }
+}

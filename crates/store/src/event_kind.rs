@@ -1,0 +1,90 @@
+//! Kinds of events. docs/run-format.md says when each is told and what its value is; a test holds the two together.
+
+use crate::words::words;
+
+words! {
+    /// What happened to the measuring itself.
+    pub enum EventKind {
+        /// Stamps of a channel found no free block.
+        Lost = "lost",
+        /// The host's counter lacks something.
+        Counter = "counter",
+        /// The check that cores share the counter found something.
+        Cores = "cores",
+        /// A step, slew or suspend of the host's clocks between start and end.
+        Clock = "clock",
+        /// A log of another clock was taken in.
+        Log = "log",
+        /// A log of another clock, or lines of it, were refused.
+        LogRefused = "log-refused",
+        /// A step of the run's end failed.
+        FinishFailed = "finish-failed",
+        /// The run file declares a smaller slew than the clock monitor asks for.
+        ClockSlewDeclared = "clock-slew-declared",
+        /// The kernel does not tell of sets of its clock.
+        ClockSetsUntold = "clock-sets-untold",
+        /// A point of the layout has no stamps.
+        PointUnstamped = "point-unstamped",
+        /// Outcome of the kernel's stamps of the probes.
+        KernelStamps = "kernel-stamps",
+        /// The clock monitor of a node failed.
+        ClockUnwatched = "clock-unwatched",
+        /// A clock was set; value: nanoseconds, positive: forward.
+        ClockStep = "clock-step",
+        /// A clock ran unlike what the kernel's account allows; value: parts per 10^9 beyond it, positive: faster.
+        ClockSlew = "clock-slew",
+        /// The host was suspended; value: nanoseconds.
+        ClockSuspend = "clock-suspend",
+        /// A clock that cannot run backward did.
+        ClockBackward = "clock-backward",
+        /// The kernel disciplines the clock otherwise from then on; the slew bound tells what that means.
+        ClockDiscipline = "clock-discipline",
+        /// The cost of a stamp could not be measured.
+        StampUntimed = "stamp-untimed",
+        /// The last line that a command printed.
+        Target = "target" or "subject",
+        /// A command failed.
+        TargetFailed = "target-failed" or "subject-failed",
+        /// Datagrams that are no evidence.
+        DatagramsRefused = "datagrams-refused",
+        /// An exchange that no honest clock can cause.
+        ImpossibleExchange = "impossible-exchange",
+        /// Requests without a reply.
+        ProbesLost = "probes-lost",
+        /// Datagrams that the network did not take.
+        ProbesUndelivered = "probes-undelivered",
+        /// A collector ended early and another took over.
+        CollectorKilled = "collector-killed",
+        /// A file was left out of the join.
+        FileRefused = "file-refused",
+        /// Ids that other points saw.
+        IdsMissing = "ids-missing",
+        /// Stamps beyond the first of an id.
+        IdsRepeated = "ids-repeated",
+        /// Ids that overtook one before.
+        IdsOutOfOrder = "ids-out-of-order",
+        /// Ids whose passages cannot be told apart.
+        PassagesUntold = "passages-untold",
+        /// A program ended without closing its channels.
+        Recovered = "recovered",
+        /// A program could not make its pool.
+        PoolRefused = "pool-refused",
+        /// A file in the stamp directory is no pool.
+        PoolLeftAlone = "pool-left-alone",
+        /// A block of an ended program makes no sense.
+        BlockLeftAlone = "block-left-alone",
+        /// Stamps on a channel that was never opened.
+        StampsWithoutChannel = "stamps-without-channel",
+        /// Stamps on a channel that was closed.
+        StampsAfterClose = "stamps-after-close",
+        /// Channels that could not be opened.
+        ChannelsRefused = "channels-refused",
+    }
+}
+
+impl EventKind {
+    /// Whether evidence about the clock concerned is void across it.
+    pub fn is_break(&self) -> bool {
+        matches!(self, Self::ClockStep | Self::ClockSlew | Self::ClockSuspend | Self::ClockBackward)
+    }
+}
