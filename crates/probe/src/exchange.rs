@@ -93,7 +93,7 @@ pub struct Client {
     counts: ClientCounts,
 }
 
-/// What became of the requests.
+/// Outcomes of the requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientCounts {
     /// Requests handed out to be sent and not withdrawn.
@@ -229,7 +229,7 @@ impl Client {
         self.outstanding.len()
     }
 
-    /// What became of the requests so far.
+    /// Outcomes of the requests so far.
     pub fn counts(&self) -> &ClientCounts {
         &self.counts
     }
@@ -249,7 +249,7 @@ pub struct Server {
     counts: ServerCounts,
 }
 
-/// What became of the requests that reached a server.
+/// Outcomes of the requests that reached a server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServerCounts {
     /// Requests admitted for an answer.
@@ -301,7 +301,7 @@ impl Server {
         Ok(datagram)
     }
 
-    /// What became of the requests so far.
+    /// Outcomes of the requests so far.
     pub fn counts(&self) -> &ServerCounts {
         &self.counts
     }

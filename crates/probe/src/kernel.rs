@@ -47,7 +47,7 @@ pub trait KernelStamps {
     fn bracket(&mut self);
 }
 
-/// What became of the kernel's stamps.
+/// Counts of the kernel's stamps, by their outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelCounts {
     /// Datagrams sent with the wish for a stamp.
@@ -91,7 +91,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         Ok(Self { udp, stamps, every: every.max(1), trusted_from, counts, bracket_due: true })
     }
 
-    /// What became of the stamps so far.
+    /// The counts so far.
     pub fn counts(&self) -> KernelCounts {
         self.counts
     }
@@ -143,7 +143,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         }
     }
 
-    fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+    fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received<SocketAddr>>> {
         match stamped_socket::receive(self.udp.socket, buffer, Queue::Data) {
             Ok(Arrived { length, from, realtime_ns }) => {
                 self.arrived(&buffer[..length], realtime_ns);
@@ -179,6 +179,8 @@ impl Passage {
 }
 
 impl<S: KernelStamps> Endpoint for KernelEndpoint<'_, S> {
+    type Address = SocketAddr;
+
     #[inline]
     fn stamp(&mut self, ordering: Ordering) -> i64 {
         self.udp.stamp(ordering)
@@ -195,7 +197,7 @@ impl<S: KernelStamps> Endpoint for KernelEndpoint<'_, S> {
         sent
     }
 
-    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>> {
+    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<SocketAddr>>> {
         // What came of the last exchange was stamped by its driver before it called again.
         self.bracket_if_due();
         let sleep_from = self.elapsed() + self.udp.spin;

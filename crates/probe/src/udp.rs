@@ -80,7 +80,7 @@ impl<'a> UdpEndpoint<'a> {
     }
 
     /// What is there now.
-    fn look(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+    fn look(&self, buffer: &mut [u8]) -> io::Result<Option<Received<SocketAddr>>> {
         let received = match self.peer {
             // Saves the address, which the kernel has checked already.
             Some(from) => self.socket.recv(buffer).map(|length| Received { length, from }),
@@ -108,6 +108,8 @@ impl<'a> UdpEndpoint<'a> {
 }
 
 impl Endpoint for UdpEndpoint<'_> {
+    type Address = SocketAddr;
+
     #[inline]
     fn stamp(&mut self, ordering: Ordering) -> i64 {
         self.counter.read(ordering)
@@ -121,7 +123,7 @@ impl Endpoint for UdpEndpoint<'_> {
         }
     }
 
-    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>> {
+    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<SocketAddr>>> {
         let sleep_from = self.elapsed() + self.spin;
         loop {
             if let Some(received) = self.look(buffer)? {
