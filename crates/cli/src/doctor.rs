@@ -7,17 +7,17 @@ use std::path::Path;
 
 use serde::Serialize;
 use tickscope_counter::NodeCounter;
+use tickscope_experiment::{Host, may_make_namespaces};
 use tickscope_host::host_clocks::{Discipline, Snapshot};
 use tickscope_host::step::Evidence;
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
+use tickscope_tick::Unit;
 
 use crate::failure::Failure;
-use crate::host::Host;
-use crate::network::may_make_namespaces;
 use crate::options::DoctorOptions;
 
 /// A reading that is wider than this is told: the table's last digit is 10 ns.
-const WIDE_NS: f64 = 5.0;
+const WIDE_NS: u32 = 5;
 
 /// One thing looked at.
 #[derive(Debug, Serialize)]
@@ -98,9 +98,10 @@ fn counter(host: &Host) -> Vec<Look> {
 fn reading(host: &Host) -> Look {
     let step = &host.step;
     let unknown = step.evidence == Evidence::Still;
-    let ns = host.facts.frequency.nanoseconds(step.width_ticks as f64);
-    let costs = (unknown || ns > WIDE_NS).then(|| {
-        format!("a duration between two readings of the counter is known to ±{ns:.1} ns at best, on one node as well")
+    let unit = Unit::nanoseconds(host.facts.frequency.hertz, 1);
+    let costs = (unknown || unit.float_up(step.width_ticks) > WIDE_NS.into()).then(|| {
+        let ns = unit.up(step.width_ticks);
+        format!("a duration between two readings of the counter is known to ±{ns} ns at best, on one node as well")
     });
     Look { what: "readings", found: format!("{} ticks wide: {step}", step.width_ticks), costs, unsound: unknown }
 }

@@ -56,7 +56,7 @@ impl Scene {
     /// Begins a clock monitor under a map; `None`: under none.
     fn begin(name: &str, map: Option<&RealtimeInjection>) -> Self {
         let (site, truth) = (Site::new(name), Witnessing::begin());
-        let mut command = tickscope(&["clock-monitor", "--node", "n", "--run"]);
+        let mut command = tickscope(&["role", "clock-monitor", "--node", "n", "--run"]);
         command.arg(site.run_directory()).stdout(Stdio::piped()).env_remove("TICKSCOPE_INJECT");
         match map {
             Some(map) => command.env(RealtimeInjection::VARIABLE, map.to_string()),

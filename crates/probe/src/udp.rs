@@ -10,7 +10,7 @@
 //! A client's socket is connected, so the kernel keeps strangers' datagrams away and reports a refused connection.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr::null;
 use std::sync::atomic::AtomicBool;
@@ -49,6 +49,11 @@ pub fn probe(
     on_exchange: impl FnMut(&Exchange),
 ) -> io::Result<ClientReport> {
     driver::probe(&mut UdpEndpoint::connected(socket, peer, counter, spin)?, peer, asking, stop, on_exchange)
+}
+
+/// The first address of a host, numeric or by name, and a port.
+pub fn resolve(place: &(String, u16)) -> io::Result<SocketAddr> {
+    place.to_socket_addrs()?.next().ok_or_else(|| io::Error::other(format!("{} has no address", place.0)))
 }
 
 /// A UDP socket and the counter of its node.

@@ -1,198 +1,44 @@
-//! The run file: one experiment, parsed into a valid type once.
+//! The run file: TOML, parsed into a [`Plan`] once.
+//!
+//! Policies are a list, `[[policy]]`, whose first match decides. The table `[policies]` of earlier run files is refused, with
+//! the list that says the same: a TOML table has no order, so which of two globs that both match would decide was not in
+//! the file; and reading it only where it says one thing would be a second rule to know.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Evidence, Layout, SameBoot};
-use tickscope_tick::{Clock, NameError, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
+use tickscope_store::{Evidence, Layout, PolicyRule, SameBoot};
+use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName};
 use tickscope_trace::LayoutText;
 
-use crate::failure::Failure;
-
-/// One experiment, checked.
-#[derive(Clone, Debug)]
-pub struct Experiment {
-    pub name: String,
-    pub seconds: f64,
-    pub out: Option<PathBuf>,
-    pub network: NetworkKind,
-    pub reference: NodeName,
-    pub rho: Rho,
-    pub same_boot: SameBoot,
-    pub cores: Cores,
-    pub probes_hz: f64,
-    pub probe_port: u16,
-    pub pool_bytes: Option<u64>,
-    pub nodes: Vec<Node>,
-    pub layout: Layout,
-    pub evidence: Evidence,
-    pub slew: Slew,
-    pub logs: Vec<Log>,
-    pub policies: Vec<(String, Policy)>,
-    pub overhead: OverheadSettings,
-}
-
-/// How `run --overhead` compares.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct OverheadSettings {
-    /// Numbers of the commands' last lines; none: all that end in `_ns`.
-    pub fields: Vec<String>,
-    pub pairs: u32,
-    /// Of a pass.
-    pub seconds: f64,
-}
-
-impl Default for OverheadSettings {
-    /// Under a minute, and an interval that leaves out the smallest and the largest difference.
-    fn default() -> Self {
-        Self { fields: Vec::new(), pairs: 10, seconds: 2.0 }
-    }
-}
-
-/// A node and what runs there.
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub name: NodeName,
-    pub command: Vec<String>,
-    pub environment: BTreeMap<String, String>,
-    pub ends_run: bool,
-    pub inject: Option<Inject>,
-    pub inject_realtime: Option<InjectRealtime>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkKind {
-    Auto,
-    Namespaces,
-    Loopback,
-}
-
-/// What is done about the cores of a node, which are taken to share one counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Cores {
-    /// The kernel's word, checked and printed.
-    Assume,
-    /// What the check leaves open is added to stages between different threads.
-    Prove,
-}
-
-/// A known map before a node's counter, in tests; the anchor is the counter at the start.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Inject {
-    pub offset: i64,
-    pub drift_ppb: i64,
-    pub wander_ppb: i64,
-    pub wander_period: i64,
-    /// Ticks that it moves by at once, as numerator and denominator.
-    #[serde(default = "single_ticks")]
-    pub step: [i64; 2],
-    /// By how many ticks steps differ.
-    #[serde(default)]
-    pub uneven: i64,
-}
-
-fn single_ticks() -> [i64; 2] {
-    [1, 1]
-}
-
-impl Inject {
-    /// The values that the counter shows.
-    pub fn stairs(&self) -> Result<Stairs, String> {
-        let [numerator, denominator] = self.step;
-        Stairs::new(numerator, denominator, self.uneven).ok_or_else(|| {
-            format!(
-                "expected inject.step = [numerator, denominator] of at least 1 and below 2^31, and inject.uneven from 0 and \
-                 below a step, found step {:?} and uneven {}. Leave both out for single ticks",
-                self.step, self.uneven
-            )
-        })
-    }
-}
-
-/// How far a clock that somebody may set can run off the rate that the kernel gives it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Slew {
-    /// What the clock monitor recommends at the end, with its reason.
-    Auto,
-    /// Declared.
-    Declared(Rho),
-}
-
-/// A log of a program that read another clock, taken into the run at its end.
-#[derive(Clone, Debug)]
-pub struct Log {
-    pub node: NodeName,
-    pub point: PointName,
-    pub file: String,
-    pub clock: Clock,
-    pub ordering: Ordering,
-}
-
-/// A known map before a node's `CLOCK_REALTIME`, in tests; times are seconds from the start.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct InjectRealtime {
-    pub offset_ns: i64,
-    pub drift_ppb: i64,
-    /// `{ at = seconds, ns = how far }`.
-    pub steps: Vec<InjectStep>,
-    /// `{ from = seconds, until = seconds, ppb = rate }`.
-    pub slews: Vec<InjectSlew>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InjectStep {
-    pub at: f64,
-    pub ns: i64,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct InjectSlew {
-    pub from: f64,
-    pub until: f64,
-    pub ppb: i64,
-}
-
-impl InjectRealtime {
-    /// The map, with its times counted from `now_ns`.
-    pub fn starting_at(&self, now_ns: i64) -> Result<RealtimeInjection, String> {
-        let at = |seconds: f64| now_ns + (seconds * 1e9) as i64;
-        let mut text = format!("{now_ns}:{}:{}:0:2", self.offset_ns, self.drift_ppb);
-        for InjectStep { at: seconds, ns } in &self.steps {
-            let _ = write!(text, ";step@{}:{ns}", at(*seconds)); // writing to a String cannot fail
-        }
-        for InjectSlew { from, until, ppb } in &self.slews {
-            let _ = write!(text, ";slew@{}:{}:{ppb}", at(*from), at(*until));
-        }
-        text.parse().map_err(|e: tickscope_tick::InjectionError| e.to_string())
-    }
-}
+use crate::error::Error;
+use crate::plan::{Cores, Inject, InjectRealtime, Log, NetworkKind, NodePlan, OverheadSettings, Plan, Slew};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LogTable {
-    node: String,
-    point: String,
+    node: NodeName,
+    point: PointName,
     file: String,
     clock: String,
     #[serde(default = "plain")]
-    ordering: String,
+    ordering: Ordering,
 }
 
 /// A log's readings are ordered against nothing, unless whoever wrote the program knows better.
-fn plain() -> String {
-    "plain".into()
+fn plain() -> Ordering {
+    Ordering::Plain
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyTable {
+    channels: String,
+    policy: String,
 }
 
 #[derive(Deserialize)]
@@ -207,7 +53,8 @@ struct File {
     #[serde(default)]
     evidence: EvidenceTable,
     #[serde(default)]
-    policies: BTreeMap<String, String>,
+    policy: Vec<PolicyTable>,
+    policies: Option<toml::Table>,
     #[serde(default)]
     log: Vec<LogTable>,
     #[serde(default)]
@@ -217,7 +64,7 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunTable {
-    name: String,
+    name: PointName,
     seconds: f64,
     out: Option<PathBuf>,
     pool_bytes: Option<u64>,
@@ -238,7 +85,7 @@ impl Default for NetworkTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClockTable {
-    reference: String,
+    reference: NodeName,
     rho: Option<toml::Value>,
     slew: Option<toml::Value>,
     #[serde(default)]
@@ -267,7 +114,7 @@ fn probe_port() -> u16 {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NodeTable {
-    name: String,
+    name: NodeName,
     command: Vec<String>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
@@ -311,30 +158,22 @@ impl From<EvidenceTable> for Evidence {
     }
 }
 
-impl Experiment {
-    /// The kernel stamps one exchange of the probes in so many; 0: none.
-    pub fn kernel_every(&self) -> u32 {
-        /// About 100 a second at most: collecting a transmit stamp slows its sender, and more of them narrow nothing.
-        const MOST_HZ: f64 = 100.0;
-        if self.evidence.kernel_probes { (self.probes_hz / MOST_HZ).ceil().max(1.0) as u32 } else { 0 }
-    }
-
+impl Plan {
     /// Reads and checks a run file.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
+    pub fn read(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::input(format!("expected a run file at {}, found: {e}. experiments/demo.toml is one, docs/run-file.md says what may stand in it", path.display())))?;
-        Self::parse(&text).map_err(|why| Failure::input(format!("{}: {why}", path.display())))
+            .map_err(|e| Error::input(format!("cannot read the run file {}: {e}. experiments/demo.toml is one, docs/run-file.md says what may stand in it", path.display())))?;
+        Self::parse(&text).map_err(|why| Error::input(format!("{}: {why}", path.display())))
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
-        let nodes: Vec<Node> = file.node.into_iter().map(node).collect::<Result<_, _>>()?;
-        let reference = name("clock.reference", file.clock.reference)?;
+        let nodes: Vec<NodePlan> = file.node.into_iter().map(node).collect::<Result<_, _>>()?;
         let rules = file.layout.rules.into_iter().collect();
         let LayoutTable { path, branches, beside, .. } = file.layout;
         let layout = Layout { path, branches, beside, rules };
-        let experiment = Self {
-            name: name::<PointName>("run.name", file.run.name)?.to_string(),
+        let plan = Self {
+            name: file.run.name,
             seconds: within("run.seconds", file.run.seconds, 0.1, 1e6)?,
             out: file.run.out,
             network: file.network.kind,
@@ -346,15 +185,15 @@ impl Experiment {
             probes_hz: within("clock.probes_hz", file.clock.probes_hz, 0.0, 100_000.0)?,
             probe_port: file.clock.probe_port,
             pool_bytes: file.run.pool_bytes,
-            policies: file.policies.into_iter().map(policy).collect::<Result<_, _>>()?,
-            reference,
+            policies: policies(file.policy, file.policies)?,
+            reference: file.clock.reference,
             nodes,
             layout,
             evidence: file.evidence.into(),
             overhead: overhead(file.overhead)?,
         };
-        experiment.check()?;
-        Ok(experiment)
+        plan.check()?;
+        Ok(plan)
     }
 
     /// What spans several fields.
@@ -409,43 +248,19 @@ impl Experiment {
             None => Ok(()),
         }
     }
-
-    /// A command with `{address}`, `{NODE.address}`, `{seconds}` and `{run}`, the run's directory, filled in.
-    pub fn fill(&self, node: &Node, addresses: &BTreeMap<String, String>, run: &Path) -> Result<Vec<String>, Failure> {
-        let fill = |word: &String| {
-            let mut word = word.replace("{seconds}", &self.seconds.to_string());
-            word = word.replace("{run}", &run.display().to_string());
-            word = word.replace("{address}", &addresses[node.name.as_str()]);
-            for (name, address) in addresses {
-                word = word.replace(&format!("{{{name}.address}}"), address);
-            }
-            match word.contains('{') {
-                true => Err(Failure::input(format!(
-                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}} and {{run}}, found '{word}'. Correct it, or leave the braces out",
-                    node.name
-                ))),
-                false => Ok(word),
-            }
-        };
-        node.command.iter().map(fill).collect()
-    }
 }
 
-fn name<T: TryFrom<String, Error = NameError>>(field: &str, text: String) -> Result<T, String> {
-    text.try_into().map_err(|e| format!("{field}: {e}"))
-}
-
-fn node(table: NodeTable) -> Result<Node, String> {
-    let name: NodeName = name("node.name", table.name)?;
+fn node(table: NodeTable) -> Result<NodePlan, String> {
+    let name = table.name;
     if table.command.is_empty() {
         return Err(format!(
             "node '{name}': expected a command, found an empty list. Give the program and its arguments"
         ));
     }
-    if table.environment.contains_key(tickscope_tick::Injection::VARIABLE) {
+    if table.environment.contains_key(Injection::VARIABLE) {
         return Err(format!(
             "node '{name}': expected a known map in inject = {{ ... }}, found {} in environment. Move it there",
-            tickscope_tick::Injection::VARIABLE
+            Injection::VARIABLE
         ));
     }
     let (command, environment) = (table.command, table.environment);
@@ -453,7 +268,7 @@ fn node(table: NodeTable) -> Result<Node, String> {
     if let Some(wrong) = inject.as_ref().and_then(|inject| inject.stairs().err()) {
         return Err(format!("node '{name}': {wrong}"));
     }
-    Ok(Node { name, command, environment, ends_run: table.ends_run, inject, inject_realtime })
+    Ok(NodePlan { name, command, environment, ends_run: table.ends_run, inject, inject_realtime })
 }
 
 fn within(field: &str, found: f64, least: f64, most: f64) -> Result<f64, String> {
@@ -500,17 +315,30 @@ fn log(table: LogTable) -> Result<Log, String> {
         table.clock
     );
     Ok(Log {
-        node: name("log.node", table.node)?,
-        point: name("log.point", table.point)?,
+        node: table.node,
+        point: table.point,
         file: table.file,
         clock: clock.ok_or(wrong)?,
-        ordering: table.ordering.parse().map_err(|e| format!("[[log]] {e}"))?,
+        ordering: table.ordering,
     })
 }
 
-fn policy((glob, policy): (String, String)) -> Result<(String, Policy), String> {
-    let wrong = format!("[policies] expected null or buffered for '{glob}', found '{policy}'. Choose one of them");
-    Ok((glob, Policy::from_name(&policy).ok_or(wrong)?))
+fn policies(list: Vec<PolicyTable>, table: Option<toml::Table>) -> Result<Vec<PolicyRule>, String> {
+    if let Some(table) = table {
+        let rule =
+            |(glob, policy)| format!("\n\n[[policy]]\nchannels = {}\npolicy = {policy}", toml::Value::String(glob));
+        let rules: String = table.into_iter().map(rule).collect();
+        return Err(format!(
+            "[policies] is a list now, whose first match decides. Write, in the order that you mean:{rules}"
+        ));
+    }
+    let rule = |PolicyTable { channels, policy }| {
+        let known = Policy::from_name(&policy).ok_or_else(|| {
+            format!("[[policy]] expected null or buffered for '{channels}', found '{policy}'. Choose one of them")
+        })?;
+        Ok(PolicyRule { channels, policy: known.name().into() })
+    };
+    list.into_iter().map(rule).collect()
 }
 
 #[cfg(test)]
@@ -521,10 +349,9 @@ mod tests {
 
     #[test]
     fn the_demo_is_a_run_file() {
-        let demo = Experiment::parse(DEMO).unwrap();
+        let demo = Plan::parse(DEMO).unwrap();
         assert_eq!((demo.nodes.len(), demo.rho.ppb(), demo.probes_hz), (2, 50_000, 1000.0));
-        let addresses = BTreeMap::from([("client".into(), "c".into()), ("server".into(), "s".into())]);
-        assert_eq!(demo.fill(&demo.nodes[1], &addresses, Path::new("r")).unwrap()[2..4], ["s", "7400"]);
+        assert_eq!(demo.fill(&demo.nodes[1], &addresses(), "r").unwrap()[2..4], ["s", "7400"]);
     }
 
     #[test]
@@ -543,17 +370,43 @@ mod tests {
             ("[layout]", "[layuot]", "layuot"),
         ] {
             assert!(DEMO.contains(right), "{right}");
-            let error = Experiment::parse(&DEMO.replacen(right, wrong, 1)).unwrap_err();
+            let error = Plan::parse(&DEMO.replacen(right, wrong, 1)).unwrap_err();
             assert!(error.contains(said), "{right} -> {wrong}: {error}");
         }
     }
 
     #[test]
     fn an_unknown_placeholder_is_refused() {
-        let demo = Experiment::parse(&DEMO.replace("{server.address}", "{sevrer.address}")).unwrap();
-        let addresses = BTreeMap::from([("client".into(), "c".into()), ("server".into(), "s".into())]);
-        assert!(
-            demo.fill(&demo.nodes[1], &addresses, Path::new("r")).unwrap_err().to_string().contains("{sevrer.address}")
-        );
+        let demo = Plan::parse(&DEMO.replace("{server.address}", "{sevrer.address}")).unwrap();
+        let error = demo.fill(&demo.nodes[1], &addresses(), "r").unwrap_err();
+        assert!(error.to_string().contains("{sevrer.address}"));
+    }
+
+    #[test]
+    fn policies_keep_their_order_and_the_table_without_one_is_refused_with_the_list_that_says_the_same() {
+        let list =
+            "\n[[policy]]\nchannels = \"z*\"\npolicy = \"null\"\n[[policy]]\nchannels = \"*\"\npolicy = \"buffered\"\n";
+        let plan = Plan::parse(&format!("{DEMO}{list}")).unwrap();
+        let rules: Vec<_> = plan.policies.iter().map(|rule| (rule.channels.as_str(), rule.policy.as_str())).collect();
+        assert_eq!(rules, [("z*", "null"), ("*", "buffered")]);
+        let error = Plan::parse(&format!("{DEMO}[policies]\n\"sent\" = \"null\"\n")).unwrap_err();
+        assert!(error.contains("[[policy]]\nchannels = \"sent\"\npolicy = \"null\""), "{error}");
+        for wrong in [list.replace("null", "nil"), list.replace("channels", "channel")] {
+            assert!(Plan::parse(&format!("{DEMO}{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_two_ends_of_a_runs_probes_have_the_same_number() {
+        let more = |name| format!("\n[[node]]\nname = \"{name}\"\ncommand = [\"true\"]\n");
+        let plan = Plan::parse(&format!("{DEMO}{}{}", more("a"), more("b"))).unwrap();
+        let mut numbers: Vec<u32> = plan.probe_pairs().flat_map(|pair| [pair.server, pair.client]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 2 * (plan.nodes.len() - 1));
+    }
+
+    fn addresses() -> BTreeMap<NodeName, String> {
+        [("client", "c"), ("server", "s")].map(|(node, at)| (NodeName::new(node).unwrap(), at.into())).into()
     }
 }
