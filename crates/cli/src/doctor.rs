@@ -58,7 +58,8 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::finding(format!(
-            "expected a machine that bounds can be trusted on, found {unsound} things that make them unsound. See above for each and its remedy"
+            "expected a machine that bounds can be trusted on, found {unsound} things that make them unsound. See \
+             above for each and its remedy"
         )))
     }
 }
@@ -115,7 +116,8 @@ fn fence(host: &Host) -> Look {
         "the processor does not say that it waits"
     };
     let costs = (!known).then(|| {
-        "stamps `after` and `before` rest on the kernel having made lfence serialising (Linux does on AMD): see docs/guarantee.md"
+        "stamps `after` and `before` rest on the kernel having made lfence serialising (Linux does on AMD): see \
+         docs/guarantee.md"
             .into()
     });
     Look { what: "fence", found: found.into(), costs, unsound: false }
@@ -182,7 +184,8 @@ fn told(discipline: &Discipline) -> String {
     let state = if discipline.status & libc::STA_UNSYNC != 0 { "not disciplined" } else { "disciplined" };
     let correction = discipline.frequency_ppm();
     format!(
-        "{state}, rate corrected by {correction:.3} ppm; durations rest on it only where kernel stamps are points or evidence, as tickscope's own \
+        "{state}, rate corrected by {correction:.3} ppm; durations rest on it only where kernel stamps are points or \
+         evidence, as tickscope's own \
          probes are: setting it during a run voids those around it"
     )
 }

@@ -1,13 +1,11 @@
 //! What the conductor asks of a machine that nodes live on.
 //!
-//! Arguments and answers are plain data that serialize: no process handle, no descriptor, no path of the conductor's own.
-//! So an agent may as well sit at the far end of a pipe, where another copy of this program asks a [`crate::LocalAgent`].
+//! Arguments and answers are plain data that serialize: no process handle, no descriptor, no path of the conductor's
+//! own. So an agent may as well sit at the far end of a pipe, where another copy of this program asks a
+//! [`crate::LocalAgent`].
 //!
 //! Assumes: one conductor an agent. Guarantees asked of an implementor: a role that was started is ready, and an agent
 //! that is dropped leaves no process behind. Deliberately absent: the order of things; that is the conductor's.
-
-#[cfg(test)]
-pub(crate) mod simulated;
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;

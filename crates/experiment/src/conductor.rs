@@ -1,11 +1,11 @@
 //! The conductor: one experiment from start to end.
 //!
-//! Order: passes with and without measuring, where asked for; look at the hosts; network; the cost of a stamp; collectors;
-//! clock monitors; probes (their opening burst); commands; wait; commands' end; probes' closing burst; collectors take
-//! what is left; look again; join.
+//! Order: passes with and without measuring, where asked for; look at the hosts; network; the cost of a stamp;
+//! collectors; clock monitors; probes (their opening burst); commands; wait; commands' end; probes' closing burst;
+//! collectors take what is left; look again; join.
 //!
-//! Guarantees: whatever ends it early, what was measured is kept; a node that does not read the reference's counter gets
-//! probes, whichever agent it lives with.
+//! Guarantees: whatever ends it early, what was measured is kept; a node that does not read the reference's counter
+//! gets probes, whichever agent it lives with.
 
 mod finish;
 #[cfg(test)]
@@ -52,10 +52,10 @@ pub fn run(settings: &Settings) -> Result<(Run, Result<(), Error>), Error> {
                 "expected --seconds from 0.1 to 1000000, found {seconds}. Leave it out for the run file's"
             )));
         }
-        plan.seconds = seconds;
+        plan.run.seconds = seconds;
     }
-    let named = || Path::new("runs").join(format!("{}-{}", plan.name, crate::unix_ms() / 1000));
-    let root = settings.out.clone().or_else(|| plan.out.clone()).unwrap_or_else(named);
+    let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
+    let root = settings.out.clone().or_else(|| plan.run.out.clone()).unwrap_or_else(named);
     Run::expect_none(&root)?;
     let overhead = settings.overhead.then(|| overhead::compare(&plan, &root)).transpose()?;
     let mut conductor = Conductor::local(&plan, &root)?;
@@ -216,13 +216,13 @@ impl<'a> Conductor<'a> {
 
     fn start_probes(&mut self) -> Result<(), Error> {
         let (reference, run) = (self.plan.reference_at(), self.run.manifest().run);
-        let (hertz, kernel_every) = (self.plan.probes_hz, self.plan.kernel_every());
+        let (hertz, kernel_every) = (self.plan.clock.probes_hz, self.plan.kernel_every());
         for pair in self.plan.probe_pairs() {
             let at = pair.node;
             if self.share_a_counter(reference, at) {
                 continue;
             }
-            let listen = (self.nodes[at].address.clone(), self.plan.probe_port);
+            let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
             let server = probe::Server { run, id: pair.server, listen: listen.clone(), kernel_every };
             self.nodes[at].probe_server = Some(self.start_role(at, Role::ProbeServe(server))?);
             let client = probe::Client {
@@ -269,7 +269,7 @@ impl<'a> Conductor<'a> {
         for (at, of_plan) in self.plan.nodes.iter().enumerate() {
             let mut environment = of_plan.environment.clone();
             environment.insert("TICKSCOPE_POLICY".into(), rules.join(","));
-            if let Some(bytes) = self.plan.pool_bytes {
+            if let Some(bytes) = self.plan.run.pool_bytes {
                 environment.insert("TICKSCOPE_POOL_BYTES".into(), bytes.to_string());
             }
             let command = self.run.manifest().nodes[at].command.clone();
@@ -339,7 +339,7 @@ impl<'a> Conductor<'a> {
 
     fn show_progress(&self, elapsed: Duration, terminal: bool) {
         let (end, back) = if terminal { ("", "\r") } else { ("\n", "") };
-        let (done, all, rho) = (elapsed.as_secs(), self.plan.seconds, self.plan.rho);
+        let (done, all, rho) = (elapsed.as_secs(), self.plan.run.seconds, self.plan.clock.rho);
         eprint!("{back}measuring {done:>4} of {all} s on {}, rho {rho}{end}", self.network);
         let _ = std::io::stderr().flush(); // nobody may be reading it
     }

@@ -13,12 +13,12 @@ use crate::plan::{Cores, Plan};
 pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -> Manifest {
     let label = |node: &Node| Label { node: node.name.clone(), clock: node.counter.counter }.to_string();
     let reference = label(&nodes[plan.reference_at()]);
-    let others = nodes.iter().filter(|node| node.name != plan.reference);
+    let others = nodes.iter().filter(|node| node.name != plan.clock.reference);
     let rho = others.map(|node| Rho {
         reference: reference.clone(),
         domain: label(node),
-        ppb: plan.rho.ppb().into(),
-        origin: rho_origin(plan.rho),
+        ppb: plan.clock.rho.ppb().into(),
+        origin: rho_origin(plan.clock.rho),
     });
     Manifest {
         schema: tickscope_store::SCHEMA,
@@ -30,7 +30,7 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         reference: reference.clone(),
         nodes,
         evidence: plan.evidence.clone(),
-        same_boot: plan.same_boot,
+        same_boot: plan.clock.same_boot,
         points: Vec::new(),
         policies: plan.policies.clone(),
         layout: plan.layout.clone(),
@@ -58,7 +58,7 @@ fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
         ),
         assume("no live migration and no suspend during the run", "not observable from inside every guest"),
     ];
-    if plan.cores == Cores::Prove {
+    if plan.clock.cores == Cores::Prove {
         all.push(assume(
             "stages carry what the check of the cores leaves open, those between nodes that of both",
             CORES_PROVED,

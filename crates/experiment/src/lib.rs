@@ -1,10 +1,10 @@
-//! One experiment: a run file becomes a [`Plan`], a [`Conductor`] works it off through the agents of its nodes, and a run
-//! directory is left.
+//! One experiment: a run file becomes a [`Plan`], a [`Conductor`] works it off through the agents of its nodes, and a
+//! run directory is left.
 //!
-//! The conductor never touches a machine: it asks the [`Agent`] that a node lives with to start and end processes and to
-//! look at its host, in plain data. [`LocalAgent`] is this host, on loopback or in network namespaces. Under an agent hang
-//! the [`roles`]: collector, probe's server and client, clock monitor, cost of a stamp, each a process of its own, so that
-//! what dies takes nothing else with it.
+//! The conductor never touches a machine: it asks the [`Agent`] that a node lives with to start and end processes and
+//! to look at its host, in plain data. [`LocalAgent`] is this host, on loopback or in network namespaces. Under an
+//! agent hang the [`roles`]: collector, probe's server and client, clock monitor, cost of a stamp, each a process of
+//! its own, so that what dies takes nothing else with it.
 //!
 //! Assumes: the program that uses this crate plays a role when it is started with `role NAME ...` ([`roles::play`]).
 //! Guarantees: whatever ends a run early, what was measured is kept. Deliberately absent: analysis beyond the join, and

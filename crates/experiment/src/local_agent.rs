@@ -1,7 +1,7 @@
 //! The agent of this host: processes are children of this one, on loopback or in network namespaces.
 //!
-//! Guarantees: what it started ends with it, and its namespaces go after that; variables that this shell was given reach
-//! no clock of a node.
+//! Guarantees: what it started ends with it, and its namespaces go after that; variables that this shell was given
+//! reach no clock of a node.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,7 @@ impl LocalAgent {
         let host = Host::look()?;
         let clocks_before = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
         let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
-        let homes = homes(plan.network, &names, run)?;
+        let homes = homes(plan.network.kind, &names, run)?;
         let node =
             |(node, home): (&NodePlan, Home)| (node.name.clone(), LocalNode { home, counter: None, realtime: None });
         Ok(Self {
@@ -186,7 +186,7 @@ impl Agent for LocalAgent {
         let after = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
         let widths = SnapshotWidths { counter_ticks: self.host.step.width_ticks, ..clock_widths(None) };
         let tolerance = Tolerance { widths, ..Tolerance::of(self.host.facts.frequency) };
-        let changes = host_clocks::between(self.clocks_before.clone(), after, &tolerance);
+        let changes = host_clocks::between(self.clocks_before, after, &tolerance);
         let sharing = Sharing::of_this_host().map_err(Error::work)?;
         self.host.look_at_step_again();
         Ok(SecondLook {

@@ -1,8 +1,9 @@
 //! `run --overhead`: the target in pairs of passes, measured and not, and the numbers that it reports in each.
 //!
-//! Idea: only the target can tell what it does unmeasured, so the numbers are those of its own last line. The two passes
-//! of a pair follow each other, and every second pair begins with the other one: what changes slowly cancels within
-//! pairs, a trend over them. A first pass counts for nothing: it warms the machine, and shows that the numbers are there.
+//! Idea: only the target can tell what it does unmeasured, so the numbers are those of its own last line. The two
+//! passes of a pair follow each other, and every second pair begins with the other one: what changes slowly cancels
+//! within pairs, a trend over them. A first pass counts for nothing: it warms the machine, and shows that the numbers
+//! are there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,15 +15,17 @@ use tickscope_tick::NodeName;
 use crate::conductor::{Measuring, pass};
 use crate::error::Error;
 use crate::interrupt;
-use crate::plan::{OverheadSettings, Plan};
+use crate::plan::{OverheadPlan, Plan};
 
 /// Numbers of one pass: by node and field.
 type Numbers = Vec<((NodeName, String), f64)>;
 
 /// Makes all passes, in a folder of the run's directory that is gone afterwards.
 pub(crate) fn compare(plan: &Plan, root: &Path) -> Result<Overhead, Error> {
-    let OverheadSettings { fields, pairs, seconds } = &plan.overhead;
-    let shorter = Plan { seconds: *seconds, logs: Vec::new(), ..plan.clone() };
+    let OverheadPlan { fields, pairs, seconds } = &plan.overhead;
+    let mut shorter = plan.clone();
+    shorter.logs.clear();
+    shorter.run.seconds = *seconds;
     let scratch = Scratch::new(root)?;
     let told = |number: u32, measuring| {
         eprintln!("overhead: pass {number} of {}, {}", 2 * pairs, what(measuring));
@@ -90,8 +93,8 @@ fn nothing_to_compare(said: &[(NodeName, Option<String>)], missing: Option<&Stri
         .map(|(node, last)| format!("{node}: {}", last.as_ref().map_or("nothing".into(), |line| format!("'{line}'"))))
         .collect();
     Error::input(format!(
-        "--overhead: expected {expected} in the last line of a command, a JSON object; found {}. Let the target print what \
-         it measures of itself, or name it in [overhead] fields",
+        "--overhead: expected {expected} in the last line of a command, a JSON object; found {}. Let the target print \
+         what it measures of itself, or name it in [overhead] fields",
         lines.join(", ")
     ))
 }
@@ -101,7 +104,8 @@ fn number_of(numbers: &Numbers, compared: &Compared) -> Result<f64, Error> {
     let (node, field) = (&compared.node, &compared.field);
     let wrong = || {
         format!(
-            "--overhead: expected '{field}' of {node} in every pass, found one without it. Let the target print it each time"
+            "--overhead: expected '{field}' of {node} in every pass, found one without it. Let the target print it \
+             each time"
         )
     };
     found.map(|(_, number)| *number).ok_or_else(|| Error::input(wrong()))

@@ -1,7 +1,8 @@
-//! What an experiment is: its nodes, what runs on them, how their clocks are related.
+//! What an experiment is: its nodes, what runs on them, how their clocks are related. The fields are those of a run
+//! file.
 //!
-//! Guarantees: a plan that exists was checked as a whole; only what a host finds out (an address, a right) can still be
-//! missing. Deliberately absent: the run file's syntax, which is `run_file`'s.
+//! Guarantees: a plan that was read was checked as a whole; only what a host finds out (an address, a right) can still
+//! be missing. Deliberately absent: the checks, which are `run_file`'s.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,88 +14,126 @@ use tickscope_store::{Evidence, Layout, PolicyRule, SameBoot};
 use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
 
 use crate::error::Error;
+use crate::run_file;
 
 /// One experiment, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Its name, part of its run's.
+    pub(crate) run: RunPlan,
+    #[serde(default)]
+    pub(crate) network: NetworkPlan,
+    pub(crate) clock: ClockPlan,
+    /// In the order in which their commands are started.
+    #[serde(rename = "node")]
+    pub(crate) nodes: Vec<NodePlan>,
+    #[serde(deserialize_with = "run_file::layout")]
+    pub(crate) layout: Layout,
+    #[serde(default, deserialize_with = "run_file::evidence")]
+    pub(crate) evidence: Evidence,
+    /// The first whose glob matches a channel decides.
+    #[serde(default, rename = "policy", deserialize_with = "run_file::policies")]
+    pub(crate) policies: Vec<PolicyRule>,
+    #[serde(default, rename = "policies", deserialize_with = "run_file::refuse_table")]
+    _no_table: (),
+    #[serde(default, rename = "log")]
+    pub(crate) logs: Vec<Log>,
+    #[serde(default)]
+    pub(crate) overhead: OverheadPlan,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunPlan {
     pub name: PointName,
-    /// How long it measures: what `{seconds}` stands for in commands.
+    /// What `{seconds}` stands for in commands.
     pub seconds: f64,
-    /// Directory of the run, where the run file names one.
     pub out: Option<PathBuf>,
-    pub(crate) network: NetworkKind,
+    pub pool_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NetworkPlan {
+    pub kind: NetworkKind,
+}
+
+/// Where the nodes of a local run live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NetworkKind {
+    #[default]
+    Auto,
+    Namespaces,
+    Loopback,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClockPlan {
     /// The node whose counter durations are expressed in.
     pub reference: NodeName,
-    pub(crate) rho: Rho,
-    pub(crate) same_boot: SameBoot,
-    pub(crate) cores: Cores,
-    pub(crate) probes_hz: f64,
-    pub(crate) probe_port: u16,
-    pub(crate) pool_bytes: Option<u64>,
-    /// In the order in which their commands are started.
-    pub nodes: Vec<NodePlan>,
-    pub(crate) layout: Layout,
-    pub(crate) evidence: Evidence,
-    pub(crate) slew: Slew,
-    pub(crate) logs: Vec<Log>,
-    /// The first whose glob matches a channel decides.
-    pub(crate) policies: Vec<PolicyRule>,
-    pub(crate) overhead: OverheadSettings,
+    #[serde(default, deserialize_with = "run_file::rho")]
+    pub rho: Rho,
+    #[serde(default, deserialize_with = "run_file::slew")]
+    pub slew: Slew,
+    #[serde(default)]
+    pub same_boot: SameBoot,
+    #[serde(default)]
+    pub cores: Cores,
+    #[serde(default = "probes_hz")]
+    pub probes_hz: f64,
+    #[serde(default = "probe_port")]
+    pub probe_port: u16,
 }
 
-/// How `run --overhead` compares.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct OverheadSettings {
-    /// Numbers of the commands' last lines; none: all that end in `_ns`.
-    pub fields: Vec<String>,
-    pub pairs: u32,
-    /// Of a pass.
-    pub seconds: f64,
+/// Enough for a bound of a few round trips under any rho, at a cost that no target notices.
+fn probes_hz() -> f64 {
+    100.0
 }
 
-impl Default for OverheadSettings {
-    /// Under a minute, and an interval that leaves out the smallest and the largest difference.
-    fn default() -> Self {
-        Self { fields: Vec::new(), pairs: 10, seconds: 2.0 }
-    }
+fn probe_port() -> u16 {
+    7411
+}
+
+/// How far a clock that somebody may set can run off the rate that the kernel gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Slew {
+    /// What the clock monitor recommends at the end, with its reason.
+    #[default]
+    Auto,
+    Declared(Rho),
+}
+
+/// What is done about the cores of a node, which are taken to share one counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cores {
+    /// The kernel's word, checked and printed.
+    #[default]
+    Assume,
+    /// What the check leaves open is added to stages between different threads.
+    Prove,
 }
 
 /// A node and what runs there.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NodePlan {
     /// Its name.
     pub name: NodeName,
     /// The target, with placeholders.
     pub command: Vec<String>,
     /// Variables that the target gets.
+    #[serde(default)]
     pub environment: BTreeMap<String, String>,
     /// Whether the run is over when the target ends.
+    #[serde(default)]
     pub ends_run: bool,
     /// A known map before its counter.
     pub inject: Option<Inject>,
     /// A known map before its `CLOCK_REALTIME`.
     pub inject_realtime: Option<InjectRealtime>,
-}
-
-/// Where the nodes of a local run live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum NetworkKind {
-    Auto,
-    Namespaces,
-    Loopback,
-}
-
-/// What is done about the cores of a node, which are taken to share one counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Cores {
-    /// The kernel's word, checked and printed.
-    Assume,
-    /// What the check leaves open is added to stages between different threads.
-    Prove,
 }
 
 /// A known map before a node's counter, in tests; the anchor is the counter at the start.
@@ -130,31 +169,13 @@ impl Inject {
         let [numerator, denominator] = self.step;
         Stairs::new(numerator, denominator, self.uneven).ok_or_else(|| {
             format!(
-                "expected inject.step = [numerator, denominator] of at least 1 and below 2^31, and inject.uneven from 0 and \
-                 below a step, found step {:?} and uneven {}. Leave both out for single ticks",
-                self.step, self.uneven
+                "expected inject.step = [numerator, denominator] of at least 1 and below 2^31, and inject.uneven from \
+                 0 and below a step, found step [{numerator}, {denominator}] and uneven {}. Leave both out for single \
+                 ticks",
+                self.uneven
             )
         })
     }
-}
-
-/// How far a clock that somebody may set can run off the rate that the kernel gives it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Slew {
-    /// What the clock monitor recommends at the end, with its reason.
-    Auto,
-    /// Declared.
-    Declared(Rho),
-}
-
-/// A log of a program that read another clock, taken into the run at its end.
-#[derive(Clone, Debug)]
-pub(crate) struct Log {
-    pub node: NodeName,
-    pub point: PointName,
-    pub file: String,
-    pub clock: Clock,
-    pub ordering: Ordering,
 }
 
 /// A known map before a node's `CLOCK_REALTIME`, in tests; times are seconds from the start.
@@ -199,6 +220,41 @@ impl InjectRealtime {
     }
 }
 
+/// A log of a program that read another clock, taken into the run at its end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Log {
+    pub node: NodeName,
+    pub point: PointName,
+    pub file: String,
+    pub clock: Clock,
+    /// Readings are ordered against nothing, unless whoever wrote the program knows better.
+    #[serde(default = "plain")]
+    pub ordering: Ordering,
+}
+
+fn plain() -> Ordering {
+    Ordering::Plain
+}
+
+/// How `run --overhead` compares.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct OverheadPlan {
+    /// Numbers of the commands' last lines; none: all that end in `_ns`.
+    pub fields: Vec<String>,
+    pub pairs: u32,
+    /// Of a pass.
+    pub seconds: f64,
+}
+
+impl Default for OverheadPlan {
+    /// Under a minute, and an interval that leaves out the smallest and the largest difference.
+    fn default() -> Self {
+        Self { fields: Vec::new(), pairs: 10, seconds: 2.0 }
+    }
+}
+
 /// One probe: who asks whom, under which numbers. No two ends of a run have the same number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ProbePair {
@@ -215,12 +271,12 @@ impl Plan {
     pub(crate) fn kernel_every(&self) -> u32 {
         /// About 100 a second at most: collecting a transmit stamp slows its sender, and more of them narrow nothing.
         const MOST_HZ: f64 = 100.0;
-        if self.evidence.kernel_probes { (self.probes_hz / MOST_HZ).ceil().max(1.0) as u32 } else { 0 }
+        if self.evidence.kernel_probes { (self.clock.probes_hz / MOST_HZ).ceil().max(1.0) as u32 } else { 0 }
     }
 
     /// Position of the reference among the nodes.
     pub(crate) fn reference_at(&self) -> usize {
-        self.nodes.iter().position(|node| node.name == self.reference).expect("the run file was checked")
+        self.nodes.iter().position(|node| node.name == self.clock.reference).expect("the run file was checked")
     }
 
     /// The probes that would relate every node to the reference.
@@ -238,7 +294,7 @@ impl Plan {
         run: &str,
     ) -> Result<Vec<String>, Error> {
         let fill = |word: &String| {
-            let mut word = word.replace("{seconds}", &self.seconds.to_string());
+            let mut word = word.replace("{seconds}", &self.run.seconds.to_string());
             word = word.replace("{run}", run);
             word = word.replace("{address}", &addresses[node.name.as_str()]);
             for (name, address) in addresses {
@@ -246,7 +302,8 @@ impl Plan {
             }
             match word.contains('{') {
                 true => Err(Error::input(format!(
-                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}} and {{run}}, found '{word}'. Correct it, or leave the braces out",
+                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}} and {{run}}, \
+                     found '{word}'. Correct it, or leave the braces out",
                     node.name
                 ))),
                 false => Ok(word),

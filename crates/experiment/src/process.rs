@@ -129,7 +129,8 @@ impl Process {
     }
 }
 
-/// Whether a child may have ended, and the processor time that it took; looked at before it is reaped, when that is still known.
+/// Whether a child may have ended, and the processor time that it took; looked at before it is reaped, when that is
+/// still known.
 fn account(pid: u32) -> (bool, Option<u64>) {
     // SAFETY: all-zero is a valid value of both.
     let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -163,7 +164,8 @@ impl Drop for Process {
     fn drop(&mut self) {
         if self.ended().is_none() {
             self.ask();
-            // What it still has to write, it may: this is the way out after a failure, where nobody waits for its report.
+            // What it still has to write, it may: this is the way out after a failure, where nobody waits for its
+            // report.
             std::thread::sleep(Duration::from_millis(200));
             self.signal_group(libc::SIGKILL); // it may have ended meanwhile
             let _ = self.child.wait();

@@ -1,7 +1,7 @@
 //! The processes that hang under an agent: this same program, started again as `role NAME`.
 //!
-//! A role prints `ready` when the run may go on, works until SIGTERM, and prints its report as one line of JSON. Whatever
-//! dies, the others go on. Its settings are plain data; where it works it is told by its agent.
+//! A role prints `ready` when the run may go on, works until SIGTERM, and prints its report as one line of JSON.
+//! Whatever dies, the others go on. Its settings are plain data; where it works it is told by its agent.
 
 pub mod clock_monitor;
 pub mod collector;

@@ -1,237 +1,67 @@
-//! The run file: TOML, parsed into a [`Plan`] once.
+//! The run file: TOML, parsed into a [`Plan`] and checked once.
 //!
-//! Policies are a list, `[[policy]]`, whose first match decides. The table `[policies]` of earlier run files is refused, with
-//! the list that says the same: a TOML table has no order, so which of two globs that both match would decide was not in
-//! the file; and reading it only where it says one thing would be a second rule to know.
+//! Policies are a list, `[[policy]]`, whose first match decides. The table `[policies]` of earlier run files is
+//! refused, with the list that says the same: a TOML table has no order, so which of two globs that both match would
+//! decide was not in the file; and to read it only where no two can match would be a second rule to know.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Evidence, Layout, PolicyRule, SameBoot};
-use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName};
+use tickscope_store::{Evidence, Layout, PolicyRule};
+use tickscope_tick::{Clock, Injection};
 use tickscope_trace::LayoutText;
 
 use crate::error::Error;
-use crate::plan::{Cores, Inject, InjectRealtime, Log, NetworkKind, NodePlan, OverheadSettings, Plan, Slew};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LogTable {
-    node: NodeName,
-    point: PointName,
-    file: String,
-    clock: String,
-    #[serde(default = "plain")]
-    ordering: Ordering,
-}
-
-/// A log's readings are ordered against nothing, unless whoever wrote the program knows better.
-fn plain() -> Ordering {
-    Ordering::Plain
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PolicyTable {
-    channels: String,
-    policy: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    run: RunTable,
-    #[serde(default)]
-    network: NetworkTable,
-    clock: ClockTable,
-    node: Vec<NodeTable>,
-    layout: LayoutTable,
-    #[serde(default)]
-    evidence: EvidenceTable,
-    #[serde(default)]
-    policy: Vec<PolicyTable>,
-    policies: Option<toml::Table>,
-    #[serde(default)]
-    log: Vec<LogTable>,
-    #[serde(default)]
-    overhead: OverheadSettings,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RunTable {
-    name: PointName,
-    seconds: f64,
-    out: Option<PathBuf>,
-    pool_bytes: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NetworkTable {
-    kind: NetworkKind,
-}
-
-impl Default for NetworkTable {
-    fn default() -> Self {
-        Self { kind: NetworkKind::Auto }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClockTable {
-    reference: NodeName,
-    rho: Option<toml::Value>,
-    slew: Option<toml::Value>,
-    #[serde(default)]
-    same_boot: SameBoot,
-    #[serde(default = "assume")]
-    cores: Cores,
-    #[serde(default = "hundred")]
-    probes_hz: f64,
-    #[serde(default = "probe_port")]
-    probe_port: u16,
-}
-
-fn assume() -> Cores {
-    Cores::Assume
-}
-
-/// Enough for a bound of a few round trips under any rho, at a cost that no target notices.
-fn hundred() -> f64 {
-    100.0
-}
-
-fn probe_port() -> u16 {
-    7411
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NodeTable {
-    name: NodeName,
-    command: Vec<String>,
-    #[serde(default)]
-    environment: BTreeMap<String, String>,
-    #[serde(default)]
-    ends_run: bool,
-    inject: Option<Inject>,
-    inject_realtime: Option<InjectRealtime>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LayoutTable {
-    path: Vec<String>,
-    #[serde(default)]
-    branches: Vec<String>,
-    #[serde(default)]
-    beside: Vec<String>,
-    #[serde(default)]
-    rules: BTreeMap<String, String>,
-}
-
-/// What serves as evidence between nodes.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct EvidenceTable {
-    probes: bool,
-    kernel_probes: bool,
-    messages: Vec<String>,
-}
-
-impl Default for EvidenceTable {
-    fn default() -> Self {
-        let Evidence { probes, kernel_probes, messages } = Evidence::default();
-        Self { probes, kernel_probes, messages }
-    }
-}
-
-impl From<EvidenceTable> for Evidence {
-    fn from(EvidenceTable { probes, kernel_probes, messages }: EvidenceTable) -> Self {
-        Self { probes, kernel_probes: probes && kernel_probes, messages }
-    }
-}
+use crate::plan::{Log, NodePlan, Plan, Slew};
 
 impl Plan {
     /// Reads and checks a run file.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::input(format!("cannot read the run file {}: {e}. experiments/demo.toml is one, docs/run-file.md says what may stand in it", path.display())))?;
-        Self::parse(&text).map_err(|why| Error::input(format!("{}: {why}", path.display())))
+        let path_name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            Error::input(format!(
+                "cannot read the run file {path_name}: {e}. experiments/demo.toml is one, docs/run-file.md says what \
+                 may stand in it"
+            ))
+        })?;
+        Self::parse(&text).map_err(|why| Error::input(format!("{path_name}: {why}")))
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
-        let nodes: Vec<NodePlan> = file.node.into_iter().map(node).collect::<Result<_, _>>()?;
-        let rules = file.layout.rules.into_iter().collect();
-        let LayoutTable { path, branches, beside, .. } = file.layout;
-        let layout = Layout { path, branches, beside, rules };
-        let plan = Self {
-            name: file.run.name,
-            seconds: within("run.seconds", file.run.seconds, 0.1, 1e6)?,
-            out: file.run.out,
-            network: file.network.kind,
-            rho: rho("clock.rho", file.clock.rho)?.unwrap_or_default(),
-            slew: slew(file.clock.slew)?,
-            logs: file.log.into_iter().map(log).collect::<Result<_, _>>()?,
-            same_boot: file.clock.same_boot,
-            cores: file.clock.cores,
-            probes_hz: within("clock.probes_hz", file.clock.probes_hz, 0.0, 100_000.0)?,
-            probe_port: file.clock.probe_port,
-            pool_bytes: file.run.pool_bytes,
-            policies: policies(file.policy, file.policies)?,
-            reference: file.clock.reference,
-            nodes,
-            layout,
-            evidence: file.evidence.into(),
-            overhead: overhead(file.overhead)?,
-        };
+        let plan: Self = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
         plan.check()?;
         Ok(plan)
     }
 
     /// What spans several fields.
     fn check(&self) -> Result<(), String> {
+        within("run.seconds", self.run.seconds, 0.1, 1e6)?;
+        within("clock.probes_hz", self.clock.probes_hz, 0.0, 100_000.0)?;
+        within("overhead.seconds", self.overhead.seconds, 0.1, 1e6)?;
+        within("overhead.pairs", self.overhead.pairs.into(), FEWEST_PAIRS.into(), 1e6)?;
         let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
         for (position, name) in names.iter().enumerate() {
             if names[..position].contains(name) {
                 return Err(format!("expected node names that differ, found '{name}' twice. Rename one"));
             }
         }
-        if !names.contains(&self.reference.as_str()) {
-            let (reference, known) = (&self.reference, names.join(", "));
+        if !names.contains(&self.clock.reference.as_str()) {
+            let (reference, known) = (&self.clock.reference, names.join(", "));
             return Err(format!("expected clock.reference to be a node, found '{reference}'. The nodes are: {known}"));
         }
-        let ending = self.nodes.iter().filter(|node| node.ends_run).count();
-        if ending == 0 {
+        if !self.nodes.iter().any(|node| node.ends_run) {
             return Err(
                 "expected a node with ends_run = true, found none. Mark the one whose command ends the run".into()
             );
         }
-        if let Some(log) = self.logs.iter().find(|log| !names.contains(&log.node.as_str())) {
-            let (node, known) = (&log.node, names.join(", "));
-            return Err(format!("[[log]] expected one of the nodes {known}, found '{node}'. Correct it"));
-        }
-        for text in &self.evidence.messages {
-            let pair: MessagePair = text.parse().map_err(|e| format!("[evidence] {e}"))?;
-            let unknown = [&pair.from, &pair.to].into_iter().find(|place| !names.contains(&place.node.as_str()));
-            if let Some(place) = unknown {
-                let known = names.join(", ");
-                return Err(format!("[evidence] expected a point of a node ({known}), found '{place}'. Correct it"));
-            }
-            if ![&pair.from.node, &pair.to.node].contains(&&self.reference) {
-                let reference = &self.reference;
-                return Err(format!(
-                    "[evidence] expected messages to or from the reference '{reference}', found '{pair}'. Leave it out"
-                ));
-            }
-        }
+        self.nodes.iter().try_for_each(check_node)?;
+        self.logs.iter().try_for_each(|log| check_log(log, &names))?;
+        self.evidence.messages.iter().try_for_each(|text| self.check_messages(text, &names))?;
         let layout = LayoutText {
             path: self.layout.path.clone(),
             branches: self.layout.branches.clone(),
@@ -243,114 +73,153 @@ impl Plan {
             Some(point) => Err(format!(
                 "[layout] expected a point of a node ({}), found '{}'. Correct it, or add the node",
                 names.join(", "),
-                point.place.to_string()
+                point.place
             )),
             None => Ok(()),
         }
     }
+
+    /// Messages are evidence about a node and the reference.
+    fn check_messages(&self, text: &str, names: &[&str]) -> Result<(), String> {
+        let pair: MessagePair = text.parse().map_err(|e| format!("[evidence] {e}"))?;
+        let unknown = [&pair.from, &pair.to].into_iter().find(|place| !names.contains(&place.node.as_str()));
+        if let Some(place) = unknown {
+            let known = names.join(", ");
+            return Err(format!("[evidence] expected a point of a node ({known}), found '{place}'. Correct it"));
+        }
+        let reference = &self.clock.reference;
+        if [&pair.from.node, &pair.to.node].contains(&reference) {
+            return Ok(());
+        }
+        Err(format!(
+            "[evidence] expected messages to or from the reference '{reference}', found '{pair}'. Leave it out"
+        ))
+    }
 }
 
-fn node(table: NodeTable) -> Result<NodePlan, String> {
-    let name = table.name;
-    if table.command.is_empty() {
+fn check_node(NodePlan { name, command, environment, inject, .. }: &NodePlan) -> Result<(), String> {
+    let variable = Injection::VARIABLE;
+    if command.is_empty() {
         return Err(format!(
             "node '{name}': expected a command, found an empty list. Give the program and its arguments"
         ));
     }
-    if table.environment.contains_key(Injection::VARIABLE) {
+    if environment.contains_key(variable) {
         return Err(format!(
-            "node '{name}': expected a known map in inject = {{ ... }}, found {} in environment. Move it there",
-            Injection::VARIABLE
+            "node '{name}': expected a known map in inject = {{ ... }}, found {variable} in environment. Move it there"
         ));
     }
-    let (command, environment) = (table.command, table.environment);
-    let (inject, inject_realtime) = (table.inject, table.inject_realtime);
-    if let Some(wrong) = inject.as_ref().and_then(|inject| inject.stairs().err()) {
-        return Err(format!("node '{name}': {wrong}"));
-    }
-    Ok(NodePlan { name, command, environment, ends_run: table.ends_run, inject, inject_realtime })
+    inject.map_or(Ok(()), |inject| inject.stairs().map(drop)).map_err(|wrong| format!("node '{name}': {wrong}"))
 }
 
-fn within(field: &str, found: f64, least: f64, most: f64) -> Result<f64, String> {
-    let fits = (least..=most).contains(&found);
-    if fits {
-        Ok(found)
-    } else {
-        Err(format!("expected {field} from {least} to {most}, found {found}. Correct it in the run file"))
+fn check_log(Log { node, clock, .. }: &Log, names: &[&str]) -> Result<(), String> {
+    if !names.contains(&node.as_str()) {
+        let known = names.join(", ");
+        return Err(format!("[[log]] expected one of the nodes {known}, found '{node}'. Correct it"));
     }
-}
-
-fn rho(field: &str, value: Option<toml::Value>) -> Result<Option<Rho>, String> {
-    let parse = |text: &str| text.parse::<Rho>().map(Some).map_err(|e| format!("{field}: {e}"));
-    match value {
-        None => Ok(None),
-        Some(toml::Value::String(text)) => parse(&text),
-        Some(toml::Value::Integer(ppm)) => parse(&ppm.to_string()),
-        Some(toml::Value::Float(ppm)) => parse(&ppm.to_string()),
-        Some(other) => Err(format!(
-            "expected {field} as a preset or a number of ppm, found {other}. Write \"server-room\" or 1 for example"
+    match clock {
+        Clock::Realtime | Clock::Monotonic => Ok(()),
+        clock => Err(format!(
+            "[[log]] expected clock = \"realtime\" or \"monotonic\", found '{clock}'. Name the clock that was logged"
         )),
     }
 }
 
-fn slew(value: Option<toml::Value>) -> Result<Slew, String> {
-    if value.as_ref().and_then(toml::Value::as_str) == Some("auto") {
-        return Ok(Slew::Auto);
+fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> {
+    if (least..=most).contains(&found) {
+        return Ok(());
     }
-    Ok(rho("clock.slew", value)?.map_or(Slew::Auto, Slew::Declared))
+    Err(format!("expected {field} from {least} to {most}, found {found}. Correct it in the run file"))
 }
 
-fn overhead(settings: OverheadSettings) -> Result<OverheadSettings, String> {
-    within("overhead.seconds", settings.seconds, 0.1, 1e6)?;
-    let (least, most) = (f64::from(FEWEST_PAIRS), 1e6);
-    within("overhead.pairs", f64::from(settings.pairs), least, most)?;
-    Ok(settings)
+pub(crate) fn rho<'de, D: Deserializer<'de>>(from: D) -> Result<Rho, D::Error> {
+    let text = match toml::Value::deserialize(from)? {
+        toml::Value::String(text) => text,
+        toml::Value::Integer(ppm) => ppm.to_string(),
+        toml::Value::Float(ppm) => ppm.to_string(),
+        other => {
+            return Err(D::Error::custom(format!(
+                "expected a preset or a number of ppm, found {other}. Write \"server-room\" or 1 for example"
+            )));
+        }
+    };
+    text.parse().map_err(D::Error::custom)
 }
 
-fn log(table: LogTable) -> Result<Log, String> {
-    let clock = Clock::ALL.into_iter().find(|(_, name, _)| *name == table.clock).map(|(counter, ..)| counter);
-    let clock = clock.filter(|clock| matches!(clock, Clock::Realtime | Clock::Monotonic));
-    let wrong = format!(
-        "[[log]] expected clock = \"realtime\" or \"monotonic\", found '{}'. Name the clock that was logged",
-        table.clock
-    );
-    Ok(Log {
-        node: table.node,
-        point: table.point,
-        file: table.file,
-        clock: clock.ok_or(wrong)?,
-        ordering: table.ordering,
-    })
-}
-
-fn policies(list: Vec<PolicyTable>, table: Option<toml::Table>) -> Result<Vec<PolicyRule>, String> {
-    if let Some(table) = table {
-        let rule =
-            |(glob, policy)| format!("\n\n[[policy]]\nchannels = {}\npolicy = {policy}", toml::Value::String(glob));
-        let rules: String = table.into_iter().map(rule).collect();
-        return Err(format!(
-            "[policies] is a list now, whose first match decides. Write, in the order that you mean:{rules}"
-        ));
+pub(crate) fn slew<'de, D: Deserializer<'de>>(from: D) -> Result<Slew, D::Error> {
+    match toml::Value::deserialize(from)? {
+        toml::Value::String(text) if text == "auto" => Ok(Slew::Auto),
+        value => rho(value).map(Slew::Declared).map_err(D::Error::custom),
     }
-    let rule = |PolicyTable { channels, policy }| {
+}
+
+pub(crate) fn layout<'de, D: Deserializer<'de>>(from: D) -> Result<Layout, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        path: Vec<String>,
+        #[serde(default)]
+        branches: Vec<String>,
+        #[serde(default)]
+        beside: Vec<String>,
+        #[serde(default)]
+        rules: BTreeMap<String, String>,
+    }
+    let Table { path, branches, beside, rules } = Table::deserialize(from)?;
+    Ok(Layout { path, branches, beside, rules: rules.into_iter().collect() })
+}
+
+pub(crate) fn evidence<'de, D: Deserializer<'de>>(from: D) -> Result<Evidence, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        probes: Option<bool>,
+        kernel_probes: Option<bool>,
+        #[serde(default)]
+        messages: Vec<String>,
+    }
+    let (default, table) = (Evidence::default(), Table::deserialize(from)?);
+    let probes = table.probes.unwrap_or(default.probes);
+    let kernel_probes = probes && table.kernel_probes.unwrap_or(default.kernel_probes);
+    Ok(Evidence { probes, kernel_probes, messages: table.messages })
+}
+
+pub(crate) fn policies<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PolicyRule>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        channels: String,
+        policy: String,
+    }
+    let rule = |Table { channels, policy }| {
         let known = Policy::from_name(&policy).ok_or_else(|| {
-            format!("[[policy]] expected null or buffered for '{channels}', found '{policy}'. Choose one of them")
+            D::Error::custom(format!(
+                "expected null or buffered for '{channels}', found '{policy}'. Choose one of them"
+            ))
         })?;
         Ok(PolicyRule { channels, policy: known.name().into() })
     };
-    list.into_iter().map(rule).collect()
+    Vec::<Table>::deserialize(from)?.into_iter().map(rule).collect()
+}
+
+pub(crate) fn refuse_table<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
+    let rule = |(glob, policy)| format!("\n\n[[policy]]\nchannels = {}\npolicy = {policy}", toml::Value::String(glob));
+    let rules: String = toml::Table::deserialize(from)?.into_iter().map(rule).collect();
+    let mend = "Write, in the order that you mean:";
+    Err(D::Error::custom(format!("policies are a list now, whose first match decides. {mend}{rules}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickscope_tick::NodeName;
 
     const DEMO: &str = include_str!("../../../experiments/demo.toml");
 
     #[test]
     fn the_demo_is_a_run_file() {
         let demo = Plan::parse(DEMO).unwrap();
-        assert_eq!((demo.nodes.len(), demo.rho.ppb(), demo.probes_hz), (2, 50_000, 1000.0));
+        assert_eq!((demo.nodes.len(), demo.clock.rho.ppb(), demo.clock.probes_hz), (2, 50_000, 1000.0));
         assert_eq!(demo.fill(&demo.nodes[1], &addresses(), "r").unwrap()[2..4], ["s", "7400"]);
     }
 

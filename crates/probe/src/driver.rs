@@ -1,7 +1,7 @@
 //! When to send, and where each stamp is read: the part of the exchange that decides whether a bracket is true.
 //!
-//! Over an [`Endpoint`], which is one node's network and counter. Real ones are sockets ([`crate::udp`]); simulated ones
-//! advance a simulated clock during `send` and `receive`, so that a stamp read at the wrong place shows as a false
+//! Over an [`Endpoint`], which is one node's network and counter. Real ones are sockets ([`crate::udp`]); simulated
+//! ones advance a simulated clock during `send` and `receive`, so that a stamp read at the wrong place shows as a false
 //! bracket.
 //!
 //! Guarantees: t1 and t3 are read `before` and right ahead of the send, t2 and t4 `after` and right behind the receive;

@@ -145,8 +145,8 @@ impl Client {
         Self { parties, memory, outstanding: VecDeque::new(), answered, counts: ClientCounts::default() }
     }
 
-    /// Prepares a request under an unpredictable `nonce`. Tell when it was sent by [`Client::sent`], before any reply is
-    /// shown to the client; or [`Client::withdraw`] it.
+    /// Prepares a request under an unpredictable `nonce`. Tell when it was sent by [`Client::sent`], before any reply
+    /// is shown to the client; or [`Client::withdraw`] it.
     pub fn request(&mut self, nonce: Nonce) -> Result<Request, RepeatedNonce> {
         if self.answered.holds(nonce) || self.position(nonce).is_some() {
             return Err(RepeatedNonce(nonce));

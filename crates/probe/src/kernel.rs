@@ -1,18 +1,19 @@
 //! Probes that the kernel stamps as well: its own time-stamps of the same datagrams, ten times closer to the wire.
 //!
-//! Every n-th exchange (both ends agree by its nonce) is stamped by the kernel when the driver takes it for transmission and
-//! when it is received (`SO_TIMESTAMPING`, software). Those readings are of `CLOCK_REALTIME`, so the counter is bracketed
-//! with that clock right before the send and right after the receive. What the user space reads stays as it is, for all
-//! exchanges: collecting a transmit stamp slows its sender, which is why only a sample pays for it.
+//! Every n-th exchange (both ends agree by its nonce) is stamped by the kernel when the driver takes it for
+//! transmission and when it is received (`SO_TIMESTAMPING`, software). Those readings are of `CLOCK_REALTIME`, so the
+//! counter is bracketed with that clock right before the send and right after the receive. What the user space reads
+//! stays as it is, for all exchanges: collecting a transmit stamp slows its sender, which is why only a sample pays for
+//! it.
 //!
-//! A transmit stamp comes back on the error queue with the datagram it belongs to (no `OPT_TSONLY`), so it is matched by
-//! the nonce inside, never by counting sends. Where the kernel keeps the data from an unprivileged program
+//! A transmit stamp comes back on the error queue with the datagram it belongs to (no `OPT_TSONLY`), so it is matched
+//! by the nonce inside, never by counting sends. Where the kernel keeps the data from an unprivileged program
 //! (`net.core.tstamp_allow_data` = 0) none comes, and that is counted as missing.
 //!
-//! Assumes: `skb_tx_timestamp` precedes the hand-over to the device, the receive stamp follows it: so the first is `before`
-//! the datagram could leave, the second `after` it came. Guarantees: the first tenth of a second after enabling is
-//! discarded and counted, since the kernel enables stamping late and then fills in the time of reading; nothing is matched
-//! by guessing. Deliberately absent: hardware stamps; relating the clocks.
+//! Assumes: `skb_tx_timestamp` precedes the hand-over to the device, the receive stamp follows it: so the first is
+//! `before` the datagram could leave, the second `after` it came. Guarantees: the first tenth of a second after
+//! enabling is discarded and counted, since the kernel enables stamping late and then fills in the time of reading;
+//! nothing is matched by guessing. Deliberately absent: hardware stamps; relating the clocks.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,8 +1,9 @@
 //! Datagrams over UDP, IPv4 or IPv6, between real hosts.
 //!
-//! The socket does not block: the driver looks whether a datagram is there, spins for as long as it is told to, and then
-//! sleeps in `ppoll`, which keeps due times where the timeout of a blocking receive is rounded up to the kernel's tick.
-//! (Blocking was measured: one way on loopback some 5 % faster on one processor, alike across two. Not worth both.)
+//! The socket does not block: the driver looks whether a datagram is there, spins for as long as it is told to, and
+//! then sleeps in `ppoll`, which keeps due times where the timeout of a blocking receive is rounded up to the kernel's
+//! tick. (Blocking was measured: one way on loopback some 5 % faster on one processor, alike across two. Not worth
+//! both.)
 //!
 //! Spinning cut the median round trip across two processors of a virtual machine from 46 to 4.1 us, and keeps them busy
 //! meanwhile. Two ends that spin on *one* processor wait for each other: there it made 5.8 us into 107.
@@ -105,7 +106,8 @@ impl<'a> UdpEndpoint<'a> {
             tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: at_most.subsec_nanos().into(),
         };
-        // SAFETY: the kernel reads and writes one pollfd and reads one timespec, both of which live here; no signal mask.
+        // SAFETY: the kernel reads and writes one pollfd and reads one timespec, both of which live here; no signal
+        // mask.
         let result = unsafe { libc::ppoll(&mut poll, 1, &timeout, null()) };
         let error = io::Error::last_os_error();
         if result < 0 && error.kind() != io::ErrorKind::Interrupted { Err(error) } else { Ok(()) }

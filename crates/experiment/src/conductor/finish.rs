@@ -1,7 +1,7 @@
 //! The end of a run: what still runs is ended, what is left is taken, traces are joined, the manifest is completed.
 //!
-//! Guarantees: a step that fails does not cut off those after it, as far as they can go without it; the first failure is
-//! what the command ends with, the others are events.
+//! Guarantees: a step that fails does not cut off those after it, as far as they can go without it; the first failure
+//! is what the command ends with, the others are events.
 
 use std::path::PathBuf;
 
@@ -106,7 +106,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Ends the clock monitors; the rate that each reports of its clocks becomes the bound that the run declares for them.
+    /// Ends the clock monitors; the rate that each reports of its clocks becomes the bound that the run declares for
+    /// them.
     fn stop_monitors(&mut self) -> Result<(), Error> {
         let mut manifest = self.run.manifest().clone();
         for at in 0..self.nodes.len() {
@@ -115,7 +116,7 @@ impl Conductor<'_> {
             if let Ok(report) = &report {
                 self.note_sets(at, report);
             }
-            let (ppb, origin) = match (self.plan.slew, report) {
+            let (ppb, origin) = match (self.plan.clock.slew, report) {
                 (Slew::Declared(bound), report) => {
                     self.hold_against(at, bound.ppb(), report);
                     (bound.ppb(), "declared".into())
@@ -143,8 +144,8 @@ impl Conductor<'_> {
             Ok(report) if report.slew_bound_ppm.saturating_mul(1000) > declared_ppb => {
                 let (wanted, why) = (report.slew_bound_ppm, &report.slew_bound_origin);
                 let text = format!(
-                    "expected clocks that run within the declared {} ppm, found that the clock monitor asks for {wanted} ppm: \
-                     {why}. Declare that, or let clock.slew be auto",
+                    "expected clocks that run within the declared {} ppm, found that the clock monitor asks for \
+                     {wanted} ppm: {why}. Declare that, or let clock.slew be auto",
                     f64::from(declared_ppb) / 1000.0
                 );
                 eprintln!("tickscope: {text}");
@@ -157,8 +158,8 @@ impl Conductor<'_> {
     /// Where the kernel does not tell that its clock was set, a small step passes unseen.
     fn note_sets(&mut self, at: usize, report: &ClockReport) {
         if !report.sets_are_told {
-            let text = "the kernel does not tell when its clock is set: steps that are narrower than two readings of the \
-                        clocks leave open (some 0.3 us) pass unseen";
+            let text = "the kernel does not tell when its clock is set: steps that are narrower than two readings of \
+                        the clocks leave open (some 0.3 us) pass unseen";
             self.note_at(at, "clock-sets-untold", None, text.into());
         }
     }

@@ -1,10 +1,12 @@
 //! The conductor over simulated agents: what it guarantees when processes fail, and between machines.
 
+mod simulated;
+
 use tickscope_store::{CounterFacts, DeclaredFrequency, Node, Sharing, read_events};
 use tickscope_tick::BootId;
 
 use super::*;
-use crate::agent::simulated::{Asked, SimulatedAgent};
+use simulated::{Asked, SimulatedAgent};
 
 /// A directory for one run; gone at the end.
 struct Site(PathBuf);

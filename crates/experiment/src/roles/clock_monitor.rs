@@ -1,9 +1,9 @@
 //! A node's clock monitor: brackets of REALTIME and MONOTONIC, and the events of its clocks.
 //!
-//! Every so often, at once when the kernel tells that somebody set the clock, and at both ends of the run: a snapshot of
-//! all clocks, then a bracket of each that is related to the counter. So every bracket lies between two snapshots, and
-//! what the two show to have happened is known before anyone rests on it. Events are written as they happen: whoever
-//! kills this process leaves what it had seen, a slew that went on then without an end.
+//! Every so often, at once when the kernel tells that somebody set the clock, and at both ends of the run: a snapshot
+//! of all clocks, then a bracket of each that is related to the counter. So every bracket lies between two snapshots,
+//! and what the two show to have happened is known before anyone rests on it. Events are written as they happen:
+//! whoever kills this process leaves what it had seen, a slew that went on then without an end.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Points that the kernel's stamps of the probes go to, on the node that the probe's end runs on, like any program's.
 //!
-//! Ids are the exchanges' nonces, so that both ends' stamps meet as messages do; the clock's brackets are stamps too. They
-//! survive this process, are collected exactly once, and become evidence only in the analysis.
+//! Ids are the exchanges' nonces, so that both ends' stamps meet as messages do; the clock's brackets are stamps too.
+//! They survive this process, are collected exactly once, and become evidence only in the analysis.
 
 use tickscope_probe::datagram::Nonce;
 use tickscope_probe::kernel::{KernelCounts, KernelStamps, Passage};

@@ -5,14 +5,18 @@ use std::rc::Rc;
 
 use serde_json::json;
 use tickscope_store::Node;
+use tickscope_tick::NodeName;
 
-use super::*;
+use crate::agent::{Agent, Ended, Ground, Look, SecondLook, Task, TaskId};
+use crate::error::Error;
+use crate::plan::NodePlan;
+use crate::roles::Role;
 
 /// What was asked, in order: `start collect a`, `end collect a`, ...
-pub(crate) type Asked = Rc<RefCell<Vec<String>>>;
+pub type Asked = Rc<RefCell<Vec<String>>>;
 
 /// A machine of its own boot.
-pub(crate) struct SimulatedAgent {
+pub struct SimulatedAgent {
     /// Described by its facts; the name of each node that lives here takes the place of theirs.
     pub machine: Node,
     pub asked: Asked,
