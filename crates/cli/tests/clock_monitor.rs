@@ -254,7 +254,7 @@ fn e2e_each_slew_and_step_is_told_once_in_a_span_that_holds_it_and_every_bracket
     let seen = Scene::begin("changes", Some(&map)).until(at(7_700));
 
     let brackets = seen.all_brackets_are_true_under(&map);
-    assert_eq!(brackets as u64, seen.report["realtime"]["brackets"].as_u64().unwrap());
+    assert_eq!(brackets as u64, seen.report["brackets"].as_u64().unwrap());
     println!("{brackets} brackets, {}", seen.report);
 
     let told = seen.events("clock-step", "n.realtime");

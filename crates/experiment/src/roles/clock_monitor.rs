@@ -13,7 +13,7 @@ use tickscope_host::facts::CounterFacts;
 use tickscope_host::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
 use tickscope_host::step_alarm::StepAlarm;
 use tickscope_store::{BracketColumns, Event, Pair, Paths, next_segment, write_brackets, write_events};
-use tickscope_tick::{Clock, Frequency, Label, Unit};
+use tickscope_tick::{Clock, Label};
 
 use super::{Place, ready};
 use crate::error::Error;
@@ -23,51 +23,30 @@ use crate::interrupt;
 /// Report of a clock monitor.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ClockReport {
-    /// Snapshots of all clocks.
-    pub looks: u64,
-    /// The kernel's discipline at the first look, in words; absent: it refuses to tell.
-    pub discipline_first: Option<String>,
-    /// The same at the last look.
-    pub discipline_last: Option<String>,
     /// Whether one rate was in force all the while by the kernel's account.
     pub constant: bool,
-    /// How far the rate of REALTIME or MONOTONIC beside the counter may be off a constant, where no event voids it.
+    /// How far the rate of REALTIME or MONOTONIC against the counter may be off a constant, where no event voids it.
     pub slew_bound_ppm: u32,
     /// Where that bound comes from, in words.
     pub slew_bound_origin: String,
-    /// The furthest that the kernel may have run the clocks off their raw rate by its own account, parts per 10^9.
-    pub most_slew_ppb: i64,
     /// Sets of REALTIME.
     pub steps: u64,
     /// Slews beyond what the kernel's account allows.
     pub slews: u64,
     /// Suspends.
     pub suspends: u64,
-    /// Changes of the discipline.
-    pub disciplines: u64,
     /// Clocks that ran backward.
     pub backward: u64,
     /// Whether the kernel would have told of a step that is narrower than the readings.
     pub sets_are_told: bool,
-    /// Brackets of REALTIME.
-    pub realtime: BracketReport,
-    /// Brackets of MONOTONIC.
-    pub monotonic: BracketReport,
-}
-
-/// The brackets taken of one clock.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct BracketReport {
-    /// How many.
+    /// Brackets taken of each clock.
     pub brackets: u64,
-    /// Their median width, to the nearest, ns.
-    pub width_ns_median: f64,
-    /// The widest of them, rounded up, ns.
-    pub width_ns_max: f64,
 }
 
 /// From one look at the clocks to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Source of its brackets, in the run's files.
+const SOURCE: &str = "watch";
 /// How often brackets are written while the run goes on.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::TOLD_WITHIN_NS as u64);
@@ -99,16 +78,9 @@ struct Watching<'a> {
     clocks: HostClocks,
     alarm: Option<StepAlarm>,
     monitor: ClockMonitor,
-    looks: u64,
-    realtime: Taken,
-    monotonic: Taken,
-}
-
-/// Brackets of one clock: those not written yet, and the widths of all.
-#[derive(Default)]
-struct Taken {
-    unwritten: BracketColumns,
-    widths_ticks: Vec<i64>,
+    brackets: u64,
+    realtime: BracketColumns,
+    monotonic: BracketColumns,
 }
 
 impl<'a> Watching<'a> {
@@ -119,8 +91,8 @@ impl<'a> Watching<'a> {
         let counter = clocks.counter().injection();
         let maps = KnownMaps { counter: counter.as_ref(), realtime: clocks.realtime_injection() };
         let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));
-        let (realtime, monotonic) = (Taken::default(), Taken::default());
-        Ok(Self { place, facts, clocks, alarm, monitor, looks: 0, realtime, monotonic })
+        let (realtime, monotonic) = Default::default();
+        Ok(Self { place, facts, clocks, alarm, monitor, brackets: 0, realtime, monotonic })
     }
 
     /// Waits for the alarm, a signal or the end of `most`; whether the kernel tells of a set.
@@ -137,14 +109,17 @@ impl<'a> Watching<'a> {
     /// A snapshot, what it shows, and a bracket of each clock.
     fn look(&mut self, set: bool) -> Result<(), Error> {
         self.compare(set)?;
-        self.realtime.add(self.clocks.bracketed(KernelClock::Realtime).map_err(Error::work)?);
-        self.monotonic.add(self.clocks.bracketed(KernelClock::Monotonic).map_err(Error::work)?);
+        let each = [(KernelClock::Realtime, &mut self.realtime), (KernelClock::Monotonic, &mut self.monotonic)];
+        for (clock, taken) in each {
+            let ClockReading { before, at, after } = self.clocks.bracketed(clock).map_err(Error::work)?;
+            taken.push(Some(before), at, Some(after), SOURCE, ClockReading::ORDERING);
+        }
+        self.brackets += 1;
         Ok(())
     }
 
     fn compare(&mut self, set: bool) -> Result<(), Error> {
         let (now, set) = self.snapshot(set)?;
-        self.looks += 1;
         if self.monitor.look(now, set) {
             self.write_events()?;
         }
@@ -198,8 +173,11 @@ impl<'a> Watching<'a> {
         let reference = self.label(self.facts.counter);
         let (realtime, monotonic) = (self.label(Clock::Realtime), self.label(Clock::Monotonic));
         for (domain, taken) in [(realtime, &mut self.realtime), (monotonic, &mut self.monotonic)] {
-            let pair = Pair { reference: reference.clone(), domain };
-            taken.write(&Paths::of(&self.place.run), &pair)?;
+            if !taken.is_empty() {
+                let pair = Pair { reference: reference.clone(), domain };
+                let folder = Paths::of(&self.place.run).brackets(&pair);
+                write_brackets(&next_segment(&folder)?, &std::mem::take(taken))?;
+            }
         }
         Ok(())
     }
@@ -218,23 +196,16 @@ impl<'a> Watching<'a> {
             let events = self.monitor.happened().iter().filter_map(|happened| self.rows(happened).pop());
             events.filter(|event| event.what == what).count() as u64
         };
-        let (first, last) = self.monitor.disciplines();
         ClockReport {
-            looks: self.looks,
-            discipline_first: first.map(|told| told.to_string()),
-            discipline_last: last.map(|told| told.to_string()),
             constant: self.monitor.is_constant(),
             slew_bound_ppm: ppm,
             slew_bound_origin: origin,
-            most_slew_ppb: self.monitor.most_slew_ppb(),
             steps: count(Event::CLOCK_STEP),
             slews: count(Event::CLOCK_SLEW),
             suspends: count(Event::CLOCK_SUSPEND),
-            disciplines: count(Event::CLOCK_DISCIPLINE),
             backward: count(Event::CLOCK_BACKWARD),
             sets_are_told: self.alarm.is_some(),
-            realtime: self.realtime.report(self.facts.frequency),
-            monotonic: self.monotonic.report(self.facts.frequency),
+            brackets: self.brackets,
         }
     }
 
@@ -245,34 +216,6 @@ impl<'a> Watching<'a> {
         match self.facts.findings().into_iter().find(|finding| finding.about == "clocksource") {
             Some(finding) if bound.ppm < unsteady => SlewBound { ppm: unsteady, origin: finding.to_string() },
             _ => bound,
-        }
-    }
-}
-
-impl Taken {
-    const SOURCE: &str = "watch";
-
-    fn add(&mut self, reading: ClockReading) {
-        let ClockReading { before, at, after } = reading;
-        self.unwritten.push(Some(before), at, Some(after), Self::SOURCE, ClockReading::ORDERING);
-        self.widths_ticks.push(reading.width_ticks());
-    }
-
-    fn write(&mut self, places: &Paths, pair: &Pair) -> Result<(), Error> {
-        if self.unwritten.is_empty() {
-            return Ok(());
-        }
-        Ok(write_brackets(&next_segment(&places.brackets(pair))?, &std::mem::take(&mut self.unwritten))?)
-    }
-
-    fn report(&self, frequency: Frequency) -> BracketReport {
-        let mut widths = self.widths_ticks.clone();
-        widths.sort_unstable();
-        let unit = Unit::nanoseconds(frequency.hertz, 3);
-        BracketReport {
-            brackets: widths.len() as u64,
-            width_ns_median: widths.get(widths.len() / 2).map_or(0.0, |&ticks| unit.float_near(ticks)),
-            width_ns_max: widths.last().map_or(0.0, |&ticks| unit.float_up(ticks)),
         }
     }
 }

@@ -62,14 +62,8 @@ pub struct Client {
 /// Report of a probe's end.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ProbeReport {
-    /// Requests sent (asking) or replies sent (answering).
-    pub sent: u64,
-    /// Exchanges that became evidence.
-    pub answered: u64,
     /// Requests without a reply.
     pub lost: u64,
-    /// Requests sent more than a period late.
-    pub late: u64,
     /// Datagrams that did not become evidence, by reason.
     pub refused: Vec<(String, u64)>,
     /// Refusals that no honest clock can cause, with both stamps.
@@ -77,10 +71,7 @@ pub struct ProbeReport {
     /// Datagrams that the network did not take or deliver.
     pub undelivered: u64,
     /// Outcome of the kernel's stamps in words, and how many are missing.
-    #[serde(default)]
     pub kernel: Option<(String, u64)>,
-    /// Shortest round trip in ticks of the asking node, the peer's turnaround taken off.
-    pub round_trip_ticks_min: Option<i64>,
 }
 
 /// A counter's rate is not needed to the ppm for the window after which a reply is late.
@@ -106,7 +97,7 @@ pub(super) fn serve(server: &Server) -> Result<ProbeReport, Error> {
         driver::serve(&mut udp, run, node, &interrupt::ENDED)
     };
     let report = report.map_err(Error::work)?;
-    Ok(ProbeReport { sent: report.answered, kernel, ..refusals(&report.counts.refusals, &report.network) })
+    Ok(ProbeReport { kernel, ..refusals(&report.counts.refusals, &report.network) })
 }
 
 /// Asks until the process is told to end, then once more in a burst.
@@ -121,10 +112,7 @@ pub(super) fn ask(client: &Client, place: &Place) -> Result<ProbeReport, Error> 
     let period = (client.hertz > 0.0).then(|| Duration::from_secs_f64(1.0 / client.hertz));
     let schedule = Schedule { period, ..Schedule::default() };
     let asking = Asking { parties, memory: Memory::of_a_second(ROUGH_HERTZ), schedule };
-    let mut shortest: Option<i64> = None;
     let on_exchange = |exchange: &Exchange| {
-        let away = (exchange.t4 - exchange.t1).get() - (exchange.t3 - exchange.t2).get();
-        shortest = Some(shortest.map_or(away, |known| known.min(away)));
         let _ = send.send(*exchange); // the writer ends early only by an error that is reported below
     };
     let server = udp::resolve(&client.server).map_err(Error::work)?;
@@ -144,15 +132,7 @@ pub(super) fn ask(client: &Client, place: &Place) -> Result<ProbeReport, Error> 
     writer.join().map_err(|_| Error::work("the writer of brackets panicked"))??;
     let report = asked.map_err(Error::work)?;
     let counts = report.counts;
-    Ok(ProbeReport {
-        sent: counts.asked,
-        answered: counts.answered,
-        lost: counts.lost,
-        late: report.late_sends,
-        round_trip_ticks_min: shortest,
-        kernel,
-        ..refusals(&counts.refusals, &report.network)
-    })
+    Ok(ProbeReport { lost: counts.lost, kernel, ..refusals(&counts.refusals, &report.network) })
 }
 
 fn stamped_by_kernel(udp: UdpEndpoint<'_>, every: u32) -> Result<KernelEndpoint<'_, KernelPoints>, Error> {
