@@ -110,7 +110,7 @@ pub fn snapshot_widths(maps: KnownMaps<'_>) -> SnapshotWidths {
     SnapshotWidths { counter_ticks: step_of(maps.counter).width_ticks.max(1), ..clock_widths(maps.realtime) }
 }
 
-/// The same, of a counter that moves by single ticks.
+/// Widths of the readings that tell a step of a clock, of a counter that moves by single ticks.
 pub fn clock_widths(realtime: Option<&RealtimeInjection>) -> SnapshotWidths {
     let clock_ns = clocks(realtime).values().map(|width| width.width_ticks).max().unwrap_or(1);
     SnapshotWidths { counter_ticks: 1, clock_ns }

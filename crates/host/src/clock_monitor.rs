@@ -8,10 +8,10 @@
 //! both sides of what was seen as one of its rate could have gone unseen.
 //!
 //! Assumes: the kernel tells of a set within [`Watch::TOLD_WITHIN_NS`]; a slew that lasts keeps its rate; snapshots
-//! come often beside how long it lasts. Guarantees: no event while the clocks do what the kernel says; the span of an
+//! come often against how long it lasts. Guarantees: no event while the clocks do what the kernel says; the span of an
 //! event contains the true time of what it tells. Deliberately absent: slews whose whole gain is less than twice what
 //! two snapshots leave open; an account that was seen unchanged is believed about those. A suspend that falls among the
-//! four readings of one snapshot: it is told, and beside it two steps that undo each other.
+//! four readings of one snapshot: it is told, and with it two steps that undo each other.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,11 +39,11 @@ pub struct Slewing {
     pub until: Option<i64>,
     /// The rate furthest from the account that was seen, parts per 10^9 beyond it; positive: MONOTONIC ran faster.
     pub rate_ppb: i64,
-    /// The account allowed rates no slower and no faster than these, parts per 10^9 beside MONOTONIC_RAW.
+    /// The account allowed rates no slower and no faster than these, parts per 10^9 against MONOTONIC_RAW.
     pub allowed_ppb: (i64, i64),
 }
 
-/// A bound for the rate of REALTIME beside the counter, and where it comes from.
+/// A bound for the rate of REALTIME against the counter, and where it comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlewBound {
     /// Parts per million.
@@ -98,7 +98,7 @@ struct Excess {
     raw_ns: i64,
     /// How far the account's bounds are apart over the pair, nanoseconds.
     allowance_ns: i64,
-    /// Parts per 10^9 beside the middle of what the account allows.
+    /// Parts per 10^9 off the middle of what the account allows.
     rate_ppb: i64,
 }
 
@@ -113,7 +113,7 @@ struct Account {
     most_ppb: i64,
 }
 
-/// The counter's rate beside MONOTONIC_RAW, over one second after another.
+/// The counter's rate against MONOTONIC_RAW, over one second after another.
 #[derive(Clone, Copy, Debug)]
 struct CounterRates {
     begun: Option<Snapshot>,
@@ -343,7 +343,7 @@ impl ClockMonitor {
         }
     }
 
-    /// How far the rate of REALTIME beside the counter may be off a constant one, where no event says otherwise.
+    /// How far the rate of REALTIME against the counter may be off a constant one, where no event says otherwise.
     pub fn slew_bound(&self) -> SlewBound {
         let (account, counter_ppb) = (&self.account, self.counter.apart_ppb());
         if self.is_constant()
@@ -428,7 +428,7 @@ impl Account {
 }
 
 impl CounterRates {
-    /// Long beside what two readings leave open, short beside how a rate wanders.
+    /// Long against what two readings leave open, short against how a rate wanders.
     const WHILE_NS: i64 = 1_000_000_000;
 
     fn add(&mut self, now: &Snapshot, frequency: Frequency) {

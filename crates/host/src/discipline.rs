@@ -46,7 +46,7 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// A rate beside another, parts per 10^9: no less than the first, no more than the second.
+/// A rate against another, parts per 10^9: no less than the first, no more than the second.
 pub(crate) type RatePpb = (i64, i64);
 
 impl Discipline {

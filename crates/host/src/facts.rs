@@ -1,7 +1,8 @@
 //! What is known about this host's stamped counter, and what of it endangers the bounds.
 //!
 //! Every bound assumes a counter that runs at one rate, in every power state, and that the program reads directly. The
-//! facts here are gathered once a run and written beside the results, so that a reader can judge that assumption later.
+//! facts here are gathered once a run and written next to the results, so that a reader can judge that assumption
+//! later.
 //!
 //! Assumes Linux: `/proc`, `/sys`. Guarantees: what could not be learnt is `None`, never a guess; the frequency says
 //! where it came from. Deliberately absent: any proof of the physical rate. With the counter as clocksource the kernel
@@ -71,7 +72,7 @@ pub struct CounterFacts {
     pub frequency_origin: FrequencyOrigin,
     /// The calibration against `CLOCK_MONOTONIC_RAW`, made in any case.
     pub calibration: Calibration,
-    /// Nominal base frequency of the processor, MHz. Rounded to whole MHz by the maker and up to 0.2 % beside the
+    /// Nominal base frequency of the processor, MHz. Rounded to whole MHz by the maker and up to 0.2 % against the
     /// counter's rate: for orientation only.
     pub base_megahertz: Option<u32>,
 }

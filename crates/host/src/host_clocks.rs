@@ -85,7 +85,7 @@ impl fmt::Display for Snapshot {
 pub struct Tolerance {
     /// The counter's frequency, for the widths of the snapshots.
     pub frequency: Frequency,
-    /// How far MONOTONIC may run beside MONOTONIC_RAW without being called slewed, parts per 10^9.
+    /// How far MONOTONIC may run against MONOTONIC_RAW without being called slewed, parts per 10^9.
     pub slew_ppb: u32,
     /// How wide a reading of the counter is, in its ticks, and the widest of a clock, in nanoseconds.
     pub widths: SnapshotWidths,
@@ -328,7 +328,7 @@ pub(crate) fn sudden(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) 
     events
 }
 
-/// How far a clock may seem to have changed beside another only because they cannot be read at once, nanoseconds.
+/// How far a clock may seem to have changed against another only because they cannot be read at once, nanoseconds.
 pub(crate) fn open_ns(earlier: &Snapshot, later: &Snapshot, tolerance: &Tolerance) -> i64 {
     // Two clocks read within one snapshot are read at most its width apart, and each stands within its reading's width.
     let SnapshotWidths { counter_ticks, clock_ns } = tolerance.widths;

@@ -209,7 +209,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// A kernel that keeps its clocks by another counter says nothing about their rate beside this one.
+    /// A kernel that keeps its clocks by another counter says nothing about their rate against this one.
     fn bound(&self) -> SlewBound {
         let bound = self.monitor.slew_bound();
         let unsteady = (ClockMonitor::UNSTEADY_PPB / 1000) as u32;
