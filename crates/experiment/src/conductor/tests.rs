@@ -83,8 +83,8 @@ fn a_collector_that_dies_is_followed_by_another_before_the_join_and_is_told() {
 
 #[test]
 fn a_role_that_never_becomes_ready_ends_the_run_and_leaves_nothing_running() {
-    for role in ["collect", "clock-monitor", "probe-serve", "probe-ask", "target"] {
-        let (site, plan, asked) = (Site::new(role), plan(&["a", "b"], "ignore"), Asked::default());
+    for role in ["collect", "clock-monitor", "probe-serve", "probe-ask", "target b"] {
+        let (site, plan, asked) = (Site::new(&role.replace(' ', "-")), plan(&["a", "b"], "ignore"), Asked::default());
         let agent = SimulatedAgent { never_ready: Some(role), ..SimulatedAgent::new(machine(1), &asked) };
         let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
         let why = conductor.measure().unwrap_err();
