@@ -7,17 +7,17 @@ use std::path::Path;
 
 use serde::Serialize;
 use tickscope_counter::NodeCounter;
+use tickscope_experiment::{Host, may_make_namespaces};
 use tickscope_host::host_clocks::{Discipline, Snapshot};
 use tickscope_host::step::Evidence;
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
+use tickscope_tick::Unit;
 
 use crate::failure::Failure;
-use crate::host::Host;
-use crate::network::may_make_namespaces;
 use crate::options::DoctorOptions;
 
 /// A reading that is wider than this is told: the table's last digit is 10 ns.
-const WIDE_NS: f64 = 5.0;
+const WIDE_NS: u32 = 5;
 
 /// One thing looked at.
 #[derive(Debug, Serialize)]
@@ -58,7 +58,8 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::finding(format!(
-            "expected a machine that bounds can be trusted on, found {unsound} things that make them unsound. See above for each and its remedy"
+            "expected a machine that bounds can be trusted on, found {unsound} things that make them unsound. See \
+             above for each and its remedy"
         )))
     }
 }
@@ -98,9 +99,10 @@ fn counter(host: &Host) -> Vec<Look> {
 fn reading(host: &Host) -> Look {
     let step = &host.step;
     let unknown = step.evidence == Evidence::Still;
-    let ns = host.facts.frequency.nanoseconds(step.width_ticks as f64);
-    let costs = (unknown || ns > WIDE_NS).then(|| {
-        format!("a duration between two readings of the counter is known to ±{ns:.1} ns at best, on one node as well")
+    let unit = Unit::nanoseconds(host.facts.frequency.hertz, 1);
+    let costs = (unknown || unit.float_up(step.width_ticks) > WIDE_NS.into()).then(|| {
+        let ns = unit.up(step.width_ticks);
+        format!("a duration between two readings of the counter is known to ±{ns} ns at best, on one node as well")
     });
     Look { what: "readings", found: format!("{} ticks wide: {step}", step.width_ticks), costs, unsound: unknown }
 }
@@ -114,7 +116,8 @@ fn fence(host: &Host) -> Look {
         "the processor does not say that it waits"
     };
     let costs = (!known).then(|| {
-        "stamps `after` and `before` rest on the kernel having made lfence serialising (Linux does on AMD): see docs/guarantee.md"
+        "stamps `after` and `before` rest on the kernel having made lfence serialising (Linux does on AMD): see \
+         docs/guarantee.md"
             .into()
     });
     Look { what: "fence", found: found.into(), costs, unsound: false }
@@ -181,7 +184,8 @@ fn told(discipline: &Discipline) -> String {
     let state = if discipline.status & libc::STA_UNSYNC != 0 { "not disciplined" } else { "disciplined" };
     let correction = discipline.frequency_ppm();
     format!(
-        "{state}, rate corrected by {correction:.3} ppm; durations rest on it only where kernel stamps are points or evidence, as tickscope's own \
+        "{state}, rate corrected by {correction:.3} ppm; durations rest on it only where kernel stamps are points or \
+         evidence, as tickscope's own \
          probes are: setting it during a run voids those around it"
     )
 }

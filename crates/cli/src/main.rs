@@ -3,27 +3,16 @@
 mod clock;
 mod clock_example;
 mod clock_gauge;
-mod clock_monitor;
 mod clock_text;
 mod collection;
-mod cost_account;
 mod doctor;
-mod experiment;
 mod failure;
-mod host;
-mod interrupt;
-mod kernel_probe;
 mod manual;
-mod network;
 mod options;
-mod overhead;
-mod probe;
-mod process;
 mod recorded_example;
 mod report;
 mod run;
 mod show;
-mod stamp_cost;
 
 use std::process::ExitCode;
 
@@ -41,16 +30,13 @@ fn main() -> ExitCode {
         Command::Collect(options) => collection::collect(options),
         Command::Completions(options) => manual::completions(options),
         Command::Man => manual::man(),
-        Command::ProbeServe(options) => probe::serve(options),
-        Command::ProbeAsk(options) => probe::ask(options),
-        Command::ClockMonitor(options) => clock_monitor::monitor(options),
-        Command::StampCost => stamp_cost::print(),
+        Command::Role(options) => options.play(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("tickscope: {failure}");
-            ExitCode::from(failure.code)
+            ExitCode::from(failure.code())
         }
     }
 }

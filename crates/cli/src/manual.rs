@@ -57,10 +57,12 @@ The input is wrong: an option, the run file, a name. Nothing was measured.
 3
 A finding: the evidence contradicts itself or an assumption, or this host cannot give sound bounds.
 .SH ENVIRONMENT
-Programs that stamp read TICKSCOPE_DIR (the stamp directory, on tmpfs; unset: every point is off), TICKSCOPE_NODE, TICKSCOPE_POLICY,
-TICKSCOPE_POOL_BYTES, TICKSCOPE_BLOCK_BYTES and TICKSCOPE_WHEN_FULL (drop, or wait); \fBtickscope run\fR sets them.
+Programs that stamp read TICKSCOPE_DIR (the stamp directory, on tmpfs; unset: every point is off), TICKSCOPE_NODE,
+TICKSCOPE_POLICY, TICKSCOPE_POOL_BYTES, TICKSCOPE_BLOCK_BYTES and TICKSCOPE_WHEN_FULL (drop, or wait);
+\fBtickscope run\fR sets them.
 .SH FILES
-A run file says what is measured, and a run is a directory of Parquet files: see docs/run-file.md and docs/run-format.md.
+A run file says what is measured, and a run is a directory of Parquet files: see docs/run-file.md and
+docs/run-format.md.
 .SH SEE ALSO
 docs/guide.md: your own service in ten minutes. docs/commands.md: what --json holds, events and what to do.
 "#;

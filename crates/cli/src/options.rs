@@ -1,11 +1,14 @@
 //! Every option once: parser, help and completions derive from here.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
+use tickscope_experiment::roles::{self, Place, Role};
+use tickscope_tick::{NodeName, Source};
+
+use crate::failure::Failure;
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
 ///
@@ -37,18 +40,9 @@ pub enum Command {
     Completions(CompletionsOptions),
     /// Print the man page: tickscope man | man -l -
     Man,
-    /// Answer a probe's requests (started by `run` on every node but the reference)
+    /// Play a part in a run that `run` began on this host
     #[command(hide = true)]
-    ProbeServe(ProbeServeOptions),
-    /// Take brackets with one peer (started by `run` on the reference node)
-    #[command(hide = true)]
-    ProbeAsk(ProbeAskOptions),
-    /// Watch this host's clocks, and take brackets of them (started by `run` on every node)
-    #[command(hide = true)]
-    ClockMonitor(ClockMonitorOptions),
-    /// Time stamps on this host (started by `run` before it measures)
-    #[command(hide = true)]
-    StampCost,
+    Role(RoleOptions),
 }
 
 #[derive(Debug, Args)]
@@ -82,9 +76,9 @@ pub struct ShowOptions {
     /// Ask under another slew bound for clocks that somebody may set, in ppm
     #[arg(long)]
     pub slew: Option<String>,
-    /// Use these sources of evidence between nodes only: probes, messages, kernel-messages
+    /// Use these sources of evidence between nodes only: probes, kernel-probes, messages, kernel-messages
     #[arg(long, value_delimiter = ',')]
-    pub evidence: Option<Vec<String>>,
+    pub evidence: Option<Vec<Source>>,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
@@ -192,7 +186,7 @@ pub struct CollectOptions {
     pub run: PathBuf,
     /// The node's name
     #[arg(long, default_value = "node")]
-    pub node: String,
+    pub node: NodeName,
     /// Go on until SIGTERM or Ctrl-C, instead of taking once what lies there
     #[arg(long)]
     pub follow: bool,
@@ -208,57 +202,23 @@ pub struct CompletionsOptions {
 }
 
 #[derive(Debug, Args)]
-pub struct ProbeServeOptions {
+pub struct RoleOptions {
+    pub name: String,
+    /// The node that it is played for
     #[arg(long)]
-    pub listen: SocketAddr,
-    /// The run's id, hexadecimal
-    #[arg(long, value_parser = hexadecimal)]
-    pub run_id: u64,
-    #[arg(long)]
-    pub node_id: u32,
-    /// Let the kernel stamp one exchange in so many; 0: none
-    #[arg(long, default_value_t = 0)]
-    pub kernel_every: u32,
-}
-
-#[derive(Debug, Args)]
-pub struct ProbeAskOptions {
-    #[arg(long)]
-    pub bind: SocketAddr,
-    #[arg(long)]
-    pub peer: SocketAddr,
-    /// The run's id, hexadecimal
-    #[arg(long, value_parser = hexadecimal)]
-    pub run_id: u64,
-    #[arg(long)]
-    pub node_id: u32,
-    #[arg(long)]
-    pub peer_id: u32,
-    /// Requests a second during the run; 0: bursts only
-    #[arg(long)]
-    pub hertz: f64,
-    /// Let the kernel stamp one exchange in so many; 0: none
-    #[arg(long, default_value_t = 0)]
-    pub kernel_every: u32,
-    /// Folder of the pair's brackets
-    #[arg(long)]
-    pub brackets: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub struct ClockMonitorOptions {
-    /// The node's name
-    #[arg(long)]
-    pub node: String,
+    pub node: NodeName,
     /// The run's directory
     #[arg(long)]
     pub run: PathBuf,
-    /// Milliseconds from one look to the next
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub every_ms: u32,
+    /// The role's settings, JSON
+    #[arg(long, default_value = "null")]
+    pub settings: String,
 }
 
-fn hexadecimal(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16)
-        .map_err(|e| format!("expected hexadecimal digits, found '{text}': {e}. Leave this command to `tickscope run`"))
+impl RoleOptions {
+    /// Plays the role in this process.
+    pub fn play(&self) -> Result<(), Failure> {
+        let place = Place { node: self.node.clone(), run: self.run.clone() };
+        roles::play(&Role::parse(&self.name, &self.settings)?, &place)
+    }
 }

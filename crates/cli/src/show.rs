@@ -11,7 +11,8 @@ use crate::options::ShowOptions;
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
     let rho = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
-    let query = Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() };
+    let names = options.evidence.as_ref().map(|sources| sources.iter().map(ToString::to_string).collect());
+    let query = Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: names };
     print(&run, &query, options.json, false)
 }
 

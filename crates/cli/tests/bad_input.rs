@@ -47,7 +47,8 @@ fn e2e_a_run_file_with_a_typo_is_refused_before_anything_starts() {
 
 #[test]
 fn e2e_a_missing_run_file_or_run_is_named() {
-    Ended::of(&mut tickscope(&["run", "/no/such/file.toml"])).said(2, &["/no/such/file.toml", "expected a run file"]);
+    Ended::of(&mut tickscope(&["run", "/no/such/file.toml"]))
+        .said(2, &["/no/such/file.toml", "cannot read the run file"]);
     let ended = Ended::of(&mut tickscope(&["show", "/no/such/run"]));
     ended.said(1, &["/no/such/run/run.json", "expected", "found"]);
     let ended = Ended::of(&mut tickscope(&["collect", "/no/such/stamps", "--run", "/no/such/run"]));
@@ -59,7 +60,7 @@ fn e2e_a_command_that_does_not_exist_is_named_and_the_run_is_kept() {
     let _alone = alone();
     let site = Site::new("no-command");
     let ended = site.run(&Experiment { client: "/no/such/program".into(), ..Experiment::new(1.0, 100) });
-    ended.said(1, &["command of client", "/no/such/program", "expected to start", "Is it built"]);
+    ended.said(1, &["command of client", "/no/such/program", "cannot start", "Is it built"]);
     let pairs = site.opened().pairs().unwrap();
     assert!(!site.opened().brackets(&pairs[0]).unwrap().found.is_empty(), "the probes had begun");
 }

@@ -56,7 +56,7 @@ impl Scene {
     /// Begins a clock monitor under a map; `None`: under none.
     fn begin(name: &str, map: Option<&RealtimeInjection>) -> Self {
         let (site, truth) = (Site::new(name), Witnessing::begin());
-        let mut command = tickscope(&["clock-monitor", "--node", "n", "--run"]);
+        let mut command = tickscope(&["role", "clock-monitor", "--node", "n", "--run"]);
         command.arg(site.run_directory()).stdout(Stdio::piped()).env_remove("TICKSCOPE_INJECT");
         match map {
             Some(map) => command.env(RealtimeInjection::VARIABLE, map.to_string()),
@@ -254,7 +254,7 @@ fn e2e_each_slew_and_step_is_told_once_in_a_span_that_holds_it_and_every_bracket
     let seen = Scene::begin("changes", Some(&map)).until(at(7_700));
 
     let brackets = seen.all_brackets_are_true_under(&map);
-    assert_eq!(brackets as u64, seen.report["realtime"]["brackets"].as_u64().unwrap());
+    assert_eq!(brackets as u64, seen.report["brackets"].as_u64().unwrap());
     println!("{brackets} brackets, {}", seen.report);
 
     let told = seen.events("clock-step", "n.realtime");

@@ -1,17 +1,17 @@
 //! Watching a host's clocks: one snapshot after another, and each thing that happened to them told once.
 //!
-//! What is sudden - a step, a suspend, another discipline, a clock that ran backward - happened between the two snapshots
-//! that it tells apart. A set that only the kernel tells of may have come before the earlier of them, by as long as the
-//! kernel takes to tell: its span begins at the last snapshot that lies further back than that. A slew takes time, and a
-//! slow or short one takes a while to be seen: MONOTONIC is held against MONOTONIC_RAW over 1, 2, 4, ... snapshots back,
-//! and what it gained must be what the kernel's own account allows. A slew's span reaches as far to both sides of what was
-//! seen as one of its rate could have gone unseen.
+//! What is sudden - a step, a suspend, another discipline, a clock that ran backward - happened between the two
+//! snapshots that it tells apart. A set that only the kernel tells of may have come before the earlier of them, by as
+//! long as the kernel takes to tell: its span begins at the last snapshot that lies further back than that. A slew
+//! takes time, and a slow or short one takes a while to be seen: MONOTONIC is held against MONOTONIC_RAW over 1, 2, 4,
+//! ... snapshots back, and what it gained must be what the kernel's own account allows. A slew's span reaches as far to
+//! both sides of what was seen as one of its rate could have gone unseen.
 //!
-//! Assumes: the kernel tells of a set within [`Watch::TOLD_WITHIN_NS`]; a slew that lasts keeps its rate; snapshots come
-//! often beside how long it lasts. Guarantees: no event while the clocks do what the kernel says; the span of an event
-//! contains the true time of what it tells. Deliberately absent: slews whose whole gain is less than twice what two
-//! snapshots leave open; an account that was seen unchanged is believed about those. A suspend that falls among the four
-//! readings of one snapshot: it is told, and beside it two steps that undo each other.
+//! Assumes: the kernel tells of a set within [`Watch::TOLD_WITHIN_NS`]; a slew that lasts keeps its rate; snapshots
+//! come often against how long it lasts. Guarantees: no event while the clocks do what the kernel says; the span of an
+//! event contains the true time of what it tells. Deliberately absent: slews whose whole gain is less than twice what
+//! two snapshots leave open; an account that was seen unchanged is believed about those. A suspend that falls among the
+//! four readings of one snapshot: it is told, and with it two steps that undo each other.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -39,11 +39,11 @@ pub struct Slewing {
     pub until: Option<i64>,
     /// The rate furthest from the account that was seen, parts per 10^9 beyond it; positive: MONOTONIC ran faster.
     pub rate_ppb: i64,
-    /// The account allowed rates no slower and no faster than these, parts per 10^9 beside MONOTONIC_RAW.
+    /// The account allowed rates no slower and no faster than these, parts per 10^9 against MONOTONIC_RAW.
     pub allowed_ppb: (i64, i64),
 }
 
-/// A bound for the rate of REALTIME beside the counter, and where it comes from.
+/// A bound for the rate of REALTIME against the counter, and where it comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlewBound {
     /// Parts per million.
@@ -59,7 +59,8 @@ pub struct ClockMonitor {
     /// The first since the clocks last ran backward.
     first: Option<Snapshot>,
     recent: VecDeque<Kept>,
-    /// Of the snapshots kept, how many lie before the last one that showed a slew or its end: they are not compared again.
+    /// Of the snapshots kept, how many lie before the last one that showed a slew or its end: they are not compared
+    /// again.
     spent: usize,
     /// MONOTONIC_RAW before which a rate set earlier may still be in force.
     settled_ns: i64,
@@ -97,7 +98,7 @@ struct Excess {
     raw_ns: i64,
     /// How far the account's bounds are apart over the pair, nanoseconds.
     allowance_ns: i64,
-    /// Parts per 10^9 beside the middle of what the account allows.
+    /// Parts per 10^9 off the middle of what the account allows.
     rate_ppb: i64,
 }
 
@@ -112,7 +113,7 @@ struct Account {
     most_ppb: i64,
 }
 
-/// The counter's rate beside MONOTONIC_RAW, over one second after another.
+/// The counter's rate against MONOTONIC_RAW, over one second after another.
 #[derive(Clone, Copy, Debug)]
 struct CounterRates {
     begun: Option<Snapshot>,
@@ -179,8 +180,8 @@ impl ClockMonitor {
         events.is_some_and(|events| events.iter().any(|event| matches!(event.change, Change::Step { .. })))
     }
 
-    /// Takes the next snapshot; whether what happened is no longer what it was. `set`: the kernel tells that REALTIME was
-    /// set since the last one.
+    /// Takes the next snapshot; whether what happened is no longer what it was. `set`: the kernel tells that REALTIME
+    /// was set since the last one.
     pub fn look(&mut self, now: Snapshot, set: bool) -> bool {
         let Some(&last) = self.recent.back() else {
             self.account.add(None, now.discipline);
@@ -342,7 +343,7 @@ impl ClockMonitor {
         }
     }
 
-    /// How far the rate of REALTIME beside the counter may be off a constant one, where no event says otherwise.
+    /// How far the rate of REALTIME against the counter may be off a constant one, where no event says otherwise.
     pub fn slew_bound(&self) -> SlewBound {
         let (account, counter_ppb) = (&self.account, self.counter.apart_ppb());
         if self.is_constant()
@@ -354,7 +355,8 @@ impl ClockMonitor {
         }
         let most = account.most_ppb.max(Self::UNSTEADY_PPB).max(counter_ppb);
         let origin = if account.refused > 0 || account.looks == 0 {
-            "the kernel refuses to tell its discipline; 500 ppm is what it slews by at most unless a daemon sets its tick"
+            "the kernel refuses to tell its discipline; 500 ppm is what it slews by at most unless a daemon sets its \
+             tick"
                 .into()
         } else if account.changed > 0 {
             let (changed, looks) = (account.changed, account.looks);
@@ -398,8 +400,9 @@ impl Excess {
         self.beyond.abs() * i128::from(other.raw_ns) > other.beyond.abs() * i128::from(self.raw_ns)
     }
 
-    /// How long a slew of at least this rate may go on unseen, where a reading leaves `open` nanoseconds open twice. Of a
-    /// slew over a time t some while of t / 2 is looked at, and shows what exceeds twice the readings and the allowance.
+    /// How long a slew of at least this rate may go on unseen, where a reading leaves `open` nanoseconds open twice. Of
+    /// a slew over a time t some while of t / 2 is looked at, and shows what exceeds twice the readings and the
+    /// allowance.
     fn unseen_ns(&self, open: i64) -> i128 {
         let slack = i128::from(open) + i128::from(self.allowance_ns);
         4 * slack * 1_000_000_000 * i128::from(self.raw_ns) / self.beyond.abs() + 1
@@ -425,7 +428,7 @@ impl Account {
 }
 
 impl CounterRates {
-    /// Long beside what two readings leave open, short beside how a rate wanders.
+    /// Long against what two readings leave open, short against how a rate wanders.
     const WHILE_NS: i64 = 1_000_000_000;
 
     fn add(&mut self, now: &Snapshot, frequency: Frequency) {
@@ -613,7 +616,8 @@ mod tests {
         assert_eq!(monitor.slew_bound().ppm, 500);
     }
 
-    /// The slew goes on for 3 ms after the last look that shows it. The next one is too wide to tell; the one after it could.
+    /// The slew goes on for 3 ms after the last look that shows it. The next one is too wide to tell; the one after it
+    /// could.
     #[test]
     fn the_end_of_a_slew_is_not_told_as_another_slew() {
         let (from, until) = (5 * SECOND + 3, 8 * SECOND + 3_000_000);
@@ -732,7 +736,8 @@ mod tests {
                 Happened::Slewed(slewing) => panic!("{slewing}"),
             }).collect();
             for (at, ns) in steps {
-                prop_assert!(spans.iter().any(|&(from, until)| from <= at && at <= until), "{ns} ns at {at}: {spans:?}");
+                let spanned = spans.iter().any(|&(from, until)| from <= at && at <= until);
+                prop_assert!(spanned, "{ns} ns at {at}: {spans:?}");
             }
         }
 

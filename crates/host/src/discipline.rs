@@ -2,15 +2,16 @@
 //!
 //! The kernel (`kernel/time/ntp.c`) gives both clocks a length for each tick, decided once a second in
 //! `second_overflow` from four things that `adjtimex` tells:
-//! - `tick` and `freq`, in force until somebody changes them (`ntp_update_frequency`): 1 us more of the 10 000 us of a tick
-//!   is 100 ppm, `freq` counts 2^-16 ppm;
-//! - `offset`, worked off by 2^-(2 + `constant`) of what is left each second (`ntp_offset_chunk`), whatever the bits say;
+//! - `tick` and `freq`, in force until somebody changes them (`ntp_update_frequency`): 1 us more of the 10 000 us of a
+//!   tick is 100 ppm, `freq` counts 2^-16 ppm;
+//! - `offset`, worked off by 2^-(2 + `constant`) of what is left each second (`ntp_offset_chunk`), whatever the bits
+//!   say;
 //! - what is left of an `adjtime`, worked off by at most 500 us each second (`MAX_TICKADJ`);
 //! - a PPS signal, if the kernel was built for one and the bits say that it follows it.
 //!
 //! Assumes: the kernel does what it tells. Not in its account, and so deliberately absent: the boot parameter
-//! `ntp_tick_adj`; the last second of an `adjtime`, in force while nothing is left of it; and what was set and worked off
-//! between two readings. Whoever rests on the account compares the clocks too.
+//! `ntp_tick_adj`; the last second of an `adjtime`, in force while nothing is left of it; and what was set and worked
+//! off between two readings. Whoever rests on the account compares the clocks too.
 
 use std::fmt;
 
@@ -45,7 +46,7 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// A rate beside another, parts per 10^9: no less than the first, no more than the second.
+/// A rate against another, parts per 10^9: no less than the first, no more than the second.
 pub(crate) type RatePpb = (i64, i64);
 
 impl Discipline {
@@ -79,8 +80,8 @@ impl Discipline {
         self.frequency_scaled_ppm as f64 / 65536.0
     }
 
-    /// How far the kernel may be running REALTIME and MONOTONIC off their raw rate by this account, parts per 10^9, rounded
-    /// up; the module says what is not in the account.
+    /// How far the kernel may be running REALTIME and MONOTONIC off their raw rate by this account, parts per 10^9,
+    /// rounded up; the module says what is not in the account.
     pub fn most_slew_ppb(&self) -> i64 {
         let (slowest, fastest) = self.steady_ppb();
         slowest.abs().max(fastest.abs()) + self.pending_ppb()
@@ -101,8 +102,8 @@ impl Discipline {
         adjtime + pps + self.offset_ppb()
     }
 
-    /// What an offset of n nanoseconds adds this second: of what it was before, a part of 2^-k was taken and n left, so that
-    /// n / (2^k - 1) are being worked off.
+    /// What an offset of n nanoseconds adds this second: of what it was before, a part of 2^-k was taken and n left, so
+    /// that n / (2^k - 1) are being worked off.
     fn offset_ppb(&self) -> i64 {
         let nanoseconds = if self.status & libc::STA_NANO != 0 {
             self.offset.saturating_abs()
@@ -120,7 +121,8 @@ impl Discipline {
         self.status & (libc::STA_PPSFREQ | libc::STA_PPSTIME) != 0 && self.status & libc::STA_PPSSIGNAL != 0
     }
 
-    /// Whether by both accounts one rate was in force all the while: the same, and nothing pending that passes by itself.
+    /// Whether by both accounts one rate was in force all the while: the same, and nothing pending that passes by
+    /// itself.
     pub fn is_constant_between(earlier: &Self, later: &Self) -> bool {
         earlier.steady_ppb() == later.steady_ppb() && earlier.pending_ppb() == 0 && later.pending_ppb() == 0
     }

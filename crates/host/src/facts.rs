@@ -1,7 +1,8 @@
 //! What is known about this host's stamped counter, and what of it endangers the bounds.
 //!
 //! Every bound assumes a counter that runs at one rate, in every power state, and that the program reads directly. The
-//! facts here are gathered once a run and written beside the results, so that a reader can judge that assumption later.
+//! facts here are gathered once a run and written next to the results, so that a reader can judge that assumption
+//! later.
 //!
 //! Assumes Linux: `/proc`, `/sys`. Guarantees: what could not be learnt is `None`, never a guess; the frequency says
 //! where it came from. Deliberately absent: any proof of the physical rate. With the counter as clocksource the kernel
@@ -52,8 +53,8 @@ pub struct CounterFacts {
     pub invariant_by_processor: Option<bool>,
     /// Whether the kernel does (x86: the flags `constant_tsc` and `nonstop_tsc` of every processor).
     pub invariant_by_kernel: Option<bool>,
-    /// Whether the fence around ordered readings waits for what precedes it (x86: `lfence`); `None`: the processor does not
-    /// say, and it rests on the kernel having set it so.
+    /// Whether the fence around ordered readings waits for what precedes it (x86: `lfence`); `None`: the processor does
+    /// not say, and it rests on the kernel having set it so.
     pub fence_serialises: Option<bool>,
     /// What the kernel's auxiliary clocks are derived from.
     pub clocksource: Option<String>,
@@ -71,7 +72,7 @@ pub struct CounterFacts {
     pub frequency_origin: FrequencyOrigin,
     /// The calibration against `CLOCK_MONOTONIC_RAW`, made in any case.
     pub calibration: Calibration,
-    /// Nominal base frequency of the processor, MHz. Rounded to whole MHz by the maker and up to 0.2 % beside the
+    /// Nominal base frequency of the processor, MHz. Rounded to whole MHz by the maker and up to 0.2 % against the
     /// counter's rate: for orientation only.
     pub base_megahertz: Option<u32>,
 }
@@ -372,15 +373,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const INTEL: &str = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Processor\nflags\t\t: fpu tsc constant_tsc rep_good \
-                         nopl nonstop_tsc cpuid\n\nprocessor\t: 1\nmodel name\t: Intel(R) Xeon(R) Processor\nflags\t\t: \
+    const INTEL: &str = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Processor\nflags\t\t: fpu tsc constant_tsc \
+                         rep_good nopl nonstop_tsc cpuid\n\nprocessor\t: 1\nmodel name\t: Intel(R) Xeon(R) \
+                         Processor\nflags\t\t: \
                          fpu tsc constant_tsc rep_good nopl nonstop_tsc cpuid\n";
-    const AMD: &str = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 7763 64-Core Processor\nflags\t\t: \
+    const AMD: &str = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 7763 64-Core \
+                       Processor\nflags\t\t: \
                        fpu vme tsc constant_tsc nonstop_tsc extd_apicid svm\npower management: ts ttp tm hwpstate cpb \
                        eff_freq_ro [13] [14]\n";
     const OLD: &str =
         "processor\t: 0\nmodel name\t: Intel(R) Pentium(R) 4 CPU 2.80GHz\nflags\t\t: fpu tsc constant_tsc up\n";
-    const AARCH64: &str = "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd evtstrm aes\nCPU implementer\t: 0x41\n\
+    const AARCH64: &str = "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd evtstrm aes\nCPU implementer\t: \
+                           0x41\n\
                            CPU architecture: 8\nCPU part\t: 0xd0c\n";
 
     fn healthy() -> CounterFacts {
@@ -519,7 +523,8 @@ mod tests {
                 clock_ns: (i128::from(ns) * 1000 + i128::from(ps)).div_euclid(1000) as i64,
                 after: ticks(i128::from(ns + 1 + late) * 1000) + 1,
             };
-            let found = Calibration::between(reading(start_ns, fraction), reading(start_ns + length_ns, 999 - fraction)).unwrap();
+            let end = reading(start_ns + length_ns, 999 - fraction);
+            let found = Calibration::between(reading(start_ns, fraction), end).unwrap();
             prop_assert!(found.hertz_lo <= hertz as u64 && hertz as u64 <= found.hertz_hi, "{found:?}");
         }
     }

@@ -1,11 +1,12 @@
 //! Whether somebody stepped, slewed or suspended this host's clocks while a run was going.
 //!
 //! Two snapshots, each a reading of every kernel clock between two readings of the counter, are compared. A step of
-//! `CLOCK_REALTIME` shows exactly as a change of REALTIME - BOOTTIME (which a suspend moves alike), a suspend as a change
-//! of BOOTTIME - MONOTONIC, a slew as MONOTONIC running unlike MONOTONIC_RAW. Evidence that uses one of those clocks is
-//! void across such an event; evidence between counters is not.
+//! `CLOCK_REALTIME` shows exactly as a change of REALTIME - BOOTTIME (which a suspend moves alike), a suspend as a
+//! change of BOOTTIME - MONOTONIC, a slew as MONOTONIC running unlike MONOTONIC_RAW. Evidence that uses one of those
+//! clocks is void across such an event; evidence between counters is not.
 //!
-//! A node reads its clocks through [`HostClocks`]: true, or through the known maps of a test, so that nothing sees past them.
+//! A node reads its clocks through [`HostClocks`]: true, or through the known maps of a test, so that nothing sees past
+//! them.
 //!
 //! Assumes a frequency for the counter, to turn a snapshot's width into nanoseconds. Guarantees: an event is reported
 //! only if no clock that kept still could have produced the two snapshots. Deliberately absent: setting any clock;
@@ -68,12 +69,23 @@ pub struct Snapshot {
     pub discipline: Option<Discipline>,
 }
 
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { before, realtime_ns, monotonic_ns, monotonic_raw_ns, boottime_ns, after, .. } = self;
+        write!(
+            f,
+            "counter {before} to {after} with REALTIME {realtime_ns}, MONOTONIC {monotonic_ns}, MONOTONIC_RAW \
+             {monotonic_raw_ns} and BOOTTIME {boottime_ns} ns"
+        )
+    }
+}
+
 /// What is known of the host when two snapshots are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tolerance {
     /// The counter's frequency, for the widths of the snapshots.
     pub frequency: Frequency,
-    /// How far MONOTONIC may run beside MONOTONIC_RAW without being called slewed, parts per 10^9.
+    /// How far MONOTONIC may run against MONOTONIC_RAW without being called slewed, parts per 10^9.
     pub slew_ppb: u32,
     /// How wide a reading of the counter is, in its ticks, and the widest of a clock, in nanoseconds.
     pub widths: SnapshotWidths,
@@ -316,7 +328,7 @@ pub(crate) fn sudden(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) 
     events
 }
 
-/// How far a clock may seem to have changed beside another only because they cannot be read at once, nanoseconds.
+/// How far a clock may seem to have changed against another only because they cannot be read at once, nanoseconds.
 pub(crate) fn open_ns(earlier: &Snapshot, later: &Snapshot, tolerance: &Tolerance) -> i64 {
     // Two clocks read within one snapshot are read at most its width apart, and each stands within its reading's width.
     let SnapshotWidths { counter_ticks, clock_ns } = tolerance.widths;
@@ -366,13 +378,13 @@ impl fmt::Display for ClockEvent {
         match self.change {
             Change::Step { ns } => write!(
                 f,
-                "expected CLOCK_REALTIME to keep its distance from CLOCK_BOOTTIME within {open} ns, found a step of {ns} \
-                 ns; evidence in CLOCK_REALTIME is void across it"
+                "expected CLOCK_REALTIME to keep its distance from CLOCK_BOOTTIME within {open} ns, found a step of \
+                 {ns} ns; evidence in CLOCK_REALTIME is void across it"
             ),
             Change::Set { ns } => write!(
                 f,
-                "expected CLOCK_REALTIME to be left alone, found that the kernel tells of a set, of {ns} ns within {open} \
-                 ns; evidence in CLOCK_REALTIME is void across it"
+                "expected CLOCK_REALTIME to be left alone, found that the kernel tells of a set, of {ns} ns within \
+                 {open} ns; evidence in CLOCK_REALTIME is void across it"
             ),
             Change::Slew { ns } => write!(
                 f,
@@ -381,18 +393,18 @@ impl fmt::Display for ClockEvent {
             ),
             Change::Suspend { ns } => write!(
                 f,
-                "expected a host that stays awake, found CLOCK_BOOTTIME {ns} ns ahead of CLOCK_MONOTONIC (within {open} \
-                 ns); the counter may have stopped: repeat the run with suspend switched off"
+                "expected a host that stays awake, found CLOCK_BOOTTIME {ns} ns ahead of CLOCK_MONOTONIC (within \
+                 {open} ns); the counter may have stopped: repeat the run with suspend switched off"
             ),
             Change::Discipline { from, to } => write!(
                 f,
-                "expected an unchanged clock discipline, found {from}, then {to}; evidence in CLOCK_REALTIME is void unless \
-                 its rho covers the difference"
+                "expected an unchanged clock discipline, found {from}, then {to}; evidence in CLOCK_REALTIME is void \
+                 unless its rho covers the difference"
             ),
             Change::Backward { clock } => write!(
                 f,
-                "expected {clock} to advance, found {:?}, then {:?}; no bound across it holds: was the host migrated, \
-                 or reset?",
+                "expected {clock} to advance, found {}, then {}; no bound across it holds: was the host migrated, or \
+                 reset?",
                 self.earlier, self.later
             ),
         }

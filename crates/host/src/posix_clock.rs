@@ -1,8 +1,8 @@
 //! The clocks of `clock_gettime`, read as the C library does or through the system call that it avoids.
 //!
 //! The C library reads most of them in user space, from a page that the kernel keeps (the vDSO); the CPU-time clocks,
-//! and all of them where the kernel's clocksource forbids it, are system calls anyway. Deliberately absent: the known maps of
-//! a test, which [`crate::host_clocks`] applies. Here it is the clocks themselves that are looked at.
+//! and all of them where the kernel's clocksource forbids it, are system calls anyway. Deliberately absent: the known
+//! maps of a test, which [`crate::host_clocks`] applies. Here it is the clocks themselves that are looked at.
 
 use std::fmt;
 use std::io;

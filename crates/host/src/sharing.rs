@@ -229,8 +229,8 @@ struct Line {
     turn: AtomicU64,
     /// The counter of whoever passed the line on.
     sent: AtomicI64,
-    /// Ends the second thread. Beside the turn, not in it: a second thread that was not running while time ran out still
-    /// passes the line on, and would overwrite the end.
+    /// Ends the second thread. Beside the turn, not in it: a second thread that was not running while time ran out
+    /// still passes the line on, and would overwrite the end.
     over: AtomicBool,
 }
 
@@ -442,7 +442,8 @@ mod tests {
         fn property_the_true_offset_lies_in_the_interval_of_any_passages(
             ahead in -1_000_000i64..1_000_000, delays in prop::collection::vec((0i64..3000, 0i64..3000), 1..50),
         ) {
-            let (first, second) = (SimulatedClock::default(), SimulatedClock { offset: ahead, ..SimulatedClock::default() });
+            let first = SimulatedClock::default();
+            let second = SimulatedClock { offset: ahead, ..SimulatedClock::default() };
             let (mut now, mut forward, mut backward) = (0, Fastest::default(), Fastest::default());
             for (there, back) in delays {
                 forward.admit(Passage { sent: first.read(now), received: second.read(now + there) });

@@ -1,18 +1,20 @@
 //! The step of a counter, and how wide that makes each of its readings.
 //!
-//! A counter moves in steps: a TSC by 1 or 2 ticks, by 24 or 25 in turn, a coarse clock by 4 ms. So a reading `n` names every
-//! instant from when the counter came to show `n` until it moved on. Behind the staircase stands a continuous counter `c`,
-//! and the reading says `n <= c < n + width`; two readings `d` apart on one counter are more than `d - width` and less than
-//! `d + width` apart. The values of a regular counter are `floor(s*k + phi)`: its gaps are `s` rounded down and up, and
-//! `width` is `s`, where that is whole and every value fits, else `s + 1` rounded up (`docs/proof.md`, "Readings").
+//! A counter moves in steps: a TSC by 1 or 2 ticks, by 24 or 25 in turn, a coarse clock by 4 ms. So a reading `n` names
+//! every instant from when the counter came to show `n` until it moved on. Behind the staircase stands a continuous
+//! counter `c`, and the reading says `n <= c < n + width`; two readings `d` apart on one counter are more than `d -
+//! width` and less than `d + width` apart. The values of a regular counter are `floor(s*k + phi)`: its gaps are `s`
+//! rounded down and up, and `width` is `s`, where that is whole and every value fits, else `s + 1` rounded up
+//! (`docs/proof.md`, "Readings").
 //!
-//! How the step is found: where readings repeat, every step shows, and the widest gap counts. Where a reading takes longer
-//! than a step, the largest `s` counts whose lattice fits all readings on all processors; never a greatest common divisor,
-//! which says 1 of steps of 24 and 25. Below 3 ticks only a step of exactly 2 is told from another, since gaps of 1 and 2 hit
-//! nearly every number: there the width is [`FINEST_WIDTH_TICKS`], which holds for every step up to 3 ticks.
+//! How the step is found: where readings repeat, every step shows, and the widest gap counts. Where a reading takes
+//! longer than a step, the largest `s` counts whose lattice fits all readings on all processors; never a greatest
+//! common divisor, which says 1 of steps of 24 and 25. Below 3 ticks only a step of exactly 2 is told from another,
+//! since gaps of 1 and 2 hit nearly every number: there the width is [`FINEST_WIDTH_TICKS`], which holds for every step
+//! up to 3 ticks.
 //!
-//! Assumes: where a reading takes longer than a step, steps are regular. Guarantees: widths are rounded up; how the step was
-//! seen is told, to be printed with every bound. Deliberately absent: a width from a data sheet.
+//! Assumes: where a reading takes longer than a step, steps are regular. Guarantees: widths are rounded up; how the
+//! step was seen is told, to be printed with every bound. Deliberately absent: a width from a data sheet.
 
 use std::fmt;
 use std::thread;
@@ -53,7 +55,8 @@ pub enum Evidence {
 /// Readings of one processor in the order they were taken.
 pub type Series = Vec<i64>;
 
-/// How far rounding down twice spreads the readings of a regular counter that is scaled from another, in ticks; once: 1.
+/// How far rounding down twice spreads the readings of a regular counter that is scaled from another, in ticks; once:
+/// 1.
 const TWICE_ROUNDED_TICKS: f64 = 2.0;
 /// By how much a candidate's residues may smear over a window, in ticks, because the candidate is one of a grid.
 const SMEAR_TICKS: f64 = 0.25;
@@ -289,7 +292,8 @@ fn fitting(candidates: &[(f64, f64)], windows: &[&[i64]]) -> Vec<(f64, f64)> {
     kept
 }
 
-/// Whether neighbouring readings lie whole steps apart, to `allowed` ticks: quickly told, and rarely true of a wrong step.
+/// Whether neighbouring readings lie whole steps apart, to `allowed` ticks: quickly told, and rarely true of a wrong
+/// step.
 fn near(readings: &[i64], step: f64, allowed: f64) -> bool {
     readings.windows(2).all(|pair| {
         let apart = pair[1].wrapping_sub(pair[0]) as f64;
@@ -317,7 +321,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A counter in steps of `step / 1000` ticks, read every `period` ticks and up to as much more, now and then interrupted.
+    /// A counter in steps of `step / 1000` ticks, read every `period` ticks and up to as much more, now and then
+    /// interrupted.
     fn stepping(step: i64, phase: i64, period: i64, seed: u64) -> Vec<Series> {
         let mut random = seed | 1;
         let mut next = |below: i64| {

@@ -3,9 +3,9 @@
 //! A timer on that clock, far in the future and armed with `TFD_TIMER_CANCEL_ON_SET`, is cancelled by every set of the
 //! clock: `read` gives `ECANCELED`, once. Comparing clocks cannot see a step below the width of its readings; this can.
 //!
-//! Guarantees: quiet while nobody sets the clock; slewing is no set. It also speaks after a suspend, which moves REALTIME
-//! against MONOTONIC. Deliberately absent: how far the clock was set, and steps of an injected map, which the kernel knows
-//! nothing of: both are for whoever compares snapshots.
+//! Guarantees: quiet while nobody sets the clock; slewing is no set. It also speaks after a suspend, which moves
+//! REALTIME against MONOTONIC. Deliberately absent: how far the clock was set, and steps of an injected map, which the
+//! kernel knows nothing of: both are for whoever compares snapshots.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -43,7 +43,7 @@ pub struct RunId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NodeId(pub u32);
 
-/// What a datagram says besides whom it concerns.
+/// Kind of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Message {
     /// Stamp this, and send it back.

@@ -1,7 +1,7 @@
 //! When to send, and where each stamp is read: the part of the exchange that decides whether a bracket is true.
 //!
-//! Over an [`Endpoint`], which is one node's network and counter. Real ones are sockets ([`crate::udp`]); simulated ones
-//! advance a simulated clock during `send` and `receive`, so that a stamp read at the wrong place shows as a false
+//! Over an [`Endpoint`], which is one node's network and counter. Real ones are sockets ([`crate::udp`]); simulated
+//! ones advance a simulated clock during `send` and `receive`, so that a stamp read at the wrong place shows as a false
 //! bracket.
 //!
 //! Guarantees: t1 and t3 are read `before` and right ahead of the send, t2 and t4 `after` and right behind the receive;
@@ -9,7 +9,6 @@
 //! counted and does not end the run. Deliberately absent: estimating anything from the exchanges.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::Duration;
 
@@ -23,15 +22,18 @@ pub const POLL: Duration = Duration::from_millis(50);
 
 /// One node's network and counter, as a driver uses them.
 pub trait Endpoint {
+    /// Whom a datagram goes to or comes from, as the transport names it.
+    type Address: Copy;
+
     /// Reads the node's counter.
     fn stamp(&mut self, ordering: Ordering) -> i64;
 
     /// Sends one datagram.
-    fn send(&mut self, bytes: &[u8], to: SocketAddr) -> io::Result<()>;
+    fn send(&mut self, bytes: &[u8], to: Self::Address) -> io::Result<()>;
 
     /// Waits for one datagram until `deadline`, a value of [`Endpoint::elapsed`]; `None`: none came. A deadline that is
     /// past asks for what has already come. A longer datagram than the buffer may be cut off.
-    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>>;
+    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<Self::Address>>>;
 
     /// Time since the endpoint was made; never steps back. For schedules only, never evidence.
     fn elapsed(&self) -> Duration;
@@ -42,11 +44,11 @@ pub trait Endpoint {
 
 /// A datagram that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Received {
+pub struct Received<A> {
     /// Bytes of the buffer that were filled.
     pub length: usize,
     /// Who sent it.
-    pub from: SocketAddr,
+    pub from: A,
 }
 
 /// When a client asks.
@@ -77,7 +79,7 @@ impl Default for Schedule {
 /// What a client's driver did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientReport {
-    /// What became of the requests.
+    /// Outcomes of the requests.
     pub counts: ClientCounts,
     /// Requests sent more than one period after they were due.
     pub late_sends: u64,
@@ -90,7 +92,7 @@ pub struct ClientReport {
 /// What a server's driver did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServerReport {
-    /// What became of the requests.
+    /// Outcomes of the requests.
     pub counts: ServerCounts,
     /// Replies handed to the network.
     pub answered: u64,
@@ -98,7 +100,7 @@ pub struct ServerReport {
     pub network: NetworkCounts,
 }
 
-/// What the network reported without ending the run.
+/// Errors of the network that did not end the run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NetworkCounts {
     /// Errors of a receive: an earlier datagram could not be delivered.
@@ -160,9 +162,9 @@ pub fn serve(endpoint: &mut impl Endpoint, run: RunId, node: NodeId, stop: &Atom
 
 /// Takes exchanges with `peer` by the schedule until `stop`: a burst, the stated rate, a burst. Each exchange that
 /// became evidence is handed to `on_exchange` when it arrives.
-pub fn probe(
-    endpoint: &mut impl Endpoint,
-    peer: SocketAddr,
+pub fn probe<E: Endpoint>(
+    endpoint: &mut E,
+    peer: E::Address,
     asking: Asking,
     stop: &AtomicBool,
     on_exchange: impl FnMut(&Exchange),
@@ -175,20 +177,20 @@ pub fn probe(
     probe.finish(asking.schedule.reply_wait)
 }
 
-/// Who asks whom, when, and what is remembered meanwhile.
+/// Settings of a client: the run and its two ends, the window of outstanding requests, the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asking {
     /// The run and its two nodes.
     pub parties: Parties,
-    /// What the client remembers.
+    /// Its window of outstanding requests.
     pub memory: exchange::Memory,
-    /// When it asks.
+    /// When it sends.
     pub schedule: Schedule,
 }
 
-struct Probe<'a, E, F> {
+struct Probe<'a, E: Endpoint, F> {
     endpoint: &'a mut E,
-    peer: SocketAddr,
+    peer: E::Address,
     client: Client,
     report: ClientReport,
     on_exchange: F,

@@ -89,7 +89,7 @@ pub struct Client {
     counts: ClientCounts,
 }
 
-/// What became of the requests.
+/// Outcomes of the requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientCounts {
     /// Requests handed out to be sent and not withdrawn.
@@ -141,8 +141,8 @@ impl Client {
         Self { parties, memory, outstanding: VecDeque::new(), answered, counts: ClientCounts::default() }
     }
 
-    /// Prepares a request under an unpredictable `nonce`. Tell when it was sent by [`Client::sent`], before any reply is
-    /// shown to the client; or [`Client::withdraw`] it.
+    /// Prepares a request under an unpredictable `nonce`. Tell when it was sent by [`Client::sent`], before any reply
+    /// is shown to the client; or [`Client::withdraw`] it.
     pub fn request(&mut self, nonce: Nonce) -> Result<Request, RepeatedNonce> {
         if self.answered.holds(nonce) || self.position(nonce).is_some() {
             return Err(RepeatedNonce(nonce));
@@ -225,7 +225,7 @@ impl Client {
         self.outstanding.len()
     }
 
-    /// What became of the requests so far.
+    /// Outcomes of the requests so far.
     pub fn counts(&self) -> &ClientCounts {
         &self.counts
     }
@@ -245,7 +245,7 @@ pub struct Server {
     counts: ServerCounts,
 }
 
-/// What became of the requests that reached a server.
+/// Outcomes of the requests that reached a server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServerCounts {
     /// Requests admitted for an answer.
@@ -297,7 +297,7 @@ impl Server {
         Ok(datagram)
     }
 
-    /// What became of the requests so far.
+    /// Outcomes of the requests so far.
     pub fn counts(&self) -> &ServerCounts {
         &self.counts
     }

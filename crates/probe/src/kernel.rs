@@ -1,18 +1,19 @@
 //! Probes that the kernel stamps as well: its own time-stamps of the same datagrams, ten times closer to the wire.
 //!
-//! Every n-th exchange (both ends agree by its nonce) is stamped by the kernel when the driver takes it for transmission and
-//! when it is received (`SO_TIMESTAMPING`, software). Those readings are of `CLOCK_REALTIME`, so the counter is bracketed
-//! with that clock right before the send and right after the receive. What the user space reads stays as it is, for all
-//! exchanges: collecting a transmit stamp slows its sender, which is why only a sample pays for it.
+//! Every n-th exchange (both ends agree by its nonce) is stamped by the kernel when the driver takes it for
+//! transmission and when it is received (`SO_TIMESTAMPING`, software). Those readings are of `CLOCK_REALTIME`, so the
+//! counter is bracketed with that clock right before the send and right after the receive. What the user space reads
+//! stays as it is, for all exchanges: collecting a transmit stamp slows its sender, which is why only a sample pays for
+//! it.
 //!
-//! A transmit stamp comes back on the error queue with the datagram it belongs to (no `OPT_TSONLY`), so it is matched by
-//! the nonce inside, never by counting sends. Where the kernel keeps the data from an unprivileged program
+//! A transmit stamp comes back on the error queue with the datagram it belongs to (no `OPT_TSONLY`), so it is matched
+//! by the nonce inside, never by counting sends. Where the kernel keeps the data from an unprivileged program
 //! (`net.core.tstamp_allow_data` = 0) none comes, and that is counted as missing.
 //!
-//! Assumes: `skb_tx_timestamp` precedes the hand-over to the device, the receive stamp follows it: so the first is `before`
-//! the datagram could leave, the second `after` it came. Guarantees: the first tenth of a second after enabling is
-//! discarded and counted, since the kernel enables stamping late and then fills in the time of reading; nothing is matched
-//! by guessing. Deliberately absent: hardware stamps; relating the clocks.
+//! Assumes: `skb_tx_timestamp` precedes the hand-over to the device, the receive stamp follows it: so the first is
+//! `before` the datagram could leave, the second `after` it came. Guarantees: the first tenth of a second after
+//! enabling is discarded and counted, since the kernel enables stamping late and then fills in the time of reading;
+//! nothing is matched by guessing. Deliberately absent: hardware stamps; relating the clocks.
 
 use std::io;
 use std::net::SocketAddr;
@@ -47,7 +48,7 @@ pub trait KernelStamps {
     fn bracket(&mut self);
 }
 
-/// What became of the kernel's stamps.
+/// Counts of the kernel's stamps, by their outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KernelCounts {
     /// Datagrams sent with the wish for a stamp.
@@ -91,7 +92,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         Ok(Self { udp, stamps, every: every.max(1), trusted_from, counts, bracket_due: true })
     }
 
-    /// What became of the stamps so far.
+    /// The counts so far.
     pub fn counts(&self) -> KernelCounts {
         self.counts
     }
@@ -143,7 +144,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         }
     }
 
-    fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+    fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received<SocketAddr>>> {
         match stamped_socket::receive(self.udp.socket, buffer, Queue::Data) {
             Ok(Arrived { length, from, realtime_ns }) => {
                 self.arrived(&buffer[..length], realtime_ns);
@@ -179,6 +180,8 @@ impl Passage {
 }
 
 impl<S: KernelStamps> Endpoint for KernelEndpoint<'_, S> {
+    type Address = SocketAddr;
+
     #[inline]
     fn stamp(&mut self, ordering: Ordering) -> i64 {
         self.udp.stamp(ordering)
@@ -195,7 +198,7 @@ impl<S: KernelStamps> Endpoint for KernelEndpoint<'_, S> {
         sent
     }
 
-    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>> {
+    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<SocketAddr>>> {
         // What came of the last exchange was stamped by its driver before it called again.
         self.bracket_if_due();
         let sleep_from = self.elapsed() + self.udp.spin;

@@ -145,13 +145,14 @@ impl fmt::Display for Refusal {
             Refusal::Late { after_ticks } => {
                 write!(
                     f,
-                    "expected a reply within the window, found one after {after_ticks} ticks: widen the window to use it"
+                    "expected a reply within the window, found one after {after_ticks} ticks: widen the window to use \
+                     it"
                 )
             }
             Refusal::ServerBackward { t2, t3 } => write!(
                 f,
-                "expected the server's tick t3 not before t2, found t2 {t2} and t3 {t3}: its counter is unsound, or the \
-                 reply forged"
+                "expected the server's tick t3 not before t2, found t2 {t2} and t3 {t3}: its counter is unsound, or \
+                 the reply forged"
             ),
             Refusal::ClientBackward { t1, t4 } => write!(
                 f,

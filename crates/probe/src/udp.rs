@@ -1,8 +1,9 @@
 //! Datagrams over UDP, IPv4 or IPv6, between real hosts.
 //!
-//! The socket does not block: the driver looks whether a datagram is there, spins for as long as it is told to, and then
-//! sleeps in `ppoll`, which keeps due times where the timeout of a blocking receive is rounded up to the kernel's tick.
-//! (Blocking was measured: one way on loopback some 5 % faster on one processor, alike across two. Not worth both.)
+//! The socket does not block: the driver looks whether a datagram is there, spins for as long as it is told to, and
+//! then sleeps in `ppoll`, which keeps due times where the timeout of a blocking receive is rounded up to the kernel's
+//! tick. (Blocking was measured: one way on loopback some 5 % faster on one processor, alike across two. Not worth
+//! both.)
 //!
 //! Spinning cut the median round trip across two processors of a virtual machine from 46 to 4.1 us, and keeps them busy
 //! meanwhile. Two ends that spin on *one* processor wait for each other: there it made 5.8 us into 107.
@@ -10,7 +11,7 @@
 //! A client's socket is connected, so the kernel keeps strangers' datagrams away and reports a refused connection.
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr::null;
 use std::sync::atomic::AtomicBool;
@@ -51,6 +52,11 @@ pub fn probe(
     driver::probe(&mut UdpEndpoint::connected(socket, peer, counter, spin)?, peer, asking, stop, on_exchange)
 }
 
+/// The first address of a host, numeric or by name, and a port.
+pub fn resolve(place: &(String, u16)) -> io::Result<SocketAddr> {
+    place.to_socket_addrs()?.next().ok_or_else(|| io::Error::other(format!("{} has no address", place.0)))
+}
+
 /// A UDP socket and the counter of its node.
 #[derive(Debug)]
 pub struct UdpEndpoint<'a> {
@@ -80,7 +86,7 @@ impl<'a> UdpEndpoint<'a> {
     }
 
     /// What is there now.
-    fn look(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+    fn look(&self, buffer: &mut [u8]) -> io::Result<Option<Received<SocketAddr>>> {
         let received = match self.peer {
             // Saves the address, which the kernel has checked already.
             Some(from) => self.socket.recv(buffer).map(|length| Received { length, from }),
@@ -100,7 +106,8 @@ impl<'a> UdpEndpoint<'a> {
             tv_sec: at_most.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: at_most.subsec_nanos().into(),
         };
-        // SAFETY: the kernel reads and writes one pollfd and reads one timespec, both of which live here; no signal mask.
+        // SAFETY: the kernel reads and writes one pollfd and reads one timespec, both of which live here; no signal
+        // mask.
         let result = unsafe { libc::ppoll(&mut poll, 1, &timeout, null()) };
         let error = io::Error::last_os_error();
         if result < 0 && error.kind() != io::ErrorKind::Interrupted { Err(error) } else { Ok(()) }
@@ -108,6 +115,8 @@ impl<'a> UdpEndpoint<'a> {
 }
 
 impl Endpoint for UdpEndpoint<'_> {
+    type Address = SocketAddr;
+
     #[inline]
     fn stamp(&mut self, ordering: Ordering) -> i64 {
         self.counter.read(ordering)
@@ -121,7 +130,7 @@ impl Endpoint for UdpEndpoint<'_> {
         }
     }
 
-    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>> {
+    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<SocketAddr>>> {
         let sleep_from = self.elapsed() + self.spin;
         loop {
             if let Some(received) = self.look(buffer)? {

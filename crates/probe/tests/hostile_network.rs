@@ -253,7 +253,8 @@ proptest! {
 
     #[test]
     fn property_no_bytes_break_either_side_or_are_admitted(
-        datagrams in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..80), any::<bool>(), any::<i64>()), 0..50),
+        datagrams in prop::collection::vec(
+            (prop::collection::vec(any::<u8>(), 0..80), any::<bool>(), any::<i64>()), 0..50),
     ) {
         let mut client = Client::new(PARTIES, Memory { outstanding_max: 4, window_ticks: 1000 });
         client.request(Nonce(1)).unwrap();

@@ -57,7 +57,8 @@ fn stamps_of(every: u64) -> Ran {
     let kept = || Kept { seen: seen.clone(), brackets: brackets.clone() };
     let counter = NodeCounter::true_counter();
     let stop = AtomicBool::new(false);
-    // The kernel begins to stamp later than it is asked to. One that stamps for somebody else leaves no datagram unstamped.
+    // The kernel begins to stamp later than it is asked to. One that stamps for somebody else leaves no datagram
+    // unstamped.
     let beside = UdpSocket::bind("127.0.0.1:0").unwrap();
     let udp = UdpEndpoint::unconnected(&beside, &counter, Duration::ZERO).unwrap();
     let _stamping = KernelEndpoint::new(udp, kept(), every).unwrap();

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::Duration;
 
@@ -14,7 +13,10 @@ use tickscope_tick::{Ordering, Tick};
 
 const PARTIES: Parties = Parties { run: RunId(5), client: NodeId(1), server: NodeId(2) };
 const MEMORY: exchange::Memory = exchange::Memory { outstanding_max: 64, window_ticks: i64::MAX };
-const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
+/// The network of this simulation has one other end.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Peer;
+const PEER: Peer = Peer;
 
 /// What system calls take around the moment that the datagram leaves or arrives, ns.
 const CALL_NS: i64 = 1000;
@@ -46,11 +48,13 @@ impl<'a, P: FnMut(i64, &[u8]) -> Departure> Simulated<'a, P> {
 }
 
 impl<P: FnMut(i64, &[u8]) -> Departure> Endpoint for Simulated<'_, P> {
+    type Address = Peer;
+
     fn stamp(&mut self, _: Ordering) -> i64 {
         self.now
     }
 
-    fn send(&mut self, bytes: &[u8], to: SocketAddr) -> io::Result<()> {
+    fn send(&mut self, bytes: &[u8], to: Peer) -> io::Result<()> {
         assert_eq!(to, PEER);
         let leaves = self.now + CALL_NS;
         let answer = (self.peer)(leaves, bytes);
@@ -61,7 +65,7 @@ impl<P: FnMut(i64, &[u8]) -> Departure> Endpoint for Simulated<'_, P> {
         Ok(())
     }
 
-    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>> {
+    fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<Peer>>> {
         let deadline = deadline.as_nanos() as i64;
         if self.inbox.front().is_none_or(|(arrives, _)| *arrives > deadline) {
             self.advance(deadline);
@@ -160,16 +164,17 @@ fn a_late_request_does_not_shift_those_after_it() {
     // The process does not get to run from 20 ms to 45 ms.
     struct Stalled<E>(E);
     impl<P: FnMut(i64, &[u8]) -> Departure> Endpoint for Stalled<&mut Simulated<'_, P>> {
+        type Address = Peer;
         fn stamp(&mut self, ordering: Ordering) -> i64 {
             self.0.stamp(ordering)
         }
-        fn send(&mut self, bytes: &[u8], to: SocketAddr) -> io::Result<()> {
+        fn send(&mut self, bytes: &[u8], to: Peer) -> io::Result<()> {
             let stalls = self.0.now == 20 * MILLISECOND_NS;
             self.0.send(bytes, to)?;
             self.0.advance(if stalls { 45 * MILLISECOND_NS } else { 0 });
             Ok(())
         }
-        fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received>> {
+        fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<Peer>>> {
             self.0.receive(buffer, deadline)
         }
         fn elapsed(&self) -> Duration {

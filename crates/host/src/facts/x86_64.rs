@@ -42,7 +42,8 @@ fn vendor(leaf: CpuidResult) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Intel's `lfence` always waits; AMD's where the processor says so, or where the kernel set it to, which it does not tell.
+/// Intel's `lfence` always waits; AMD's where the processor says so, or where the kernel set it to, which it does not
+/// tell.
 fn fence_serialises(vendor: &str, extended_features: Option<u32>) -> Option<bool> {
     match vendor {
         "GenuineIntel" => Some(true),

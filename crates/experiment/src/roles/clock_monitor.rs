@@ -1,9 +1,9 @@
-//! The clock monitor over a node's clocks as a process of a run: brackets of REALTIME and MONOTONIC, and what happened to them.
+//! A node's clock monitor: brackets of REALTIME and MONOTONIC, and the events of its clocks.
 //!
-//! Every so often, at once when the kernel tells that somebody set the clock, and at both ends of the run: a snapshot of
-//! all clocks, then a bracket of each that is related to the counter. So every bracket lies between two snapshots, and
-//! what the two show to have happened is known before anyone rests on it. Events are written as they happen: whoever
-//! kills this process leaves what it had seen, a slew that went on then without an end.
+//! Every so often, at once when the kernel tells that somebody set the clock, and at both ends of the run: a snapshot
+//! of all clocks, then a bracket of each that is related to the counter. So every bracket lies between two snapshots,
+//! and what the two show to have happened is known before anyone rests on it. Events are written as they happen:
+//! whoever kills this process leaves what it had seen, a slew that went on then without an end.
 
 use std::time::{Duration, Instant};
 
@@ -12,74 +12,58 @@ use tickscope_host::clock_monitor::{ClockMonitor, Happened, SlewBound, Slewing};
 use tickscope_host::facts::CounterFacts;
 use tickscope_host::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
 use tickscope_host::step_alarm::StepAlarm;
-use tickscope_store::{BracketColumns, Event, EventKind, Pair, Paths, write_brackets, write_events};
-use tickscope_tick::{Clock, Frequency, Unit};
+use tickscope_store::{BracketColumns, Event, EventKind, Pair, Paths, next_segment, write_brackets, write_events};
+use tickscope_tick::{Clock, Label};
 
-use crate::failure::Failure;
+use super::{Place, ready};
+use crate::error::Error;
 use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
-use crate::options::ClockMonitorOptions;
-use crate::probe::{print, ready};
 
-/// What was seen of a node's clocks, as one line of JSON for the process that started the clock monitor.
+/// Report of a clock monitor.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ClockReport {
-    /// Snapshots of all clocks.
-    pub looks: u64,
-    /// The kernel's discipline at the first look and the last, in words; absent: it refuses to tell.
-    pub discipline_first: Option<String>,
-    pub discipline_last: Option<String>,
     /// Whether one rate was in force all the while by the kernel's account.
     pub constant: bool,
-    /// How far the rate of REALTIME or MONOTONIC beside the counter may be off a constant, where no event voids it.
+    /// How far the rate of REALTIME or MONOTONIC against the counter may be off a constant, where no event voids it.
     pub slew_bound_ppm: u32,
     /// Where that bound comes from, in words.
     pub slew_bound_origin: String,
-    /// The furthest that the kernel may have run the clocks off their raw rate by its own account, parts per 10^9.
-    pub most_slew_ppb: i64,
     /// Sets of REALTIME.
     pub steps: u64,
     /// Slews beyond what the kernel's account allows.
     pub slews: u64,
     /// Suspends.
     pub suspends: u64,
-    /// Changes of the discipline.
-    pub disciplines: u64,
     /// Clocks that ran backward.
     pub backward: u64,
     /// Whether the kernel would have told of a step that is narrower than the readings.
     pub sets_are_told: bool,
-    pub realtime: BracketReport,
-    pub monotonic: BracketReport,
-}
-
-/// The brackets taken of one clock.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct BracketReport {
+    /// Brackets taken of each clock.
     pub brackets: u64,
-    pub width_ns_median: f64,
-    pub width_ns_max: f64,
 }
 
+/// From one look at the clocks to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Source of its brackets, in the run's files.
+const SOURCE: &str = "watch";
 /// How often brackets are written while the run goes on.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::TOLD_WITHIN_NS as u64);
 
 /// Watches until the process is told to end.
-pub fn monitor(options: &ClockMonitorOptions) -> Result<(), Failure> {
-    interrupt::catch();
-    let mut watching = Watching::begin(options)?;
+pub(super) fn monitor(place: &Place) -> Result<ClockReport, Error> {
+    let mut watching = Watching::begin(place)?;
     watching.look(false)?;
     ready();
-    let every = Duration::from_millis(options.every_ms.into());
-    let (mut due, mut write_due) = (Instant::now() + every, Instant::now() + WRITE_EVERY);
+    let (mut due, mut write_due) = (Instant::now() + LOOK_EVERY, Instant::now() + WRITE_EVERY);
     while !interrupt::ended() {
         let set = watching.wait(due.saturating_duration_since(Instant::now()))?;
         if !set && Instant::now() < due {
             continue; // a signal
         }
         watching.look(set)?;
-        due = Instant::now() + every;
+        due = Instant::now() + LOOK_EVERY;
         if Instant::now() >= write_due {
             watching.write_brackets()?;
             write_due = Instant::now() + WRITE_EVERY;
@@ -89,40 +73,32 @@ pub fn monitor(options: &ClockMonitorOptions) -> Result<(), Failure> {
 }
 
 struct Watching<'a> {
-    options: &'a ClockMonitorOptions,
+    place: &'a Place,
     facts: CounterFacts,
     clocks: HostClocks,
     alarm: Option<StepAlarm>,
     monitor: ClockMonitor,
-    looks: u64,
-    realtime: Taken,
-    monotonic: Taken,
-}
-
-/// Brackets of one clock: those not written yet, and the widths of all.
-#[derive(Default)]
-struct Taken {
-    unwritten: BracketColumns,
-    parts: u32,
-    widths_ticks: Vec<i64>,
+    brackets: u64,
+    realtime: BracketColumns,
+    monotonic: BracketColumns,
 }
 
 impl<'a> Watching<'a> {
-    fn begin(options: &'a ClockMonitorOptions) -> Result<Self, Failure> {
-        let clocks = HostClocks::from_environment().map_err(Failure::input)?;
-        let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
+    fn begin(place: &'a Place) -> Result<Self, Error> {
+        let clocks = HostClocks::from_environment().map_err(Error::input)?;
+        let facts = CounterFacts::of_this_host().map_err(Error::work)?;
         let alarm = StepAlarm::arm().inspect_err(|finding| eprintln!("tickscope: {finding}")).ok();
         let counter = clocks.counter().injection();
         let maps = KnownMaps { counter: counter.as_ref(), realtime: clocks.realtime_injection() };
         let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));
-        let (realtime, monotonic) = (Taken::default(), Taken::default());
-        Ok(Self { options, facts, clocks, alarm, monitor, looks: 0, realtime, monotonic })
+        let (realtime, monotonic) = Default::default();
+        Ok(Self { place, facts, clocks, alarm, monitor, brackets: 0, realtime, monotonic })
     }
 
     /// Waits for the alarm, a signal or the end of `most`; whether the kernel tells of a set.
-    fn wait(&self, most: Duration) -> Result<bool, Failure> {
+    fn wait(&self, most: Duration) -> Result<bool, Error> {
         match &self.alarm {
-            Some(alarm) => alarm.wait(most).map_err(Failure::work),
+            Some(alarm) => alarm.wait(most).map_err(Error::work),
             None => {
                 std::thread::sleep(most); // at most until the next look: there is no alarm to wait for
                 Ok(false)
@@ -131,16 +107,19 @@ impl<'a> Watching<'a> {
     }
 
     /// A snapshot, what it shows, and a bracket of each clock.
-    fn look(&mut self, set: bool) -> Result<(), Failure> {
+    fn look(&mut self, set: bool) -> Result<(), Error> {
         self.compare(set)?;
-        self.realtime.add(self.clocks.bracketed(KernelClock::Realtime).map_err(Failure::work)?);
-        self.monotonic.add(self.clocks.bracketed(KernelClock::Monotonic).map_err(Failure::work)?);
+        let each = [(KernelClock::Realtime, &mut self.realtime), (KernelClock::Monotonic, &mut self.monotonic)];
+        for (clock, taken) in each {
+            let ClockReading { before, at, after } = self.clocks.bracketed(clock).map_err(Error::work)?;
+            taken.push(Some(before), at, Some(after), SOURCE, ClockReading::ORDERING);
+        }
+        self.brackets += 1;
         Ok(())
     }
 
-    fn compare(&mut self, set: bool) -> Result<(), Failure> {
+    fn compare(&mut self, set: bool) -> Result<(), Error> {
         let (now, set) = self.snapshot(set)?;
-        self.looks += 1;
         if self.monitor.look(now, set) {
             self.write_events()?;
         }
@@ -148,39 +127,39 @@ impl<'a> Watching<'a> {
     }
 
     /// A snapshot and whether the kernel told of a set before it: each set belongs to the snapshot that shows it.
-    fn snapshot(&self, mut set: bool) -> Result<(Snapshot, bool), Failure> {
-        let mut now = self.clocks.snapshot().map_err(Failure::work)?;
+    fn snapshot(&self, mut set: bool) -> Result<(Snapshot, bool), Error> {
+        let mut now = self.clocks.snapshot().map_err(Error::work)?;
         let Some(alarm) = &self.alarm else { return Ok((now, set)) };
         // The clock changes a moment before the kernel tells of it.
         let untold = !set && self.monitor.shows_step(&now);
-        let mut told = if untold { alarm.wait(TOLD_WITHIN) } else { alarm.has_gone_off() }.map_err(Failure::work)?;
+        let mut told = if untold { alarm.wait(TOLD_WITHIN) } else { alarm.has_gone_off() }.map_err(Error::work)?;
         while told {
             set = true;
-            now = self.clocks.snapshot().map_err(Failure::work)?;
-            told = alarm.has_gone_off().map_err(Failure::work)?;
+            now = self.clocks.snapshot().map_err(Error::work)?;
+            told = alarm.has_gone_off().map_err(Error::work)?;
         }
         Ok((now, set))
     }
 
-    fn label(&self, clock: impl std::fmt::Display) -> String {
-        format!("{}.{clock}", self.options.node)
+    fn label(&self, clock: Clock) -> String {
+        Label { node: self.place.node.clone(), clock }.to_string()
     }
 
-    fn write_events(&self) -> Result<(), Failure> {
+    fn write_events(&self) -> Result<(), Error> {
         let events: Vec<Event> = self.monitor.happened().iter().flat_map(|happened| self.rows(happened)).collect();
-        Ok(write_events(&Paths::of(&self.options.run).clock_events(&self.options.node), &events)?)
+        Ok(write_events(&Paths::of(&self.place.run).clock_events(self.place.node.as_str()), &events)?)
     }
 
     /// What happened, once for each clock concerned.
     fn rows(&self, happened: &Happened) -> Vec<Event> {
-        let Told { what, clocks, from, until, value } = match happened {
-            Happened::Sudden(event) => Told::of_event(event, self.facts.counter),
-            Happened::Slewed(slewing) => Told::of_slew(slewing),
+        let Row { what, clocks, from, until, value } = match happened {
+            Happened::Sudden(event) => Row::of_event(event, self.facts.counter),
+            Happened::Slewed(slewing) => Row::of_slew(slewing),
         };
         let row = |clock: &String| Event {
-            node: self.options.node.clone(),
+            node: self.place.node.to_string(),
             channel: None,
-            domain: Some(self.label(clock)),
+            domain: Some(format!("{}.{clock}", self.place.node)), // BOOTTIME, too, which no stamp is of
             tick: Some(from),
             until,
             what: what.clone(),
@@ -190,22 +169,25 @@ impl<'a> Watching<'a> {
         clocks.iter().map(row).collect()
     }
 
-    fn write_brackets(&mut self) -> Result<(), Failure> {
+    fn write_brackets(&mut self) -> Result<(), Error> {
         let reference = self.label(self.facts.counter);
         let (realtime, monotonic) = (self.label(Clock::Realtime), self.label(Clock::Monotonic));
         for (domain, taken) in [(realtime, &mut self.realtime), (monotonic, &mut self.monotonic)] {
-            let pair = Pair { reference: reference.clone(), domain };
-            taken.write(&Paths::of(&self.options.run), &pair)?;
+            if !taken.is_empty() {
+                let pair = Pair { reference: reference.clone(), domain };
+                let folder = Paths::of(&self.place.run).brackets(&pair);
+                write_brackets(&next_segment(&folder)?, &std::mem::take(taken))?;
+            }
         }
         Ok(())
     }
 
     /// The closing brackets, a snapshot that tells whether they may be trusted, and the report.
-    fn end(mut self) -> Result<(), Failure> {
+    fn end(mut self) -> Result<ClockReport, Error> {
         self.look(false)?;
         self.compare(false)?;
         self.write_brackets()?;
-        print(&self.report())
+        Ok(self.report())
     }
 
     fn report(&self) -> ClockReport {
@@ -214,27 +196,20 @@ impl<'a> Watching<'a> {
             let events = self.monitor.happened().iter().filter_map(|happened| self.rows(happened).pop());
             events.filter(|event| event.what == what).count() as u64
         };
-        let (first, last) = self.monitor.disciplines();
         ClockReport {
-            looks: self.looks,
-            discipline_first: first.map(|told| told.to_string()),
-            discipline_last: last.map(|told| told.to_string()),
             constant: self.monitor.is_constant(),
             slew_bound_ppm: ppm,
             slew_bound_origin: origin,
-            most_slew_ppb: self.monitor.most_slew_ppb(),
             steps: count(EventKind::ClockStep),
             slews: count(EventKind::ClockSlew),
             suspends: count(EventKind::ClockSuspend),
-            disciplines: count(EventKind::ClockDiscipline),
             backward: count(EventKind::ClockBackward),
             sets_are_told: self.alarm.is_some(),
-            realtime: self.realtime.report(self.facts.frequency),
-            monotonic: self.monotonic.report(self.facts.frequency),
+            brackets: self.brackets,
         }
     }
 
-    /// A kernel that keeps its clocks by another counter says nothing about their rate beside this one.
+    /// A kernel that keeps its clocks by another counter says nothing about their rate against this one.
     fn bound(&self) -> SlewBound {
         let bound = self.monitor.slew_bound();
         let unsteady = (ClockMonitor::UNSTEADY_PPB / 1000) as u32;
@@ -245,39 +220,8 @@ impl<'a> Watching<'a> {
     }
 }
 
-impl Taken {
-    const SOURCE: &str = "watch";
-
-    fn add(&mut self, reading: ClockReading) {
-        let ClockReading { before, at, after } = reading;
-        self.unwritten.push(Some(before), at, Some(after), Self::SOURCE, ClockReading::ORDERING);
-        self.widths_ticks.push(reading.width_ticks());
-    }
-
-    fn write(&mut self, places: &Paths, pair: &Pair) -> Result<(), Failure> {
-        if self.unwritten.is_empty() {
-            return Ok(());
-        }
-        let place = places.brackets(pair).join(format!("watch-{:08}.parquet", self.parts));
-        write_brackets(&place, &std::mem::take(&mut self.unwritten))?;
-        self.parts += 1;
-        Ok(())
-    }
-
-    fn report(&self, frequency: Frequency) -> BracketReport {
-        let mut widths = self.widths_ticks.clone();
-        widths.sort_unstable();
-        let unit = Unit::nanoseconds(frequency.hertz, 3);
-        BracketReport {
-            brackets: widths.len() as u64,
-            width_ns_median: widths.get(widths.len() / 2).map_or(0.0, |&ticks| unit.float_near(ticks)),
-            width_ns_max: widths.last().map_or(0.0, |&ticks| unit.float_up(ticks)),
-        }
-    }
-}
-
-/// What happened, in the words of a run's events.
-struct Told {
+/// What rows of a run's events say of one change.
+struct Row {
     what: EventKind,
     /// Of the clocks concerned, the part of the label after the node.
     clocks: Vec<String>,
@@ -286,7 +230,7 @@ struct Told {
     value: Option<i64>,
 }
 
-impl Told {
+impl Row {
     fn of_event(event: &ClockEvent, counter: Clock) -> Self {
         let both = || vec![Clock::Realtime.to_string(), Clock::Monotonic.to_string()];
         let (what, clocks, value) = match event.change {

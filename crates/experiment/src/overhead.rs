@@ -1,8 +1,9 @@
-//! `run --overhead`: the target in pairs of passes, measured and not, and what it says of itself in each.
+//! `run --overhead`: the target in pairs of passes, measured and not, and the numbers that it reports in each.
 //!
-//! Idea: only the target can tell what it does unmeasured, so the numbers are those of its own last line. The two passes
-//! of a pair follow each other, and every second pair begins with the other one: what changes slowly cancels within
-//! pairs, a trend over them. A first pass counts for nothing: it warms the machine, and shows that the numbers are there.
+//! Idea: only the target can tell what it does unmeasured, so the numbers are those of its own last line. The two
+//! passes of a pair follow each other, and every second pair begins with the other one: what changes slowly cancels
+//! within pairs, a trend over them. A first pass counts for nothing: it warms the machine, and shows that the numbers
+//! are there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,24 +12,26 @@ use serde_json::{Map, Value};
 use tickscope_store::{Compared, Overhead, Passes};
 use tickscope_tick::NodeName;
 
-use crate::experiment::{Experiment, OverheadSettings};
-use crate::failure::Failure;
+use crate::conductor::{Measuring, pass};
+use crate::error::Error;
 use crate::interrupt;
-use crate::run::{Measuring, pass};
+use crate::plan::{OverheadPlan, Plan};
 
 /// Numbers of one pass: by node and field.
 type Numbers = Vec<((NodeName, String), f64)>;
 
 /// Makes all passes, in a folder of the run's directory that is gone afterwards.
-pub fn compare(experiment: &Experiment, root: &Path) -> Result<Overhead, Failure> {
-    let OverheadSettings { fields, pairs, seconds } = &experiment.overhead;
-    let shorter = Experiment { seconds: *seconds, logs: Vec::new(), ..experiment.clone() };
+pub(crate) fn compare(plan: &Plan, root: &Path) -> Result<Overhead, Error> {
+    let OverheadPlan { fields, pairs, seconds } = &plan.overhead;
+    let mut shorter = plan.clone();
+    shorter.logs.clear();
+    shorter.run.seconds = *seconds;
     let scratch = Scratch::new(root)?;
     let told = |number: u32, measuring| {
         eprintln!("overhead: pass {number} of {}, {}", 2 * pairs, what(measuring));
         let said = pass(&shorter, &scratch.pass(number), measuring)?;
         if interrupt::ended() {
-            return Err(Failure::work("interrupted between passes with and without measuring; nothing was kept"));
+            return Err(Error::work("interrupted between passes with and without measuring; nothing was kept"));
         }
         numbers(&said, fields)
     };
@@ -60,7 +63,7 @@ fn what(measuring: Measuring) -> &'static str {
 }
 
 /// The numbers of the commands' last lines: those asked for, each of which must be there, or all in nanoseconds.
-fn numbers(said: &[(NodeName, Option<String>)], fields: &[String]) -> Result<Numbers, Failure> {
+fn numbers(said: &[(NodeName, Option<String>)], fields: &[String]) -> Result<Numbers, Error> {
     let objects: Vec<(&NodeName, Map<String, Value>)> =
         said.iter().filter_map(|(node, last)| Some((node, object(last.as_deref()?)?))).collect();
     let mut found = Numbers::new();
@@ -83,28 +86,29 @@ fn object(line: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(line).ok()
 }
 
-fn nothing_to_compare(said: &[(NodeName, Option<String>)], missing: Option<&String>) -> Failure {
+fn nothing_to_compare(said: &[(NodeName, Option<String>)], missing: Option<&String>) -> Error {
     let expected = missing.map_or("numbers whose names end in _ns".into(), |field| format!("a number '{field}'"));
     let lines: Vec<String> = said
         .iter()
         .map(|(node, last)| format!("{node}: {}", last.as_ref().map_or("nothing".into(), |line| format!("'{line}'"))))
         .collect();
-    Failure::input(format!(
-        "--overhead: expected {expected} in the last line of a command, a JSON object; found {}. Let the target print what \
-         it measures of itself, or name it in [overhead] fields",
+    Error::input(format!(
+        "--overhead: expected {expected} in the last line of a command, a JSON object; found {}. Let the target print \
+         what it measures of itself, or name it in [overhead] fields",
         lines.join(", ")
     ))
 }
 
-fn number_of(numbers: &Numbers, compared: &Compared) -> Result<f64, Failure> {
+fn number_of(numbers: &Numbers, compared: &Compared) -> Result<f64, Error> {
     let found = numbers.iter().find(|((node, field), _)| *node == compared.node && *field == compared.field);
     let (node, field) = (&compared.node, &compared.field);
     let wrong = || {
         format!(
-            "--overhead: expected '{field}' of {node} in every pass, found one without it. Let the target print it each time"
+            "--overhead: expected '{field}' of {node} in every pass, found one without it. Let the target print it \
+             each time"
         )
     };
-    found.map(|(_, number)| *number).ok_or_else(|| Failure::input(wrong()))
+    found.map(|(_, number)| *number).ok_or_else(|| Error::input(wrong()))
 }
 
 /// The passes' directories; gone at the end.
@@ -114,14 +118,11 @@ struct Scratch {
 }
 
 impl Scratch {
-    fn new(root: &Path) -> Result<Self, Failure> {
+    fn new(root: &Path) -> Result<Self, Error> {
         let folder = root.join(".overhead");
         let made = fs::create_dir_all(&folder);
         made.map_err(|e| {
-            Failure::work(format!(
-                "expected to make {}, found: {e}. Name another directory with --out",
-                folder.display()
-            ))
+            Error::work(format!("cannot make {}: {e}. Name another directory with --out", folder.display()))
         })?;
         Ok(Self { root: root.into(), folder })
     }

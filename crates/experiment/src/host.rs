@@ -9,13 +9,15 @@ use tickscope_host::posix_clock::PosixClock;
 use tickscope_host::sharing::Sharing;
 use tickscope_host::step::{CounterStep, Evidence};
 use tickscope_store as store;
-use tickscope_tick::{Injection, Ordering, RealtimeInjection};
+use tickscope_tick::{Injection, NodeName, Ordering, RealtimeInjection};
 
-use crate::failure::Failure;
+use crate::error::Error;
 
-/// What is known of the machine before measuring.
+/// A machine's facts before measuring.
 pub struct Host {
+    /// Its counter.
     pub facts: CounterFacts,
+    /// Whether its cores share it.
     pub sharing: Sharing,
     /// How its counter moves.
     pub step: CounterStep,
@@ -28,14 +30,14 @@ pub struct KnownMaps<'a> {
     pub realtime: Option<&'a RealtimeInjection>,
 }
 
-/// The clocks beside the counter whose readings are evidence or stamps.
+/// The clocks other than the counter whose readings are evidence or stamps.
 const STAMPED_CLOCKS: [&str; 3] = ["realtime", "monotonic", "monotonic-raw"];
 
 impl Host {
     /// Looks at this host; takes a few hundred milliseconds.
-    pub fn look() -> Result<Self, Failure> {
-        let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
-        let sharing = Sharing::of_this_host().map_err(Failure::work)?;
+    pub fn look() -> Result<Self, Error> {
+        let facts = CounterFacts::of_this_host().map_err(Error::work)?;
+        let sharing = Sharing::of_this_host().map_err(Error::work)?;
         Ok(Self { facts, sharing, step: step_of(None) })
     }
 
@@ -45,7 +47,7 @@ impl Host {
     }
 
     /// The counter as the manifest has it.
-    pub fn counter(&self) -> store::CounterFacts {
+    fn counter(&self) -> store::CounterFacts {
         let facts = &self.facts;
         store::CounterFacts {
             counter: facts.counter,
@@ -64,15 +66,10 @@ impl Host {
         }
     }
 
-    /// A node of this host, whose clocks are read through `maps`.
-    pub fn node(
-        &self,
-        name: tickscope_tick::NodeName,
-        command: Vec<String>,
-        maps: KnownMaps<'_>,
-    ) -> Result<store::Node, Failure> {
+    /// A node of this host, whose clocks are read through `maps`; its command is left empty.
+    pub fn node(&self, name: NodeName, maps: KnownMaps<'_>) -> Result<store::Node, Error> {
         let boot = self.facts.boot.ok_or_else(|| {
-            Failure::work("expected a boot id in /proc/sys/kernel/random/boot_id, found none. Mount /proc")
+            Error::work("expected a boot id in /proc/sys/kernel/random/boot_id, found none. Mount /proc")
         })?;
         let mut counter = self.counter();
         if maps.counter.is_some() {
@@ -84,7 +81,7 @@ impl Host {
             cpu_model: self.facts.cpu_model.clone().unwrap_or_else(|| "unknown".into()),
             kernel: self.facts.kernel_release.clone().unwrap_or_else(|| "unknown".into()),
             counter,
-            command,
+            command: Vec::new(),
             injected: maps.counter.map(ToString::to_string),
             clocks: clocks(maps.realtime),
         })
@@ -113,7 +110,7 @@ pub fn snapshot_widths(maps: KnownMaps<'_>) -> SnapshotWidths {
     SnapshotWidths { counter_ticks: step_of(maps.counter).width_ticks.max(1), ..clock_widths(maps.realtime) }
 }
 
-/// The same, of a counter that moves by single ticks.
+/// Widths of the readings that tell a step of a clock, of a counter that moves by single ticks.
 pub fn clock_widths(realtime: Option<&RealtimeInjection>) -> SnapshotWidths {
     let clock_ns = clocks(realtime).values().map(|width| width.width_ticks).max().unwrap_or(1);
     SnapshotWidths { counter_ticks: 1, clock_ns }

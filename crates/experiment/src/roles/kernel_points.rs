@@ -1,17 +1,17 @@
-//! Where the kernel's stamps of the probes go: points of the node that the probe's end runs on, like any program's.
+//! Points that the kernel's stamps of the probes go to, on the node that the probe's end runs on, like any program's.
 //!
-//! Ids are the exchanges' nonces, so that both ends' stamps meet as messages do; the clock's brackets are stamps too. They
-//! survive this process, are collected exactly once, and become evidence only in the analysis.
+//! Ids are the exchanges' nonces, so that both ends' stamps meet as messages do; the clock's brackets are stamps too.
+//! They survive this process, are collected exactly once, and become evidence only in the analysis.
 
 use tickscope_probe::datagram::Nonce;
 use tickscope_probe::kernel::{KernelCounts, KernelStamps, Passage};
 use tickscope_stamp::{Channel, Fields};
 use tickscope_tick::{Clock, Ordering, RealtimeInjection};
 
-use crate::failure::Failure;
+use crate::error::Error;
 
 /// This process's channels for what the kernel stamps.
-pub struct KernelPoints {
+pub(super) struct KernelPoints {
     request_sent: Channel,
     request_received: Channel,
     reply_sent: Channel,
@@ -22,17 +22,16 @@ pub struct KernelPoints {
 
 impl KernelPoints {
     /// Opens the channels of this node's stamp directory.
-    pub fn open() -> Result<Self, Failure> {
-        let open = |point, ordering| {
-            Channel::open_clock(point, Clock::Realtime, ordering, Fields::Slim).map_err(Failure::work)
-        };
+    pub(super) fn open() -> Result<Self, Error> {
+        let open =
+            |point, ordering| Channel::open_clock(point, Clock::Realtime, ordering, Fields::Slim).map_err(Error::work);
         Ok(Self {
             request_sent: open("probe-request-sent", Ordering::Before)?,
             request_received: open("probe-request-received", Ordering::After)?,
             reply_sent: open("probe-reply-sent", Ordering::Before)?,
             reply_received: open("probe-reply-received", Ordering::After)?,
-            clock: Channel::open_bracket(Clock::Realtime).map_err(Failure::work)?,
-            injection: RealtimeInjection::from_environment().map_err(Failure::input)?,
+            clock: Channel::open_bracket(Clock::Realtime).map_err(Error::work)?,
+            injection: RealtimeInjection::from_environment().map_err(Error::input)?,
         })
     }
 }
@@ -54,8 +53,8 @@ impl KernelStamps for KernelPoints {
     }
 }
 
-/// What became of the kernel's stamps, for people; and how many are missing.
-pub fn told(counts: &KernelCounts) -> (String, u64) {
+/// Outcome of the kernel's stamps in words, and how many are missing.
+pub(super) fn summary(counts: &KernelCounts) -> (String, u64) {
     let KernelCounts { asked, transmitted, received, unstamped, transmitted_early, received_early } = counts;
     let missing = counts.missing() + unstamped;
     let early = transmitted_early + received_early;

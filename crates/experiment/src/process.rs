@@ -1,12 +1,13 @@
 //! Processes of a run, with all that they started: where their node lives, ended with it, never outliving it.
 
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use crate::failure::Failure;
+use crate::agent::Ended;
+use crate::error::Error;
 
 /// A process that is asked to end, and then made to, when dropped.
 #[derive(Debug)]
@@ -20,21 +21,6 @@ pub struct Process {
     cpu_ns: Option<u64>,
 }
 
-/// How a process ended.
-#[derive(Debug)]
-pub struct Ended {
-    /// Its process id, as its channels have it.
-    pub pid: u32,
-    /// The last line that it printed.
-    pub last: Option<String>,
-    /// Its exit code, or the signal.
-    pub status: ExitStatus,
-    /// From its start until its end was seen.
-    pub ran: Duration,
-    /// Processor time that it took, with the children it waited for; `None`: the kernel did not say.
-    pub cpu_ns: Option<u64>,
-}
-
 /// How long the output of an ended process may stay open: something it started may hold it.
 const OUTPUT_END: Duration = Duration::from_secs(2);
 /// How long a process may take to end once it was asked to.
@@ -42,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Process {
     /// Starts `command`; what it prints can be read by [`Process::line`].
-    pub fn start(what: &str, command: &mut Command) -> Result<Self, Failure> {
+    pub fn start(what: &str, command: &mut Command) -> Result<Self, Error> {
         // SAFETY: both calls are plain system calls. A group of its own keeps the terminal's Ctrl-C away: this process
         // decides the order of the end. The signal on our death keeps the child from outliving a killed run.
         unsafe {
@@ -54,9 +40,7 @@ impl Process {
         };
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|e| {
-            Failure::work(format!(
-                "{what}: expected to start '{name}', found: {e}. Is it built, and the path right from here?"
-            ))
+            Error::work(format!("{what}: cannot start '{name}': {e}. Is it built, and the path right from here?"))
         })?;
         let (send_first, first) = channel();
         let (send_last, last) = channel();
@@ -68,17 +52,17 @@ impl Process {
     }
 
     /// Waits for the line that says it is ready.
-    pub fn ready(&mut self) -> Result<(), Failure> {
+    pub fn ready(&mut self) -> Result<(), Error> {
         match self.first.recv() {
             Ok(line) if line == "ready" => Ok(()),
-            _ => Err(Failure::work(format!(
-                "{}: expected it to become ready, found its end. See its message above",
-                self.what
-            ))),
+            _ => {
+                let what = &self.what;
+                Err(Error::work(format!("{what}: expected it to become ready, found its end. See its message above")))
+            }
         }
     }
 
-    /// How it ended; `None`: it goes on.
+    /// Its exit code or signal; `None`: it goes on.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             let (may_be_over, cpu_ns) = account(self.child.id());
@@ -92,30 +76,49 @@ impl Process {
     }
 
     /// Asks it to end and waits. `Err`: it had to be killed.
-    pub fn end(mut self) -> Result<Ended, Failure> {
-        self.ask();
+    pub fn end(mut self) -> Result<Ended, Error> {
+        let asked = self.ask();
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if let Some(status) = self.ended() {
-                self.signal_group(libc::SIGTERM);
-                let last = self.last.recv_timeout(OUTPUT_END).ok().flatten();
-                let (ran, cpu_ns) = (self.ended.map_or(Duration::ZERO, |(_, ran)| ran), self.cpu_ns);
-                return Ok(Ended { pid: self.child.id(), last, status, ran, cpu_ns });
+            if let Some(ended) = self.look(asked) {
+                return Ok(ended);
             }
-            // Polled: the wait needs a deadline, which waitpid lacks.
-            std::thread::sleep(Duration::from_millis(2));
         }
-        let what = self.what.clone();
-        Err(Failure::work(format!(
-            "{what}: expected it to end within {} s of SIGTERM, found it running. It was killed",
-            PATIENCE.as_secs()
+        let (what, seconds) = (&self.what, PATIENCE.as_secs());
+        Err(Error::work(format!(
+            "{what}: expected it to end within {seconds} s of SIGTERM, found it running. It was killed"
         )))
     }
 
-    fn ask(&mut self) {
-        if self.ended().is_none() {
+    /// Waits for a process that ends by itself, however long it takes.
+    pub fn complete(mut self) -> Ended {
+        loop {
+            if let Some(ended) = self.look(false) {
+                return ended;
+            }
+        }
+    }
+
+    /// How it ended; `None`: it goes on. Takes a moment: the wait needs a deadline, which waitpid lacks.
+    fn look(&mut self, asked: bool) -> Option<Ended> {
+        let Some(status) = self.ended() else {
+            std::thread::sleep(Duration::from_millis(2));
+            return None;
+        };
+        self.signal_group(libc::SIGTERM);
+        let last = self.last.recv_timeout(OUTPUT_END).ok().flatten();
+        let ran_ns = self.ended.map_or(0, |(_, ran)| ran.as_nanos() as u64);
+        let (what, pid, wait_status) = (self.what.clone(), self.child.id(), status.into_raw());
+        Some(Ended { what, pid, last, wait_status, asked, ran_ns, cpu_ns: self.cpu_ns })
+    }
+
+    /// Asks it to end; whether it was running.
+    fn ask(&mut self) -> bool {
+        let runs = self.ended().is_none();
+        if runs {
             self.signal_group(libc::SIGTERM);
         }
+        runs
     }
 
     /// A command may have started others, and whoever of them goes on would keep its output open.
@@ -126,7 +129,8 @@ impl Process {
     }
 }
 
-/// Whether a child may have ended, and the processor time that it took; looked at before it is reaped, when that is still known.
+/// Whether a child may have ended, and the processor time that it took; looked at before it is reaped, when that is
+/// still known.
 fn account(pid: u32) -> (bool, Option<u64>) {
     // SAFETY: all-zero is a valid value of both.
     let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -160,7 +164,8 @@ impl Drop for Process {
     fn drop(&mut self) {
         if self.ended().is_none() {
             self.ask();
-            // What it still has to write, it may: this is the way out after a failure, where nobody waits for its report.
+            // What it still has to write, it may: this is the way out after a failure, where nobody waits for its
+            // report.
             std::thread::sleep(Duration::from_millis(200));
             self.signal_group(libc::SIGKILL); // it may have ended meanwhile
             let _ = self.child.wait();

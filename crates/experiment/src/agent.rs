@@ -1,0 +1,150 @@
+//! What the conductor asks of a machine that nodes live on.
+//!
+//! Arguments and answers are plain data that serialize: no process handle, no descriptor, no path of the conductor's
+//! own. So an agent may as well sit at the far end of a pipe, where another copy of this program asks a
+//! [`crate::LocalAgent`].
+//!
+//! Assumes: one conductor an agent. Guarantees asked of an implementor: a role that was started is ready, and an agent
+//! that is dropped leaves no process behind. Deliberately absent: the order of things; that is the conductor's.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tickscope_store::{Node, ReadingWidth};
+use tickscope_tick::NodeName;
+
+use crate::error::Error;
+use crate::plan::NodePlan;
+use crate::roles::Role;
+
+/// A machine and the processes that a run has there.
+pub trait Agent {
+    /// The machine as it was found when the agent began.
+    fn look(&mut self) -> Result<Look, Error>;
+
+    /// Makes a place for a node: its address, its stamp directory, the known maps before its clocks.
+    fn prepare(&mut self, node: &NodePlan) -> Result<Ground, Error>;
+
+    /// Starts a process of a prepared node; a role is ready when this returns.
+    fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error>;
+
+    /// Whether the process goes on.
+    fn is_running(&mut self, task: TaskId) -> Result<bool, Error>;
+
+    /// Asks the process to end, and waits for it. `Err`: it had to be killed.
+    fn end(&mut self, task: TaskId) -> Result<Ended, Error>;
+
+    /// Plays a role that ends by itself: the cost of a stamp, or a collector that takes what another left.
+    fn perform(&mut self, node: &NodeName, role: &Role) -> Result<Ended, Error>;
+
+    /// The machine at the end of the run, held against [`Agent::look`].
+    fn look_again(&mut self) -> Result<SecondLook, Error>;
+
+    /// Removes the stamp directories of its nodes.
+    fn clear(&mut self);
+}
+
+/// Number of a process among those of its agent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct TaskId(pub u32);
+
+/// A process to start.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Task {
+    /// One of tickscope's own.
+    Role(Role),
+    /// The measured program.
+    Target(Target),
+}
+
+/// The command of a node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables that it gets besides the agent's own.
+    pub environment: BTreeMap<String, String>,
+    /// Whether it finds a stamp directory; without one its points are off.
+    pub measured: bool,
+}
+
+/// What a machine says of itself before measuring.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Look {
+    /// The name that events of the machine have.
+    pub name: String,
+    /// The network that its nodes are on, in words.
+    pub network: String,
+    /// What its counter lacks, in words.
+    pub findings: Vec<String>,
+}
+
+/// The place that a node was given.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Ground {
+    /// Address that other nodes reach it by.
+    pub address: String,
+    /// The run's directory there: what `{run}` stands for in commands.
+    pub run: String,
+    /// The node in the words of `run.json`, its command left empty.
+    pub facts: Node,
+}
+
+/// A machine at the end of a run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SecondLook {
+    /// What happened to its clocks: first and last tick of its counter, and a sentence.
+    pub clock_changes: Vec<(i64, i64, String)>,
+    /// What the check of its cores finds now, in words.
+    pub findings: Vec<String>,
+    /// The outcome of that check, in words.
+    pub sharing: String,
+    /// How wide readings of its counter are, the wider of both looks; absent: it did not move.
+    pub reading: Option<ReadingWidth>,
+}
+
+/// How a process ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ended {
+    /// What it was, in words.
+    pub what: String,
+    /// Its process id, as its channels have it.
+    pub pid: u32,
+    /// The last line that it printed.
+    pub last: Option<String>,
+    /// Its exit code or signal, as `wait` gives them.
+    pub wait_status: i32,
+    /// Whether it was still running when it was asked to end.
+    pub asked: bool,
+    /// From its start until its end was seen.
+    pub ran_ns: u64,
+    /// Processor time that it took, with the children it waited for; absent: the kernel did not say.
+    pub cpu_ns: Option<u64>,
+}
+
+impl Ended {
+    /// Its exit code, or the signal.
+    pub fn status(&self) -> ExitStatus {
+        ExitStatus::from_raw(self.wait_status)
+    }
+
+    /// Whether it ended as it should. A service without a handler ends by the signal that it was sent.
+    pub fn is_well(&self) -> bool {
+        self.status().success() || self.asked && self.status().signal() == Some(libc::SIGTERM)
+    }
+
+    /// The report that a role prints as its last line.
+    pub fn report<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let report = self.last.as_deref().and_then(|line| serde_json::from_str(line).ok());
+        report.ok_or_else(|| {
+            let (what, found) = (&self.what, self.last.as_deref().unwrap_or("nothing"));
+            let status = self.status();
+            Error::work(format!(
+                "{what}: expected its report, found {found}; it ended with {status}. See its message above"
+            ))
+        })
+    }
+}

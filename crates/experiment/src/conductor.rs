@@ -1,0 +1,370 @@
+//! The conductor: one experiment from start to end.
+//!
+//! Order: passes with and without measuring, where asked for; look at the hosts; network; the cost of a stamp;
+//! collectors; clock monitors; probes (their opening burst); commands; wait; commands' end; probes' closing burst;
+//! collectors take what is left; look again; join.
+//!
+//! Guarantees: whatever ends it early, what was measured is kept; a node that does not read the reference's counter
+//! gets probes, whichever agent it lives with.
+
+mod finish;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tickscope_store::{Event, Run, SameBoot};
+use tickscope_tick::{Clock, Label, NodeName};
+
+use crate::agent::{Agent, Ended, Target, Task, TaskId};
+use crate::declaration::manifest;
+use crate::error::Error;
+use crate::interrupt;
+use crate::local_agent::LocalAgent;
+use crate::node_run::{NodeRun, Service};
+use crate::overhead;
+use crate::plan::Plan;
+use crate::roles::{Role, probe};
+
+/// What is run, and what of it differs from the run file.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The run file.
+    pub file: PathBuf,
+    /// Directory of the run; `None`: the run file's, or `runs/NAME-TIME`.
+    pub out: Option<PathBuf>,
+    /// Seconds to measure; `None`: the run file's.
+    pub seconds: Option<f64>,
+    /// First compare what the target says of itself, measured and not.
+    pub overhead: bool,
+}
+
+/// Runs an experiment on this host. The run, and why it was cut short, if it was; `Err`: there is no run to show.
+pub fn run(settings: &Settings) -> Result<(Run, Result<(), Error>), Error> {
+    interrupt::catch();
+    let mut plan = Plan::read(&settings.file)?;
+    if let Some(seconds) = settings.seconds {
+        if !(0.1..=1e6).contains(&seconds) {
+            return Err(Error::input(format!(
+                "expected --seconds from 0.1 to 1000000, found {seconds}. Leave it out for the run file's"
+            )));
+        }
+        plan.run.seconds = seconds;
+    }
+    let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
+    let root = settings.out.clone().or_else(|| plan.run.out.clone()).unwrap_or_else(named);
+    Run::expect_none(&root)?;
+    let overhead = settings.overhead.then(|| overhead::compare(&plan, &root)).transpose()?;
+    let mut conductor = Conductor::local(&plan, &root)?;
+    let measured = conductor.measure();
+    match (conductor.finish(overhead), measured) {
+        (Ok(run), measured) => Ok((run, measured)),
+        (Err(why), measured) => {
+            if let Err(first) = measured {
+                eprintln!("tickscope: {first}");
+            }
+            Err(why)
+        }
+    }
+}
+
+/// Whether a pass of the target is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measuring {
+    /// With all that a run does: stamps, collectors, probes, clock monitors.
+    All,
+    /// With nothing of it: points are off.
+    Nothing,
+}
+
+/// One pass of the target, in a directory of its own: the last line that each command printed.
+pub(crate) fn pass(plan: &Plan, root: &Path, measuring: Measuring) -> Result<Vec<(NodeName, Option<String>)>, Error> {
+    let mut conductor = Conductor { quiet: true, ..Conductor::local(plan, root)? };
+    let outcome = match measuring {
+        Measuring::All => conductor.measure(),
+        Measuring::Nothing => conductor.run_targets(measuring),
+    };
+    conductor.discard();
+    outcome.map(|()| conductor.nodes.into_iter().map(|node| (node.name, node.said)).collect())
+}
+
+/// Time that a command gets before the next is started: a service listed before its client must bind.
+const START_PAUSE: Duration = Duration::from_millis(200);
+
+/// A run while it goes on.
+pub struct Conductor<'a> {
+    plan: &'a Plan,
+    agents: Vec<(String, Box<dyn Agent>)>,
+    /// As in the plan and in the manifest.
+    nodes: Vec<NodeRun>,
+    run: Run,
+    network: String,
+    events: Vec<Event>,
+    quiet: bool,
+}
+
+impl<'a> Conductor<'a> {
+    /// Begins a run in `root` whose nodes live on this host.
+    fn local(plan: &'a Plan, root: &Path) -> Result<Self, Error> {
+        let id = random()?;
+        let agent = LocalAgent::new(plan, id, root)?;
+        Self::begin(plan, id, root, vec![Box::new(agent)], &vec![0; plan.nodes.len()])
+    }
+
+    /// Begins run number `id` in `root`. `lives`: for each node of the plan, the position of its agent.
+    pub fn begin(
+        plan: &'a Plan,
+        id: u64,
+        root: &Path,
+        agents: Vec<Box<dyn Agent>>,
+        lives: &[usize],
+    ) -> Result<Self, Error> {
+        let (mut known, mut findings, mut networks) = (Vec::new(), Vec::new(), Vec::new());
+        for mut agent in agents {
+            let look = agent.look()?;
+            findings.extend(look.findings.into_iter().map(|finding| (look.name.clone(), finding)));
+            networks.push(look.network);
+            known.push((look.name, agent));
+        }
+        networks.dedup();
+        let network = networks.join(" and ");
+        let (mut nodes, mut facts) = (Vec::new(), Vec::new());
+        for (node, &agent) in plan.nodes.iter().zip(lives) {
+            let ground = known[agent].1.prepare(node)?;
+            nodes.push(NodeRun::new(node.name.clone(), agent, ground.address, ground.run));
+            facts.push(ground.facts);
+        }
+        for ((facts, node), of_plan) in facts.iter_mut().zip(&nodes).zip(&plan.nodes) {
+            facts.command = plan.fill(of_plan, &addresses(&nodes), &node.run)?;
+        }
+        let run = Run::create(root, manifest(plan, id, facts, &network))?;
+        let mut conductor = Self { plan, agents: known, nodes, run, network, events: Vec::new(), quiet: false };
+        // What a host's counter lacks is an event of the run, not only a line on a screen.
+        for (host, finding) in findings {
+            eprintln!("tickscope: {finding}");
+            conductor.note(&host, "counter", None, finding);
+        }
+        Ok(conductor)
+    }
+
+    fn note(&mut self, node: &str, what: &str, value: Option<i64>, text: String) {
+        self.events.push(Event { node: node.into(), what: what.into(), value, text, ..Event::default() });
+    }
+
+    /// An event of the node at that position.
+    fn note_at(&mut self, at: usize, what: &str, value: Option<i64>, text: String) {
+        let node = self.nodes[at].name.clone();
+        self.note(node.as_str(), what, value, text);
+    }
+
+    fn agent(&mut self, at: usize) -> &mut dyn Agent {
+        &mut *self.agents[self.nodes[at].agent].1
+    }
+
+    fn start(&mut self, at: usize, task: &Task) -> Result<TaskId, Error> {
+        let node = self.nodes[at].name.clone();
+        self.agent(at).start(&node, task)
+    }
+
+    fn start_role(&mut self, at: usize, role: Role) -> Result<TaskId, Error> {
+        self.start(at, &Task::Role(role))
+    }
+
+    /// Ends a process of that node and charges the node for it.
+    fn end(&mut self, at: usize, service: Service, task: TaskId) -> Result<Ended, Error> {
+        let ended = self.agent(at).end(task)?;
+        self.nodes[at].charge(service, &ended);
+        Ok(ended)
+    }
+
+    /// Measures until the commands that end the run have ended.
+    pub fn measure(&mut self) -> Result<(), Error> {
+        self.time_stamps();
+        for at in 0..self.nodes.len() {
+            self.nodes[at].collector = Some(self.start_role(at, Role::Collect)?);
+            self.nodes[at].monitor = Some(self.start_role(at, Role::ClockMonitor)?);
+        }
+        if self.plan.evidence.probes {
+            self.start_probes()?;
+        }
+        let outcome = self.run_targets(Measuring::All);
+        let stopped = self.stop_probes();
+        outcome.and(stopped)
+    }
+
+    /// Times stamps while nothing of the run disturbs it. The run goes on without that figure.
+    fn time_stamps(&mut self) {
+        for number in 0..self.agents.len() {
+            let Some(first) = self.nodes.iter().find(|node| node.agent == number) else { continue };
+            let node = first.name.clone();
+            let (host, agent) = &mut self.agents[number];
+            match agent.perform(&node, &Role::StampCost).and_then(|ended| ended.report()) {
+                Ok(cost) => {
+                    let here = self.nodes.iter_mut().filter(|node| node.agent == number);
+                    here.for_each(|node| node.stamp_cost = Some(cost));
+                }
+                Err(why) => {
+                    let host = host.clone();
+                    self.note(&host, "stamp-untimed", None, why.to_string());
+                }
+            }
+        }
+    }
+
+    fn start_probes(&mut self) -> Result<(), Error> {
+        let (reference, run) = (self.plan.reference_at(), self.run.manifest().run);
+        let (hertz, kernel_every) = (self.plan.clock.probes_hz, self.plan.kernel_every());
+        for pair in self.plan.probe_pairs() {
+            let at = pair.node;
+            if self.share_a_counter(reference, at) {
+                continue;
+            }
+            let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
+            let server = probe::Server { run, id: pair.server, listen: listen.clone(), kernel_every };
+            self.nodes[at].probe_server = Some(self.start_role(at, Role::ProbeServe(server))?);
+            let client = probe::Client {
+                run,
+                id: pair.client,
+                server_id: pair.server,
+                bind: self.nodes[reference].address.clone(),
+                server: listen,
+                hertz,
+                kernel_every,
+                counters: (self.counter(reference), self.counter(at)),
+            };
+            self.nodes[at].probe_client = Some(self.start_role(reference, Role::ProbeAsk(client))?);
+        }
+        Ok(())
+    }
+
+    /// Whether two nodes are known to read one counter.
+    fn share_a_counter(&self, a: usize, b: usize) -> bool {
+        let manifest = self.run.manifest();
+        let [a, b] = [a, b].map(|at| &manifest.nodes[at]);
+        let one = a.boot == b.boot && a.counter.counter == b.counter.counter;
+        manifest.same_boot == SameBoot::Detect && one && a.injected.is_none() && b.injected.is_none()
+    }
+
+    fn counter(&self, at: usize) -> Label {
+        self.label(at, self.run.manifest().nodes[at].counter.counter)
+    }
+
+    fn label(&self, at: usize, clock: Clock) -> Label {
+        Label { node: self.nodes[at].name.clone(), clock }
+    }
+
+    /// Starts the commands, waits for those that end the run, and ends the others.
+    fn run_targets(&mut self, measuring: Measuring) -> Result<(), Error> {
+        let waited = self.start_targets(measuring).and_then(|()| self.wait());
+        let ended = self.end_targets();
+        waited.and(ended)
+    }
+
+    fn start_targets(&mut self, measuring: Measuring) -> Result<(), Error> {
+        let rules: Vec<String> =
+            self.plan.policies.iter().map(|rule| format!("{}={}", rule.channels, rule.policy)).collect();
+        for (at, of_plan) in self.plan.nodes.iter().enumerate() {
+            let mut environment = of_plan.environment.clone();
+            environment.insert("TICKSCOPE_POLICY".into(), rules.join(","));
+            if let Some(bytes) = self.plan.run.pool_bytes {
+                environment.insert("TICKSCOPE_POOL_BYTES".into(), bytes.to_string());
+            }
+            let command = self.run.manifest().nodes[at].command.clone();
+            let target = Target { command, environment, measured: measuring == Measuring::All };
+            self.nodes[at].target = Some(self.start(at, &Task::Target(target))?);
+            std::thread::sleep(START_PAUSE);
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), Error> {
+        let (started, mut shown) = (Instant::now(), None::<Instant>);
+        let terminal = std::io::stderr().is_terminal();
+        let every = Duration::from_secs(if terminal { 1 } else { 10 });
+        while !interrupt::ended() && self.awaits_a_target()? {
+            if !self.quiet && shown.is_none_or(|shown| shown.elapsed() >= every) {
+                shown = Some(Instant::now());
+                self.show_progress(started.elapsed(), terminal);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if terminal && !self.quiet {
+            eprintln!();
+        }
+        Ok(())
+    }
+
+    /// Whether a command that ends the run goes on.
+    fn awaits_a_target(&mut self) -> Result<bool, Error> {
+        for (at, of_plan) in self.plan.nodes.iter().enumerate() {
+            if let (true, Some(task)) = (of_plan.ends_run, self.nodes[at].target)
+                && self.agent(at).is_running(task)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Ends the commands that were started. Clients first: a service that ends before its client would lose what is
+    /// under way.
+    fn end_targets(&mut self) -> Result<(), Error> {
+        let mut failed = None;
+        for at in (0..self.nodes.len()).rev() {
+            let Some(task) = self.nodes[at].target.take() else { continue };
+            let ended = match self.agent(at).end(task) {
+                Ok(ended) => ended,
+                Err(why) => {
+                    failed.get_or_insert(why);
+                    continue;
+                }
+            };
+            self.nodes[at].charge_target(&ended);
+            let what = &ended.what;
+            if let Some(line) = &ended.last {
+                self.note("run", "target", None, format!("{what} said: {line}"));
+            }
+            if !ended.is_well() && !interrupt::ended() {
+                let why = format!("{what}: expected it to end well, found {}. See its message above", ended.status());
+                self.note("run", "target-failed", None, why.clone());
+                failed.get_or_insert(Error::work(why));
+            }
+            self.nodes[at].said = ended.last;
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn show_progress(&self, elapsed: Duration, terminal: bool) {
+        let (end, back) = if terminal { ("", "\r") } else { ("\n", "") };
+        let (done, all, rho) = (elapsed.as_secs(), self.plan.run.seconds, self.plan.clock.rho);
+        eprint!("{back}measuring {done:>4} of {all} s on {}, rho {rho}{end}", self.network);
+        let _ = std::io::stderr().flush(); // nobody may be reading it
+    }
+
+    /// Ends what measures and drops what it took; what the commands said stays.
+    fn discard(&mut self) {
+        for at in 0..self.nodes.len() {
+            let NodeRun { monitor, collector, .. } = &mut self.nodes[at];
+            for task in [monitor.take(), collector.take()].into_iter().flatten() {
+                let _ = self.agent(at).end(task); // its report is of no use any more
+            }
+        }
+        self.agents.iter_mut().for_each(|(_, agent)| agent.clear());
+    }
+}
+
+/// Addresses of the nodes, by name.
+fn addresses(nodes: &[NodeRun]) -> BTreeMap<NodeName, String> {
+    nodes.iter().map(|node| (node.name.clone(), node.address.clone())).collect()
+}
+
+fn random() -> Result<u64, Error> {
+    let mut bytes = [0; 8];
+    let read =
+        std::fs::File::open("/dev/urandom").and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
+    read.map_err(|e| Error::work(format!("cannot read random bytes of /dev/urandom: {e}. Mount /dev")))?;
+    Ok(u64::from_ne_bytes(bytes))
+}

@@ -1,0 +1,115 @@
+//! The conductor over simulated agents: what it guarantees when processes fail, and between machines.
+
+mod simulated;
+
+use tickscope_store::{CounterFacts, DeclaredFrequency, Node, Sharing, read_events};
+use tickscope_tick::BootId;
+
+use super::*;
+use simulated::{Asked, SimulatedAgent};
+
+/// A directory for one run; gone at the end.
+struct Site(PathBuf);
+
+impl Site {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("tickscope-conductor-{name}-{}", std::process::id())))
+    }
+
+    fn events(&self, what: &str) -> usize {
+        let events = read_events(&self.0.join("events/run.parquet")).unwrap();
+        events.iter().filter(|event| event.what == what).count()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0); // what stays lies in the system's own folder for such
+    }
+}
+
+fn plan(nodes: &[&str], same_boot: &str) -> Plan {
+    let mut text = format!(
+        "run = {{ name = \"simulated\", seconds = 1 }}\n[clock]\nreference = \"{0}\"\nsame_boot = \"{same_boot}\"\n\
+         [layout]\npath = [\"{0}.x\", \"{1}.y\"]\n",
+        nodes[0], nodes[1]
+    );
+    for node in nodes {
+        text += &format!("[[node]]\nname = \"{node}\"\ncommand = [\"true\"]\nends_run = {}\n", *node == nodes[0]);
+    }
+    Plan::parse(&text).unwrap()
+}
+
+fn machine(boot: u8) -> Node {
+    Node {
+        name: NodeName::new("unnamed").unwrap(),
+        boot: BootId([boot; 16]),
+        cpu_model: "a processor".into(),
+        kernel: "6.1.0".into(),
+        counter: CounterFacts {
+            counter: Clock::STAMPED,
+            invariant: true,
+            clocksource: "tsc".into(),
+            hypervisor: None,
+            trapped: false,
+            fence_serialises: None,
+            frequency: DeclaredFrequency { hertz: 1_000_000_000, tolerance_ppm: 100, origin: "kernel".into() },
+            sharing: Sharing { bound_ticks: None, checked: "not at all".into() },
+            reading: None,
+        },
+        command: Vec::new(),
+        injected: None,
+        clocks: BTreeMap::new(),
+    }
+}
+
+fn asked_for<'a>(asked: &'a [String], words: &str) -> Vec<&'a str> {
+    asked.iter().filter(|line| line.starts_with(words)).map(String::as_str).collect()
+}
+
+#[test]
+fn a_collector_that_dies_is_followed_by_another_before_the_join_and_is_told() {
+    let (site, plan, asked) = (Site::new("dies"), plan(&["a", "b"], "detect"), Asked::default());
+    let agent = SimulatedAgent { dies: Some("collect"), ..SimulatedAgent::new(machine(1), &asked) };
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
+    conductor.measure().unwrap();
+    let run = conductor.finish(None).unwrap();
+    let asked = asked.borrow();
+    assert_eq!(asked_for(&asked, "perform collect-once"), ["perform collect-once a", "perform collect-once b"]);
+    assert_eq!(asked.last().unwrap(), "clear", "stamps are given up when all are taken");
+    assert_eq!(site.events("collector-killed"), 2);
+    assert!(run.manifest().ended_unix_ms.is_some());
+}
+
+#[test]
+fn a_role_that_never_becomes_ready_ends_the_run_and_leaves_nothing_running() {
+    for role in ["collect", "clock-monitor", "probe-serve", "probe-ask", "target b"] {
+        let (site, plan, asked) = (Site::new(&role.replace(' ', "-")), plan(&["a", "b"], "ignore"), Asked::default());
+        let agent = SimulatedAgent { never_ready: Some(role), ..SimulatedAgent::new(machine(1), &asked) };
+        let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
+        let why = conductor.measure().unwrap_err();
+        assert!(why.code() == 1 && why.to_string().contains("become ready"), "{role}: {why}");
+        // The agent itself looks that nothing runs when it is told to clear away.
+        assert!(conductor.finish(None).unwrap().manifest().ended_unix_ms.is_some());
+        assert_eq!(asked_for(&asked.borrow(), "clear").len(), 1, "{role}");
+    }
+}
+
+#[test]
+fn every_node_that_does_not_read_the_references_counter_gets_probes_whichever_agent_it_lives_with() {
+    let (site, plan, asked) = (Site::new("machines"), plan(&["a", "b", "c", "d"], "detect"), Asked::default());
+    let agents = [1, 2].map(|boot| Box::new(SimulatedAgent::new(machine(boot), &asked)) as Box<dyn Agent>);
+    // `a` and `b` on one machine, `c` and `d` on another.
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, agents.into(), &[0, 0, 1, 1]).unwrap();
+    conductor.measure().unwrap();
+    conductor.finish(None).unwrap();
+    let asked = asked.borrow();
+    assert_eq!(asked_for(&asked, "start probe-serve"), ["start probe-serve c", "start probe-serve d"]);
+    assert_eq!(asked_for(&asked, "start probe-ask"), ["start probe-ask a"; 2], "both ask from the reference");
+    assert_eq!(asked_for(&asked, "perform stamp-cost"), ["perform stamp-cost a", "perform stamp-cost c"]);
+    assert_eq!(asked_for(&asked, "look again").len(), 2);
+    // The asking ends, with their closing bursts, before those that answer them.
+    let at = |words: &str| asked.iter().position(|line| line.starts_with(words)).unwrap();
+    let last = asked.iter().rposition(|line| line.starts_with("end probe-ask")).unwrap();
+    assert!(last < at("end probe-serve"));
+}

@@ -1,0 +1,61 @@
+//! What ends an experiment early.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// An error for the user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum Kind {
+    Work,
+    Input,
+    Finding,
+}
+
+impl Error {
+    /// Something went wrong while working.
+    pub fn work(message: impl fmt::Display) -> Self {
+        Self { kind: Kind::Work, message: message.to_string() }
+    }
+
+    /// The input is not what it should be.
+    pub fn input(message: impl fmt::Display) -> Self {
+        Self { kind: Kind::Input, message: message.to_string() }
+    }
+
+    /// The evidence contradicts itself or an assumption.
+    pub fn finding(message: impl fmt::Display) -> Self {
+        Self { kind: Kind::Finding, message: message.to_string() }
+    }
+
+    /// Exit code of a command that ends with it: 1 work, 2 input, 3 finding.
+    pub fn code(&self) -> u8 {
+        self.kind as u8 + 1
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<tickscope_store::Error> for Error {
+    fn from(error: tickscope_store::Error) -> Self {
+        Self::work(error)
+    }
+}
+
+impl From<tickscope_analysis::Error> for Error {
+    fn from(error: tickscope_analysis::Error) -> Self {
+        if error.is_finding() { Self::finding(error) } else { Self::work(error) }
+    }
+}

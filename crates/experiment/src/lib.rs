@@ -1,0 +1,43 @@
+//! One experiment: a run file becomes a [`Plan`], a [`Conductor`] works it off through the agents of its nodes, and a
+//! run directory is left.
+//!
+//! The conductor never touches a machine: it asks the [`Agent`] that a node lives with to start and end processes and
+//! to look at its host, in plain data. [`LocalAgent`] is this host, on loopback or in network namespaces. Under an
+//! agent hang the [`roles`]: collector, probe's server and client, clock monitor, cost of a stamp, each a process of
+//! its own, so that what dies takes nothing else with it.
+//!
+//! Assumes: the program that uses this crate plays a role when it is started with `role NAME ...` ([`roles::play`]).
+//! Guarantees: whatever ends a run early, what was measured is kept. Deliberately absent: analysis beyond the join, and
+//! any printing of results.
+
+mod agent;
+mod conductor;
+mod declaration;
+mod error;
+mod host;
+pub mod interrupt;
+mod local_agent;
+mod network;
+mod node_run;
+mod overhead;
+mod plan;
+mod process;
+pub mod roles;
+mod run_file;
+
+pub use agent::{Agent, Ended, Ground, Look, SecondLook, Target, Task, TaskId};
+pub use conductor::{Conductor, Settings, run};
+pub use error::Error;
+pub use host::Host;
+pub use local_agent::LocalAgent;
+pub use network::may_make_namespaces;
+pub use plan::{NodePlan, Plan};
+
+/// Milliseconds since the epoch of Unix, by an ordinary clock: a label, no measurement.
+fn unix_ms() -> i64 {
+    (unix_ns() / 1_000_000) as i64
+}
+
+fn unix_ns() -> u128 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos())
+}

@@ -1,0 +1,206 @@
+//! The agent of this host: processes are children of this one, on loopback or in network namespaces.
+//!
+//! Guarantees: what it started ends with it, and its namespaces go after that; variables that this shell was given
+//! reach no clock of a node.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tickscope_counter::NodeCounter;
+use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
+use tickscope_host::sharing::Sharing;
+use tickscope_tick::{Injection, NodeName, RealtimeInjection};
+
+use crate::agent::{Agent, Ended, Ground, Look, SecondLook, Target, Task, TaskId};
+use crate::error::Error;
+use crate::host::{Host, KnownMaps, clock_widths, reading_width};
+use crate::network::{Home, homes};
+use crate::plan::{NodePlan, Plan};
+use crate::process::Process;
+use crate::roles::Role;
+
+/// This host.
+pub struct LocalAgent {
+    // Dropped in this order: processes before the namespaces that they are in.
+    processes: BTreeMap<TaskId, Process>,
+    started: u32,
+    nodes: BTreeMap<NodeName, LocalNode>,
+    host: Host,
+    clocks_before: Snapshot,
+    run: PathBuf,
+    stamps: PathBuf,
+}
+
+/// A node that lives here.
+struct LocalNode {
+    home: Home,
+    counter: Option<Injection>,
+    realtime: Option<RealtimeInjection>,
+}
+
+impl LocalAgent {
+    /// Looks at this host and sets up the network of a plan's nodes, all of which live here; the run goes to `root`.
+    pub fn new(plan: &Plan, run: u64, root: &Path) -> Result<Self, Error> {
+        let host = Host::look()?;
+        let clocks_before = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
+        let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
+        let homes = homes(plan.network.kind, &names, run)?;
+        let node =
+            |(node, home): (&NodePlan, Home)| (node.name.clone(), LocalNode { home, counter: None, realtime: None });
+        Ok(Self {
+            processes: BTreeMap::new(),
+            started: 0,
+            nodes: plan.nodes.iter().zip(homes).map(node).collect(),
+            host,
+            clocks_before,
+            // From the file system's root on: a command may run elsewhere.
+            run: std::path::absolute(root).unwrap_or_else(|_| root.into()),
+            stamps: Path::new("/dev/shm").join(format!("tickscope-{run:016x}")),
+        })
+    }
+
+    fn stamps_of(&self, node: &NodeName) -> PathBuf {
+        self.stamps.join(node.as_str())
+    }
+
+    /// This same program in a role.
+    fn role(&self, node: &NodeName, role: &Role) -> Result<Command, Error> {
+        let program = std::env::current_exe().map_err(|e| {
+            Error::work(format!("cannot find this program again: {e}. Mount /proc, and leave the program where it is"))
+        })?;
+        let mut command = Command::new(program);
+        let (name, settings) = role.words();
+        command.args(["role", &name, "--node", node.as_str(), "--settings", &settings, "--run"]).arg(&self.run);
+        Ok(command)
+    }
+
+    fn process(&self, node: &NodeName, task: &Task) -> Result<Process, Error> {
+        let (what, mut command) = match task {
+            Task::Role(role) => (role.title(), self.role(node, role)?),
+            Task::Target(Target { command: words, environment, .. }) => {
+                let mut command = Command::new(&words[0]);
+                command.args(&words[1..]).envs(environment);
+                ("command of", command)
+            }
+        };
+        let LocalNode { home, counter, realtime } = &self.nodes[node];
+        home.enter(&mut command)?;
+        // Known maps before a node's clocks, in tests; what this shell was given is no part of the run.
+        command.env_remove(Injection::VARIABLE).env_remove(RealtimeInjection::VARIABLE);
+        if let Some(map) = counter {
+            command.env(Injection::VARIABLE, map.to_string());
+        }
+        if let Some(map) = realtime {
+            command.env(RealtimeInjection::VARIABLE, map.to_string());
+        }
+        command.env("TICKSCOPE_NODE", node.as_str());
+        match task {
+            Task::Target(Target { measured: false, .. }) => command.env_remove("TICKSCOPE_DIR"),
+            _ => command.env("TICKSCOPE_DIR", self.stamps_of(node)),
+        };
+        Process::start(&format!("{what} {node}"), &mut command)
+    }
+
+    /// The cost of a stamp, with a pool that is of no run.
+    fn stamp_cost(&self, node: &NodeName) -> Result<Ended, Error> {
+        let directory = self.stamps.with_extension("cost");
+        make(&directory)?;
+        let mut command = self.role(node, &Role::StampCost)?;
+        command.env("TICKSCOPE_DIR", &directory);
+        for variable in ["POLICY", "POOL_BYTES", "BLOCK_BYTES", "WHEN_FULL", "INJECT", "INJECT_REALTIME"] {
+            command.env_remove(format!("TICKSCOPE_{variable}"));
+        }
+        let ended = Process::start(&format!("{} {node}", Role::StampCost.title()), &mut command).map(Process::complete);
+        let _ = fs::remove_dir_all(directory); // whatever is left there is of no run
+        ended
+    }
+
+    fn known(&mut self, task: TaskId) -> Result<Process, Error> {
+        self.processes.remove(&task).ok_or_else(|| Error::work(format!("no process has number {}", task.0)))
+    }
+}
+
+fn make(directory: &Path) -> Result<(), Error> {
+    fs::create_dir_all(directory)
+        .map_err(|e| Error::work(format!("cannot make {}: {e}. Mount a tmpfs there", directory.display())))
+}
+
+impl Agent for LocalAgent {
+    fn look(&mut self) -> Result<Look, Error> {
+        let findings = self.host.facts.findings().into_iter().chain(self.host.sharing.findings());
+        let network = self.nodes.values().next().map_or("empty", |node| node.home.network());
+        Ok(Look {
+            name: "host".into(),
+            network: network.into(),
+            findings: findings.map(|finding| finding.to_string()).collect(),
+        })
+    }
+
+    fn prepare(&mut self, plan: &NodePlan) -> Result<Ground, Error> {
+        let name = &plan.name;
+        let Some(node) = self.nodes.get_mut(name) else {
+            return Err(Error::work(format!("node {name} does not live on this host")));
+        };
+        node.counter =
+            plan.inject.and_then(|inject| inject.anchored(tickscope_counter::read(tickscope_tick::Ordering::Plain)));
+        let now_ns = crate::unix_ns() as i64;
+        let realtime = plan.inject_realtime.as_ref().map(|inject| inject.starting_at(now_ns)).transpose();
+        node.realtime = realtime.map_err(|e| Error::input(format!("node '{name}': {e}")))?;
+        let maps = KnownMaps { counter: node.counter.as_ref(), realtime: node.realtime.as_ref() };
+        let facts = self.host.node(name.clone(), maps)?;
+        Ok(Ground { address: node.home.address.clone(), run: self.run.display().to_string(), facts })
+    }
+
+    fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
+        if *task == Task::Role(Role::Collect) {
+            make(&self.stamps_of(node))?;
+        }
+        let mut process = self.process(node, task)?;
+        if let Task::Role(_) = task {
+            process.ready()?;
+        }
+        let id = TaskId(self.started);
+        self.started += 1;
+        self.processes.insert(id, process);
+        Ok(id)
+    }
+
+    fn is_running(&mut self, task: TaskId) -> Result<bool, Error> {
+        Ok(self.processes.get_mut(&task).is_some_and(|process| process.ended().is_none()))
+    }
+
+    fn end(&mut self, task: TaskId) -> Result<Ended, Error> {
+        self.known(task)?.end()
+    }
+
+    fn perform(&mut self, node: &NodeName, role: &Role) -> Result<Ended, Error> {
+        match role {
+            Role::StampCost => self.stamp_cost(node),
+            role => Ok(self.process(node, &Task::Role(role.clone()))?.complete()),
+        }
+    }
+
+    fn look_again(&mut self) -> Result<SecondLook, Error> {
+        let after = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
+        let widths = SnapshotWidths { counter_ticks: self.host.step.width_ticks, ..clock_widths(None) };
+        let tolerance = Tolerance { widths, ..Tolerance::of(self.host.facts.frequency) };
+        let changes = host_clocks::between(self.clocks_before, after, &tolerance);
+        let sharing = Sharing::of_this_host().map_err(Error::work)?;
+        self.host.look_at_step_again();
+        Ok(SecondLook {
+            clock_changes: changes
+                .iter()
+                .map(|change| (change.earlier.before, change.later.after, change.to_string()))
+                .collect(),
+            findings: sharing.findings().iter().map(ToString::to_string).collect(),
+            sharing: sharing.to_string(),
+            reading: reading_width(&self.host.step),
+        })
+    }
+
+    fn clear(&mut self) {
+        let _ = fs::remove_dir_all(&self.stamps); // whatever is left there is empty, or was reported
+    }
+}

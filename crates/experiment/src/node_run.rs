@@ -1,0 +1,103 @@
+//! One node of a run while it goes on: its processes, and what they cost.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use tickscope_store::{Channel, NodeCost, StampCost};
+use tickscope_tick::{NodeName, Ordering};
+
+use crate::agent::{Ended, TaskId};
+
+/// All that belongs to one node.
+#[derive(Debug)]
+pub(crate) struct NodeRun {
+    pub name: NodeName,
+    /// Position of the agent that it lives with.
+    pub agent: usize,
+    pub address: String,
+    /// The run's directory, as commands there have it.
+    pub run: String,
+    pub collector: Option<TaskId>,
+    pub monitor: Option<TaskId>,
+    /// The end of the node's probe that runs there.
+    pub probe_server: Option<TaskId>,
+    /// The other end, which runs on the reference.
+    pub probe_client: Option<TaskId>,
+    pub target: Option<TaskId>,
+    /// The last line that the target printed.
+    pub said: Option<String>,
+    pub stamp_cost: Option<StampCost>,
+    cost: NodeCost,
+    /// PIDs of tickscope's own processes; their stamps are not charged to the target.
+    own: HashSet<u32>,
+}
+
+/// The part of a run that a process of tickscope serves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Service {
+    Collector,
+    Probe,
+    ClockMonitor,
+}
+
+/// Field of a collector's report.
+#[derive(Deserialize)]
+struct Collected {
+    pool_bytes: u64,
+}
+
+impl NodeRun {
+    pub fn new(name: NodeName, agent: usize, address: String, run: String) -> Self {
+        Self {
+            cost: NodeCost::none(name.clone()),
+            name,
+            agent,
+            address,
+            run,
+            collector: None,
+            monitor: None,
+            probe_server: None,
+            probe_client: None,
+            target: None,
+            said: None,
+            stamp_cost: None,
+            own: HashSet::new(),
+        }
+    }
+
+    /// Charges the node's target.
+    pub fn charge_target(&mut self, ended: &Ended) {
+        self.cost.ran_ns = ended.ran_ns;
+        self.cost.target_cpu_ns = ended.cpu_ns;
+    }
+
+    /// Charges a process of tickscope; several of one kind add up.
+    pub fn charge(&mut self, service: Service, ended: &Ended) {
+        self.own.insert(ended.pid);
+        let total = match service {
+            Service::Collector => &mut self.cost.collector_cpu_ns,
+            Service::Probe => &mut self.cost.probe_cpu_ns,
+            Service::ClockMonitor => &mut self.cost.monitor_cpu_ns,
+        };
+        *total = ended.cpu_ns.map(|ns| ns + total.unwrap_or(0)).or(*total);
+        if let Service::Collector = service {
+            // A killed collector reports nothing: its memory stays unknown.
+            self.cost.shared_memory_bytes = ended.report().ok().map(|Collected { pool_bytes }| pool_bytes);
+        }
+    }
+
+    /// The node's account, with the stamps that the run's channels count.
+    pub fn cost(&self, channels: &[Channel]) -> NodeCost {
+        let (mut stamps, mut stamping_ps) = (0, 0_u64);
+        let of_target =
+            |channel: &&Channel| channel.node == self.name.as_str() && !self.own.contains(&channel.pid.unsigned_abs());
+        for channel in channels.iter().filter(of_target) {
+            // Stamps that found no block took the counter's reading, too.
+            let taken = channel.stored.unsigned_abs() + channel.dropped.unsigned_abs();
+            let ordering = channel.ordering.parse().unwrap_or(Ordering::After); // a later version's: the dearest
+            stamps += taken;
+            stamping_ps += taken.saturating_mul(self.stamp_cost.map_or(0, |cost| cost.of(ordering)));
+        }
+        NodeCost { stamps, stamping_ns: self.stamp_cost.map(|_| stamping_ps / 1000), ..self.cost.clone() }
+    }
+}

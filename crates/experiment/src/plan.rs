@@ -1,0 +1,314 @@
+//! What an experiment is: its nodes, what runs on them, how their clocks are related. The fields are those of a run
+//! file.
+//!
+//! Guarantees: a plan that was read was checked as a whole; only what a host finds out (an address, a right) can still
+//! be missing. Deliberately absent: the checks, which are `run_file`'s.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tickscope_bracket::Rho;
+use tickscope_store::{Evidence, Layout, PolicyRule, SameBoot};
+use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
+
+use crate::error::Error;
+use crate::run_file;
+
+/// One experiment, checked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    pub(crate) run: RunPlan,
+    #[serde(default)]
+    pub(crate) network: NetworkPlan,
+    pub(crate) clock: ClockPlan,
+    /// In the order in which their commands are started.
+    #[serde(rename = "node")]
+    pub(crate) nodes: Vec<NodePlan>,
+    #[serde(deserialize_with = "run_file::layout")]
+    pub(crate) layout: Layout,
+    #[serde(default, deserialize_with = "run_file::evidence")]
+    pub(crate) evidence: Evidence,
+    /// The first whose glob matches a channel decides.
+    #[serde(default, rename = "policy", deserialize_with = "run_file::policies")]
+    pub(crate) policies: Vec<PolicyRule>,
+    #[serde(default, rename = "policies", deserialize_with = "run_file::refuse_table")]
+    _no_table: (),
+    #[serde(default, rename = "log")]
+    pub(crate) logs: Vec<Log>,
+    #[serde(default)]
+    pub(crate) overhead: OverheadPlan,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunPlan {
+    pub name: PointName,
+    /// What `{seconds}` stands for in commands.
+    pub seconds: f64,
+    pub out: Option<PathBuf>,
+    pub pool_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NetworkPlan {
+    pub kind: NetworkKind,
+}
+
+/// Where the nodes of a local run live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NetworkKind {
+    #[default]
+    Auto,
+    Namespaces,
+    Loopback,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClockPlan {
+    /// The node whose counter durations are expressed in.
+    pub reference: NodeName,
+    #[serde(default, deserialize_with = "run_file::rho")]
+    pub rho: Rho,
+    #[serde(default, deserialize_with = "run_file::slew")]
+    pub slew: Slew,
+    #[serde(default)]
+    pub same_boot: SameBoot,
+    #[serde(default)]
+    pub cores: Cores,
+    #[serde(default = "probes_hz")]
+    pub probes_hz: f64,
+    #[serde(default = "probe_port")]
+    pub probe_port: u16,
+}
+
+/// Enough for a bound of a few round trips under any rho, at a cost that no target notices.
+fn probes_hz() -> f64 {
+    100.0
+}
+
+fn probe_port() -> u16 {
+    7411
+}
+
+/// How far a clock that somebody may set can run off the rate that the kernel gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Slew {
+    /// What the clock monitor recommends at the end, with its reason.
+    #[default]
+    Auto,
+    Declared(Rho),
+}
+
+/// What is done about the cores of a node, which are taken to share one counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Cores {
+    /// The kernel's word, checked and printed.
+    #[default]
+    Assume,
+    /// What the check leaves open is added to stages between different threads.
+    Prove,
+}
+
+/// A node and what runs there.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodePlan {
+    /// Its name.
+    pub name: NodeName,
+    /// The target, with placeholders.
+    pub command: Vec<String>,
+    /// Variables that the target gets.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Whether the run is over when the target ends.
+    #[serde(default)]
+    pub ends_run: bool,
+    /// A known map before its counter.
+    pub inject: Option<Inject>,
+    /// A known map before its `CLOCK_REALTIME`.
+    pub inject_realtime: Option<InjectRealtime>,
+}
+
+/// A known map before a node's counter, in tests; the anchor is the counter at the start.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inject {
+    pub offset: i64,
+    pub drift_ppb: i64,
+    pub wander_ppb: i64,
+    pub wander_period: i64,
+    /// Ticks that it moves by at once, as numerator and denominator.
+    #[serde(default = "single_ticks")]
+    pub step: [i64; 2],
+    /// By how many ticks steps differ.
+    #[serde(default)]
+    pub uneven: i64,
+}
+
+fn single_ticks() -> [i64; 2] {
+    [1, 1]
+}
+
+impl Inject {
+    /// The map of a counter that reads `anchor` now; `None`: its steps are none.
+    pub(crate) fn anchored(self, anchor: i64) -> Option<Injection> {
+        let Self { offset, drift_ppb, wander_ppb, wander_period, .. } = self;
+        let stairs = self.stairs().ok()?; // the run file was checked
+        Some(Injection { anchor, offset, drift_ppb, wander_ppb, wander_period, stairs })
+    }
+
+    /// The values that the counter shows.
+    pub(crate) fn stairs(&self) -> Result<Stairs, String> {
+        let [numerator, denominator] = self.step;
+        Stairs::new(numerator, denominator, self.uneven).ok_or_else(|| {
+            format!(
+                "expected inject.step = [numerator, denominator] of at least 1 and below 2^31, and inject.uneven from \
+                 0 and below a step, found step [{numerator}, {denominator}] and uneven {}. Leave both out for single \
+                 ticks",
+                self.uneven
+            )
+        })
+    }
+}
+
+/// A known map before a node's `CLOCK_REALTIME`, in tests; times are seconds from the start.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InjectRealtime {
+    pub offset_ns: i64,
+    pub drift_ppb: i64,
+    /// `{ at = seconds, ns = how far }`.
+    pub steps: Vec<InjectStep>,
+    /// `{ from = seconds, until = seconds, ppb = rate }`.
+    pub slews: Vec<InjectSlew>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InjectStep {
+    pub at: f64,
+    pub ns: i64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InjectSlew {
+    pub from: f64,
+    pub until: f64,
+    pub ppb: i64,
+}
+
+impl InjectRealtime {
+    /// The map, with its times counted from `now_ns`.
+    pub(crate) fn starting_at(&self, now_ns: i64) -> Result<RealtimeInjection, String> {
+        let at = |seconds: f64| now_ns + (seconds * 1e9) as i64;
+        let mut text = format!("{now_ns}:{}:{}:0:2", self.offset_ns, self.drift_ppb);
+        for InjectStep { at: seconds, ns } in &self.steps {
+            let _ = write!(text, ";step@{}:{ns}", at(*seconds)); // writing to a String cannot fail
+        }
+        for InjectSlew { from, until, ppb } in &self.slews {
+            let _ = write!(text, ";slew@{}:{}:{ppb}", at(*from), at(*until));
+        }
+        text.parse().map_err(|e: tickscope_tick::InjectionError| e.to_string())
+    }
+}
+
+/// A log of a program that read another clock, taken into the run at its end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Log {
+    pub node: NodeName,
+    pub point: PointName,
+    pub file: String,
+    pub clock: Clock,
+    /// Readings are ordered against nothing, unless whoever wrote the program knows better.
+    #[serde(default = "plain")]
+    pub ordering: Ordering,
+}
+
+fn plain() -> Ordering {
+    Ordering::Plain
+}
+
+/// How `run --overhead` compares.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct OverheadPlan {
+    /// Numbers of the commands' last lines; none: all that end in `_ns`.
+    pub fields: Vec<String>,
+    pub pairs: u32,
+    /// Of a pass.
+    pub seconds: f64,
+}
+
+impl Default for OverheadPlan {
+    /// Under a minute, and an interval that leaves out the smallest and the largest difference.
+    fn default() -> Self {
+        Self { fields: Vec::new(), pairs: 10, seconds: 2.0 }
+    }
+}
+
+/// One probe: who asks whom, under which numbers. No two ends of a run have the same number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ProbePair {
+    /// Position of the node that answers; the reference asks.
+    pub node: usize,
+    /// Number of the end that answers.
+    pub server: u32,
+    /// Number of the end that asks.
+    pub client: u32,
+}
+
+impl Plan {
+    /// The kernel stamps one exchange of the probes in so many; 0: none.
+    pub(crate) fn kernel_every(&self) -> u32 {
+        /// About 100 a second at most: collecting a transmit stamp slows its sender, and more of them narrow nothing.
+        const MOST_HZ: f64 = 100.0;
+        if self.evidence.kernel_probes { (self.clock.probes_hz / MOST_HZ).ceil().max(1.0) as u32 } else { 0 }
+    }
+
+    /// Position of the reference among the nodes.
+    pub(crate) fn reference_at(&self) -> usize {
+        self.nodes.iter().position(|node| node.name == self.clock.reference).expect("the run file was checked")
+    }
+
+    /// The probes that would relate every node to the reference.
+    pub(crate) fn probe_pairs(&self) -> impl Iterator<Item = ProbePair> + use<> {
+        let (count, reference) = (self.nodes.len(), self.reference_at());
+        let pair = move |node| ProbePair { node, server: node as u32, client: (count + node) as u32 };
+        (0..count).filter(move |&node| node != reference).map(pair)
+    }
+
+    /// A command with `{address}`, `{NODE.address}`, `{seconds}` and `{run}`, the run's directory, filled in.
+    pub(crate) fn fill(
+        &self,
+        node: &NodePlan,
+        addresses: &BTreeMap<NodeName, String>,
+        run: &str,
+    ) -> Result<Vec<String>, Error> {
+        let fill = |word: &String| {
+            let mut word = word.replace("{seconds}", &self.run.seconds.to_string());
+            word = word.replace("{run}", run);
+            word = word.replace("{address}", &addresses[node.name.as_str()]);
+            for (name, address) in addresses {
+                word = word.replace(&format!("{{{name}.address}}"), address);
+            }
+            match word.contains('{') {
+                true => Err(Error::input(format!(
+                    "node '{}': expected the placeholders {{address}}, {{NODE.address}}, {{seconds}} and {{run}}, \
+                     found '{word}'. Correct it, or leave the braces out",
+                    node.name
+                ))),
+                false => Ok(word),
+            }
+        };
+        node.command.iter().map(fill).collect()
+    }
+}

@@ -1,0 +1,117 @@
+//! The processes that hang under an agent: this same program, started again as `role NAME`.
+//!
+//! A role prints `ready` when the run may go on, works until SIGTERM, and prints its report as one line of JSON.
+//! Whatever dies, the others go on. Its settings are plain data; where it works it is told by its agent.
+
+pub mod clock_monitor;
+pub mod collector;
+mod kernel_points;
+pub mod probe;
+pub mod stamp_cost;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tickscope_tick::NodeName;
+
+use crate::error::Error;
+
+/// A role and its settings.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Takes the node's stamps into the run until it is told to end.
+    Collect,
+    /// Takes what lies in the node's stamp directory, once.
+    CollectOnce,
+    /// Answers a probe.
+    ProbeServe(probe::Server),
+    /// Asks a probe's server, and writes brackets.
+    ProbeAsk(probe::Client),
+    /// Watches the node's other clocks.
+    ClockMonitor,
+    /// Times stamps.
+    StampCost,
+}
+
+/// Where a role is played.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The node that it belongs to.
+    pub node: NodeName,
+    /// The run's directory.
+    pub run: PathBuf,
+}
+
+impl Role {
+    /// Name and settings, as [`Role::parse`] takes them.
+    pub fn words(&self) -> (String, String) {
+        match json!(self) {
+            Value::Object(fields) => fields.into_iter().next().map(|(name, value)| (name, value.to_string())),
+            name => name.as_str().map(|name| (name.to_owned(), Value::Null.to_string())),
+        }
+        .expect("an enum is a name, or an object of one field")
+    }
+
+    /// The role of that name with these settings, JSON.
+    pub fn parse(name: &str, settings: &str) -> Result<Self, Error> {
+        let settings: Result<Value, _> = serde_json::from_str(settings);
+        let role = settings.and_then(|settings| serde_json::from_value(json!({ name: settings })));
+        role.map_err(|e| Error::input(format!("role {name}: {e}. Leave this command to `tickscope run`")))
+    }
+
+    /// In words, to be followed by the node's name.
+    pub fn title(&self) -> &'static str {
+        match self {
+            Self::Collect | Self::CollectOnce => "collector of",
+            Self::ProbeServe(_) => "probe's server on",
+            Self::ProbeAsk(_) => "probe on",
+            Self::ClockMonitor => "clock monitor on",
+            Self::StampCost => "cost of a stamp on",
+        }
+    }
+}
+
+/// Plays a role in this process.
+pub fn play(role: &Role, place: &Place) -> Result<(), Error> {
+    crate::interrupt::catch();
+    match role {
+        Role::Collect => print(&collector::json(&collector::collect(&collector::Settings::of_role(place, true))?)),
+        Role::CollectOnce => print(&collector::json(&collector::collect(&collector::Settings::of_role(place, false))?)),
+        Role::ProbeServe(server) => print(&probe::serve(server)?),
+        Role::ProbeAsk(client) => print(&probe::ask(client, place)?),
+        Role::ClockMonitor => print(&clock_monitor::monitor(place)?),
+        Role::StampCost => print(&stamp_cost::measure()?),
+    }
+}
+
+/// Tells the process that started this one that it may go on.
+fn ready() {
+    println!("ready");
+    let _ = std::io::stdout().flush(); // nobody may be reading any more
+}
+
+/// Tells it what was done.
+fn print(report: &impl Serialize) -> Result<(), Error> {
+    println!("{}", serde_json::to_string(report).map_err(Error::work)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_reads_back_from_its_words() {
+        let server = probe::Server { run: u64::MAX, id: 1, listen: ("::1".into(), 7411), kernel_every: 10 };
+        for role in [Role::Collect, Role::ProbeServe(server), Role::StampCost] {
+            let (name, settings) = role.words();
+            assert_eq!(Role::parse(&name, &settings).unwrap(), role);
+        }
+        for (name, settings) in [("collector", "null"), ("probe-serve", "null"), ("collect", "}")] {
+            assert_eq!(Role::parse(name, settings).unwrap_err().code(), 2);
+        }
+    }
+}

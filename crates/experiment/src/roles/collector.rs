@@ -1,0 +1,98 @@
+//! A node's collector: stamps out of shared memory into a run.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tickscope_analysis::domain_of;
+use tickscope_collect::{Collector, Report};
+use tickscope_store::{Manifest, Paths, SameBoot};
+use tickscope_tick::NodeName;
+
+use super::{Place, ready};
+use crate::error::Error;
+use crate::host::{Host, KnownMaps};
+use crate::interrupt;
+
+/// What is collected, and into which run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The stamp directory.
+    pub directory: PathBuf,
+    /// The run's directory; it is given a manifest where it has none.
+    pub run: PathBuf,
+    /// The node that the stamps belong to.
+    pub node: NodeName,
+    /// Go on until the process is told to end, instead of taking once what lies there.
+    pub follow: bool,
+}
+
+impl Settings {
+    /// In a role the stamp directory is that of the node's programs.
+    pub(super) fn of_role(place: &Place, follow: bool) -> Self {
+        let directory = std::env::var_os("TICKSCOPE_DIR").unwrap_or_default().into();
+        Self { directory, run: place.run.clone(), node: place.node.clone(), follow }
+    }
+}
+
+/// Takes the stamps of a directory.
+pub fn collect(settings: &Settings) -> Result<Report, Error> {
+    interrupt::catch();
+    let Settings { directory, run, node, follow } = settings;
+    if !directory.is_dir() {
+        let directory = directory.display();
+        return Err(Error::input(format!(
+            "expected a stamp directory at {directory}, found none. It is what TICKSCOPE_DIR named"
+        )));
+    }
+    let manifest = Paths::of(run).manifest();
+    if manifest.exists() {
+        Manifest::read(&manifest)?; // a run of another schema is refused before anything is taken
+    } else {
+        std::fs::create_dir_all(run).map_err(|e| {
+            Error::work(format!("cannot make the directory {}: {e}. Name another one with --run", run.display()))
+        })?;
+        undeclared(node)?.write(&manifest)?;
+    }
+    let mut collector = Collector::start(tickscope_collect::Settings::new(directory, run, node.clone()))?;
+    for refused in collector.refused() {
+        eprintln!("tickscope: {refused}");
+    }
+    if *follow {
+        ready();
+        Ok(collector.follow(&interrupt::ENDED)?)
+    } else {
+        Ok(collector.once()?)
+    }
+}
+
+/// The report as JSON.
+pub fn json(report: &Report) -> Value {
+    let Report { stamps, blocks, segments, bytes, uncommitted, lost, pools_ended, left_alone, pool_bytes, cpu_ns } =
+        *report;
+    json!({
+        "stamps": stamps, "blocks": blocks, "segments": segments, "bytes": bytes, "uncommitted": uncommitted,
+        "lost": lost, "pools_ended": pools_ended, "left_alone": left_alone, "pool_bytes": pool_bytes, "cpu_ns": cpu_ns,
+    })
+}
+
+/// The manifest of a run that nobody declared: one node, this host.
+fn undeclared(node: &NodeName) -> Result<Manifest, Error> {
+    let described = Host::look()?.node(node.clone(), KnownMaps::default())?;
+    Ok(Manifest {
+        schema: tickscope_store::SCHEMA,
+        run: 0,
+        tickscope: env!("CARGO_PKG_VERSION").into(),
+        started_unix_ms: crate::unix_ms(),
+        ended_unix_ms: None,
+        reference: domain_of(&described),
+        nodes: vec![described],
+        rho: Vec::new(),
+        evidence: Default::default(),
+        same_boot: SameBoot::Detect,
+        points: Vec::new(),
+        policies: Vec::new(),
+        layout: tickscope_store::Layout::default(),
+        assumptions: Vec::new(),
+        cost: None,
+    })
+}

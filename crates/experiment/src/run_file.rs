@@ -1,0 +1,281 @@
+//! The run file: TOML, parsed into a [`Plan`] and checked once.
+//!
+//! Policies are a list, `[[policy]]`, whose first match decides. The table `[policies]` of earlier run files is
+//! refused, with the list that says the same: a TOML table has no order, so which of two globs that both match would
+//! decide was not in the file; and to read it only where no two can match would be a second rule to know.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
+use tickscope_bracket::Rho;
+use tickscope_stamp::block::Policy;
+use tickscope_store::{Evidence, Layout, PolicyRule};
+use tickscope_tick::{Clock, Injection};
+use tickscope_trace::LayoutText;
+
+use crate::error::Error;
+use crate::plan::{Log, NodePlan, Plan, Slew};
+
+impl Plan {
+    /// Reads and checks a run file.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let path_name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            Error::input(format!(
+                "cannot read the run file {path_name}: {e}. experiments/demo.toml is one, docs/run-file.md says what \
+                 may stand in it"
+            ))
+        })?;
+        Self::parse(&text).map_err(|why| Error::input(format!("{path_name}: {why}")))
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let plan: Self = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// What spans several fields.
+    fn check(&self) -> Result<(), String> {
+        within("run.seconds", self.run.seconds, 0.1, 1e6)?;
+        within("clock.probes_hz", self.clock.probes_hz, 0.0, 100_000.0)?;
+        within("overhead.seconds", self.overhead.seconds, 0.1, 1e6)?;
+        within("overhead.pairs", self.overhead.pairs.into(), FEWEST_PAIRS.into(), 1e6)?;
+        let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        for (position, name) in names.iter().enumerate() {
+            if names[..position].contains(name) {
+                return Err(format!("expected node names that differ, found '{name}' twice. Rename one"));
+            }
+        }
+        if !names.contains(&self.clock.reference.as_str()) {
+            let (reference, known) = (&self.clock.reference, names.join(", "));
+            return Err(format!("expected clock.reference to be a node, found '{reference}'. The nodes are: {known}"));
+        }
+        if !self.nodes.iter().any(|node| node.ends_run) {
+            return Err(
+                "expected a node with ends_run = true, found none. Mark the one whose command ends the run".into()
+            );
+        }
+        self.nodes.iter().try_for_each(check_node)?;
+        self.logs.iter().try_for_each(|log| check_log(log, &names))?;
+        self.evidence.messages.iter().try_for_each(|text| self.check_messages(text, &names))?;
+        let layout = LayoutText {
+            path: self.layout.path.clone(),
+            branches: self.layout.branches.clone(),
+            beside: self.layout.beside.clone(),
+            rules: self.layout.rules.clone(),
+        };
+        let layout = layout.parse(None).map_err(|e| format!("[layout] {e}"))?;
+        match layout.points().iter().find(|point| !names.contains(&point.place.node.as_str())) {
+            Some(point) => Err(format!(
+                "[layout] expected a point of a node ({}), found '{}'. Correct it, or add the node",
+                names.join(", "),
+                point.place
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Messages are evidence about a node and the reference.
+    fn check_messages(&self, text: &str, names: &[&str]) -> Result<(), String> {
+        let pair: MessagePair = text.parse().map_err(|e| format!("[evidence] {e}"))?;
+        let unknown = [&pair.from, &pair.to].into_iter().find(|place| !names.contains(&place.node.as_str()));
+        if let Some(place) = unknown {
+            let known = names.join(", ");
+            return Err(format!("[evidence] expected a point of a node ({known}), found '{place}'. Correct it"));
+        }
+        let reference = &self.clock.reference;
+        if [&pair.from.node, &pair.to.node].contains(&reference) {
+            return Ok(());
+        }
+        Err(format!(
+            "[evidence] expected messages to or from the reference '{reference}', found '{pair}'. Leave it out"
+        ))
+    }
+}
+
+fn check_node(NodePlan { name, command, environment, inject, .. }: &NodePlan) -> Result<(), String> {
+    let variable = Injection::VARIABLE;
+    if command.is_empty() {
+        return Err(format!(
+            "node '{name}': expected a command, found an empty list. Give the program and its arguments"
+        ));
+    }
+    if environment.contains_key(variable) {
+        return Err(format!(
+            "node '{name}': expected a known map in inject = {{ ... }}, found {variable} in environment. Move it there"
+        ));
+    }
+    inject.map_or(Ok(()), |inject| inject.stairs().map(drop)).map_err(|wrong| format!("node '{name}': {wrong}"))
+}
+
+fn check_log(Log { node, clock, .. }: &Log, names: &[&str]) -> Result<(), String> {
+    if !names.contains(&node.as_str()) {
+        let known = names.join(", ");
+        return Err(format!("[[log]] expected one of the nodes {known}, found '{node}'. Correct it"));
+    }
+    match clock {
+        Clock::Realtime | Clock::Monotonic => Ok(()),
+        clock => Err(format!(
+            "[[log]] expected clock = \"realtime\" or \"monotonic\", found '{clock}'. Name the clock that was logged"
+        )),
+    }
+}
+
+fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> {
+    if (least..=most).contains(&found) {
+        return Ok(());
+    }
+    Err(format!("expected {field} from {least} to {most}, found {found}. Correct it in the run file"))
+}
+
+pub(crate) fn rho<'de, D: Deserializer<'de>>(from: D) -> Result<Rho, D::Error> {
+    let text = match toml::Value::deserialize(from)? {
+        toml::Value::String(text) => text,
+        toml::Value::Integer(ppm) => ppm.to_string(),
+        toml::Value::Float(ppm) => ppm.to_string(),
+        other => {
+            return Err(D::Error::custom(format!(
+                "expected a preset or a number of ppm, found {other}. Write \"server-room\" or 1 for example"
+            )));
+        }
+    };
+    text.parse().map_err(D::Error::custom)
+}
+
+pub(crate) fn slew<'de, D: Deserializer<'de>>(from: D) -> Result<Slew, D::Error> {
+    match toml::Value::deserialize(from)? {
+        toml::Value::String(text) if text == "auto" => Ok(Slew::Auto),
+        value => rho(value).map(Slew::Declared).map_err(D::Error::custom),
+    }
+}
+
+pub(crate) fn layout<'de, D: Deserializer<'de>>(from: D) -> Result<Layout, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        path: Vec<String>,
+        #[serde(default)]
+        branches: Vec<String>,
+        #[serde(default)]
+        beside: Vec<String>,
+        #[serde(default)]
+        rules: BTreeMap<String, String>,
+    }
+    let Table { path, branches, beside, rules } = Table::deserialize(from)?;
+    Ok(Layout { path, branches, beside, rules: rules.into_iter().collect() })
+}
+
+pub(crate) fn evidence<'de, D: Deserializer<'de>>(from: D) -> Result<Evidence, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        probes: Option<bool>,
+        kernel_probes: Option<bool>,
+        #[serde(default)]
+        messages: Vec<String>,
+    }
+    let (default, table) = (Evidence::default(), Table::deserialize(from)?);
+    let probes = table.probes.unwrap_or(default.probes);
+    let kernel_probes = probes && table.kernel_probes.unwrap_or(default.kernel_probes);
+    Ok(Evidence { probes, kernel_probes, messages: table.messages })
+}
+
+pub(crate) fn policies<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PolicyRule>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        channels: String,
+        policy: String,
+    }
+    let rule = |Table { channels, policy }| {
+        let known = Policy::from_name(&policy).ok_or_else(|| {
+            D::Error::custom(format!(
+                "expected null or buffered for '{channels}', found '{policy}'. Choose one of them"
+            ))
+        })?;
+        Ok(PolicyRule { channels, policy: known.name().into() })
+    };
+    Vec::<Table>::deserialize(from)?.into_iter().map(rule).collect()
+}
+
+pub(crate) fn refuse_table<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::Error> {
+    let rule = |(glob, policy)| format!("\n\n[[policy]]\nchannels = {}\npolicy = {policy}", toml::Value::String(glob));
+    let rules: String = toml::Table::deserialize(from)?.into_iter().map(rule).collect();
+    let mend = "Write, in the order that you mean:";
+    Err(D::Error::custom(format!("policies are a list now, whose first match decides. {mend}{rules}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickscope_tick::NodeName;
+
+    const DEMO: &str = include_str!("../../../experiments/demo.toml");
+
+    #[test]
+    fn the_demo_is_a_run_file() {
+        let demo = Plan::parse(DEMO).unwrap();
+        assert_eq!((demo.nodes.len(), demo.clock.rho.ppb(), demo.clock.probes_hz), (2, 50_000, 1000.0));
+        assert_eq!(demo.fill(&demo.nodes[1], &addresses(), "r").unwrap()[2..4], ["s", "7400"]);
+    }
+
+    #[test]
+    fn a_typo_is_answered_with_what_was_expected_and_found() {
+        for (right, wrong, said) in [
+            ("probes_hz", "probes_hertz", "probes_hertz"),
+            ("seconds = 60", "seconds = -1", "expected run.seconds from 0.1"),
+            ("\"unknown\" ", "\"unknwon\" ", "unknwon"),
+            ("reference = \"client\"", "reference = \"clinet\"", "The nodes are: server, client"),
+            ("ends_run = true", "ends_run = false", "ends_run = true"),
+            ("client.send > client.sent", "client.sned > client.sent", "client.sned"),
+            ("server.reply", "sever.reply", "sever.reply"),
+            ("branches = [", "beside = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
+            ("kind = \"auto\"", "kind = \"wifi\"", "wifi"),
+            ("name = \"server\"", "name = \"client\"", "twice"),
+            ("[layout]", "[layuot]", "layuot"),
+        ] {
+            assert!(DEMO.contains(right), "{right}");
+            let error = Plan::parse(&DEMO.replacen(right, wrong, 1)).unwrap_err();
+            assert!(error.contains(said), "{right} -> {wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_placeholder_is_refused() {
+        let demo = Plan::parse(&DEMO.replace("{server.address}", "{sevrer.address}")).unwrap();
+        let error = demo.fill(&demo.nodes[1], &addresses(), "r").unwrap_err();
+        assert!(error.to_string().contains("{sevrer.address}"));
+    }
+
+    #[test]
+    fn policies_keep_their_order_and_the_table_without_one_is_refused_with_the_list_that_says_the_same() {
+        let list =
+            "\n[[policy]]\nchannels = \"z*\"\npolicy = \"null\"\n[[policy]]\nchannels = \"*\"\npolicy = \"buffered\"\n";
+        let plan = Plan::parse(&format!("{DEMO}{list}")).unwrap();
+        let rules: Vec<_> = plan.policies.iter().map(|rule| (rule.channels.as_str(), rule.policy.as_str())).collect();
+        assert_eq!(rules, [("z*", "null"), ("*", "buffered")]);
+        let error = Plan::parse(&format!("{DEMO}[policies]\n\"sent\" = \"null\"\n")).unwrap_err();
+        assert!(error.contains("[[policy]]\nchannels = \"sent\"\npolicy = \"null\""), "{error}");
+        for wrong in [list.replace("null", "nil"), list.replace("channels", "channel")] {
+            assert!(Plan::parse(&format!("{DEMO}{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_two_ends_of_a_runs_probes_have_the_same_number() {
+        let more = |name| format!("\n[[node]]\nname = \"{name}\"\ncommand = [\"true\"]\n");
+        let plan = Plan::parse(&format!("{DEMO}{}{}", more("a"), more("b"))).unwrap();
+        let mut numbers: Vec<u32> = plan.probe_pairs().flat_map(|pair| [pair.server, pair.client]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 2 * (plan.nodes.len() - 1));
+    }
+
+    fn addresses() -> BTreeMap<NodeName, String> {
+        [("client", "c"), ("server", "s")].map(|(node, at)| (NodeName::new(node).unwrap(), at.into())).into()
+    }
+}
