@@ -56,6 +56,12 @@ fn e2e_a_missing_run_file_or_run_is_named() {
 }
 
 #[test]
+fn e2e_a_source_of_evidence_that_does_not_exist_is_refused_with_those_that_do() {
+    let ended = Ended::of(&mut tickscope(&["show", "/no/such/run", "--evidence", "probes,bogus"]));
+    ended.said(2, &["bogus", "probes, kernel-probes, messages and kernel-messages"]);
+}
+
+#[test]
 fn e2e_a_command_that_does_not_exist_is_named_and_the_run_is_kept() {
     let _alone = alone();
     let site = Site::new("no-command");

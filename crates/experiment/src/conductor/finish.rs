@@ -252,9 +252,17 @@ impl Conductor<'_> {
     /// The clocks and cores of the hosts, against how they were at the start.
     fn look_again(&mut self) -> Result<(), Error> {
         let mut manifest = self.run.manifest().clone();
+        let mut failed = None;
         for number in 0..self.agents.len() {
             let (host, agent) = &mut self.agents[number];
-            let (host, look) = (host.clone(), agent.look_again()?);
+            let (host, look) = (host.clone(), agent.look_again());
+            let look = match look {
+                Ok(look) => look,
+                Err(why) => {
+                    failed.get_or_insert(why);
+                    continue;
+                }
+            };
             for (tick, until, text) in look.clock_changes {
                 let (tick, until, what) = (Some(tick), Some(until), "clock".into());
                 self.events.push(Event { node: host.clone(), tick, until, what, text, ..Event::default() });
@@ -269,7 +277,8 @@ impl Conductor<'_> {
             let statement = format!("cores looked at again at the end: {}", look.sharing);
             manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into() });
         }
-        Ok(self.run.set_manifest(manifest)?)
+        self.run.set_manifest(manifest)?;
+        failed.map_or(Ok(()), Err)
     }
 
     fn note_join(&mut self, joined: &Joined) {
