@@ -18,7 +18,7 @@ ALLOWED = {
     "analysis": {"tick", "stats", "bracket", "trace", "store"},
     "clock": {"counter", "host", "stats", "tick"}, "export": {"analysis", "store", "trace", "tick"},
     "show": {"tick", "trace", "store", "analysis", "clock"},
-    "cli": {"tick", "stats", "bracket", "trace", "counter", "host", "stamp", "probe", "store", "collect", "experiment", "analysis", "clock",
+    "cli": {"cm-star", "tick", "stats", "bracket", "trace", "counter", "host", "stamp", "probe", "store", "collect", "experiment", "analysis", "clock",
             "export", "show"},
 }
 SKIPPED = {"target", "build", ".venv", ".git", "runs", "__pycache__", "vendor"}

@@ -1,10 +1,7 @@
 //! The `tickscope` command: options in, crates called, results printed.
 
 mod clock;
-mod clock_example;
-mod clock_gauge;
 mod clock_monitor;
-mod clock_text;
 mod collection;
 mod cost_account;
 mod doctor;
@@ -13,13 +10,13 @@ mod failure;
 mod host;
 mod interrupt;
 mod kernel_probe;
+mod load_factor;
 mod manual;
 mod network;
 mod options;
 mod overhead;
 mod probe;
 mod process;
-mod recorded_example;
 mod report;
 mod run;
 mod show;

@@ -5,7 +5,6 @@
 pub mod advice;
 pub mod compensation;
 pub mod density;
-pub mod example;
 pub mod factor;
 pub mod granularity;
 pub mod load;
@@ -16,4 +15,3 @@ pub mod section;
 pub mod series;
 pub mod study;
 pub mod tick_choice;
-pub mod two_word;

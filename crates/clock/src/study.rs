@@ -9,7 +9,6 @@ use crate::density::Density;
 use crate::factor::Factor;
 use crate::load::Load;
 use crate::measure::{Agreement, CoreSpeed, InstructionCost, Ramp, Transient, Unit};
-use crate::two_word::LiveTest;
 
 /// All of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -29,13 +28,12 @@ pub struct Study {
     /// The instructions that read the counter, over few and over many readings in a row.
     pub instructions: Vec<InstructionCost>,
     /// Every clock that could be read.
+    #[serde(skip)]
     pub clocks: Vec<ClockStudy>,
     /// Every clock that could not.
     pub absent: Vec<Absent>,
     /// Whether the time was over before every clock was read under every load; those that were not are among the absent.
     pub cut_short: bool,
-    /// A running clock of two words, by each routine, writer, load and number of readers; none on a single processor.
-    pub two_words: Vec<LiveTest>,
     /// What readings cost after the largest load is injected; none without a load.
     pub transients: Vec<Transient>,
 }
@@ -100,6 +98,7 @@ pub struct ClockStudy {
     /// Whether it goes on from one processor to another.
     pub across_processors: Across,
     /// Under each load.
+    #[serde(skip)]
     pub loads: Vec<LoadStudy>,
 }
 

@@ -115,7 +115,6 @@ fn sound() -> Study {
         instructions: Vec::new(),
         absent: Vec::new(),
         cut_short: false,
-        two_words: Vec::new(),
         transients: Vec::new(),
     }
 }

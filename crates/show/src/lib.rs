@@ -11,9 +11,10 @@
 
 mod chapters;
 mod clock_page;
+pub mod document;
 mod headline;
 mod page;
-mod plot;
+pub mod plot;
 mod quantity;
 mod stages;
 mod text;
@@ -23,7 +24,7 @@ use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{Analysis, Error, stage_table};
 use tickscope_store::{Channel, Event, Run};
 
-pub use clock_page::{example_page, granularity_page, study_page, two_words_page};
+pub use clock_page::{between, rate, study_document, sweep_document};
 pub use page::MOST_BYTES;
 pub use quantity::Unit;
 pub use text::Text;

@@ -10,7 +10,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use tickscope_tick::Frequency;
 use super::clock::Clock;
 use super::load::BusyProcesses;
 use super::service::{Job, Service};
-use super::shared_words::SharedPage;
+use super::shared_counts::SharedCounts;
 use crate::load::{Injection, Load, LoadKind};
 
 /// The members of a load, ended when this is dropped.
@@ -43,7 +43,7 @@ struct Work {
     origin: i64,
     over: AtomicBool,
     /// In memory that processes share: at [`TURNS`] turns begun by all members, at [`READY`] members that came to work.
-    begun: SharedPage<AtomicU64>,
+    begun: SharedCounts,
 }
 
 const TURNS: usize = 0;
@@ -86,7 +86,7 @@ impl RunningLoad {
             injected: load.injected.map(turns),
             origin: counter::plain(),
             over: AtomicBool::new(false),
-            begun: SharedPage::new()?,
+            begun: SharedCounts::new()?,
         });
         let mut processes = BusyProcesses::start(0)?;
         let mut threads = Threads(Vec::new(), Arc::clone(&work));
@@ -307,7 +307,7 @@ mod tests {
             injected: Some(turns(20_000, 2_000_000)),
             origin: counter::plain(),
             over: AtomicBool::new(false),
-            begun: SharedPage::new().unwrap(),
+            begun: SharedCounts::new().unwrap(),
         };
         let from = counter::plain();
         let mut last = from;

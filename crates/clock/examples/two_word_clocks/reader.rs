@@ -17,8 +17,8 @@ use std::thread;
 use tickscope_counter as counter;
 use tickscope_host::affinity;
 
-use super::recording::Raised;
-use crate::two_word::{Live, OneRead, Pair, Reading, Routine, Text, Word, Writer, four_read, varying_read};
+use crate::live::{Live, Pair};
+use crate::routine::{OneRead, Reading, Routine, Text, Word, Writer, four_read, varying_read};
 
 /// Pairs that are kept at most, in bursts of so many one after another.
 const PAIRS_MAX: usize = 1 << 15;
@@ -257,6 +257,15 @@ impl<'a> Reader<'a> {
         } else {
             live.pairs.push(Pair { at: from, elapsed: second - first, took: to - from });
         }
+    }
+}
+
+/// Tells others that it is over, however the thread ends.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }
 

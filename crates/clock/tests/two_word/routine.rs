@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 /// One of the two words.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
     /// The high-order word.
     High,
@@ -15,7 +12,7 @@ pub enum Word {
 }
 
 /// What a routine returns: the clock's value, or what it takes for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
     /// The high-order word.
     pub high: u32,
@@ -24,8 +21,7 @@ pub struct Reading {
 }
 
 /// Which text of a routine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
     /// As the paper prints it.
     Printed,
@@ -34,17 +30,25 @@ pub enum Text {
 }
 
 /// A routine by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Routine {
     /// High, low, high, and low again if the high word changed.
     VaryingRead,
     /// High, low, high, low; always returns the first low word.
-    #[serde(rename = "4-read")]
     FourRead,
     /// Low alone; the high word is counted.
-    #[serde(rename = "1-read")]
     OneRead,
+}
+
+/// What counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writer {
+    /// A counter whose words change at once.
+    Atomic,
+    /// A program that stores the low word, then the high one.
+    LowFirst,
+    /// A program that stores the high word, then the low one.
+    HighFirst,
 }
 
 impl Text {
@@ -74,6 +78,11 @@ impl Text {
             Self::Corrected => old > low,
         }
     }
+}
+
+impl Writer {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Atomic, Self::LowFirst, Self::HighFirst];
 }
 
 impl Routine {
@@ -126,6 +135,16 @@ impl OneRead {
         }
         self.old_low = low;
         Reading { high: self.high, low }
+    }
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Atomic => "atomic counter",
+            Self::LowFirst => "two stores, low first",
+            Self::HighFirst => "two stores, high first",
+        })
     }
 }
 
