@@ -150,7 +150,8 @@ fn plan(options: &BenchmarkOptions) -> Result<Plan, Failure> {
         let most = duration(each_ns / TURNS_MIN);
         return refuse(
             &format!(
-                "a PERIOD of at most {most} with --inject in --seconds {seconds}, so that every clock is read through some turns of the load"
+                "a PERIOD of at most {most} with --inject in --seconds {seconds}, so that every clock is read through \
+                 some turns of the load"
             ),
             injected,
         );

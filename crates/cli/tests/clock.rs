@@ -1,5 +1,5 @@
-//! `tickscope clock`: every clock is there or named with the reason, and what is said of it hangs together. No figure is
-//! compared with a limit: that is another machine's matter.
+//! `tickscope clock`: every clock is there or named with the reason, and what is said of it hangs together. No figure
+//! is compared with a limit: that is another machine's matter.
 
 mod site;
 
@@ -267,7 +267,7 @@ fn e2e_a_load_or_a_gauge_that_cannot_be_is_refused_with_what_was_expected() {
     ] {
         Ended::of(&mut tickscope(&["clock", option, value])).said(2, &[expected, option.trim_start_matches('-')]);
     }
-    Ended::of(&mut tickscope(&["clock", "--gauge", "--clock", "sundial"])).said(2, &["'monotonic'", "sundial"]);
+    Ended::of(&mut tickscope(&["clock", "load-factor", "--clock", "sundial"])).said(2, &["'monotonic'", "sundial"]);
 }
 
 /// The first processor that this test may run on: the one that measured readers are pinned to.

@@ -1,4 +1,5 @@
-//! The example of the Cm* study as a run: `targets/cm-star` between two nodes, and what `tickscope clock example RUN` makes of it.
+//! The example of the Cm* study as a run: `targets/cm-star` between two nodes, and what `tickscope clock example RUN`
+//! makes of it.
 
 mod site;
 
@@ -179,7 +180,8 @@ fn e2e_a_run_that_contradicts_the_known_truth_ends_with_exit_code_3() {
     assert_eq!(moved.json(3)["run"]["truth"][1], inside - 32, "both messages of a call cross between the nodes");
 }
 
-/// Carries datagrams between the client and the server at `port`, but not the 8th timed request, and the 12th timed answer twice.
+/// Carries datagrams between the client and the server at `port`, but not the 8th timed request, and the 12th timed
+/// answer twice.
 struct Carrier {
     port: u16,
     over: Arc<AtomicBool>,

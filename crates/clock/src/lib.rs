@@ -1,6 +1,7 @@
 //! What reading a clock costs, how well it tells time, and what of the cost can be subtracted.
 //!
-//! After the study of the clocks of Cm* (Kong, Spector and Siewiorek 1986), made again for the clocks of a host of today.
+//! After the study of the clocks of Cm* (Kong, Spector and Siewiorek 1986), made again for the clocks of a host of
+//! today.
 
 pub mod advice;
 pub mod compensation;

@@ -1,14 +1,13 @@
 //! Measuring: threads on their processors, clocks and their servers, a load beside.
 //!
-//! Each window of time has one measured reader, pinned to the first allowed processor; others beside it read the
-//! same clock, pinned to the next ones in turn; servers and tickers are pinned to the last. What is recorded is kept in memory
-//! that was touched before, and looked at afterwards.
+//! Each window of time has one measured reader, pinned to the first allowed processor; others beside it read the same
+//! clock, pinned to the next ones in turn; servers and tickers are pinned to the last. What is recorded is kept in
+//! memory that was touched before, and looked at afterwards.
 
 mod agreement;
 mod clock;
 mod gauge;
 mod instructions;
-mod load;
 mod recording;
 mod running_load;
 mod service;
@@ -23,7 +22,6 @@ pub use agreement::Agreement;
 pub use clock::{Clock, Unit};
 pub use gauge::{Gauge, GaugePlan, Gauged, gauge};
 pub use instructions::{InstructionCost, PUBLISHED, Published};
-pub use load::BusyProcesses;
 pub use recording::{Ramp, Sampled, Slice};
 pub use speed::CoreSpeed;
 pub use survey::{near, survey};

@@ -1,10 +1,11 @@
 //! One document, shown twice: as text in a terminal, and as a page that opens offline.
 //!
-//! Idea: whoever has something to show says it once, in headings, paragraphs, tables, terms and figures. Text leaves out the
-//! figures and what explains them; the numbers that they draw stand in tables.
+//! Idea: whoever has something to show says it once, in headings, paragraphs, tables, terms and figures. Text leaves
+//! out the figures and what explains them; the numbers that they draw stand in tables.
 //!
-//! Assumes: nothing about the words in it: they may come from anywhere. Guarantees: on the page words are escaped, there is no
-//! script, and nothing is asked of a network; in text no line of words is longer than [`WIDTH`]. Deliberately absent: computing.
+//! Assumes: nothing about the words in it: they may come from anywhere. Guarantees: on the page words are escaped,
+//! there is no script, and nothing is asked of a network; in text no line of words is longer than [`WIDTH`].
+//! Deliberately absent: computing.
 
 use std::fmt::Write;
 
@@ -259,7 +260,8 @@ impl Table {
     fn html(&self) -> String {
         let heads = self.columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", Text(column)));
         let mut html = format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"cards\"><thead><tr>{}</tr></thead><tbody>",
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table \
+             class=\"cards\"><thead><tr>{}</tr></thead><tbody>",
             Text(&self.name),
             heads.collect::<String>()
         );
@@ -300,13 +302,15 @@ impl Document {
             format!("<section id=\"part-{number}\"><h2>{}</h2>{}</section>\n", Text(&part.title), html(&part.blocks))
         });
         format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0} · tickscope</title>\n\
-             <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n\
-             <div class=\"bar\"><p class=\"brand\">tickscope</p></div>\n<h1>{0}</h1>\n<p class=\"about\">{1}</p>\n</header>\n<main>\n\
-             <section class=\"lead\" aria-label=\"Advice\">{2}</section><nav aria-label=\"Parts of this page\">{3}</nav>\n{4}\n\
-             </main>\n<footer><p>tickscope {5}</p></footer>\n</body>\n</html>\n",
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
+             http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src \
+             data:\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0} · \
+             tickscope</title>\n<link rel=\"icon\" \
+             href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<div class=\"bar\"><p \
+             class=\"brand\">tickscope</p></div>\n<h1>{0}</h1>\n<p \
+             class=\"about\">{1}</p>\n</header>\n<main>\n<section class=\"lead\" \
+             aria-label=\"Advice\">{2}</section><nav aria-label=\"Parts of this \
+             page\">{3}</nav>\n{4}\n</main>\n<footer><p>tickscope {5}</p></footer>\n</body>\n</html>\n",
             Text(&self.title),
             Text(&self.about),
             html(&self.lead),
@@ -333,7 +337,8 @@ fn fold(words: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Text in lines of at most [`WIDTH`] letters; all but the first stand under the text of the first, unless that begins far to the right.
+/// Text in lines of at most [`WIDTH`] letters; all but the first stand under the text of the first, unless that begins
+/// far to the right.
 fn wrapped(first: &str, words: &str) -> String {
     let begins = first.chars().count();
     let indent = if begins <= 24 { begins } else { 2 };
@@ -371,8 +376,9 @@ mod tests {
     #[test]
     fn text_has_every_word_and_table_of_a_document_and_none_of_its_figures() {
         let text = document().text();
-        let expected = "Clocks & more\nof here\n\nDo\n- this\n- not that\n\n== Table ==\n        of the\nclock readings  median\n\
-                        <b>          1 22.5 us\nmutex      333       –\nclock                what is read\n\n== Bars ==\ntold: 1 to 2 |▁█|\n";
+        let expected = "Clocks & more\nof here\n\nDo\n- this\n- not that\n\n== Table ==\n        of the\nclock \
+                        readings  median\n<b>          1 22.5 us\nmutex      333       –\nclock                what \
+                        is read\n\n== Bars ==\ntold: 1 to 2 |▁█|\n";
         assert_eq!(text, expected, "{text}");
     }
 

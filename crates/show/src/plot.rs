@@ -1,7 +1,7 @@
 //! Figures that need no script: lines, dots and bars as SVG in the page's own colours.
 //!
-//! Every value is drawn where it is, or, beyond an axis, cut off by the figure's edge; nothing is moved. Each figure says in
-//! words what it shows, for those who cannot see it.
+//! Every value is drawn where it is, or, beyond an axis, cut off by the figure's edge; nothing is moved. Each figure
+//! says in words what it shows, for those who cannot see it.
 
 use std::fmt::Write;
 
@@ -277,7 +277,8 @@ impl Figure {
         }
         let _ = write!(
             self.around,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" style=\"fill:var(--muted);font-size:12px\">{}</text>",
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" \
+             style=\"fill:var(--muted);font-size:12px\">{}</text>",
             Text(text)
         );
     }
@@ -289,7 +290,8 @@ impl Figure {
         let [x1, x2, at] = [ends[0], ends[1], dot].map(|value| self.place_x(value));
         let _ = write!(
             self.inside,
-            "<g style=\"{}\"><line x1=\"{x1:.1}\" y1=\"{y:.1}\" x2=\"{x2:.1}\" y2=\"{y:.1}\" stroke-width=\"2\"/><circle cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"3.2\"/></g>",
+            "<g style=\"{}\"><line x1=\"{x1:.1}\" y1=\"{y:.1}\" x2=\"{x2:.1}\" y2=\"{y:.1}\" \
+             stroke-width=\"2\"/><circle cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"3.2\"/></g>",
             ink.style()
         );
     }
@@ -300,7 +302,8 @@ impl Figure {
         let dashes = if end { ";stroke-dasharray:2 3" } else { "" };
         let _ = write!(
             self.inside,
-            "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" style=\"stroke:var(--muted){dashes}\" stroke-width=\"1.3\"/>"
+            "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" \
+             style=\"stroke:var(--muted){dashes}\" stroke-width=\"1.3\"/>"
         );
     }
 
@@ -361,8 +364,9 @@ impl Figure {
         let Self { width, height, margin, inside, around, .. } = self;
         let (inner_width, inner_height) = (width - margin.left + 4.0, height - margin.bottom);
         format!(
-            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\" style=\"max-width:{width}px;width:100%\">{around}\
-             <svg x=\"{}\" y=\"0\" width=\"{inner_width}\" height=\"{inner_height}\" viewBox=\"{} 0 {inner_width} {inner_height}\">{inside}</svg></svg>",
+            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\" \
+             style=\"max-width:{width}px;width:100%\">{around}<svg x=\"{}\" y=\"0\" width=\"{inner_width}\" \
+             height=\"{inner_height}\" viewBox=\"{} 0 {inner_width} {inner_height}\">{inside}</svg></svg>",
             Text(words),
             margin.left - 4.0,
             margin.left - 4.0

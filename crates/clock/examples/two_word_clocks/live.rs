@@ -1,12 +1,13 @@
 //! What reading a clock of two words costs while it runs: figures 1 to 3 of the Cm* study (3.2).
 //!
-//! A reader calls a routine twice in a row; what it takes to read the clock is the difference of the two results. `Varying-Read`
-//! returns the low word that it read last where the high word flipped meanwhile, so that difference is longer where the second call
-//! saw a flip (a peak) and shorter where the first one did (a trough); `4-Read` and `1-Read` return the first low word always.
+//! A reader calls a routine twice in a row; what it takes to read the clock is the difference of the two results.
+//! `Varying-Read` returns the low word that it read last where the high word flipped meanwhile, so that difference is
+//! longer where the second call saw a flip (a peak) and shorter where the first one did (a trough); `4-Read` and
+//! `1-Read` return the first low word always.
 //!
-//! Pairs are grouped by their *phase*: where in a turn of the low word they began, by the host's counter. A pair that takes long is
-//! likelier to see a flip, so grouping by what was seen would make peaks where there are none; when a pair begins does not
-//! depend on how long it takes. Assumes that the clock goes with the host's counter.
+//! Pairs are grouped by their *phase*: where in a turn of the low word they began, by the host's counter. A pair that
+//! takes long is likelier to see a flip, so grouping by what was seen would make peaks where there are none; when a
+//! pair begins does not depend on how long it takes. Assumes that the clock goes with the host's counter.
 
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
@@ -16,8 +17,9 @@ use crate::routine::{Routine, Writer};
 const PHASES: i64 = 64;
 /// Of a group with fewer pairs nothing is said.
 const PAIRS_MIN: usize = 16;
-/// A peak is higher, and a trough lower, than the level of all pairs by so many readings of a word: `Varying-Read` has two more where it
-/// peaks and one less in a trough; a branch that was guessed wrong, because it is taken at a flip only, costs less than one.
+/// A peak is higher, and a trough lower, than the level of all pairs by so many readings of a word: `Varying-Read` has
+/// two more where it peaks and one less in a trough; a branch that was guessed wrong, because it is taken at a flip
+/// only, costs less than one.
 const NOTABLE_WORDS: f64 = 2.0 / 3.0;
 
 /// Two calls of a routine, in ticks of the clock.
@@ -181,8 +183,8 @@ mod tests {
     /// Ticks that reading a word takes.
     const WORD: i64 = 10;
 
-    /// Pairs of calls by a reader whose every word takes as long, on a clock whose low word has a turn of `turn` ticks; they begin all over
-    /// a turn.
+    /// Pairs of calls by a reader whose every word takes as long, on a clock whose low word has a turn of `turn` ticks;
+    /// they begin all over a turn.
     fn simulated(routine: Routine, turn: i64) -> LiveTest {
         let pair = |number: i64| {
             let at = 5 * turn.min(1 << 20) + number * 37;
@@ -211,7 +213,8 @@ mod tests {
     fn varying_read_peaks_by_two_words_and_dips_by_one_where_the_high_word_flips_and_the_others_do_neither() {
         let varying = simulated(Routine::VaryingRead, 1 << 10);
         let words = |phase: Option<&Phase>| phase.map(|phase| phase.median_ns / WORD as f64);
-        // High, low, high; high, low, high, low: from the first low to the last 5 words. High, low, high, low; high, low: 2.
+        // High, low, high; high, low, high, low: from the first low to the last 5 words. High, low, high, low; high,
+        // low: 2.
         assert_eq!((varying.level_ns, words(varying.peak()), words(varying.trough())), (30.0, Some(5.0), Some(2.0)));
         for (routine, level) in [(Routine::FourRead, 40.0), (Routine::OneRead, 10.0)] {
             let test = simulated(routine, 1 << 10);

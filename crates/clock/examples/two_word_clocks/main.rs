@@ -1,4 +1,5 @@
-//! What a reading of a running clock of two words takes, by routine and writer: figures 1 to 3 of the Cm* study, as text.
+//! What a reading of a running clock of two words takes, by routine and writer: figures 1 to 3 of the Cm* study, as
+//! text.
 //!
 //! `cargo run --release -p tickscope-clock --example two_word_clocks`. What the routines are worth is in
 //! `docs/two-word-clocks.md`; nothing of this is part of the command.
@@ -50,7 +51,8 @@ fn print(test: &LiveTest, readers: usize, takes_turns: bool) {
         test.words_per_s / 1e6
     );
     println!(
-        "  mean {:.1} ns, deviation {:.1}; {} pairs, {} saw a flip; off by half a turn or more: {}; left out, no writer: {}",
+        "  mean {:.1} ns, deviation {:.1}; {} pairs, {} saw a flip; off by half a turn or more: {}; left out, no \
+         writer: {}",
         test.mean_ns, test.deviation_ns, test.pairs, test.flipped, test.wrong, test.writer_away
     );
     println!("  ns after a flip of {:.0}, median, what it lies between with 99.9 %, pairs", test.turn_ns);

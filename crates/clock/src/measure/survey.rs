@@ -27,8 +27,9 @@ use crate::load::{Injection, Load};
 use crate::series::Usable;
 use crate::study::{Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
 
-/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the clock that is being
-/// read is finished with the fewest readings, and those not read yet are absent, but for the two that advice is about.
+/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the
+/// clock that is being read is finished with the fewest readings, and those not read yet are absent, but for the two
+/// that advice is about.
 pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Study, Finding> {
     let begun = Instant::now();
     let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
@@ -124,8 +125,8 @@ fn seen(facts: &CounterFacts) -> CounterSeen {
 /// Clocks that are read while a load comes and goes: one that readers fight over, and one that each reads by itself.
 const TRANSIENT_CLOCKS: [Clock; 2] = [Clock::Mutex, Clock::Library(PosixClock::MONOTONIC)];
 
-/// Time, shared out evenly among the windows that are left, less what each was seen to take beside: on a busy machine threads wait long
-/// before they run.
+/// Time, shared out evenly among the windows that are left, less what each was seen to take beside: on a busy machine
+/// threads wait long before they run.
 struct Budget {
     begun: Instant,
     deadline: Instant,
@@ -355,7 +356,8 @@ impl<'a> Survey<'a> {
     fn cell(&self, readers: usize, costs: Costs, steady: &Steady, (clock, width): (Clock, i64)) -> Cell {
         let ns = |value: i64| value as f64 * self.ns_per(clock.unit());
         let steps = steady.series.steps();
-        // On a busy machine a coarse clock's ticks are just when the reader is put aside: then the kernel's word has to do.
+        // On a busy machine a coarse clock's ticks are just when the reader is put aside: then the kernel's word has to
+        // do.
         let declared = || Some(Usable { clock: declared_ns(clock)?, reading: 0 });
         let usable = steady.series.usable(width).expect("a window holds readings").or_else(declared);
         let per_s = |rate: &Rate| rate.readings as f64 * self.frequency.hertz as f64 / rate.ticks as f64;

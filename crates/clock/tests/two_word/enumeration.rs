@@ -1,9 +1,9 @@
 //! Every way in which a clock can run on between the reads of a routine, tried.
 //!
-//! The state is the clock's alone: a tick, and whether the writer is between the two stores of the next. An execution is
-//! a first state and the number of the writer's steps before each further read; executions are gone through like the
-//! numbers of an odometer, each by running the routine itself. Of `1-read` the execution is one call after another: a reader
-//! that is right after one call under every number of steps stays right for ever.
+//! The state is the clock's alone: a tick, and whether the writer is between the two stores of the next. An execution
+//! is a first state and the number of the writer's steps before each further read; executions are gone through like the
+//! numbers of an odometer, each by running the routine itself. Of `1-read` the execution is one call after another: a
+//! reader that is right after one call under every number of steps stays right for ever.
 
 use std::fmt;
 
@@ -137,7 +137,8 @@ impl Odometer {
         self.steps[read]
     }
 
-    /// Goes on to the next execution: the last read is delayed by one more step, or no longer delayed and the one before is.
+    /// Goes on to the next execution: the last read is delayed by one more step, or no longer delayed and the one
+    /// before is.
     fn advance(&mut self) -> bool {
         while let Some(last) = self.steps.last_mut() {
             *last += 1;

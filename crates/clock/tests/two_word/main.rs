@@ -1,17 +1,17 @@
 //! Clocks wider than what is read at once: a high and a low word, and a clock that runs on between two reads.
 //!
-//! The three routines of the Cm* study (3.2), each as the paper prints it and as corrected, and a proof by enumeration of
-//! what each is worth: `enumeration::failures` tries every way in which the clock can run on between the reads.
+//! The three routines of the Cm* study (3.2), each as the paper prints it and as corrected, and a proof by enumeration
+//! of what each is worth: `enumeration::failures` tries every way in which the clock can run on between the reads.
 //!
-//! **The model.** Words of a few bits stand for words of 16 or 32: the routines only compare, so what they do depends on
-//! the order of values and on where the words wrap, not on how wide they are. The clock counts up by one a tick and wraps
-//! to 0 after its largest value. It is written by an atomic counter, both words at once, or by a program with two
-//! stores, in either order; a store of a high word that does not change is no store. Reads and stores happen one at a time and in
-//! program order. Before every read the writer takes any number of steps, up to a whole turn of the clock in one call;
-//! a call begins anywhere in the clock's range, and between the two stores too.
+//! **The model.** Words of a few bits stand for words of 16 or 32: the routines only compare, so what they do depends
+//! on the order of values and on where the words wrap, not on how wide they are. The clock counts up by one a tick and
+//! wraps to 0 after its largest value. It is written by an atomic counter, both words at once, or by a program with two
+//! stores, in either order; a store of a high word that does not change is no store. Reads and stores happen one at a
+//! time and in program order. Before every read the writer takes any number of steps, up to a whole turn of the clock
+//! in one call; a call begins anywhere in the clock's range, and between the two stores too.
 //!
-//! **Right** is a result that the clock had at some instant of the call. While a program is between its two stores, both the
-//! old and the new value count.
+//! **Right** is a result that the clock had at some instant of the call. While a program is between its two stores,
+//! both the old and the new value count.
 //!
 //! What the routines cost on a clock that runs is measured by the example `two_word_clocks`.
 //!
@@ -38,8 +38,8 @@ fn wrong(failures: &Failures) -> [bool; 3] {
     Regime::ALL.map(|regime| failures.of(regime).wrong() > 0)
 }
 
-/// Whether each regime (no wrap, whole wrap, a low turn or more) goes wrong: the first two the same at all widths, as a turn
-/// of a word of one bit leaves little room beyond it.
+/// Whether each regime (no wrap, whole wrap, a low turn or more) goes wrong: the first two the same at all widths, as a
+/// turn of a word of one bit leaves little room beyond it.
 fn goes_wrong(writer: Writer, routine: Routine, text: Text) -> [bool; 3] {
     let found = WIDTHS.map(|widths| wrong(&failures(widths, writer, routine, text)));
     assert!(found.iter().all(|one| one[..2] == found[3][..2]), "{routine} {text}, {writer}: {found:?}");

@@ -102,8 +102,8 @@ pub fn varying_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
     }
 }
 
-/// `4-Read`: both words twice; the low word of the result is the one read first, whatever the clock shows, so that a call
-/// always takes the same time.
+/// `4-Read`: both words twice; the low word of the result is the one read first, whatever the clock shows, so that a
+/// call always takes the same time.
 pub fn four_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
     let first_high = read(Word::High);
     let first_low = read(Word::Low);
@@ -114,7 +114,8 @@ pub fn four_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
     Reading { high: if flipped_before { second_high } else { first_high }, low: first_low }
 }
 
-/// `1-Read`: reads the low word and counts its wraps, so every reader must read at least once in each turn of the low word.
+/// `1-Read`: reads the low word and counts its wraps, so every reader must read at least once in each turn of the low
+/// word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OneRead {
     old_low: u32,

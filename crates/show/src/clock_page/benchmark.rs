@@ -1,4 +1,5 @@
-//! A study of all clocks: advice, a recipe for every clock under every load, figures, tables, and what their words mean.
+//! A study of all clocks: advice, a recipe for every clock under every load, figures, tables, and what their words
+//! mean.
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::Method;
@@ -15,15 +16,15 @@ use crate::plot::{Axis, Figure, Ink, Room, Row, power_of_ten};
 const COLUMNS: [(&str, &str); 17] = [
     (
         "subtract, method",
-        "from the difference of the readings around a section, and how that is found; of a method that finds it anew, the typical value. '?': what one \
-         half of the trials called for left more than nothing in the other",
+        "from the difference of the readings around a section, and how that is found; of a method that finds it anew, \
+         the typical value. '?': what one half of the trials called for left more than nothing in the other",
     ),
     ("good to ±", "19 of 20 timings are off by no more. '–': nothing is known, the clock stood still"),
     ("... % from", "the shortest section that one timing measures so well"),
     (
         "least, median, 99 of 100",
-        "what one reading costs: the cheapest; as many are dearer as cheaper; only one in a hundred is dearer. It holds one reading of the counter, which \
-         took the time",
+        "what one reading costs: the cheapest; as many are dearer as cheaper; only one in a hundred is dearer. It \
+         holds one reading of the counter, which took the time",
     ),
     ("mean, deviation", "the mean of the costs and their standard deviation, interruptions and all"),
     ("median in a crowd", "the median cost with the most readers at once; beyond the processors they take turns"),
@@ -31,13 +32,15 @@ const COLUMNS: [(&str, &str); 17] = [
     ("step", "how far the clock goes in one go: it tells nothing finer, however cheap it is"),
     (
         "usable",
-        "two sections that differ by less cannot be told apart from one timing each. It is the step, and how unevenly readings take, in 19 of 20 \
-         measurements; what a reading costs on average is no part of it, since that can be subtracted",
+        "two sections that differ by less cannot be told apart from one timing each. It is the step, and how unevenly \
+         readings take, in 19 of 20 measurements; what a reading costs on average is no part of it, since that can be \
+         subtracted",
     ),
     (
         "left by",
-        "sections that do nothing are measured, so the result should be 0. What is left, at the median, when the cost of reading is subtracted by each \
-         method. Negative: too much was subtracted. '!': further from 0 than with nothing subtracted",
+        "sections that do nothing are measured, so the result should be 0. What is left, at the median, when the cost \
+         of reading is subtracted by each method. Negative: too much was subtracted. '!': further from 0 than with \
+         nothing subtracted",
     ),
     ("use", "the method of the recipe"),
     ("off", "what that method leaves on average in the better 19 of 20: of sections that do nothing"),
@@ -45,8 +48,9 @@ const COLUMNS: [(&str, &str); 17] = [
     ("rho_1", "the correlation of a reading's cost with the next one's, which method-1 assumes not to be negative"),
     (
         "k predicted, k, k uninterrupted",
-        "how much less durations scatter with method-1, as predicted from one half of the measurements and as found on the other, also without those that \
-         an interrupt touched: it helps above 1. In brackets what each lies between with 95 %, by stretches of time",
+        "how much less durations scatter with method-1, as predicted from one half of the measurements and as found \
+         on the other, also without those that an interrupt touched: it helps above 1. In brackets what each lies \
+         between with 95 %, by stretches of time",
     ),
     ("touched", "measurements that took a microsecond and eight usual spreads longer than usual, of all of that half"),
     (
@@ -75,7 +79,8 @@ const CLOCKS: [(&str, &str); 6] = [
     ),
     (
         "realtime ... thread-cpu",
-        "the C library's clocks; most are read without entering the kernel. -coarse: cheaper, and stands still for milliseconds",
+        "the C library's clocks; most are read without entering the kernel. -coarse: cheaper, and stands still for \
+         milliseconds",
     ),
     ("... syscall", "the same clocks through a system call, as where the kernel allows no other way"),
     (
@@ -137,8 +142,9 @@ fn about(study: &Study) -> String {
 fn at_a_glance(study: &Study) -> Vec<Block> {
     let percent = study.plan.percent;
     let words = format!(
-        "Read the clock at the start and at the end of a section, and subtract what stands here. One timing is then good to the next column in 19 of 20, \
-         by one reader; from the length in the last one on that is at most {percent} % of the section."
+        "Read the clock at the start and at the end of a section, and subtract what stands here. One timing is then \
+         good to the next column in 19 of 20, by one reader; from the length in the last one on that is at most \
+         {percent} % of the section."
     );
     let from = format!("{percent} % from");
     let mut blocks = vec![Block::Paragraph(words)];
@@ -196,28 +202,32 @@ fn ranges(study: &Study, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>
 
 /// Least to 99 of 100, a dot at the median, for every clock under every load.
 fn costs(study: &Study) -> Vec<Block> {
-    let words = "For every clock and load the cost of a reading: from the least to what 99 of 100 cost, a dot at the median. The table has the numbers.";
+    let words = "For every clock and load the cost of a reading: from the least to what 99 of 100 cost, a dot at the \
+                 median. The table has the numbers.";
     let range = |cell: &Cell| Some(Range { ends: [cell.cost.min_ns, cell.cost.p99_ns], dot: cell.cost.median_ns });
-    let note = "One reader. From the cheapest reading to what 99 of 100 cost at most, a dot at the median. Each holds a stamp of the counter.";
+    let note = "One reader. From the cheapest reading to what 99 of 100 cost at most, a dot at the median. Each holds \
+                a stamp of the counter.";
     [vec![Block::note(note)], ranges(study, "cost of a reading", words, range)].concat()
 }
 
 /// The step, and to what more the readings' unevenness makes it.
 fn resolutions(study: &Study) -> Vec<Block> {
-    let words = "For every clock and load the step that the clock itself goes in, and a dot at the usable resolution. The table has the numbers.";
+    let words = "For every clock and load the step that the clock itself goes in, and a dot at the usable resolution. \
+                 The table has the numbers.";
     let range = |cell: &Cell| {
         let usable = cell.usable_ns?;
         Some(Range { ends: [cell.resolution_ns?, usable], dot: usable })
     };
-    let note = "One reader. The dot: durations that differ by less cannot be told apart by measuring each once. The line begins at the step that the clock \
-                itself goes in; where there is only a dot, the step is all. A row without a dot: the clock was never seen to step.";
+    let note = "One reader. The dot: durations that differ by less cannot be told apart by measuring each once. The \
+                line begins at the step that the clock itself goes in; where there is only a dot, the step is all. A \
+                row without a dot: the clock was never seen to step.";
     [vec![Block::note(note)], ranges(study, "usable resolution", words, range)].concat()
 }
 
 /// One small figure a clock: how many readings cost more than so much.
 fn histograms(study: &Study) -> Vec<Block> {
-    let note = "Share of readings that cost more than so much, both by powers of ten: the tail is to the right. Alone, one line a load as above; where a \
-                line ends, nothing costlier was seen.";
+    let note = "Share of readings that cost more than so much, both by powers of ten: the tail is to the right. \
+                Alone, one line a load as above; where a line ends, nothing costlier was seen.";
     let mut panels = Vec::new();
     for clock in &study.clocks {
         let tails: Vec<Vec<[f64; 2]>> = clock.loads.iter().map(|load| tail(&load.alone().cost)).collect();
@@ -322,7 +332,8 @@ fn machine(study: &Study) -> Vec<Block> {
         if !ours.is_empty() {
             let ([few, many], cloud) = (published.bare_ns, published.cloud_ns);
             blocks.push(Block::paragraph(format!(
-                "{}: {}; published: {few:.0} ns over 10^5 and {many:.0} over 10^10 on bare metal, {cloud:.0} on a cloud's node",
+                "{}: {}; published: {few:.0} ns over 10^5 and {many:.0} over 10^10 on bare metal, {cloud:.0} on a \
+                 cloud's node",
                 published.instruction,
                 ours.join(", ")
             )));

@@ -1,4 +1,5 @@
-//! Figures 12 to 15 of the Cm* study (CMU-CS-86-136), and readings after a load is injected, drawn of this host's clocks.
+//! Figures 12 to 15 of the Cm* study (CMU-CS-86-136), and readings after a load is injected, drawn of this host's
+//! clocks.
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Method, Outcome};
@@ -27,8 +28,9 @@ pub(super) fn residuals(study: &Study) -> Vec<Block> {
             }
         }
     }
-    let note = "Sections that do nothing, measured: the density of what comes out, before anything is subtracted and after. The ideal is all at 0. \
-                Method-1 subtracts the readings just before and after, method-2 those of a thread beside.";
+    let note = "Sections that do nothing, measured: the density of what comes out, before anything is subtracted and \
+                after. The ideal is all at 0. Method-1 subtracts the readings just before and after, method-2 those \
+                of a thread beside.";
     vec![Block::note(note), Block::Panels(panels)]
 }
 
@@ -61,8 +63,9 @@ pub(super) fn transients(study: &Study) -> Vec<Block> {
     });
     let most = study.plan.loads.iter().max().copied().unwrap_or(0);
     let note = format!(
-        "The load ({}) works in the first half of each period and rests in the second; all injections are laid over one another. The median cost of \
-         readings in each slice; solid upright: the load is injected, dashed: it rests.",
+        "The load ({}) works in the first half of each period and rests in the second; all injections are laid over \
+         one another. The median cost of readings in each slice; solid upright: the load is injected, dashed: it \
+         rests.",
         study.plan.load.words(most)
     );
     vec![Block::note(note), Block::panels(panels.collect())]

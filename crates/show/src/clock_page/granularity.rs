@@ -13,8 +13,9 @@ const TERMS: [(&str, &str); 7] = [
     ("pulse", "our processes are busy for that long, then asleep for as long, over and over"),
     (
         "k",
-        "how much less durations scatter after subtracting: their variance before, divided by their variance after. Above 1 subtracting helps, \
-         below 1 it adds noise. Found in several rounds: the median, and what it lies between with 95 %. Without the measurements that an interrupt touched, because one would outweigh everything",
+        "how much less durations scatter after subtracting: their variance before, divided by their variance after. \
+         Above 1 subtracting helps, below 1 it adds noise. Found in several rounds: the median, and what it lies \
+         between with 95 %. Without the measurements that an interrupt touched, because one would outweigh everything",
     ),
     ("k predicted", "what k should be, from how alike neighbouring readings are, in the same rounds"),
     ("k of all", "the same with the measurements that an interrupt touched"),
@@ -27,10 +28,11 @@ const TERMS: [(&str, &str); 7] = [
 pub fn sweep_document(sweep: &Sweep, found: &[PulseTest]) -> Document {
     let clocks = by_clock(found);
     let words = clocks.iter().map(ByPulse::words);
-    let rule = "Method-1 subtracts from a section what the readings just before and just after it cost. That helps while the load stays the same from \
-                one reading to the next; a load that changes within a reading leaves nothing to follow. By clock:";
-    let scatter = "A load that comes and goes otherwise than these pulses: by its time profile, method-1 helps while readings a section apart are \
-                   still alike";
+    let rule = "Method-1 subtracts from a section what the readings just before and just after it cost. That helps \
+                while the load stays the same from one reading to the next; a load that changes within a reading \
+                leaves nothing to follow. By clock:";
+    let scatter = "A load that comes and goes otherwise than these pulses: by its time profile, method-1 helps while \
+                   readings a section apart are still alike";
     Document {
         title: "Loads in pulses".into(),
         about: format!("{}, at work and at rest by turns", sweep.load.words(sweep.busy_processes)),
@@ -86,8 +88,9 @@ fn factors(clocks: &[ByPulse]) -> Vec<Block> {
         );
         panel(of.clock, vec![figure.block(&words)])
     });
-    let note = "k: how much less durations scatter once the readings beside them are subtracted. On the shaded ground, below 1, subtracting makes it \
-                worse; the uprights are what k lies between. Pulses get shorter to the left.";
+    let note = "k: how much less durations scatter once the readings beside them are subtracted. On the shaded \
+                ground, below 1, subtracting makes it worse; the uprights are what k lies between. Pulses get shorter \
+                to the left.";
     let keys = Block::keys(&[
         ("line", "k found"),
         ("line second", "k predicted"),
@@ -120,8 +123,8 @@ fn profiles(clocks: &[ByPulse]) -> Vec<Block> {
     });
     let pulses =
         clocks.first().into_iter().flat_map(|of| &of.tests).map(|test| format!("pulses of {}", short(place(test))));
-    let note = "The correlation of what two readings cost that are so far apart: 1, what the one cost tells what the other does; 0, it tells nothing. \
-                Found in several rounds; uprights: what it lies between.";
+    let note = "The correlation of what two readings cost that are so far apart: 1, what the one cost tells what the \
+                other does; 0, it tells nothing. Found in several rounds; uprights: what it lies between.";
     vec![Block::note(note), Block::legend(pulses), Block::panels(panels.collect())]
 }
 
@@ -143,8 +146,8 @@ fn errors(clocks: &[ByPulse]) -> Vec<Block> {
         );
         panel(of.clock, vec![figure.block(&words)])
     });
-    let note = "Sections that do nothing, measured: what each method leaves of them on average, in the better 19 of 20. Lower is better; where a method \
-                left nothing at all, it has no dot.";
+    let note = "Sections that do nothing, measured: what each method leaves of them on average, in the better 19 of \
+                20. Lower is better; where a method left nothing at all, it has no dot.";
     vec![Block::note(note), Block::legend(methods.iter().map(ToString::to_string)), Block::panels(panels.collect())]
 }
 

@@ -1,4 +1,5 @@
-//! Several readers at once: what a reading costs against how many they are, how that is spread, and while they start and stop.
+//! Several readers at once: what a reading costs against how many they are, how that is spread, and while they start
+//! and stop.
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::density::Density;
@@ -23,9 +24,9 @@ pub(super) fn crowds(study: &Study) -> Vec<Block> {
         among.push(panel(&clock.clock, vec![cost, usable]));
     }
     let note = format!(
-        "The median cost of a reading and the usable resolution against the readers at once, one line a load; first the clocks of which either is at \
-         least twice as much with the most readers as with one. Readers beyond the {} processors take turns: their curve is not that of as many \
-         processors.",
+        "The median cost of a reading and the usable resolution against the readers at once, one line a load; first \
+         the clocks of which either is at least twice as much with the most readers as with one. Readers beyond the \
+         {} processors take turns: their curve is not that of as many processors.",
         study.cpus.len()
     );
     let none = panels.first.is_empty().then(|| Block::note("There is no such clock."));
@@ -70,9 +71,10 @@ pub(super) fn spreads(study: &Study) -> Vec<Block> {
             among.push(panel(&title, by_readers(clock, load)));
         }
     }
-    let note = "How what a reading costs is spread, a curve a number of readers, with its mean, its deviation and the readings a second. All curves of a \
-                figure enclose the same area but for the readings beyond it; the paper's two systems are two loads here, its routines clocks. Readers \
-                beyond the processors take turns, which is not what as many processors do.";
+    let note = "How what a reading costs is spread, a curve a number of readers, with its mean, its deviation and the \
+                readings a second. All curves of a figure enclose the same area but for the readings beyond it; the \
+                paper's two systems are two loads here, its routines clocks. Readers beyond the processors take \
+                turns, which is not what as many processors do.";
     vec![Block::note(note), Block::Panels(panels)]
 }
 
@@ -92,8 +94,8 @@ fn by_readers(clock: &ClockStudy, load: &LoadStudy) -> Vec<Block> {
     densities(&curves, "cost of a reading", &words)
 }
 
-/// Curves that enclose the same area; where one reaches ten times as far as another begins, by powers of ten, as densities of the
-/// logarithm, so that their areas stay the same.
+/// Curves that enclose the same area; where one reaches ten times as far as another begins, by powers of ten, as
+/// densities of the logarithm, so that their areas stay the same.
 pub(super) fn densities(curves: &[(String, &Density)], axis: &str, words: &str) -> Vec<Block> {
     const WIDE: f64 = 10.0;
     let mut points: Vec<Vec<[f64; 2]>> = curves.iter().map(|(_, density)| density.points()).collect();
@@ -137,8 +139,9 @@ pub(super) fn ramps(study: &Study) -> Vec<Block> {
     }
     let slices = study.clocks.iter().flat_map(|clock| &clock.loads).map(|load| load.alone().ramp.slices.len());
     let note = format!(
-        "One reader goes on all the time; others start one after another and later stop one after another. The median cost of its readings in each of {} \
-         slices of that time, first for the clocks whose cost at least doubles in between. A line with a gap: no reading ended there.",
+        "One reader goes on all the time; others start one after another and later stop one after another. The median \
+         cost of its readings in each of {} slices of that time, first for the clocks whose cost at least doubles in \
+         between. A line with a gap: no reading ended there.",
         slices.max().unwrap_or(0)
     );
     let keys = Block::keys(&[

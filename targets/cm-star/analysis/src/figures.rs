@@ -1,15 +1,15 @@
 //! The figures of the calls under one number of pairs: net durations, their spread, and what a word costs.
 //!
-//! Differences of stamps come in, net durations and their figures go out. The message's section holds one stamp, that of the call
-//! [`READINGS_IN_CALL`]. Each is subtracted by the method that the zero-time test, taken right before every call, chose on the
-//! earlier half of the calls and was judged by on the later half.
+//! Differences of stamps come in, net durations and their figures go out. The message's section holds one stamp, that
+//! of the call [`READINGS_IN_CALL`]. Each is subtracted by the method that the zero-time test, taken right before every
+//! call, chose on the earlier half of the calls and was judged by on the later half.
 //!
-//! **Slope.** Every repetition calls once with each number of words, in an order of its own, so it has a slope of its own, by least
-//! squares; what is given is the median of those, with its interval of 95 % from order statistics. Interruptions hit any of
-//! a repetition's calls alike, so for equally spaced words they make a slope as often too great as too small: the median
-//! is that of the words. It assumes that repetitions are independent, which those of one run are not quite; run it
-//! again to see how far it moves. Deliberately absent: a bound. Compensation is an estimate; what a run's clocks guarantee
-//! stands next to it ([`Guaranteed`]), with nothing subtracted.
+//! **Slope.** Every repetition calls once with each number of words, in an order of its own, so it has a slope of its
+//! own, by least squares; what is given is the median of those, with its interval of 95 % from order statistics.
+//! Interruptions hit any of a repetition's calls alike, so for equally spaced words they make a slope as often too
+//! great as too small: the median is that of the words. It assumes that repetitions are independent, which those of one
+//! run are not quite; run it again to see how far it moves. Deliberately absent: a bound. Compensation is an estimate;
+//! what a run's clocks guarantee stands next to it ([`Guaranteed`]), with nothing subtracted.
 
 use serde::Serialize;
 use tickscope_clock::compensation::{Halves, Length, Method, Trial, judge, touched};
@@ -176,9 +176,9 @@ pub(crate) fn zero_time(test: &[Trial], ns: f64) -> Result<SectionTest, Error> {
     Ok(SectionTest::new(0, test.len(), verdict.in_nanoseconds(ns), None))
 }
 
-/// The figures of calls under one number of pairs, by number of words; calls come repetition by repetition, each of those one
-/// call with each number of words in any order. One unit of the clock is `ns`
-/// nanoseconds. Repetitions with a call that the method knows no cost for are left out.
+/// The figures of calls under one number of pairs, by number of words; calls come repetition by repetition, each of
+/// those one call with each number of words in any order. One unit of the clock is `ns` nanoseconds. Repetitions with a
+/// call that the method knows no cost for are left out.
 pub fn cells(words: &[u16], calls: &[Measured], subtracted: Subtracted, ns: f64) -> Result<Cells, Error> {
     let Subtracted { costs, method } = subtracted;
     let net = |call: &Measured| {

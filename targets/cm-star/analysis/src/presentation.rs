@@ -13,7 +13,8 @@ use crate::recording::{Guaranteed, RunFacts};
 pub fn document(example: &Example) -> Document {
     let [clients, servers] = example.cpus;
     let about = format!(
-        "clients on processor {clients}, servers on {servers}; {} timed calls for each number of words, one every {} at random; took {:.0} s",
+        "clients on processor {clients}, servers on {servers}; {} timed calls for each number of words, one every {} \
+         at random; took {:.0} s",
         example.plan.repetitions,
         duration(f64::from(example.plan.interval_us) * 1e3),
         example.took_s
@@ -37,16 +38,17 @@ fn lead(example: &Example) -> Vec<Block> {
     let known =
         half_width.map_or_else(String::new, |reach| format!("; the server's clock is known to ±{} ns", reach.ns(0)));
     let mut lead = vec![
-        "What a message and a remote procedure call cost between two nodes, against the words of 16 bits that their datagrams carry, half of them as \
-         arguments, half as results, with one to three pairs at once: the example of the Cm* study, from a run."
+        "What a message and a remote procedure call cost between two nodes, against the words of 16 bits that their \
+         datagrams carry, half of them as arguments, half as results, with one to three pairs at once: the example of \
+         the Cm* study, from a run."
             .into(),
-        "Figures are estimates: what the stamps cost was subtracted by the method that the test before every call chose. What is guaranteed stands in a \
-         table of its own."
+        "Figures are estimates: what the stamps cost was subtracted by the method that the test before every call \
+         chose. What is guaranteed stands in a table of its own."
             .into(),
         format!("run {directory}: {network}; rho {rho}{known}"),
         format!(
-            "{late} calls began late; {abandoned} repetitions were made again; {incomplete} calls lack a stamp, {left_out} another call of their \
-             repetition: both left out"
+            "{late} calls began late; {abandoned} repetitions were made again; {incomplete} calls lack a stamp, \
+             {left_out} another call of their repetition: both left out"
         ),
     ];
     lead.extend(
@@ -88,7 +90,8 @@ fn estimates(example: &Example) -> Vec<Block> {
     let mut blocks = vec![
         Block::legend(example.loads.iter().map(|load| count(load.pairs))),
         Block::note(
-            "Lines through the medians; thick: what the median lies between with 95 %; thin: up to what 95 of 100 took at most.",
+            "Lines through the medians; thick: what the median lies between with 95 %; thin: up to what 95 of 100 \
+             took at most.",
         ),
         Block::Figure(format!(
             "<div class=\"multiples\">{}{}</div>",
@@ -104,13 +107,17 @@ fn estimates(example: &Example) -> Vec<Block> {
         blocks.push(Block::paragraph(format!("{}: subtracted by '{method}': {why}{negative}", count(*pairs))));
     }
     blocks.push(Block::terms(&[
-        ("latency", "from the client's stamp before it sends to the server's after it received (figure 16 of the paper)"),
+        (
+            "latency",
+            "from the client's stamp before it sends to the server's after it received (figure 16 of the \
+                     paper)",
+        ),
         ("call", "from there to the client's stamp after it read the results (figure 17)"),
         ("deviation", "standard deviation, the bars of the paper's figures"),
         (
             "a word",
-            "the median of the repetitions' own slopes, each by least squares over its calls; what that lies between with 95 %, if repetitions are \
-             independent; by the means, which one long interruption tilts",
+            "the median of the repetitions' own slopes, each by least squares over its calls; what that lies between \
+             with 95 %, if repetitions are independent; by the means, which one long interruption tilts",
         ),
     ]));
     blocks
@@ -178,9 +185,9 @@ fn guaranteed(example: &Example) -> Vec<Block> {
         [vec![format!("{}, {} words", count(pairs), cell.words)], bounds.to_vec()].concat()
     });
     let mut words = String::from(
-        "From stamp to stamp, nothing subtracted, whatever the network and the clocks did within rho, in seconds as the client's counter is declared to \
-         run. All latencies of the run are off together, but for drift. Where the time of these calls lies is guaranteed, not that other calls take as \
-         long.",
+        "From stamp to stamp, nothing subtracted, whatever the network and the clocks did within rho, in seconds as \
+         the client's counter is declared to run. All latencies of the run are off together, but for drift. Where the \
+         time of these calls lies is guaranteed, not that other calls take as long.",
     );
     if let Some(most) = example.loads.iter().map(|load| load.latency_slope_clock).max_by_key(|reach| reach.ns(2)) {
         words += &format!(" The clocks can have moved what a word costs a message by {} ns at most.", most.ns(2));
@@ -220,12 +227,14 @@ fn published(example: &Example) -> Vec<Block> {
         between_two(k_example_without_interrupts),
         format!("{mean_error_us} us"),
     ];
-    let words = "k: variance without a method over variance with it, in stretches of the later half of the zero-time tests; above 1 the method helps. In \
-                 brackets what it lies between. Predicted: from the memory of the readings' cost on the earlier half. Uninterrupted: without the tests that \
-                 an interrupt touched; as published, by simulation.";
+    let words = "k: variance without a method over variance with it, in stretches of the later half of the zero-time \
+                 tests; above 1 the method helps. In brackets what it lies between. Predicted: from the memory of the \
+                 readings' cost on the earlier half. Uninterrupted: without the tests that an interrupt touched; as \
+                 published, by simulation.";
     let [one, two, three] = latency_us;
     let latencies = format!(
-        "Published latencies {one}, {two} and {three} us with 1 to 3 pairs, {rpc_slope_us} us a word of a call with one pair."
+        "Published latencies {one}, {two} and {three} us with 1 to 3 pairs, {rpc_slope_us} us a word of a call with \
+         one pair."
     );
     let columns =
         ["k of the zero-time test", "predicted", "method-1", "uninterrupted", "method-2", "uninterrupted", "left"];

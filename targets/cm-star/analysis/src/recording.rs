@@ -1,16 +1,18 @@
 //! The example from a run's stamps: calls between two nodes, each with a clock of its own.
 //!
-//! A stamp is a reading of the clock, so the zero-time test and every compensation are those of stamps. Beside what they
-//! estimate stands what is *guaranteed*: a latency begins on one node's clock and ends on another's, and the clock map of the two
-//! gives an interval for it, from stamp to stamp, nothing subtracted. A quantile of the lower ends is no more than that of the
-//! true durations, one of the upper ends no less. A call begins and ends on the client's clock, and needs no clock map.
+//! A stamp is a reading of the clock, so the zero-time test and every compensation are those of stamps. Beside what
+//! they estimate stands what is *guaranteed*: a latency begins on one node's clock and ends on another's, and the clock
+//! map of the two gives an interval for it, from stamp to stamp, nothing subtracted. A quantile of the lower ends is no
+//! more than that of the true durations, one of the upper ends no less. A call begins and ends on the client's clock,
+//! and needs no clock map.
 //!
-//! **Slope of latencies.** The nodes' clocks may have moved against each other within a repetition, by `relative_ticks` at most. The weights of
-//! a slope sum to 0, so what all its calls share falls out, and no repetition's slope is off by more than the positive
-//! weights' sum times that. Nor is their median.
+//! **Slope of latencies.** The nodes' clocks may have moved against each other within a repetition, by `relative_ticks`
+//! at most. The weights of a slope sum to 0, so what all its calls share falls out, and no repetition's slope is off by
+//! more than the positive weights' sum times that. Nor is their median.
 //!
-//! Assumes: ticks of the client's counter, which is the reference. Guarantees: a repetition counts with all its calls or not at
-//! all, and those left out are counted. Deliberately absent: reading a run; who does that knows the points' names.
+//! Assumes: ticks of the client's counter, which is the reference. Guarantees: a repetition counts with all its calls
+//! or not at all, and those left out are counted. Deliberately absent: reading a run; who does that knows the points'
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,8 +39,8 @@ pub struct RecordedCall {
     pub repetition: i64,
     /// The zero-time test's four stamps.
     pub zero: [i64; 4],
-    /// Two stamps before the message leaves, the second where the call begins; two after the results were read, the first where
-    /// it ends.
+    /// Two stamps before the message leaves, the second where the call begins; two after the results were read, the
+    /// first where it ends.
     pub around: [i64; 4],
     /// From the client's stamp before it sends to the server's after it received.
     pub latency: Bounded,
@@ -126,7 +128,8 @@ pub struct RunFacts {
     /// How well the server's clock is known at the median; `None`: the nodes share one clock.
     #[serde(rename = "half_width_ns")]
     pub half_width: Option<Reach>,
-    /// Durations of the run whose truth is known, and those of them that lie in their intervals; `None`: it is not known.
+    /// Durations of the run whose truth is known, and those of them that lie in their intervals; `None`: it is not
+    /// known.
     pub truth: Option<[u64; 2]>,
     /// Calls that lack a stamp or an interval.
     pub incomplete: usize,
@@ -294,8 +297,9 @@ mod tests {
     /// How far two latencies of a repetition may be wrong against each other in these tests, ticks.
     const RELATIVE: i64 = 40;
 
-    /// Calls of two numbers of pairs: a latency of `latency(words)`, a call of `rpc(words)` ticks, both too long by their stamps;
-    /// `off(id)` is how far the clock map's estimate of a latency is off, and its interval is half a microsecond either way.
+    /// Calls of two numbers of pairs: a latency of `latency(words)`, a call of `rpc(words)` ticks, both too long by
+    /// their stamps; `off(id)` is how far the clock map's estimate of a latency is off, and its interval is half a
+    /// microsecond either way.
     fn recording(latency: impl Fn(i64) -> i64, rpc: impl Fn(i64) -> i64, off: impl Fn(i64) -> i64) -> Recording {
         let mut calls = Vec::new();
         for repetition in 0..REPETITIONS {

@@ -101,7 +101,8 @@ impl Nodes {
         let reference = &run.manifest().reference;
         if reference.split('.').next() != Some(client) {
             return Err(Error::Input(format!(
-                "expected a run whose reference is the node that calls, '{client}', found '{reference}'. Set clock.reference in the run file"
+                "expected a run whose reference is the node that calls, '{client}', found '{reference}'. Set \
+                 clock.reference in the run file"
             )));
         }
         Ok(nodes)
@@ -122,7 +123,8 @@ impl Nodes {
 
 fn no_example(found: &str) -> Error {
     Error::Input(format!(
-        "expected a run of targets/cm-star, whose path is send, received, reply, response, results, found {found}. experiments/cm-star.toml is its run file"
+        "expected a run of targets/cm-star, whose path is send, received, reply, response, results, found {found}. \
+         experiments/cm-star.toml is its run file"
     ))
 }
 
