@@ -1,15 +1,12 @@
 //! The `tickscope` command: options in, crates called, results printed.
 
 mod clock;
-mod clock_example;
-mod clock_gauge;
-mod clock_text;
 mod collection;
 mod doctor;
 mod failure;
+mod load_factor;
 mod manual;
 mod options;
-mod recorded_example;
 mod report;
 mod run;
 mod show;

@@ -33,13 +33,21 @@ fn write_page<'a>(whole: &Command, parts: impl Iterator<Item = &'a Command>, pag
     man.render_description_section(page)?;
     man.render_options_section(page)?;
     for part in parts {
-        writeln!(page, ".SH TICKSCOPE {}", part.get_name().to_uppercase())?;
-        let man = Man::new(part.clone());
-        man.render_synopsis_section(page)?;
-        man.render_description_section(page)?;
-        man.render_options_section(page)?;
+        write_part(part, page)?;
+        for below in part.get_subcommands().filter(|of| of.get_name() != "help") {
+            write_part(below, page)?;
+        }
     }
     page.write_all(CLOSING.as_bytes())
+}
+
+fn write_part(part: &Command, page: &mut Vec<u8>) -> io::Result<()> {
+    let name = part.get_bin_name().unwrap_or(part.get_name());
+    writeln!(page, ".SH {}", name.to_uppercase())?;
+    let man = Man::new(part.clone());
+    man.render_synopsis_section(page)?;
+    man.render_description_section(page)?;
+    man.render_options_section(page)
 }
 
 /// What no option says.

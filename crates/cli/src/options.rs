@@ -32,7 +32,7 @@ pub enum Command {
     Report(ReportOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
     Doctor(DoctorOptions),
-    /// Study this host's clocks: what a reading costs, how finely each can be used, what to subtract
+    /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract
     Clock(ClockOptions),
     /// Turn the stamps that lie in a stamp directory into a run's files
     Collect(CollectOptions),
@@ -110,65 +110,134 @@ pub struct DoctorOptions {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ClockOptions {
-    /// Seconds that the study may take, about
-    #[arg(long, default_value_t = 45.0, conflicts_with_all = ["two_words", "example"])]
+    #[command(subcommand)]
+    pub part: Option<ClockPart>,
+    #[command(flatten)]
+    pub benchmark: BenchmarkOptions,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_parser = |_: &str| moved("clock sweep"))]
+    granularity: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_parser = |_: &str| moved("clock load-factor"))]
+    gauge: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_parser = |_: &str| moved("clock example RUN"))]
+    example: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_parser = |_: &str| {
+        Err::<String, _>("see docs/two-word-clocks.md: the result is the same on every machine")
+    })]
+    two_words: Option<String>,
+}
+
+/// A flag of an earlier version, refused with the command to use instead.
+fn moved(command: &str) -> Result<String, String> {
+    Err(format!("it is a command of its own now: `tickscope {command}`"))
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ClockPart {
+    /// Find where subtracting nearby readings stops helping as the load's pulses get shorter
+    Sweep(SweepOptions),
+    /// Read one clock steadily and tell in every interval how loaded its processor is
+    LoadFactor(LoadFactorOptions),
+    /// Print the Cm* study's example from a run of experiments/cm-star.toml: latency of messages, time of calls
+    Example(ExampleOptions),
+}
+
+#[derive(Debug, Args)]
+pub struct BenchmarkOptions {
+    /// Seconds that the benchmark may take, about
+    #[arg(long, default_value_t = 45.0)]
     pub seconds: f64,
-    /// Busy processes beside, one table for each number; 0 is the machine as it is
-    #[arg(long, value_delimiter = ',', default_value = "0,2", default_value_if("gauge", "true", "0"), conflicts_with_all = ["two_words", "example"])]
+    /// Background-load sizes to test, in processes; every clock is measured once per size, 0 is the machine as it is
+    #[arg(long, value_delimiter = ',', default_value = "0,2")]
     pub load: Vec<u32>,
-    /// What the load beside is: busy processes, or further readers of the very clock that is measured
-    #[arg(long, default_value = "spin", conflicts_with_all = ["two_words", "example"])]
-    pub load_kind: LoadKind,
-    /// Pin the load to these processors in turn [default: spin runs anywhere, a replica on the next processor]
-    #[arg(long, value_delimiter = ',', conflicts_with_all = ["two_words", "example"])]
-    pub load_cpus: Vec<usize>,
+    #[command(flatten)]
+    pub placed: LoadOptions,
     /// Let the load work for a LENGTH every PERIOD, such as 1ms/10ms, and rest meanwhile [default: it never rests]
-    #[arg(long, value_name = "LENGTH/PERIOD", conflicts_with_all = ["two_words", "example", "granularity"])]
+    #[arg(long, value_name = "LENGTH/PERIOD")]
     pub inject: Option<Injection>,
     /// Readers at once, from 1 by doubling up to this [default: the processors, at least 4]
-    #[arg(long, conflicts_with_all = ["two_words", "example", "granularity", "gauge"])]
+    #[arg(long)]
     pub readers: Option<usize>,
     /// How exactly sections are to be measured, in percent
-    #[arg(long, default_value_t = 1.0, conflicts_with_all = ["two_words", "example", "granularity", "gauge"])]
+    #[arg(long, default_value_t = 1.0)]
     pub percent: f64,
-    /// Length of the sections that compensation is tested with beside those of no length, in nanoseconds
-    #[arg(long, default_value_t = 10_000, conflicts_with_all = ["two_words", "example", "granularity", "gauge"])]
+    /// Length of the sections that compensation is tested with, next to those of no length, in nanoseconds
+    #[arg(long, default_value_t = 10_000)]
     pub section_ns: u32,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct SweepOptions {
+    /// Seconds that the sweep may take, about
+    #[arg(long, default_value_t = 45.0)]
+    pub seconds: f64,
+    /// Processes of the load
+    #[arg(long, default_value_t = 2)]
+    pub load: u32,
+    #[command(flatten)]
+    pub placed: LoadOptions,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct LoadFactorOptions {
+    /// The clock to read
+    #[arg(long, default_value = "monotonic")]
+    pub clock: Clock,
+    /// Milliseconds of an interval
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    pub every_ms: u32,
+    /// Seconds in all, shared out evenly among the sizes of the load
+    #[arg(long, default_value_t = 45.0)]
+    pub seconds: f64,
+    /// Background-load sizes, in processes, one after another
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    pub load: Vec<u32>,
+    #[command(flatten)]
+    pub placed: LoadOptions,
+    /// Let the load work for a LENGTH every PERIOD, such as 1ms/10ms, and rest meanwhile [default: it never rests]
+    #[arg(long, value_name = "LENGTH/PERIOD")]
+    pub inject: Option<Injection>,
+    /// Print an object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExampleOptions {
+    /// A run's directory
+    pub run: PathBuf,
+    #[command(flatten)]
+    pub output: OutputOptions,
+}
+
+/// Where the background load runs, and what it does.
+#[derive(Debug, Args)]
+pub struct LoadOptions {
+    /// What the load is: busy processes, or further readers of the very clock that is measured
+    #[arg(long, default_value = "spin")]
+    pub load_kind: LoadKind,
+    /// Pin the load to these processors in turn [default: spin runs anywhere, a replica on the next processor]
+    #[arg(long, value_delimiter = ',')]
+    pub load_cpus: Vec<usize>,
+}
+
+/// What is made of the figures.
+#[derive(Debug, Args)]
+pub struct OutputOptions {
     /// Print every figure as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write the figures as a page too, which opens offline: of the study, or of what is asked for instead
-    #[arg(long, value_name = "FILE", conflicts_with = "gauge")]
+    /// Write the figures as a page too, which opens offline
+    #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Find instead where subtracting nearby readings stops helping as the load's pulses get shorter
-    #[arg(long, conflicts_with = "two_words")]
-    pub granularity: bool,
-    /// Read one clock steadily instead, and tell in every interval how loaded its processor is
-    #[arg(long, conflicts_with_all = ["two_words", "granularity", "example"])]
-    pub gauge: bool,
-    /// The clock that the gauge reads
-    #[arg(long, default_value = "monotonic", requires = "gauge")]
-    pub clock: Clock,
-    /// Milliseconds of an interval of the gauge
-    #[arg(long, default_value_t = 1000, requires = "gauge", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
-    pub every_ms: u32,
-    /// Print instead what reading a clock of two words is worth, by enumeration
-    #[arg(long)]
-    pub two_words: bool,
-    /// Run instead the example of the Cm* study: latency of messages and time of remote procedure calls between processes; or
-    /// show it from a run of experiments/cm-star.toml, between nodes
-    #[arg(long, value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["two_words", "granularity"])]
-    pub example: Option<Option<PathBuf>>,
-    /// Words of 16 bits that the example's client and server access, ascending, 2000 at most [default: 0,50,100,150,200]
-    #[arg(long, value_delimiter = ',', requires = "example")]
-    pub words: Option<Vec<u16>>,
-    /// Timed calls for each number of words in the example [default: 512]
-    #[arg(long, requires = "example", value_parser = clap::value_parser!(u32).range(8..=1_000_000))]
-    pub repetitions: Option<u32>,
 }
 
-/// What the load beside is.
+/// What the background load is.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum LoadKind {
     /// Busy processes

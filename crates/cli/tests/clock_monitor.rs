@@ -1,5 +1,5 @@
-//! The clock monitor over a node's clocks, end to end: slews, steps and drift whose true time is known are each told once, in a
-//! span that holds it, and every bracket is true under the map that was injected.
+//! The clock monitor over a node's clocks, end to end: slews, steps and drift whose true time is known are each told
+//! once, in a span that holds it, and every bracket is true under the map that was injected.
 //!
 //! The truth is this test's own brackets of the true clocks, taken all the while; the map is applied to those. Nobody
 //! sets this machine's clock: what the kernel would tell of that is in crate `tick` (`step_alarm`), as far as it goes.

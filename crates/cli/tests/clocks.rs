@@ -1,7 +1,8 @@
-//! Somebody slews and steps the clocks that the kernel stamps with, in mid-run: no bound is false, and each event is told.
+//! Somebody slews and steps the clocks that the kernel stamps with, in mid-run: no bound is false, and each event is
+//! told.
 //!
-//! Both nodes read one counter, so every true duration is known; the clock map between them rests on the kernel's stamps of
-//! the probes, which are read through the injected clocks.
+//! Both nodes read one counter, so every true duration is known; the clock map between them rests on the kernel's
+//! stamps of the probes, which are read through the injected clocks.
 
 mod site;
 
@@ -12,14 +13,13 @@ use site::{Ended, Site, free_port, truth, udp_echo};
 fn run(site: &Site, server_map: &str, client_map: &str, clock: &str) -> Ended {
     let (echo, port, probe_port) = (udp_echo().display(), free_port(), free_port());
     let text = format!(
-        "run = {{ name = \"clocks\", seconds = 6 }}\nnetwork.kind = \"loopback\"\n\
-         [clock]\nreference = \"client\"\nrho = 1\nsame_boot = \"ignore\"\nprobes_hz = 1000\nprobe_port = {probe_port}\n\
-         {clock}\n\
-         [layout]\npath = [\"client.send\", \"server.received\", \"server.reply\", \"client.response\"]\n\
-         [[node]]\nname = \"server\"\ninject_realtime = {server_map}\n\
-         command = [\"{echo}\", \"server\", \"{{address}}\", \"{port}\"]\n\
-         [[node]]\nname = \"client\"\nends_run = true\ninject_realtime = {client_map}\n\
-         command = [\"{echo}\", \"client\", \"{{server.address}}\", \"{port}\", \"--rate\", \"1000\", \"--seconds\", \"{{seconds}}\"]\n"
+        "run = {{ name = \"clocks\", seconds = 6 }}\nnetwork.kind = \"loopback\"\n[clock]\nreference = \
+         \"client\"\nrho = 1\nsame_boot = \"ignore\"\nprobes_hz = 1000\nprobe_port = \
+         {probe_port}\n{clock}\n[layout]\npath = [\"client.send\", \"server.received\", \"server.reply\", \
+         \"client.response\"]\n[[node]]\nname = \"server\"\ninject_realtime = {server_map}\ncommand = [\"{echo}\", \
+         \"server\", \"{{address}}\", \"{port}\"]\n[[node]]\nname = \"client\"\nends_run = true\ninject_realtime = \
+         {client_map}\ncommand = [\"{echo}\", \"client\", \"{{server.address}}\", \"{port}\", \"--rate\", \"1000\", \
+         \"--seconds\", \"{{seconds}}\"]\n"
     );
     Ended::of(&mut site.run_command(&text))
 }

@@ -3,8 +3,8 @@
 //! Every sentence names its figure. "19 of 20" is the share of measurements that a statement is about: the rest were
 //! interrupted, and no clock can help that. Nothing here is a bound.
 //!
-//! Guarantees, tested on studies made at random: no sentence recommends what a table marks as harmful, and none says that something
-//! never happened of which nothing was seen.
+//! Guarantees, tested on studies made at random: no sentence recommends what a table marks as harmful, and none says
+//! that something never happened of which nothing was seen.
 
 use crate::compensation::Method;
 use crate::factor::Side;
@@ -27,8 +27,8 @@ pub struct Chapter {
 }
 
 impl Study {
-    /// What to do on this host, the most important first: what to read and to subtract, for sections of which length it will
-    /// do, and what to beware of.
+    /// What to do on this host, the most important first: what to read and to subtract, for sections of which length it
+    /// will do, and what to beware of.
     pub fn advice(&self) -> Vec<String> {
         self.chapters().into_iter().flat_map(|chapter| chapter.sentences).collect()
     }
@@ -66,7 +66,8 @@ impl Study {
         if self.counter.trapped {
             let name = &self.counter.name;
             findings.push(format!(
-                "expected to read the {name} directly, found readings that are trapped; let the hypervisor pass it through"
+                "expected to read the {name} directly, found readings that are trapped; let the hypervisor pass it \
+                 through"
             ));
         }
         findings
@@ -152,9 +153,9 @@ impl Study {
                 format!("subtract {number}, the same from every section (method '{method}')")
             }
             Method::NearestPairs => format!(
-                "subtract about {number}, found anew for each section: read four times, r1 and r2 in a row right before \
-                 it, r3 and r4 right after it. The section took r3 - r2, less the mean of r2 - r1 and r4 - r3, which \
-                 is about that number (method '{method}')"
+                "subtract about {number}, found anew for each section: read four times, r1 and r2 in a row right \
+                 before it, r3 and r4 right after it. The section took r3 - r2, less the mean of r2 - r1 and r4 - r3, \
+                 which is about that number (method '{method}')"
             ),
             Method::Sampler => format!(
                 "subtract about {number}, found anew for each section: a thread on another processor keeps reading \
@@ -240,15 +241,16 @@ impl Study {
         vec![
             format!(
                 "why '{}': it waits until all that comes before it is done. Read at the start it leaves out what came \
-                 before the section, though the section may begin while it is read; read at the end the section is over. '{name} plain' waits for nothing, and the \
-                 processor may read it some tens of ns early or late: only for sections that are much longer. Its \
-                 figures below do not show that, for in them there is no code to be moved",
+                 before the section, though the section may begin while it is read; read at the end the section is \
+                 over. '{name} plain' waits for nothing, and the processor may read it some tens of ns early or late: \
+                 only for sections that are much longer. Its figures below do not show that, for in them there is no \
+                 code to be moved",
                 clock.clock
             ),
             format!(
-                "from one thread or process to another: read '{name} before' ({}) right before the message leaves \
-                 and '{name} after' right after it was seen, and subtract nothing. The difference is too long by the \
-                 two readings and by how late the message was seen; it is never shorter than the truth by more than the \
+                "from one thread or process to another: read '{name} before' ({}) right before the message leaves and \
+                 '{name} after' right after it was seen, and subtract nothing. The difference is too long by the two \
+                 readings and by how late the message was seen; it is never shorter than the truth by more than the \
                  processors' counters disagree, which 'tickscope doctor' bounds",
                 instructions(&format!("{name} before"))
             ),
@@ -277,8 +279,8 @@ impl Study {
         }
         let (cpu, percent) = (slowest.cpu, slowest.slower_percent);
         Some(format!(
-            "processor {cpu} does the same work {percent:.1} % slower: compare durations on one processor only, or look \
-             again when nothing else runs"
+            "processor {cpu} does the same work {percent:.1} % slower: compare durations on one processor only, or \
+             look again when nothing else runs"
         ))
     }
 
@@ -291,8 +293,8 @@ impl Study {
         self.pick(&["monotonic", "monotonic-raw"])
     }
 
-    /// The first of those that tell sections apart about as finely as the finest, under the worst of the loads, and were never
-    /// seen to go backward.
+    /// The first of those that tell sections apart about as finely as the finest, under the worst of the loads, and
+    /// were never seen to go backward.
     fn pick(&self, names: &[&str]) -> Option<&ClockStudy> {
         /// What is finer by less than this factor is not worth another clock.
         const AS_FINE: f64 = 2.0;
@@ -330,8 +332,8 @@ impl Study {
         let list: Vec<String> = self.clocks.iter().filter(still).map(say).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "these stand still for as long as stands beside them, then jump; for {} a section must last {:.0} times \
-                 as long: {}",
+                "these stand still for as long as stands beside them, then jump; for {} a section must last {:.0} \
+                 times as long: {}",
                 asked(self.plan.percent),
                 (100.0 / self.plan.percent).ceil(),
                 list.join(", ")
@@ -391,14 +393,15 @@ impl Study {
             self.clocks.iter().flat_map(|clock| clock.loads.iter().filter_map(move |load| say(clock, load))).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "nothing is subtracted, marked '?': what one half of the trials called for left more error in the other half, or \
-                 in longer sections, than nothing did: {}",
+                "nothing is subtracted, marked '?': what one half of the trials called for left more error in the \
+                 other half, or in longer sections, than nothing did: {}",
                 list.join(", ")
             )
         })
     }
 
-    /// Whether Method I's assumption holds: that the cost of a reading is like the one before (the Cm* study, 4.2 and 6).
+    /// Whether Method I's assumption holds: that the cost of a reading is like the one before (the Cm* study, 4.2 and
+    /// 6).
     fn assumption(&self) -> Option<String> {
         let (mut above, mut below, mut open) = (0, Vec::new(), 0);
         for clock in &self.clocks {
@@ -413,8 +416,9 @@ impl Study {
         let list = |list: Vec<String>| if list.is_empty() { "none".into() } else { list.join(", ") };
         (above + below.len() + open > 0).then(|| {
             format!(
-                "method-1 assumes that what a reading costs is not unlike the one before, a correlation of 0 or more. Under all these \
-                 loads that holds for {above} clocks; it is negative for {}; undecided, or another under another load: {open}",
+                "method-1 assumes that what a reading costs is not unlike the one before, a correlation of 0 or more. \
+                 Under all these loads that holds for {above} clocks; it is negative for {}; undecided, or another \
+                 under another load: {open}",
                 list(below)
             )
         })
@@ -430,9 +434,9 @@ impl Study {
         let chosen = TickChoice::for_uncertainty(chosen, 1e9 / self.counter.hertz as f64);
         let bits = |range_s| chosen.bits_for(range_s);
         Some(format!(
-            "to keep readings in few bits: ticks of {} (the {} shifted right by {}) are no longer than what one timing by '{}' leaves \
-             open under the worst of these loads, so nothing is lost. Then 16 bits last {}, 32 bits {}; a second needs {} bits, a \
-             day {}, a year {}",
+            "to keep readings in few bits: ticks of {} (the {} shifted right by {}) are no longer than what one \
+             timing by '{}' leaves open under the worst of these loads, so nothing is lost. Then 16 bits last {}, 32 \
+             bits {}; a second needs {} bits, a day {}, a year {}",
             duration(chosen.tick_ns),
             self.counter.name,
             chosen.shift,
@@ -458,8 +462,9 @@ impl Study {
                  Where more will run, study that too, for example by 'tickscope clock --load 0,2,{more}'",
                 seen.join(", ")
             ),
-            "these figures are estimates, not bounds: they were kept in 19 of 20 timings under the loads named, and what \
-             interrupts a section lengthens it whatever the clock. From one study to the next they differ by some ns"
+            "these figures are estimates, not bounds: they were kept in 19 of 20 timings under the loads named, and \
+             what interrupts a section lengthens it whatever the clock. From one study to the next they differ by \
+             some ns"
                 .into(),
         ]
     }
@@ -534,8 +539,8 @@ fn percentage(percent: f64) -> String {
 }
 
 impl ClockStudy {
-    /// With one reader: by how much two durations must differ to be told apart, and how long a section must be to be measured
-    /// to the plan's percentage.
+    /// With one reader: by how much two durations must differ to be told apart, and how long a section must be to be
+    /// measured to the plan's percentage.
     pub fn words(&self) -> String {
         let say = |load: &LoadStudy| {
             let (Cell { usable_ns, shortest_section_ns, .. }, beside) = (load.alone(), load.busy_processes);

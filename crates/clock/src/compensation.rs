@@ -1,22 +1,24 @@
 //! What of a reading's cost can be subtracted from a measured section, by which method, and how well that does here.
 //!
-//! A section is measured from one reading to the next, so what is measured is too long by about a reading. The Cm* study
-//! (4.2) subtracts an estimate of that: one for all sections, or one from pairs of readings taken near this one.
-//! The names are the paper's: `T_1` and `T_4` are pairs before and after, `T_m` is what was measured, `T_A` what is left.
+//! A section is measured from one reading to the next, so what is measured is too long by about a reading. The Cm*
+//! study (4.2) subtracts an estimate of that: one for all sections, or one from pairs of readings taken near this one.
+//! The names are the paper's: `T_1` and `T_4` are pairs before and after, `T_m` is what was measured, `T_A` what is
+//! left.
 //!
 //! **The test** ([`judge`]) measures sections whose length is known, nothing at first. What was fitted on one half of
-//! the trials is judged on the other: the residual `T_A - truth`, and the improvement `k = Var(T_m) / Var(T_A)`, beside the k
-//! that the memory of the readings' cost predicts. No method can be proven right: it is right for the load it was
-//! tested under. Each k is the median of what stretches of the judged half give, with what that lies between; once over all
-//! trials, and once over those that nothing interrupted.
+//! the trials is judged on the other: the residual `T_A - truth`, and the improvement `k = Var(T_m) / Var(T_A)`, beside
+//! the k that the memory of the readings' cost predicts. No method can be proven right: it is right for the load it was
+//! tested under. Each k is the median of what stretches of the judged half give, with what that lies between; once over
+//! all trials, and once over those that nothing interrupted.
 //!
-//! **The choice** is made on the half that was fitted on, by its folds (`folds`): a method must leave less than doing nothing in
-//! every one of them. A systematic error comes before the spread, because repeating a measurement averages the one away and
-//! not the other: what drifts for certain is refused where another method does not. Among the rest the simplest is taken, unless
-//! another leaves notably less. Method I also needs its condition, that it lowers the variance, unless the constant was refused.
+//! **The choice** is made on the half that was fitted on, by its folds (`folds`): a method must leave less than doing
+//! nothing in every one of them. A systematic error comes before the spread, because repeating a measurement averages
+//! the one away and not the other: what drifts for certain is refused where another method does not. Among the rest the
+//! simplest is taken, unless another leaves notably less. Method I also needs its condition, that it lowers the
+//! variance, unless the constant was refused.
 //!
-//! **Memory** is of costs held at their 0.5 and 99.5 % quantiles, because one preemption outweighs all other variance. Values are the clock's own units throughout;
-//! residuals are kept in halves of one, since `T_1 + T_4` is halved.
+//! **Memory** is of costs held at their 0.5 and 99.5 % quantiles, because one preemption outweighs all other variance.
+//! Values are the clock's own units throughout; residuals are kept in halves of one, since `T_1 + T_4` is halved.
 //!
 //! Deliberately absent: a bound. All of this is an estimate; what is guaranteed about a section does not rest on it.
 
@@ -96,7 +98,8 @@ pub struct Outcome {
     pub subtracts: f64,
     /// Median of `T_A - truth`; positive: the section seems too long.
     pub residual_median: f64,
-    /// What that lies between with 95 %, if trials are independent, which neighbours are not quite; `None`: too few of them.
+    /// What that lies between with 95 %, if trials are independent, which neighbours are not quite; `None`: too few of
+    /// them.
     pub residual_interval: Option<[f64; 2]>,
     /// Its mean, interruptions and all.
     pub residual_mean: f64,
@@ -104,7 +107,8 @@ pub struct Outcome {
     pub error: f64,
     /// Its absolute value is no more in 19 of 20 trials.
     pub error_p95: f64,
-    /// `error` on the half that it was fitted on, each fold judged by what was fitted on the others: what a method is chosen by.
+    /// `error` on the half that it was fitted on, each fold judged by what was fitted on the others: what a method is
+    /// chosen by.
     pub error_fitted: f64,
     /// What is certain of its systematic error there, in the fold where that is most.
     pub drift_fitted: f64,
@@ -157,7 +161,8 @@ impl Memory {
         autocorrelation(&clipped, lag)
     }
 
-    /// The k of Method I: of equation 5 for sections of no length, of equation 4 with each section longer than the memory.
+    /// The k of Method I: of equation 5 for sections of no length, of equation 4 with each section longer than the
+    /// memory.
     ///
     /// ```
     /// use tickscope_clock::compensation::{Length, Memory};
@@ -175,8 +180,8 @@ impl Memory {
     }
 }
 
-/// Fits every method on one half of the trials and judges it on the other; `costs` are readings' costs in order of time, from
-/// the time of the half that is fitted on.
+/// Fits every method on one half of the trials and judges it on the other; `costs` are readings' costs in order of
+/// time, from the time of the half that is fitted on.
 pub fn judge(halves: Halves<'_>, costs: &[i64], length: Length) -> Result<Verdict, Error> {
     let fit = Fit::of(halves.fitted_on)?;
     let folds = Folds::of(halves.fitted_on)?;
@@ -201,8 +206,8 @@ pub fn judge(halves: Halves<'_>, costs: &[i64], length: Length) -> Result<Verdic
 }
 
 impl Verdict {
-    /// With Method II as it did in a test beside a sampler. It is used where it was the best there, and left less than the
-    /// best does without a sampler: the two tests had not the same moments.
+    /// With Method II as it did in a test beside a sampler. It is used where it was the best there, and left less than
+    /// the best does without a sampler: the two tests had not the same moments.
     pub fn with_sampler(mut self, beside: &Self) -> Self {
         self.outcomes.extend(beside.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler).cloned());
         if beside.chosen == Method::Sampler && self.best().method == Method::Sampler {
@@ -248,7 +253,8 @@ impl Verdict {
         let (with, without) = (error(self.chosen), error(Method::None));
         let chosen = match self.chosen {
             Method::None => format!(
-                "nothing subtracted leaves {without:.1} {unit}, and no method leaves notably less in every stretch of the trials"
+                "nothing subtracted leaves {without:.1} {unit}, and no method leaves notably less in every stretch of \
+                 the trials"
             ),
             method => format!("{method} leaves {with:.1} {unit} where nothing subtracted leaves {without:.1}"),
         };
@@ -266,11 +272,11 @@ impl Verdict {
         })
     }
 
-    /// The simplest of those admitted, unless another one leaves less by a tenth and by one unit: by chance alone one of five
-    /// always leaves a little less.
+    /// The simplest of those admitted, unless another one leaves less by a tenth and by one unit: by chance alone one
+    /// of five always leaves a little less.
     fn best(&self) -> Outcome {
-        // Units that a method may be off for certain: readings are cut off to whole ones. A constant less, in halves of one:
-        // if it is off by a unit from one stretch to another it will be by more, as time goes on.
+        // Units that a method may be off for certain: readings are cut off to whole ones. A constant less, in halves of
+        // one: if it is off by a unit from one stretch to another it will be by more, as time goes on.
         let tolerated = |method| if method == Method::Constant { 0.5 } else { 1.0 };
         let gains = |outcome: &&Outcome| outcome.method == Method::None || outcome.gains_fitted;
         let gaining = || self.outcomes.iter().filter(gains);
@@ -386,8 +392,8 @@ impl Fit {
         trials.map(|trial| self.residual_halves(method, &trial)).collect()
     }
 
-    /// In the better 19 of 20, on average and at most: what interrupts the others is not the clock's, and no method can know
-    /// of it.
+    /// In the better 19 of 20, on average and at most: what interrupts the others is not the clock's, and no method can
+    /// know of it.
     fn errors(&self, method: Method, trials: &[Trial]) -> Option<[f64; 2]> {
         let mut off = self.residuals(method, trials.iter().copied())?;
         off.iter_mut().for_each(|halves| *halves = halves.abs());

@@ -5,7 +5,8 @@ use tickscope_stats::{Quantile, Sample};
 
 /// Bins at most.
 const BINS_MAX: i64 = 60;
-/// Bins reach so far beyond the middle 80 % of the values, of what these span; values farther out are counted, not drawn.
+/// Bins reach so far beyond the middle 80 % of the values, of what these span; values farther out are counted, not
+/// drawn.
 const BEYOND: i64 = 2;
 
 /// Bins of equal width, in whole units.

@@ -1,9 +1,9 @@
 //! A factor, such as the improvement k, with what it lies between: found anew in each stretch of a measurement.
 //!
-//! One factor of all values says nothing of how far it can be relied on, and the usual formulas assume independent values, which
-//! readings in a row are not. So a measurement is cut into stretches of time, each gives a factor of its own, and the order of
-//! those bounds the median of what any stretch gives (`tickscope_stats::confidence`): no shape is assumed, and one
-//! preemption spoils one stretch. Assumes that stretches are longer than what a load remembers.
+//! One factor of all values says nothing of how far it can be relied on, and the usual formulas assume independent
+//! values, which readings in a row are not. So a measurement is cut into stretches of time, each gives a factor of its
+//! own, and the order of those bounds the median of what any stretch gives (`tickscope_stats::confidence`): no shape is
+//! assumed, and one preemption spoils one stretch. Assumes that stretches are longer than what a load remembers.
 
 use std::fmt;
 
@@ -38,7 +38,8 @@ pub enum Side {
 }
 
 impl Factor {
-    /// Of stretches in any order; those in which nothing varied have none. `None`: no stretch has one, or the median is infinite.
+    /// Of stretches in any order; those in which nothing varied have none. `None`: no stretch has one, or the median is
+    /// infinite.
     pub fn of(stretches: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let mut values: Vec<f64> = stretches.flatten().filter(|value| !value.is_nan()).collect();
         values.sort_by(f64::total_cmp);

@@ -1,10 +1,10 @@
 //! Where a load changes too fast to be followed by reading the clock (the Cm* study, 4.6).
 //!
-//! Method I subtracts what the readings beside a section cost. That helps as long as the load that makes them dear is still the
-//! same in the section: once it changes within a reading, nothing is left to follow.
+//! Method I subtracts what the readings beside a section cost. That helps as long as the load that makes them dear is
+//! still the same in the section: once it changes within a reading, nothing is left to follow.
 //!
-//! Whether it helps is said only where all that k may be, over several rounds, is on one side of 1: a single k a little above it is
-//! chance as often as not.
+//! Whether it helps is said only where all that k may be, over several rounds, is on one side of 1: a single k a little
+//! above it is chance as often as not.
 
 use crate::advice::duration;
 use crate::compensation::Method;
@@ -69,8 +69,8 @@ impl ByPulse<'_> {
         self.tests.iter().filter_map(cost).fold(0.0, f64::max)
     }
 
-    /// The shortest pulses that it helps under, and the longest shorter ones under which it does not, nanoseconds, where it helps under
-    /// none that are shorter still; `None` where there is no such place.
+    /// The shortest pulses that it helps under, and the longest shorter ones under which it does not, nanoseconds,
+    /// where it helps under none that are shorter still; `None` where there is no such place.
     pub fn stops_between(&self) -> Option<[u32; 2]> {
         let last = self.tests.iter().rposition(|test| test.effect() == Effect::Helps)?;
         let next = self.tests[last..].iter().find(|test| test.effect() == Effect::Fails)?;
@@ -167,7 +167,8 @@ mod tests {
         let found = [test(1_000, FAILS), test(1_000_000, HELPS), test(10_000, HELPS)];
         let clocks = by_clock(&found);
         assert_eq!((clocks.len(), clocks[0].stops_between(), clocks[0].reading_ns()), (1, Some([10_000, 1_000]), 40.0));
-        let said = "'a clock', a reading of which costs 40.0 ns: method-1 helps with pulses of 10.0 us or longer, and no longer at 1.0 us";
+        let said = "'a clock', a reading of which costs 40.0 ns: method-1 helps with pulses of 10.0 us or longer, and \
+                    no longer at 1.0 us";
         assert_eq!(clocks[0].words(), said);
     }
 

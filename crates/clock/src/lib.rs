@@ -1,11 +1,11 @@
 //! What reading a clock costs, how well it tells time, and what of the cost can be subtracted.
 //!
-//! After the study of the clocks of Cm* (Kong, Spector and Siewiorek 1986), made again for the clocks of a host of today.
+//! After the study of the clocks of Cm* (Kong, Spector and Siewiorek 1986), made again for the clocks of a host of
+//! today.
 
 pub mod advice;
 pub mod compensation;
 pub mod density;
-pub mod example;
 pub mod factor;
 pub mod granularity;
 pub mod load;
@@ -16,4 +16,3 @@ pub mod section;
 pub mod series;
 pub mod study;
 pub mod tick_choice;
-pub mod two_word;

@@ -1,6 +1,7 @@
 //! The load beside what is measured: what is replicated, on which processors, how often it is injected.
 //!
-//! As in the Cm* study (4.3), which made its load by replicating the measured experiment and injected it at fixed intervals.
+//! As in the Cm* study (4.3), which made its load by replicating the measured experiment and injected it at fixed
+//! intervals.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,8 +34,8 @@ pub struct Injection {
 pub struct Load {
     /// What each does.
     pub kind: LoadKind,
-    /// Processors that they are pinned to, in turn; empty: busy processes run on any, replicas as readers do: pinned to the ones
-    /// after the measured reader's.
+    /// Processors that they are pinned to, in turn; empty: busy processes run on any, replicas as readers do: pinned to
+    /// the ones after the measured reader's.
     pub cpus: Vec<usize>,
     /// When each works; `None`: all the time.
     pub injected: Option<Injection>,
@@ -92,7 +93,8 @@ impl FromStr for Injection {
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
             format!(
-                "expected LENGTH/PERIOD, found '{text}'; give each as a whole number of ns, us, ms or s, at most 4s: 1ms/10ms"
+                "expected LENGTH/PERIOD, found '{text}'; give each as a whole number of ns, us, ms or s, at most 4s: \
+                 1ms/10ms"
             )
         };
         let (length, period) = text.split_once('/').ok_or_else(expected)?;
@@ -100,7 +102,8 @@ impl FromStr for Injection {
         let (Some(length_ns), Some(period_ns)) = (length_ns, period_ns) else { return Err(expected()) };
         if length_ns == 0 || length_ns >= period_ns {
             return Err(format!(
-                "expected a LENGTH above 0 and below its PERIOD, found '{text}'; leave it out for a load that never rests"
+                "expected a LENGTH above 0 and below its PERIOD, found '{text}'; leave it out for a load that never \
+                 rests"
             ));
         }
         Ok(Self { length_ns, period_ns })

@@ -1,7 +1,7 @@
 //! Whether clocks went backward: within a thread, and from one processor to another.
 //!
-//! "Never" is said only of clocks of which readings were compared, with how many: handing a reading over takes two threads that run
-//! at once, and on a busy machine none may come about in the time.
+//! "Never" is said only of clocks of which readings were compared, with how many: handing a reading over takes two
+//! threads that run at once, and on a busy machine none may come about in the time.
 
 use crate::measure::Agreement;
 use crate::study::{Across, ClockStudy, Study};
@@ -26,8 +26,8 @@ impl Study {
         }
         let kept = kept.iter().min().map(|fewest| {
             format!(
-                "{} clocks never went backward, within a thread or from one processor to another (in {fewest} handings over \
-                 or more)",
+                "{} clocks never went backward, within a thread or from one processor to another (in {fewest} \
+                 handings over or more)",
                 kept.len()
             )
         });

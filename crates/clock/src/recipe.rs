@@ -1,11 +1,13 @@
-//! How to time one section by a clock under one load: what to subtract, by which method, and how well the rest is known.
+//! How to time one section by a clock under one load: what to subtract, by which method, and how well the rest is
+//! known.
 //!
-//! A recipe is put together from tests on sections of known length. Three figures say how well one timing is known, and the
-//! worst of them is taken: what two durations must differ by to be told apart, and how far off sections of no length and of
-//! the plan's length came out in 19 of 20 trials, on the half that nothing was fitted on.
+//! A recipe is put together from tests on sections of known length. Three figures say how well one timing is known, and
+//! the worst of them is taken: what two durations must differ by to be told apart, and how far off sections of no
+//! length and of the plan's length came out in 19 of 20 trials, on the half that nothing was fitted on.
 //!
 //! Guarantees: a method that left more than nothing subtracted, on average or at the median, in either of the tests, is
-//! recommended by no recipe: nothing is subtracted then, and the recipe names what was refused. Deliberately absent: a bound.
+//! recommended by no recipe: nothing is subtracted then, and the recipe names what was refused. Deliberately absent: a
+//! bound.
 
 use serde::Serialize;
 
@@ -24,8 +26,8 @@ pub struct Recipe {
     pub good_to_ns: Option<f64>,
     /// The shortest section that one timing measures to the percentage asked for.
     pub from_ns: Option<f64>,
-    /// The method that was chosen on one half of the trials and left more than nothing subtracted on the other; `None`: the one
-    /// that was chosen is the one to use.
+    /// The method that was chosen on one half of the trials and left more than nothing subtracted on the other; `None`:
+    /// the one that was chosen is the one to use.
     pub refused: Option<Method>,
 }
 
@@ -71,8 +73,8 @@ impl SectionTest {
 }
 
 impl Recipe {
-    /// How often a section must be run between the two readings, and the result divided by that, to be measured to `percent`;
-    /// 1: one timing will do. `None`: the clock was never seen to step.
+    /// How often a section must be run between the two readings, and the result divided by that, to be measured to
+    /// `percent`; 1: one timing will do. `None`: the clock was never seen to step.
     pub fn repeats(&self, section_ns: f64) -> Option<u64> {
         self.from_ns.map(|from| (from / section_ns).ceil() as u64)
     }

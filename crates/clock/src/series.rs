@@ -1,14 +1,15 @@
 //! What successive readings of a clock say of it: its steps, its cost, and how finely it can be used.
 //!
-//! **Usable resolution** is the sum of what the clock itself leaves open and of what reading it does. The clock: how wide its
-//! readings are (`tickscope_host::step`) if it steps faster than it can be read; if it stands still between readings, the step within
-//! which it spends 95 % of its time. Reading: how much longer than the shortest the time between two readings is in 95 of 100 cases. The *cost* of a
-//! reading is not part of it: that can be subtracted. The shortest section measurable to x % is the usable resolution
-//! divided by x %: so in 19 of 20 measurements. It is a statement about the load at hand, not a bound.
+//! **Usable resolution** is the sum of what the clock itself leaves open and of what reading it does. The clock: how
+//! wide its readings are (`tickscope_host::step`) if it steps faster than it can be read; if it stands still between
+//! readings, the step within which it spends 95 % of its time. Reading: how much longer than the shortest the time
+//! between two readings is in 95 of 100 cases. The *cost* of a reading is not part of it: that can be subtracted. The
+//! shortest section measurable to x % is the usable resolution divided by x %: so in 19 of 20 measurements. It is a
+//! statement about the load at hand, not a bound.
 //!
 //! Values are the clock's own units. Differences go from one reading to the next within a *stretch* of readings without
-//! anything else between them; only the steps of a clock that stands still are looked for between stretches too, as there
-//! are few of them.
+//! anything else between them; only the steps of a clock that stands still are looked for between stretches too, as
+//! there are few of them.
 
 use serde::Serialize;
 use tickscope_stats::{Error, Quantile, Sample};
@@ -40,7 +41,8 @@ pub struct Steps {
     pub stands_still: bool,
     /// The smallest step seen between two readings, above 0.
     pub finest: Option<i64>,
-    /// The step within which the clock spends 95 % of its time; of one that does not stand still, it is the reader that is away.
+    /// The step within which the clock spends 95 % of its time; of one that does not stand still, it is the reader that
+    /// is away.
     pub most_of_the_time: Option<i64>,
     /// How often it went backward.
     pub backward: u64,
@@ -91,8 +93,8 @@ impl Series {
         }
     }
 
-    /// Steps forward within stretches. Of a clock that stands still only where the reader was away for less than half of the
-    /// step, as between stretches: one that was starved saw several steps at once.
+    /// Steps forward within stretches. Of a clock that stands still only where the reader was away for less than half
+    /// of the step, as between stretches: one that was starved saw several steps at once.
     fn within(&self, stands_still: bool) -> Vec<i64> {
         let lasted = |span: &Span| span.to - span.from;
         let usual = Sample::new(&self.spans.iter().map(lasted).collect::<Vec<i64>>());
@@ -135,8 +137,8 @@ impl Series {
         self.readings.chunks(self.stretch).take(ENOUGH).map(<[i64]>::to_vec).collect()
     }
 
-    /// How finely it can be used under the load that the series was taken under, by a clock whose readings are so wide; `None`: it
-    /// was never seen to step.
+    /// How finely it can be used under the load that the series was taken under, by a clock whose readings are so wide;
+    /// `None`: it was never seen to step.
     pub fn usable(&self, width: i64) -> Result<Option<Usable>, Error> {
         let steps = self.steps();
         if steps.stands_still {

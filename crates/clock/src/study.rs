@@ -1,6 +1,7 @@
 //! What a study of a host's clocks found: figures in nanoseconds, as they are printed.
 //!
-//! Raw units are gone here; what needs them is done before. Every clock of a host is either studied or absent with a reason.
+//! Raw units are gone here; what needs them is done before. Every clock of a host is either studied or absent with a
+//! reason.
 
 use serde::Serialize;
 
@@ -9,7 +10,6 @@ use crate::density::Density;
 use crate::factor::Factor;
 use crate::load::Load;
 use crate::measure::{Agreement, CoreSpeed, InstructionCost, Ramp, Transient, Unit};
-use crate::two_word::LiveTest;
 
 /// All of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -29,13 +29,13 @@ pub struct Study {
     /// The instructions that read the counter, over few and over many readings in a row.
     pub instructions: Vec<InstructionCost>,
     /// Every clock that could be read.
+    #[serde(skip)]
     pub clocks: Vec<ClockStudy>,
     /// Every clock that could not.
     pub absent: Vec<Absent>,
-    /// Whether the time was over before every clock was read under every load; those that were not are among the absent.
+    /// Whether the time was over before every clock was read under every load; those that were not are among the
+    /// absent.
     pub cut_short: bool,
-    /// A running clock of two words, by each routine, writer, load and number of readers; none on a single processor.
-    pub two_words: Vec<LiveTest>,
     /// What readings cost after the largest load is injected; none without a load.
     pub transients: Vec<Transient>,
 }
@@ -45,7 +45,8 @@ pub struct Study {
 pub struct Plan {
     /// How long it may take, about.
     pub seconds: f64,
-    /// Members of the load beside, busy processes unless another is asked for; one study of every clock for each number.
+    /// Members of the load beside, busy processes unless another is asked for; one study of every clock for each
+    /// number.
     pub loads: Vec<u32>,
     /// What each of them does, where, and when.
     pub load: Load,
@@ -92,14 +93,15 @@ pub struct ClockStudy {
     pub unit: Unit,
     /// The resolution that the kernel declares, nanoseconds; it says 1 of every clock that is not coarse.
     pub declared_resolution_ns: Option<i64>,
-    /// How wide a reading is: the clock stands less than that above what it reads; `None`: it was not seen to move. By its step,
-    /// which `step` tells.
+    /// How wide a reading is: the clock stands less than that above what it reads; `None`: it was not seen to move. By
+    /// its step, which `step` tells.
     pub width_ns: Option<f64>,
     /// How it moves, and how that was seen.
     pub step: String,
     /// Whether it goes on from one processor to another.
     pub across_processors: Across,
     /// Under each load.
+    #[serde(skip)]
     pub loads: Vec<LoadStudy>,
 }
 
@@ -147,8 +149,9 @@ pub struct Cell {
     pub finest_step_ns: Option<f64>,
     /// Whether the clock stands still between readings.
     pub stands_still: bool,
-    /// What the clock itself leaves open: how wide its readings are, or the step within which it spends 95 % of its time if it stands
-    /// still; of a kernel clock that was never seen to step, what the kernel declares. `None`: never seen to step.
+    /// What the clock itself leaves open: how wide its readings are, or the step within which it spends 95 % of its
+    /// time if it stands still; of a kernel clock that was never seen to step, what the kernel declares. `None`: never
+    /// seen to step.
     pub resolution_ns: Option<f64>,
     /// Two sections that differ by this are told apart in 19 of 20 measurements.
     pub usable_ns: Option<f64>,

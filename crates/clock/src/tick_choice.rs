@@ -1,7 +1,7 @@
 //! How long a clock's tick should be: as long as the uncertainty of reading it (the Cm* study, 3.3).
 //!
-//! A shorter tick tells nothing more, and a longer one lets a word of the same width last longer before it wraps. Ticks are those of the
-//! host's counter by a power of two, which a program gets by shifting a reading to the right.
+//! A shorter tick tells nothing more, and a longer one lets a word of the same width last longer before it wraps. Ticks
+//! are those of the host's counter by a power of two, which a program gets by shifting a reading to the right.
 
 /// A counter shifted to the right.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -13,8 +13,8 @@ pub struct TickChoice {
 }
 
 impl TickChoice {
-    /// The longest tick that is no longer than the uncertainty, of a counter whose own is `counter_tick_ns`; its own where that
-    /// is longer already.
+    /// The longest tick that is no longer than the uncertainty, of a counter whose own is `counter_tick_ns`; its own
+    /// where that is longer already.
     pub fn for_uncertainty(uncertainty_ns: f64, counter_tick_ns: f64) -> Self {
         let shift = (uncertainty_ns / counter_tick_ns).max(1.0).log2().floor().min(62.0) as u32;
         Self { shift, tick_ns: counter_tick_ns * (1_u64 << shift) as f64 }

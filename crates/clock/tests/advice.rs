@@ -1,5 +1,5 @@
-//! What a study is put into words as: each sentence where its figure calls for it, and only there; and no sentence, of studies made
-//! at random, that contradicts another or a table.
+//! What a study is put into words as: each sentence where its figure calls for it, and only there; and no sentence, of
+//! studies made at random, that contradicts another or a table.
 
 use proptest::prelude::*;
 use tickscope_clock::advice::duration;
@@ -115,7 +115,6 @@ fn sound() -> Study {
         instructions: Vec::new(),
         absent: Vec::new(),
         cut_short: false,
-        two_words: Vec::new(),
         transients: Vec::new(),
     }
 }
@@ -171,7 +170,8 @@ fn what_is_amiss_is_named_with_its_figure() {
         ("processor 1 does the same work 4.6 % slower", advice(|study| study.speeds[1].slower_percent = 4.6)),
         ("'monotonic-raw' for 4.0 ms", advice(still)),
         (
-            "4 threads read at once (by turns, on 2 processors); one reading in 100 then takes longer than: 'tsc after' 90.0 ns (alone 30.0 ns)",
+            "4 threads read at once (by turns, on 2 processors); one reading in 100 then takes longer than: 'tsc \
+             after' 90.0 ns (alone 30.0 ns)",
             advice(|study| study.clocks[1].loads[0].cells[1].cost.p99_ns = 90.0),
         ),
         (
@@ -180,7 +180,8 @@ fn what_is_amiss_is_named_with_its_figure() {
         ),
         ("without optimisation", advice(|study| study.optimised = false)),
         (
-            "left more error in the other half, or in longer sections, than nothing did: 'tsc plain' with 2 busy processes beside (constant)",
+            "left more error in the other half, or in longer sections, than nothing did: 'tsc plain' with 2 busy \
+             processes beside (constant)",
             advice(|study| study.clocks[0].loads[1].section = test(10_000, 21.0)),
         ),
         ("is trapped", advice(|study| study.counter.trapped = true)),

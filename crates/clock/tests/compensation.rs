@@ -53,7 +53,8 @@ fn k_of_pairs(verdict: &Verdict) -> f64 {
     verdict.outcome(Method::NearestPairs).unwrap().k.unwrap().median
 }
 
-/// What a choice rests on is certain with 99 % only: so many simulated clocks, always the same, and one may be an exception.
+/// What a choice rests on is certain with 99 % only: so many simulated clocks, always the same, and one may be an
+/// exception.
 fn chosen_in_all_but_one(clocks: u64, expected: Method, judged: impl Fn(u64) -> Verdict) {
     let seeds = (1..=clocks).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let others: Vec<String> =
@@ -120,7 +121,8 @@ fn preempted(seed: u64) -> Vec<Trial> {
 
 #[test]
 fn method_1_needs_its_condition_even_where_it_left_least() {
-    // Each trial's pairs tell its cost exactly, but between trials the cost swings: no correlation from one to the next.
+    // Each trial's pairs tell its cost exactly, but between trials the cost swings: no correlation from one to the
+    // next.
     let trial = |number: i64| {
         let cost = 1_000 + 100 * (number % 2);
         Trial { t_1: cost, t_m: cost, t_4: cost, truth: 0, sampled: None, touched: false }
@@ -132,7 +134,8 @@ fn method_1_needs_its_condition_even_where_it_left_least() {
     assert!(verdict.k_predicted().unwrap() < 1.0 && verdict.chosen != Method::NearestPairs, "{}", verdict.why("ticks"));
 }
 
-/// Trials whose cost has a level of its own in each eighth of the time, one more by `step` than its neighbours; noise of 60.
+/// Trials whose cost has a level of its own in each eighth of the time, one more by `step` than its neighbours; noise
+/// of 60.
 fn stepping(seed: u64, step: i64) -> Vec<Trial> {
     let mut trials = Costs::new(seed, 0.0).trials(8_000, 0);
     for trial in trials.chunks_mut(1_000).step_by(2).flatten() {
@@ -196,8 +199,8 @@ fn a_cost_of_two_values_picked_at_random_is_not_taken_for_a_drift() {
 
 #[test]
 fn what_left_more_than_nothing_in_one_stretch_is_not_used_however_little_it_left_in_the_others() {
-    // A reading costs 20, and 200 in one stretch of four: a constant from there takes off ten times too much elsewhere. Pairs are
-    // interrupted so often that they tell nothing.
+    // A reading costs 20, and 200 in one stretch of four: a constant from there takes off ten times too much elsewhere.
+    // Pairs are interrupted so often that they tell nothing.
     let trial = |number: usize| {
         let cost = if (100..200).contains(&number) { 200 } else { 20 };
         Trial {
@@ -280,7 +283,8 @@ fn a_sampler_s_own_test_leads_to_method_2_or_changes_nothing() {
         (sampler(10.0, 0.0, Method::Constant), Method::Constant),
         // The best there, and no better than what is here without one.
         (sampler(30.0, 5.0, Method::Sampler), Method::Constant),
-        // The constant is not as steady as the sampler, and the pairs are hardly worse than it: they were not chosen here.
+        // The constant is not as steady as the sampler, and the pairs are hardly worse than it: they were not chosen
+        // here.
         (sampler(20.5, 0.0, Method::Sampler), Method::Constant),
     ];
     for (number, (beside, chosen)) in cases.into_iter().enumerate() {

@@ -3,12 +3,14 @@
 //! [`facts`]: is the counter fit to measure with? [`sharing`]: do the host's processors read one counter? [`step`]: how
 //! it moves, so how wide a reading is. [`host_clocks`]: has somebody stepped, slewed or suspended its clocks meanwhile?
 //! [`clock_monitor`], [`step_alarm`] and [`posix_clock`] serve that; they alone hold nanoseconds, because the kernel's
-//! clocks count them. [`affinity`]: on which processor this thread runs.
+//! clocks count them. [`affinity`]: on which processor this thread runs; [`busy_processes`]:
+//! a background load.
 //!
 //! Guarantees: what a host lacks is a [`Finding`] with what was expected and found, never a smaller promise in silence.
 //! Deliberately absent: anything that a measured program needs; that is crates `counter` and `stamp`.
 
 pub mod affinity;
+pub mod busy_processes;
 pub mod clock_monitor;
 mod discipline;
 pub mod facts;

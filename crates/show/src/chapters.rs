@@ -63,7 +63,8 @@ pub(crate) fn clocks(report: &Report<'_>) -> String {
         if let Some(curve) = curve {
             let _ = writeln!(
                 html,
-                "<div class=\"figure clock map\" id=\"clock map-{number}\" data-curve=\"{curve}\"></div>\n<p class=\"caption\" id=\"clock map-{number}-caption\"></p>"
+                "<div class=\"figure clock map\" id=\"clock map-{number}\" data-curve=\"{curve}\"></div>\n<p \
+                 class=\"caption\" id=\"clock map-{number}-caption\"></p>"
             );
         }
         html.push_str(&sources(report, clock_map, curve, unit));
@@ -137,9 +138,10 @@ fn known(clock_map: &ClockMapSummary, unit: Unit) -> String {
 
 fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize>, unit: Unit) -> String {
     let mut html = String::from(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Sources of evidence\"><table class=\"cards\"><thead><tr><th scope=\"col\">evidence</th><th scope=\"col\">brackets</th>\
-         <th scope=\"col\">sides that the band stands on</th><th scope=\"col\">known by it alone</th><th scope=\"col\">known without it</th>\
-         <th scope=\"col\" class=\"words\">not used</th></tr></thead><tbody>\n",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Sources of evidence\"><table \
+         class=\"cards\"><thead><tr><th scope=\"col\">evidence</th><th scope=\"col\">brackets</th><th \
+         scope=\"col\">sides that the band stands on</th><th scope=\"col\">known by it alone</th><th \
+         scope=\"col\">known without it</th><th scope=\"col\" class=\"words\">not used</th></tr></thead><tbody>\n",
     );
     for source in &clock_map.sources {
         let shown = curve
@@ -151,8 +153,9 @@ fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize
         let without = if clock_map.sources.len() > 1 { width(source.without_ticks) } else { "–".into() };
         let _ = writeln!(
             html,
-            "<tr><th scope=\"row\">{}</th><td data-label=\"brackets\">{}</td><td data-label=\"sides the band stands on\">{tight}</td>\
-             <td data-label=\"known by it alone\">{}</td><td data-label=\"known without it\">{without}</td><td data-label=\"not used\" class=\"words\">{}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td data-label=\"brackets\">{}</td><td data-label=\"sides the band stands \
+             on\">{tight}</td><td data-label=\"known by it alone\">{}</td><td data-label=\"known without \
+             it\">{without}</td><td data-label=\"not used\" class=\"words\">{}</td></tr>",
             Text(&source.name),
             count(source.brackets),
             width(source.alone_ticks),
@@ -248,8 +251,10 @@ fn channels(report: &Report<'_>) -> String {
     };
     points.sort_by_cached_key(|(name, _)| (order(name), name.clone()));
     let mut html = String::from(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"What became of the stamps\"><table class=\"cards\"><thead><tr><th scope=\"col\">point</th><th scope=\"col\">stored</th>\
-         <th scope=\"col\">found no room</th><th scope=\"col\">refused</th><th scope=\"col\">cut off by the program's end</th><th scope=\"col\">channels</th></tr></thead><tbody>\n",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"What became of the stamps\"><table \
+         class=\"cards\"><thead><tr><th scope=\"col\">point</th><th scope=\"col\">stored</th><th scope=\"col\">found \
+         no room</th><th scope=\"col\">refused</th><th scope=\"col\">cut off by the program's end</th><th \
+         scope=\"col\">channels</th></tr></thead><tbody>\n",
     );
     for (name, of) in points.iter().take(MOST_LINES) {
         let sum = |get: fn(&Channel) -> i64| of.iter().map(|channel| get(channel)).sum::<i64>();
@@ -260,8 +265,9 @@ fn channels(report: &Report<'_>) -> String {
         let state = if recovered > 0 { format!(", {} recovered", count(recovered)) } else { String::new() };
         let _ = writeln!(
             html,
-            "<tr><th scope=\"row\">{}</th><td data-label=\"stored\">{}</td><td data-label=\"found no room\">{}</td><td data-label=\"refused\">{}</td>\
-             <td data-label=\"cut off by the program's end\">{}</td><td data-label=\"channels\">{}{state}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td data-label=\"stored\">{}</td><td data-label=\"found no \
+             room\">{}</td><td data-label=\"refused\">{}</td><td data-label=\"cut off by the program's \
+             end\">{}</td><td data-label=\"channels\">{}{state}</td></tr>",
             Text(name),
             count(sum(|channel| channel.stored)),
             mark(sum(|channel| channel.dropped)),
@@ -279,14 +285,15 @@ pub(crate) fn events(report: &Report<'_>) -> String {
         return "<p>Nothing happened that the run took note of.</p>\n".into();
     }
     let mut html = String::from(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Events\"><table class=\"cards events\"><thead><tr><th scope=\"col\">what</th><th scope=\"col\">where</th>\
-         <th scope=\"col\">when</th><th scope=\"col\">how many</th><th scope=\"col\" class=\"words\">in words</th></tr></thead><tbody>\n",
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Events\"><table class=\"cards \
+         events\"><thead><tr><th scope=\"col\">what</th><th scope=\"col\">where</th><th scope=\"col\">when</th><th \
+         scope=\"col\">how many</th><th scope=\"col\" class=\"words\">in words</th></tr></thead><tbody>\n",
     );
     for event in report.events.iter().take(MOST_EVENTS) {
         let _ = writeln!(
             html,
-            "<tr><th scope=\"row\">{}</th><td data-label=\"where\">{}</td><td data-label=\"when\">{}</td><td data-label=\"how many\">{}</td>\
-             <td data-label=\"in words\" class=\"words\">{}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td data-label=\"where\">{}</td><td data-label=\"when\">{}</td><td \
+             data-label=\"how many\">{}</td><td data-label=\"in words\" class=\"words\">{}</td></tr>",
             Text(at_most(60, event.what.name())),
             Text(at_most(60, &event.node)),
             when(report, event),

@@ -1,4 +1,5 @@
-//! What somebody who reads three sentences should know: what was measured, which stage is the slowest, how sure that is.
+//! What somebody who reads three sentences should know: what was measured, which stage is the slowest, how sure that
+//! is.
 
 use std::fmt::Write;
 

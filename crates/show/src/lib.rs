@@ -1,8 +1,10 @@
-//! A run as one page: `report.html`, which opens offline and is all that a colleague has to be sent.
+//! What tickscope shows: a run as one page, and documents that are text in a terminal and a page alike ([`document`]).
 //!
-//! Idea: whatever is text stands in the page as text, tables included, so that it reads without a script, in print and by
-//! ear; the figures are drawn from numbers that were computed before ([`tickscope_analysis::figures`]). Everything the page
-//! needs is in the one file, and its policy forbids it to ask for anything else.
+//! A run's page, `report.html`, opens offline and is all that a colleague has to be sent.
+//!
+//! Idea: whatever is text stands in the page as text, tables included, so that it reads without a script, in print and
+//! by ear; the figures are drawn from numbers that were computed before ([`tickscope_analysis::figures`]). Everything
+//! the page needs is in the one file, and its policy forbids it to ask for anything else.
 //!
 //! Assumes: nothing about the run's texts: names, events and assumptions are untrusted, and stand behind [`Text`].
 //! Guarantees: at most [`MOST_BYTES`]; a bound is rounded outward to the digit that is shown; what is left out is said.
@@ -11,9 +13,10 @@
 
 mod chapters;
 mod clock_page;
+pub mod document;
 mod headline;
 mod page;
-mod plot;
+pub mod plot;
 mod quantity;
 mod stages;
 mod text;
@@ -23,7 +26,7 @@ use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{Analysis, Error, stage_table};
 use tickscope_store::{Channel, Event, Run};
 
-pub use clock_page::{example_page, granularity_page, study_page, two_words_page};
+pub use clock_page::{between, rate, study_document, sweep_document};
 pub use page::MOST_BYTES;
 pub use quantity::Unit;
 pub use text::Text;
@@ -54,6 +57,7 @@ impl Report<'_> {
     /// What the page says and draws, for programs.
     pub fn json(&self) -> Result<Value, Error> {
         Ok(json!({
+            "version": 1,
             "headline": headline::sentences(self).iter().map(headline::Sentence::plain).collect::<Vec<_>>(),
             "table": stage_table::json(self.run, self.analysis, self.events)?,
             "figures": self.figures,

@@ -1,21 +1,22 @@
 //! Figures that need no script: lines, dots and bars as SVG in the page's own colours.
 //!
-//! Every value is drawn where it is, or, beyond an axis, cut off by the figure's edge; nothing is moved. Each figure says in
-//! words what it shows, for those who cannot see it.
+//! Every value is drawn where it is, or, beyond an axis, cut off by the figure's edge; nothing is moved. Each figure
+//! says in words what it shows, for those who cannot see it.
 
 use std::fmt::Write;
 
 use tickscope_clock::advice::duration;
 
+use crate::document::Block;
 use crate::text::Text;
 
 /// One of the page's colours, always beside a word.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ink(usize);
+pub struct Ink(usize);
 
 impl Ink {
     /// The colour of the n-th kind, from 0; after three they come again, by then dashed.
-    pub(crate) fn of(number: usize) -> Self {
+    pub fn of(number: usize) -> Self {
         Self(number)
     }
 
@@ -32,16 +33,15 @@ impl Ink {
         self.0 % 6 >= 3
     }
 
-    /// An entry of a legend.
-    pub(crate) fn legend(self, words: &str) -> String {
-        let dashed = if self.dashed() { " dashed" } else { "" };
-        format!("<span><i class=\"line {}{dashed}\"></i>{}</span>", self.name(), Text(words))
+    /// The classes of its sample in a legend.
+    pub fn sample(self) -> String {
+        format!("line {}{}", self.name(), if self.dashed() { " dashed" } else { "" })
     }
 }
 
 /// What an axis measures, and from where to where.
 #[derive(Clone, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     name: String,
     from: f64,
     to: f64,
@@ -51,7 +51,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// By powers of ten, around all of `values` that are above 0, labelled by `label`.
-    pub(crate) fn logarithmic(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
+    pub fn logarithmic(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
         let positive = values.filter(|value| *value > 0.0 && value.is_finite());
         let (least, most) = positive.fold((f64::INFINITY, 0.0_f64), |(lo, hi), at| (lo.min(at), hi.max(at)));
         let (least, most) = if least > most { (1.0, 10.0) } else { (least, most) };
@@ -70,7 +70,7 @@ impl Axis {
     }
 
     /// From 0 to above the greatest of `values`, labelled by `label`.
-    pub(crate) fn from_0(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
+    pub fn from_0(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
         const LABELS: f64 = 5.0;
         let most = values.filter(|value| value.is_finite()).fold(0.0_f64, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
@@ -89,7 +89,7 @@ impl Axis {
     }
 
     /// From below the least of `values` to above the greatest, labelled by `label`.
-    pub(crate) fn around(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
+    pub fn around(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
         const LABELS: f64 = 5.0;
         let ends = values.filter(|value| value.is_finite());
         let (least, most) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), at| (lo.min(at), hi.max(at)));
@@ -108,23 +108,18 @@ impl Axis {
         }
     }
 
-    /// Of places with labels of their own, from one value to another.
-    pub(crate) fn of_places([from, to]: [f64; 2], labels: Vec<(f64, String)>) -> Self {
-        Self { name: String::new(), from, to, logarithmic: false, labels }
-    }
-
     /// What it measures, written beside it.
-    pub(crate) fn named(self, name: &str) -> Self {
+    pub fn named(self, name: &str) -> Self {
         Self { name: name.into(), ..self }
     }
 
     /// Durations.
-    pub(crate) fn of_durations(ns: impl Iterator<Item = f64>) -> Self {
+    pub fn of_durations(ns: impl Iterator<Item = f64>) -> Self {
         Self::logarithmic(ns, short)
     }
 
     /// Durations from 0, or, where one is so much longer that the others would lie on the axis, by powers of ten.
-    pub(crate) fn of_durations_by_spread(ns: impl Iterator<Item = f64> + Clone) -> Self {
+    pub fn of_durations_by_spread(ns: impl Iterator<Item = f64> + Clone) -> Self {
         const WIDE: f64 = 20.0;
         let (least, most) = ns.clone().fold((f64::INFINITY, 0.0_f64), |(lo, hi), at| (lo.min(at), hi.max(at)));
         // What is no duration has no place among powers of ten.
@@ -142,12 +137,12 @@ impl Axis {
 }
 
 /// A duration without a digit that says nothing.
-pub(crate) fn short(ns: f64) -> String {
+pub fn short(ns: f64) -> String {
     if ns == 0.0 { "0".into() } else { duration(ns).replace(".0 ", " ") }
 }
 
 /// A power of ten in a few letters, however far from 1.
-pub(crate) fn power_of_ten(value: f64) -> String {
+pub fn power_of_ten(value: f64) -> String {
     const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     let power = value.log10().round() as i32;
     let places = power.unsigned_abs();
@@ -160,7 +155,7 @@ pub(crate) fn power_of_ten(value: f64) -> String {
 }
 
 /// A figure being drawn, in pixels from its left upper corner.
-pub(crate) struct Figure {
+pub struct Figure {
     width: f64,
     height: f64,
     margin: Margin,
@@ -182,7 +177,7 @@ struct Margin {
 
 /// How wide the place of a figure of rows is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Room {
+pub enum Room {
     /// Names stand left of their rows.
     Wide,
     /// Names stand above their rows.
@@ -198,7 +193,7 @@ const LETTER: f64 = 7.0;
 
 impl Figure {
     /// Points on two axes; about as wide as it is shown, so that its letters are as large as they are meant to be.
-    pub(crate) fn plane(x: Axis, y: Axis) -> Self {
+    pub fn plane(x: Axis, y: Axis) -> Self {
         let margin = Margin { left: 62.0, top: 24.0, bottom: 27.0 + NAME_HEIGHT };
         let mut figure = Self::empty(340.0, 223.0, margin, x, Some(y));
         figure.lines();
@@ -206,7 +201,7 @@ impl Figure {
     }
 
     /// Rows with names, each a few pixels high, beside one axis.
-    pub(crate) fn rows(x: Axis, names: &[String], row_height: f64, room: Room) -> Self {
+    pub fn rows(x: Axis, names: &[String], row_height: f64, room: Room) -> Self {
         let (width, left, above) = if room == Room::Wide { (860.0, 190.0, 0.0) } else { (340.0, 24.0, NAME_HEIGHT) };
         let margin = Margin { left, top: 6.0, bottom: 27.0 + NAME_HEIGHT };
         let pitch = row_height + above;
@@ -282,35 +277,38 @@ impl Figure {
         }
         let _ = write!(
             self.around,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" style=\"fill:var(--muted);font-size:12px\">{}</text>",
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" \
+             style=\"fill:var(--muted);font-size:12px\">{}</text>",
             Text(text)
         );
     }
 
     /// A bar on a row from one value to another, and a dot at a third; `shift` pixels below the row's middle.
-    pub(crate) fn range(&mut self, ends: [f64; 2], dot: f64, row: Row, ink: Ink) {
+    pub fn range(&mut self, ends: [f64; 2], dot: f64, row: Row, ink: Ink) {
         let [pitch, above] = self.rows;
         let y = self.margin.top + row.number as f64 * pitch + f64::midpoint(pitch, above) + row.shift;
         let [x1, x2, at] = [ends[0], ends[1], dot].map(|value| self.place_x(value));
         let _ = write!(
             self.inside,
-            "<g style=\"{}\"><line x1=\"{x1:.1}\" y1=\"{y:.1}\" x2=\"{x2:.1}\" y2=\"{y:.1}\" stroke-width=\"2\"/><circle cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"3.2\"/></g>",
+            "<g style=\"{}\"><line x1=\"{x1:.1}\" y1=\"{y:.1}\" x2=\"{x2:.1}\" y2=\"{y:.1}\" \
+             stroke-width=\"2\"/><circle cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"3.2\"/></g>",
             ink.style()
         );
     }
 
     /// An upright through the whole figure where something happens, dashed where it ends.
-    pub(crate) fn mark(&mut self, x: f64, end: bool) {
+    pub fn mark(&mut self, x: f64, end: bool) {
         let (x, bottom, top) = (self.place_x(x), self.height - self.margin.bottom, self.margin.top);
         let dashes = if end { ";stroke-dasharray:2 3" } else { "" };
         let _ = write!(
             self.inside,
-            "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" style=\"stroke:var(--muted){dashes}\" stroke-width=\"1.3\"/>"
+            "<line class=\"mark\" x1=\"{x:.1}\" y1=\"{top:.1}\" x2=\"{x:.1}\" y2=\"{bottom:.1}\" \
+             style=\"stroke:var(--muted){dashes}\" stroke-width=\"1.3\"/>"
         );
     }
 
     /// Everything from one value to another of the upright axis, behind what is drawn afterwards.
-    pub(crate) fn band(&mut self, ends: [f64; 2]) {
+    pub fn band(&mut self, ends: [f64; 2]) {
         let [y1, y2] = ends.map(|end| self.place_y(end));
         let (left, width) = (self.margin.left, self.width - RIGHT - self.margin.left);
         let _ = write!(
@@ -321,18 +319,8 @@ impl Figure {
         );
     }
 
-    /// One value of the upright axis, all along.
-    pub(crate) fn level(&mut self, y: f64, ink: Ink) {
-        let (y, left, right) = (self.place_y(y), self.margin.left, self.width - RIGHT);
-        let _ = write!(
-            self.inside,
-            "<line class=\"level\" x1=\"{left:.1}\" y1=\"{y:.1}\" x2=\"{right:.1}\" y2=\"{y:.1}\" style=\"{}\" stroke-width=\"1.8\"/>",
-            ink.style()
-        );
-    }
-
     /// A line through points, a dot at each.
-    pub(crate) fn line(&mut self, points: &[[f64; 2]], ink: Ink) {
+    pub fn line(&mut self, points: &[[f64; 2]], ink: Ink) {
         let at: Vec<[f64; 2]> = points.iter().map(|&[x, y]| [self.place_x(x), self.place_y(y)]).collect();
         let path: Vec<String> = at.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
         let dots: String = at.iter().map(|[x, y]| format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"/>")).collect();
@@ -345,7 +333,7 @@ impl Figure {
     }
 
     /// A line through points that are too many for dots.
-    pub(crate) fn curve(&mut self, points: &[[f64; 2]], ink: Ink) {
+    pub fn curve(&mut self, points: &[[f64; 2]], ink: Ink) {
         let at = |&[x, y]: &[f64; 2]| format!("{:.1},{:.1}", self.place_x(x), self.place_y(y));
         let path: Vec<String> = points.iter().map(at).collect();
         let _ = write!(
@@ -357,7 +345,7 @@ impl Figure {
     }
 
     /// An upright bar, so many pixels wide.
-    pub(crate) fn upright(&mut self, x: f64, ends: [f64; 2], pixels: f64, ink: Ink) {
+    pub fn upright(&mut self, x: f64, ends: [f64; 2], pixels: f64, ink: Ink) {
         let (x, [y1, y2]) = (self.place_x(x), ends.map(|end| self.place_y(end)));
         let _ = write!(
             self.inside,
@@ -366,13 +354,19 @@ impl Figure {
         );
     }
 
+    /// The figure in a document; `words` say what it shows.
+    pub fn block(self, words: &str) -> Block {
+        Block::Figure(self.svg(words))
+    }
+
     /// The figure; `words` say what it shows.
-    pub(crate) fn svg(self, words: &str) -> String {
+    pub fn svg(self, words: &str) -> String {
         let Self { width, height, margin, inside, around, .. } = self;
         let (inner_width, inner_height) = (width - margin.left + 4.0, height - margin.bottom);
         format!(
-            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\" style=\"max-width:{width}px;width:100%\">{around}\
-             <svg x=\"{}\" y=\"0\" width=\"{inner_width}\" height=\"{inner_height}\" viewBox=\"{} 0 {inner_width} {inner_height}\">{inside}</svg></svg>",
+            "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\" \
+             style=\"max-width:{width}px;width:100%\">{around}<svg x=\"{}\" y=\"0\" width=\"{inner_width}\" \
+             height=\"{inner_height}\" viewBox=\"{} 0 {inner_width} {inner_height}\">{inside}</svg></svg>",
             Text(words),
             margin.left - 4.0,
             margin.left - 4.0
@@ -382,10 +376,11 @@ impl Figure {
 
 /// Where a range is drawn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
-    pub(crate) number: usize,
+pub struct Row {
+    /// Which row.
+    pub number: usize,
     /// Pixels below its middle.
-    pub(crate) shift: f64,
+    pub shift: f64,
 }
 
 #[cfg(test)]

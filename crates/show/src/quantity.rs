@@ -63,8 +63,8 @@ pub(crate) fn utc(unix_ms: i64) -> String {
     format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// Year, month and day of the Gregorian calendar, of days since 1970-01-01: years are taken to begin in March, so that the
-/// leap day ends one.
+/// Year, month and day of the Gregorian calendar, of days since 1970-01-01: years are taken to begin in March, so that
+/// the leap day ends one.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

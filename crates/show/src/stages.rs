@@ -50,10 +50,10 @@ fn name(row: &StageRow) -> String {
     if row.role == Role::EndToEnd {
         return format!("end to end <span class=\"aside\">{}</span>", Text(arrow(row)));
     }
-    let aside = if row.role == Role::Path {
-        String::new()
-    } else {
-        format!(" <span class=\"aside\">{}</span>", Text(format!("{:?}", row.role).to_lowercase()))
+    let aside = match row.role {
+        Role::Branch => " <span class=\"aside\">branch</span>",
+        Role::Beside => " <span class=\"aside\">beside</span>",
+        Role::Path | Role::EndToEnd => "",
     };
     format!("{}{aside}", Text(arrow(row)))
 }

@@ -1,16 +1,17 @@
 //! Which trials something other than reading lengthened: an interrupt, a preemption, the hypervisor.
 //!
-//! Method I fails there, because what interrupts falls into one of the readings and not into the others (the Cm* study, 4.6), so figures
-//! are given with and without such trials (5.2). The evidence is the time that all readings of a trial took together: what is
-//! longer than usual by a microsecond and by eight times the usual spread was not reading. Deliberately absent: who it was.
+//! Method I fails there, because what interrupts falls into one of the readings and not into the others (the Cm* study,
+//! 4.6), so figures are given with and without such trials (5.2). The evidence is the time that all readings of a trial
+//! took together: what is longer than usual by a microsecond and by eight times the usual spread was not reading.
+//! Deliberately absent: who it was.
 
 use tickscope_stats::{Quantile, Sample};
 
 /// Of the time from the median to the 95 % quantile: so many more are no reading's.
 const SPREADS: i64 = 8;
 
-/// For each trial whether its readings were lengthened; `spent` is what they took together, `least` the shortest interruption in
-/// the same unit: a microsecond, which every one takes.
+/// For each trial whether its readings were lengthened; `spent` is what they took together, `least` the shortest
+/// interruption in the same unit: a microsecond, which every one takes.
 pub fn touched(spent: &[i64], least: i64) -> Vec<bool> {
     let Ok(sample) = Sample::new(spent) else { return vec![false; spent.len()] };
     let usual = sample.quantile(Quantile::MEDIAN);

@@ -1,11 +1,13 @@
 //! The half that is fitted on, in stretches of time: how far what was fitted on one carries to the others.
 //!
-//! A constant is fitted on each fold and judged on every other one; methods that fit nothing are judged on each. So what a
-//! method is chosen by is never what it was fitted on, and a cost that changes from one stretch of time to the next shows.
+//! A constant is fitted on each fold and judged on every other one; methods that fit nothing are judged on each. So
+//! what a method is chosen by is never what it was fitted on, and a cost that changes from one stretch of time to the
+//! next shows.
 //!
-//! **Drift** is what is certain of a method's systematic error: by how much the median that it leaves in some fold is off 0 at
-//! least, with 99 % for the median and for what was fitted. Few trials make nothing certain. Assumes for that figure that
-//! trials are independent; those of a cost that changes slowly are not, and drift is what such a cost shows.
+//! **Drift** is what is certain of a method's systematic error: by how much the median that it leaves in some fold is
+//! off 0 at least, with 99 % for the median and for what was fitted. Few trials make nothing certain. Assumes for that
+//! figure that trials are independent; those of a cost that changes slowly are not, and drift is what such a cost
+//! shows.
 
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
@@ -57,7 +59,8 @@ impl<'a> Folds<'a> {
         crossings
     }
 
-    /// Whether the median trial, each judged by the fit of the fold after its own, is nearer the truth than without: with 99 %.
+    /// Whether the median trial, each judged by the fit of the fold after its own, is nearer the truth than without:
+    /// with 99 %.
     fn gains(&self, method: Method) -> Option<bool> {
         let mut gained = Vec::new();
         for (at, &(_, trials)) in self.0.iter().enumerate() {

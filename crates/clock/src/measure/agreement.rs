@@ -1,7 +1,7 @@
 //! Whether a clock goes on when the reading does from one processor to another.
 //!
-//! Two pinned threads pass a turn back and forth; whoever has it reads the clock and leaves the reading for the other. A
-//! reading that is less than the one it was handed went backward across processors. Deliberately absent: how far the
+//! Two pinned threads pass a turn back and forth; whoever has it reads the clock and leaves the reading for the other.
+//! A reading that is less than the one it was handed went backward across processors. Deliberately absent: how far the
 //! counters of two processors are apart, which `tick::sharing` bounds.
 
 use std::hint::spin_loop;
@@ -26,8 +26,9 @@ pub struct Agreement {
     pub backward_worst: i64,
 }
 
-/// Passes the turn between the first processor and each of up to 15 others, for `ticks` together; on a busy machine for up to so many
-/// times as long, until some turns were passed. Time that is over by then is over: nothing may have been compared.
+/// Passes the turn between the first processor and each of up to 15 others, for `ticks` together; on a busy machine for
+/// up to so many times as long, until some turns were passed. Time that is over by then is over: nothing may have been
+/// compared.
 pub fn agreement(service: &Service, cpus: &[usize], ticks: i64) -> io::Result<Agreement> {
     const OTHERS_MAX: usize = 15;
     const PATIENCE: i64 = 8;

@@ -1,12 +1,13 @@
 //! A clock read steadily as a gauge of the load on a processor: who shares it makes readings fewer, or dearer.
 //!
-//! The Cm* study (4.1) used a clock's reading so: it costs what memory and bus let it cost. On a host of today mostly the
-//! processor is shared, and then the reader is not dearer but *away*. Both are told: **cost** is the median time of a
-//! reading while it runs, **away** the share of the time in which the kernel did not run it, and the **load factor** what a
-//! reading took in all, beside the least cost that this gauge ever saw: 1 alone, 3 if two others take their share.
+//! The Cm* study (4.1) used a clock's reading so: it costs what memory and bus let it cost. On a host of today mostly
+//! the processor is shared, and then the reader is not dearer but *away*. Both are told: **cost** is the median time of
+//! a reading while it runs, **away** the share of the time in which the kernel did not run it, and the **load factor**
+//! what a reading took in all, beside the least cost that this gauge ever saw: 1 alone, 3 if two others take their
+//! share.
 //!
-//! Assumes that the kernel's account of a thread's time is right; what a hypervisor takes it may count as running, and then
-//! it shows in the load factor alone. Deliberately absent: a limit above which a machine counts as busy.
+//! Assumes that the kernel's account of a thread's time is right; what a hypervisor takes it may count as running, and
+//! then it shows in the load factor alone. Deliberately absent: a limit above which a machine counts as busy.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -69,7 +70,8 @@ pub struct GaugePlan {
     pub load: Load,
 }
 
-/// Gauges the first allowed processor; tells `each` what was seen under how large a load of ours as soon as an interval is over.
+/// Gauges the first allowed processor; tells `each` what was seen under how large a load of ours as soon as an interval
+/// is over.
 pub fn gauge(plan: &GaugePlan, frequency: Frequency, each: &mut dyn FnMut(u32, Gauged)) -> Result<(), Finding> {
     let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);

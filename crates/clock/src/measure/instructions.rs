@@ -1,5 +1,5 @@
-//! What the instructions that read the counter cost, over many readings in a row (the Cloudprofiler study, 6.2): whether a
-//! hypervisor traps them shows there, since a trap costs a hundred times more.
+//! What the instructions that read the counter cost, over many readings in a row (the Cloudprofiler study, 6.2):
+//! whether a hypervisor traps them shows there, since a trap costs a hundred times more.
 
 use std::hint::black_box;
 

@@ -68,7 +68,8 @@ pub struct Rate {
 /// Cost of a reading against time, while other readers start and stop.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Ramp {
-    /// From when all were ready to the end of the window, or of the last reading if that ended later; ticks of the counter.
+    /// From when all were ready to the end of the window, or of the last reading if that ended later; ticks of the
+    /// counter.
     pub ticks: i64,
     /// When the others started, as a share of that.
     pub started: Vec<f64>,
@@ -146,8 +147,8 @@ pub fn steady(service: &Service, window: Window) -> io::Result<Steady> {
     })
 }
 
-/// Costs against time; the other readers start one after another from a fifth of the window on, and stop likewise from three
-/// fifths on.
+/// Costs against time; the other readers start one after another from a fifth of the window on, and stop likewise from
+/// three fifths on.
 pub fn costs(service: &Service, window: Window) -> io::Result<Costs> {
     const NOT_BEGUN: i64 = i64::MIN;
     let others = window.readers - 1;
@@ -251,8 +252,8 @@ const SOUND: &str = "a reader's thread ends well";
 /// How often a reader that is to start later looks whether it is time.
 const POLL: Duration = Duration::from_micros(100);
 
-/// Pins the calling thread to the processor of the reader with that number, and waits for the others. Where pinning is refused
-/// the scheduler places it.
+/// Pins the calling thread to the processor of the reader with that number, and waits for the others. Where pinning is
+/// refused the scheduler places it.
 fn ready<'a>(service: &'a Service, cpus: &[usize], reader: usize, gate: &Barrier) -> io::Result<Reader<'a>> {
     let _ = affinity::pin(cpus[reader % cpus.len()]);
     let reader = service.reader();
@@ -315,8 +316,8 @@ impl Ramp {
     }
 }
 
-/// What a window keeps, in memory that was written to once, so that recording faults in no page; spaced out over the window.
-/// Whether a reading is kept is decided before it is taken: decided after, long ones would be kept too often.
+/// What a window keeps, in memory that was written to once, so that recording faults in no page; spaced out over the
+/// window. Whether a reading is kept is decided before it is taken: decided after, long ones would be kept too often.
 pub(super) struct Kept<T> {
     pub(super) values: Vec<T>,
     most: usize,

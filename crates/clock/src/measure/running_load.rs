@@ -1,27 +1,28 @@
-//! A load that runs: busy processes, or further readers of the clock that is measured, steady or injected at fixed intervals.
+//! A load that runs: busy processes, or further readers of the clock that is measured, steady or injected at fixed
+//! intervals.
 //!
-//! A member is a process of its own, because the kernel shares processors out among processes and some clocks count their
-//! process's time; further readers of a clock that lies in this process's memory (the mutex's, the ticker's) are threads.
-//! Those at rest sleep. A reader that rests for less than the kernel can wake it in spins without reading, so that pulses as
-//! short as a reading can be made; a busy process never does, as its load is its processor's time.
+//! A member is a process of its own, because the kernel shares processors out among processes and some clocks count
+//! their process's time; further readers of a clock that lies in this process's memory (the mutex's, the ticker's) are
+//! threads. Those at rest sleep. A reader that rests for less than the kernel can wake it in spins without reading, so
+//! that pulses as short as a reading can be made; a busy process never does, as its load is its processor's time.
 //!
 //! Guarantees: every member has ended once this is dropped. How often members worked is counted, because a load that is
 //! put aside itself works less often than asked.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tickscope_counter as counter;
 use tickscope_host::affinity;
+use tickscope_host::busy_processes::BusyProcesses;
 use tickscope_tick::Frequency;
 
 use super::clock::Clock;
-use super::load::BusyProcesses;
 use super::service::{Job, Service};
-use super::shared_words::SharedPage;
+use super::shared_counts::SharedCounts;
 use crate::load::{Injection, Load, LoadKind};
 
 /// The members of a load, ended when this is dropped.
@@ -43,7 +44,7 @@ struct Work {
     origin: i64,
     over: AtomicBool,
     /// In memory that processes share: at [`TURNS`] turns begun by all members, at [`READY`] members that came to work.
-    begun: SharedPage<AtomicU64>,
+    begun: SharedCounts,
 }
 
 const TURNS: usize = 0;
@@ -71,8 +72,8 @@ enum Rest {
 struct Threads(Vec<JoinHandle<()>>, Arc<Work>);
 
 impl RunningLoad {
-    /// Starts `count` members beside readers of that clock, pinned as the load says, and waits until each is at work; `cpus` are
-    /// those allowed.
+    /// Starts `count` members beside readers of that clock, pinned as the load says, and waits until each is at work;
+    /// `cpus` are those allowed.
     pub fn start(
         load: &Load,
         count: u32,
@@ -86,7 +87,7 @@ impl RunningLoad {
             injected: load.injected.map(turns),
             origin: counter::plain(),
             over: AtomicBool::new(false),
-            begun: SharedPage::new()?,
+            begun: SharedCounts::new()?,
         });
         let mut processes = BusyProcesses::start(0)?;
         let mut threads = Threads(Vec::new(), Arc::clone(&work));
@@ -156,7 +157,8 @@ impl Work {
         while ready() < count {
             if Instant::now() > until {
                 return Err(io::Error::other(format!(
-                    "expected {count} members of the load to come to work within {PATIENCE:?}, found {}; ask for fewer",
+                    "expected {count} members of the load to come to work within {} s, found {}; ask for fewer",
+                    PATIENCE.as_secs(),
                     ready()
                 )));
             }
@@ -302,12 +304,13 @@ mod tests {
     #[test]
     fn a_member_rests_from_the_end_of_a_turn_until_the_next_one_is_due() {
         let turns = |length, period| Turns { length, period, frequency: FREQUENCY, rest: Rest::SpinningIfShort };
-        // 200 turns of 10 us every 1 ms, by this test's frequency: the last begins 199 periods after the first at the earliest.
+        // 200 turns of 10 us every 1 ms, by this test's frequency: the last begins 199 periods after the first at the
+        // earliest.
         let work = Work {
             injected: Some(turns(20_000, 2_000_000)),
             origin: counter::plain(),
             over: AtomicBool::new(false),
-            begun: SharedPage::new().unwrap(),
+            begun: SharedCounts::new().unwrap(),
         };
         let from = counter::plain();
         let mut last = from;

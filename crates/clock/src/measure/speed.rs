@@ -18,8 +18,8 @@ pub struct CoreSpeed {
     pub work_ns_min: f64,
     /// Its median, nanoseconds.
     pub work_ns_median: f64,
-    /// How much longer it takes than the fastest processor, percent: by the fastest work or by the median, whichever says
-    /// less, since what else runs lengthens either.
+    /// How much longer it takes than the fastest processor, percent: by the fastest work or by the median, whichever
+    /// says less, since what else runs lengthens either.
     pub slower_percent: f64,
 }
 
@@ -67,7 +67,8 @@ fn works(cpu: usize, ticks: i64) -> Vec<i64> {
     }
 }
 
-/// A chain of multiplications, each needing the one before, that has no shorter form: no memory, nothing to guess, some 20 us.
+/// A chain of multiplications, each needing the one before, that has no shorter form: no memory, nothing to guess, some
+/// 20 us.
 #[inline(never)]
 fn work() {
     const STEPS: u64 = 10_000;

@@ -20,17 +20,16 @@ use super::running_load::RunningLoad;
 use super::service::Service;
 use super::speed::speeds;
 use super::transient::Transient;
-use super::two_words::TwoWords;
 use super::waits::Section;
 use crate::compensation::{Halves, Length, Trial, Verdict, judge, touched};
 use crate::density::Bins;
 use crate::load::{Injection, Load};
 use crate::series::Usable;
 use crate::study::{Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
-use crate::two_word::{LiveTest, Routine, Writer};
 
-/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the clock that is being
-/// read is finished with the fewest readings, and those not read yet are absent, but for the two that advice is about.
+/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the
+/// clock that is being read is finished with the fewest readings, and those not read yet are absent, but for the two
+/// that advice is about.
 pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Study, Finding> {
     let begun = Instant::now();
     let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
@@ -49,7 +48,6 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
     let speeds = speeds(&cpus, survey.window_ticks(SPEED_WINDOWS * cpus.len()), facts.frequency);
     progress("the counter: many readings in a row");
     let instructions = instructions(survey.window_ticks(INSTRUCTION_WINDOWS), facts.frequency);
-    let two_words = survey.two_words(progress)?;
     let transients = survey.transients(progress)?;
     let (mut studied, mut absent, mut cut_short) = (Vec::new(), Vec::new(), false);
     for clock in clocks {
@@ -74,7 +72,6 @@ pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str))
         clocks: studied,
         absent,
         cut_short,
-        two_words,
         transients,
     })
 }
@@ -127,13 +124,9 @@ fn seen(facts: &CounterFacts) -> CounterSeen {
 
 /// Clocks that are read while a load comes and goes: one that readers fight over, and one that each reads by itself.
 const TRANSIENT_CLOCKS: [Clock; 2] = [Clock::Mutex, Clock::Library(PosixClock::MONOTONIC)];
-/// The writer of a clock of two words comes by every some tens of ns: one that does not for so long was put aside.
-const WRITER_AWAY_NS: f64 = 2_000.0;
-/// What members of a load read beside a clock of two words, where they read.
-const BESIDE_TWO_WORDS: Clock = Clock::Mutex;
 
-/// Time, shared out evenly among the windows that are left, less what each was seen to take beside: on a busy machine threads wait long
-/// before they run.
+/// Time, shared out evenly among the windows that are left, less what each was seen to take beside: on a busy machine
+/// threads wait long before they run.
 struct Budget {
     begun: Instant,
     deadline: Instant,
@@ -144,9 +137,6 @@ struct Budget {
 
 /// Windows for readings of the counter by the ten thousand and more.
 const INSTRUCTION_WINDOWS: usize = 4;
-
-/// Windows of a routine on a running clock of two words, by one writer and number of readers.
-const TWO_WORD_WINDOWS: usize = 2;
 
 /// Windows in which a load is injected again and again beside one clock.
 const TRANSIENT_WINDOWS: usize = 8;
@@ -159,10 +149,7 @@ const SPEED_WINDOWS: usize = 5;
 fn windows(plan: &Plan, clocks: &[Clock], cpus: usize) -> usize {
     let under_load = |clock: &Clock| 2 * plan.readers.len() + 4 * windows_for_trials(*clock);
     let once = SPEED_WINDOWS * cpus + INSTRUCTION_WINDOWS + TRANSIENT_WINDOWS * TRANSIENT_CLOCKS.len();
-    let stored = Writer::ALL.len() - 1;
-    let two_words = Routine::ALL.len() * (stored + plan.loads.len() * (1 + plan.readers.len()));
-    once + TWO_WORD_WINDOWS * two_words
-        + clocks.iter().map(|clock| 1 + plan.loads.len() * under_load(clock)).sum::<usize>()
+    once + clocks.iter().map(|clock| 1 + plan.loads.len() * under_load(clock)).sum::<usize>()
 }
 
 /// A clock that is asked by a message takes a thousand times longer to read: it gets more time for as many trials.
@@ -283,47 +270,6 @@ impl<'a> Survey<'a> {
         Ok((running.map_err(|error| no_load(count, &error))?, service))
     }
 
-    /// Every routine on a running clock of two words: stored at once for every number of readers, by a program's two stores for
-    /// one reader.
-    fn two_words(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Vec<LiveTest>, Finding> {
-        let mut found = Vec::new();
-        for &count in &self.plan.loads {
-            if self.budget.over() {
-                break;
-            }
-            let (_load, _service) = self.loaded(&self.plan.load, count, BESIDE_TWO_WORDS)?;
-            for routine in Routine::ALL {
-                let (cpus, ticks, ns) = (self.cpus, self.window_ticks(TWO_WORD_WINDOWS), self.ns_per(Unit::Ticks));
-                let away_ticks = (WRITER_AWAY_NS / ns) as i64;
-                let alone =
-                    TwoWords { cpus, readers: 1, routine, writer: Writer::Atomic, low_bits: 0, ticks, away_ticks };
-                // One clock for all numbers of readers: what they differ in is theirs.
-                let low_bits = alone.low_bits_to_meet();
-                for (writer, readers) in self.two_word_cells(count) {
-                    if self.budget.over() {
-                        break;
-                    }
-                    progress(&format!("{routine} of two words, {}", self.plan.load.words(count)));
-                    let ticks = self.window_ticks(TWO_WORD_WINDOWS);
-                    let asked = TwoWords { readers, writer, low_bits, ticks, ..alone };
-                    // Of a writer that never ran there is nothing to tell.
-                    let Ok(test) = asked.read().test(routine, writer, ns) else { continue };
-                    let takes_turns = asked.takes_turns();
-                    found.push(LiveTest { busy_processes: count, readers, takes_turns, ..test });
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    /// Every number of readers of the counter's words; and one of a program's, under the first load.
-    fn two_word_cells(&self, count: u32) -> Vec<(Writer, usize)> {
-        let all = self.plan.readers.iter().map(|&readers| (Writer::Atomic, readers));
-        let stored = Writer::ALL.into_iter().filter(|&writer| writer != Writer::Atomic).map(|writer| (writer, 1));
-        let first = self.cpus.len() > 1 && self.plan.loads.first() == Some(&count);
-        all.chain(stored.filter(|_| first)).collect()
-    }
-
     /// Some clocks while the largest load comes and goes.
     fn transients(&mut self, progress: &mut dyn FnMut(&str)) -> Result<Vec<Transient>, Finding> {
         const PERIODS: i64 = 8;
@@ -410,7 +356,8 @@ impl<'a> Survey<'a> {
     fn cell(&self, readers: usize, costs: Costs, steady: &Steady, (clock, width): (Clock, i64)) -> Cell {
         let ns = |value: i64| value as f64 * self.ns_per(clock.unit());
         let steps = steady.series.steps();
-        // On a busy machine a coarse clock's ticks are just when the reader is put aside: then the kernel's word has to do.
+        // On a busy machine a coarse clock's ticks are just when the reader is put aside: then the kernel's word has to
+        // do.
         let declared = || Some(Usable { clock: declared_ns(clock)?, reading: 0 });
         let usable = steady.series.usable(width).expect("a window holds readings").or_else(declared);
         let per_s = |rate: &Rate| rate.readings as f64 * self.frequency.hertz as f64 / rate.ticks as f64;
@@ -538,7 +485,7 @@ fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
 }
 
 /// The median cost of the sampler's pairs nearest an instant; `None` where it took none within the time of as many.
-pub(crate) fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
+pub fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
     const NEAREST: usize = 9;
     let next = pairs.partition_point(|pair| pair.at < at);
     let from = next.saturating_sub(NEAREST / 2).min(pairs.len().checked_sub(NEAREST)?);

@@ -1,8 +1,10 @@
-//! Method I beside loads that work and rest by turns, from long turns to short ones: where it stops helping (the Cm* study, 4.6).
+//! Method I beside loads that work and rest by turns, from long turns to short ones: where it stops helping (the Cm*
+//! study, 4.6).
 //!
-//! Every clock is tested under every length of turn in several rounds: two passes over all of them, so that what else the machine does
-//! meanwhile is spread, and each window in pieces one after another. Each round gives a k of its own, and their order tells what k
-//! lies between. A single window told little: what one run called 1.42 the next called 0.60.
+//! Every clock is tested under every length of turn in several rounds: two passes over all of them, so that what else
+//! the machine does meanwhile is spread, and each window in pieces one after another. Each round gives a k of its own,
+//! and their order tells what k lies between. A single window told little: what one run called 1.42 the next called
+//! 0.60.
 
 use std::io;
 use std::sync::Arc;
@@ -26,8 +28,8 @@ use crate::study::{Lag, PulseTest, SectionTest, Sweep};
 
 /// Passes over all tests; the second as far as the time goes.
 const PASSES: usize = 2;
-/// Rounds of a window: the fewest of which any two bound the median with 95 %, the least and the greatest. Each holds a turn of the
-/// load at least.
+/// Rounds of a window: the fewest of which any two bound the median with 95 %, the least and the greatest. Each holds a
+/// turn of the load at least.
 const ROUNDS: usize = 6;
 
 /// Clocks whose readings take from nanoseconds to microseconds; readers of the mutex's are felt by each other.

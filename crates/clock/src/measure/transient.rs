@@ -1,7 +1,9 @@
-//! What a reading costs after a load is injected, until it has settled: the transients that the Cm* study left open (4.1).
+//! What a reading costs after a load is injected, until it has settled: the transients that the Cm* study left open
+//! (4.1).
 //!
-//! The members of the load all begin at once, every period, and rest after half of it; a reader goes on all the time. Its readings are
-//! laid over one another by when in the period they ended, so that what every injection does shows and what else happens does not.
+//! The members of the load all begin at once, every period, and rest after half of it; a reader goes on all the time.
+//! Its readings are laid over one another by when in the period they ended, so that what every injection does shows and
+//! what else happens does not.
 
 use serde::Serialize;
 use tickscope_stats::{Quantile, Sample};
@@ -24,12 +26,14 @@ pub struct Transient {
     pub slices: Vec<Slice>,
     /// The median cost in the second half of the work, when start-up is over; `None`: no reading ended there.
     pub settled_ticks: Option<i64>,
-    /// From the injection until the cost stays within what it is in the second half of the work; 0: at once. `None`: no reading.
+    /// From the injection until the cost stays within what it is in the second half of the work; 0: at once. `None`: no
+    /// reading.
     pub settles_after_ns: Option<f64>,
 }
 
 impl Transient {
-    /// Of readings (when each ended and what it took, ticks), beside a load injected first at `origin` and then every `period`.
+    /// Of readings (when each ended and what it took, ticks), beside a load injected first at `origin` and then every
+    /// `period`.
     pub fn of(clock: String, stamped: &[[i64; 2]], origin: i64, period: i64, ns: f64) -> Self {
         let mut costs = vec![Vec::new(); SLICES];
         for &[at, ticks] in stamped {

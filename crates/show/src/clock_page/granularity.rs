@@ -1,19 +1,21 @@
-//! The page of a load in pulses: where compensation stops helping as they get shorter.
+//! A load in pulses: where compensation stops helping as they get shorter.
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_clock::granularity::{ByPulse, Effect, by_clock};
 use tickscope_clock::study::{PulseTest, Sweep};
 
-use super::{Part, between, lead, legend, page, panel, parts, table, terms};
+use super::{between, panel, part, rate};
+use crate::document::{Block, Document};
 use crate::plot::{Axis, Figure, Ink, power_of_ten, short};
 
 const TERMS: [(&str, &str); 7] = [
     ("pulse", "our processes are busy for that long, then asleep for as long, over and over"),
     (
         "k",
-        "how much less durations scatter after subtracting: their variance before, divided by their variance after. Above 1 subtracting helps, \
-         below 1 it adds noise. Found in several rounds: the median, and what it lies between with 95 %. Without the measurements that an interrupt touched, because one would outweigh everything",
+        "how much less durations scatter after subtracting: their variance before, divided by their variance after. \
+         Above 1 subtracting helps, below 1 it adds noise. Found in several rounds: the median, and what it lies \
+         between with 95 %. Without the measurements that an interrupt touched, because one would outweigh everything",
     ),
     ("k predicted", "what k should be, from how alike neighbouring readings are, in the same rounds"),
     ("k of all", "the same with the measurements that an interrupt touched"),
@@ -22,26 +24,26 @@ const TERMS: [(&str, &str); 7] = [
     ("error", "what is left of sections that do nothing, so it should be 0: on average, in the better 19 of 20"),
 ];
 
-/// The page of a sweep.
-pub fn granularity_page(sweep: &Sweep, found: &[PulseTest]) -> String {
+/// What a sweep found.
+pub fn sweep_document(sweep: &Sweep, found: &[PulseTest]) -> Document {
     let clocks = by_clock(found);
-    let words: Vec<String> = clocks.iter().map(ByPulse::words).collect();
-    let rule = "Method-1 subtracts from a section what the readings just before and just after it cost. That helps while the load stays the same from \
-                one reading to the next; a load that changes within a reading leaves nothing to follow. By clock:";
-    let scatter = "A load that comes and goes otherwise than these pulses: by its time profile below, method-1 helps while readings a section \
-                   apart are still alike";
-    let body = [
-        lead(&[vec![rule.into()], words, vec![scatter.into()]].concat()),
-        parts(&[
-            Part::of("Does subtracting help?", factors(&clocks)),
-            Part::of("The load's time profile", profiles(&clocks)),
-            Part::of("What is left", errors(&clocks)),
-            Part::of("All figures", format!("{}{}", figures_table(&clocks), terms(&TERMS))),
-        ]),
-    ]
-    .concat();
-    let about = format!("{}, at work and at rest by turns", sweep.load.words(sweep.busy_processes));
-    page("Loads in pulses", &about, &body)
+    let words = clocks.iter().map(ByPulse::words);
+    let rule = "Method-1 subtracts from a section what the readings just before and just after it cost. That helps \
+                while the load stays the same from one reading to the next; a load that changes within a reading \
+                leaves nothing to follow. By clock:";
+    let scatter = "A load that comes and goes otherwise than these pulses: by its time profile, method-1 helps while \
+                   readings a section apart are still alike";
+    Document {
+        title: "Loads in pulses".into(),
+        about: format!("{}, at work and at rest by turns", sweep.load.words(sweep.busy_processes)),
+        lead: [rule.into()].into_iter().chain(words).chain([scatter.into()]).map(Block::Paragraph).collect(),
+        parts: vec![
+            part("Does subtracting help?", factors(&clocks)),
+            part("The load's time profile", profiles(&clocks)),
+            part("What is left", errors(&clocks)),
+            part("All figures", [figures_tables(&clocks), vec![Block::terms(&TERMS)]].concat()),
+        ],
+    }
 }
 
 fn pulses(of: &ByPulse) -> Axis {
@@ -57,7 +59,7 @@ fn nearest_pairs(test: &PulseTest) -> Option<&Outcome> {
 }
 
 /// k against the pulses' length, what helps above 1, and the place where it stops.
-fn factors(clocks: &[ByPulse]) -> String {
+fn factors(clocks: &[ByPulse]) -> Vec<Block> {
     let panels = clocks.iter().map(|of| {
         let found = |test: &&PulseTest| Some([place(test), test.k()?.median]);
         let predicted = |test: &&PulseTest| Some([place(test), test.test.k_predicted?.median]);
@@ -84,20 +86,23 @@ fn factors(clocks: &[ByPulse]) -> String {
             "k of method-1 by {} against the length of the load's pulses. The table has the numbers.",
             of.clock
         );
-        panel(of.clock, &figure.svg(&words))
+        panel(of.clock, vec![figure.block(&words)])
     });
-    format!(
-        "<p class=\"note\">k: how much less durations scatter once the readings beside them are subtracted. On the shaded ground, below 1, \
-         subtracting makes it worse; the uprights are what k lies between. Pulses get shorter to the left.</p>\
-         <p class=\"legend\"><span><i class=\"line\"></i>k found</span><span><i class=\"line second\"></i>k predicted</span>\
-         <span><i class=\"area soft\"></i>does not help</span><span><i class=\"line muted\"></i>left of this it stops helping</span>\
-         <span><i class=\"line muted dashed\"></i>as long as a reading</span></p><div class=\"multiples\">{}</div>",
-        panels.collect::<String>()
-    )
+    let note = "k: how much less durations scatter once the readings beside them are subtracted. On the shaded \
+                ground, below 1, subtracting makes it worse; the uprights are what k lies between. Pulses get shorter \
+                to the left.";
+    let keys = Block::keys(&[
+        ("line", "k found"),
+        ("line second", "k predicted"),
+        ("area soft", "does not help"),
+        ("line muted", "left of this it stops helping"),
+        ("line muted dashed", "as long as a reading"),
+    ]);
+    vec![Block::note(note), keys, Block::panels(panels.collect())]
 }
 
 /// How like readings are that are so far apart.
-fn profiles(clocks: &[ByPulse]) -> String {
+fn profiles(clocks: &[ByPulse]) -> Vec<Block> {
     let panels = clocks.iter().map(|of| {
         let lags = of.tests.iter().flat_map(|test| &test.profile);
         let x = Axis::of_durations(lags.clone().map(|lag| lag.lag_ns)).named("from one reading to another");
@@ -114,20 +119,17 @@ fn profiles(clocks: &[ByPulse]) -> String {
         }
         let words =
             format!("How like one another readings of {} are by how far apart they are, one line a pulse.", of.clock);
-        panel(of.clock, &figure.svg(&words))
+        panel(of.clock, vec![figure.block(&words)])
     });
     let pulses =
         clocks.first().into_iter().flat_map(|of| &of.tests).map(|test| format!("pulses of {}", short(place(test))));
-    format!(
-        "<p class=\"note\">The correlation of what two readings cost that are so far apart: 1, what the one cost tells what the other does; 0, it tells \
-         nothing. Found in several rounds; uprights: what it lies between.</p>{}<div class=\"multiples\">{}</div>",
-        legend(pulses),
-        panels.collect::<String>()
-    )
+    let note = "The correlation of what two readings cost that are so far apart: 1, what the one cost tells what the \
+                other does; 0, it tells nothing. Found in several rounds; uprights: what it lies between.";
+    vec![Block::note(note), Block::legend(pulses), Block::panels(panels.collect())]
 }
 
 /// What each method leaves of sections that do nothing.
-fn errors(clocks: &[ByPulse]) -> String {
+fn errors(clocks: &[ByPulse]) -> Vec<Block> {
     let methods: Vec<Method> = Method::ALL.into_iter().filter(|&method| tried(clocks, method)).collect();
     let error = |test: &PulseTest, method| test.test.outcome(method).map(|outcome| outcome.error);
     let panels = clocks.iter().map(|of| {
@@ -142,43 +144,47 @@ fn errors(clocks: &[ByPulse]) -> String {
             "What methods leave by {} against the length of the load's pulses. The table has the numbers.",
             of.clock
         );
-        panel(of.clock, &figure.svg(&words))
+        panel(of.clock, vec![figure.block(&words)])
     });
-    format!(
-        "<p class=\"note\">Sections that do nothing, measured: what each method leaves of them on average, in the better 19 of 20. Lower is better; \
-         where a method left nothing at all, it has no dot.</p>{}<div class=\"multiples\">{}</div>",
-        legend(methods.iter().map(ToString::to_string)),
-        panels.collect::<String>()
-    )
+    let note = "Sections that do nothing, measured: what each method leaves of them on average, in the better 19 of \
+                20. Lower is better; where a method left nothing at all, it has no dot.";
+    vec![Block::note(note), Block::legend(methods.iter().map(ToString::to_string)), Block::panels(panels.collect())]
 }
 
 fn tried(clocks: &[ByPulse], method: Method) -> bool {
     clocks.iter().flat_map(|of| &of.tests).any(|test| test.test.outcome(method).is_some())
 }
 
-fn figures_table(clocks: &[ByPulse]) -> String {
+fn figures_tables(clocks: &[ByPulse]) -> Vec<Block> {
     let methods: Vec<Method> = Method::ALL.into_iter().filter(|&method| tried(clocks, method)).collect();
-    let row = |test: &PulseTest| {
+    let name = |test: &PulseTest| format!("{}, {}", test.clock, short(place(test)));
+    let tests = || clocks.iter().flat_map(|of| of.tests.iter().copied());
+    let helps = |test: &PulseTest| {
         let effect = match test.effect() {
             Effect::Helps => "helps",
             Effect::Fails => "does not help",
             Effect::Undecided => "undecided",
         };
         let all = nearest_pairs(test).and_then(|of| of.k);
-        let of_1 = vec![effect.into(), between(test.test.k_predicted), between(test.k()), between(all)];
+        let [rho, predicted, k, all] = [test.test.rho_1, test.test.k_predicted, test.k(), all].map(between);
+        vec![name(test), effect.into(), rho, predicted, k, all]
+    };
+    let left = |test: &PulseTest| {
         let error = |&method: &Method| test.test.outcome(method).map_or_else(|| "–".into(), |of| duration(of.error));
-        let errors: Vec<String> = methods.iter().map(error).collect();
-        [vec![format!("{}, {}", test.clock, short(place(test)))], of_1, errors, vec![test.test.trials.to_string()]]
-            .concat()
+        let turns = test.turns_per_s.map_or_else(|| "–".into(), rate);
+        let first = [name(test), turns, duration(test.cost_ns)];
+        first.into_iter().chain(methods.iter().map(error)).chain([test.test.trials.to_string()]).collect()
     };
     let errors: Vec<String> = methods.iter().map(|method| format!("error, {method}")).collect();
     let errors = errors.iter().map(String::as_str);
-    let columns: Vec<&str> = ["clock, pulse", "method-1", "k predicted", "k", "k of all"]
-        .into_iter()
-        .chain(errors)
-        .chain(["sections"])
-        .collect();
-    table("Every clock under every pulse", &columns, clocks.iter().flat_map(|of| &of.tests).map(|test| row(test)))
+    let columns: Vec<&str> =
+        ["clock, pulse", "turns/s", "cost"].into_iter().chain(errors).chain(["sections"]).collect();
+    let factors = ["clock, pulse", "method-1", "rho_1", "k predicted", "k", "k of all"];
+    vec![
+        Block::table("Every clock under every pulse", &factors, tests().map(helps)),
+        Block::heading("Costs and errors"),
+        Block::table("Costs and errors", &columns, tests().map(left)),
+    ]
 }
 
 #[cfg(test)]
@@ -225,7 +231,8 @@ mod tests {
     }
 
     fn page_of(found: &[PulseTest]) -> String {
-        granularity_page(&Sweep { seconds: 1.0, busy_processes: 1, load: Load::SPINNING, pulses_ns: vec![] }, found)
+        sweep_document(&Sweep { seconds: 1.0, busy_processes: 1, load: Load::SPINNING, pulses_ns: vec![] }, found)
+            .html()
     }
 
     #[test]

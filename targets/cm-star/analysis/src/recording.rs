@@ -1,27 +1,32 @@
 //! The example from a run's stamps: calls between two nodes, each with a clock of its own.
 //!
-//! A stamp is a reading of the clock, so the zero-time test and every compensation are those of stamps. Beside what they
-//! estimate stands what is *guaranteed*: a latency begins on one node's clock and ends on another's, and the clock map of the two
-//! gives an interval for it, from stamp to stamp, nothing subtracted. A quantile of the lower ends is no more than that of the
-//! true durations, one of the upper ends no less. A call begins and ends on the client's clock, and needs no clock map.
+//! A stamp is a reading of the clock, so the zero-time test and every compensation are those of stamps. Beside what
+//! they estimate stands what is *guaranteed*: a latency begins on one node's clock and ends on another's, and the clock
+//! map of the two gives an interval for it, from stamp to stamp, nothing subtracted. A quantile of the lower ends is no
+//! more than that of the true durations, one of the upper ends no less. A call begins and ends on the client's clock,
+//! and needs no clock map.
 //!
-//! **Slope of latencies.** The nodes' clocks may have moved against each other within a repetition, by `relative_ticks` at most. The weights of
-//! a slope sum to 0, so what all its calls share falls out, and no repetition's slope is off by more than the positive
-//! weights' sum times that. Nor is their median.
+//! **Slope of latencies.** The nodes' clocks may have moved against each other within a repetition, by `relative_ticks`
+//! at most. The weights of a slope sum to 0, so what all its calls share falls out, and no repetition's slope is off by
+//! more than the positive weights' sum times that. Nor is their median.
 //!
-//! Assumes: ticks of the client's counter, which is the reference. Guarantees: a repetition counts with all its calls or not at
-//! all, and those left out are counted. Deliberately absent: reading a run; who does that knows the points' names.
+//! Assumes: ticks of the client's counter, which is the reference. Guarantees: a repetition counts with all its calls
+//! or not at all, and those left out are counted. Deliberately absent: reading a run; who does that knows the points'
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
+use tickscope_clock::compensation::Trial;
+use tickscope_clock::measure::{Sampled, near};
 use tickscope_stats::{Error, Quantile};
 use tickscope_tick::{Decimal, Frequency, Unit};
 
-use super::{ByClock, Example, ExamplePlan, Measured, Published, Readings, UnderPairs, weights};
-use crate::compensation::Trial;
-use crate::measure::{Sampled, near};
+use crate::figures::{
+    CallCell, Cells, Costs, Example, ExamplePlan, Measured, Published, Subtracted, UnderPairs, cells, weights,
+    zero_time,
+};
 
 /// A call of which every stamp is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,8 +39,8 @@ pub struct RecordedCall {
     pub repetition: i64,
     /// The zero-time test's four stamps.
     pub zero: [i64; 4],
-    /// Two stamps before the message leaves, the second where the call begins; two after the results were read, the first where
-    /// it ends.
+    /// Two stamps before the message leaves, the second where the call begins; two after the results were read, the
+    /// first where it ends.
     pub around: [i64; 4],
     /// From the client's stamp before it sends to the server's after it received.
     pub latency: Bounded,
@@ -65,8 +70,6 @@ pub struct Recording {
     pub hertz: u64,
     /// How far two latencies of one repetition may be wrong against each other.
     pub relative_ticks: u64,
-    /// Stamps within a message and within a call, beside the one at its begin.
-    pub readings: Readings,
     /// From one call to the next, as the client was told.
     pub interval_us: u32,
 }
@@ -76,8 +79,8 @@ pub struct Recording {
 pub struct Recorded {
     /// What was asked, as the calls tell it.
     pub plan: ExamplePlan,
-    /// By stamps.
-    pub by_stamps: ByClock,
+    /// By number of pairs.
+    pub loads: Vec<UnderPairs>,
     /// Calls of repetitions that lack another one.
     pub left_out: usize,
 }
@@ -125,7 +128,8 @@ pub struct RunFacts {
     /// How well the server's clock is known at the median; `None`: the nodes share one clock.
     #[serde(rename = "half_width_ns")]
     pub half_width: Option<Reach>,
-    /// Durations of the run whose truth is known, and those of them that lie in their intervals; `None`: it is not known.
+    /// Durations of the run whose truth is known, and those of them that lie in their intervals; `None`: it is not
+    /// known.
     pub truth: Option<[u64; 2]>,
     /// Calls that lack a stamp or an interval.
     pub incomplete: usize,
@@ -160,23 +164,27 @@ impl Recording {
             self.under_pairs(&plan, pairs, &calls)
         };
         let loads = loads.iter().map(load).collect::<Result<_, Error>>()?;
-        let by_stamps = ByClock { clock: "tickscope stamps".into(), loads };
-        Ok(Recorded { plan, by_stamps, left_out: self.calls.len() - kept })
+        Ok(Recorded { plan, loads, left_out: self.calls.len() - kept })
     }
 
     fn under_pairs(&self, plan: &ExamplePlan, pairs: u32, calls: &[RecordedCall]) -> Result<UnderPairs, Error> {
         let test: Vec<Trial> = calls.iter().map(|call| self.trial(call)).collect();
         let measured: Vec<Measured> = calls.iter().map(|call| self.measured(call)).collect();
-        let mut found = UnderPairs::of(plan, pairs, (&test, &measured), self.readings, self.ns_per_tick())?;
-        for cell in &mut found.cells {
-            let calls = calls.iter().filter(|call| call.words == cell.words);
-            cell.guaranteed = Guaranteed::of(calls, self.hertz);
-        }
-        found.latency_slope_clock = Some(self.slope_clock(&plan.words));
+        let ns = self.ns_per_tick();
+        let mut zero = zero_time(&test, ns)?;
+        let costs = Costs::of(&measured.iter().flat_map(|call| call.pairs).collect::<Vec<i64>>())?;
+        let subtracted = Subtracted { costs, method: zero.chosen };
+        let Cells { durations, latency_slope, rpc_slope } = cells(&plan.words, &measured, subtracted, ns)?;
+        let cell = |(&words, [latency, rpc]): (&u16, [_; 2])| {
+            let guaranteed = Guaranteed::of(calls.iter().filter(|call| call.words == words), self.hertz)?;
+            Some(CallCell { words, latency, rpc, guaranteed })
+        };
+        let cells = plan.words.iter().zip(durations).filter_map(cell).collect();
         if self.sampled.is_empty() {
-            found.zero.no_sampler = Some("the run has no stamps of a sampler".into());
+            zero.no_sampler = Some("the run has no stamps of a sampler".into());
         }
-        Ok(found)
+        let latency_slope_clock = self.slope_clock(&plan.words);
+        Ok(UnderPairs { pairs, zero, cells, latency_slope, rpc_slope, latency_slope_clock })
     }
 
     fn trial(&self, call: &RecordedCall) -> Trial {
@@ -220,9 +228,9 @@ impl Recording {
 impl Recorded {
     /// As an example, beside what was published.
     pub fn example(self, run: RunFacts, took_s: f64, optimised: bool, cpus: [usize; 2]) -> Example {
-        let Self { plan, by_stamps, left_out } = self;
-        let run = Some(RunFacts { left_out, ..run });
-        Example { plan, took_s, optimised, cpus, clocks: vec![by_stamps], published: Published::as_printed(), run }
+        let Self { plan, loads, left_out } = self;
+        let run = RunFacts { left_out, ..run };
+        Example { version: 1, plan, took_s, optimised, cpus, loads, published: Published::as_printed(), run }
     }
 }
 
@@ -279,8 +287,8 @@ impl Guaranteed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compensation::Method;
     use proptest::prelude::*;
+    use tickscope_clock::compensation::Method;
 
     const WORDS: [u16; 5] = [0, 50, 100, 150, 210];
     const REPETITIONS: i64 = 40;
@@ -289,8 +297,9 @@ mod tests {
     /// How far two latencies of a repetition may be wrong against each other in these tests, ticks.
     const RELATIVE: i64 = 40;
 
-    /// Calls of two numbers of pairs: a latency of `latency(words)`, a call of `rpc(words)` ticks, both too long by their stamps;
-    /// `off(id)` is how far the clock map's estimate of a latency is off, and its interval is half a microsecond either way.
+    /// Calls of two numbers of pairs: a latency of `latency(words)`, a call of `rpc(words)` ticks, both too long by
+    /// their stamps; `off(id)` is how far the clock map's estimate of a latency is off, and its interval is half a
+    /// microsecond either way.
     fn recording(latency: impl Fn(i64) -> i64, rpc: impl Fn(i64) -> i64, off: impl Fn(i64) -> i64) -> Recording {
         let mut calls = Vec::new();
         for repetition in 0..REPETITIONS {
@@ -313,8 +322,7 @@ mod tests {
         }
         let sampled = (0..2000).map(|at| Sampled { at: at * 200_000, cost: COST }).collect();
         let relative_ticks = RELATIVE.unsigned_abs();
-        let readings = Readings::along(5);
-        Recording { calls, sampled, hertz: 1_000_000_000, relative_ticks, readings, interval_us: 2000 }
+        Recording { calls, sampled, hertz: 1_000_000_000, relative_ticks, interval_us: 2000 }
     }
 
     #[test]
@@ -322,7 +330,7 @@ mod tests {
         let found = recording(|words| 5_000 + 2 * words, |words| 9_000 + 7 * words, |_| 0).study().unwrap();
         assert_eq!((found.plan.pairs.as_slice(), found.plan.words.as_slice()), (&[1, 2][..], &WORDS[..]));
         assert_eq!((found.plan.repetitions, found.left_out), (40, 0));
-        for load in &found.by_stamps.loads {
+        for load in &found.loads {
             assert_eq!((load.zero.trials, load.zero.chosen), (200, Method::Constant));
             assert_eq!((load.latency_slope.median_ns, load.rpc_slope.median_ns), (2.0, 7.0));
             for cell in &load.cells {
@@ -332,7 +340,7 @@ mod tests {
                     (5_000.0 + 2.0 * words, 9_000.0 + 7.0 * words)
                 );
                 // What is guaranteed has its stamps within.
-                let Guaranteed { latency_median, rpc_median, .. } = cell.guaranteed.unwrap();
+                let Guaranteed { latency_median, rpc_median, .. } = cell.guaranteed;
                 let latency = 5_060 + 2 * i64::from(cell.words);
                 assert_eq!(latency_median.ticks, [latency - 500, latency + 500]);
                 assert_eq!(rpc_median.ticks, [9_240 + 7 * i64::from(cell.words); 2]);
@@ -351,14 +359,14 @@ mod tests {
         let mut recording = recording(|_| 5_000, |_| 9_000, |_| 0);
         recording.calls.remove(17);
         let found = recording.study().unwrap();
-        let trials: Vec<usize> = found.by_stamps.loads.iter().map(|load| load.zero.trials).collect();
+        let trials: Vec<usize> = found.loads.iter().map(|load| load.zero.trials).collect();
         assert_eq!((found.left_out, trials), (4, vec![200, 195]));
     }
 
     #[test]
     fn without_a_sampler_there_is_no_method_2_and_it_says_why() {
         let recording = Recording { sampled: Vec::new(), ..recording(|_| 5_000, |_| 9_000, |_| 0) };
-        for load in recording.study().unwrap().by_stamps.loads {
+        for load in recording.study().unwrap().loads {
             assert!(load.zero.outcome(Method::Sampler).is_none() && load.zero.no_sampler.is_some());
         }
     }
@@ -384,14 +392,14 @@ mod tests {
         ) {
             let off = |id: i64| together + moved[id as usize];
             let found = recording(|words| 5_000 + slope * words, |_| 9_000, off).study().unwrap();
-            for load in &found.by_stamps.loads {
-                let clocks = f64::from(load.latency_slope_clock.unwrap());
+            for load in &found.loads {
+                let clocks = f64::from(load.latency_slope_clock);
                 let [lo, hi] = load.latency_slope.interval_ns.unwrap();
                 prop_assert!(lo - clocks <= slope as f64 && slope as f64 <= hi + clocks);
                 prop_assert!((load.latency_slope.median_ns - slope as f64).abs() <= clocks + 1e-9);
                 for cell in &load.cells {
                     let truth = 5_000 + slope * i64::from(cell.words) + COST;
-                    let [lo, hi] = cell.guaranteed.unwrap().latency_median.ticks;
+                    let [lo, hi] = cell.guaranteed.latency_median.ticks;
                     prop_assert!(lo <= truth && truth <= hi);
                 }
             }
@@ -403,8 +411,8 @@ mod tests {
             let off = |id: i64| if id % 5 > 2 { relative } else { 0 };
             let made = recording(|_| 5_000, |_| 9_000, off);
             let found = Recording { relative_ticks: relative.unsigned_abs(), ..made }.study().unwrap();
-            let load = &found.by_stamps.loads[0];
-            let (moved, allowed) = (load.latency_slope.median_ns, f64::from(load.latency_slope_clock.unwrap()));
+            let load = &found.loads[0];
+            let (moved, allowed) = (load.latency_slope.median_ns, f64::from(load.latency_slope_clock));
             prop_assert!(moved <= allowed && allowed <= moved + 0.002 + 1e-9, "{moved} {allowed}");
         }
     }

@@ -1,25 +1,64 @@
-//! `tickscope clock --example RUN`: the example of the Cm* study from the stamps of a run of `targets/cm-star`.
+//! The calls of a run of `targets/cm-star`, read from its files.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::Path;
 
 use serde::Deserialize;
 use tickscope_analysis::{Analysis, Query, Span, Spanned, Spans, analyse, spans};
-use tickscope_clock::example::{Bounded, Example, Reach, Readings, RecordedCall, Recording, RunFacts};
 use tickscope_clock::measure::Sampled;
 use tickscope_store::{Run, StampColumns};
+use tickscope_tick::Place;
 use tickscope_trace::Apart;
 
-use crate::failure::Failure;
+use crate::figures::Example;
+use crate::recording::{Bounded, Reach, RecordedCall, Recording, RunFacts};
+
+/// Why a run has no example.
+#[derive(Debug)]
+pub enum Error {
+    /// It is not a run of the example.
+    Input(String),
+    /// It could not be read or analysed.
+    Analysis(tickscope_analysis::Error),
+    /// Its calls have no figures.
+    Stats(tickscope_stats::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(message) => f.write_str(message),
+            Self::Analysis(error) => error.fmt(f),
+            Self::Stats(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<tickscope_analysis::Error> for Error {
+    fn from(error: tickscope_analysis::Error) -> Self {
+        Self::Analysis(error)
+    }
+}
+
+impl From<tickscope_store::Error> for Error {
+    fn from(error: tickscope_store::Error) -> Self {
+        Self::Analysis(error.into())
+    }
+}
 
 /// What was found, and the run's own finding, if its evidence contradicts itself.
 pub struct Found {
+    /// The figures.
     pub example: Example,
+    /// The run's finding.
     pub finding: Option<String>,
 }
 
 /// Reads a run and computes the example's figures.
-pub fn recorded(directory: &Path) -> Result<Found, Failure> {
+pub fn recorded(directory: &Path) -> Result<Found, Error> {
     let run = Run::open(directory)?;
     let query = Query::under(None);
     let analysis = analyse(&run, &query, false)?;
@@ -34,14 +73,13 @@ pub fn recorded(directory: &Path) -> Result<Found, Failure> {
         relative_ticks: relative_ticks(&spans, &nodes, &client)?,
         sampled: client.sampled(),
         hertz: analysis.frequency.hertz,
-        readings: Readings::along(nodes.path().len()),
         interval_us: said.interval_us,
         calls,
     };
     let facts = RunFacts { incomplete, late: said.late, abandoned: said.abandoned, ..facts(&run, &analysis) };
     let took_s = analysis.frequency.nanoseconds((last - first) as f64) / 1e9;
     let cpus = [client.cpu, most_used(&stamps(&run, &nodes.server, "received")?)];
-    let study = recording.study().map_err(Failure::work)?;
+    let study = recording.study().map_err(Error::Stats)?;
     Ok(Found { example: study.example(facts, took_s, said.optimised, cpus), finding })
 }
 
@@ -52,18 +90,19 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn of(run: &Run) -> Result<Self, Failure> {
+    fn of(run: &Run) -> Result<Self, Error> {
         let path = &run.manifest().layout.path;
         let nodes: Vec<&str> = path.iter().filter_map(|point| point.split('.').next()).collect();
-        let [client, server, ..] = nodes[..] else { return Err(no_example(&format!("the path {path:?}"))) };
+        let [client, server, ..] = nodes[..] else { return Err(no_example(&format!("the path {}", path.join(", ")))) };
         let nodes = Self { client: client.into(), server: server.into() };
         if *path != nodes.path() {
-            return Err(no_example(&format!("the path {path:?}")));
+            return Err(no_example(&format!("the path {}", path.join(", "))));
         }
         let reference = &run.manifest().reference;
         if reference.split('.').next() != Some(client) {
-            return Err(Failure::input(format!(
-                "expected a run whose reference is the node that calls, '{client}', found '{reference}'. Set clock.reference in the run file"
+            return Err(Error::Input(format!(
+                "expected a run whose reference is the node that calls, '{client}', found '{reference}'. Set \
+                 clock.reference in the run file"
             )));
         }
         Ok(nodes)
@@ -82,9 +121,10 @@ impl Nodes {
     }
 }
 
-fn no_example(found: &str) -> Failure {
-    Failure::input(format!(
-        "expected a run of targets/cm-star, whose path is send, received, reply, response, results, found {found}. experiments/cm-star.toml is its run file"
+fn no_example(found: &str) -> Error {
+    Error::Input(format!(
+        "expected a run of targets/cm-star, whose path is send, received, reply, response, results, found {found}. \
+         experiments/cm-star.toml is its run file"
     ))
 }
 
@@ -98,10 +138,10 @@ struct ClientStamps {
 }
 
 impl ClientStamps {
-    fn of(run: &Run, node: &str) -> Result<Self, Failure> {
+    fn of(run: &Run, node: &str) -> Result<Self, Error> {
         let ticks = |point: &str| {
             let stamps = stamps(run, node, point)?;
-            Ok::<_, Failure>(stamps.id.iter().copied().zip(stamps.tick.iter().copied()).collect())
+            Ok::<_, Error>(stamps.id.iter().copied().zip(stamps.tick.iter().copied()).collect())
         };
         let first = stamps(run, node, "first")?;
         let value = first.id.iter().zip(first.value.iter()).filter_map(|(&id, value)| Some((id, *value?)));
@@ -124,8 +164,8 @@ impl ClientStamps {
     }
 }
 
-fn stamps(run: &Run, node: &str, point: &str) -> Result<StampColumns, Failure> {
-    let place = format!("{node}.{point}").parse().map_err(Failure::input)?;
+fn stamps(run: &Run, node: &str, point: &str) -> Result<StampColumns, Error> {
+    let place: Place = format!("{node}.{point}").parse().map_err(|error| Error::Input(format!("{error}")))?;
     Ok(run.stamps(&place)?.read_all()?)
 }
 
@@ -137,7 +177,7 @@ fn most_used(stamps: &StampColumns) -> usize {
 }
 
 /// The calls of which every stamp is there, in order of time, and how many others there are.
-fn calls(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result<(Vec<RecordedCall>, usize), Failure> {
+fn calls(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result<(Vec<RecordedCall>, usize), Error> {
     let stage = |name: &str| spans.stage(name).ok_or_else(|| no_example(&format!("no stage {name}")));
     let point = |name: &str| spans.point(name).ok_or_else(|| no_example(&format!("no point {name}")));
     let [begin, .., end] = nodes.path();
@@ -186,7 +226,7 @@ fn bounded(Span { estimate, lo, hi }: Span) -> Bounded {
 }
 
 /// How far two latencies of one repetition may be wrong against each other, for the longest of them.
-fn relative_ticks(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result<u64, Failure> {
+fn relative_ticks(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result<u64, Error> {
     let [send, received, ..] = nodes.path();
     let longest = |name: &str| {
         let point = spans.point(name)?;
@@ -213,7 +253,7 @@ struct Said {
     abandoned: u64,
 }
 
-fn said(run: &Run) -> Result<Said, Failure> {
+fn said(run: &Run) -> Result<Said, Error> {
     let lines = run.events()?.found.into_iter().filter(|event| event.what == "target");
     let line = lines.filter_map(|event| Some(event.text.get(event.text.find('{')?..)?.to_owned()));
     line.filter_map(|line| serde_json::from_str(&line).ok())

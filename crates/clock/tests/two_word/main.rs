@@ -1,6 +1,30 @@
-//! What the three routines of the Cm* study are worth, by enumeration; and that the enumeration itself can go red.
+//! Clocks wider than what is read at once: a high and a low word, and a clock that runs on between two reads.
+//!
+//! The three routines of the Cm* study (3.2), each as the paper prints it and as corrected, and a proof by enumeration
+//! of what each is worth: `enumeration::failures` tries every way in which the clock can run on between the reads.
+//!
+//! **The model.** Words of a few bits stand for words of 16 or 32: the routines only compare, so what they do depends
+//! on the order of values and on where the words wrap, not on how wide they are. The clock counts up by one a tick and
+//! wraps to 0 after its largest value. It is written by an atomic counter, both words at once, or by a program with two
+//! stores, in either order; a store of a high word that does not change is no store. Reads and stores happen one at a
+//! time and in program order. Before every read the writer takes any number of steps, up to a whole turn of the clock
+//! in one call; a call begins anywhere in the clock's range, and between the two stores too.
+//!
+//! **Right** is a result that the clock had at some instant of the call. While a program is between its two stores,
+//! both the old and the new value count.
+//!
+//! What the routines cost on a clock that runs is measured by the example `two_word_clocks`.
+//!
+//! Assumes: one writer; stores seen in the order they were made (x86, or release and acquire). Deliberately absent: a
+//! routine that is right with every writer. There is none with two words and two stores; read one atomic word.
 
-use tickscope_clock::two_word::{Failures, Reading, Regime, Routine, Table, Text, Widths, Writer, failures, four_read};
+mod enumeration;
+mod routine;
+mod table;
+
+use enumeration::{Failures, Regime, Widths, failures};
+use routine::{Reading, Routine, Text, Writer, four_read};
+use table::Table;
 
 /// Small words and unequal ones: what holds for all of them does not hang on a width.
 const WIDTHS: [Widths; 4] = [
@@ -14,8 +38,8 @@ fn wrong(failures: &Failures) -> [bool; 3] {
     Regime::ALL.map(|regime| failures.of(regime).wrong() > 0)
 }
 
-/// Whether each regime (no wrap, whole wrap, a low turn or more) goes wrong: the first two the same at all widths, as a turn
-/// of a word of one bit leaves little room beyond it.
+/// Whether each regime (no wrap, whole wrap, a low turn or more) goes wrong: the first two the same at all widths, as a
+/// turn of a word of one bit leaves little room beyond it.
 fn goes_wrong(writer: Writer, routine: Routine, text: Text) -> [bool; 3] {
     let found = WIDTHS.map(|widths| wrong(&failures(widths, writer, routine, text)));
     assert!(found.iter().all(|one| one[..2] == found[3][..2]), "{routine} {text}, {writer}: {found:?}");
@@ -90,11 +114,17 @@ fn the_routines_run_on_a_real_pair_of_words_too() {
     assert_eq!(four_read(Text::Corrected, |word| words[word as usize]), Reading { high: 7, low: 9 });
 }
 
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/two-word-clocks.md");
+
 #[test]
-fn the_table_has_every_routine_against_every_writer_with_an_example_where_it_fails() {
+fn the_page_has_every_routine_against_every_writer_with_an_example_where_it_fails() {
     let table = Table::of(WIDTHS[3]);
     assert_eq!(table.rows().len(), 3 * 2 * 3);
-    let text = table.to_string();
-    println!("{text}");
-    assert!(text.contains("- 4-read as printed, atomic counter, no whole wrap: words "), "{text}");
+    let (page, generated) = (std::fs::read_to_string(PAGE).unwrap(), table.to_string());
+    let (head, _) = page.split_once("| routine |").unwrap();
+    if std::env::var_os("TICKSCOPE_WRITE_DOCS").is_some() {
+        std::fs::write(PAGE, format!("{head}{generated}")).unwrap();
+    }
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    assert!(page.ends_with(&generated), "write the page anew with TICKSCOPE_WRITE_DOCS=1");
 }

@@ -19,7 +19,7 @@ impl BusyProcesses {
 
     /// Starts one more, which does `work` instead of burning time, over and over until it is ended. It is a copy of one thread of a
     /// process that may have more: `work` may make system calls on what was made before, compute, and nothing else.
-    pub(super) fn add(&mut self, work: impl FnMut()) -> io::Result<()> {
+    pub fn add(&mut self, work: impl FnMut()) -> io::Result<()> {
         self.0.push(forked(work)?);
         Ok(())
     }

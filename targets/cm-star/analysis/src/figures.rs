@@ -1,25 +1,22 @@
-//! The example of the Cm* study (5): latency of a message and execution time of a remote procedure call, against the words
-//! that client and server access and against how many pairs of them there are.
+//! The figures of the calls under one number of pairs: net durations, their spread, and what a word costs.
 //!
-//! Differences of readings come in, net durations and their figures go out. The message's section holds one reading of
-//! the clock, that of the call more: the server reads it between. Each is subtracted by the method that the zero-time test,
-//! taken right before every call, chose on the earlier half of the calls and was judged by on the later half.
+//! Differences of stamps come in, net durations and their figures go out. The message's section holds one stamp, that
+//! of the call [`READINGS_IN_CALL`]. Each is subtracted by the method that the zero-time test, taken right before every
+//! call, chose on the earlier half of the calls and was judged by on the later half.
 //!
-//! **Slope.** Every repetition calls once with each number of words, in an order of its own, so it has a slope of its own, by least
-//! squares; what is given is the median of those, with its interval of 95 % from order statistics. Interruptions hit any of
-//! a repetition's calls alike, so for equally spaced words they make a slope as often too great as too small: the median
-//! is that of the words. It assumes that repetitions are independent, which those of one run are not quite; run it
-//! again to see how far it moves. Deliberately absent: a bound. Compensation is an estimate; what a run's clocks guarantee
-//! stands beside it ([`Guaranteed`]), with nothing subtracted.
-
-mod recorded;
+//! **Slope.** Every repetition calls once with each number of words, in an order of its own, so it has a slope of its
+//! own, by least squares; what is given is the median of those, with its interval of 95 % from order statistics.
+//! Interruptions hit any of a repetition's calls alike, so for equally spaced words they make a slope as often too
+//! great as too small: the median is that of the words. It assumes that repetitions are independent, which those of one
+//! run are not quite; run it again to see how far it moves. Deliberately absent: a bound. Compensation is an estimate;
+//! what a run's clocks guarantee stands next to it ([`Guaranteed`]), with nothing subtracted.
 
 use serde::Serialize;
+use tickscope_clock::compensation::{Halves, Length, Method, Trial, judge, touched};
+use tickscope_clock::study::SectionTest;
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
-use crate::compensation::{Halves, Length, Method, Trial, judge, touched};
-use crate::study::SectionTest;
-pub use recorded::{Bound, Bounded, Guaranteed, Reach, Recorded, RecordedCall, Recording, RunFacts};
+use crate::recording::{Guaranteed, Reach, RunFacts};
 
 /// What is asked of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -34,19 +31,11 @@ pub struct ExamplePlan {
     pub interval_us: u32,
 }
 
-impl ExamplePlan {
-    /// More words than this do not fit the page that client and server share.
-    pub const WORDS_MAX: u16 = 2000;
-
-    /// As in the paper: 1 to 3 pairs, 0 to 200 words in steps of 50, 512 repetitions.
-    pub fn paper() -> Self {
-        Self { pairs: vec![1, 2, 3], words: (0..=200).step_by(50).collect(), repetitions: 512, interval_us: 2_000 }
-    }
-}
-
 /// All of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Example {
+    /// Of these fields; later ones are additions.
+    pub version: u32,
     /// What was asked.
     pub plan: ExamplePlan,
     /// How long it took, seconds.
@@ -55,22 +44,12 @@ pub struct Example {
     pub optimised: bool,
     /// The processors of the clients and of the servers.
     pub cpus: [usize; 2],
-    /// Measured by each of these.
-    pub clocks: Vec<ByClock>,
-    /// What the paper found.
-    pub published: Published,
-    /// The run that it was taken from; `None`: measured by this program, in shared memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run: Option<RunFacts>,
-}
-
-/// Measured by one clock.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ByClock {
-    /// Its name.
-    pub clock: String,
     /// By number of pairs.
     pub loads: Vec<UnderPairs>,
+    /// What the paper found.
+    pub published: Published,
+    /// The run that it was taken from.
+    pub run: RunFacts,
 }
 
 /// Under the load of one number of pairs.
@@ -86,12 +65,9 @@ pub struct UnderPairs {
     pub latency_slope: Slope,
     /// Of the call's execution time.
     pub rpc_slope: Slope,
-    /// Calls that began later than an interval after they were due; of a run they are counted over all loads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub late: Option<u32>,
-    /// By how much the clocks of a run's nodes may have moved a latency's slope, nanoseconds a word, guaranteed.
-    #[serde(rename = "latency_slope_clock_ns", skip_serializing_if = "Option::is_none")]
-    pub latency_slope_clock: Option<Reach>,
+    /// By how much the clocks of the nodes may have moved a latency's slope, nanoseconds a word, guaranteed.
+    #[serde(rename = "latency_slope_clock_ns")]
+    pub latency_slope_clock: Reach,
 }
 
 /// Calls with one number of words.
@@ -103,9 +79,8 @@ pub struct CallCell {
     pub latency: Figure,
     /// From there to the client's reading after it read the results.
     pub rpc: Figure,
-    /// What holds whatever the clocks did; `None`: one clock, and nothing but estimates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub guaranteed: Option<Guaranteed>,
+    /// What holds whatever the clocks did.
+    pub guaranteed: Guaranteed,
 }
 
 /// A duration's figures over the repetitions, net of what reading the clock cost; nanoseconds.
@@ -136,30 +111,10 @@ pub struct Slope {
     pub of_means_ns: f64,
 }
 
-/// How many readings of the clock a section holds beside its work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Readings {
-    /// The message's.
-    pub message: i64,
-    /// The call's.
-    pub call: i64,
-}
-
-impl Readings {
-    /// Where the server reads once, between.
-    pub const SERVER_ONCE: Self = Self { message: 1, call: 2 };
-
-    /// Where each of so many points of a path is a reading, the first two of them the message's ends: a section holds its last
-    /// one and those within.
-    ///
-    /// ```
-    /// use tickscope_clock::example::Readings;
-    /// assert_eq!(Readings::along(5), Readings { message: 1, call: 4 });
-    /// ```
-    pub fn along(points: usize) -> Self {
-        Self { message: 1, call: points as i64 - 1 }
-    }
-}
+/// Stamps that a message's section holds next to its work.
+pub const READINGS_IN_MESSAGE: i64 = 1;
+/// Stamps that a call holds: `received`, `reply`, `response` and its own last one, `results`.
+pub const READINGS_IN_CALL: i64 = 4;
 
 /// A call as measured, in the clock's units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,60 +164,43 @@ pub struct Subtracted {
     pub costs: Costs,
     /// By which of them.
     pub method: Method,
-    /// How many times.
-    pub readings: Readings,
 }
 
-impl UnderPairs {
-    /// The zero-time test chooses the method, and that is subtracted; `test` and `calls` are in order of time.
-    pub(crate) fn of(
-        plan: &ExamplePlan,
-        pairs: u32,
-        (test, calls): (&[Trial], &[Measured]),
-        readings: Readings,
-        ns: f64,
-    ) -> Result<Self, Error> {
-        let costs: Vec<i64> =
-            test[..test.len() / 2].iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect();
-        let spent: Vec<i64> = test.iter().map(|trial| trial.t_1 + trial.t_m + trial.t_4).collect();
-        let touched = touched(&spent, (1_000.0 / ns) as i64);
-        let test: Vec<Trial> = test.iter().zip(touched).map(|(trial, touched)| Trial { touched, ..*trial }).collect();
-        let verdict = judge(Halves::of(&test), &costs, Length::Zero)?;
-        let zero = SectionTest::new(0, test.len(), verdict.in_nanoseconds(ns), None);
-        let costs = Costs::of(&calls.iter().flat_map(|call| call.pairs).collect::<Vec<i64>>())?;
-        let subtracted = Subtracted { costs, method: zero.chosen, readings };
-        let Cells { cells, latency_slope, rpc_slope } = cells(plan, calls, subtracted, ns)?;
-        Ok(Self { pairs, zero, cells, latency_slope, rpc_slope, late: None, latency_slope_clock: None })
-    }
+/// The zero-time test of `test`, in order of time: which method it chose; one unit of the clock is `ns` nanoseconds.
+pub(crate) fn zero_time(test: &[Trial], ns: f64) -> Result<SectionTest, Error> {
+    let costs: Vec<i64> = test[..test.len() / 2].iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect();
+    let spent: Vec<i64> = test.iter().map(|trial| trial.t_1 + trial.t_m + trial.t_4).collect();
+    let touched = touched(&spent, (1_000.0 / ns) as i64);
+    let test: Vec<Trial> = test.iter().zip(touched).map(|(trial, touched)| Trial { touched, ..*trial }).collect();
+    let verdict = judge(Halves::of(&test), &costs, Length::Zero)?;
+    Ok(SectionTest::new(0, test.len(), verdict.in_nanoseconds(ns), None))
 }
 
-/// The figures of calls under one number of pairs, by number of words; calls come repetition by repetition, each of those one
-/// call with each number of words in any order. One unit of the clock is `ns`
-/// nanoseconds. Repetitions with a call that the method knows no cost for are left out.
-pub fn cells(plan: &ExamplePlan, calls: &[Measured], subtracted: Subtracted, ns: f64) -> Result<Cells, Error> {
-    let Subtracted { costs, method, readings } = subtracted;
+/// The figures of calls under one number of pairs, by number of words; calls come repetition by repetition, each of
+/// those one call with each number of words in any order. One unit of the clock is `ns` nanoseconds. Repetitions with a
+/// call that the method knows no cost for are left out.
+pub fn cells(words: &[u16], calls: &[Measured], subtracted: Subtracted, ns: f64) -> Result<Cells, Error> {
+    let Subtracted { costs, method } = subtracted;
     let net = |call: &Measured| {
         let twice = costs.twice(method, call)?;
-        Some([2 * call.latency - readings.message * twice, 2 * call.rpc - readings.call * twice])
+        Some([2 * call.latency - READINGS_IN_MESSAGE * twice, 2 * call.rpc - READINGS_IN_CALL * twice])
     };
     let ascending = |calls: &[Measured]| {
         let mut calls = calls.to_vec();
         calls.sort_by_key(|call| call.words);
         calls.iter().map(net).collect()
     };
-    let repetitions: Vec<Vec<[i64; 2]>> = calls.chunks_exact(plan.words.len()).filter_map(ascending).collect();
+    let repetitions: Vec<Vec<[i64; 2]>> = calls.chunks_exact(words.len()).filter_map(ascending).collect();
     let of = |which: usize, at: usize| {
         let net: Vec<i64> = repetitions.iter().map(|calls| calls[at][which]).collect();
         Sample::new(&net).map(|halves| Figure::of(&halves, ns))
     };
-    let cell =
-        |(at, &words): (usize, &u16)| Ok(CallCell { words, latency: of(0, at)?, rpc: of(1, at)?, guaranteed: None });
     let slope = |which: usize| {
         let net = repetitions.iter().map(|calls| calls.iter().map(|both| both[which]));
-        Slope::of(&plan.words, net, ns)
+        Slope::of(words, net, ns)
     };
     Ok(Cells {
-        cells: plan.words.iter().enumerate().map(cell).collect::<Result<_, Error>>()?,
+        durations: (0..words.len()).map(|at| Ok([of(0, at)?, of(1, at)?])).collect::<Result<_, Error>>()?,
         latency_slope: slope(0)?,
         rpc_slope: slope(1)?,
     })
@@ -271,8 +209,8 @@ pub fn cells(plan: &ExamplePlan, calls: &[Measured], subtracted: Subtracted, ns:
 /// What [`cells`] finds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cells {
-    /// By number of words.
-    pub cells: Vec<CallCell>,
+    /// Of message and call, by number of words.
+    pub durations: Vec<[Figure; 2]>,
     /// Of the message's latency.
     pub latency_slope: Slope,
     /// Of the call's execution time.
@@ -314,7 +252,7 @@ impl Slope {
 
 /// What each ordinate is multiplied by in the slope of least squares, `n x - sum x`, and what the sum is divided by,
 /// `n sum x^2 - (sum x)^2`: whole numbers. All 0 for one abscissa.
-fn weights(words: &[u16]) -> (Vec<i64>, i64) {
+pub(crate) fn weights(words: &[u16]) -> (Vec<i64>, i64) {
     let count = words.len() as i64;
     let sum: i64 = words.iter().map(|&words| i64::from(words)).sum();
     let squares: i64 = words.iter().map(|&words| i64::from(words) * i64::from(words)).sum();
@@ -380,21 +318,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn plan() -> ExamplePlan {
-        ExamplePlan { repetitions: 40, ..ExamplePlan::paper() }
-    }
+    const WORDS: [u16; 5] = [0, 50, 100, 150, 200];
+    const REPETITIONS: u32 = 40;
 
     /// Calls of known net durations, `cost(number)` what each of their readings costs.
     fn made(net: impl Fn(u16, u32) -> (i64, i64), cost: impl Fn(u32) -> i64) -> Vec<Measured> {
-        let plan = plan();
         let call = |number: u32, words: u16| {
             let ((latency, rpc), cost) = (net(words, number), cost(number));
-            let (latency, rpc) = (latency + cost, rpc + 2 * cost);
+            let (latency, rpc) = (latency + cost, rpc + 4 * cost);
             Measured { words, latency, rpc, pairs: [cost; 2], sampled: Some([cost; 2]) }
         };
-        let mut words = plan.words.clone();
+        let mut words = WORDS;
         let mut calls = Vec::new();
-        for number in 0..plan.repetitions {
+        for number in 0..REPETITIONS {
             words.rotate_left(1);
             calls.extend(words.iter().map(|&words| call(number, words)));
         }
@@ -403,17 +339,17 @@ mod tests {
 
     fn found(calls: &[Measured], method: Method) -> Cells {
         let costs = Costs::of(&calls.iter().flat_map(|call| call.pairs).collect::<Vec<i64>>()).unwrap();
-        cells(&plan(), calls, Subtracted { costs, method, readings: Readings::SERVER_ONCE }, 1.0).unwrap()
+        cells(&WORDS, calls, Subtracted { costs, method }, 1.0).unwrap()
     }
 
     #[test]
-    fn a_message_holds_one_reading_and_a_call_two() {
+    fn a_message_holds_one_reading_and_a_call_four() {
         let calls = made(|words, _| (5_000, 9_000 + 3 * i64::from(words)), |_| 700);
         for method in [Method::Constant, Method::LongTerm, Method::NearestPairs, Method::Sampler] {
             let found = found(&calls, method);
-            for cell in &found.cells {
-                let rpc = f64::from(9_000 + 3 * u32::from(cell.words));
-                assert_eq!((cell.latency.median_ns, cell.rpc.median_ns, cell.rpc.deviation_ns), (5_000.0, rpc, 0.0));
+            for ([latency, rpc], words) in found.durations.iter().zip(WORDS) {
+                let expected = f64::from(9_000 + 3 * u32::from(words));
+                assert_eq!((latency.median_ns, rpc.median_ns, rpc.deviation_ns), (5_000.0, expected, 0.0));
             }
             assert!((found.rpc_slope.median_ns - 3.0).abs() < 1e-9 && found.latency_slope.median_ns.abs() < 1e-9);
         }
@@ -424,7 +360,7 @@ mod tests {
         let calls = made(|_, _| (5_000, 9_000), |number| 700 + 10 * i64::from(number));
         let deviation = |method| {
             let found = found(&calls, method);
-            found.cells[0].rpc.deviation_ns
+            found.durations[0][1].deviation_ns
         };
         assert_eq!((deviation(Method::NearestPairs), deviation(Method::Sampler)), (0.0, 0.0));
         assert!(deviation(Method::Constant) > 100.0);
@@ -434,7 +370,7 @@ mod tests {
     fn a_duration_that_compensation_made_negative_is_counted_and_not_mended() {
         let calls = made(|_, number| if number == 0 { (-4, 9_000) } else { (5_000, 9_000) }, |_| 700);
         let found = found(&calls, Method::Constant);
-        assert!(found.cells.iter().all(|cell| cell.latency.negative == 1 && cell.rpc.negative == 0));
+        assert!(found.durations.iter().all(|[latency, rpc]| latency.negative == 1 && rpc.negative == 0));
     }
 
     #[test]

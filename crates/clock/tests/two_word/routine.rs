@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 /// One of the two words.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
     /// The high-order word.
     High,
@@ -15,7 +12,7 @@ pub enum Word {
 }
 
 /// What a routine returns: the clock's value, or what it takes for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
     /// The high-order word.
     pub high: u32,
@@ -24,8 +21,7 @@ pub struct Reading {
 }
 
 /// Which text of a routine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Text {
     /// As the paper prints it.
     Printed,
@@ -34,17 +30,25 @@ pub enum Text {
 }
 
 /// A routine by name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Routine {
     /// High, low, high, and low again if the high word changed.
     VaryingRead,
     /// High, low, high, low; always returns the first low word.
-    #[serde(rename = "4-read")]
     FourRead,
     /// Low alone; the high word is counted.
-    #[serde(rename = "1-read")]
     OneRead,
+}
+
+/// What counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writer {
+    /// A counter whose words change at once.
+    Atomic,
+    /// A program that stores the low word, then the high one.
+    LowFirst,
+    /// A program that stores the high word, then the low one.
+    HighFirst,
 }
 
 impl Text {
@@ -76,6 +80,11 @@ impl Text {
     }
 }
 
+impl Writer {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Atomic, Self::LowFirst, Self::HighFirst];
+}
+
 impl Routine {
     /// The three, in the order of the paper.
     pub const ALL: [Self; 3] = [Self::VaryingRead, Self::FourRead, Self::OneRead];
@@ -93,8 +102,8 @@ pub fn varying_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
     }
 }
 
-/// `4-Read`: both words twice; the low word of the result is the one read first, whatever the clock shows, so that a call
-/// always takes the same time.
+/// `4-Read`: both words twice; the low word of the result is the one read first, whatever the clock shows, so that a
+/// call always takes the same time.
 pub fn four_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
     let first_high = read(Word::High);
     let first_low = read(Word::Low);
@@ -105,7 +114,8 @@ pub fn four_read(text: Text, mut read: impl FnMut(Word) -> u32) -> Reading {
     Reading { high: if flipped_before { second_high } else { first_high }, low: first_low }
 }
 
-/// `1-Read`: reads the low word and counts its wraps, so every reader must read at least once in each turn of the low word.
+/// `1-Read`: reads the low word and counts its wraps, so every reader must read at least once in each turn of the low
+/// word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OneRead {
     old_low: u32,
@@ -126,6 +136,16 @@ impl OneRead {
         }
         self.old_low = low;
         Reading { high: self.high, low }
+    }
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Atomic => "atomic counter",
+            Self::LowFirst => "two stores, low first",
+            Self::HighFirst => "two stores, high first",
+        })
     }
 }
 

@@ -1,28 +1,26 @@
-//! What reading a clock of two words costs while it runs: figures 1 to 7 of the Cm* study (3.2).
+//! What reading a clock of two words costs while it runs: figures 1 to 3 of the Cm* study (3.2).
 //!
-//! A reader calls a routine twice in a row; what it takes to read the clock is the difference of the two results. `Varying-Read`
-//! returns the low word that it read last where the high word flipped meanwhile, so that difference is longer where the second call
-//! saw a flip (a peak) and shorter where the first one did (a trough); `4-Read` and `1-Read` return the first low word always.
+//! A reader calls a routine twice in a row; what it takes to read the clock is the difference of the two results.
+//! `Varying-Read` returns the low word that it read last where the high word flipped meanwhile, so that difference is
+//! longer where the second call saw a flip (a peak) and shorter where the first one did (a trough); `4-Read` and
+//! `1-Read` return the first low word always.
 //!
-//! Pairs are grouped by their *phase*: where in a turn of the low word they began, by the host's counter. A pair that takes long is
-//! likelier to see a flip, so grouping by what was seen would make peaks where there are none; when a pair begins does not
-//! depend on how long it takes. Assumes that the clock goes with the host's counter.
+//! Pairs are grouped by their *phase*: where in a turn of the low word they began, by the host's counter. A pair that
+//! takes long is likelier to see a flip, so grouping by what was seen would make peaks where there are none; when a
+//! pair begins does not depend on how long it takes. Assumes that the clock goes with the host's counter.
 
-use serde::Serialize;
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
-use super::{Routine, Writer};
-use crate::density::{Bins, Density};
+use crate::routine::{Routine, Writer};
 
 /// Groups of a turn.
 const PHASES: i64 = 64;
 /// Of a group with fewer pairs nothing is said.
 const PAIRS_MIN: usize = 16;
-/// A peak is higher, and a trough lower, than the level of all pairs by so many readings of a word: `Varying-Read` has two more where it
-/// peaks and one less in a trough; a branch that was guessed wrong, because it is taken at a flip only, costs less than one.
+/// A peak is higher, and a trough lower, than the level of all pairs by so many readings of a word: `Varying-Read` has
+/// two more where it peaks and one less in a trough; a branch that was guessed wrong, because it is taken at a flip
+/// only, costs less than one.
 const NOTABLE_WORDS: f64 = 2.0 / 3.0;
-/// Pairs of the beginning that are shown one by one.
-const SHOWN_MAX: usize = 400;
 
 /// Two calls of a routine, in ticks of the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +34,7 @@ pub struct Pair {
 }
 
 /// A group of pairs that began at about the same place in a turn.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Phase {
     /// Its middle, since the low word was 0.
     pub at_ns: f64,
@@ -49,18 +47,12 @@ pub struct Phase {
 }
 
 /// One routine on a running clock.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LiveTest {
     /// Which.
     pub routine: Routine,
     /// How the clock was written.
     pub writer: Writer,
-    /// Members of the load.
-    pub busy_processes: u32,
-    /// Threads that read it at once.
-    pub readers: usize,
-    /// Whether these are more than the processors that they have, so that they take turns.
-    pub takes_turns: bool,
     /// A turn of the low word.
     pub turn_ns: f64,
     /// Pairs of calls.
@@ -79,12 +71,8 @@ pub struct LiveTest {
     pub mean_ns: f64,
     /// ... and standard deviation.
     pub deviation_ns: f64,
-    /// How it is spread.
-    pub density: Option<Density>,
     /// By phase, where there were enough pairs.
     pub phases: Vec<Phase>,
-    /// The first pairs: when, and what a reading took, nanoseconds.
-    pub first: Vec<[f64; 2]>,
 }
 
 /// What was recorded of one routine.
@@ -103,19 +91,14 @@ pub struct Live {
 }
 
 impl Live {
-    /// What the pairs say, of a clock whose tick is `ns`; who read and beside what is said elsewhere. Refused of no pair.
+    /// What the pairs say, of a clock whose tick is `ns`. Refused of no pair.
     pub fn test(&self, routine: Routine, writer: Writer, ns: f64) -> Result<LiveTest, Error> {
         let elapsed: Vec<i64> = self.pairs.iter().map(|pair| pair.elapsed).collect();
         let sample = Sample::new(&elapsed)?;
         let moments = sample.moments();
-        let origin = self.pairs.first().map_or(0, |pair| pair.at);
-        let first = self.pairs.iter().take(SHOWN_MAX);
         Ok(LiveTest {
             routine,
             writer,
-            busy_processes: 0,
-            readers: 1,
-            takes_turns: false,
             turn_ns: self.turn as f64 * ns,
             pairs: self.pairs.len(),
             flipped: self.pairs.iter().filter(|pair| self.flips_in(pair)).count(),
@@ -125,9 +108,7 @@ impl Live {
             level_ns: sample.quantile(Quantile::MEDIAN) as f64 * ns,
             mean_ns: moments.mean * ns,
             deviation_ns: moments.variance.sqrt() * ns,
-            density: Bins::around(&[&sample], 1).map(|bins| bins.density(&sample).scaled(ns)),
             phases: self.phases(ns),
-            first: first.map(|pair| [(pair.at - origin) as f64 * ns, pair.elapsed as f64 * ns]).collect(),
         })
     }
 
@@ -180,7 +161,7 @@ impl LiveTest {
 
     /// What it shows, in a sentence.
     pub fn words(&self) -> String {
-        use crate::advice::duration;
+        use tickscope_clock::advice::duration;
         let level = duration(self.level_ns);
         let at =
             |what: &str, phase: Option<&Phase>| phase.map(|phase| format!("a {what} of {}", duration(phase.median_ns)));
@@ -196,14 +177,14 @@ impl LiveTest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{OneRead, Reading, Text, Word, four_read, varying_read};
     use super::*;
+    use crate::routine::{OneRead, Reading, Text, Word, four_read, varying_read};
 
     /// Ticks that reading a word takes.
     const WORD: i64 = 10;
 
-    /// Pairs of calls by a reader whose every word takes as long, on a clock whose low word has a turn of `turn` ticks; they begin all over
-    /// a turn.
+    /// Pairs of calls by a reader whose every word takes as long, on a clock whose low word has a turn of `turn` ticks;
+    /// they begin all over a turn.
     fn simulated(routine: Routine, turn: i64) -> LiveTest {
         let pair = |number: i64| {
             let at = 5 * turn.min(1 << 20) + number * 37;
@@ -232,7 +213,8 @@ mod tests {
     fn varying_read_peaks_by_two_words_and_dips_by_one_where_the_high_word_flips_and_the_others_do_neither() {
         let varying = simulated(Routine::VaryingRead, 1 << 10);
         let words = |phase: Option<&Phase>| phase.map(|phase| phase.median_ns / WORD as f64);
-        // High, low, high; high, low, high, low: from the first low to the last 5 words. High, low, high, low; high, low: 2.
+        // High, low, high; high, low, high, low: from the first low to the last 5 words. High, low, high, low; high,
+        // low: 2.
         assert_eq!((varying.level_ns, words(varying.peak()), words(varying.trough())), (30.0, Some(5.0), Some(2.0)));
         for (routine, level) in [(Routine::FourRead, 40.0), (Routine::OneRead, 10.0)] {
             let test = simulated(routine, 1 << 10);

@@ -1,35 +1,21 @@
 //! Every way in which a clock can run on between the reads of a routine, tried.
 //!
-//! The state is the clock's alone: a tick, and whether the writer is between the two stores of the next. An execution is
-//! a first state and the number of the writer's steps before each further read; executions are gone through like the
-//! numbers of an odometer, each by running the routine itself. Of `1-read` the execution is one call after another: a reader
-//! that is right after one call under every number of steps stays right for ever.
+//! The state is the clock's alone: a tick, and whether the writer is between the two stores of the next. An execution
+//! is a first state and the number of the writer's steps before each further read; executions are gone through like the
+//! numbers of an odometer, each by running the routine itself. Of `1-read` the execution is one call after another: a
+//! reader that is right after one call under every number of steps stays right for ever.
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
-
-use super::routine::{OneRead, Reading, Routine, Text, Word, four_read, varying_read};
+use crate::routine::{OneRead, Reading, Routine, Text, Word, Writer, four_read, varying_read};
 
 /// How wide the words of the model are, in bits; each at least 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Widths {
     /// Bits of the high word.
     pub high_bits: u32,
     /// Bits of the low word.
     pub low_bits: u32,
-}
-
-/// What counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Writer {
-    /// A counter whose words change at once.
-    Atomic,
-    /// A program that stores the low word, then the high one.
-    LowFirst,
-    /// A program that stores the high word, then the low one.
-    HighFirst,
 }
 
 /// How far the clock ran on during a call; for `1-read` since the call before.
@@ -44,7 +30,7 @@ pub enum Regime {
 }
 
 /// A call that went wrong.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CounterExample {
     /// For `1-read`, what the call before it returned.
     pub known: Option<Reading>,
@@ -59,7 +45,7 @@ pub struct CounterExample {
 }
 
 /// What became of the calls of one regime.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Executions tried.
     pub tried: u64,
@@ -75,18 +61,6 @@ pub struct Tally {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Failures {
     tallies: [Tally; 3],
-}
-
-/// By the name of each regime.
-impl Serialize for Failures {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_map(["within", "whole-wrap", "longer"].iter().zip(&self.tallies))
-    }
-}
-
-impl Writer {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Atomic, Self::LowFirst, Self::HighFirst];
 }
 
 impl Regime {
@@ -163,7 +137,8 @@ impl Odometer {
         self.steps[read]
     }
 
-    /// Goes on to the next execution: the last read is delayed by one more step, or no longer delayed and the one before is.
+    /// Goes on to the next execution: the last read is delayed by one more step, or no longer delayed and the one
+    /// before is.
     fn advance(&mut self) -> bool {
         while let Some(last) = self.steps.last_mut() {
             *last += 1;
@@ -305,16 +280,6 @@ impl Execution {
             at_least: model.words(self.first().tick),
             at_most: model.words(self.last().begun()),
         }
-    }
-}
-
-impl fmt::Display for Writer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Atomic => "atomic counter",
-            Self::LowFirst => "two stores, low first",
-            Self::HighFirst => "two stores, high first",
-        })
     }
 }
 

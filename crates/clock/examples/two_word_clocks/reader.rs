@@ -1,13 +1,13 @@
 //! A running clock of two words, and readers of it by the routines of the Cm* study.
 //!
-//! Two kinds. The host's counter since some instant, of which each reading takes the half that was asked for: both words change at once, as
-//! in the paper's hardware, and it runs whatever else does. And a program's: a thread on the last processor keeps two words at the
-//! counter by two stores, in either order, between which a reader may come. A word is read under a lock that all readers share, one
-//! at a time, as over the paper's bus.
+//! Two kinds. The host's counter since some instant, of which each reading takes the half that was asked for: both
+//! words change at once, as in the paper's hardware, and it runs whatever else does. And a program's: a thread on the
+//! last processor keeps two words at the counter by two stores, in either order, between which a reader may come. A
+//! word is read under a lock that all readers share, one at a time, as over the paper's bus.
 //!
-//! The low word wraps so often that calls meet it: a turn lasts some eight pairs of calls. Where the program's thread was not running, as on
-//! a busy machine it may not be, pairs are counted and left out: it keeps a third word, stored once, by which that shows, and by
-//! which a result off by half a turn shows too.
+//! The low word wraps so often that calls meet it: a turn lasts some eight pairs of calls. Where the program's thread
+//! was not running, as on a busy machine it may not be, pairs are counted and left out: it keeps a third word, stored
+//! once, by which that shows, and by which a result off by half a turn shows too.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::*};
@@ -17,8 +17,8 @@ use std::thread;
 use tickscope_counter as counter;
 use tickscope_host::affinity;
 
-use super::recording::Raised;
-use crate::two_word::{Live, OneRead, Pair, Reading, Routine, Text, Word, Writer, four_read, varying_read};
+use crate::live::{Live, Pair};
+use crate::routine::{OneRead, Reading, Routine, Text, Word, Writer, four_read, varying_read};
 
 /// Pairs that are kept at most, in bursts of so many one after another.
 const PAIRS_MAX: usize = 1 << 15;
@@ -257,6 +257,15 @@ impl<'a> Reader<'a> {
         } else {
             live.pairs.push(Pair { at: from, elapsed: second - first, took: to - from });
         }
+    }
+}
+
+/// Tells others that it is over, however the thread ends.
+struct Raised<'a>(&'a AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
 }
 

@@ -1,0 +1,62 @@
+//! `tickscope clock load-factor`: how loaded a processor is, told by how fast a clock can be read on it.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+use tickscope_clock::advice::duration;
+use tickscope_clock::measure::{GaugePlan, Gauged, gauge as read_steadily};
+use tickscope_host::facts::CounterFacts;
+use tickscope_show::rate;
+
+use crate::clock::{load, seconds, sizes};
+use crate::failure::Failure;
+use crate::options::LoadFactorOptions;
+
+/// One interval as JSON.
+#[derive(Serialize)]
+struct Told<'a> {
+    version: u32,
+    at_s: f64,
+    members: u32,
+    beside: &'a str,
+    gauged: Gauged,
+}
+
+/// A line for every interval as soon as it is over; with `--json` an object on each.
+pub fn load_factor(options: &LoadFactorOptions) -> Result<(), Failure> {
+    let plan = GaugePlan {
+        clock: options.clock,
+        seconds: seconds(options.seconds)?,
+        every: Duration::from_millis(options.every_ms.into()),
+        loads: sizes(&options.load),
+        load: load(&options.placed, options.inject)?,
+    };
+    let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
+    if !options.json {
+        println!(
+            "reading '{}'; load factor: time of a reading in all, over the least cost seen until then; away: not run",
+            plan.clock
+        );
+        println!(
+            "{:>9} {:>12} {:>9} {:>12} {:>8}  background load",
+            "seconds", "reads/s", "cost", "load factor", "away"
+        );
+    }
+    let mut at_s = 0.0;
+    let mut each = |members: u32, gauged: Gauged| {
+        at_s += gauged.seconds;
+        let beside = plan.load.words(members);
+        if options.json {
+            let told = Told { version: 1, at_s, members, beside: &beside, gauged };
+            println!("{}", serde_json::to_string(&told).expect("numbers and words are JSON"));
+        } else {
+            let Gauged { reads_per_s, cost_ns, load_factor, away, .. } = gauged;
+            let (reads, cost, away) = (rate(reads_per_s), duration(cost_ns), away * 100.0);
+            println!("{at_s:>9.1} {reads:>12} {cost:>9} {load_factor:>12.2} {away:>6.1} %  {beside}");
+        }
+        // Whoever reads along a pipe wants it now; one that is gone ends the command with the next line.
+        let _ = std::io::stdout().flush();
+    };
+    read_steadily(&plan, facts.frequency, &mut each).map_err(Failure::work)
+}
