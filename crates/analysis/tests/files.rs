@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use tickscope_analysis::{Query, analyse, durations, stage_table};
+use tickscope_analysis::{Query, analyse, durations, public_json};
 use tickscope_bracket::Rho;
 use tickscope_store::{Assumption, KeyedReader, KeyedRows, KeyedWriter, Manifest, Run};
 
@@ -53,7 +53,7 @@ impl Copied {
     fn figures(&self, rho: Option<Rho>) -> serde_json::Value {
         let run = self.run();
         let analysis = analyse(&run, &Query::under(rho), false).unwrap();
-        let mut figures = stage_table::json(&run, &analysis, &[]).unwrap();
+        let mut figures = public_json::json(&run, &analysis, &[]).unwrap();
         figures["run"].take(); // where it lies
         figures
     }

@@ -1,6 +1,6 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{Query, analyse, stage_table};
+use tickscope_analysis::{Query, analyse, public_json, stage_table};
 use tickscope_bracket::Rho;
 use tickscope_store::Run;
 
@@ -27,7 +27,7 @@ pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Fa
     }
     let listing = run.events()?;
     if json {
-        println!("{:#}", stage_table::json(run, &analysis, &listing.found)?);
+        println!("{:#}", public_json::json(run, &analysis, &listing.found)?);
     } else {
         print!("{}", stage_table::text(run, &analysis, &listing.found));
     }
