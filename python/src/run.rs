@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use tickscope_analysis::{Query, analyse, clock_map_of, domain_of, durations, public_json};
 use tickscope_bracket::Rho;
 use tickscope_store::Table;
-use tickscope_tick::Place;
+use tickscope_tick::{Place, Source};
 
 use crate::clock_map::ClockMap;
 use crate::error::Refusal;
@@ -107,5 +107,6 @@ impl Run {
 /// Reads what may be asked differently than the run declares.
 fn parsed((rho, slew, sources): Asked) -> Result<Query, Refusal> {
     let read = |text: Option<String>| text.as_deref().map(str::parse::<Rho>).transpose();
-    Ok(Query { rho: read(rho)?, slew: read(slew)?, sources })
+    let sources = sources.map(|names| names.iter().map(|name| name.parse::<Source>()).collect::<Result<_, _>>());
+    Ok(Query { rho: read(rho)?, slew: read(slew)?, sources: sources.transpose()? })
 }

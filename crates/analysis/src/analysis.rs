@@ -7,14 +7,16 @@ use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow,
 
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
 use crate::clock_maps::{ClockMapSummary, Related, domain_of, reading_ticks, reference_node, relate, run_rho};
+use crate::counts::Counts;
 use crate::domains;
-use crate::duration_cache::Table;
+use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
-use crate::figures::{ClockMapCurve, Figures, StageFigures};
+use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::passages::PassageSummary;
 use crate::query::Query;
-use crate::scan::{self, Wanted};
+use crate::scan;
 use crate::truth::Truth;
+use crate::values::Values;
 
 /// Everything that the table says.
 #[derive(Debug)]
@@ -56,8 +58,8 @@ pub struct Analysis {
     pub refused: Vec<tickscope_store::Error>,
 }
 
-/// What stands between a run's files and its durations.
-pub(crate) struct Prepared {
+/// What a scan of traces needs: everything between a run's files and its durations.
+pub(crate) struct Inputs {
     pub layout: Layout,
     pub clocks: Clocks,
     pub rho: Rho,
@@ -70,7 +72,7 @@ pub(crate) struct Prepared {
     pub refused: Vec<tickscope_store::Error>,
 }
 
-impl Prepared {
+impl Inputs {
     /// `curves`: where what a page draws of each clock map goes, if anybody draws one.
     pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
@@ -98,7 +100,7 @@ pub fn analyse(run: &Run, query: &Query, write: bool) -> Result<Analysis, Error>
     Ok(analysed(run, query, write, false)?.0)
 }
 
-/// The same, and what a page draws, in one pass over the traces.
+/// The same, and what a page draws, in one scan of the traces.
 pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(Analysis, Figures), Error> {
     let (analysis, figures) = analysed(run, query, write, true)?;
     Ok((
@@ -112,14 +114,17 @@ pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(An
 fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
     let mut curves = Vec::new();
-    let prepared = Prepared::of(run, query, draw.then_some(&mut curves))?;
-    let readers = traces_of(run, &prepared.layout)?;
-    let table = Table::of(run, &prepared, &readers)?;
-    let folder = run.paths().durations(prepared.rho.ppb().into());
+    let inputs = Inputs::of(run, query, draw.then_some(&mut curves))?;
+    let readers = traces_of(run, &inputs.layout)?;
+    let table = Table::of(run, &inputs, &readers)?;
+    let folder = run.paths().durations(inputs.rho.ppb().into());
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
-    let wanted = Wanted { values: true, figures: draw, rows: writer.as_mut(), truth: Truth::of(manifest) };
-    let mut pass = scan::over(&prepared, &readers, wanted)?;
-    let Prepared {
+    let counts = Counts::none(&inputs, &readers, Truth::of(manifest));
+    let gathered = (counts, Values::none(inputs.layout.stages().len()));
+    let mut sink = (gathered, (draw.then(Collector::default), writer.as_mut().map(DurationRows)));
+    scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
+    let ((counts, values), (collector, _)) = sink;
+    let Inputs {
         layout,
         clocks,
         clock_maps,
@@ -129,24 +134,23 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         clock_of_point,
         refused,
         ..
-    } = prepared;
+    } = inputs;
     if let Some(writer) = writer {
         writer.finish()?;
     }
     for (clock, summary) in auxiliary_clocks.iter_mut().enumerate() {
-        let points = clock_of_point.iter().zip(&pass.counts.published).filter(|(of, _)| **of == Some(clock));
-        summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
+        let points = clock_of_point.iter().zip(&counts.published).filter(|(of, _)| **of == Some(clock));
+        summary.tell(&counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
-    let tallies = pass.counts.tallies.clone();
+    let Counts { tallies, passages, truth, sum_mismatches, .. } = counts;
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks
         .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, a_millisecond(manifest, &layout, stage)))
         .collect();
-    let passages = pass.counts.passages.clone();
     let mut suspicions = suspicions(&layout, &tallies);
     suspicions.extend(untold(&layout, &tallies, &passages));
-    let (rows, drawn): (Vec<_>, Vec<_>) = pass
+    let (rows, drawn): (Vec<_>, Vec<_>) = values
         .finish_stages(|stage, mut values| {
             let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
             (StageRow::new(&layout, &clocks, stage, &tallies[stage], values), drawn)
@@ -155,10 +159,8 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         .unzip();
     let rows: Vec<StageRow> = rows.into_iter().flatten().collect();
     let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
-    let figures =
-        pass.counts.figures.take().map(|collector| {
-            collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves)
-        });
+    let figures = collector
+        .map(|collector| collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
     let unsound =
@@ -174,12 +176,12 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         auxiliary_clocks,
         reference: manifest.reference.clone(),
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
-        truth: pass.counts.truth,
+        truth,
         suspicions,
         passages_line: passages.line(&layout),
         passages,
         unplaced: unplaced(&layout, &tallies),
-        sum_mismatches: pass.counts.sum_mismatches,
+        sum_mismatches,
         refused,
     };
     Ok((analysis, figures.transpose()?))

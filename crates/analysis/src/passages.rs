@@ -11,7 +11,7 @@ use tickscope_store::{Joined, KeyedReader, Run, join_run};
 use tickscope_trace::{Layout, Mark, Rule, Traces};
 
 use crate::Query;
-use crate::analysis::Prepared;
+use crate::analysis::Inputs;
 use crate::error::Error;
 
 /// Rho under which the join compares stamps of different counters: five times the largest preset.
@@ -40,7 +40,7 @@ pub fn join(run: &Run, bytes: usize) -> Result<Joined, Error> {
     let clocks = LazyCell::new(|| {
         let query = Query::under(Rho::declared_ppb(PAIRING_PPB).ok());
         // Without evidence between the clocks nothing orders their stamps, and the table will say why there is none.
-        Prepared::of(run, &query, None).ok().map(|prepared| prepared.clocks)
+        Inputs::of(run, &query, None).ok().map(|inputs| inputs.clocks)
     });
     let may_precede = |first, second| clocks.as_ref().is_none_or(|clocks| clocks.may_precede(first, second));
     Ok(join_run(run, &run.manifest().layout.clone(), bytes, &may_precede)?)
@@ -50,6 +50,11 @@ impl PassageSummary {
     pub(crate) fn none(layout: &Layout, readers: &[KeyedReader]) -> Self {
         let by_rank = readers.iter().any(|reader| !reader.has_passages());
         Self { points: vec![0; layout.points().len()], by_rank, ..Self::default() }
+    }
+
+    /// The same run's, of no traces.
+    pub(crate) fn uncounted(&self) -> Self {
+        Self { points: vec![0; self.points.len()], by_rank: self.by_rank, ..Self::default() }
     }
 
     pub(crate) fn add(&mut self, traces: &Traces) {

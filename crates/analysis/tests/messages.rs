@@ -232,7 +232,7 @@ proptest! {
             }
         }
         // Another query: a source that is left out is not there.
-        let refused = analyse(&run, &Query { sources: Some(vec!["probes".into()]), ..Query::default() }, false);
+        let refused = analyse(&run, &Query { sources: Some(vec![tickscope_tick::Source::Probes]), ..Query::default() }, false);
         prop_assert!(refused.unwrap_err().to_string().contains("expected brackets"));
         run.set_manifest(run.manifest().clone()).unwrap();
     }

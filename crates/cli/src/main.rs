@@ -9,6 +9,7 @@ mod collection;
 mod cost_account;
 mod doctor;
 mod experiment;
+mod export;
 mod failure;
 mod host;
 mod interrupt;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(options),
         Command::Show(options) => show::show(options),
         Command::Report(options) => report::report(options),
+        Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Clock(options) => clock::clock(options),
         Command::Collect(options) => collection::collect(options),

@@ -5,14 +5,19 @@ use tickscope_bracket::Rho;
 use tickscope_store::Run;
 
 use crate::failure::Failure;
-use crate::options::ShowOptions;
+use crate::options::{QueryOptions, ShowOptions};
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
-    let rho = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
-    let query = Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() };
+    let query = query(&options.query)?;
     print(&run, &query, options.json, false)
+}
+
+/// The query that options make.
+pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
+    let rho = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
+    Ok(Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() })
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
