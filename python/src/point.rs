@@ -146,6 +146,6 @@ fn keep(channels: &mut Vec<Option<Channel>>, number: usize, channel: Channel) {
     channels[number] = Some(channel);
 }
 
-fn paths() -> std::sync::MutexGuard<'static, Vec<Place>> {
+fn places() -> std::sync::MutexGuard<'static, Vec<Place>> {
     PLACES.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
