@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use tickscope_analysis::{Query, analyse, clock_map_of, domain_of, durations, public_json};
+use tickscope_analysis::{Query, RunJson, analyse, clock_map_of, domain_of, durations};
 use tickscope_bracket::Rho;
 use tickscope_store::Table;
 use tickscope_tick::{Place, Source};
@@ -38,7 +38,8 @@ impl Run {
         py.detach(|| {
             let analysis = analyse(&self.0, &query, false)?;
             let events = self.0.events()?.found;
-            Ok((public_json::json(&self.0, &analysis, &events)?.to_string(), analysis.finding(&events)))
+            let table = serde_json::to_string(&RunJson::of(&self.0, &analysis, &events));
+            Ok((table.map_err(|error| Refusal::new(error.to_string()))?, analysis.finding(&events)))
         })
     }
 

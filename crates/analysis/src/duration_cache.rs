@@ -79,7 +79,7 @@ impl Table {
                 ("tickscope.model", format!("drift; rho {}; anchor: middle of the evidence", rho.key())),
                 ("tickscope.stages", Value::from_iter(stages).to_string()),
                 ("tickscope.cones", Value::from_iter(slopes).to_string()),
-                ("tickscope.own_clocks", Value::from_iter(auxiliary_clocks).to_string()),
+                ("tickscope.auxiliary_clocks", Value::from_iter(auxiliary_clocks).to_string()),
                 ("tickscope.traces", Value::from_iter(traces).to_string()),
                 ("tickscope.derived_from", format!("{derived_from:032x}")),
             ],

@@ -1,7 +1,7 @@
 //! From a run's files to what they say: the command, the report and the bindings stand on the same few calls.
 //!
 //! Idea: [`analyse`] reads manifest, brackets and traces, builds a clock for every point of the layout, and computes each
-//! stage's figures with both bounds; [`stage_table`] and [`public_json`] print them, [`assumptions`] says what they rest on, [`figures`] are what a page draws. Assumes that the run
+//! stage's figures with both bounds; [`stage_table`] and [`RunJson`] print them, [`assumptions`] says what they rest on, [`figures`] are what a page draws. Assumes that the run
 //! was joined. Guarantees: nothing is computed twice in two ways; a run that contradicts itself is an error of kind
 //! finding, never a smoothed figure. Deliberately absent: options, exit codes, starting anything.
 #![forbid(unsafe_code)]
@@ -19,7 +19,7 @@ pub mod figures;
 mod messages;
 mod overhead;
 mod passages;
-pub mod public_json;
+mod public_json;
 mod query;
 mod scan;
 mod spans;
@@ -37,6 +37,7 @@ pub use error::Error;
 pub use messages::{MessagePair, Passages, own_send};
 pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use passages::{PassageSummary, join};
+pub use public_json::{RunJson, VERSION};
 pub use query::Query;
 pub use scan::{Outcome, Part, Piece, Scan, Sink};
 pub use spans::{Span, Spanned, Spans, spans};

@@ -1,6 +1,6 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{Query, analyse, public_json, stage_table};
+use tickscope_analysis::{Query, RunJson, analyse, stage_table};
 use tickscope_bracket::Rho;
 use tickscope_store::Run;
 
@@ -32,7 +32,8 @@ pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Fa
     }
     let listing = run.events()?;
     if json {
-        println!("{:#}", public_json::json(run, &analysis, &listing.found)?);
+        let table = RunJson::of(run, &analysis, &listing.found);
+        println!("{}", serde_json::to_string_pretty(&table).map_err(Failure::work)?);
     } else {
         print!("{}", stage_table::text(run, &analysis, &listing.found));
     }

@@ -20,7 +20,7 @@ mod text;
 
 use serde_json::{Value, json};
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Analysis, Error, public_json};
+use tickscope_analysis::{Analysis, Error, RunJson};
 use tickscope_store::{Channel, Event, Run};
 
 pub use clock_page::{example_page, granularity_page, study_page, two_words_page};
@@ -55,7 +55,7 @@ impl Report<'_> {
     pub fn json(&self) -> Result<Value, Error> {
         Ok(json!({
             "headline": headline::sentences(self).iter().map(headline::Sentence::plain).collect::<Vec<_>>(),
-            "table": public_json::json(self.run, self.analysis, self.events)?,
+            "table": RunJson::of(self.run, self.analysis, self.events),
             "figures": self.figures,
         }))
     }

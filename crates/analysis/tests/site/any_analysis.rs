@@ -3,7 +3,9 @@
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
-use tickscope_analysis::{Analysis, AuxiliaryClockSummary, ClockMapSummary, PassageSummary, SourceSummary};
+use tickscope_analysis::{
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, PassageSummary, SourceSummary,
+};
 use tickscope_bracket::Rho;
 use tickscope_tick::Frequency;
 use tickscope_trace::{Common, QuantileBounds, Role, StageRow};
@@ -132,4 +134,15 @@ prop_compose! {
     ) -> Analysis {
         analysis(hertz, own_hertz, row((quantiles, of_row)), amounts)
     }
+}
+
+/// An analysis that has every part but the truth.
+pub fn with_everything() -> Analysis {
+    let mut all = analysis(HERTZ, HERTZ, row(([[1; 3]; 2], [1; 6])), [1; 6]);
+    let clock = &mut all.auxiliary_clocks[0];
+    clock.breaks = vec![BreakSummary { span: (1, 2), declared: true, jump_ns: Some((3, 4)) }];
+    clock.unused = vec![("reason", 1)];
+    all.clock_maps[0].sources[0].unused = vec![("reason", 1)];
+    all.unplaced = vec![("a.x>b.y".into(), "reason", 1)];
+    all
 }
