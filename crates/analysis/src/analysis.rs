@@ -1,16 +1,18 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Assumption, Event, KeyedReader, Manifest, Node, Run};
+use tickscope_store::{Event, KeyedReader, Manifest, Node, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
+use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
 use crate::clock_maps::{ClockMapSummary, Related, domain_of, reading_ticks, reference_node, relate, run_rho};
 use crate::counts::Counts;
 use crate::domains;
 use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
+use crate::event_kind::EventKind;
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::passages::PassageSummary;
 use crate::query::Query;
@@ -194,7 +196,7 @@ impl Analysis {
         if outside > 0 {
             return Some(format!("{outside} true durations lie outside their intervals: a false bound"));
         }
-        if let Some(event) = events.iter().find(|event| event.what == "impossible-exchange") {
+        if let Some(event) = events.iter().find(|event| EventKind::ImpossibleExchange.is(event)) {
             return Some(event.text.clone());
         }
         // Across these no bound holds, whatever the evidence seems to say.
@@ -211,7 +213,7 @@ impl Analysis {
             let message = "expected path stages to sum to end-to-end, found";
             return Some(format!("{message} {traces} traces where they do not. Report it with the run"));
         }
-        if self.passages.by_rank && events.iter().any(|event| event.what == "ids-repeated") {
+        if self.passages.by_rank && events.iter().any(|event| EventKind::IdsRepeated.is(event)) {
             return Some(BY_RANK.into());
         }
         self.findings().next().cloned()
@@ -241,8 +243,7 @@ fn a_millisecond(manifest: &Manifest, layout: &Layout, stage: usize) -> Apart {
 /// Adds what the check of the cores leaves open, where the run asked for it.
 fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
     let manifest = run.manifest();
-    let prove = manifest.assumptions.iter().any(|assumption| assumption.origin == CORES_PROVED);
-    if !prove {
+    if !cores_proved(manifest) {
         return Ok(clocks);
     }
     let reference_hertz = reference_node(manifest)?.counter.frequency.hertz;
@@ -264,6 +265,11 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Erro
 fn on_reference(ticks: u64, hertz: u64, reference_hertz: u64) -> u64 {
     let scaled = u128::from(ticks) * u128::from(reference_hertz) * 101;
     u64::try_from(scaled.div_ceil(u128::from(hertz.max(1)) * 100)).unwrap_or(u64::MAX)
+}
+
+/// Whether the run adds to its figures what the check of its cores leaves open.
+pub(crate) fn cores_proved(manifest: &Manifest) -> bool {
+    manifest.assumptions.iter().any(|assumption| assumption.origin == CORES_PROVED)
 }
 
 /// Marks the assumption that makes the analysis add the cores' term.

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
-use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
+use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
+use crate::assumptions::{Assumption, SendProof};
 use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
 use crate::domains;
 use crate::error::Error;
@@ -282,18 +283,12 @@ struct Messages {
 
 /// What it rests on that the messages of a pair were sent once.
 fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &AuxiliaryClocks) -> Assumption {
-    let from = &pair.from;
-    let rest = match own_send {
-        Some(send) => {
-            format!("; ids that {send}, stamped before every send, does not show to be sent once are left out")
-        }
-        None if clocks.at(from).is_some() => format!(
-            "; ids stamped twice are left out, but no copy is known whose own stamp of {from} is missing: no point where the \
-             program itself stamps its sends stands before it in the layout"
-        ),
-        None => "; ids stamped twice are left out".into(),
+    let proof = match own_send {
+        Some(send) => SendProof::OwnStamp(send.clone()),
+        None if clocks.at(&pair.from).is_some() => SendProof::Nothing,
+        None => SendProof::Stamps,
     };
-    Assumption { statement: format!("every id passes {pair} once{rest}"), origin: "declared in the run file".into() }
+    Assumption::SentOnce { pair: pair.clone(), proof }
 }
 
 /// The messages that the run declares as evidence, where the query asks for them, and the kernel's stamps of the probes.

@@ -15,6 +15,7 @@ mod counts;
 mod domains;
 mod duration_cache;
 mod error;
+mod event_kind;
 pub mod figures;
 mod messages;
 mod overhead;
@@ -29,7 +30,7 @@ mod typesetting;
 mod values;
 
 pub use analysis::{Analysis, CORES_PROVED, analyse, analyse_with_figures};
-pub use assumptions::assumptions;
+pub use assumptions::{Assumption, Fact, Origin, OriginKind, SendProof, assumptions};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, domain_of, run_rho, shares_counter};
 pub use duration_cache::durations;

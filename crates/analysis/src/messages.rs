@@ -22,6 +22,7 @@ use tickscope_tick::{Clock, Place};
 use tickscope_trace::{Layout, Role};
 
 use crate::error::Error;
+use crate::event_kind::EventKind;
 
 /// Two points that an id passes once, from one node to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -275,13 +276,13 @@ struct Complete {
 impl Complete {
     fn until(place: &Place, stamps: &PointStamps, channels: &[Channel], events: &[Event]) -> Self {
         let untold = |event: &&Event| event.node == place.node.as_str() && UNTOLD.contains(&event.what.as_str());
-        let cut_off = events.iter().any(|event| event.what == "finish-failed");
+        let cut_off = events.iter().any(|event| EventKind::FinishFailed.is(event));
         if cut_off || !stamps.refused().is_empty() || events.iter().any(|event| untold(&event)) {
             return Self { before: i64::MIN };
         }
         let first_loss = |channel: &Channel| {
             let lost = events.iter().filter(|event| {
-                event.what == "lost" && event.node == place.node.as_str() && event.channel == Some(channel.channel)
+                EventKind::Lost.is(event) && event.node == place.node.as_str() && event.channel == Some(channel.channel)
             });
             let told: i64 = lost.clone().filter_map(|event| event.value).sum();
             // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its event.

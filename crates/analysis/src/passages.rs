@@ -12,6 +12,7 @@ use tickscope_trace::{Layout, Mark, Rule, Traces};
 
 use crate::Query;
 use crate::analysis::Inputs;
+use crate::assumptions::Assumption;
 use crate::error::Error;
 
 /// Rho under which the join compares stamps of different counters: five times the largest preset.
@@ -106,18 +107,8 @@ impl PassageSummary {
     }
 
     /// On what the pairs rest; none where there are none.
-    pub(crate) fn assumptions(&self) -> Vec<(String, String)> {
-        let mut all = Vec::new();
-        if self.repeated > 0 {
-            let statement = "a passage of an id that passed more than once has one stamp at each point up to where it \
-                             ended, in the order of the layout and of the ticks; where an id has one stamp, all its \
-                             later ones come from that";
-            all.push((statement.to_string(), format!("how the passages of {} ids are told apart", self.repeated)));
-        }
-        if self.by_thread > 0 {
-            let statement = "where passages of one id overlap, each stays on its thread between two points";
-            all.push((statement.to_string(), format!("how the passages of {} ids are told apart", self.by_thread)));
-        }
-        all
+    pub(crate) fn assumptions(&self) -> impl Iterator<Item = Assumption> {
+        let passages = (self.repeated > 0).then_some(Assumption::Passages { ids: self.repeated });
+        passages.into_iter().chain((self.by_thread > 0).then_some(Assumption::PassageThreads { ids: self.by_thread }))
     }
 }

@@ -9,7 +9,7 @@ use tickscope_store::{Event, Run};
 use tickscope_tick::Unit;
 use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
 
-use crate::assumptions::assumptions;
+use crate::assumptions::Assumption;
 use crate::cost::CostJson;
 use crate::{Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, SourceSummary};
 
@@ -200,6 +200,7 @@ struct TruthJson {
 struct AssumptionJson {
     statement: String,
     origin: String,
+    origin_kind: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -223,7 +224,7 @@ impl<'a> RunJson<'a> {
         let stages = stages.map(|(row, &relative)| StageJson::of(row, relative, frequency.hertz, unit));
         let unplaced = analysis.unplaced.iter();
         let unplaced = unplaced.map(|(stage, reason, count)| UnplacedJson { stage, reason, count: *count });
-        let assumptions = assumptions(manifest, analysis).into_iter();
+        let assumptions = Assumption::all(manifest, analysis);
         let passages = &analysis.passages;
         Self {
             version: VERSION,
@@ -243,7 +244,7 @@ impl<'a> RunJson<'a> {
             auxiliary_clocks: analysis.auxiliary_clocks.iter().map(AuxiliaryClockJson::of).collect(),
             unplaced: unplaced.collect(),
             truth: analysis.truth.as_ref().map(|truth| TruthJson { known: truth.known, inside: truth.inside }),
-            assumptions: assumptions.map(|(statement, origin)| AssumptionJson { statement, origin }).collect(),
+            assumptions: assumptions.iter().map(AssumptionJson::of).collect(),
             cost: manifest.cost.as_ref().map(CostJson::of),
             findings: analysis.findings().map(String::as_str).collect(),
             events: events.iter().map(EventJson::of).collect(),
@@ -360,6 +361,13 @@ impl<'a> AuxiliaryClockJson<'a> {
                 furthest_outside_ns: unit.float_up(clock.published_furthest_ticks),
             },
         }
+    }
+}
+
+impl AssumptionJson {
+    fn of(assumption: &Assumption) -> Self {
+        let origin = assumption.origin();
+        Self { statement: assumption.statement(), origin: origin.words, origin_kind: origin.kind.name() }
     }
 }
 
