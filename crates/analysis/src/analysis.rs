@@ -33,7 +33,7 @@ pub struct Analysis {
     pub sent_once: Vec<Assumption>,
     /// On what it rests that nodes read one counter.
     pub one_counter: Vec<Assumption>,
-    /// Clocks of nodes beside their counters that points were stamped with.
+    /// Clocks other than counters that points were stamped with.
     pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
     /// Label of the reference.
     pub reference: String,
@@ -75,7 +75,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// `curves`: where what a page draws of each clock map goes, if anybody draws one.
+    /// `curves`: if given, receives the plot data of each clock map.
     pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = manifest.layout.parse(run)?;
@@ -225,7 +225,7 @@ impl Analysis {
     }
 }
 
-/// Said of old runs, whose traces do not tell passages apart.
+/// Finding of old runs, whose traces do not tell passages apart.
 const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th \
                        there, whether passages overlapped or not; of ids that passed a point more than once \
                        (ids-repeated) the durations may be of no passage. Measure again, or trust only ids that passed once";
@@ -314,7 +314,7 @@ fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static st
 fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
     let all = layout.stages().iter().zip(tallies);
     all.flat_map(|(stage, tally)| {
-        // A reading that its clock has no interval for is missing evidence, told by its reason; it is no contradiction.
+        // A reading that its clock has no interval for is missing evidence, counted by its reason; it is no contradiction.
         let matters = |refusal: Option<Refusal>| refusal.is_none_or(|refusal| refusal == Refusal::NoInterval);
         let suspicious = tally.suspicions.iter().filter(move |found| matters(found.refusal));
         suspicious.map(|found| {

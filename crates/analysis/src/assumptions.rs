@@ -62,10 +62,10 @@ pub enum Fact {
     Reading(Option<ReadingWidth>),
     /// How coarsely a log gives its readings, in ticks.
     LogResolution(u64),
-    /// A counter runs at one rate; `said`: by the kernel or the processor.
-    OneRate { said: bool },
-    /// The fence of ordered stamps waits; `said`: by the processor, if it says anything.
-    Fence { said: Option<bool> },
+    /// A counter runs at one rate; `vouched`: by the kernel or the processor.
+    OneRate { vouched: bool },
+    /// The fence of ordered stamps waits; `vouched`: by the processor, if it says anything.
+    Fence { vouched: Option<bool> },
     /// How the cores of a node were checked.
     Cores { checked: String },
 }
@@ -232,9 +232,11 @@ impl Assumption {
             }
             Self::Of { fact: Fact::Reading(None), .. } => Assumed.by("assumed: the run did not measure it"),
             Self::Of { fact: Fact::LogResolution(_), .. } => Declared.by("as the log gives them"),
-            Self::Of { fact: Fact::OneRate { said: true }, .. } => Platform.by("the kernel or the processor says so"),
-            Self::Of { fact: Fact::OneRate { said: false }, .. } => Assumed.by("NOT: see the finding"),
-            Self::Of { fact: Fact::Fence { said }, .. } => match said {
+            Self::Of { fact: Fact::OneRate { vouched: true }, .. } => {
+                Platform.by("the kernel or the processor says so")
+            }
+            Self::Of { fact: Fact::OneRate { vouched: false }, .. } => Assumed.by("NOT: see the finding"),
+            Self::Of { fact: Fact::Fence { vouched }, .. } => match vouched {
                 Some(true) => Platform.by("the processor says so"),
                 Some(false) => Assumed.by("the processor says that it does not"),
                 None => Assumed.by("assumed: the processor does not say; Linux sets it so on AMD"),
@@ -362,8 +364,8 @@ fn orderings(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
 
 /// Rate and fence of every counter: both make it fit to measure with.
 fn counters(manifest: &Manifest) -> Vec<Assumption> {
-    let fence = |node: &Node| Fact::Fence { said: node.counter.fence_serialises };
-    let rate = |node: &Node| Fact::OneRate { said: node.counter.invariant };
+    let fence = |node: &Node| Fact::Fence { vouched: node.counter.fence_serialises };
+    let rate = |node: &Node| Fact::OneRate { vouched: node.counter.invariant };
     let all = manifest.nodes.iter().flat_map(|node| [(domain_of(node), rate(node)), (domain_of(node), fence(node))]);
     together(all)
 }

@@ -1,7 +1,7 @@
 //! How well every node's counter is known in ticks of the reference: evidence in, clock maps out.
 //!
 //! Evidence between two nodes comes from named sources: the probes' exchanges, application messages, kernel time-stamps of
-//! those messages. Each can be left out; what each gives by itself is shown beside what all give together. More evidence
+//! those messages. Each can be left out; what each gives by itself is shown next to what all give together. More evidence
 //! never widens an interval.
 
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent
 
 /// A clock for every node of the layout: the reference's own, shared with it, or through a clock map.
 ///
-/// `curves`: where what a page draws of each clock map goes, if anybody draws one.
+/// `curves`: if given, receives the plot data of each clock map.
 pub(crate) fn relate(
     run: &Run,
     layout: &Layout,
@@ -211,8 +211,8 @@ fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
 /// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
 pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
     let of = |reference: &str, domain: &str| {
-        let told = manifest.rho.iter().filter(|rho| rho.reference == reference && rho.domain == domain);
-        let found = told.max_by_key(|rho| rho.ppb); // told twice, the narrower one may be the wrong one
+        let declared_twice = manifest.rho.iter().filter(|rho| rho.reference == reference && rho.domain == domain);
+        let found = declared_twice.max_by_key(|rho| rho.ppb); // the narrower one may be the wrong one
         found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
     };
     if let Some(found) = of(&pair.reference, &pair.domain)? {
@@ -232,7 +232,7 @@ fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
     Rho::declared_ppb(u32::try_from(ppb).map_err(Error::work)?).map_err(Error::work)
 }
 
-/// A preset keeps its name as long as the number beside it is the preset's.
+/// A preset keeps its name as long as the number next to it is the preset's.
 pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
     let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
     match named {

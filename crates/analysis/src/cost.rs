@@ -7,7 +7,7 @@ use crate::overhead::{Added, added};
 
 const NS_A_SECOND: f64 = 1e9;
 
-/// One line a node, one for all, and one for each number that the target said of itself.
+/// One line a node, one for all, and one for each number that the target reports of itself.
 pub fn lines(cost: &Cost) -> Vec<String> {
     let mut lines: Vec<String> = cost.nodes.iter().map(node_line).collect();
     if let Some(stamp) = cost.stamp {

@@ -43,7 +43,7 @@ pub struct FigurePoint {
     pub node: String,
     /// Its name within the node.
     pub name: String,
-    /// Whether it lies on the path; else beside it, at the end of a branch.
+    /// Whether it lies on the path; else at the end of a branch.
     pub on_path: bool,
     /// The first and the last raw tick of all traces there; `None` also where it is stamped with another clock than its
     /// node's counter.

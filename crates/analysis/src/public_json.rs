@@ -216,7 +216,7 @@ struct EventJson<'a> {
 }
 
 impl<'a> RunJson<'a> {
-    /// The table of `run`, and its `events`.
+    /// Everything that `analysis` and `events` say of `run`.
     pub fn of(run: &'a Run, analysis: &'a Analysis, events: &'a [Event]) -> Self {
         let (manifest, frequency) = (run.manifest(), &analysis.frequency);
         let unit = Unit::nanoseconds(frequency.hertz, DECIMALS);

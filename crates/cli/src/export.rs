@@ -34,7 +34,11 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     }
     let scan = Scan::of(&Run::open(&options.run)?, &query(&options.query)?)?;
     let rows = if to_stdout {
-        Csv::write(&scan, BufWriter::new(io::stdout().lock()))?.rows
+        let mut out = Reader { out: io::stdout().lock(), gone: false };
+        match Csv::write(&scan, BufWriter::new(&mut out)).map(|csv| csv.rows) {
+            Err(_) if out.gone => return Ok(()),
+            rows => rows?,
+        }
     } else {
         let whole = WholeFile::begin(file)?;
         let rows = Csv::write(&scan, BufWriter::new(whole.file()))?.rows;
@@ -47,6 +51,24 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     match impossible {
         0 => Ok(()),
         _ => Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first"))),
+    }
+}
+
+/// Standard output, whose reader may have seen enough: that is no error.
+struct Reader<W> {
+    out: W,
+    gone: bool,
+}
+
+impl<W: Write> Write for Reader<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.gone |= written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

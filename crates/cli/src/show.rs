@@ -5,6 +5,7 @@ use tickscope_bracket::Rho;
 use tickscope_store::Run;
 
 use crate::failure::Failure;
+use crate::manual;
 use crate::options::{QueryOptions, ShowOptions};
 
 /// Prints the table of a run.
@@ -31,11 +32,12 @@ pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Fa
         eprintln!("tickscope: {refused}");
     }
     let listing = run.events()?;
-    if json {
+    let text = if json {
         let table = RunJson::of(run, &analysis, &listing.found);
-        println!("{}", serde_json::to_string_pretty(&table).map_err(Failure::work)?);
+        serde_json::to_string_pretty(&table).map_err(Failure::work)? + "\n"
     } else {
-        print!("{}", stage_table::text(run, &analysis, &listing.found));
-    }
+        stage_table::text(run, &analysis, &listing.found)
+    };
+    manual::print(text.as_bytes())?;
     analysis.finding(&listing.found).map_or(Ok(()), |finding| Err(Failure::finding(finding)))
 }

@@ -2,6 +2,8 @@
 
 mod site;
 
+use std::process::Stdio;
+
 use site::{Ended, Site, tickscope};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1");
@@ -35,5 +37,16 @@ fn e2e_what_cannot_be_meant_is_refused_with_exit_code_2() {
         let words = [command, GOLDEN, "--evidence", "probes,bogus", "--csv", "-"];
         let words = if command == "show" { &words[..4] } else { &words[..] };
         refused(words, &["bogus", "kernel-probes"]);
+    }
+}
+
+#[test]
+fn e2e_a_reader_that_stops_early_is_no_error() {
+    let words: [&[&str]; 3] = [&["export", GOLDEN, "--csv", "-"], &["show", GOLDEN, "--json"], &["show", GOLDEN]];
+    for words in words {
+        let mut child = tickscope(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{words:?}: {ended:?}");
     }
 }
