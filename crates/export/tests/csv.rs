@@ -42,6 +42,7 @@ fn every_duration_is_in_the_csv_as_it_is_in_the_cache_and_every_bound_outward() 
         names.iter().zip(&rows.columns).map(|(name, column)| (name.as_str(), column.iter().collect())).collect();
     let mut lines = lines.into_iter().skip(1);
     let mut by_outcome = BTreeMap::<String, u64>::new();
+    #[allow(clippy::needless_range_loop, reason = "a row is an index into several columns")]
     for row in 0..rows.len() {
         for stage in &analysis.rows {
             let line = lines.next().expect("a line for every trace and stage");

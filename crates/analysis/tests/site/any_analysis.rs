@@ -68,7 +68,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
     let [relative, half, alone, without, own, furthest] = amounts;
     let rho: Rho = "1".parse().unwrap();
     let source = SourceSummary {
-        name: "probes".into(),
+        name: "probes",
         brackets: 1,
         alone_ticks: Some(alone),
         without_ticks: Some(without),
