@@ -1,8 +1,8 @@
 //! Everything that a run's figures rest on, each with where it comes from.
 //!
 //! A bound is a promise under these; a figure that rests on something unsaid promises more than anybody can keep. What
-//! holds of several nodes or points alike is one assumption that names them. Deliberately absent: whether they are true. Where
-//! the run itself contradicts one, that is a finding.
+//! holds of several nodes or points alike is one assumption that names them. Deliberately absent: whether they are
+//! true. Where the run itself contradicts one, that is a finding.
 
 use tickscope_bracket::{Epochs, Rho, RhoOrigin};
 use tickscope_store::{Manifest, Node, ReadingWidth};

@@ -1,8 +1,8 @@
 //! A run's table as public JSON: what `show --json` prints, the report carries and Python reads.
 //!
-//! Idea: a struct for each object, so that every key stands here once. Guarantees: ticks are exact; nanoseconds are ticks over the
-//! declared frequency, bounds rounded outward; within one [`VERSION`] keys and names are added, never removed or renamed, nor
-//! do they change their meaning. Deliberately absent: text for people.
+//! Idea: a struct for each object, so that every key stands here once. Guarantees: ticks are exact; nanoseconds are
+//! ticks over the declared frequency, bounds rounded outward; within one [`VERSION`] keys and names are added, never
+//! removed or renamed, nor do they change their meaning. Deliberately absent: text for people.
 
 use serde::Serialize;
 use tickscope_store::{Event, Run};

@@ -1,10 +1,11 @@
 //! One scan over a run's traces, on as many processors as there are, for whoever wants something of them: a [`Sink`].
 //!
-//! Idea: row groups are dealt out in rounds, one to each worker; within a group a worker looks at a piece of rows at a time,
-//! small enough that their columns stay in the processor's cache, and shows it to the sink's [`Part`] for that group. Assumes:
-//! a sink that grows with the run does so knowingly. Guarantees: every trace is seen once; parts are merged in the order of the
-//! groups, so what a sink gathers does not depend on the number of workers; a group's memory is given back with its part.
-//! Deliberately absent: what is gathered. Sinks stand in files of their own and are composed as tuples and options.
+//! Idea: row groups are dealt out in rounds, one to each worker; within a group a worker looks at a piece of rows at
+//! a time, small enough that their columns stay in the processor's cache, and shows it to the sink's [`Part`] for
+//! that group. Assumes: a sink that grows with the run does so knowingly. Guarantees: every trace is seen once; parts
+//! are merged in the order of the groups, so what a sink gathers does not depend on the number of workers; a group's
+//! memory is given back with its part. Deliberately absent: what is gathered. Sinks stand in files of their own and
+//! are composed as tuples and options.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -176,7 +177,8 @@ impl Scan {
         over(&self.inputs, &self.readers, workers, sink)
     }
 
-    /// The same on this thread, a part for each piece: for a sink that writes what it sees and need not hold a row group of it.
+    /// The same on this thread, a part for each piece: for a sink that writes what it sees and need not hold a row
+    /// group of it.
     pub fn stream(&self, sink: &mut impl Sink) -> Result<(), Error> {
         for reader in &self.readers {
             for group in 0..reader.groups() {

@@ -1,7 +1,8 @@
 //! A run's durations trace by trace, for who groups them otherwise than by stage: by kind, or by what rode along.
 //!
-//! Idea: the table's own layout, clocks and arithmetic, kept in memory with the raw ticks. Assumes: a run that fits there, some
-//! hundred bytes a trace. Guarantees: every interval is the one that the table is made of. Deliberately absent: figures.
+//! Idea: the table's own layout, clocks and arithmetic, kept in memory with the raw ticks. Assumes: a run that fits
+//! there, some hundred bytes a trace. Guarantees: every interval is the one that the table is made of. Deliberately
+//! absent: figures.
 
 use tickscope_store::Run;
 use tickscope_trace::{Apart, Clocks, Layout, StageDurations, StageTally, tally};
@@ -98,7 +99,8 @@ impl Spans {
         self.layout.points().iter().position(|point| point.place.to_string() == name)
     }
 
-    /// How far two durations of a stage may be wrong against each other, in ticks of the reference, for traces that far apart.
+    /// How far two durations of a stage may be wrong against each other, in ticks of the reference, for traces that
+    /// far apart.
     pub fn relative_ticks(&self, stage: usize, apart: Apart) -> Option<u64> {
         Some(self.tallies.get(stage)?.relative(&self.layout, &self.clocks, stage, apart))
     }

@@ -1,4 +1,5 @@
-//! Every stage's values in memory, for exact order statistics: a sink that grows with the run, 8 to 24 bytes a duration.
+//! Every stage's values in memory, for exact order statistics: a sink that grows with the run, 8 to 24 bytes a
+//! duration.
 
 use tickscope_trace::StageValues;
 
@@ -20,8 +21,8 @@ impl Values {
         Self { stages, parts: Vec::new() }
     }
 
-    /// What `finish` makes of the values of each stage, by stage; in parallel, since order statistics take as long as the
-    /// scan.
+    /// What `finish` makes of the values of each stage, by stage; in parallel, since order statistics take as long as
+    /// the scan.
     pub(crate) fn finish_stages<R: Send>(mut self, finish: impl Fn(usize, StageValues) -> R + Sync) -> Vec<R> {
         let mut results = Vec::with_capacity(self.stages);
         for first in (0..self.stages).step_by(processors()) {
