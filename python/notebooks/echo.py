@@ -53,7 +53,7 @@ def _(run):
 @app.cell
 def _(make_subplots, run, ticks_per_us):
     # Each stage of the path from where the one before ended, with its interval: the slowest trace and a typical one.
-    _path = [stage["stage"] for stage in run.figures()["stages"] if stage["role"] == "Path"]
+    _path = [stage["stage"] for stage in run.figures()["stages"] if stage["role"] == "path"]
     _by_length = run.durations().order('"end-to-end", id').fetchall()
     _by_length = [row for row in _by_length if None not in row]
     _columns = run.durations().columns

@@ -37,6 +37,12 @@ impl From<tickscope_analysis::Error> for Refusal {
     }
 }
 
+impl From<tickscope_tick::NameError> for Refusal {
+    fn from(error: tickscope_tick::NameError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 impl From<tickscope_store::Error> for Refusal {
     fn from(error: tickscope_store::Error) -> Self {
         Self::new(error.to_string())

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use tickscope_analysis::{Query, analyse, clock_map_of, domain_of, durations, stage_table};
+use tickscope_analysis::{Query, RunJson, analyse, clock_map_of, domain_of, durations};
 use tickscope_bracket::Rho;
 use tickscope_store::Table;
-use tickscope_tick::Place;
+use tickscope_tick::{Place, Source};
 
 use crate::clock_map::ClockMap;
 use crate::error::Refusal;
@@ -38,7 +38,8 @@ impl Run {
         py.detach(|| {
             let analysis = analyse(&self.0, &query, false)?;
             let events = self.0.events()?.found;
-            Ok((stage_table::json(&self.0, &analysis, &events)?.to_string(), analysis.finding(&events)))
+            let table = serde_json::to_string(&RunJson::of(&self.0, &analysis, &events));
+            Ok((table.map_err(|error| Refusal::new(error.to_string()))?, analysis.finding(&events)))
         })
     }
 
@@ -107,5 +108,6 @@ impl Run {
 /// Reads what may be asked differently than the run declares.
 fn parsed((rho, slew, sources): Asked) -> Result<Query, Refusal> {
     let read = |text: Option<String>| text.as_deref().map(str::parse::<Rho>).transpose();
-    Ok(Query { rho: read(rho)?, slew: read(slew)?, sources })
+    let sources = sources.map(|names| names.iter().map(|name| name.parse::<Source>()).collect::<Result<_, _>>());
+    Ok(Query { rho: read(rho)?, slew: read(slew)?, sources: sources.transpose()? })
 }

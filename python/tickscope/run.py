@@ -57,7 +57,7 @@ class Run:
         return f"<tickscope.Run {self.root}>"
 
     def figures(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> dict[str, Any]:
-        """All that `tickscope show --json` prints: stages, clock_maps, assumptions, findings, events."""
+        """All that `tickscope show --json` prints: version, stages, clock_maps, assumptions, findings, events."""
         terms = _terms(rho, slew, sources)
         if repr(terms) not in self._figures:
             text, finding = self._inner.figures(terms)

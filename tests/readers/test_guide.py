@@ -50,8 +50,8 @@ def test_every_run_of_the_guide_measures_what_it_says(followed, tickscope):
     folder, _ = followed
     for run, stages in {"first": 3, "apart": 3, "messages": 3, "kernel": 9}.items():
         shown = table(tickscope, folder / "runs" / run)
-        path = [stage for stage in shown["stages"] if stage["role"] == "Path"]
-        whole = next(stage["count"] for stage in shown["stages"] if stage["role"] == "EndToEnd")
+        path = [stage for stage in shown["stages"] if stage["role"] == "path"]
+        whole = next(stage["count"] for stage in shown["stages"] if stage["role"] == "end-to-end")
         assert len(path) == stages and 0 < whole <= PACKETS, run
         assert all(stage["count"] > 0 for stage in path), run
         assert shown["path_sums"]["mismatches"] == 0

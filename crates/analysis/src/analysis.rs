@@ -1,20 +1,23 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
 use tickscope_bracket::{Refused, Rho};
-use tickscope_store::{Assumption, Event, EventKind, KeyedReader, Manifest, Node, Run};
+use tickscope_store::{Event, EventKind, KeyedReader, Manifest, Node, Run};
 use tickscope_tick::Frequency;
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
+use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
 use crate::clock_maps::{ClockMapSummary, Related, domain_of, reading_ticks, reference_node, relate, run_rho};
+use crate::counts::Counts;
 use crate::domains;
-use crate::duration_cache::Table;
+use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
-use crate::figures::{ClockMapCurve, Figures, StageFigures};
+use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::passages::PassageSummary;
 use crate::query::Query;
-use crate::scan::{self, Wanted};
+use crate::scan;
 use crate::truth::Truth;
+use crate::values::Values;
 
 /// Everything that the table says.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub struct Analysis {
     pub sent_once: Vec<Assumption>,
     /// On what it rests that nodes read one counter.
     pub one_counter: Vec<Assumption>,
-    /// Clocks of nodes beside their counters that points were stamped with.
+    /// Clocks other than counters that points were stamped with.
     pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
     /// Label of the reference.
     pub reference: String,
@@ -56,8 +59,8 @@ pub struct Analysis {
     pub refused: Vec<tickscope_store::Error>,
 }
 
-/// What stands between a run's files and its durations.
-pub(crate) struct Prepared {
+/// What a scan of traces needs: everything between a run's files and its durations.
+pub(crate) struct Inputs {
     pub layout: Layout,
     pub clocks: Clocks,
     pub rho: Rho,
@@ -70,8 +73,8 @@ pub(crate) struct Prepared {
     pub refused: Vec<tickscope_store::Error>,
 }
 
-impl Prepared {
-    /// `curves`: where what a page draws of each clock map goes, if anybody draws one.
+impl Inputs {
+    /// `curves`: if given, receives the plot data of each clock map.
     pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = manifest.layout.parse(run)?;
@@ -98,7 +101,7 @@ pub fn analyse(run: &Run, query: &Query, write: bool) -> Result<Analysis, Error>
     Ok(analysed(run, query, write, false)?.0)
 }
 
-/// The same, and what a page draws, in one pass over the traces.
+/// The same, and what a page draws, in one scan of the traces.
 pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(Analysis, Figures), Error> {
     let (analysis, figures) = analysed(run, query, write, true)?;
     Ok((
@@ -112,14 +115,17 @@ pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(An
 fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
     let mut curves = Vec::new();
-    let prepared = Prepared::of(run, query, draw.then_some(&mut curves))?;
-    let readers = traces_of(run, &prepared.layout)?;
-    let table = Table::of(run, &prepared, &readers)?;
-    let folder = run.paths().durations(prepared.rho.ppb().into());
+    let inputs = Inputs::of(run, query, draw.then_some(&mut curves))?;
+    let readers = traces_of(run, &inputs.layout)?;
+    let table = Table::of(run, &inputs, &readers)?;
+    let folder = run.paths().durations(inputs.rho.ppb().into());
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
-    let wanted = Wanted { values: true, figures: draw, rows: writer.as_mut(), truth: Truth::of(manifest) };
-    let mut pass = scan::over(&prepared, &readers, wanted)?;
-    let Prepared {
+    let counts = Counts::none(&inputs, &readers, Truth::of(manifest));
+    let gathered = (counts, Values::none(inputs.layout.stages().len()));
+    let mut sink = (gathered, (draw.then(Collector::default), writer.as_mut().map(DurationRows)));
+    scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
+    let ((counts, values), (collector, _)) = sink;
+    let Inputs {
         layout,
         clocks,
         clock_maps,
@@ -129,24 +135,23 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         clock_of_point,
         refused,
         ..
-    } = prepared;
+    } = inputs;
     if let Some(writer) = writer {
         writer.finish()?;
     }
     for (clock, summary) in auxiliary_clocks.iter_mut().enumerate() {
-        let points = clock_of_point.iter().zip(&pass.counts.published).filter(|(of, _)| **of == Some(clock));
-        summary.tell(&pass.counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
+        let points = clock_of_point.iter().zip(&counts.published).filter(|(of, _)| **of == Some(clock));
+        summary.tell(&counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
-    let tallies = pass.counts.tallies.clone();
+    let Counts { tallies, passages, truth, sum_mismatches, .. } = counts;
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks
         .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, a_millisecond(manifest, &layout, stage)))
         .collect();
-    let passages = pass.counts.passages.clone();
     let mut suspicions = suspicions(&layout, &tallies);
     suspicions.extend(untold(&layout, &tallies, &passages));
-    let (rows, drawn): (Vec<_>, Vec<_>) = pass
+    let (rows, drawn): (Vec<_>, Vec<_>) = values
         .finish_stages(|stage, mut values| {
             let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
             (StageRow::new(&layout, &clocks, stage, &tallies[stage], values), drawn)
@@ -155,10 +160,8 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         .unzip();
     let rows: Vec<StageRow> = rows.into_iter().flatten().collect();
     let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
-    let figures =
-        pass.counts.figures.take().map(|collector| {
-            collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves)
-        });
+    let figures = collector
+        .map(|collector| collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
     let unsound =
@@ -174,12 +177,12 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         auxiliary_clocks,
         reference: manifest.reference.clone(),
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
-        truth: pass.counts.truth,
+        truth,
         suspicions,
         passages_line: passages.line(&layout),
         passages,
         unplaced: unplaced(&layout, &tallies),
-        sum_mismatches: pass.counts.sum_mismatches,
+        sum_mismatches,
         refused,
     };
     Ok((analysis, figures.transpose()?))
@@ -221,7 +224,7 @@ impl Analysis {
     }
 }
 
-/// Said of old runs, whose traces do not tell passages apart.
+/// Finding of old runs, whose traces do not tell passages apart.
 const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th \
                        there, whether passages overlapped or not; of ids that passed a point more than once \
                        (ids-repeated) the durations may be of no passage. Measure again, or trust only ids that passed once";
@@ -239,8 +242,7 @@ fn a_millisecond(manifest: &Manifest, layout: &Layout, stage: usize) -> Apart {
 /// Adds what the check of the cores leaves open, where the run asked for it.
 fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
     let manifest = run.manifest();
-    let prove = manifest.assumptions.iter().any(|assumption| assumption.origin == CORES_PROVED);
-    if !prove {
+    if !cores_proved(manifest) {
         return Ok(clocks);
     }
     let reference_hertz = reference_node(manifest)?.counter.frequency.hertz;
@@ -262,6 +264,11 @@ fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Erro
 fn on_reference(ticks: u64, hertz: u64, reference_hertz: u64) -> u64 {
     let scaled = u128::from(ticks) * u128::from(reference_hertz) * 101;
     u64::try_from(scaled.div_ceil(u128::from(hertz.max(1)) * 100)).unwrap_or(u64::MAX)
+}
+
+/// Whether the run adds to its figures what the check of its cores leaves open.
+pub(crate) fn cores_proved(manifest: &Manifest) -> bool {
+    manifest.assumptions.iter().any(|assumption| assumption.origin == CORES_PROVED)
 }
 
 /// Marks the assumption that makes the analysis add the cores' term.
@@ -306,7 +313,7 @@ fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static st
 fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
     let all = layout.stages().iter().zip(tallies);
     all.flat_map(|(stage, tally)| {
-        // A reading that its clock has no interval for is missing evidence, told by its reason; it is no contradiction.
+        // A reading that its clock has no interval for is missing evidence, counted by its reason; it is no contradiction.
         let matters = |refusal: Option<Refusal>| refusal.is_none_or(|refusal| refusal == Refusal::NoInterval);
         let suspicious = tally.suspicions.iter().filter(move |found| matters(found.refusal));
         suspicious.map(|found| {

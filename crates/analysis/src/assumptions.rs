@@ -1,192 +1,402 @@
-//! Everything that a run's figures rest on, as sentences, each with where it comes from.
+//! Everything that a run's figures rest on, each with where it comes from.
 //!
 //! A bound is a promise under these; a figure that rests on something unsaid promises more than anybody can keep. What
-//! holds of several nodes or points alike is one sentence that names them. Deliberately absent: whether they are true. Where
-//! the run itself contradicts one, that is a finding.
+//! holds of several nodes or points alike is one assumption that names them. Deliberately absent: whether they are
+//! true. Where the run itself contradicts one, that is a finding.
 
-use std::collections::BTreeMap;
+use tickscope_bracket::{Epochs, Rho, RhoOrigin};
+use tickscope_store::{Manifest, Node, ReadingWidth};
+use tickscope_tick::{Ordering, Place};
 
-use tickscope_bracket::Epochs;
-use tickscope_store::{Assumption, Manifest, Node, ReadingWidth};
-use tickscope_tick::Ordering;
-
-use crate::analysis::CORES_PROVED;
+use crate::analysis::cores_proved;
+use crate::messages::MessagePair;
 use crate::{Analysis, domain_of, domains};
 
-/// A statement, and its origin.
-type Said = (String, String);
+/// Something that a run's figures rest on.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs, reason = "the comment of a variant names its fields")]
+pub enum Assumption {
+    /// The rate of two counters stays within rho of one value.
+    Drift { domain: String, reference: String, rho: Rho },
+    /// That rate lies near what their frequencies declare; `carries`: the evidence leaves it as open as that.
+    Rate { domain: String, reference: String, ppm: u32, carries: bool },
+    /// A clock runs within its slew bound of one rate against its node's counter.
+    Slew { domain: String, counter: String, slew: Rho, origin: String },
+    /// That rate lies near what the counter's frequency declares.
+    SlewRate { domain: String, counter: String, carries: bool },
+    /// What the kernel's stamps are.
+    KernelStamps,
+    /// The same fact about each of these domains, nodes or points.
+    Of { names: Vec<String>, fact: Fact },
+    /// Ordered stamps stand on the right side of their calls.
+    OrderedStamps,
+    /// Stages from or to these points are from reading to reading.
+    PlainStamps { points: Vec<String> },
+    /// How passages are told apart, of so many ids.
+    Passages { ids: u64 },
+    /// Overlapping passages stay on their threads, of so many ids.
+    PassageThreads { ids: u64 },
+    /// Two nodes read one counter; no bracket of so many contradicts it.
+    OneCounter { domain: String, reference: String, brackets: usize },
+    /// Every id passes a pair of points once.
+    SentOnce { pair: MessagePair, proof: SendProof },
+    /// A hypervisor that traps readings shows every reader one steady counter.
+    Trapped { domain: String },
+    /// A counter is stable though its node's kernel keeps time by another.
+    ForeignClockSource { domain: String, node: String, source: String },
+    /// What the check of the cores leaves open is in no figure.
+    CoresUncounted,
+    /// Quantiles are of the traces that have a duration.
+    Quantiles,
+    /// How fast the reference runs, and who declared it.
+    Seconds { reference: String, hertz: u64, tolerance_ppm: u32, origin: String },
+    /// What `run.json` holds, as it stands there.
+    Recorded { statement: String, origin: String },
+}
 
-/// Every assumption behind the figures, with its origin.
+/// A fact that may hold of several domains, nodes or points alike.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the comment of a variant names its fields")]
+pub enum Fact {
+    /// How wide a clock's readings are; `None`: the run did not measure it.
+    Reading(Option<ReadingWidth>),
+    /// How coarsely a log gives its readings, in ticks.
+    LogResolution(u64),
+    /// A counter runs at one rate; `vouched`: by the kernel or the processor.
+    OneRate { vouched: bool },
+    /// The fence of ordered stamps waits; `vouched`: by the processor, if it says anything.
+    Fence { vouched: Option<bool> },
+    /// How the cores of a node were checked.
+    Cores { checked: String },
+}
+
+/// What shows that a message was sent once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SendProof {
+    /// The program's own stamp before every send.
+    OwnStamp(Place),
+    /// Nothing: the kernel alone stamps the sends.
+    Nothing,
+    /// Its own stamps: ids stamped twice are left out.
+    Stamps,
+}
+
+/// Where an assumption comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// Its kind, for programs.
+    pub kind: OriginKind,
+    /// The same for people, more closely.
+    pub words: String,
+}
+
+/// Kinds of origins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OriginKind {
+    /// Nobody declared anything else.
+    Default,
+    /// A preset, by its name.
+    Preset,
+    /// The run file, or whoever asked for the figures.
+    Declared,
+    /// Measured on the host.
+    Measured,
+    /// Checked on the host, or against the evidence.
+    Checked,
+    /// The kernel, the processor, or who wrote the programs.
+    Platform,
+    /// How the figures are made.
+    Method,
+    /// Nothing vouches for it.
+    Assumed,
+    /// Text of `run.json`.
+    Recorded,
+}
+
+impl OriginKind {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Preset => "preset",
+            Self::Declared => "declared",
+            Self::Measured => "measured",
+            Self::Checked => "checked",
+            Self::Platform => "platform",
+            Self::Method => "method",
+            Self::Assumed => "assumed",
+            Self::Recorded => "recorded",
+        }
+    }
+
+    fn by(self, words: impl Into<String>) -> Origin {
+        Origin { kind: self, words: words.into() }
+    }
+}
+
+impl Assumption {
+    /// Everything that the figures rest on.
+    pub fn all(manifest: &Manifest, analysis: &Analysis) -> Vec<Self> {
+        let mut all = rates(manifest, analysis);
+        all.extend(auxiliary_clocks(analysis));
+        all.extend(readings(manifest, analysis));
+        all.extend(orderings(manifest, analysis));
+        all.extend(analysis.passages.assumptions());
+        all.extend(analysis.one_counter.iter().chain(&analysis.sent_once).cloned());
+        all.extend(counters(manifest));
+        all.extend(domains::unusual(manifest));
+        all.extend(cores(manifest));
+        all.push(Self::Quantiles);
+        all.push(seconds(manifest, analysis));
+        all.extend(manifest.assumptions.iter().map(|recorded| {
+            let (statement, origin) = (recorded.statement.clone(), recorded.origin.clone());
+            Self::Recorded { statement, origin }
+        }));
+        all
+    }
+
+    /// What is assumed, as a sentence.
+    pub fn statement(&self) -> String {
+        match self {
+            Self::Drift { domain, reference, .. } => {
+                format!("the rate of {domain} against {reference} stays within rho of one value")
+            }
+            Self::Rate { domain, reference, ppm, .. } => {
+                format!("the rate of {domain} against {reference} lies within {ppm} ppm of what their frequencies declare")
+            }
+            Self::Slew { domain, counter, slew, .. } => {
+                let slew = f64::from(slew.ppb()) / 1000.0;
+                format!("{domain} runs within {slew} ppm of one rate against {counter}, between breaks")
+            }
+            Self::SlewRate { domain, counter, .. } => {
+                let prior = Epochs::KERNEL_PRIOR_PPM;
+                format!("that rate of {domain} lies within {prior} ppm of what the frequency of {counter} declares")
+            }
+            Self::KernelStamps => KERNEL_STAMPS.into(),
+            Self::Of { names, fact } => format!("{}: {}", names.join(", "), fact.statement()),
+            Self::OrderedStamps => {
+                "stamps stand on the side of the call that their point's ordering says".into()
+            }
+            Self::PlainStamps { points } => format!(
+                "stages from or to {} are from reading to reading: a plain stamp may be read earlier or later than its line of \
+                 code",
+                points.join(", ")
+            ),
+            Self::Passages { .. } => PASSAGES.into(),
+            Self::PassageThreads { .. } => {
+                "where passages of one id overlap, each stays on its thread between two points".into()
+            }
+            Self::OneCounter { domain, reference, .. } => {
+                format!("{domain} and {reference} are one counter, since their nodes have one boot id")
+            }
+            Self::SentOnce { pair, proof } => format!("every id passes {pair} once; {}", proof.rest(pair)),
+            Self::Trapped { domain } => {
+                format!("reading {domain} traps into a hypervisor, which shows every reader one steady counter")
+            }
+            Self::ForeignClockSource { domain, node, source } => {
+                format!("{domain} is stable, though the kernel of {node} keeps time by {source} rather than by it")
+            }
+            Self::CoresUncounted => "what that check leaves open is in no figure".into(),
+            Self::Quantiles => {
+                "quantiles are of the traces that have a duration; missing and refused ones may be the slow ones, and are counted"
+                    .into()
+            }
+            Self::Seconds { reference, hertz, tolerance_ppm, .. } => format!(
+                "seconds: {reference} runs at {hertz} Hz ±{tolerance_ppm} ppm, an error common to all figures"
+            ),
+            Self::Recorded { statement, .. } => statement.clone(),
+        }
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> Origin {
+        use OriginKind::{Assumed, Checked, Declared, Default, Measured, Method, Platform, Preset, Recorded};
+        match self {
+            Self::Drift { rho, .. } => {
+                let kind = match rho.origin() {
+                    RhoOrigin::Default => Default,
+                    RhoOrigin::Preset(_) => Preset,
+                    RhoOrigin::Number => Declared,
+                };
+                kind.by(format!("rho {rho}"))
+            }
+            Self::Rate { carries: true, .. } | Self::SlewRate { carries: true, .. } => Default
+                .by("default prior; it carries a slope here, since the evidence is too short to bound the rate closer"),
+            Self::Rate { .. } | Self::SlewRate { .. } => {
+                Default.by("default prior; the evidence bounds the rate closer")
+            }
+            Self::Slew { origin, .. } | Self::Recorded { origin, .. } => Recorded.by(origin),
+            Self::KernelStamps => Platform.by("the kernel's interface"),
+            Self::Of { fact: Fact::Reading(Some(_)), .. } => {
+                Measured.by("measured; steps are taken to be regular where a reading takes longer than one")
+            }
+            Self::Of { fact: Fact::Reading(None), .. } => Assumed.by("assumed: the run did not measure it"),
+            Self::Of { fact: Fact::LogResolution(_), .. } => Declared.by("as the log gives them"),
+            Self::Of { fact: Fact::OneRate { vouched: true }, .. } => {
+                Platform.by("the kernel or the processor says so")
+            }
+            Self::Of { fact: Fact::OneRate { vouched: false }, .. } => Assumed.by("NOT: see the finding"),
+            Self::Of { fact: Fact::Fence { vouched }, .. } => match vouched {
+                Some(true) => Platform.by("the processor says so"),
+                Some(false) => Assumed.by("the processor says that it does not"),
+                None => Assumed.by("assumed: the processor does not say; Linux sets it so on AMD"),
+            },
+            Self::Of { fact: Fact::Cores { .. }, .. } => Checked.by("checked at the start"),
+            Self::OrderedStamps => Platform.by("the programs' authors"),
+            Self::PlainStamps { .. } => Declared.by("the points' orderings"),
+            Self::Passages { ids } | Self::PassageThreads { ids } => {
+                Method.by(format!("how the passages of {ids} ids are told apart"))
+            }
+            Self::OneCounter { brackets, .. } => {
+                Checked.by(format!("detected by boot id; checked against {brackets} brackets"))
+            }
+            Self::SentOnce { .. } => Declared.by("declared in the run file"),
+            Self::Trapped { .. } => Platform.by("run.json: trapped"),
+            Self::ForeignClockSource { source, .. } => Platform.by(format!("run.json: clocksource {source}")),
+            Self::CoresUncounted => Default.by("default; cores = \"prove\" in the run file adds it"),
+            Self::Quantiles => Method.by("how quantiles are made"),
+            Self::Seconds { origin, .. } => Declared.by(format!("declared: {origin}")),
+        }
+    }
+}
+
+const KERNEL_STAMPS: &str = "the kernel's stamps and clock_gettime read one clock; a kernel stamp of sending precedes the packet \
+                             (its driver takes it before it hands the packet on), one of receiving follows it; the kernel \
+                             tells within 10 ms that a clock was set";
+const PASSAGES: &str = "a passage of an id that passed more than once has one stamp at each point up to where it ended, in the \
+                        order of the layout and of the ticks; where an id has one stamp, all its later ones come from that";
+
+impl Fact {
+    fn statement(&self) -> String {
+        match self {
+            Self::Reading(Some(ReadingWidth { width_ticks, seen })) => {
+                format!("a reading leaves {width_ticks} ticks open ({seen})")
+            }
+            Self::Reading(None) => "moves by single ticks".into(),
+            Self::LogResolution(ticks) => {
+                format!("readings in its log may be off by {ticks} ticks of its clock either way")
+            }
+            Self::OneRate { .. } => "runs at one rate in every power state".into(),
+            Self::Fence { .. } => "the fence of ordered stamps waits for what precedes it".into(),
+            Self::Cores { checked } => format!("cores read one counter: {checked}"),
+        }
+    }
+}
+
+impl SendProof {
+    fn rest(&self, pair: &MessagePair) -> String {
+        match self {
+            Self::OwnStamp(send) => {
+                format!("ids that {send}, stamped before every send, does not show to be sent once are left out")
+            }
+            Self::Nothing => format!(
+                "ids stamped twice are left out, but no copy is known whose own stamp of {} is missing: no point where the \
+                 program itself stamps its sends stands before it in the layout",
+                pair.from
+            ),
+            Self::Stamps => "ids stamped twice are left out".into(),
+        }
+    }
+}
+
+/// Every assumption behind the figures as text: statement, and origin.
 pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)> {
-    let mut all = rates(manifest, analysis);
-    all.extend(auxiliary_clocks(analysis));
-    all.extend(readings(manifest, analysis));
-    all.extend(orderings(manifest, analysis));
-    all.extend(analysis.passages.assumptions());
-    let told = analysis.one_counter.iter().chain(&analysis.sent_once);
-    all.extend(told.map(|Assumption { statement, origin }| (statement.clone(), origin.clone())));
-    all.extend(counters(manifest));
-    all.extend(domains::unusual(manifest));
-    all.extend(cores(manifest));
-    let counted = "quantiles are of the traces that have a duration; missing and refused ones may be the slow ones, and are \
-                   counted";
-    all.push((counted.into(), "how quantiles are made".into()));
-    all.push(seconds(manifest, analysis));
-    all.extend(manifest.assumptions.iter().map(|assumption| (assumption.statement.clone(), assumption.origin.clone())));
-    all
+    Assumption::all(manifest, analysis).iter().map(|one| (one.statement(), one.origin().words)).collect()
 }
 
 /// Rho and prior of every pair of counters.
-fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
+fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
     let of_pair = analysis.clock_maps.iter().flat_map(|clock_map| {
-        let pair = format!("the rate of {} against {}", clock_map.domain, manifest.reference);
-        let prior = format!("{pair} lies within {} ppm of what their frequencies declare", clock_map.prior_ppm);
+        let (domain, reference) = (clock_map.domain.clone(), manifest.reference.clone());
+        let (ppm, carries) = (clock_map.prior_ppm, clock_map.rests_on_prior);
         [
-            (format!("{pair} stays within rho of one value"), format!("rho {}", clock_map.rho)),
-            (prior, prior_origin(clock_map.rests_on_prior)),
+            Assumption::Drift { domain: domain.clone(), reference: reference.clone(), rho: clock_map.rho },
+            Assumption::Rate { domain, reference, ppm, carries },
         ]
     });
     of_pair.collect()
 }
 
-fn prior_origin(carries: bool) -> String {
-    if carries {
-        "default prior; it carries a slope here, since the evidence is too short to bound the rate closer".into()
-    } else {
-        "default prior; the evidence bounds the rate closer".into()
-    }
-}
-
 /// Slew, prior and stamps of the clocks other than the counters.
-fn auxiliary_clocks(analysis: &Analysis) -> Vec<Said> {
+fn auxiliary_clocks(analysis: &Analysis) -> Vec<Assumption> {
     let mut all = Vec::new();
     for clock in &analysis.auxiliary_clocks {
-        let (domain, counter, slew) = (&clock.domain, &clock.counter, f64::from(clock.slew.ppb()) / 1000.0);
-        let statement = format!("{domain} runs within {slew} ppm of one rate against {counter}, between breaks");
-        all.push((statement, clock.slew_origin.clone()));
-        let prior = Epochs::KERNEL_PRIOR_PPM;
-        let statement =
-            format!("that rate of {domain} lies within {prior} ppm of what the frequency of {counter} declares");
-        all.push((statement, prior_origin(clock.rests_on_prior)));
+        let (domain, counter) = (clock.domain.clone(), clock.counter.clone());
+        let (slew, origin, carries) = (clock.slew, clock.slew_origin.clone(), clock.rests_on_prior);
+        all.push(Assumption::Slew { domain: domain.clone(), counter: counter.clone(), slew, origin });
+        all.push(Assumption::SlewRate { domain, counter, carries });
     }
-    if !analysis.auxiliary_clocks.is_empty() {
-        let statement = "the kernel's stamps and clock_gettime read one clock; a kernel stamp of sending precedes the packet \
-                         (its driver takes it before it hands the packet on), one of receiving follows it; the kernel tells \
-                         within 10 ms that a clock was set";
-        all.push((statement.into(), "the kernel's interface".into()));
-    }
+    all.extend((!all.is_empty()).then_some(Assumption::KernelStamps));
     all
 }
 
 /// How wide the readings of every counter and clock are.
-fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
-    let own = |node: &Node| {
+fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
+    let auxiliary = |node: &Node| {
         let prefix = format!("{}.", node.name);
         let used = analysis.auxiliary_clocks.iter().filter_map(|clock| clock.domain.strip_prefix(&prefix));
         used.map(|name| (format!("{prefix}{name}"), node.clocks.get(name).cloned())).collect::<Vec<_>>()
     };
-    let of_node = |node: &Node| [vec![(domain_of(node), node.counter.reading.clone())], own(node)].concat();
-    let all = manifest.nodes.iter().flat_map(of_node).map(|(domain, width)| (domain, width_said(width)));
-    let coarse = manifest.points.iter().filter_map(|point| {
-        let ticks = point.resolution_ticks?;
-        let place = format!("{}.{}", point.node, point.name);
-        Some((
-            place,
-            (
-                format!("readings in its log may be off by {ticks} ticks of its clock either way"),
-                "as the log gives them".into(),
-            ),
-        ))
-    });
-    together(all.chain(coarse))
-}
-
-fn width_said(width: Option<ReadingWidth>) -> Said {
-    match width {
-        Some(ReadingWidth { width_ticks, seen }) => {
-            let statement = format!("a reading leaves {width_ticks} ticks open ({seen})");
-            (statement, "measured; steps are taken to be regular where a reading takes longer than one".into())
-        }
-        None => ("moves by single ticks".into(), "assumed: the run did not measure it".into()),
-    }
+    let of_node = |node: &Node| [vec![(domain_of(node), node.counter.reading.clone())], auxiliary(node)].concat();
+    let widths = manifest.nodes.iter().flat_map(of_node).map(|(domain, width)| (domain, Fact::Reading(width)));
+    let coarse = manifest
+        .points
+        .iter()
+        .filter_map(|point| Some((point.place().to_string(), Fact::LogResolution(point.resolution_ticks?))));
+    together(widths.chain(coarse))
 }
 
 /// Which side of the program's acts the stamps are on.
-fn orderings(manifest: &Manifest, analysis: &Analysis) -> Vec<Said> {
+fn orderings(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
     let of_layout = |name: &String| analysis.rows.iter().any(|row| row.from == *name || row.to == *name);
-    let points = manifest.points.iter().map(|point| (format!("{}.{}", point.node, point.name), point.ordering));
+    let points = manifest.points.iter().map(|point| (point.place().to_string(), point.ordering));
     let (plain, ordered): (Vec<_>, Vec<_>) =
         points.filter(|(name, _)| of_layout(name)).partition(|&(_, ordering)| ordering == Ordering::Plain);
     let mut all = Vec::new();
     if !ordered.is_empty() {
-        let statement = "stamps stand on the side of the call that their point's ordering says";
-        all.push((statement.into(), "the programs' authors".into()));
+        all.push(Assumption::OrderedStamps);
     }
     if !plain.is_empty() {
-        let names: Vec<String> = plain.into_iter().map(|(name, _)| name).collect();
-        let statement = format!(
-            "stages from or to {} are from reading to reading: a plain stamp may be read earlier or later than its line of code",
-            names.join(", ")
-        );
-        all.push((statement, "the points' orderings".into()));
+        all.push(Assumption::PlainStamps { points: plain.into_iter().map(|(name, _)| name).collect() });
     }
     all
 }
 
 /// Rate and fence of every counter: both make it fit to measure with.
-fn counters(manifest: &Manifest) -> Vec<Said> {
-    let fence = |node: &Node| {
-        let origin = match node.counter.fence_serialises {
-            Some(true) => "the processor says so",
-            Some(false) => "the processor says that it does not",
-            None => "assumed: the processor does not say; Linux sets it so on AMD",
-        };
-        ("the fence of ordered stamps waits for what precedes it".into(), origin.into())
-    };
-    let rate = |node: &Node| {
-        let origin =
-            if node.counter.invariant { "the kernel or the processor says so" } else { "NOT: see the finding" };
-        ("runs at one rate in every power state".into(), origin.into())
-    };
+fn counters(manifest: &Manifest) -> Vec<Assumption> {
+    let fence = |node: &Node| Fact::Fence { vouched: node.counter.fence_serialises };
+    let rate = |node: &Node| Fact::OneRate { vouched: node.counter.invariant };
     let all = manifest.nodes.iter().flat_map(|node| [(domain_of(node), rate(node)), (domain_of(node), fence(node))]);
     together(all)
 }
 
 /// How far the cores of a node are known to read one counter, and where that is part of a figure.
-fn cores(manifest: &Manifest) -> Vec<Said> {
-    let checked = manifest.nodes.iter().map(|node| {
-        let statement = format!("cores read one counter: {}", node.counter.sharing.checked);
-        (node.name.to_string(), (statement, "checked at the start".into()))
-    });
-    let mut all = together(checked);
-    if !manifest.assumptions.iter().any(|assumption| assumption.origin == CORES_PROVED) {
-        let statement = "what that check leaves open is in no figure";
-        all.push((statement.into(), "default; cores = \"prove\" in the run file adds it".into()));
-    }
+fn cores(manifest: &Manifest) -> Vec<Assumption> {
+    let checked = |node: &Node| Fact::Cores { checked: node.counter.sharing.checked.clone() };
+    let mut all = together(manifest.nodes.iter().map(|node| (node.name.to_string(), checked(node))));
+    all.extend((!cores_proved(manifest)).then_some(Assumption::CoresUncounted));
     all
 }
 
 /// How fast the reference is taken to run.
-fn seconds(manifest: &Manifest, analysis: &Analysis) -> Said {
-    let reference = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
-    let origin = reference.map_or(String::new(), |node| node.counter.frequency.origin.clone());
-    let statement = format!(
-        "seconds: {} runs at {} Hz ±{} ppm, an error common to all figures",
-        manifest.reference, analysis.frequency.hertz, analysis.frequency.tolerance_ppm
-    );
-    (statement, format!("declared: {origin}"))
+fn seconds(manifest: &Manifest, analysis: &Analysis) -> Assumption {
+    let node = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
+    Assumption::Seconds {
+        reference: manifest.reference.clone(),
+        hertz: analysis.frequency.hertz,
+        tolerance_ppm: analysis.frequency.tolerance_ppm,
+        origin: node.map_or(String::new(), |node| node.counter.frequency.origin.clone()),
+    }
 }
 
-/// One sentence for all of whom the same is said, in the order in which it is first said.
-fn together(all: impl Iterator<Item = (String, Said)>) -> Vec<Said> {
-    let mut order: Vec<Said> = Vec::new();
-    let mut of: BTreeMap<Said, Vec<String>> = BTreeMap::new();
-    for (who, said) in all {
-        let named = of.entry(said.clone()).or_default();
-        if named.is_empty() {
-            order.push(said);
+/// One assumption for all of which the same fact holds, in the order in which it is first named.
+fn together(all: impl Iterator<Item = (String, Fact)>) -> Vec<Assumption> {
+    let mut order: Vec<(Fact, Vec<String>)> = Vec::new();
+    for (name, fact) in all {
+        match order.iter_mut().find(|(known, _)| *known == fact) {
+            Some((_, names)) => names.push(name),
+            None => order.push((fact, vec![name])),
         }
-        named.push(who);
     }
-    order.into_iter().map(|said| (format!("{}: {}", of[&said].join(", "), said.0), said.1)).collect()
+    order.into_iter().map(|(fact, names)| Assumption::Of { names, fact }).collect()
 }

@@ -1,4 +1,4 @@
-//! Clocks of a node beside its counter: points that were stamped with `CLOCK_REALTIME` or `CLOCK_MONOTONIC`, by the kernel
+//! Clocks of a node other than its counter: points that were stamped with `CLOCK_REALTIME` or `CLOCK_MONOTONIC`, by the kernel
 //! or by a program that reads nothing else.
 //!
 //! Evidence: brackets of that clock against the node's counter, from the clock monitor (`brackets/`) and from the
@@ -64,16 +64,16 @@ pub struct AuxiliaryClockSummary {
 pub struct BreakSummary {
     /// First and last tick of the node's counter.
     pub span: (i64, i64),
-    /// Whether the clock monitor told of it; else the brackets show it.
+    /// Whether the clock monitor reported it; else the brackets show it.
     pub declared: bool,
     /// By how much it jumped, as far as the brackets tell; nanoseconds.
     pub jump_ns: Option<(i64, i64)>,
 }
 
-/// How far off a slew's rate may be told by the clock monitor, beside a tenth of it; its own tests hold it to 25 ppm.
+/// How far off a slew's rate may be reported by the clock monitor, on top of a tenth of it; its own tests hold it to 25 ppm.
 const TOLD_OFF_PPB: u64 = 30_000;
 
-/// The clocks of a run's nodes beside their counters, those that its points need.
+/// The clocks other than counters that a run's points need.
 pub(crate) struct AuxiliaryClocks {
     known: BTreeMap<(String, String), (Epochs, AuxiliaryClockSummary)>,
     of_point: BTreeMap<Place, AuxiliaryClock>,
@@ -149,7 +149,7 @@ impl AuxiliaryClocks {
         rounded.map(|(place, clock)| (place.to_string(), clock.coarse)).collect()
     }
 
-    /// The clocks, the points of `layout` with the index of their clock, and what is said of the clocks.
+    /// The clocks, the points of `layout` with the index of their clock, and a summary of each clock.
     pub(crate) fn into_parts(self, layout: &Layout) -> (Vec<Epochs>, Vec<(String, usize)>, Vec<AuxiliaryClockSummary>) {
         let (keys, related): (Vec<_>, Vec<_>) = self.known.into_iter().unzip();
         let (clocks, mut summaries): (Vec<_>, Vec<AuxiliaryClockSummary>) = related.into_iter().unzip();
@@ -173,9 +173,9 @@ fn clock_of(manifest: &Manifest, place: &Place, channels: &[Channel]) -> Result<
     let counter = of_node.map(|known| known.counter.counter.name());
     let mut clocks =
         channels.iter().filter(|channel| channel.is_at(place)).filter_map(|channel| channel.domain.split('/').nth(1));
-    let told = manifest.points.iter().find(|known| known.place() == *place);
-    let told = told.and_then(|known| known.counter.as_deref());
-    let Some(first) = clocks.next().or(told) else { return Ok(None) };
+    let declared = manifest.points.iter().find(|known| known.place() == *place);
+    let declared = declared.and_then(|known| known.counter.as_deref());
+    let Some(first) = clocks.next().or(declared) else { return Ok(None) };
     if let Some(other) = clocks.find(|&other| other != first) {
         return Err(Error::work(format!(
             "{place}: expected stamps of one clock, found {first} and {other}. Give each clock a point of its own"
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_slew_is_covered_only_where_all_that_it_may_have_been_is() {
-        let told = |ppb: i64| Event {
+        let reported = |ppb: i64| Event {
             node: "n".into(),
             domain: Some("n.realtime".into()),
             tick: Some(10),
@@ -413,10 +413,10 @@ mod tests {
         };
         let breaks_of = |ppb, slew| {
             let slew = Rho::declared_ppb(slew).unwrap();
-            breaks(&[told(ppb)], "n.realtime", slew).unwrap().len()
+            breaks(&[reported(ppb)], "n.realtime", slew).unwrap().len()
         };
         for sign in [1, -1] {
-            assert_eq!(breaks_of(sign * 98_000, 100_000), 1, "98 ppm told may be 110");
+            assert_eq!(breaks_of(sign * 98_000, 100_000), 1, "98 ppm reported may be 110");
             assert_eq!(breaks_of(sign * 100_000, 139_999), 1);
             assert_eq!(breaks_of(sign * 100_000, 140_000), 0);
         }

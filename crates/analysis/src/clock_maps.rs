@@ -1,16 +1,17 @@
 //! How well every node's counter is known in ticks of the reference: evidence in, clock maps out.
 //!
 //! Evidence between two nodes comes from named sources: the probes' exchanges, application messages, kernel time-stamps of
-//! those messages. Each can be left out; what each gives by itself is shown beside what all give together. More evidence
+//! those messages. Each can be left out; what each gives by itself is shown next to what all give together. More evidence
 //! never widens an interval.
 
 use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
-use tickscope_store::{Assumption, BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Local, NodeName, Place, PointName, Tick, fraction_down, fraction_up};
+use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
+use tickscope_tick::{Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
+use crate::assumptions::{Assumption, SendProof};
 use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
 use crate::domains;
 use crate::error::Error;
@@ -46,8 +47,8 @@ pub struct ClockMapSummary {
 /// What one source of evidence gives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceSummary {
-    /// `probes`, `kernel-probes`, `messages`, `kernel-messages`.
-    pub name: String,
+    /// Name of the [`Source`].
+    pub name: &'static str,
     /// How many pieces of evidence.
     pub brackets: usize,
     /// The half-width that it gives alone; `None`: it does not bound both sides.
@@ -71,9 +72,9 @@ pub(crate) struct Related {
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
-/// Evidence of one source.
-struct Source {
-    name: String,
+/// What one source says of a pair of nodes.
+struct Evidence {
+    source: Source,
     /// Pieces of evidence: exchanges' halves, messages.
     pieces: usize,
     /// What they say of the continuous counters behind the readings, a side each.
@@ -82,15 +83,6 @@ struct Source {
     half_round_trip_ticks: Option<i64>,
     unused: Vec<(&'static str, u64)>,
 }
-
-/// Evidence from the exchanges of tickscope's own probes.
-const PROBES: &str = "probes";
-/// Evidence from application messages, stamped by the application.
-const MESSAGES: &str = "messages";
-/// Evidence from the kernel's time-stamps of application messages.
-const KERNEL_MESSAGES: &str = "kernel-messages";
-/// Evidence from the kernel's time-stamps of the probes.
-const KERNEL_PROBES: &str = "kernel-probes";
 
 /// Why a bracket did not serve.
 pub(crate) const UNORDERED: &str = "made of stamps that were not ordered before and after";
@@ -103,7 +95,7 @@ const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent
 
 /// A clock for every node of the layout: the reference's own, shared with it, or through a clock map.
 ///
-/// `curves`: where what a page draws of each clock map goes, if anybody draws one.
+/// `curves`: if given, receives the plot data of each clock map.
 pub(crate) fn relate(
     run: &Run,
     layout: &Layout,
@@ -128,8 +120,8 @@ pub(crate) fn relate(
     let (mut messages, mut sent_once) = (Vec::new(), Vec::new());
     for (pair, source) in pairs {
         // A probe's nonce is drawn for one exchange: no second copy of it was ever sent.
-        let own_send = if source == MESSAGES { own_send(&pair.from, layout, &channels) } else { None };
-        let rests_on = (source == MESSAGES && whole).then(|| once(&pair, own_send.as_ref(), &own));
+        let own_send = if source == Source::Messages { own_send(&pair.from, layout, &channels) } else { None };
+        let rests_on = (source == Source::Messages && whole).then(|| once(&pair, own_send.as_ref(), &own));
         let found = if whole {
             let width = |place: &Place| width_of(manifest, place.node.as_str());
             let widths = [width(&pair.from)?, width(&pair.to)?];
@@ -156,11 +148,11 @@ pub(crate) fn relate(
         let nominal =
             Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
         let mut sources = Vec::new();
-        if manifest.evidence.probes && query.admit(PROBES) {
+        if manifest.evidence.probes && query.admit(Source::Probes) {
             let listing = run.brackets(&pair)?;
             related.refused.extend(listing.refused);
             let widths = [node, reference].map(reading_ticks);
-            sources.push(Source::of_probes(
+            sources.push(Evidence::of_probes(
                 &listing.found,
                 ReadingWidths { local_ticks: widths[0], reference_ticks: widths[1] },
             )?);
@@ -174,7 +166,7 @@ pub(crate) fn relate(
         let rho = query.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
         let (clock_map, summary) = clock_map(&sources, &pair, rho, nominal)?;
         if let Some(curves) = &mut curves {
-            let evidence = sources.iter().map(|source| (source.name.as_str(), source.brackets.as_slice()));
+            let evidence = sources.iter().map(|source| (source.source.name(), source.brackets.as_slice()));
             curves.extend(ClockMapCurve::of(&pair, &evidence.collect::<Vec<_>>(), &clock_map));
         }
         related.of_node.push((node.name.to_string(), related.clocks.len()));
@@ -219,8 +211,8 @@ fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
 /// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
 pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
     let of = |reference: &str, domain: &str| {
-        let told = manifest.rho.iter().filter(|rho| rho.reference == reference && rho.domain == domain);
-        let found = told.max_by_key(|rho| rho.ppb); // told twice, the narrower one may be the wrong one
+        let declared_twice = manifest.rho.iter().filter(|rho| rho.reference == reference && rho.domain == domain);
+        let found = declared_twice.max_by_key(|rho| rho.ppb); // the narrower one may be the wrong one
         found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
     };
     if let Some(found) = of(&pair.reference, &pair.domain)? {
@@ -240,7 +232,7 @@ fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
     Rho::declared_ppb(u32::try_from(ppb).map_err(Error::work)?).map_err(Error::work)
 }
 
-/// A preset keeps its name as long as the number beside it is the preset's.
+/// A preset keeps its name as long as the number next to it is the preset's.
 pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
     let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
     match named {
@@ -275,7 +267,7 @@ pub fn domain_of(node: &Node) -> String {
 }
 
 /// Whether two nodes are taken to read one counter.
-fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
+pub fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
     let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
     manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none() && reference.injected.is_none()
 }
@@ -283,7 +275,7 @@ fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
 /// What the messages of one pair of points say, in ticks of both nodes' counters.
 struct Messages {
     pair: MessagePair,
-    source: &'static str,
+    source: Source,
     /// First tick at which the message can have been sent, last at which it was received.
     ticks: Vec<(i64, i64)>,
     unused: Vec<(&'static str, u64)>,
@@ -291,25 +283,19 @@ struct Messages {
 
 /// What it rests on that the messages of a pair were sent once.
 fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &AuxiliaryClocks) -> Assumption {
-    let from = &pair.from;
-    let rest = match own_send {
-        Some(send) => {
-            format!("; ids that {send}, stamped before every send, does not show to be sent once are left out")
-        }
-        None if clocks.at(from).is_some() => format!(
-            "; ids stamped twice are left out, but no copy is known whose own stamp of {from} is missing: no point where the \
-             program itself stamps its sends stands before it in the layout"
-        ),
-        None => "; ids stamped twice are left out".into(),
+    let proof = match own_send {
+        Some(send) => SendProof::OwnStamp(send.clone()),
+        None if clocks.at(&pair.from).is_some() => SendProof::Nothing,
+        None => SendProof::Stamps,
     };
-    Assumption { statement: format!("every id passes {pair} once{rest}"), origin: "declared in the run file".into() }
+    Assumption::SentOnce { pair: pair.clone(), proof }
 }
 
 /// The messages that the run declares as evidence, where the query asks for them, and the kernel's stamps of the probes.
-fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(MessagePair, &'static str)>, Error> {
+fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(MessagePair, Source)>, Error> {
     let mut pairs = Vec::new();
     for text in &manifest.evidence.messages {
-        pairs.push((text.parse::<MessagePair>().map_err(Error::work)?, MESSAGES));
+        pairs.push((text.parse::<MessagePair>().map_err(Error::work)?, Source::Messages));
     }
     let reference = &reference_node(manifest)?.name;
     let others = manifest.nodes.iter().filter(|node| manifest.evidence.kernel_probes && node.name != *reference);
@@ -324,7 +310,7 @@ fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(Messa
         for [from, to] in [there, back] {
             let stamped = |place: &Place| channels.iter().any(|known| known.is_at(place));
             if stamped(&from) && stamped(&to) {
-                pairs.push((MessagePair { from, to }, KERNEL_PROBES));
+                pairs.push((MessagePair { from, to }, Source::KernelProbes));
             }
         }
     }
@@ -335,14 +321,15 @@ impl Messages {
     fn of(
         run: &Run,
         pair: MessagePair,
-        source: &'static str,
+        source: Source,
         own_send: Option<&Place>,
         (clocks, widths): (&AuxiliaryClocks, [i64; 2]),
         (channels, events): (&[Channel], &[Event]),
     ) -> Result<Self, Error> {
         let passages = Passages::of(run, &pair, own_send, channels, events)?;
         let [from, to] = [&pair.from, &pair.to].map(|place| clocks.at(place));
-        let source = if source == MESSAGES && from.is_some() && to.is_some() { KERNEL_MESSAGES } else { source };
+        let source =
+            if source == Source::Messages && from.is_some() && to.is_some() { Source::KernelMessages } else { source };
         let mut unused = vec![
             ("ids stamped more than once", passages.repeated),
             (AFTER_A_LOSS, passages.after_a_loss),
@@ -368,14 +355,14 @@ impl Messages {
 
     /// As evidence between the reference and `node`; `None` if they are of other nodes. The ticks are already of the
     /// continuous counters.
-    fn between(&self, reference: &str, node: &str) -> Option<Source> {
+    fn between(&self, reference: &str, node: &str) -> Option<Evidence> {
         let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
         let bracket = |&(from, to): &(i64, i64)| {
             if ends.0 == reference { Bracket::new(Some(from), to, None) } else { Bracket::new(None, from, Some(to)) }
         };
         let ours = ends == (reference, node) || ends == (node, reference);
-        ours.then(|| Source {
-            name: self.source.into(),
+        ours.then(|| Evidence {
+            source: self.source,
             pieces: self.ticks.len(),
             brackets: self.ticks.iter().map(bracket).collect(),
             half_round_trip_ticks: None,
@@ -384,7 +371,7 @@ impl Messages {
     }
 }
 
-impl Source {
+impl Evidence {
     /// The probes' exchanges, raw readings.
     fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
         let raw: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
@@ -393,7 +380,7 @@ impl Source {
         let mut unused = vec![(UNORDERED, (columns.len() - raw.len()) as u64)];
         unused.retain(|&(_, count)| count > 0);
         Ok(Self {
-            name: PROBES.into(),
+            source: Source::Probes,
             pieces: raw.len(),
             brackets: sides.into_iter().flatten().flatten().collect(),
             half_round_trip_ticks: half_round_trip(&raw),
@@ -426,12 +413,17 @@ fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
 }
 
 /// That two nodes read one counter, held against all evidence between them.
-fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Source]) -> Result<Assumption, Error> {
+fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Evidence]) -> Result<Assumption, Error> {
     let brackets = sources.iter().flat_map(|source| source.brackets.iter());
     domains::one_counter(pair, nodes, brackets, sources.iter().map(|source| source.pieces).sum())
 }
 
-fn clock_map(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Result<(ClockMap, ClockMapSummary), Error> {
+fn clock_map(
+    sources: &[Evidence],
+    pair: &Pair,
+    rho: Rho,
+    nominal: Ratio,
+) -> Result<(ClockMap, ClockMapSummary), Error> {
     let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
     let at = || brackets.iter().map(|bracket| i128::from(bracket.at.get()));
     let (Some(first), Some(last)) = (at().min(), at().max()) else {
@@ -473,11 +465,11 @@ fn clock_map(sources: &[Source], pair: &Pair, rho: Rho, nominal: Ratio) -> Resul
 }
 
 /// What each source gives alone, and what is left without it.
-fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>) -> Vec<SourceSummary> {
-    let mut names: BTreeMap<&str, SourceSummary> = BTreeMap::new();
+fn by_source(sources: &[Evidence], half_width: impl Fn(&[Bracket]) -> Option<u64>) -> Vec<SourceSummary> {
+    let mut names: BTreeMap<Source, SourceSummary> = BTreeMap::new();
     for source in sources {
-        let summary = names.entry(&source.name).or_insert_with(|| SourceSummary {
-            name: source.name.clone(),
+        let summary = names.entry(source.source).or_insert_with(|| SourceSummary {
+            name: source.source.name(),
             brackets: 0,
             alone_ticks: None,
             without_ticks: None,
@@ -491,17 +483,17 @@ fn by_source(sources: &[Source], half_width: impl Fn(&[Bracket]) -> Option<u64>)
             }
         }
     }
-    let only = |chosen: &dyn Fn(&str) -> bool| {
-        let chosen = sources.iter().filter(|source| chosen(&source.name));
+    let only = |chosen: &dyn Fn(Source) -> bool| {
+        let chosen = sources.iter().filter(|source| chosen(source.source));
         half_width(&chosen.flat_map(|source| source.brackets.iter().copied()).collect::<Vec<_>>())
     };
     let several = names.len() > 1;
-    let mut summaries: Vec<_> = names.into_values().collect();
-    for summary in &mut summaries {
-        let name = summary.name.clone();
+    for (&name, summary) in &mut names {
         summary.alone_ticks = only(&|other| other == name);
         summary.without_ticks = several.then(|| only(&|other| other != name)).flatten();
     }
+    let mut summaries: Vec<_> = names.into_values().collect();
+    summaries.sort_unstable_by_key(|summary| summary.name);
     summaries
 }
 
@@ -550,7 +542,7 @@ mod tests {
             columns.push(Some(100 * at), 100 * at, None, "probe-request", ordering);
         }
         let widths = ReadingWidths { local_ticks: 26, reference_ticks: 4 };
-        let Source { pieces, brackets, unused, .. } = Source::of_probes(&columns, widths).unwrap();
+        let Evidence { pieces, brackets, unused, .. } = Evidence::of_probes(&columns, widths).unwrap();
         assert_eq!((pieces, brackets.len()), (3, 3));
         assert_eq!(brackets[1], Bracket::new(Some(200), 200 + 26, None));
         assert_eq!(unused, [(UNORDERED, 2)]);

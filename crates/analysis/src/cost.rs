@@ -1,13 +1,13 @@
 //! What measuring cost the measured, as lines for people and as JSON.
 
-use serde_json::{Value, json};
-use tickscope_store::{Compared, Cost, NodeCost, Overhead};
+use serde::Serialize;
+use tickscope_store::{Compared, Cost, NodeCost, Overhead, StampCost};
 
 use crate::overhead::{Added, added};
 
 const NS_A_SECOND: f64 = 1e9;
 
-/// One line a node, one for all, and one for each number that the target said of itself.
+/// One line a node, one for all, and one for each number that the target reports of itself.
 pub fn lines(cost: &Cost) -> Vec<String> {
     let mut lines: Vec<String> = cost.nodes.iter().map(node_line).collect();
     if let Some(stamp) = cost.stamp {
@@ -74,36 +74,86 @@ fn unit_of(field: &str) -> (&str, &'static str, f64) {
     field.strip_suffix("_ns").map_or((field, "", 1.0), |name| (name, " us", 1000.0))
 }
 
-/// As JSON: the counts as they are, and what follows from them.
-pub fn json(cost: &Cost) -> Value {
-    json!({
-        "stamp_ps": cost.stamp.map(|stamp| json!({"plain": stamp.plain_ps, "before": stamp.before_ps, "after": stamp.after_ps})),
-        "stamps": stamps(cost), "stamps_a_second": stamps_a_second(cost),
-        "nodes": cost.nodes.iter().map(node_json).collect::<Vec<_>>(),
-        "overhead": cost.overhead.as_ref().map(overhead_json),
-    })
+/// Cost as public JSON: the counts as they are, and what follows from them.
+#[derive(Debug, Serialize)]
+pub(crate) struct CostJson<'a> {
+    stamp_ps: Option<StampJson>,
+    stamps: u64,
+    stamps_a_second: f64,
+    nodes: Vec<NodeJson<'a>>,
+    overhead: Option<OverheadJson<'a>>,
 }
 
-fn node_json(node: &NodeCost) -> Value {
-    json!({
-        "node": node.node.as_str(), "ran_ns": node.ran_ns, "stamps": node.stamps, "stamps_a_second": rate(node),
-        "stamping_ns": node.stamping_ns, "target_cpu_ns": node.target_cpu_ns, "stamping_share": share(node),
-        "collector_cpu_ns": node.collector_cpu_ns, "probe_cpu_ns": node.probe_cpu_ns, "monitor_cpu_ns": node.monitor_cpu_ns,
-        "shared_memory_bytes": node.shared_memory_bytes,
-    })
+#[derive(Debug, Serialize)]
+struct StampJson {
+    plain: u64,
+    before: u64,
+    after: u64,
 }
 
-fn overhead_json(overhead: &Overhead) -> Value {
-    let fields = overhead.fields.iter().map(|compared| {
+#[derive(Debug, Serialize)]
+struct NodeJson<'a> {
+    #[serde(flatten)]
+    counted: &'a NodeCost,
+    stamps_a_second: f64,
+    stamping_share: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct OverheadJson<'a> {
+    pass_seconds: f64,
+    fields: Vec<ComparedJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ComparedJson<'a> {
+    node: &'a str,
+    field: &'a str,
+    pairs: usize,
+    added: Option<AddedJson>,
+    alone: Option<f64>,
+    passes: Vec<[f64; 2]>,
+}
+
+#[derive(Debug, Serialize)]
+struct AddedJson {
+    median: f64,
+    lo: f64,
+    hi: f64,
+    confidence: f64,
+}
+
+impl<'a> CostJson<'a> {
+    pub(crate) fn of(cost: &'a Cost) -> Self {
+        let stamp =
+            |stamp: StampCost| StampJson { plain: stamp.plain_ps, before: stamp.before_ps, after: stamp.after_ps };
+        let node = |node| NodeJson { counted: node, stamps_a_second: rate(node), stamping_share: share(node) };
+        let overhead = |overhead: &'a Overhead| OverheadJson {
+            pass_seconds: overhead.pass_seconds,
+            fields: overhead.fields.iter().map(ComparedJson::of).collect(),
+        };
+        Self {
+            stamp_ps: cost.stamp.map(stamp),
+            stamps: stamps(cost),
+            stamps_a_second: stamps_a_second(cost),
+            nodes: cost.nodes.iter().map(node).collect(),
+            overhead: cost.overhead.as_ref().map(overhead),
+        }
+    }
+}
+
+impl<'a> ComparedJson<'a> {
+    fn of(compared: &'a Compared) -> Self {
         let added = added(compared);
-        json!({
-            "node": compared.node.as_str(), "field": compared.field, "pairs": compared.pairs.len(),
-            "added": added.map(|added| json!({"median": added.median, "lo": added.lo, "hi": added.hi, "confidence": added.confidence})),
-            "alone": added.map(|added| added.alone),
-            "passes": compared.pairs.iter().map(|pair| json!([pair.measured, pair.alone])).collect::<Vec<_>>(),
-        })
-    });
-    json!({"pass_seconds": overhead.pass_seconds, "fields": fields.collect::<Vec<_>>()})
+        Self {
+            node: compared.node.as_str(),
+            field: &compared.field,
+            pairs: compared.pairs.len(),
+            alone: added.map(|added| added.alone),
+            added: added.map(|Added { median, lo, hi, confidence, .. }| AddedJson { median, lo, hi, confidence }),
+            passes: compared.pairs.iter().map(|pair| [pair.measured, pair.alone]).collect(),
+        }
+    }
 }
 
 fn stamps(cost: &Cost) -> u64 {

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 
 use tickscope_bracket::Bracket;
-use tickscope_store::{Assumption, Channel, Manifest, Node, Pair, Run, SameBoot};
+use tickscope_store::{Channel, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Clock, Domain, Place};
 
+use crate::assumptions::Assumption;
 use crate::clock_maps::domain_of;
 use crate::error::Error;
 
@@ -71,10 +72,7 @@ pub(crate) fn one_counter<'a>(
              that were resumed from one snapshot have one boot id: set same_boot = \"ignore\", in run.json for this run"
         )));
     }
-    Ok(Assumption {
-        statement: format!("{domain} and {reference} are one counter, since their nodes have one boot id"),
-        origin: format!("detected by boot id; checked against {checked} brackets"),
-    })
+    Ok(Assumption::OneCounter { domain: domain.clone(), reference: reference.clone(), brackets: checked })
 }
 
 /// How many ticks a counter that both domains share lies outside a bracket.
@@ -99,22 +97,16 @@ pub(crate) fn unfit<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<String> {
 }
 
 /// Assumptions that unusual counters need: trapped ones, and those that their kernel does not keep time by.
-pub(crate) fn unusual(manifest: &Manifest) -> Vec<(String, String)> {
+pub(crate) fn unusual(manifest: &Manifest) -> Vec<Assumption> {
     let mut all = Vec::new();
     for node in &manifest.nodes {
         let (domain, facts) = (domain_of(node), &node.counter);
         if facts.trapped {
-            let statement =
-                format!("reading {domain} traps into a hypervisor, which shows every reader one steady counter");
-            all.push((statement, "run.json: trapped".into()));
+            all.push(Assumption::Trapped { domain: domain.clone() });
         }
         if !kernel_keeps_time_by(facts.counter, &facts.clocksource) {
-            let source = &facts.clocksource;
-            let statement = format!(
-                "{domain} is stable, though the kernel of {} keeps time by {source} rather than by it",
-                node.name
-            );
-            all.push((statement, format!("run.json: clocksource {source}")));
+            let (node, source) = (node.name.to_string(), facts.clocksource.clone());
+            all.push(Assumption::ForeignClockSource { domain, node, source });
         }
     }
     all

@@ -1,4 +1,4 @@
-//! Durations as files: derived from traces and clock maps, and kept so that asking once more costs nothing.
+//! The duration cache: files derived from traces and clock maps, so that asking once more costs nothing.
 //!
 //! Idea: the footer holds a digest of all that they were derived from: the clocks in full, which evidence, breaks, rho, widths
 //! of readings and the cores' term went into; what `run.json` says, but for what measuring cost; the bytes of the traces. Files
@@ -12,23 +12,24 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tickscope_bracket::Rho;
-use tickscope_store::{Digest, KeyedReader, KeyedWriter, Run, rho_folder};
+use tickscope_store::{Digest, KeyedReader, KeyedRows, KeyedWriter, Nullable, Run, rho_folder};
+use tickscope_trace::StageDurations;
 
 use crate::Query;
-use crate::analysis::{Prepared, traces_of};
+use crate::analysis::{Inputs, traces_of};
 use crate::error::Error;
-use crate::scan::{self, Wanted};
+use crate::scan::{self, Part, Piece, Sink};
 
-/// Folder of the durations of all traces under `rho`, the run's own where it is `None`: as kept in the run, else computed
+/// Folder of the durations of all traces under `rho`, the run's own where it is `None`: as cached in the run, else computed
 /// into it, or into `aside` where the run cannot be written.
 pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, Error> {
-    let prepared = Prepared::of(run, &Query::under(rho), None)?;
-    let readers = traces_of(run, &prepared.layout)?;
-    let table = Table::of(run, &prepared, &readers)?;
-    let ppb = prepared.rho.ppb().into();
+    let inputs = Inputs::of(run, &Query::under(rho), None)?;
+    let readers = traces_of(run, &inputs.layout)?;
+    let table = Table::of(run, &inputs, &readers)?;
+    let ppb = inputs.rho.ppb().into();
     let places = [run.paths().durations(ppb), rho_folder(aside, ppb)];
     for folder in &places {
-        if table.is_kept_in(folder) {
+        if table.is_in(folder) {
             return Ok(folder.clone());
         }
     }
@@ -37,8 +38,7 @@ pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, E
         Ok(writer) => (inside, writer),
         Err(_) => (outside.clone(), table.begin(&outside)?), // the run is on a medium that cannot be written, or not ours
     };
-    let wanted = Wanted { values: false, figures: false, rows: Some(&mut writer), truth: None };
-    scan::over(&prepared, &readers, wanted)?;
+    scan::over(&inputs, &readers, scan::processors(), &mut DurationRows(&mut writer))?;
     writer.finish()?;
     Ok(folder)
 }
@@ -53,9 +53,9 @@ pub(crate) struct Table {
 const FILE: &str = "part-00000000.parquet";
 
 impl Table {
-    pub(crate) fn of(run: &Run, prepared: &Prepared, traces: &[KeyedReader]) -> Result<Self, Error> {
-        let derived_from = digest(run, prepared, traces)?;
-        let Prepared { layout, rho, clock_maps, auxiliary_clocks, .. } = prepared;
+    pub(crate) fn of(run: &Run, inputs: &Inputs, traces: &[KeyedReader]) -> Result<Self, Error> {
+        let derived_from = digest(run, inputs, traces)?;
+        let Inputs { layout, rho, clock_maps, auxiliary_clocks, .. } = inputs;
         let names =
             layout.stages().iter().flat_map(|stage| ["", ".lo", ".hi"].map(|end| format!("{}{end}", stage.name)));
         let slopes = clock_maps.iter().map(|clock_map| {
@@ -87,18 +87,51 @@ impl Table {
         KeyedWriter::begin(&folder.join(FILE), &self.names, &self.keys)
     }
 
-    fn is_kept_in(&self, folder: &Path) -> bool {
-        let Ok(kept) = KeyedReader::open(&folder.join(FILE)) else { return false };
-        kept.names() == self.names && self.keys.iter().all(|(key, value)| kept.key(key) == Some(value))
+    fn is_in(&self, folder: &Path) -> bool {
+        let Ok(cached) = KeyedReader::open(&folder.join(FILE)) else { return false };
+        cached.names() == self.names && self.keys.iter().all(|(key, value)| cached.key(key) == Some(value))
+    }
+}
+
+/// Writes the durations of all traces, in their order.
+pub(crate) struct DurationRows<'a>(pub &'a mut KeyedWriter);
+
+/// Rows of one row group.
+pub(crate) struct GroupRows(KeyedRows);
+
+impl Sink for DurationRows<'_> {
+    type Part = GroupRows;
+
+    fn part(&self) -> GroupRows {
+        GroupRows(KeyedRows::default())
+    }
+
+    fn merge(&mut self, part: GroupRows) -> Result<(), Error> {
+        Ok(self.0.write(part.0)?)
+    }
+}
+
+impl Part for GroupRows {
+    fn add(&mut self, &Piece { traces, durations, .. }: &Piece<'_>) -> Result<(), Error> {
+        let rows = &mut self.0;
+        rows.kind.extend_from_slice(traces.kinds());
+        rows.id.extend_from_slice(traces.ids());
+        rows.occurrence.extend_from_slice(traces.occurrences());
+        rows.columns.resize_with(3 * durations.stages().len(), Nullable::default);
+        let values = durations.stages().iter().flat_map(StageDurations::columns);
+        for (column, values) in rows.columns.iter_mut().zip(values) {
+            (0..values.len()).for_each(|row| column.push(values.get(row)));
+        }
+        Ok(())
     }
 }
 
 /// Of everything that durations depend on. Another digest of the same things, as another build of tickscope may have it,
 /// costs no more than deriving once.
-fn digest(run: &Run, prepared: &Prepared, traces: &[KeyedReader]) -> Result<u128, Error> {
+fn digest(run: &Run, inputs: &Inputs, traces: &[KeyedReader]) -> Result<u128, Error> {
     let mut digest = Digest::default();
     env!("CARGO_PKG_VERSION").hash(&mut digest);
-    prepared.clocks.hash(&mut digest);
+    inputs.clocks.hash(&mut digest);
     let mut manifest = serde_json::to_value(run.manifest()).map_err(Error::work)?;
     for result in ["cost", "ended_unix_ms"] {
         manifest.as_object_mut().map(|fields| fields.remove(result));

@@ -11,7 +11,7 @@ pub struct Error {
 
 impl Error {
     /// Something went wrong while working.
-    pub(crate) fn work(message: impl fmt::Display) -> Self {
+    pub fn work(message: impl fmt::Display) -> Self {
         Self { finding: false, message: message.to_string() }
     }
 

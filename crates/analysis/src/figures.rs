@@ -1,6 +1,6 @@
 //! What a page draws of a run: everything computed, nothing left to the page but to place it.
 //!
-//! Idea: one pass over the traces feeds the table and, beside it, a [`Collector`] that keeps the few traces worth drawing;
+//! Idea: one scan of the traces feeds the table and a sink, [`Collector`], that keeps the few traces worth drawing;
 //! each stage's values are sorted once, and box and histogram are read from them. Guarantees: memory grows with the number
 //! of traces and brackets no further than the table's does; every figure carries its bounds; what is thinned says how much
 //! is shown of how much, and is the same every time, for any number of workers. Deliberately absent: seconds, names for
@@ -12,9 +12,10 @@ mod histogram;
 mod traces;
 
 use serde::Serialize;
-use tickscope_trace::{Clocks, Durations, Layout, Role, Stage, StageValues, Traces};
+use tickscope_trace::{Clocks, Layout, Role, Stage, StageValues};
 
 use crate::error::Error;
+use crate::scan::{Part, Piece, Sink};
 pub use boxes::{Bounded, Quantiles, StageBox};
 pub use curve::{ClockMapCurve, ShownBracket, ShownSource};
 pub use histogram::Histogram;
@@ -42,7 +43,7 @@ pub struct FigurePoint {
     pub node: String,
     /// Its name within the node.
     pub name: String,
-    /// Whether it lies on the path; else beside it, at the end of a branch.
+    /// Whether it lies on the path; else at the end of a branch.
     pub on_path: bool,
     /// The first and the last raw tick of all traces there; `None` also where it is stamped with another clock than its
     /// node's counter.
@@ -65,8 +66,7 @@ impl StageFigures {
     }
 }
 
-/// Gathers, while the traces pass, what [`Figures`] need of single ones. Collectors of parts of the traces, merged in their
-/// order, are the collector of all.
+/// Sink of what [`Figures`] need of single traces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Collector {
     traces: traces::Keeper,
@@ -75,26 +75,6 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Looks at some traces.
-    pub(crate) fn add(&mut self, layout: &Layout, traces: &Traces, durations: &Durations) {
-        self.traces.add(layout, traces, durations);
-        self.ticks.resize(layout.points().len(), None);
-        for (point, (known, column)) in self.ticks.iter_mut().zip(traces.points()).enumerate() {
-            if durations.own(point).is_none() {
-                column.present().for_each(|&tick| stretch(known, (tick, tick)));
-            }
-        }
-    }
-
-    /// Adds what `later` collected of traces that come after these.
-    pub(crate) fn merge(&mut self, later: Self) {
-        self.traces.merge(later.traces);
-        self.ticks.resize(later.ticks.len().max(self.ticks.len()), None);
-        for (known, more) in self.ticks.iter_mut().zip(later.ticks) {
-            more.into_iter().for_each(|more| stretch(known, more));
-        }
-    }
-
     /// The figures; `stages` and `relative_ticks` by stage.
     pub(crate) fn figures(
         self,
@@ -121,6 +101,36 @@ impl Collector {
             end_to_end,
             clock_maps,
         })
+    }
+}
+
+impl Sink for Collector {
+    type Part = Self;
+
+    fn part(&self) -> Self {
+        Self::default()
+    }
+
+    fn merge(&mut self, later: Self) -> Result<(), Error> {
+        self.traces.merge(later.traces);
+        self.ticks.resize(later.ticks.len().max(self.ticks.len()), None);
+        for (known, more) in self.ticks.iter_mut().zip(later.ticks) {
+            more.into_iter().for_each(|more| stretch(known, more));
+        }
+        Ok(())
+    }
+}
+
+impl Part for Collector {
+    fn add(&mut self, &Piece { layout, traces, durations, .. }: &Piece<'_>) -> Result<(), Error> {
+        self.traces.add(layout, traces, durations);
+        self.ticks.resize(layout.points().len(), None);
+        for (point, (known, column)) in self.ticks.iter_mut().zip(traces.points()).enumerate() {
+            if durations.own(point).is_none() {
+                column.present().for_each(|&tick| stretch(known, (tick, tick)));
+            }
+        }
+        Ok(())
     }
 }
 

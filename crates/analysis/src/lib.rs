@@ -1,7 +1,7 @@
 //! From a run's files to what they say: the command, the report and the bindings stand on the same few calls.
 //!
 //! Idea: [`analyse`] reads manifest, brackets and traces, builds a clock for every point of the layout, and computes each
-//! stage's figures with both bounds; [`stage_table`] prints them, [`assumptions`] says what they rest on, [`figures`] are what a page draws. Assumes that the run
+//! stage's figures with both bounds; [`stage_table`] and [`RunJson`] print them, [`assumptions`] says what they rest on, [`figures`] are what a page draws. Assumes that the run
 //! was joined. Guarantees: nothing is computed twice in two ways; a run that contradicts itself is an error of kind
 //! finding, never a smoothed figure. Deliberately absent: options, exit codes, starting anything.
 #![forbid(unsafe_code)]
@@ -11,6 +11,7 @@ mod assumptions;
 mod auxiliary_clocks;
 mod clock_maps;
 pub mod cost;
+mod counts;
 mod domains;
 mod duration_cache;
 mod error;
@@ -18,22 +19,26 @@ pub mod figures;
 mod messages;
 mod overhead;
 mod passages;
+mod public_json;
 mod query;
 mod scan;
 mod spans;
 pub mod stage_table;
 mod truth;
 mod typesetting;
+mod values;
 
 pub use analysis::{Analysis, CORES_PROVED, analyse, analyse_with_figures};
-pub use assumptions::assumptions;
+pub use assumptions::{Assumption, Fact, Origin, OriginKind, SendProof, assumptions};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
-pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, domain_of, run_rho};
+pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, domain_of, run_rho, shares_counter};
 pub use duration_cache::durations;
 pub use error::Error;
 pub use messages::{MessagePair, Passages, own_send};
 pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use passages::{PassageSummary, join};
+pub use public_json::{RunJson, VERSION};
 pub use query::Query;
+pub use scan::{Outcome, Part, Piece, Scan, Sink};
 pub use spans::{Span, Spanned, Spans, spans};
 pub use truth::Truth;

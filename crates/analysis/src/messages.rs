@@ -122,9 +122,9 @@ impl Passages {
         let sends = own_send.zip(own.as_ref());
         passages.sends_until = sends.map(|(place, own)| Complete::until(place, own, channels, events).before);
         for ids in slices(&sent, &received) {
-            let told = |place| move |channel| channels_of(place, channels).any(|known| known.channel == channel);
-            let sent = stamps(&sent, &ids, told(&pair.from)).map_err(|e| e.untold(run, pair, &pair.from))?;
-            let received = stamps(&received, &ids, told(&pair.to)).map_err(|e| e.untold(run, pair, &pair.to))?;
+            let listed = |place| move |channel| channels_of(place, channels).any(|known| known.channel == channel);
+            let sent = stamps(&sent, &ids, listed(&pair.from)).map_err(|e| e.untold(run, pair, &pair.from))?;
+            let received = stamps(&received, &ids, listed(&pair.to)).map_err(|e| e.untold(run, pair, &pair.to))?;
             let own = own.as_ref().map(|own| ids_of(own, &ids)).transpose()?;
             passages.pair_up(&sent, &received, own.as_deref(), &complete);
         }
@@ -183,12 +183,12 @@ fn ids_of(point: &PointStamps, ids: &RangeInclusive<i64>) -> Result<Vec<i64>, Er
     Ok(found)
 }
 
-/// `told`: whether a file of channels tells of this channel of the point.
-fn stamps(point: &PointStamps, ids: &RangeInclusive<i64>, told: impl Fn(i32) -> bool) -> Result<Vec<Stamp>, Unread> {
+/// `listed`: whether a file of channels has this channel of the point.
+fn stamps(point: &PointStamps, ids: &RangeInclusive<i64>, listed: impl Fn(i32) -> bool) -> Result<Vec<Stamp>, Unread> {
     let (mut found, mut untold) = (Vec::new(), None);
     point.read(ids.clone(), |columns| {
         let mut channels = columns.channel.chunk_by(|a, b| a == b).map(|same| same[0]);
-        untold = untold.or_else(|| channels.find(|&channel| !told(channel)));
+        untold = untold.or_else(|| channels.find(|&channel| !listed(channel)));
         let kinds = columns.kind.iter().map(|kind| kind.copied().unwrap_or(0));
         let rows = columns.tick.iter().zip(&columns.id).zip(kinds);
         found.extend(rows.map(|((&tick, &id), kind)| Stamp { key: (kind, id), tick }));
@@ -285,12 +285,13 @@ impl Complete {
                     && event.node == place.node.as_str()
                     && event.channel == Some(channel.channel)
             });
-            let told: i64 = lost.clone().filter_map(|event| event.value).sum();
+            let reported: i64 = lost.clone().filter_map(|event| event.value).sum();
             // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its event.
             // Nor does a clock that can be set back order what was lost and what was sent.
             let ordered = reads_counter(channel) || channel.dropped == 0;
             let on = channel.policy != "null"; // else it was passed unseen
-            let timed = on && ordered && channel.uncommitted == 0 && channel.refused == 0 && told >= channel.dropped;
+            let timed =
+                on && ordered && channel.uncommitted == 0 && channel.refused == 0 && reported >= channel.dropped;
             if timed { lost.filter_map(|event| event.tick).min() } else { Some(i64::MIN) }
         };
         if channels_of(place, channels).next().is_none() {
@@ -387,7 +388,7 @@ mod tests {
         passages.pair_up(&both, &both, None, &Complete { before });
         assert_eq!((passages.ticks, passages.after_a_loss), (vec![(19, 19)], 2));
         assert_eq!(complete(&[channel(0, 0)], &[]), i64::MAX);
-        // Losses that are not told in full, or have no tick, leave nothing.
+        // Losses that are not reported in full, or have no tick, leave nothing.
         assert_eq!(complete(&[channel(3, 0)], std::slice::from_ref(&lost)), i64::MIN);
         assert_eq!(complete(&[channel(0, 1)], &[]), i64::MIN);
         assert_eq!(complete(&[Channel { refused: 1, ..channel(0, 0) }], &[]), i64::MIN, "a stamp that was refused");

@@ -1,9 +1,9 @@
-//! What measuring added to what the target says of itself: from pairs of passes, with an interval.
+//! What measuring added to the numbers that the target reports of itself: from pairs of passes, with an interval.
 //!
 //! Idea: each pair gives one difference. Whatever they are distributed like, their median lies between the r-th smallest
 //! and the r-th largest of them unless fewer than r of the k fell on one side of it, which is a matter of k coins (the
 //! interval that belongs to the sign test). Assumes: pairs do not influence each other. Guarantees: the largest r whose
-//! chance of a miss is at most one in twenty; the true chance is told, ties make it smaller. Absent: any normal distribution.
+//! chance of a miss is at most one in twenty; the true chance is reported, ties make it smaller. Absent: any normal distribution.
 
 use tickscope_store::{Compared, Passes};
 
@@ -98,7 +98,7 @@ mod tests {
             let added = of(&pairs).unwrap(); // the true median is 0: half of all differences lie on each side
             added.lo > 0.0 || added.hi < 0.0
         });
-        let told = 1.0 - of(&[(0.0, 1.0); PAIRS as usize]).unwrap().confidence;
-        assert_eq!(misses.count() as f64 / f64::from(1_u32 << PAIRS), told);
+        let reported = 1.0 - of(&[(0.0, 1.0); PAIRS as usize]).unwrap().confidence;
+        assert_eq!(misses.count() as f64 / f64::from(1_u32 << PAIRS), reported);
     }
 }

@@ -11,7 +11,8 @@ use tickscope_store::{Joined, KeyedReader, Run, join_run};
 use tickscope_trace::{Layout, Mark, Rule, Traces};
 
 use crate::Query;
-use crate::analysis::Prepared;
+use crate::analysis::Inputs;
+use crate::assumptions::Assumption;
 use crate::error::Error;
 
 /// Rho under which the join compares stamps of different counters: five times the largest preset.
@@ -40,7 +41,7 @@ pub fn join(run: &Run, bytes: usize) -> Result<Joined, Error> {
     let clocks = LazyCell::new(|| {
         let query = Query::under(Rho::declared_ppb(PAIRING_PPB).ok());
         // Without evidence between the clocks nothing orders their stamps, and the table will say why there is none.
-        Prepared::of(run, &query, None).ok().map(|prepared| prepared.clocks)
+        Inputs::of(run, &query, None).ok().map(|inputs| inputs.clocks)
     });
     let may_precede = |first, second| clocks.as_ref().is_none_or(|clocks| clocks.may_precede(first, second));
     Ok(join_run(run, &run.manifest().layout.clone(), bytes, &may_precede)?)
@@ -50,6 +51,11 @@ impl PassageSummary {
     pub(crate) fn none(layout: &Layout, readers: &[KeyedReader]) -> Self {
         let by_rank = readers.iter().any(|reader| !reader.has_passages());
         Self { points: vec![0; layout.points().len()], by_rank, ..Self::default() }
+    }
+
+    /// The same run's, of no traces.
+    pub(crate) fn uncounted(&self) -> Self {
+        Self { points: vec![0; self.points.len()], by_rank: self.by_rank, ..Self::default() }
     }
 
     pub(crate) fn add(&mut self, traces: &Traces) {
@@ -101,18 +107,8 @@ impl PassageSummary {
     }
 
     /// On what the pairs rest; none where there are none.
-    pub(crate) fn assumptions(&self) -> Vec<(String, String)> {
-        let mut all = Vec::new();
-        if self.repeated > 0 {
-            let statement = "a passage of an id that passed more than once has one stamp at each point up to where it \
-                             ended, in the order of the layout and of the ticks; where an id has one stamp, all its \
-                             later ones come from that";
-            all.push((statement.to_string(), format!("how the passages of {} ids are told apart", self.repeated)));
-        }
-        if self.by_thread > 0 {
-            let statement = "where passages of one id overlap, each stays on its thread between two points";
-            all.push((statement.to_string(), format!("how the passages of {} ids are told apart", self.by_thread)));
-        }
-        all
+    pub(crate) fn assumptions(&self) -> impl Iterator<Item = Assumption> {
+        let passages = (self.repeated > 0).then_some(Assumption::Passages { ids: self.repeated });
+        passages.into_iter().chain((self.by_thread > 0).then_some(Assumption::PassageThreads { ids: self.by_thread }))
     }
 }

@@ -1,6 +1,7 @@
 //! How a run is asked: by what it declares, or by something else.
 
 use tickscope_bracket::Rho;
+use tickscope_tick::Source;
 
 /// What may be asked differently than the run declares. Default: nothing.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -9,10 +10,8 @@ pub struct Query {
     pub rho: Option<Rho>,
     /// Takes the place of the run's slew bound for clocks that somebody may set.
     pub slew: Option<Rho>,
-    /// The only sources of evidence to use between nodes, by name: `probes`, `kernel-probes`, `messages`,
-    /// `kernel-messages`. `None`: all
-    /// that the run declares.
-    pub sources: Option<Vec<String>>,
+    /// The only sources of evidence to use between nodes. `None`: all that the run declares.
+    pub sources: Option<Vec<Source>>,
 }
 
 impl Query {
@@ -21,8 +20,8 @@ impl Query {
         Self { rho, ..Self::default() }
     }
 
-    /// Whether evidence of that name may be used.
-    pub(crate) fn admit(&self, source: &str) -> bool {
-        self.sources.as_ref().is_none_or(|names| names.iter().any(|name| name == source))
+    /// Whether evidence of that source may be used.
+    pub(crate) fn admit(&self, source: Source) -> bool {
+        self.sources.as_ref().is_none_or(|sources| sources.contains(&source))
     }
 }

@@ -1,209 +1,242 @@
-//! One pass over a run's traces, on as many processors as there are: what is counted, values, rows to be written.
+//! One scan over a run's traces, on as many processors as there are, for whoever wants something of them: a [`Sink`].
 //!
-//! Idea: row groups are dealt out in rounds, one to each worker; within a group a worker looks at a piece of rows at a time,
-//! small enough that their columns stay in the processor's cache. Guarantees: figures, suspicions and written rows are the
-//! same for any number of workers: what depends on order is merged in the order of the groups.
+//! Idea: row groups are dealt out in rounds, one to each worker; within a group a worker looks at a piece of rows at
+//! a time, small enough that their columns stay in the processor's cache, and shows it to the sink's [`Part`] for
+//! that group. Assumes: a sink that grows with the run does so knowingly. Guarantees: every trace is seen once; parts
+//! are merged in the order of the groups, so what a sink gathers does not depend on the number of workers; a group's
+//! memory is given back with its part. Deliberately absent: what is gathered. Sinks stand in files of their own and
+//! are composed as tuples and options.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
 
-use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Nullable};
-use tickscope_trace::{
-    Column, Durations, Layout, Marks, Reconstruction, StageDurations, StageTally, StageValues, Traces, reconstruct,
-    tally,
-};
+use tickscope_store::{KeyedReader, KeyedRows, Run};
+use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, Role, Traces};
 
-use crate::analysis::Prepared;
-use crate::auxiliary_clocks::Widths;
+use crate::Query;
+use crate::analysis::{Inputs, traces_of};
+use crate::clock_maps::reference_node;
 use crate::error::Error;
-use crate::figures::Collector;
-use crate::passages::PassageSummary;
-use crate::truth::Truth;
+use crate::spans::Span;
 
 /// Rows looked at together.
 const PIECE_ROWS: usize = 1 << 11;
 
-/// What is wanted of a pass beside what it counts.
-pub(crate) struct Wanted<'a> {
-    /// Each stage's values, for order statistics.
-    pub values: bool,
-    /// What a page draws of single traces.
-    pub figures: bool,
-    /// Who is given the durations, in the order of the traces.
-    pub rows: Option<&'a mut KeyedWriter>,
-    /// What durations are held against.
-    pub truth: Option<Truth>,
+/// Gathers something of all traces of a run.
+pub trait Sink {
+    /// What it gathers of one row group.
+    type Part: Part;
+
+    /// A part that has seen nothing yet.
+    fn part(&self) -> Self::Part;
+
+    /// Takes the part of the next row group, in the order of the traces.
+    fn merge(&mut self, part: Self::Part) -> Result<(), Error>;
 }
 
-/// What is counted of some traces.
-#[derive(Clone)]
-pub(crate) struct Counts {
-    /// By stage.
-    pub tallies: Vec<StageTally>,
-    /// By point.
-    pub published: Vec<Reconstruction>,
-    /// By clock beside the counters.
-    pub widths: Vec<Widths>,
-    pub truth: Option<Truth>,
-    /// Ids that passed some point more than once.
-    pub passages: PassageSummary,
-    /// Traces whose path stages do not sum to the whole.
-    pub sum_mismatches: u64,
-    /// What a page draws of single traces, where it is wanted.
-    pub figures: Option<Collector>,
+/// What a [`Sink`] gathers of one row group, on whichever thread reads it.
+pub trait Part: Send {
+    /// Looks at the next traces of the group; all traces of one id come together.
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error>;
 }
 
-/// What one pass gathers of all traces.
-pub(crate) struct Pass {
-    pub counts: Counts,
-    workers: Vec<Worker>,
+/// Some traces and their durations.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The points, and the stages between them.
+    pub layout: &'a Layout,
+    /// The clock of every point.
+    pub clocks: &'a Clocks,
+    /// Kinds, ids, occurrences and raw ticks.
+    pub traces: &'a Traces,
+    /// Every stage of each trace: estimate, lower and upper end, in ticks of the reference.
+    pub durations: &'a Durations,
 }
 
-/// What a worker has to itself.
-struct Worker {
+/// Outcome of one stage of one trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It has a duration, which counts.
+    Measured,
+    /// It has a duration that cannot be: even the upper end is negative on the path. It counts.
+    Impossible,
+    /// The duration, or its absence, of the trace before it of the same id and the same two stamps: not counted again.
+    Repeated,
+    /// It lacks one of its two stamps.
+    Missing,
+    /// It has both stamps, and no interval.
+    Refused,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: [Self; 5] = [Self::Measured, Self::Impossible, Self::Repeated, Self::Missing, Self::Refused];
+
+    /// Its name in what is exported.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Impossible => "impossible",
+            Self::Repeated => "repeated",
+            Self::Missing => "missing",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl Piece<'_> {
+    /// What became of the stage with that index in that row, as the table counts it, and its duration if it has one.
+    pub fn outcome(&self, stage: usize, row: usize) -> (Outcome, Option<Span>) {
+        let Self { layout, traces, durations, .. } = self;
+        let (of, span) = (&layout.stages()[stage], Span::of(&durations.stages()[stage], row));
+        let stamped = |point: usize| traces.points()[point].get(row).is_some();
+        let on_path = matches!(of.role, Role::Path | Role::EndToEnd);
+        let outcome = match span {
+            _ if traces.repeats(row, [of.from, of.to]) => Outcome::Repeated,
+            Some(span) if on_path && span.hi < 0 => Outcome::Impossible,
+            Some(_) => Outcome::Measured,
+            None if stamped(of.from) && stamped(of.to) => Outcome::Refused,
+            None => Outcome::Missing,
+        };
+        (outcome, span)
+    }
+}
+
+impl<A: Part, B: Part> Part for (A, B) {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        self.0.add(piece)?;
+        self.1.add(piece)
+    }
+}
+
+impl<A: Sink, B: Sink> Sink for (A, B) {
+    type Part = (A::Part, B::Part);
+
+    fn part(&self) -> Self::Part {
+        (self.0.part(), self.1.part())
+    }
+
+    fn merge(&mut self, part: Self::Part) -> Result<(), Error> {
+        self.0.merge(part.0)?;
+        self.1.merge(part.1)
+    }
+}
+
+impl<P: Part> Part for Option<P> {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        self.as_mut().map_or(Ok(()), |part| part.add(piece))
+    }
+}
+
+impl<S: Sink> Sink for Option<S> {
+    type Part = Option<S::Part>;
+
+    fn part(&self) -> Self::Part {
+        self.as_ref().map(S::part)
+    }
+
+    fn merge(&mut self, part: Self::Part) -> Result<(), Error> {
+        self.as_mut().zip(part).map_or(Ok(()), |(sink, part)| sink.merge(part))
+    }
+}
+
+/// A run whose traces can be scanned under one query.
+pub struct Scan {
+    pub(crate) inputs: Inputs,
     readers: Vec<KeyedReader>,
-    /// By stage, of all groups that were this worker's; none where they are not wanted.
-    values: Vec<StageValues>,
+    hertz: u64,
 }
 
-/// Goes over all traces.
-pub(crate) fn over(prepared: &Prepared, readers: &[KeyedReader], wanted: Wanted<'_>) -> Result<Pass, Error> {
-    let Wanted { values, figures, rows: mut writer, truth } = wanted;
-    let stages = if values { prepared.layout.stages().len() } else { 0 };
+impl Scan {
+    /// Reads the evidence of `run` and finds its traces.
+    pub fn of(run: &Run, query: &Query) -> Result<Self, Error> {
+        let inputs = Inputs::of(run, query, None)?;
+        let readers = traces_of(run, &inputs.layout)?;
+        Ok(Self { inputs, readers, hertz: reference_node(run.manifest())?.counter.frequency.hertz })
+    }
+
+    /// The points, and the stages between them.
+    pub fn layout(&self) -> &Layout {
+        &self.inputs.layout
+    }
+
+    /// Ticks a second that the reference is declared to make.
+    pub fn hertz(&self) -> u64 {
+        self.hertz
+    }
+
+    /// Shows all traces to `sink`.
+    pub fn over(&self, sink: &mut impl Sink) -> Result<(), Error> {
+        self.over_with(processors(), sink)
+    }
+
+    /// The same on at most so many threads.
+    pub fn over_with(&self, workers: usize, sink: &mut impl Sink) -> Result<(), Error> {
+        over(&self.inputs, &self.readers, workers, sink)
+    }
+
+    /// The same on this thread, a part for each piece: for a sink that writes what it sees and need not hold a row
+    /// group of it.
+    pub fn stream(&self, sink: &mut impl Sink) -> Result<(), Error> {
+        for reader in &self.readers {
+            for group in 0..reader.groups() {
+                show_group(&self.inputs, &reader.read_group(group)?, |piece| {
+                    let mut part = sink.part();
+                    part.add(piece)?;
+                    sink.merge(part)
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows all traces of `readers` to `sink`.
+pub(crate) fn over(
+    inputs: &Inputs,
+    readers: &[KeyedReader],
+    workers: usize,
+    sink: &mut impl Sink,
+) -> Result<(), Error> {
     let groups = readers.iter().enumerate();
     let groups: Vec<(usize, usize)> =
         groups.flat_map(|(reader, table)| (0..table.groups()).map(move |group| (reader, group))).collect();
-    let workers = processors().min(groups.len().max(1));
-    let mut workers = (0..workers).map(|_| Worker::new(readers, stages)).collect::<Result<Vec<_>, Error>>()?;
-    let none = Counts { figures: figures.then(Collector::default), ..Counts::none(prepared, readers, truth) };
-    let (mut counts, writes) = (none.clone(), writer.is_some());
+    let again = |_| readers.iter().map(KeyedReader::again).collect::<Result<Vec<_>, _>>();
+    let mut workers = (0..workers.clamp(1, groups.len().max(1))).map(again).collect::<Result<Vec<_>, _>>()?;
     for round in groups.chunks(workers.len()) {
-        let parts = in_parallel(round.iter().zip(&mut workers), |(&(reader, group), worker)| {
-            let keyed = worker.readers[reader].read_group(group)?;
-            let mut counts = none.clone();
-            let rows = counts.add_group(prepared, &keyed, &mut worker.values, writes)?;
-            Ok::<_, Error>((counts, KeyedRows { columns: rows, ..keyed }))
+        let work: Vec<_> = round.iter().zip(&mut workers).map(|(&at, readers)| (at, readers, sink.part())).collect();
+        let parts = in_parallel(work.into_iter(), |((reader, group), readers, mut part)| {
+            show_group(inputs, &readers[reader].read_group(group)?, |piece| part.add(piece))?;
+            Ok::<_, Error>(part)
         });
         for part in parts {
-            let (more, rows) = part?;
-            counts.merge(more);
-            if let Some(writer) = &mut writer {
-                writer.write(rows)?;
-            }
+            sink.merge(part?)?;
         }
     }
-    Ok(Pass { counts, workers })
+    Ok(())
 }
 
-impl Pass {
-    /// What `finish` makes of the values of each stage, by stage; in parallel, since order statistics take as long as the
-    /// pass.
-    pub fn finish_stages<R: Send>(&mut self, finish: impl Fn(usize, StageValues) -> R + Sync) -> Vec<R> {
-        let stages = self.counts.tallies.len();
-        let mut results = Vec::with_capacity(stages);
-        for first in (0..stages).step_by(processors()) {
-            let some: Vec<_> =
-                (first..stages.min(first + processors())).map(|stage| (stage, self.take(stage))).collect();
-            results.extend(in_parallel(some.into_iter(), |(stage, parts)| {
-                let whole = parts.into_iter().reduce(|mut all, more| {
-                    all.append(more);
-                    all
-                });
-                finish(stage, whole.unwrap_or_default())
-            }));
-        }
-        results
+/// Shows the traces of one row group, piece by piece.
+fn show_group(
+    inputs: &Inputs,
+    keyed: &KeyedRows,
+    mut show: impl FnMut(&Piece<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Inputs { layout, clocks, .. } = inputs;
+    let marks = marks(keyed)?;
+    let mut first = 0;
+    while first < keyed.len() {
+        let piece = first..piece_end(keyed, first);
+        first = piece.end;
+        let ticks = keyed.columns.iter().map(|column| column.slice(piece.clone()));
+        let of_piece = marks.range(piece.clone()).map(|(row, marks)| (row - piece.start, marks.clone()));
+        let traces = traces(keyed, piece.clone(), ticks.collect())?.with_marks(of_piece).map_err(Error::work)?;
+        let durations = Durations::of(layout, clocks, &traces).map_err(Error::work)?;
+        show(&Piece { layout, clocks, traces: &traces, durations: &durations })?;
     }
-
-    /// The values of one stage, by worker: an order statistic does not ask for their order.
-    fn take(&mut self, stage: usize) -> Vec<StageValues> {
-        self.workers.iter_mut().filter_map(|worker| worker.values.get_mut(stage).map(std::mem::take)).collect()
-    }
-}
-
-impl Worker {
-    fn new(readers: &[KeyedReader], stages: usize) -> Result<Self, Error> {
-        let readers = readers.iter().map(KeyedReader::again).collect::<Result<_, _>>()?;
-        Ok(Self { readers, values: vec![StageValues::default(); stages] })
-    }
-}
-
-impl Counts {
-    fn none(prepared: &Prepared, readers: &[KeyedReader], truth: Option<Truth>) -> Self {
-        Self {
-            tallies: vec![StageTally::default(); prepared.layout.stages().len()],
-            published: vec![Reconstruction::default(); prepared.layout.points().len()],
-            widths: vec![Widths::default(); prepared.auxiliary_clocks.len()],
-            truth,
-            passages: PassageSummary::none(&prepared.layout, readers),
-            sum_mismatches: 0,
-            figures: None,
-        }
-    }
-
-    fn merge(&mut self, later: Self) {
-        self.tallies.iter_mut().zip(&later.tallies).for_each(|(all, more)| all.merge(more));
-        self.published.iter_mut().zip(&later.published).for_each(|(all, more)| all.merge(*more));
-        self.widths.iter_mut().zip(&later.widths).for_each(|(all, more)| all.merge(more));
-        if let (Some(truth), Some(more)) = (&mut self.truth, &later.truth) {
-            truth.known += more.known;
-            truth.inside += more.inside;
-        }
-        self.passages.merge(&later.passages);
-        self.sum_mismatches += later.sum_mismatches;
-        if let (Some(figures), Some(more)) = (&mut self.figures, later.figures) {
-            figures.merge(more);
-        }
-    }
-
-    /// Adds one row group; returns its columns of durations, or none unless `writes`.
-    fn add_group(
-        &mut self,
-        prepared: &Prepared,
-        keyed: &KeyedRows,
-        values: &mut [StageValues],
-        writes: bool,
-    ) -> Result<Vec<Nullable<i64>>, Error> {
-        let columns = if writes { 3 * self.tallies.len() } else { 0 };
-        let mut columns = vec![Nullable::default(); columns];
-        let marks = marks(keyed)?;
-        let mut first = 0;
-        while first < keyed.len() {
-            let piece = first..piece_end(keyed, first);
-            first = piece.end;
-            let ticks = keyed.columns.iter().map(|column| column.slice(piece.clone()));
-            let of_piece = marks.range(piece.clone()).map(|(row, marks)| (row - piece.start, marks.clone()));
-            let traces = traces(keyed, piece.clone(), ticks.collect())?.with_marks(of_piece).map_err(Error::work)?;
-            let durations = Durations::of(&prepared.layout, &prepared.clocks, &traces).map_err(Error::work)?;
-            self.add(prepared, &traces, &durations);
-            for (stage, values) in values.iter_mut().enumerate() {
-                values.add(&prepared.layout, &traces, &durations, stage);
-            }
-            append(&mut columns, &durations);
-        }
-        Ok(columns)
-    }
-
-    fn add(&mut self, prepared: &Prepared, traces: &Traces, durations: &Durations) {
-        let Prepared { layout, clocks, clock_of_point, .. } = prepared;
-        tally(layout, clocks, traces, durations, &mut self.tallies);
-        if let Some(truth) = &mut self.truth {
-            truth.compare(layout, traces, durations);
-        }
-        reconstruct(clocks, traces, durations, &mut self.published);
-        for (point, clock) in clock_of_point.iter().enumerate() {
-            if let (Some(clock), Some(stamps)) = (clock, durations.own(point)) {
-                self.widths[*clock].add(stamps);
-            }
-        }
-        self.passages.add(traces);
-        self.sum_mismatches += mismatches(layout, traces, durations);
-        if let Some(figures) = &mut self.figures {
-            figures.add(layout, traces, durations);
-        }
-    }
+    Ok(())
 }
 
 /// Where a piece that begins at `first` ends: never between two traces of one id.
@@ -213,7 +246,7 @@ fn piece_end(keyed: &KeyedRows, first: usize) -> usize {
 }
 
 /// The marks of traces whose ids passed some point more than once, by row.
-pub(crate) fn marks(keyed: &KeyedRows) -> Result<BTreeMap<usize, Marks>, Error> {
+fn marks(keyed: &KeyedRows) -> Result<BTreeMap<usize, Marks>, Error> {
     if keyed.passages.is_all_null() {
         return Ok(BTreeMap::new());
     }
@@ -232,31 +265,16 @@ fn traces(keyed: &KeyedRows, piece: Range<usize>, ticks: Vec<Column>) -> Result<
     Traces::new(kinds, ids, keyed.occurrence[piece].to_vec(), ticks).map_err(Error::work)
 }
 
-fn append(columns: &mut [Nullable<i64>], durations: &Durations) {
-    let values = durations.stages().iter().flat_map(StageDurations::columns);
-    for (column, values) in columns.iter_mut().zip(values) {
-        column.append(values.clone());
-    }
-}
-
-/// Traces whose path stages do not sum to the whole exactly: there are none, and the table says that it was looked at.
-fn mismatches(layout: &Layout, traces: &Traces, durations: &Durations) -> u64 {
-    let path = layout.path().len() - 1;
-    let (path, rest) = durations.stages().split_at(path);
-    let whole = &rest[0].estimate;
-    let differs = |&row: &usize| {
-        let sum: Option<i64> = path.iter().map(|stage| stage.estimate.get(row)).sum();
-        sum.is_some() && sum != whole.get(row)
-    };
-    (0..traces.len()).filter(differs).count() as u64
-}
-
-fn processors() -> usize {
+/// How many threads can run at once.
+pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// One thread a piece of work; results in the order of the work.
-fn in_parallel<W: Send, R: Send>(work: impl ExactSizeIterator<Item = W>, each: impl Fn(W) -> R + Sync) -> Vec<R> {
+pub(crate) fn in_parallel<W: Send, R: Send>(
+    work: impl ExactSizeIterator<Item = W>,
+    each: impl Fn(W) -> R + Sync,
+) -> Vec<R> {
     if work.len() == 1 {
         return work.map(each).collect();
     }

@@ -1,15 +1,16 @@
 //! A run's durations trace by trace, for who groups them otherwise than by stage: by kind, or by what rode along.
 //!
-//! Idea: the table's own layout, clocks and arithmetic, kept in memory with the raw ticks. Assumes: a run that fits there, some
-//! hundred bytes a trace. Guarantees: every interval is the one that the table is made of. Deliberately absent: figures.
+//! Idea: the table's own layout, clocks and arithmetic, kept in memory with the raw ticks. Assumes: a run that fits
+//! there, some hundred bytes a trace. Guarantees: every interval is the one that the table is made of. Deliberately
+//! absent: figures.
 
 use tickscope_store::Run;
-use tickscope_trace::{Apart, Clocks, Durations, Layout, StageDurations, StageTally, Traces, tally};
+use tickscope_trace::{Apart, Clocks, Layout, StageDurations, StageTally, tally};
 
 use crate::Query;
-use crate::analysis::{Prepared, traces_of};
+use crate::analysis::Inputs;
 use crate::error::Error;
-use crate::scan::marks;
+use crate::scan::{Part, Piece, Scan, Sink};
 
 /// All traces of a run.
 pub struct Spans {
@@ -46,26 +47,45 @@ pub struct Span {
 
 /// The durations of every trace of `run`; of an id that passed more than once, those of its first passage.
 pub fn spans(run: &Run, query: &Query) -> Result<Spans, Error> {
-    let Prepared { layout, clocks, .. } = Prepared::of(run, query, None)?;
-    let mut tallies = vec![StageTally::default(); layout.stages().len()];
-    let mut all = Vec::new();
-    for reader in traces_of(run, &layout)? {
-        let rows = reader.read_all()?;
-        let marks = marks(&rows)?;
-        let traces = Traces::new(rows.kind, rows.id, rows.occurrence, rows.columns)
-            .and_then(|traces| traces.with_marks(marks))
-            .map_err(Error::work)?;
-        let durations = Durations::of(&layout, &clocks, &traces).map_err(Error::work)?;
-        tally(&layout, &clocks, &traces, &durations, &mut tallies);
+    let scan = Scan::of(run, query)?;
+    let mut all = Gathered { traces: Vec::new(), tallies: vec![StageTally::default(); scan.layout().stages().len()] };
+    scan.over(&mut all)?;
+    let Inputs { layout, clocks, .. } = scan.inputs;
+    Ok(Spans { traces: all.traces, layout, clocks, tallies: all.tallies })
+}
+
+/// Traces in memory, and what is known of their stages.
+struct Gathered {
+    traces: Vec<Spanned>,
+    tallies: Vec<StageTally>,
+}
+
+impl Sink for Gathered {
+    type Part = Self;
+
+    fn part(&self) -> Self {
+        Self { traces: Vec::new(), tallies: vec![StageTally::default(); self.tallies.len()] }
+    }
+
+    fn merge(&mut self, later: Self) -> Result<(), Error> {
+        self.traces.extend(later.traces);
+        self.tallies.iter_mut().zip(&later.tallies).for_each(|(all, more)| all.merge(more));
+        Ok(())
+    }
+}
+
+impl Part for Gathered {
+    fn add(&mut self, &Piece { layout, clocks, traces, durations }: &Piece<'_>) -> Result<(), Error> {
+        tally(layout, clocks, traces, durations, &mut self.tallies);
         let first = (0..traces.len()).filter(|&row| traces.occurrences()[row] == 0);
-        all.extend(first.map(|row| Spanned {
+        self.traces.extend(first.map(|row| Spanned {
             kind: traces.kinds()[row],
             id: traces.ids()[row],
             ticks: traces.points().iter().map(|point| point.get(row)).collect(),
             stages: durations.stages().iter().map(|stage| Span::of(stage, row)).collect(),
         }));
+        Ok(())
     }
-    Ok(Spans { traces: all, layout, clocks, tallies })
 }
 
 impl Spans {
@@ -79,14 +99,15 @@ impl Spans {
         self.layout.points().iter().position(|point| point.place.to_string() == name)
     }
 
-    /// How far two durations of a stage may be wrong against each other, in ticks of the reference, for traces that far apart.
+    /// How far two durations of a stage may be wrong against each other, in ticks of the reference, for traces that
+    /// far apart.
     pub fn relative_ticks(&self, stage: usize, apart: Apart) -> Option<u64> {
         Some(self.tallies.get(stage)?.relative(&self.layout, &self.clocks, stage, apart))
     }
 }
 
 impl Span {
-    fn of(stage: &StageDurations, row: usize) -> Option<Self> {
+    pub(crate) fn of(stage: &StageDurations, row: usize) -> Option<Self> {
         let [estimate, lo, hi] = stage.columns().map(|column| column.get(row));
         Some(Self { estimate: estimate?, lo: lo?, hi: hi? })
     }

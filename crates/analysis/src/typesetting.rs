@@ -4,7 +4,7 @@ use std::iter;
 
 /// Longest line of a paragraph, in characters.
 const LINE: usize = 120;
-/// What a paragraph's second and later lines begin with, beside what its first one does.
+/// Extra indent of a paragraph's second and later lines.
 const INDENT: &str = "    ";
 
 /// Where a column's cells stand.

@@ -5,7 +5,7 @@ mod site;
 use std::fs;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, CORES_PROVED, Query, analyse, assumptions, run_rho, stage_table};
+use tickscope_analysis::{Analysis, CORES_PROVED, Query, RunJson, analyse, assumptions, run_rho, stage_table};
 use tickscope_store::{
     Assumption, BracketColumns, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run, write_channels,
 };
@@ -194,7 +194,7 @@ fn a_counter_that_is_not_invariant_is_a_finding_and_what_is_unusual_about_one_is
     let analysis = ask(&run).unwrap();
     let finding = analysis.finding(&[]).unwrap();
     assert!(finding.starts_with("server.tsc: expected a counter that runs at one rate"), "{finding}");
-    assert_eq!(stage_table::json(&run, &analysis, &[]).unwrap()["findings"][0], finding);
+    assert_eq!(serde_json::to_value(RunJson::of(&run, &analysis, &[])).unwrap()["findings"][0], finding);
     assert!(stage_table::text(&run, &analysis, &[]).contains("finding: server.tsc: expected a counter"));
     for (part, origin) in
         [("traps into a hypervisor", "run.json: trapped"), ("time by hpet", "run.json: clocksource hpet")]

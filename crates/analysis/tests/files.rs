@@ -1,162 +1,86 @@
 //! How a run's traces are cut into files is no part of its figures, and durations are kept for what they were derived from.
 
+#[path = "site/copied.rs"]
+mod copied;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::path::PathBuf;
 
-use tickscope_analysis::{Query, analyse, durations, stage_table};
+use copied::{Copied, FILE, some};
+use tickscope_analysis::{Query, RunJson, analyse, durations};
 use tickscope_bracket::Rho;
-use tickscope_store::{Assumption, KeyedReader, KeyedRows, KeyedWriter, Manifest, Run};
+use tickscope_store::{Assumption, KeyedReader, KeyedRows, KeyedWriter};
 
-const FILE: &str = "part-00000000.parquet";
-
-/// A copy of the golden run, gone when dropped; no two of its traces take equally long, and some less than no time.
-struct Copied(PathBuf);
-
-impl Copied {
-    fn new(files: usize) -> Self {
-        static COPIES: AtomicU32 = AtomicU32::new(0);
-        let name = format!("tickscope-analysis-{}-{}", std::process::id(), COPIES.fetch_add(1, Relaxed));
-        let copied = Self(std::env::temp_dir().join(name));
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../store/tests/golden/v1"), &copied.0);
-        copied.cut_traces(files);
-        copied
-    }
-
-    fn run(&self) -> Run {
-        Run::open(&self.0).unwrap()
-    }
-
-    /// Writes `run.json` again, changed.
-    fn retell(&self, change: impl FnOnce(&mut Manifest)) {
-        let mut run = self.run();
-        let mut manifest = run.manifest().clone();
-        change(&mut manifest);
-        run.set_manifest(manifest).unwrap();
-    }
-
-    /// Writes the traces again, as so many files.
-    fn cut_traces(&self, files: usize) {
-        let folder = self.0.join("traces");
-        let reader = KeyedReader::open(&folder.join(FILE)).unwrap();
-        let (names, all) = (reader.names().to_vec(), reader.read_all().unwrap());
-        let rows_a_file = all.len().div_ceil(files);
-        for (number, first) in (0..all.len()).step_by(rows_a_file).enumerate() {
-            let rows = some(&all, &(first..all.len().min(first + rows_a_file)).collect::<Vec<_>>());
-            let place = folder.join(format!("part-{number:08}.parquet"));
-            let mut writer = KeyedWriter::begin(&place, &names, &[]).unwrap();
-            writer.write(rows).unwrap();
-            writer.finish().unwrap();
-        }
-    }
-
-    fn figures(&self, rho: Option<Rho>) -> serde_json::Value {
-        let run = self.run();
-        let analysis = analyse(&run, &Query::under(rho), false).unwrap();
-        let mut figures = stage_table::json(&run, &analysis, &[]).unwrap();
-        figures["run"].take(); // where it lies
-        figures
-    }
-
-    fn durations(&self, rho: Option<Rho>) -> (PathBuf, KeyedRows) {
-        let folder = durations(&self.run(), rho, &self.0.join("aside")).unwrap();
-        let rows = KeyedReader::open(&folder.join(FILE)).unwrap().read_all().unwrap();
-        (folder, rows)
-    }
+/// The public JSON of a copy, without where it lies.
+fn figures(copied: &Copied, rho: Option<Rho>) -> serde_json::Value {
+    let run = copied.run();
+    let analysis = analyse(&run, &Query::under(rho), false).unwrap();
+    let mut figures = serde_json::to_value(RunJson::of(&run, &analysis, &[])).unwrap();
+    figures["run"].take();
+    figures
 }
 
-impl Drop for Copied {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
-/// These rows; each arrives at the last point later than the one before, but each 9th long before it left.
-fn some(all: &KeyedRows, rows: &[usize]) -> KeyedRows {
-    let columns = all.columns.iter().enumerate().map(|(point, column)| {
-        let column: Vec<_> = column.iter().map(Option::<&i64>::copied).collect();
-        let late = |row: usize| match (point, row % 9) {
-            (2, 4) => -1_000_000,
-            (2, _) => 13 * row as i64,
-            _ => 0,
-        };
-        rows.iter().map(|&row| column[row].map(|tick| tick + late(row))).collect()
-    });
-    KeyedRows {
-        kind: rows.iter().map(|&row| all.kind[row]).collect(),
-        id: rows.iter().map(|&row| all.id[row]).collect(),
-        occurrence: rows.iter().map(|&row| all.occurrence[row]).collect(),
-        columns: columns.collect(),
-        ..KeyedRows::default()
-    }
+/// The folder of a copy's durations, and what is in it.
+fn derived(copied: &Copied, rho: Option<Rho>) -> (PathBuf, KeyedRows) {
+    let folder = durations(&copied.run(), rho, &copied.0.join("aside")).unwrap();
+    let rows = KeyedReader::open(&folder.join(FILE)).unwrap().read_all().unwrap();
+    (folder, rows)
 }
 
 #[test]
 fn the_table_does_not_depend_on_how_traces_are_cut_into_files() {
-    let whole = Copied::new(1).figures(None);
+    let whole = figures(&Copied::new(1), None);
     assert!(whole["stages"][1]["impossible"].as_u64().unwrap() > 16, "{whole}");
     assert!(whole["findings"].as_array().unwrap().len() > 1);
     for files in [2, 3, 7] {
-        assert_eq!(Copied::new(files).figures(None), whole, "{files} files");
+        assert_eq!(figures(&Copied::new(files), None), whole, "{files} files");
     }
 }
 
 #[test]
 fn durations_do_not_depend_on_how_traces_are_cut_into_files() {
-    let whole = Copied::new(1).durations(None).1;
+    let whole = derived(&Copied::new(1), None).1;
     for files in [2, 5] {
-        assert_eq!(Copied::new(files).durations(None).1, whole, "{files} files");
+        assert_eq!(derived(&Copied::new(files), None).1, whole, "{files} files");
     }
 }
 
 #[test]
 fn durations_are_kept_in_the_run_by_rho() {
     let (copied, lab) = (Copied::new(1), "lab".parse::<Rho>().unwrap());
-    let (folder, rows) = copied.durations(Some(lab));
+    let (folder, rows) = derived(&copied, Some(lab));
     assert_eq!(folder, copied.0.join("durations/rho=0.2ppm"));
-    assert_ne!(rows, copied.durations(None).1);
+    assert_ne!(rows, derived(&copied, None).1);
     let written = || fs::metadata(folder.join(FILE)).unwrap().modified().unwrap();
     let first = written();
-    assert_eq!(copied.durations(Some("0.2".parse().unwrap())), (folder.clone(), rows));
+    assert_eq!(derived(&copied, Some("0.2".parse().unwrap())), (folder.clone(), rows));
     assert_eq!(written(), first);
 }
 
 #[test]
 fn durations_of_other_traces_are_not_taken_for_these() {
     let copied = Copied::new(1);
-    let all = copied.durations(None).1;
+    let all = derived(&copied, None).1;
     let place = copied.0.join("traces").join(FILE);
     let names = KeyedReader::open(&place).unwrap().names().to_vec();
     let kept = KeyedReader::open(&place).unwrap().read_all().unwrap();
     let mut writer = KeyedWriter::begin(&place, &names, &[]).unwrap();
     writer.write(some(&kept, &(10..kept.len()).collect::<Vec<_>>())).unwrap();
     writer.finish().unwrap();
-    assert_eq!(copied.durations(None).1.id, all.id[10..]);
+    assert_eq!(derived(&copied, None).1.id, all.id[10..]);
 }
 
 #[test]
 fn durations_of_other_evidence_are_not_taken_for_todays() {
     let copied = Copied::new(1);
-    let before = copied.durations(None).1;
+    let before = derived(&copied, None).1;
     let (run, pair) = (copied.run(), copied.run().pairs().unwrap().remove(0));
     let mut evidence = run.brackets(&pair).unwrap().found;
     let (before_first, at_first) = (evidence.before.iter().flatten().min().copied().unwrap(), evidence.at[0]);
     evidence = tickscope_store::BracketColumns::default();
     evidence.push(Some(before_first + 2_000), at_first, None, "probe-request", "before/after");
     run.add_brackets(&pair, "more", &evidence).unwrap();
-    assert_ne!(copied.durations(None).1, before);
+    assert_ne!(derived(&copied, None).1, before);
 }
 
 /// Each of these leaves slopes and counts as they were.
@@ -202,35 +126,35 @@ fn durations_derived_under_anything_that_changed_since_are_derived_again() {
     ];
     for (what, change) in changes {
         let copied = Copied::new(1);
-        let derived = |copied: &Copied| {
-            let (folder, _) = copied.durations(None);
+        let digest = |copied: &Copied| {
+            let (folder, _) = derived(copied, None);
             KeyedReader::open(&folder.join(FILE)).unwrap().key("tickscope.derived_from").unwrap().to_owned()
         };
-        let first = derived(&copied);
-        assert_eq!(derived(&copied), first);
+        let first = digest(&copied);
+        assert_eq!(digest(&copied), first);
         change(&copied);
-        assert_ne!(derived(&copied), first, "{what}");
+        assert_ne!(digest(&copied), first, "{what}");
     }
 }
 
 #[test]
 fn what_measuring_cost_is_no_part_of_what_durations_were_derived_from() {
     let copied = Copied::new(1);
-    let (folder, _) = copied.durations(None);
+    let (folder, _) = derived(&copied, None);
     let written = || fs::metadata(folder.join(FILE)).unwrap().modified().unwrap();
     let first = written();
     copied.retell(|manifest| manifest.ended_unix_ms = Some(7));
-    copied.durations(None);
+    derived(&copied, None);
     assert_eq!(written(), first);
 }
 
 #[test]
 fn a_run_that_cannot_be_written_has_its_durations_aside() {
     let copied = Copied::new(1);
-    let rows = copied.durations(None).1;
+    let rows = derived(&copied, None).1;
     fs::remove_dir_all(copied.0.join("durations")).unwrap();
     fs::write(copied.0.join("durations"), "in the way").unwrap();
-    assert_eq!(copied.durations(None), (copied.0.join("aside/rho=50ppm"), rows));
+    assert_eq!(derived(&copied, None), (copied.0.join("aside/rho=50ppm"), rows));
 }
 
 #[test]

@@ -214,7 +214,7 @@ proptest! {
         prop_assume!(response.len() > 2 && repeated + 2 < exchanges.len());
         let analysis = analyse(&run, &Query::default(), true).unwrap();
         let source = &analysis.clock_maps[0].sources[0];
-        prop_assert_eq!(source.name.as_str(), "messages");
+        prop_assert_eq!(source.name, "messages");
         prop_assert_eq!(source.brackets, exchanges.len() - repeated + response.len());
         prop_assert_eq!(unused(source, "ids stamped more than once"), repeated);
         prop_assert_eq!(unused(source, "one stamp only"), unheard);
@@ -232,7 +232,7 @@ proptest! {
             }
         }
         // Another query: a source that is left out is not there.
-        let refused = analyse(&run, &Query { sources: Some(vec!["probes".into()]), ..Query::default() }, false);
+        let refused = analyse(&run, &Query { sources: Some(vec![tickscope_tick::Source::Probes]), ..Query::default() }, false);
         prop_assert!(refused.unwrap_err().to_string().contains("expected brackets"));
         run.set_manifest(run.manifest().clone()).unwrap();
     }
@@ -265,7 +265,7 @@ fn only_messages_that_are_evidence_name_what_they_rest_on() {
     manifest.evidence.probes = true;
     run.set_manifest(manifest).unwrap();
     let rests_on = |sources: Option<&str>| {
-        let query = Query { sources: sources.map(|name| vec![name.into()]), ..Query::default() };
+        let query = Query { sources: sources.map(|name| vec![name.parse().unwrap()]), ..Query::default() };
         analyse(&run, &query, false).unwrap().sent_once.len()
     };
     assert_eq!([rests_on(None), rests_on(Some("messages")), rests_on(Some("probes"))], [2, 2, 0]);

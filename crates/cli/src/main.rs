@@ -3,6 +3,7 @@
 mod clock;
 mod collection;
 mod doctor;
+mod export;
 mod failure;
 mod load_factor;
 mod manual;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(options),
         Command::Show(options) => show::show(options),
         Command::Report(options) => report::report(options),
+        Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),
         Command::Clock(options) => clock::clock(options),
         Command::Collect(options) => collection::collect(options),

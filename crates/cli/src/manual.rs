@@ -75,8 +75,8 @@ docs/run-format.md.
 docs/guide.md: your own service in ten minutes. docs/commands.md: what --json holds, events and what to do.
 "#;
 
-/// A reader that has seen enough is no error.
-fn print(text: &[u8]) -> Result<(), Failure> {
+/// Prints; a reader that has seen enough is no error.
+pub fn print(text: &[u8]) -> Result<(), Failure> {
     match io::stdout().write_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::work(error)),
         _ => Ok(()),

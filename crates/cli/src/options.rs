@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
@@ -30,6 +31,8 @@ pub enum Command {
     Show(ShowOptions),
     /// Write a run's page: one HTML file that opens offline
     Report(ReportOptions),
+    /// Write every duration of every trace in another program's format
+    Export(ExportOptions),
     /// Look once before measuring: what is there, and what each thing costs the result
     Doctor(DoctorOptions),
     /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract
@@ -70,18 +73,31 @@ pub struct RunOptions {
 pub struct ShowOptions {
     /// A run's directory
     pub run: PathBuf,
+    #[command(flatten)]
+    pub query: QueryOptions,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What may be asked differently than the run declares.
+#[derive(Debug, Args)]
+pub struct QueryOptions {
     /// Ask under another rho: unknown, server-room, lab, laptop, or a number of ppm
     #[arg(long)]
     pub rho: Option<String>,
     /// Ask under another slew bound for clocks that somebody may set, in ppm
     #[arg(long)]
     pub slew: Option<String>,
-    /// Use these sources of evidence between nodes only: probes, kernel-probes, messages, kernel-messages
-    #[arg(long, value_delimiter = ',')]
+    /// Use these sources of evidence between nodes only
+    #[arg(long, value_delimiter = ',', value_parser = source())]
     pub evidence: Option<Vec<Source>>,
-    /// Print the table as JSON
-    #[arg(long)]
-    pub json: bool,
+}
+
+/// Reads a source of evidence; help and completions list all.
+fn source() -> impl TypedValueParser<Value = Source> {
+    let parse = |name: String| name.parse::<Source>();
+    PossibleValuesParser::new(Source::ALL.map(Source::name)).try_map(parse)
 }
 
 #[derive(Debug, Args)]
@@ -96,6 +112,20 @@ pub struct ReportOptions {
     pub rho: Option<String>,
     /// Print what the page says and draws as JSON, and write no page
     #[arg(long, conflicts_with = "out")]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportOptions {
+    /// A run's directory
+    pub run: PathBuf,
+    /// Write comma-separated values to this file, a row for each trace and stage; - is standard output
+    #[arg(long, value_name = "FILE")]
+    pub csv: PathBuf,
+    #[command(flatten)]
+    pub query: QueryOptions,
+    /// Print what was written as JSON
+    #[arg(long)]
     pub json: bool,
 }
 

@@ -1,19 +1,24 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{Query, analyse, stage_table};
+use tickscope_analysis::{Query, RunJson, analyse, stage_table};
 use tickscope_bracket::Rho;
 use tickscope_store::Run;
 
 use crate::failure::Failure;
-use crate::options::ShowOptions;
+use crate::manual;
+use crate::options::{QueryOptions, ShowOptions};
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
-    let rho = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
-    let names = options.evidence.as_ref().map(|sources| sources.iter().map(ToString::to_string).collect());
-    let query = Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: names };
+    let query = query(&options.query)?;
     print(&run, &query, options.json, false)
+}
+
+/// The query that options make.
+pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
+    let rho = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
+    Ok(Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() })
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
@@ -27,10 +32,12 @@ pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Fa
         eprintln!("tickscope: {refused}");
     }
     let listing = run.events()?;
-    if json {
-        println!("{:#}", stage_table::json(run, &analysis, &listing.found)?);
+    let text = if json {
+        let table = RunJson::of(run, &analysis, &listing.found);
+        serde_json::to_string_pretty(&table).map_err(Failure::work)? + "\n"
     } else {
-        print!("{}", stage_table::text(run, &analysis, &listing.found));
-    }
+        stage_table::text(run, &analysis, &listing.found)
+    };
+    manual::print(text.as_bytes())?;
     analysis.finding(&listing.found).map_or(Ok(()), |finding| Err(Failure::finding(finding)))
 }

@@ -30,7 +30,7 @@ fn all_inside(table: &Value) {
 }
 
 fn clock<'a>(table: &'a Value, domain: &str) -> &'a Value {
-    let clocks = table["own_clocks"].as_array().unwrap();
+    let clocks = table["auxiliary_clocks"].as_array().unwrap();
     clocks.iter().find(|clock| clock["domain"] == domain).unwrap_or_else(|| panic!("{clocks:?}"))
 }
 

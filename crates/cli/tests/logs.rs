@@ -36,7 +36,7 @@ fn e2e_a_java_client_that_only_logs_nano_time_is_in_the_trace() {
         );
         assert!(stage(&table, name)["p50"]["ns"].as_f64().unwrap() > 0.0);
     }
-    let clocks = table["own_clocks"].as_array().unwrap();
+    let clocks = table["auxiliary_clocks"].as_array().unwrap();
     let monotonic = clocks.iter().find(|clock| clock["domain"] == "client.monotonic").unwrap();
     assert_eq!(monotonic["readings"], 2000);
     assert!(monotonic["published"]["inside"].as_u64().is_some());

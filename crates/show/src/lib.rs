@@ -23,7 +23,7 @@ mod text;
 
 use serde_json::{Value, json};
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Analysis, Error, stage_table};
+use tickscope_analysis::{Analysis, Error, RunJson};
 use tickscope_store::{Channel, Event, Run};
 
 pub use clock_page::{between, rate, study_document, sweep_document};
@@ -59,7 +59,7 @@ impl Report<'_> {
         Ok(json!({
             "version": 1,
             "headline": headline::sentences(self).iter().map(headline::Sentence::plain).collect::<Vec<_>>(),
-            "table": stage_table::json(self.run, self.analysis, self.events)?,
+            "table": RunJson::of(self.run, self.analysis, self.events),
             "figures": self.figures,
         }))
     }

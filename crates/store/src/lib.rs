@@ -49,7 +49,7 @@ pub use run::{Listing, Pair, Paths, Run, Table};
 pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
 pub use tickscope_trace::Nullable;
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
-pub use whole_file::{files_in, keyed_folders, write_whole};
+pub use whole_file::{WholeFile, files_in, keyed_folders, write_whole};
 
 /// The version of the run directory that this crate writes, and the latest that it reads.
 pub const SCHEMA: u32 = 2;

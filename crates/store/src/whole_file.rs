@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 
 /// A file being written; gone again unless [`WholeFile::finish`] is reached.
-pub(crate) struct WholeFile {
+pub struct WholeFile {
     file: File,
     hidden: PathBuf,
     place: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct WholeFile {
 
 impl WholeFile {
     /// Begins the file that is to appear at `place`; makes the folders above it.
-    pub(crate) fn begin(place: &Path) -> Result<Self> {
+    pub fn begin(place: &Path) -> Result<Self> {
         let hidden = hidden_name(place);
         if let Some(folder) = place.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io(folder, "a folder for the run's files", e))?;
@@ -30,12 +30,13 @@ impl WholeFile {
         Ok(Self { file, hidden, place: place.into() })
     }
 
-    pub(crate) fn file(&self) -> &File {
+    /// Where its bytes go.
+    pub fn file(&self) -> &File {
         &self.file
     }
 
     /// Gives the file its name, in place of any other of that name.
-    pub(crate) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         fs::rename(&self.hidden, &self.place).map_err(|e| Error::io(&self.place, "a complete file to be named", e))
     }
 }

@@ -1,6 +1,6 @@
 //! The traces that a page draws one by one: the worst, one that is typical, and some that never arrived.
 //!
-//! While millions pass, a heap keeps the slowest, and another those whose keys, mixed, are the smallest numbers: a sample
+//! While millions are scanned, a heap keeps the slowest, and another those whose keys, mixed, are the smallest numbers: a sample
 //! of all that passed. So memory is fixed, parts can be merged, and the choice is the same every time.
 
 use std::cmp::Reverse;
@@ -78,7 +78,7 @@ struct Kept {
     marks: Option<String>,
 }
 
-/// Keeps traces while all pass.
+/// Keeps some traces while all are scanned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keeper {
     measured: u64,

@@ -1,0 +1,102 @@
+//! Everything that is counted of a run's traces, in one sink.
+
+use tickscope_store::KeyedReader;
+use tickscope_trace::{Durations, Layout, Reconstruction, StageTally, Traces, reconstruct, tally};
+
+use crate::analysis::Inputs;
+use crate::auxiliary_clocks::Widths;
+use crate::error::Error;
+use crate::passages::PassageSummary;
+use crate::scan::{Part, Piece, Sink};
+use crate::truth::Truth;
+
+/// What is counted of some traces.
+#[derive(Clone)]
+pub(crate) struct Counts {
+    /// By stage.
+    pub tallies: Vec<StageTally>,
+    /// By point.
+    pub published: Vec<Reconstruction>,
+    /// By clock other than the counters.
+    pub widths: Vec<Widths>,
+    /// By point: index into `widths`.
+    clock_of_point: Vec<Option<usize>>,
+    pub truth: Option<Truth>,
+    /// Ids that passed some point more than once.
+    pub passages: PassageSummary,
+    /// Traces whose path stages do not sum to the whole.
+    pub sum_mismatches: u64,
+}
+
+impl Counts {
+    pub(crate) fn none(inputs: &Inputs, readers: &[KeyedReader], truth: Option<Truth>) -> Self {
+        Self {
+            tallies: vec![StageTally::default(); inputs.layout.stages().len()],
+            published: vec![Reconstruction::default(); inputs.layout.points().len()],
+            widths: vec![Widths::default(); inputs.auxiliary_clocks.len()],
+            clock_of_point: inputs.clock_of_point.clone(),
+            truth,
+            passages: PassageSummary::none(&inputs.layout, readers),
+            sum_mismatches: 0,
+        }
+    }
+}
+
+impl Sink for Counts {
+    type Part = Self;
+
+    fn part(&self) -> Self {
+        Self {
+            tallies: vec![StageTally::default(); self.tallies.len()],
+            published: vec![Reconstruction::default(); self.published.len()],
+            widths: vec![Widths::default(); self.widths.len()],
+            clock_of_point: self.clock_of_point.clone(),
+            truth: self.truth.as_ref().map(Truth::uncounted),
+            passages: self.passages.uncounted(),
+            sum_mismatches: 0,
+        }
+    }
+
+    fn merge(&mut self, later: Self) -> Result<(), Error> {
+        self.tallies.iter_mut().zip(&later.tallies).for_each(|(all, more)| all.merge(more));
+        self.published.iter_mut().zip(&later.published).for_each(|(all, more)| all.merge(*more));
+        self.widths.iter_mut().zip(&later.widths).for_each(|(all, more)| all.merge(more));
+        if let (Some(truth), Some(more)) = (&mut self.truth, &later.truth) {
+            truth.known += more.known;
+            truth.inside += more.inside;
+        }
+        self.passages.merge(&later.passages);
+        self.sum_mismatches += later.sum_mismatches;
+        Ok(())
+    }
+}
+
+impl Part for Counts {
+    fn add(&mut self, &Piece { layout, clocks, traces, durations }: &Piece<'_>) -> Result<(), Error> {
+        tally(layout, clocks, traces, durations, &mut self.tallies);
+        if let Some(truth) = &mut self.truth {
+            truth.compare(layout, traces, durations);
+        }
+        reconstruct(clocks, traces, durations, &mut self.published);
+        for (point, clock) in self.clock_of_point.iter().enumerate() {
+            if let (Some(clock), Some(stamps)) = (clock, durations.own(point)) {
+                self.widths[*clock].add(stamps);
+            }
+        }
+        self.passages.add(traces);
+        self.sum_mismatches += mismatches(layout, traces, durations);
+        Ok(())
+    }
+}
+
+/// Traces whose path stages do not sum to the whole exactly: there are none, and the table says that it was looked at.
+fn mismatches(layout: &Layout, traces: &Traces, durations: &Durations) -> u64 {
+    let path = layout.path().len() - 1;
+    let (path, rest) = durations.stages().split_at(path);
+    let whole = &rest[0].estimate;
+    let differs = |&row: &usize| {
+        let sum: Option<i64> = path.iter().map(|stage| stage.estimate.get(row)).sum();
+        sum.is_some() && sum != whole.get(row)
+    };
+    (0..traces.len()).filter(differs).count() as u64
+}

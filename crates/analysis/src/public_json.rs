@@ -1,0 +1,416 @@
+//! A run's table as public JSON: what `show --json` prints, the report carries and Python reads.
+//!
+//! Idea: a struct for each object, so that every key stands here once. Guarantees: ticks are exact; nanoseconds are
+//! ticks over the declared frequency, bounds rounded outward; within one [`VERSION`] keys and names are added, never
+//! removed or renamed, nor do they change their meaning. Deliberately absent: text for people.
+
+use serde::Serialize;
+use tickscope_store::{Event, Run};
+use tickscope_tick::Unit;
+use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
+
+use crate::assumptions::Assumption;
+use crate::cost::CostJson;
+use crate::{Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, SourceSummary};
+
+/// Version of the keys and of what they mean.
+pub const VERSION: u32 = 1;
+/// Decimals of a nanosecond.
+const DECIMALS: u32 = 3;
+/// Decimals of a microsecond in words.
+const WORDS_DECIMALS: u32 = 2;
+
+/// Everything that is known of a run under one query.
+#[derive(Debug, Serialize)]
+pub struct RunJson<'a> {
+    version: u32,
+    run: String,
+    run_id: String,
+    reference: &'a str,
+    frequency: FrequencyJson,
+    stages: Vec<StageJson<'a>>,
+    slowest: Vec<&'a str>,
+    path_sums: PathSumsJson,
+    passages: PassagesJson,
+    clock_maps: Vec<ClockMapJson<'a>>,
+    auxiliary_clocks: Vec<AuxiliaryClockJson<'a>>,
+    unplaced: Vec<UnplacedJson<'a>>,
+    truth: Option<TruthJson>,
+    assumptions: Vec<AssumptionJson>,
+    cost: Option<CostJson<'a>>,
+    findings: Vec<&'a str>,
+    events: Vec<EventJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct FrequencyJson {
+    hertz: u64,
+    tolerance_ppm: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct StageJson<'a> {
+    stage: &'a str,
+    from: &'a str,
+    to: &'a str,
+    role: &'static str,
+    count: u64,
+    missing: u64,
+    refused: u64,
+    impossible: u64,
+    p50: Option<QuantileJson>,
+    p99: Option<QuantileJson>,
+    common: SidesJson,
+    reading: SidesJson,
+    relative: RelativeJson,
+    core_ticks: u64,
+    sign: &'static str,
+    spread: String,
+}
+
+#[derive(Debug, Serialize)]
+struct QuantileJson {
+    ticks: i64,
+    lo_ticks: i64,
+    hi_ticks: i64,
+    ns: f64,
+    lo_ns: f64,
+    hi_ns: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct SidesJson {
+    below_ticks: u64,
+    above_ticks: u64,
+    below_ns: f64,
+    above_ns: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct RelativeJson {
+    run_ticks: u64,
+    run_ns: f64,
+    one_ms_apart_ticks: u64,
+    one_ms_apart_ns: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct PathSumsJson {
+    mismatches: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PassagesJson {
+    repeated: u64,
+    by_thread: u64,
+    untold: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ClockMapJson<'a> {
+    domain: &'a str,
+    rho_ppm: f64,
+    rho: String,
+    brackets: usize,
+    half_width_ticks: Option<u64>,
+    half_width_ns: Option<f64>,
+    half_round_trip_min_ns: Option<f64>,
+    other_rho: Vec<OtherRhoJson>,
+    sources: Vec<SourceJson<'a>>,
+    slopes: [f64; 2],
+}
+
+#[derive(Debug, Serialize)]
+struct OtherRhoJson {
+    rho: String,
+    half_width_ns: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct SourceJson<'a> {
+    name: &'a str,
+    brackets: usize,
+    alone_ticks: Option<u64>,
+    alone_ns: Option<f64>,
+    without_ticks: Option<u64>,
+    without_ns: Option<f64>,
+    unused: Vec<UnusedJson<'a>>,
+}
+
+/// Evidence that did not serve.
+#[derive(Debug, Serialize)]
+struct UnusedJson<'a> {
+    reason: &'a str,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct AuxiliaryClockJson<'a> {
+    domain: &'a str,
+    counter: &'a str,
+    slew: String,
+    slew_ppm: f64,
+    slew_origin: &'a str,
+    brackets: usize,
+    unused: Vec<UnusedJson<'a>>,
+    epochs: usize,
+    breaks: Vec<BreakJson>,
+    contradictions: &'a [String],
+    readings: u64,
+    half_width_ns: HalfWidthJson,
+    published: PublishedJson,
+}
+
+#[derive(Debug, Serialize)]
+struct BreakJson {
+    tick: i64,
+    until: i64,
+    declared: bool,
+    jump_ns: Option<(i64, i64)>,
+}
+
+#[derive(Debug, Serialize)]
+struct HalfWidthJson {
+    p50: Option<f64>,
+    p99: Option<f64>,
+}
+
+/// The published method: the line between the run's ends.
+#[derive(Debug, Serialize)]
+struct PublishedJson {
+    inside: u64,
+    of: u64,
+    furthest_outside_ns: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct UnplacedJson<'a> {
+    stage: &'a str,
+    reason: &'a str,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct TruthJson {
+    known: u64,
+    inside: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct AssumptionJson {
+    statement: String,
+    origin: String,
+    origin_kind: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct EventJson<'a> {
+    node: &'a str,
+    channel: Option<i32>,
+    domain: Option<&'a str>,
+    tick: Option<i64>,
+    until: Option<i64>,
+    what: &'a str,
+    value: Option<i64>,
+    text: &'a str,
+}
+
+impl<'a> RunJson<'a> {
+    /// Everything that `analysis` and `events` say of `run`.
+    pub fn of(run: &'a Run, analysis: &'a Analysis, events: &'a [Event]) -> Self {
+        let (manifest, frequency) = (run.manifest(), &analysis.frequency);
+        let unit = Unit::nanoseconds(frequency.hertz, DECIMALS);
+        let stages = analysis.rows.iter().zip(&analysis.relative_1ms_ticks);
+        let stages = stages.map(|(row, &relative)| StageJson::of(row, relative, frequency.hertz, unit));
+        let unplaced = analysis.unplaced.iter();
+        let unplaced = unplaced.map(|(stage, reason, count)| UnplacedJson { stage, reason, count: *count });
+        let assumptions = Assumption::all(manifest, analysis);
+        let passages = &analysis.passages;
+        Self {
+            version: VERSION,
+            run: run.root().display().to_string(),
+            run_id: format!("{:016x}", manifest.run),
+            reference: &manifest.reference,
+            frequency: FrequencyJson { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
+            stages: stages.collect(),
+            slowest: slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.as_str()).collect(),
+            path_sums: PathSumsJson { mismatches: analysis.sum_mismatches },
+            passages: PassagesJson {
+                repeated: passages.repeated,
+                by_thread: passages.by_thread,
+                untold: passages.untold,
+            },
+            clock_maps: analysis.clock_maps.iter().map(|clock_map| ClockMapJson::of(clock_map, unit)).collect(),
+            auxiliary_clocks: analysis.auxiliary_clocks.iter().map(AuxiliaryClockJson::of).collect(),
+            unplaced: unplaced.collect(),
+            truth: analysis.truth.as_ref().map(|truth| TruthJson { known: truth.known, inside: truth.inside }),
+            assumptions: assumptions.iter().map(AssumptionJson::of).collect(),
+            cost: manifest.cost.as_ref().map(CostJson::of),
+            findings: analysis.findings().map(String::as_str).collect(),
+            events: events.iter().map(EventJson::of).collect(),
+        }
+    }
+}
+
+impl<'a> StageJson<'a> {
+    fn of(row: &'a StageRow, one_ms_apart_ticks: u64, hertz: u64, unit: Unit) -> Self {
+        Self {
+            stage: &row.name,
+            from: &row.from,
+            to: &row.to,
+            role: role(row.role),
+            count: row.count,
+            missing: row.missing,
+            refused: row.refused,
+            impossible: row.impossible,
+            p50: row.p50.map(|bounds| QuantileJson::of(bounds, unit)),
+            p99: row.p99.map(|bounds| QuantileJson::of(bounds, unit)),
+            common: SidesJson::of(row.common, unit),
+            reading: SidesJson::of(row.own, unit),
+            relative: RelativeJson {
+                run_ticks: row.relative_ticks,
+                run_ns: unit.float_up(row.relative_ticks),
+                one_ms_apart_ticks,
+                one_ms_apart_ns: unit.float_up(one_ms_apart_ticks),
+            },
+            core_ticks: row.core_ticks,
+            sign: sign(row),
+            spread: spread(row, Unit::microseconds(hertz, WORDS_DECIMALS)),
+        }
+    }
+}
+
+impl QuantileJson {
+    fn of(QuantileBounds { estimate, lo, hi }: QuantileBounds, unit: Unit) -> Self {
+        let (ns, lo_ns, hi_ns) = (unit.float_near(estimate), unit.float_down(lo), unit.float_up(hi));
+        Self { ticks: estimate, lo_ticks: lo, hi_ticks: hi, ns, lo_ns, hi_ns }
+    }
+}
+
+impl SidesJson {
+    fn of(Common { below_ticks, above_ticks }: Common, unit: Unit) -> Self {
+        let (below_ns, above_ns) = (unit.float_up(below_ticks), unit.float_up(above_ticks));
+        Self { below_ticks, above_ticks, below_ns, above_ns }
+    }
+}
+
+impl<'a> ClockMapJson<'a> {
+    fn of(clock_map: &'a ClockMapSummary, unit: Unit) -> Self {
+        let other_rho = clock_map.beside.iter();
+        let other_rho =
+            other_rho.map(|(rho, width)| OtherRhoJson { rho: rho.to_string(), half_width_ns: ns(*width, unit) });
+        Self {
+            domain: &clock_map.domain,
+            rho_ppm: f64::from(clock_map.rho.ppb()) / 1000.0,
+            rho: clock_map.rho.to_string(),
+            brackets: clock_map.brackets,
+            half_width_ticks: clock_map.half_width_ticks,
+            half_width_ns: ns(clock_map.half_width_ticks, unit),
+            half_round_trip_min_ns: clock_map.half_round_trip_ticks.map(|ticks| unit.float_near(ticks)),
+            other_rho: other_rho.collect(),
+            sources: clock_map.sources.iter().map(|source| SourceJson::of(source, unit)).collect(),
+            slopes: clock_map.slopes.into(),
+        }
+    }
+}
+
+impl<'a> SourceJson<'a> {
+    fn of(source: &'a SourceSummary, unit: Unit) -> Self {
+        Self {
+            name: source.name,
+            brackets: source.brackets,
+            alone_ticks: source.alone_ticks,
+            alone_ns: ns(source.alone_ticks, unit),
+            without_ticks: source.without_ticks,
+            without_ns: ns(source.without_ticks, unit),
+            unused: unused(&source.unused),
+        }
+    }
+}
+
+impl<'a> AuxiliaryClockJson<'a> {
+    fn of(clock: &'a AuxiliaryClockSummary) -> Self {
+        let unit = Unit::nanoseconds(clock.hertz, DECIMALS);
+        let breaks = clock.breaks.iter();
+        Self {
+            domain: &clock.domain,
+            counter: &clock.counter,
+            slew: clock.slew.to_string(),
+            slew_ppm: f64::from(clock.slew.ppb()) / 1000.0,
+            slew_origin: &clock.slew_origin,
+            brackets: clock.brackets,
+            unused: unused(&clock.unused),
+            epochs: clock.epochs,
+            breaks: breaks
+                .map(|&BreakSummary { span: (tick, until), declared, jump_ns }| BreakJson {
+                    tick,
+                    until,
+                    declared,
+                    jump_ns,
+                })
+                .collect(),
+            contradictions: &clock.contradictions,
+            readings: clock.readings,
+            half_width_ns: HalfWidthJson {
+                p50: ns(clock.half_width_ticks, unit),
+                p99: ns(clock.half_width_p99_ticks, unit),
+            },
+            published: PublishedJson {
+                inside: clock.published_inside,
+                of: clock.readings,
+                furthest_outside_ns: unit.float_up(clock.published_furthest_ticks),
+            },
+        }
+    }
+}
+
+impl AssumptionJson {
+    fn of(assumption: &Assumption) -> Self {
+        let origin = assumption.origin();
+        Self { statement: assumption.statement(), origin: origin.words, origin_kind: origin.kind.name() }
+    }
+}
+
+impl<'a> EventJson<'a> {
+    fn of(event: &'a Event) -> Self {
+        let Event { node, channel, domain, tick, until, what, value, text } = event;
+        let (channel, tick, until, value) = (*channel, *tick, *until, *value);
+        Self { node, channel, domain: domain.as_deref(), tick, until, what: what.name(), value, text }
+    }
+}
+
+/// An amount to either side.
+fn ns(ticks: Option<u64>, unit: Unit) -> Option<f64> {
+    ticks.map(|ticks| unit.float_up(ticks))
+}
+
+fn unused<'a>(unused: &'a [(&'static str, u64)]) -> Vec<UnusedJson<'a>> {
+    unused.iter().map(|&(reason, count)| UnusedJson { reason, count }).collect()
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Path => "path",
+        Role::EndToEnd => "end-to-end",
+        Role::Branch => "branch",
+        Role::Beside => "extra",
+    }
+}
+
+fn sign(row: &StageRow) -> &'static str {
+    match row.sign() {
+        None => "no durations",
+        Some(Answer::Resolved(Sign::Positive)) => "> 0",
+        Some(Answer::Resolved(Sign::Zero)) => "= 0",
+        Some(Answer::Resolved(Sign::Negative)) => "< 0",
+        Some(Answer::NotResolved { .. }) => "sign not resolved",
+    }
+}
+
+fn spread(row: &StageRow, unit: Unit) -> String {
+    match row.spread() {
+        None => "no spread".into(),
+        Some(Answer::Resolved(ticks)) => format!("spread {} us", unit.near(ticks)),
+        Some(Answer::NotResolved { .. }) => "spread not resolved".into(),
+    }
+}

@@ -1,0 +1,65 @@
+//! A scan shows every trace once, in order, to whatever sink it is given, on any number of threads.
+
+#[path = "site/copied.rs"]
+mod copied;
+
+use copied::Copied;
+use tickscope_analysis::{Error, Outcome, Part, Piece, Query, Scan, Sink, analyse};
+
+/// Ids and outcomes in the order in which they were seen.
+#[derive(Default, PartialEq, Debug)]
+struct Seen(Vec<(i64, Vec<Outcome>)>);
+
+impl Sink for Seen {
+    type Part = Self;
+
+    fn part(&self) -> Self {
+        Self::default()
+    }
+
+    fn merge(&mut self, part: Self) -> Result<(), Error> {
+        self.0.extend(part.0);
+        Ok(())
+    }
+}
+
+impl Part for Seen {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        let stages = piece.layout.stages().len();
+        let outcomes = |row| (0..stages).map(|stage| piece.outcome(stage, row).0).collect();
+        self.0.extend((0..piece.traces.len()).map(|row| (piece.traces.ids()[row], outcomes(row))));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sink_sees_every_trace_once_in_order_on_any_number_of_threads() {
+    let copied = Copied::new(7);
+    let scan = Scan::of(&copied.run(), &Query::default()).unwrap();
+    let expected: Vec<i64> = copied.ids();
+    let mut streamed = Seen::default();
+    scan.stream(&mut streamed).unwrap();
+    assert_eq!(streamed.0.iter().map(|(id, _)| *id).collect::<Vec<_>>(), expected);
+    for workers in [1, 2, 3, 16] {
+        let mut seen = Seen::default();
+        scan.over_with(workers, &mut seen).unwrap();
+        assert_eq!(seen, streamed, "{workers} threads");
+    }
+}
+
+#[test]
+fn outcomes_are_those_that_the_table_counts() {
+    let copied = Copied::new(3);
+    let analysis = analyse(&copied.run(), &Query::default(), false).unwrap();
+    let mut both = (Some(Seen::default()), (Seen::default(), None::<Seen>));
+    Scan::of(&copied.run(), &Query::default()).unwrap().over(&mut both).unwrap();
+    let (Some(seen), (again, None)) = both else { panic!("options stay what they are") };
+    assert_eq!(seen, again);
+    for (stage, row) in analysis.rows.iter().enumerate() {
+        let of = |outcome| seen.0.iter().filter(|(_, outcomes)| outcomes[stage] == outcome).count() as u64;
+        assert_eq!(of(Outcome::Impossible), row.impossible, "{}", row.name);
+        assert_eq!(of(Outcome::Measured) + of(Outcome::Impossible), row.count, "{}", row.name);
+        assert_eq!((of(Outcome::Missing), of(Outcome::Refused)), (row.missing, row.refused), "{}", row.name);
+    }
+    assert!(analysis.rows.iter().any(|row| row.impossible > 0));
+}

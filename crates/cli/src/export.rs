@@ -1,0 +1,84 @@
+//! `tickscope export`: every duration of a run for another program.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use serde::Serialize;
+use tickscope_analysis::{Outcome, Scan};
+use tickscope_export::Csv;
+use tickscope_store::{Run, WholeFile};
+
+use crate::failure::Failure;
+use crate::options::ExportOptions;
+use crate::show::query;
+
+/// What was written. Within a version keys are added, never removed or renamed.
+#[derive(Serialize)]
+struct Report<'a> {
+    version: u32,
+    file: &'a Path,
+    rows: u64,
+    measured: u64,
+    impossible: u64,
+    repeated: u64,
+    missing: u64,
+    refused: u64,
+}
+
+/// Writes the durations of a run. A duration that cannot be ends with exit code 3, once all is written.
+pub fn export(options: &ExportOptions) -> Result<(), Failure> {
+    let file = options.csv.as_path();
+    let to_stdout = file == Path::new("-");
+    if to_stdout && options.json {
+        return Err(Failure::input("--json and --csv - both print to standard output: give --csv a file"));
+    }
+    let scan = Scan::of(&Run::open(&options.run)?, &query(&options.query)?)?;
+    let rows = if to_stdout {
+        let mut out = Reader { out: io::stdout().lock(), gone: false };
+        match Csv::write(&scan, BufWriter::new(&mut out)).map(|csv| csv.rows) {
+            Err(_) if out.gone => return Ok(()),
+            rows => rows?,
+        }
+    } else {
+        let whole = WholeFile::begin(file)?;
+        let rows = Csv::write(&scan, BufWriter::new(whole.file()))?.rows;
+        whole.finish()?;
+        rows
+    };
+    let [measured, impossible, repeated, missing, refused] = rows;
+    let report = Report { version: 1, file, rows: rows.iter().sum(), measured, impossible, repeated, missing, refused };
+    print(&report, options.json).map_err(Failure::work)?;
+    match impossible {
+        0 => Ok(()),
+        _ => Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first"))),
+    }
+}
+
+/// Standard output, whose reader may have seen enough: that is no error.
+struct Reader<W> {
+    out: W,
+    gone: bool,
+}
+
+impl<W: Write> Write for Reader<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.gone |= written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn print(report: &Report<'_>, json: bool) -> io::Result<()> {
+    if json {
+        return writeln!(io::stdout(), "{}", serde_json::to_string_pretty(report)?);
+    }
+    let counts = [report.measured, report.impossible, report.repeated, report.missing, report.refused];
+    let counts = Outcome::ALL.iter().zip(counts).map(|(outcome, rows)| format!("{rows} {}", outcome.name()));
+    let (rows, file) = (report.rows, report.file.display());
+    // On standard error, since standard output may be the file.
+    writeln!(io::stderr(), "export: {rows} rows in {file}: {}", counts.collect::<Vec<_>>().join(", "))
+}

@@ -1,0 +1,52 @@
+//! `tickscope export` writes a file whole or none, and says what it wrote; options that mean nothing are refused.
+
+mod site;
+
+use std::process::Stdio;
+
+use site::{Ended, Site, tickscope};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1");
+
+#[test]
+fn e2e_an_export_prints_what_it_writes_and_counts_every_row() {
+    let site = Site::new("export");
+    let file = site.path("run.csv");
+    let export = |more: &[&str]| Ended::of(tickscope(&["export", GOLDEN]).args(more));
+    let report = export(&["--csv", file.to_str().unwrap(), "--json"]).json(0);
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(report["rows"], written.lines().count() as u64 - 1);
+    let sum: u64 = ["measured", "impossible", "repeated", "missing", "refused"]
+        .map(|of| report[of].as_u64().unwrap())
+        .iter()
+        .sum();
+    assert_eq!((&report["version"], &report["rows"]), (&1.into(), &sum.into()));
+    let printed = export(&["--csv", "-"]);
+    assert_eq!((printed.code, printed.out.as_str()), (Some(0), written.as_str()));
+    assert!(printed.err.contains(" measured"), "{}", printed.err);
+    // Under a wider rho bounds are wider, and the estimates may differ.
+    assert_ne!(export(&["--csv", "-", "--rho", "laptop"]).out, written);
+}
+
+#[test]
+fn e2e_what_cannot_be_meant_is_refused_with_exit_code_2() {
+    let refused = |words: &[&str], said: &[&str]| Ended::of(&mut tickscope(words)).said(2, said);
+    refused(&["export", GOLDEN, "--csv", "-", "--json"], &["both print to standard output"]);
+    refused(&["export", GOLDEN], &["--csv"]);
+    for command in ["show", "export"] {
+        let words = [command, GOLDEN, "--evidence", "probes,bogus", "--csv", "-"];
+        let words = if command == "show" { &words[..4] } else { &words[..] };
+        refused(words, &["bogus", "kernel-probes"]);
+    }
+}
+
+#[test]
+fn e2e_a_reader_that_stops_early_is_no_error() {
+    let words: [&[&str]; 3] = [&["export", GOLDEN, "--csv", "-"], &["show", GOLDEN, "--json"], &["show", GOLDEN]];
+    for words in words {
+        let mut child = tickscope(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().unwrap();
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{words:?}: {ended:?}");
+    }
+}
