@@ -74,7 +74,7 @@ impl Prepared {
     /// `curves`: where what a page draws of each clock map goes, if anybody draws one.
     pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
-        let layout = manifest.layout.parse(run)?;
+        let layout = run.layout()?;
         let Related { clocks, of_node, own, clock_maps, sent_once, one_counter, refused } =
             relate(run, &layout, query, curves)?;
         let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;

@@ -11,8 +11,8 @@ use std::thread;
 
 use tickscope_store::{KeyedReader, KeyedRows, KeyedWriter, Sparse};
 use tickscope_trace::{
-    Column, Durations, Layout, Marks, Reconstruction, StageDurations, StageTally, StageValues, Traces, reconstruct,
-    tally,
+    Column, Durations, Layout, Marks, Reconstruction, Role, StageDurations, StageTally, StageValues, Traces,
+    reconstruct, tally,
 };
 
 use crate::analysis::Prepared;
@@ -243,12 +243,14 @@ fn append(columns: &mut [Sparse<i64>], durations: &Durations) {
 
 /// Traces whose path stages do not sum to the whole exactly: there are none, and the table says that it was looked at.
 fn mismatches(layout: &Layout, traces: &Traces, durations: &Durations) -> u64 {
-    let path = layout.path().len() - 1;
-    let (path, rest) = durations.stages().split_at(path);
-    let whole = &rest[0].estimate;
+    let estimate = |stage: usize, row| durations.stages()[stage].estimate.get(row);
+    let stages = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == Role::EndToEnd);
+    let routes: Vec<_> = stages.map(|(whole, stage)| (whole, layout.route(stage))).collect();
     let differs = |&row: &usize| {
-        let sum: Option<i64> = path.iter().map(|stage| stage.estimate.get(row)).sum();
-        sum.is_some() && sum != whole.get(row)
+        routes.iter().any(|(whole, route)| {
+            let sum: Option<i64> = route.iter().map(|&stage| estimate(stage, row)).sum();
+            sum.is_some() && sum != estimate(*whole, row)
+        })
     };
     (0..traces.len()).filter(differs).count() as u64
 }

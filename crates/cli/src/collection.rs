@@ -87,7 +87,7 @@ fn alone(node: &NodeName) -> Result<Manifest, Failure> {
         same_boot: SameBoot::Detect,
         points: Vec::new(),
         policies: Vec::new(),
-        layout: tickscope_store::Layout::default(),
+        layout: Default::default(),
         assumptions: Vec::new(),
         cost: None,
     })

@@ -8,9 +8,8 @@ use serde::Deserialize;
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Evidence, Layout, SameBoot};
+use tickscope_store::{Evidence, LayoutText, SameBoot};
 use tickscope_tick::{Clock, NameError, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
-use tickscope_trace::LayoutText;
 
 use crate::failure::Failure;
 
@@ -29,7 +28,7 @@ pub struct Experiment {
     pub probe_port: u16,
     pub pool_bytes: Option<u64>,
     pub nodes: Vec<Node>,
-    pub layout: Layout,
+    pub layout: LayoutText,
     pub evidence: Evidence,
     pub slew: Slew,
     pub logs: Vec<Log>,
@@ -203,7 +202,7 @@ struct File {
     network: NetworkTable,
     clock: ClockTable,
     node: Vec<NodeTable>,
-    layout: LayoutTable,
+    layout: LayoutText,
     #[serde(default)]
     evidence: EvidenceTable,
     #[serde(default)]
@@ -277,18 +276,6 @@ struct NodeTable {
     inject_realtime: Option<InjectRealtime>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LayoutTable {
-    path: Vec<String>,
-    #[serde(default)]
-    branches: Vec<String>,
-    #[serde(default)]
-    beside: Vec<String>,
-    #[serde(default)]
-    rules: BTreeMap<String, String>,
-}
-
 /// What serves as evidence between nodes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -330,9 +317,6 @@ impl Experiment {
         let file: File = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
         let nodes: Vec<Node> = file.node.into_iter().map(node).collect::<Result<_, _>>()?;
         let reference = name("clock.reference", file.clock.reference)?;
-        let rules = file.layout.rules.into_iter().collect();
-        let LayoutTable { path, branches, beside, .. } = file.layout;
-        let layout = Layout { path, branches, beside, rules };
         let experiment = Self {
             name: name::<PointName>("run.name", file.run.name)?.to_string(),
             seconds: within("run.seconds", file.run.seconds, 0.1, 1e6)?,
@@ -349,7 +333,7 @@ impl Experiment {
             policies: file.policies.into_iter().map(policy).collect::<Result<_, _>>()?,
             reference,
             nodes,
-            layout,
+            layout: file.layout,
             evidence: file.evidence.into(),
             overhead: overhead(file.overhead)?,
         };
@@ -393,13 +377,7 @@ impl Experiment {
                 ));
             }
         }
-        let layout = LayoutText {
-            path: self.layout.path.clone(),
-            branches: self.layout.branches.clone(),
-            beside: self.layout.beside.clone(),
-            rules: self.layout.rules.clone(),
-        };
-        let layout = layout.parse(None).map_err(|e| format!("[layout] {e}"))?;
+        let layout = self.layout.parse(None).map_err(|e| format!("[layout] {e}"))?;
         match layout.points().iter().find(|point| !names.contains(&point.place.node.as_str())) {
             Some(point) => Err(format!(
                 "[layout] expected a point of a node ({}), found '{}'. Correct it, or add the node",
@@ -537,7 +515,7 @@ mod tests {
             ("ends_run = true", "ends_run = false", "ends_run = true"),
             ("client.send > client.sent", "client.sned > client.sent", "client.sned"),
             ("server.reply", "sever.reply", "sever.reply"),
-            ("branches = [", "beside = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
+            ("branches = [", "extra = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
             ("kind = \"auto\"", "kind = \"wifi\"", "wifi"),
             ("name = \"server\"", "name = \"client\"", "twice"),
             ("[layout]", "[layuot]", "layuot"),

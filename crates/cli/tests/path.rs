@@ -54,7 +54,7 @@ fn e2e_every_stage_of_the_path_keeps_its_bound_in_each_way_of_waiting() {
         let channel = stage(&table, "client.tx>server.rx");
         assert!(channel["p50"]["hi_ticks"].as_i64().unwrap() >= 0);
         let published = stage(&table, "client.sent>server.rx");
-        assert_eq!((published["role"].as_str(), published["sign"].as_str()), (Some("Beside"), Some("< 0")));
+        assert_eq!((published["role"].as_str(), published["sign"].as_str()), (Some("Extra"), Some("< 0")));
         // Stages within a node are known to the width of the readings, not of the clock map.
         let within = stage(&table, "client.send>client.sched")["common"]["below_ns"].as_f64().unwrap();
         let across = channel["common"]["below_ns"].as_f64().unwrap();

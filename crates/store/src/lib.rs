@@ -36,12 +36,13 @@ pub use error::{Error, Result};
 pub use events::{Event, breaks, read_events, write_events};
 pub use join::{Joined, join_run};
 pub use manifest::{
-    Assumption, CounterFacts, DeclaredFrequency, Evidence, Layout, Manifest, Node, Point, PolicyRule, ReadingWidth,
-    Rho, SameBoot, Sharing,
+    Assumption, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho,
+    SameBoot, Sharing,
 };
 pub use run::{Listing, Pair, Paths, Run, Table};
 pub use sparse::Sparse;
 pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
+pub use tickscope_trace::LayoutText;
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
 pub use whole_file::{files_in, keyed_folders, write_whole};
 

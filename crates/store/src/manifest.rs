@@ -10,6 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tickscope_tick::{BootId, Clock, NodeName, Ordering, Place, PointName};
+use tickscope_trace::LayoutText;
 
 use crate::SCHEMA;
 use crate::cost::Cost;
@@ -52,7 +53,7 @@ pub struct Manifest {
     pub policies: Vec<PolicyRule>,
     /// How an id passes the points.
     #[serde(default)]
-    pub layout: Layout,
+    pub layout: LayoutText,
     /// What the figures stand on.
     #[serde(default)]
     pub assumptions: Vec<Assumption>,
@@ -211,22 +212,6 @@ pub struct PolicyRule {
     pub channels: String,
     /// The policy, as options name it.
     pub policy: String,
-}
-
-/// How an id passes the points, in words of crate `trace`.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Layout {
-    /// Points as `node.point`, in the order an id passes them.
-    pub path: Vec<String>,
-    /// Pairs that leave the path, `node.point > node.point`.
-    #[serde(default)]
-    pub branches: Vec<String>,
-    /// Pairs of any two of those points, shown beside, `node.point > node.point`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<String>,
-    /// `(node.point, rule)`: which stamp counts where an id passes twice.
-    #[serde(default)]
-    pub rules: Vec<(String, String)>,
 }
 
 /// A sentence that the figures stand on, and where it came from.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tickscope_trace::Attribute;
 
 use crate::Sparse;
 use crate::error::{Error, Result};
@@ -260,6 +261,27 @@ impl Segment {
     pub(crate) fn read_keys(&self, group: usize) -> Result<(Vec<i64>, Vec<i64>, Sparse<i32>)> {
         let table = &self.table;
         Ok((table.column(group, "id")?, table.column(group, "tick")?, table.sparse(group, "kind")?))
+    }
+
+    /// An attribute of one row group's stamps.
+    pub(crate) fn read_attribute(&self, group: usize, attribute: Attribute) -> Result<Vec<Option<i64>>> {
+        let name = attribute.name();
+        Ok(match attribute {
+            Attribute::Cpu => {
+                self.table.sparse::<i32>(group, name)?.iter().map(|cpu| cpu.map(|&cpu| cpu.into())).collect()
+            }
+            Attribute::Value => self.table.sparse(group, name)?.iter().map(|value| value.copied()).collect(),
+        })
+    }
+
+    /// Whether some stamp has an attribute.
+    pub(crate) fn has_attribute(&self, attribute: Attribute) -> Result<bool> {
+        let name = attribute.name();
+        let has = |group| match attribute {
+            Attribute::Cpu => Ok(!self.table.sparse::<i32>(group, name)?.is_all_null()),
+            Attribute::Value => Ok(!self.table.sparse::<i64>(group, name)?.is_all_null()),
+        };
+        (0..self.table.groups()).map(has).find(|has| !matches!(has, Ok(false))).unwrap_or(Ok(false))
     }
 
     /// The channels of one row group's stamps.

@@ -207,7 +207,7 @@ impl Clocks {
     /// order, any others by what is known of their clocks. Nothing known: it may.
     pub fn may_precede(&self, first: StampAt, second: StampAt) -> bool {
         let (from, to) = (first.point, second.point);
-        let stage = Stage { name: String::new(), from, to, role: Role::Beside };
+        let stage = Stage { name: String::new(), from, to, role: Role::Extra };
         let counters = self.own(from).is_none() && self.own(to).is_none();
         if counters && self.core.ticks == 0 && self.share_a_counter(&stage) {
             return first.tick <= second.tick;

@@ -61,7 +61,7 @@ impl Durations {
         Self::between(layout, clocks, traces, layout.stages())
     }
 
-    /// From the path's first point to every point, in the order of [`Layout::points`]: where each trace stood, on one
+    /// From the first point of the layout to every point, in the order of [`Layout::points`]: where each trace stood, on one
     /// axis, with the interval that holds it. Computed directly, never as a sum over stages.
     pub fn since_first(layout: &Layout, clocks: &Clocks, traces: &Traces) -> Result<Self, Error> {
         let to = |to: usize| Stage { name: layout.points()[to].place.to_string(), from: 0, to, role: Role::EndToEnd };

@@ -28,11 +28,11 @@ pub use bounds::{
 pub use clocks::{Clock, Clocks, CoreTerm, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
-pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, SPARSEST, StampAt, join};
-pub use layout::{END_TO_END, Layout, LayoutText, Point, Role, Rule, Stage};
+pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, RangeCounts, SPARSEST, StampAt, join};
+pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Role, Rule, Stage};
 pub use marks::{Mark, Marks};
 pub use reconstruction::{Reconstruction, reconstruct};
-pub use source::{Columns, Extent, StampColumns, StampSource};
+pub use source::{Attribute, Columns, Extent, StampColumns, StampSource};
 pub use table::{Answer, Sign, StageRow, slowest};
 pub use tickscope_stats::Quantile;
 pub use traces::{Column, Traces};

@@ -64,7 +64,7 @@ impl Session {
     /// Points of the layout that nothing was stamped at: they are told, and their stages are shown as missing.
     fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<tickscope_store::Point>, Failure> {
         let known: Vec<String> = manifest.points.iter().map(|point| format!("{}.{}", point.node, point.name)).collect();
-        let layout = manifest.layout.parse(&self.run)?;
+        let layout = self.run.layout()?;
         let mut unstamped = Vec::new();
         for point in layout.points().iter().filter(|point| !known.contains(&point.place.to_string())) {
             let text = format!(
@@ -189,7 +189,7 @@ impl Session {
             );
             self.note("run", "passages-untold", Some(joined.counts.untold as i64), text);
         }
-        let layout = self.run.manifest().layout.parse(&self.run).ok();
+        let layout = self.run.layout().ok();
         let names: Vec<(String, String)> = layout
             .iter()
             .flat_map(|layout| layout.points())
