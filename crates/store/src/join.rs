@@ -173,6 +173,10 @@ mod tests {
     use crate::{BlockRange, Origin, Sparse, StampColumns, next_segment, write_segment};
 
     fn put(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)]) {
+        put_with(run, node, point, stamps, Sparse::nulls(stamps.len()));
+    }
+
+    fn put_with(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)], value: Sparse<i64>) {
         let rows = stamps.len();
         let columns = StampColumns {
             tick: stamps.iter().map(|stamp| stamp.1).collect(),
@@ -180,7 +184,7 @@ mod tests {
             channel: vec![1; rows],
             kind: Sparse::nulls(rows),
             cpu: Sparse::nulls(rows),
-            value: Sparse::nulls(rows),
+            value,
         };
         let blocks = vec![BlockRange { pool: 1, serial: 0, first: 0, last: 0 }];
         let place = next_segment(&run.paths().stamps(&format!("{node}.{point}").parse().unwrap())).unwrap();
@@ -205,6 +209,22 @@ mod tests {
         assert_eq!(rows.columns[1], [Some(1_011), None, Some(1_031)].into_iter().collect());
         assert!(rows.columns[3].is_all_null());
         assert!(traces.key("tickscope.layout").unwrap().contains("client.send > client.sent"));
+    }
+
+    #[test]
+    fn the_value_of_a_stamp_stays_with_its_tick_and_points_without_one_have_no_column() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        put(&run, "client", "send", &[(1, 10), (2, 20)]);
+        put_with(&run, "server", "receive", &[(2, 21), (1, 11)], [Some(7), None].into_iter().collect());
+        join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
+        let traces = &run.traces().unwrap().found[0];
+        assert_eq!(traces.names(), ["client.send", "server.receive", "server.deliver", "client.sent"]);
+        let read = |place, attribute| traces.read_attribute(0, place, attribute).unwrap();
+        assert_eq!(read("server.receive", Attribute::Value), [None, Some(7)].into_iter().collect());
+        assert!(
+            read("server.receive", Attribute::Cpu).is_all_null() && read("client.send", Attribute::Value).is_all_null()
+        );
     }
 
     #[test]

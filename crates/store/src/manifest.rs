@@ -327,6 +327,17 @@ mod tests {
     }
 
     #[test]
+    fn a_layout_reads_the_key_of_schema_1_for_extra_pairs_and_no_key_that_would_make_another_layout() {
+        let layout = |text: &str| serde_json::from_str::<LayoutText>(text);
+        let old = r#"{"path": ["a.x", "b.y"], "branches": [], "beside": ["b.y > a.x"], "rules": [["a.x", "last"]]}"#;
+        let new = r#"{"edges": ["a.x > b.y"], "extra": ["b.y > a.x"], "rules": {"b.y": "all", "a.x": "last"}}"#;
+        let (old, new) = (layout(old).unwrap(), layout(new).unwrap());
+        assert_eq!((&old.extra, &old.rules[..]), (&new.extra, &new.rules[..1]));
+        assert_eq!(old.parse(None).unwrap().stages(), new.parse(None).unwrap().stages());
+        assert!(layout(r#"{"path": [], "edgse": []}"#).unwrap_err().to_string().contains("edgse"));
+    }
+
+    #[test]
     fn names_and_domains_are_checked_while_reading() {
         let scratch = Scratch::new();
         let place = scratch.path().join("run.json");

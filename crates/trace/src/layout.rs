@@ -2,11 +2,11 @@
 //!
 //! A layout is a directed graph without cycles. Its *edges* say which point follows which: one point may have several
 //! successors (fan-out) and several predecessors (fan-in); points without predecessors are *starts*, points without
-//! successors *ends*. Every edge is a stage, and `end-to-end` runs from a start to an end. Points that edges join are the
-//! *trunk*. A *branch* leaves it: the return of a send call is no station of the packet, which is already on its way
-//! (measured on a veth pair, the peer's kernel had received the packet before the send call returned in every one of
-//! 19 488 cases). So branches may be negative and never enter a sum. Any other two points may be an *extra* stage: what
-//! somebody published as one, say, from a branch's point to the trunk's; it may be negative, too.
+//! successors *ends*. Every edge is a stage, and `end-to-end` runs from a start to an end. Points that edges join are
+//! the *trunk*. A *branch* leaves it: the return of a send call is no station of the packet, which is already on its
+//! way (measured on a veth pair, the peer's kernel had received the packet before the send call returned in every one
+//! of 19 488 cases). So branches may be negative and never enter a sum. Any other two points may be an *extra* stage:
+//! what somebody published as one, say, from a branch's point to the trunk's; it may be negative, too.
 //!
 //! Most edges join stamps of one id. A *range* edge joins byte offsets of a stream ([`Match::Range`]).
 //!
@@ -48,8 +48,8 @@ pub struct Point {
 pub enum Match {
     /// They carry the same id.
     Id,
-    /// Their ids are byte offsets of one stream, each the offset at which its bytes end: a stamp with offset `a` belongs
-    /// to the stamp with the smallest offset that is not below `a`, of the same kind.
+    /// Their ids are byte offsets of one stream, each the offset at which its bytes end: a stamp with offset `a`
+    /// belongs to the stamp with the smallest offset that is not below `a`, of the same kind.
     Range,
 }
 

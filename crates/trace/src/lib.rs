@@ -1,9 +1,9 @@
 //! Stamps become traces, traces become durations, durations become answers.
 //!
 //! A [`Layout`] names the points that an id passes, and which pairs of them are stages. [`join`] puts the stamps of one
-//! id side by side, read from a [`StampSource`]. [`Durations`] are what the [`Clocks`] make of them, whatever clocks the
-//! stamps were read from: for every stage of every trace an estimate and a guaranteed interval. A [`StageTally`] bounds a
-//! stage's two errors, and a [`StageRow`] says which questions they leave open.
+//! id side by side, read from a [`StampSource`]. [`Durations`] are what the [`Clocks`] make of them, whatever clocks
+//! the stamps were read from: for every stage of every trace an estimate and a guaranteed interval. A [`StageTally`]
+//! bounds a stage's two errors, and a [`StageRow`] says which questions they leave open.
 //!
 //! Assumes: ids are equal at every point, and (kind, id) names one thing. Guarantees: nothing is dropped in silence:
 //! what is missing, repeated, out of order or impossible is counted; no input panics. Deliberately absent: clocks,

@@ -3,8 +3,8 @@
 //! Every passage that came to a point passed the point's *dominators* too: those that every way of the layout to it
 //! passes ([`Layout::way_back`]). On a path these are all points before it. [`Marks`] say of each point how the trace's
 //! stamp there was found to belong to the one at its nearest dominator that saw the id: because there was only one, by
-//! time, by thread, or not at all. From that follows for any two points whether their stamps are of one passage, and only
-//! then the time between them is a duration (`docs/proof.md`, "Passages").
+//! time, by thread, or not at all. From that follows for any two points whether their stamps are of one passage, and
+//! only then the time between them is a duration (`docs/proof.md`, "Passages").
 
 use crate::Layout;
 

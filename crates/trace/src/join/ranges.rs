@@ -1,18 +1,18 @@
 //! Rows beyond a range edge: what the byte offsets of a stream at one point became at the next.
 //!
-//! At both ends of a range edge an id is a byte offset: that at which the stamp's bytes end. So a stamp covers what lies
-//! above the next smaller offset of its point, up to its own. A row that has the offset `a` at the edge's first point
-//! belongs to the smallest offset of the second that is not below `a`: to what held the last of its bytes. Streams are
-//! told apart by kind. Several rows may belong to one offset (blocks in one packet), and offsets between two such belong
-//! to none (packets in the middle of a block). The offset found is the id by which the row goes on.
+//! At both ends of a range edge an id is a byte offset: that at which the stamp's bytes end. So a stamp covers what
+//! lies above the next smaller offset of its point, up to its own. A row that has the offset `a` at the edge's first
+//! point belongs to the smallest offset of the second that is not below `a`: to what held the last of its bytes.
+//! Streams are told apart by kind. Several rows may belong to one offset (blocks in one packet), and offsets between
+//! two such belong to none (packets in the middle of a block). The offset found is the id by which the row goes on.
 //!
-//! Idea: the offsets of a chunk's rows, sorted, divide the stream; each stamp at the second point falls into one part, of
-//! which the smallest offset is kept, and a part without one takes that of the next. So nothing of the second point is
-//! held or sorted, whatever the order it was written in.
+//! Idea: the offsets of a chunk's rows, sorted, divide the stream; each stamp at the second point falls into one part,
+//! of which the smallest offset is kept, and a part without one takes that of the next. So nothing of the second point
+//! is held or sorted, whatever the order it was written in.
 //!
 //! Guarantees: a row is linked, or counted by why it is not ([`RangeCounts`]): an offset below 0, an offset that either
-//! point stamped more than once (a retransmission, say), or none that reaches it. Deliberately absent: rows for offsets of
-//! the second point that no row of the first belongs to.
+//! point stamped more than once (a retransmission, say), or none that reaches it. Deliberately absent: rows for offsets
+//! of the second point that no row of the first belongs to.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;

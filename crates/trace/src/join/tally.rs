@@ -53,7 +53,7 @@ pub struct Tally<'a> {
     latest: Vec<Latest>,
 }
 
-/// The tick of the id before, by kind. Ids of one kind come in runs, so the kind at hand is kept beside the table.
+/// The tick of the id before, by kind. Ids of one kind come in runs, so the kind at hand is kept outside the table.
 #[derive(Clone, Default)]
 struct Latest {
     kind: i32,

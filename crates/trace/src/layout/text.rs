@@ -1,8 +1,8 @@
 //! Layouts as people write them, in a run file or in `run.json`.
 //!
-//! Idea: one struct for both; serde reads it, whatever the format. Guarantees: what is parsed is a valid [`Layout`]; what
-//! is not is refused with what was expected, found and would help; a key that is not known is refused, since it would
-//! make another layout.
+//! Idea: one struct for both; serde reads it, whatever the format. Guarantees: what is parsed is a valid [`Layout`];
+//! what is not is refused with what was expected, found and would help; a key that is not known is refused, since it
+//! would make another layout.
 
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
