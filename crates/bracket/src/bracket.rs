@@ -27,9 +27,9 @@ impl Bracket {
     }
 
     /// What raw readings say of the continuous clocks behind them, a side each. While the local clock read `at` it
-    /// stood below `at + width`, and while the reference read `after` it stood below `after + width`; so `f(at + width)
-    /// >= before` and `f(at) <= after + width`. An error where 64 bits do not hold such a sum; `index` names the
-    /// bracket in it.
+    /// stood below `at + width`, and while the reference read `after` it stood below `after + width`; so
+    /// `f(at + width) >= before` and `f(at) <= after + width`. An error where 64 bits do not hold such a sum; `index`
+    /// names the bracket in it.
     pub fn behind_readings(&self, widths: ReadingWidths, index: usize) -> Result<[Option<Bracket>; 2], Error> {
         let [local, reference] = widths.checked()?;
         let at = self.at.get();

@@ -113,13 +113,16 @@ struct Joiner<'a, S> {
     ended: HashSet<(usize, i32)>,
 }
 
+/// What is done with each chunk.
+type Visit<'a, J, E> = dyn FnMut(&mut J, Gathered) -> Result<(), E> + 'a;
+
 impl<S: StampSource> Joiner<'_, S> {
     /// Gathers the stamps that `points`, which share their ids, have in `ids`, chunk by chunk in the order of ids.
     fn each_chunk(
         &mut self,
         points: &[usize],
         ids: RangeInclusive<i64>,
-        visit: &mut dyn FnMut(&mut Self, Gathered) -> Result<(), S::Error>,
+        visit: &mut Visit<'_, Self, S::Error>,
     ) -> Result<(), S::Error> {
         let all = self.layout.points().len();
         let mut extents = vec![Vec::new(); all];

@@ -131,7 +131,7 @@ impl Layout {
     /// before it, from a branch's point the one that it leaves and what lies before that.
     pub fn way_back(&self, point: usize) -> Vec<usize> {
         let before = |&point: &usize| self.graph.dominators.get(point).copied().flatten();
-        (point < self.points.len()).then(|| std::iter::successors(Some(point), before).collect()).unwrap_or_default()
+        std::iter::successors(Some(point).filter(|&point| point < self.points.len()), before).collect()
     }
 
     /// The stages of one route from a start to an end, first to last: the first in the order of the description.
