@@ -77,7 +77,7 @@ impl Inputs {
     /// `curves`: if given, receives the plot data of each clock map.
     pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
-        let layout = manifest.layout.parse(run)?;
+        let layout = run.layout()?;
         let Related { clocks, of_node, own, clock_maps, sent_once, one_counter, refused } =
             relate(run, &layout, query, curves)?;
         let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;

@@ -178,7 +178,7 @@ pub(crate) fn relate(
 
 /// The clock map through which ticks of `domain` (`node.counter`) become ticks of the run's reference.
 pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, Error> {
-    let layout = run.manifest().layout.parse(run)?;
+    let layout = run.layout()?;
     let related = relate(run, &layout, query, None)?;
     let found = related.clock_maps.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain == domain);
     match found {

@@ -1,7 +1,7 @@
 //! Everything that is counted of a run's traces, in one sink.
 
 use tickscope_store::KeyedReader;
-use tickscope_trace::{Durations, Layout, Reconstruction, StageTally, Traces, reconstruct, tally};
+use tickscope_trace::{Role, Durations, Layout, Reconstruction, StageTally, Traces, reconstruct, tally};
 
 use crate::analysis::Inputs;
 use crate::auxiliary_clocks::Widths;
@@ -91,12 +91,14 @@ impl Part for Counts {
 
 /// Traces whose path stages do not sum to the whole exactly: there are none, and the table says that it was looked at.
 fn mismatches(layout: &Layout, traces: &Traces, durations: &Durations) -> u64 {
-    let path = layout.path().len() - 1;
-    let (path, rest) = durations.stages().split_at(path);
-    let whole = &rest[0].estimate;
+    let estimate = |stage: usize, row| durations.stages()[stage].estimate.get(row);
+    let stages = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == Role::EndToEnd);
+    let routes: Vec<_> = stages.map(|(whole, stage)| (whole, layout.route(stage))).collect();
     let differs = |&row: &usize| {
-        let sum: Option<i64> = path.iter().map(|stage| stage.estimate.get(row)).sum();
-        sum.is_some() && sum != whole.get(row)
+        routes.iter().any(|(whole, route)| {
+            let sum: Option<i64> = route.iter().map(|&stage| estimate(stage, row)).sum();
+            sum.is_some() && sum != estimate(*whole, row)
+        })
     };
     (0..traces.len()).filter(differs).count() as u64
 }

@@ -43,7 +43,7 @@ pub struct FigurePoint {
     pub node: String,
     /// Its name within the node.
     pub name: String,
-    /// Whether it lies on the path; else at the end of a branch.
+    /// Whether edges join it; else it is at the end of a branch.
     pub on_path: bool,
     /// The first and the last raw tick of all traces there; `None` also where it is stamped with another clock than its
     /// node's counter.
@@ -86,7 +86,7 @@ impl Collector {
     ) -> Result<Figures, Error> {
         let end_to_end = stages.iter_mut().find_map(|stage| stage.histogram.take());
         let stages: Vec<StageBox> = stages.into_iter().map(|stage| stage.stage_box).collect();
-        let on_path = layout.path().len();
+        let on_path = layout.trunk().len();
         let points = layout.points().iter().enumerate();
         let points = points.map(|(at, point)| FigurePoint {
             node: point.place.node.to_string(),

@@ -19,7 +19,7 @@ use std::ops::RangeInclusive;
 
 use tickscope_store::{Channel, Event, EventKind, PointStamps, Run};
 use tickscope_tick::{Clock, Place};
-use tickscope_trace::{Layout, Role};
+use tickscope_trace::Layout;
 
 use crate::error::Error;
 
@@ -76,19 +76,20 @@ impl std::fmt::Display for MessagePair {
 }
 
 /// Where the program itself stamps, by its node's counter, the sends that another clock stamps here: the point before
-/// this one on the path, with nothing but stamps of one send between them, or where its branch leaves the path.
+/// this one in the layout, with nothing but stamps of one send between them, or where its branch leaves the path.
 pub fn own_send(place: &Place, layout: &Layout, channels: &[Channel]) -> Option<Place> {
     if !channels_of(place, channels).any(|channel| !reads_counter(channel)) {
         return None; // the program stamps its sends right here
     }
     let is_here = |point: &tickscope_trace::Point| point.place == *place;
     let position = layout.points().iter().position(is_here)?;
-    let last = if position < layout.path().len() {
-        position.checked_sub(1)?
-    } else {
-        layout.stages().iter().find(|stage| stage.role == Role::Branch && stage.to == position)?.from
-    };
-    let earlier = layout.path()[..=last].iter().rev().take_while(|point| point.place.node == place.node);
+    let earlier = layout
+        .way_back(position)
+        .into_iter()
+        .skip(1)
+        .filter(|&at| layout.shares_ids(at, position))
+        .map(|point| &layout.points()[point]);
+    let earlier = earlier.take_while(|point| point.place.node == place.node);
     for point in earlier {
         let place = point.place.clone();
         let all = |is: &dyn Fn(&Channel) -> bool| channels_of(&place, channels).all(is);

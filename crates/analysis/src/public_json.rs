@@ -393,7 +393,7 @@ fn role(role: Role) -> &'static str {
         Role::Path => "path",
         Role::EndToEnd => "end-to-end",
         Role::Branch => "branch",
-        Role::Beside => "extra",
+        Role::Extra => "extra",
     }
 }
 

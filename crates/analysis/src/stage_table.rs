@@ -30,7 +30,7 @@ pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
     text
 }
 
-/// Path and whole; then, each under a word of its own, what leaves the path and what is shown beside it.
+/// Path and whole; then, each under a word of its own, what leaves the path and the extra stages.
 fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
     use Side::{Left, LeftClose, Right};
     let has_own = analysis.rows.iter().any(|row| row.own != Common::default());
@@ -46,7 +46,7 @@ fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
             role = row.role;
             match role {
                 Role::Branch => rows.extend([vec![], vec!["branches".into()]]),
-                Role::Beside => rows.extend([vec![], vec!["beside".into()]]),
+                Role::Extra => rows.extend([vec![], vec!["extra".into()]]),
                 Role::Path | Role::EndToEnd => {}
             }
         }
@@ -79,10 +79,10 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         format!("NOT, in {} traces", analysis.sum_mismatches)
     };
     lines.push(format!("path stages sum to end-to-end: {sums}"));
-    let negative = |row: &&StageRow| row.role == Role::Beside && row.p50.is_some_and(|median| median.hi < 0);
+    let negative = |row: &&StageRow| row.role == Role::Extra && row.p50.is_some_and(|median| median.hi < 0);
     lines.extend(analysis.rows.iter().filter(negative).map(|row| {
         format!(
-            "beside: {} is negative because {} comes first: the two lie on different branches, so no time is spent between them",
+            "extra: {} is negative because {} comes first: the two lie on different branches, so no time is spent between them",
             row.name, row.to
         )
     }));

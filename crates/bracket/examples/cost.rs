@@ -44,11 +44,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let widths = clock_map.half_widths((0..1000).map(tick))?;
     println!("median half-width: {:?} ticks", widths.median());
 
-    let mut lied = brackets;
-    lied[77_777].at = Tick::new(lied[77_777].at.get() + 200_000);
+    let mut wrong = brackets;
+    wrong[77_777].at = Tick::new(wrong[77_777].at.get() + 200_000);
     let start = Instant::now();
-    let report = ClockMap::new(&lied, &model).map(|_| ()).unwrap_err();
-    println!("report of a lie: {:.0} ms\n{report}", start.elapsed().as_secs_f64() * 1e3);
+    let report = ClockMap::new(&wrong, &model).map(|_| ()).unwrap_err();
+    println!("report of an outlier: {:.0} ms\n{report}", start.elapsed().as_secs_f64() * 1e3);
     Ok(())
 }
 

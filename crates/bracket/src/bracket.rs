@@ -26,9 +26,10 @@ impl Bracket {
         Self { before: before.map(Tick::new), at: Tick::new(at), after: after.map(Tick::new) }
     }
 
-    /// What raw readings say of the continuous clocks behind them, a side each. While the local clock read `at` it stood
-    /// below `at + width`, and while the reference read `after` it stood below `after + width`; so `f(at + width) >= before`
-    /// and `f(at) <= after + width`. An error where 64 bits do not hold such a sum; `index` names the bracket in it.
+    /// What raw readings say of the continuous clocks behind them, a side each. While the local clock read `at` it
+    /// stood below `at + width`, and while the reference read `after` it stood below `after + width`; so
+    /// `f(at + width) >= before` and `f(at) <= after + width`. An error where 64 bits do not hold such a sum; `index`
+    /// names the bracket in it.
     pub fn behind_readings(&self, widths: ReadingWidths, index: usize) -> Result<[Option<Bracket>; 2], Error> {
         let [local, reference] = widths.checked()?;
         let at = self.at.get();
@@ -81,8 +82,8 @@ mod tests {
     }
 
     proptest! {
-        /// Two clocks that stand `offset` apart and show only the values of their stairs; the message takes no time at all,
-        /// so that nothing but the widths makes the evidence true.
+        /// Two clocks that stand `offset` apart and show only the values of their stairs; the message takes no time at
+        /// all, so that nothing but the widths makes the evidence true.
         #[test]
         fn property_what_readings_say_holds_where_messages_take_no_time_and_no_less_would(
             steps in prop::collection::vec(1i64..60, 2), offset in -5000i64..5000, sent in 0i64..100_000,

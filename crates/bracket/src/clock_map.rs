@@ -5,7 +5,7 @@ use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::envelope::{Bounds, Envelope, ceil, floor};
 use crate::evidence::{Evidence, Frame, LIMIT_TICKS};
-use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Placement, Segment, segment, suspect};
+use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Placement, Segment, outlier, segment};
 
 /// What all brackets together say about the map from local ticks to reference ticks. Immutable.
 ///
@@ -17,8 +17,8 @@ pub struct ClockMap {
     envelope: Envelope,
 }
 
-/// What holds the reference while the local clock stands within some ticks: looked up once, used for every span from or to
-/// there.
+/// What holds the reference while the local clock stands within some ticks: looked up once, used for every span from or
+/// to there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
     /// In units of 2^-60 ticks from the frame's first reference tick, as [`Bounds`].
@@ -31,17 +31,17 @@ pub struct Held {
 impl ClockMap {
     /// The clock map that `brackets`, in any order, allow under `model`.
     ///
-    /// Errors: a side that no bracket bounds, ticks too far apart, or a contradiction, which names the suspect. A
+    /// Errors: a side that no bracket bounds, ticks too far apart, or a contradiction, which names the outlier. A
     /// clock map that was made has an interval at every tick in reach.
     pub fn new(brackets: &[Bracket], model: &Model) -> Result<ClockMap, Error> {
         let evidence = Evidence::new(brackets, model)?;
         match Envelope::of(&evidence.points, evidence.premise) {
             Ok(envelope) => Ok(Self { model: *model, frame: evidence.frame, envelope }),
-            Err(failure) => Err(suspect::report(brackets, &evidence, failure).into()),
+            Err(failure) => Err(outlier::report(brackets, &evidence, failure).into()),
         }
     }
 
-    /// The same, but of a contradiction only what it is: looking for suspects costs many times the clock map itself.
+    /// The same, but of a contradiction only what it is: looking for outliers costs many times the clock map itself.
     pub(crate) fn or_finding(brackets: &[Bracket], model: &Model) -> Result<Result<Self, Finding>, Error> {
         let evidence = Evidence::new(brackets, model)?;
         let envelope = Envelope::of(&evidence.points, evidence.premise);
@@ -74,8 +74,8 @@ impl ClockMap {
         self.intersected([distance; 2], &start?, &end?).ok_or(Finding::Unrepresentable { tick: to.get() })
     }
 
-    /// Contains `f(v) - f(u)` for every allowed `f`, every `u` in `from` and every `v` in `to` that lie `distance` apart;
-    /// and the difference of the estimates of two such ticks.
+    /// Contains `f(v) - f(u)` for every allowed `f`, every `u` in `from` and every `v` in `to` that lie `distance`
+    /// apart; and the difference of the estimates of two such ticks.
     ///
     /// `distance` may be narrower than the two intervals say: then the answer is, too. Unsound unless some pair is
     /// that far apart.
@@ -109,7 +109,8 @@ impl ClockMap {
         Ok(Held { lo: first.lo, hi: last.hi, doubled_middle: first.doubled_middle() })
     }
 
-    /// What holds the reference, rounded outward to whole ticks; and the estimate at the first local tick, rounded down.
+    /// What holds the reference, rounded outward to whole ticks; and the estimate at the first local tick, rounded
+    /// down.
     #[inline]
     pub fn placed(&self, held: &Held) -> Option<Placement> {
         let ticks = |count: i128| self.frame.reference(count).map(Tick::new);
@@ -184,8 +185,8 @@ impl ClockMap {
     ///
     /// Every segment's pad is within the larger of 2 ticks and 2 % of the largest half-width over it. A segment ends
     /// where 64 bits run out (about 2^30 ticks at a rate of 1 where the interval is only ticks wide, more where it is
-    /// wider) or where the middle bends by more than that slack; it bends by at most the cone's width times a quarter of
-    /// the length, so evidence every `d` ticks needs few segments for each `d`, and usually one for many.
+    /// wider) or where the middle bends by more than that slack; it bends by at most the cone's width times a quarter
+    /// of the length, so evidence every `d` ticks needs few segments for each `d`, and usually one for many.
     pub fn segments(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Vec<Segment>, Finding> {
         let (first, last) = (self.frame.local(from)?, self.frame.local(to)?);
         segment::cover(&self.envelope, self.frame, first, last)

@@ -9,7 +9,7 @@ use crate::{Ratio, Rho};
 /// The slowest and fastest slope of the true map, in reference ticks per local tick.
 ///
 /// `[r_min * (1 - rho), r_max * (1 + rho)]`, where `[r_min, r_max]` are the exact ends of the slope programme
-/// (`brackets.md`, "r0 must be honest").
+/// (`docs/proof.md`, "The slope programme").
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Cone {
     r_min: Ratio,
@@ -22,8 +22,8 @@ const BILLION: u128 = 1_000_000_000;
 
 impl Cone {
     /// Fixed-point slopes and bounds count units of 2^-60. Slopes stay below 2^13 ([`Ratio::MOST`] and the limits of
-    /// prior and rho), slopes times distances in reach below 2^63 ticks: their products below 2^123, and sums of a few of
-    /// them fit `i128`. Over 2^57 ticks, rounding a slope costs an eighth of a tick.
+    /// prior and rho), slopes times distances in reach below 2^63 ticks: their products below 2^123, and sums of a few
+    /// of them fit `i128`. Over 2^57 ticks, rounding a slope costs an eighth of a tick.
     pub const FRACTION_BITS: u32 = 60;
 
     pub(crate) fn new(r_min: Ratio, r_max: Ratio, rho: Rho) -> Self {
@@ -59,8 +59,8 @@ impl Cone {
         self.fastest - self.slowest
     }
 
-    /// The least that the reference runs while the local domain runs `distance`, in units of 2^-60; what 128 bits do not
-    /// hold is beyond every difference of 64-bit ticks, and is left at their end.
+    /// The least that the reference runs while the local domain runs `distance`, in units of 2^-60; what 128 bits do
+    /// not hold is beyond every difference of 64-bit ticks, and is left at their end.
     pub(crate) fn reference_at_least(&self, distance: i128) -> i128 {
         if distance < 0 { self.fastest.saturating_mul(distance) } else { self.slowest.saturating_mul(distance) }
     }
@@ -70,7 +70,8 @@ impl Cone {
         if distance < 0 { self.slowest.saturating_mul(distance) } else { self.fastest.saturating_mul(distance) }
     }
 
-    /// The least that the local domain runs while the reference runs `ticks`, not negative and below 2^66; rounded down.
+    /// The least that the local domain runs while the reference runs `ticks`, not negative and below 2^66; rounded
+    /// down.
     pub(crate) fn local_at_least(&self, ticks: i128) -> i128 {
         (ticks << Self::FRACTION_BITS) / self.fastest
     }

@@ -5,14 +5,14 @@ use tickscope_tick::{Local, Tick};
 use crate::envelope::{EmptyAt, Envelope, ceil};
 use crate::evidence::{Frame, Point};
 use crate::slope::{NoRate, Premise, Slopes};
-use crate::{Bracket, Cone, Finding, Witness};
+use crate::{Bracket, Cone, Finding, NamedBracket};
 
 /// Why points give no envelope.
 pub(crate) struct Contradiction {
     lower: usize,
     upper: usize,
-    /// Every single lie that explains the contradiction is one of these.
-    pub accused: Vec<usize>,
+    /// Every single wrong bracket that explains the contradiction is one of these.
+    pub culprits: Vec<usize>,
     /// Where the envelope is empty; `None`: there is no rate at all.
     empty: Option<EmptyAt>,
 }
@@ -27,14 +27,14 @@ impl Envelope {
 }
 
 impl From<NoRate> for Contradiction {
-    fn from(NoRate { lower, upper, witnesses }: NoRate) -> Self {
-        Self { lower, upper, accused: distinct(witnesses), empty: None }
+    fn from(NoRate { lower, upper, culprits }: NoRate) -> Self {
+        Self { lower, upper, culprits: distinct(culprits), empty: None }
     }
 }
 
 impl Contradiction {
-    /// The two brackets that set the bounds where they cross, and those that set the cone's slopes: a lie among the
-    /// latter makes honest brackets contradict each other.
+    /// The two brackets that set the bounds where they cross, and those that set the cone's slopes: a wrong one among
+    /// the latter makes honest brackets contradict each other.
     fn empty(points: &[Point], cone: Cone, empty: EmptyAt, set_by: Vec<usize>) -> Self {
         let (slow, fast) = (cone.slowest(), cone.fastest());
         let lower = points.iter().max_by_key(|p| p.before.map(|value| value_at(empty.at, p, value, slow, fast)));
@@ -42,13 +42,13 @@ impl Contradiction {
         let upper = points.iter().max_by_key(highest_first);
         let index = |point: Option<&Point>| point.map_or(0, |point| point.index);
         let (lower, upper) = (index(lower), index(upper));
-        Self { lower, upper, accused: distinct([vec![lower, upper], set_by].concat()), empty: Some(empty) }
+        Self { lower, upper, culprits: distinct([vec![lower, upper], set_by].concat()), empty: Some(empty) }
     }
 
     /// The contradiction with its brackets, in raw ticks.
     pub fn finding(&self, brackets: &[Bracket], frame: Frame) -> Finding {
-        let witness = |index: usize| Witness { index, bracket: brackets[index] };
-        let (lower, upper) = (witness(self.lower), witness(self.upper));
+        let named = |index: usize| NamedBracket { index, bracket: brackets[index] };
+        let (lower, upper) = (named(self.lower), named(self.upper));
         match &self.empty {
             None => Finding::NoRate { lower, upper },
             Some(EmptyAt { at, bounds }) => Finding::Empty {

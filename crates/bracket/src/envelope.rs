@@ -1,9 +1,9 @@
-//! The intersection of all cones: the exact lower and upper bound at any tick (`brackets.md`, "Model drift").
+//! The intersection of all cones: the exact lower and upper bound at any tick (`docs/proof.md`, "The envelopes").
 //!
 //! `lo(y)` is the largest of `l_k + s * (y - b_k)`, `s` the slowest slope for brackets at or before `y` and the fastest
-//! for brackets after it; `hi(y)` mirrored. Between two neighbouring ticks of evidence each bound is made of two straight
-//! lines, one from the brackets before and one from those after: a [`Piece`]. The pieces are kept where any line
-//! changes, so a question is one binary search and one cache line.
+//! for brackets after it; `hi(y)` mirrored. Between two neighbouring ticks of evidence each bound is made of two
+//! straight lines, one from the brackets before and one from those after: a [`Piece`]. The pieces are kept where any
+//! line changes, so a question is one binary search and one cache line.
 
 use crate::Cone;
 use crate::evidence::Point;
@@ -46,8 +46,8 @@ pub(crate) struct EmptyAt {
 impl Envelope {
     /// The envelope of `points`, sorted by `at`; an error if it is empty anywhere.
     ///
-    /// The difference of a lower and an upper cone grows up to the first of their two ticks, is constant between them and
-    /// falls after, so a contradiction of any two brackets shows at the tick of either: checking those is exact.
+    /// The difference of a lower and an upper cone grows up to the first of their two ticks, is constant between them
+    /// and falls after, so a contradiction of any two brackets shows at the tick of either: checking those is exact.
     pub fn new(points: &[Point], cone: Cone) -> Result<Self, EmptyAt> {
         let groups: Vec<&[Point]> = points.chunk_by(|a, b| a.at == b.at).collect();
         let mut envelope = Self { cone, starts: Vec::new(), pieces: Vec::new() };

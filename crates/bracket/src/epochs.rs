@@ -1,25 +1,25 @@
 //! A clock that somebody may set, step or slew, against the counter of its node: one clock map for every epoch of it.
 //!
 //! `CLOCK_REALTIME` and its like are read between two readings of the counter, which is a bracket with both sides. The
-//! brackets, in the order of the counter, are divided where a *break* lies: a span of the counter in which somebody saw a
-//! step, a suspend or a slew beyond the bound; or two brackets that no clock within the bound can join. Between two breaks
-//! lies an *epoch*, which has a [`ClockMap`] of its own: its own rate and its own offset.
+//! brackets, in the order of the counter, are divided where a *break* lies: a span of the counter in which somebody saw
+//! a step, a suspend or a slew beyond the bound; or two brackets that no clock within the bound can join. Between two
+//! breaks lies an *epoch*, which has a [`ClockMap`] of its own: its own rate and its own offset.
 //!
 //! A tick of such a clock is a reading: the clock stood in `[y, y + width)`, and so did the counter with its own width
-//! ([`crate::ReadingWidths`]). So an interval here holds every instant at which the clock read `y`, and the brackets are taken as raw
-//! readings of both.
+//! ([`crate::ReadingWidths`]). So an interval here holds every instant at which the clock read `y`, and the brackets
+//! are taken as raw readings of both.
 //!
-//! Never extrapolated: a reading has an interval only between two brackets of one epoch. A backward step makes the clock
-//! read the same twice, so a reading that may have been read in two epochs, or before a break and after it, is refused
-//! as ambiguous: every epoch reaches, at its fastest, to the end of the break that follows and to the beginning of the
-//! one before.
+//! Never extrapolated: a reading has an interval only between two brackets of one epoch. A backward step makes the
+//! clock read the same twice, so a reading that may have been read in two epochs, or before a break and after it, is
+//! refused as ambiguous: every epoch reaches, at its fastest, to the end of the break that follows and to the beginning
+//! of the one before.
 //!
-//! Assumes: brackets are true; between two breaks the rate stays within the model's rho of a constant within its prior; a
-//! break is one instant within its span, or a stretch in which the clock only ran forward; nothing was stamped before
-//! the first bracket or after the last, nor between two breaks without a bracket between them; no bracket holds two breaks
-//! of which nothing else tells. Guarantees: what the crate
-//! does, epoch by epoch; a contradiction costs the epoch that it lies in. Deliberately absent: what broke the clock, and
-//! when to distrust it; whoever watches it declares that.
+//! Assumes: brackets are true; between two breaks the rate stays within the model's rho of a constant within its prior;
+//! a break is one instant within its span, or a stretch in which the clock only ran forward; nothing was stamped before
+//! the first bracket or after the last, nor between two breaks without a bracket between them; no bracket holds two
+//! breaks of which nothing else tells. Guarantees: what the crate does, epoch by epoch; a contradiction costs the epoch
+//! that it lies in. Deliberately absent: what broke the clock, and when to distrust it; whoever watches it declares
+//! that.
 
 mod division;
 mod readings;
@@ -30,7 +30,7 @@ use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
 use crate::epochs::division::{Cut, Division, Group, Looseness, Reading};
 use crate::epochs::readings::{Range, Readings};
-use crate::{Bracket, ClockMap, Cone, Error, Finding, HalfWidths, Model, Witness};
+use crate::{Bracket, ClockMap, Cone, Error, Finding, HalfWidths, Model, NamedBracket};
 
 /// What the readings of a clock say about the counter of its node. Immutable.
 ///
@@ -85,7 +85,7 @@ pub struct Break {
     /// How many declared spans it is made of; 0: nobody declared it, the brackets show it.
     pub declared: usize,
     /// Pairs of brackets that no clock within the bound can join, earlier and later.
-    pub shown: Vec<[Witness; 2]>,
+    pub shown: Vec<[NamedBracket; 2]>,
     /// By how many of its ticks the clock jumped, from the brackets around; positive: forward. `None`: there is no
     /// bracket on one side, or 64 bits do not hold it.
     pub jump: Option<Interval<Span<Local>>>,
@@ -114,9 +114,10 @@ pub struct Placement {
 }
 
 impl Epochs {
-    /// How far the rate of a kernel's clock may lie from what the counter's frequency says, parts per million: `adjtimex`
-    /// takes a frequency of up to 500 ppm, `adjtime` slews by 500 more, and a frequency that was not calibrated by that
-    /// kernel may be 100 off. A prior for [`Model::prior_ppm`]; where there is evidence it costs nothing.
+    /// How far the rate of a kernel's clock may lie from what the counter's frequency says, parts per million:
+    /// `adjtimex` takes a frequency of up to 500 ppm, `adjtime` slews by 500 more, and a frequency that was not
+    /// calibrated by that kernel may be 100 off. A prior for [`Model::prior_ppm`]; where there is evidence it costs
+    /// nothing.
     pub const KERNEL_PRIOR_PPM: u32 = 1_100;
 
     /// The epochs that `brackets`, raw readings in any order, and the declared `breaks` divide a clock into.
@@ -174,8 +175,8 @@ impl Epochs {
         clock_map.reading(at, self.clock_width).map_err(|_| Refused::Outside)
     }
 
-    /// The same where the clock may have read up to `off` less or more than `at`, as in a log that rounds. Refused where one
-    /// of those readings would be, or where they are not all of one epoch.
+    /// The same where the clock may have read up to `off` less or more than `at`, as in a log that rounds. Refused
+    /// where one of those readings would be, or where they are not all of one epoch.
     pub fn place_within(&self, at: Tick<Local>, off: i64) -> Result<Placement, Refused> {
         let placed = self.place(at)?;
         if off == 0 {
@@ -192,16 +193,17 @@ impl Epochs {
         Ok(Placement { interval, ..placed })
     }
 
-    /// Contains the counter's ticks from the instant at which the clock read `from` to the one at which it read `to`, and
-    /// the difference of their estimates.
+    /// Contains the counter's ticks from the instant at which the clock read `from` to the one at which it read `to`,
+    /// and the difference of their estimates.
     ///
-    /// Within one epoch by its slopes, so that a short distance is known to about two of its readings' widths however wide the
-    /// brackets are; across a break the difference of the two intervals.
+    /// Within one epoch by its slopes, so that a short distance is known to about two of its readings' widths however
+    /// wide the brackets are; across a break the difference of the two intervals.
     pub fn span(&self, from: Tick<Local>, to: Tick<Local>) -> Result<Interval<Span<Reference>>, Refused> {
         self.span_within([from, to], [0; 2])
     }
 
-    /// The same where the clock may have read up to `off` less or more than each of the two, as in [`Epochs::place_within`].
+    /// The same where the clock may have read up to `off` less or more than each of the two, as in
+    /// [`Epochs::place_within`].
     pub fn span_within(
         &self,
         [from, to]: [Tick<Local>; 2],
@@ -258,8 +260,8 @@ impl Epochs {
     }
 
     /// The published method, for comparison: X-Lap reconstructs time-stamps on the line between the two ends of a run,
-    /// here through the middles of the first and the last bracket. No guarantee; `None` where there is no such line, or 64
-    /// bits do not hold its value.
+    /// here through the middles of the first and the last bracket. No guarantee; `None` where there is no such line, or
+    /// 64 bits do not hold its value.
     pub fn published(&self, at: Tick<Local>) -> Option<Tick<Reference>> {
         let doubled_middle = |end: &Bracket| Some(i128::from(end.before?.get()) + i128::from(end.after?.get()));
         let [first, last] = &self.ends;
@@ -280,14 +282,14 @@ impl Epoch {
         let (first, last) = ats.fold((i64::MAX, i64::MIN), |(least, most), at| (least.min(at), most.max(at)));
         let middle = (i128::from(first) + i128::from(last)) >> 1;
         let model = Model { anchor: Tick::new(middle as i64), ..*model };
-        let named = |reading: &Reading| Witness { index: reading.index, bracket: brackets[reading.index] };
+        let named = |reading: &Reading| NamedBracket { index: reading.index, bracket: brackets[reading.index] };
         let clock_map = match group.readings.iter().find(|reading| reading.is_reversed()) {
             Some(reversed) => Err(Finding::Reversed(named(reversed))),
             None => {
                 let sides = |reading: &Reading| brackets[reading.index].behind_readings(model.widths, reading.index);
                 let sides = group.readings.iter().map(sides).collect::<Result<Vec<_>, Error>>()?;
                 let admitted: Vec<Bracket> = sides.into_iter().flatten().flatten().collect();
-                let renamed = |finding: Finding| finding.renamed(|witness| named(&group.readings[witness.index / 2]));
+                let renamed = |finding: Finding| finding.renamed(|other| named(&group.readings[other.index / 2]));
                 ClockMap::or_finding(&admitted, &model)?.map_err(renamed)
             }
         };
@@ -301,10 +303,10 @@ impl Epoch {
 
 impl Cut {
     fn as_break(&self, brackets: &[Bracket], jump: Option<Interval<Span<Local>>>) -> Break {
-        let witness = |index: usize| Witness { index, bracket: brackets[index] };
+        let named = |index: usize| NamedBracket { index, bracket: brackets[index] };
         let span = Interval::new(Tick::new(self.first), Tick::new(self.last));
         let span = span.unwrap_or_else(|_| Interval::exactly(Tick::new(self.first)));
-        Break { span, declared: self.declared, shown: self.shown.iter().map(|pair| pair.map(witness)).collect(), jump }
+        Break { span, declared: self.declared, shown: self.shown.iter().map(|pair| pair.map(named)).collect(), jump }
     }
 }
 

@@ -2,18 +2,18 @@
 
 use tickscope_tick::{Local, Tick};
 
-use crate::finding::{Error, Finding, Side, Witness};
+use crate::finding::{Error, Finding, NamedBracket, Side};
 use crate::slope::Premise;
-use crate::{Bracket, Model, Ratio, suspect};
+use crate::{Bracket, Model, Ratio, outlier};
 
 /// Every tick must lie less than this far from the first of its domain: 2^57, 1.8 years at 2.5 GHz. Fixed-point slopes
-/// are rounded by less than 2^-60, so over such a distance a bound is off by less than a quarter of a tick before it is rounded
-/// to a whole one.
+/// are rounded by less than 2^-60, so over such a distance a bound is off by less than a quarter of a tick before it is
+/// rounded to a whole one.
 pub const LIMIT_TICKS: i64 = 1 << 57;
 
 /// No local distance times the nominal rate may exceed this many ticks of the reference: 2^62, so that slopes times
-/// distances, in units of 2^-60, and sums of a few of them stay within 128 bits. It shortens the reach of a local domain
-/// only where the reference runs more than 32 times as fast.
+/// distances, in units of 2^-60, and sums of a few of them stay within 128 bits. It shortens the reach of a local
+/// domain only where the reference runs more than 32 times as fast.
 const LIMIT_PRODUCT_TICKS: u128 = 1 << 62;
 
 /// The first tick of either domain, from which differences are taken, and how far they may reach.
@@ -45,7 +45,7 @@ pub(crate) struct Evidence {
 impl Evidence {
     pub fn new(brackets: &[Bracket], model: &Model) -> Result<Self, Error> {
         let prior = model.prior()?;
-        if let Some(inconsistency) = suspect::reversed(reversed(brackets).collect(), model.rho) {
+        if let Some(inconsistency) = outlier::reversed(reversed(brackets).collect(), model.rho) {
             return Err(inconsistency.into());
         }
         let frame = Frame::of(brackets, reach(model.nominal))?;
@@ -57,9 +57,9 @@ impl Evidence {
     }
 }
 
-fn reversed(brackets: &[Bracket]) -> impl Iterator<Item = Witness> {
-    let of = |(index, &bracket): (usize, &Bracket)| Witness { index, bracket };
-    let is_reversed = |w: &Witness| matches!((w.bracket.before, w.bracket.after), (Some(b), Some(a)) if b > a);
+fn reversed(brackets: &[Bracket]) -> impl Iterator<Item = NamedBracket> {
+    let of = |(index, &bracket): (usize, &Bracket)| NamedBracket { index, bracket };
+    let is_reversed = |w: &NamedBracket| matches!((w.bracket.before, w.bracket.after), (Some(b), Some(a)) if b > a);
     brackets.iter().enumerate().map(of).filter(is_reversed)
 }
 

@@ -9,7 +9,7 @@ use crate::{Bracket, Rho};
 
 /// A bracket, with its position in the evidence that was given.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Witness {
+pub struct NamedBracket {
     /// Position in the slice of brackets, counting from 0.
     pub index: usize,
     /// The bracket itself.
@@ -21,22 +21,22 @@ pub struct Witness {
 #[non_exhaustive]
 pub enum Finding {
     /// A bracket whose `before` is later than its `after`.
-    Reversed(Witness),
+    Reversed(NamedBracket),
     /// No constant rate within the prior, relaxed by rho, satisfies all brackets.
     NoRate {
         /// Its `before` is one side of the contradiction.
-        lower: Witness,
+        lower: NamedBracket,
         /// Its `after` is the other side.
-        upper: Witness,
+        upper: NamedBracket,
     },
     /// At this tick, no reference tick satisfies all brackets.
     Empty {
         /// The local tick at which the interval is empty.
         at: Tick<Local>,
         /// The bracket that sets the lower bound there.
-        lower: Witness,
+        lower: NamedBracket,
         /// The bracket that sets the upper bound there.
-        upper: Witness,
+        upper: NamedBracket,
         /// By how many ticks of the reference the lower bound exceeds the upper, rounded up.
         excess_ticks: u64,
     },
@@ -109,17 +109,17 @@ pub enum Error {
     Inconsistent(Box<Inconsistency>),
 }
 
-/// A contradiction, whom it accuses, and what would make it go away.
+/// A contradiction, the brackets that may have caused it, and what would resolve it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inconsistency {
     /// The contradiction itself.
     pub finding: Finding,
-    /// The brackets that are accused, most contradicted first: see [`Inconsistency::accused_together`]. Empty where no
+    /// The outlier brackets, most contradicted first: see [`Inconsistency::outliers_together`]. Empty where no
     /// bracket stands out.
-    pub suspects: Vec<Suspect>,
-    /// True: leaving out *all* suspects is needed. False: leaving out any *one* of them resolves the contradiction, and
+    pub outliers: Vec<OutlierBracket>,
+    /// True: leaving out *all* outliers is needed. False: leaving out any *one* of them resolves the contradiction, and
     /// the first is the one that most others speak against.
-    pub accused_together: bool,
+    pub outliers_together: bool,
     /// Whether leaving them out resolves the contradiction.
     pub resolved: bool,
     /// The model's rho, under which the contradiction stands.
@@ -128,11 +128,11 @@ pub struct Inconsistency {
     pub smallest_rho_ppb: Option<u32>,
 }
 
-/// An accused bracket.
+/// A bracket that the others contradict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Suspect {
+pub struct OutlierBracket {
     /// The bracket.
-    pub witness: Witness,
+    pub named: NamedBracket,
     /// How many other brackets contradict it, each taken alone with it.
     pub contradictions: usize,
 }
@@ -146,17 +146,17 @@ impl fmt::Display for Side {
     }
 }
 
-impl fmt::Display for Witness {
+impl fmt::Display for NamedBracket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bracket {} {}", self.index, self.bracket)
     }
 }
 
 impl Finding {
-    /// The same, with its witnesses named by their positions in other evidence.
-    pub(crate) fn renamed(self, name: impl Fn(Witness) -> Witness) -> Self {
+    /// The same, with its brackets named by their positions in other evidence.
+    pub(crate) fn renamed(self, name: impl Fn(NamedBracket) -> NamedBracket) -> Self {
         match self {
-            Finding::Reversed(witness) => Finding::Reversed(name(witness)),
+            Finding::Reversed(named) => Finding::Reversed(name(named)),
             Finding::NoRate { lower, upper } => Finding::NoRate { lower: name(lower), upper: name(upper) },
             Finding::Empty { at, lower, upper, excess_ticks } => {
                 Finding::Empty { at, lower: name(lower), upper: name(upper), excess_ticks }
@@ -169,14 +169,15 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::Reversed(witness) => write!(
+            Finding::Reversed(named) => write!(
                 f,
-                "expected before <= after, found {witness}; were its ends swapped, or read on cores that differ?"
+                "expected before <= after, found {named}; were its ends swapped, or read on cores that differ?"
             ),
             Finding::NoRate { lower, upper } => {
                 write!(
                     f,
-                    "expected one rate that fits all brackets, found none: {lower} against {upper}; find out which of them is false"
+                    "expected one rate that fits all brackets, found none: {lower} against {upper}; find out which of \
+                     them is false"
                 )
             }
             Finding::Empty { at, lower, upper, excess_ticks } => write!(
@@ -186,8 +187,8 @@ impl fmt::Display for Finding {
             ),
             Finding::OutOfReach { tick, first, limit } => write!(
                 f,
-                "expected local ticks less than {limit} from the first bracket's {first}, found a question beyond, about \
-                 tick {tick}; split the run, or bring evidence nearer to it"
+                "expected local ticks less than {limit} from the first bracket's {first}, found a question beyond, about tick \
+                 {tick}; split the run, or bring evidence nearer to it"
             ),
             Finding::Unrepresentable { tick } => {
                 write!(f, "expected an answer of 64 bits, found one beyond, about tick {tick}; check the nominal ratio")
@@ -216,8 +217,8 @@ impl fmt::Display for Error {
                 let place = index.map_or(String::new(), |index| format!(" in bracket {index}"));
                 write!(
                     f,
-                    "expected {what} less than {limit} ticks from the first, {first}; found {found}{place}; split the run \
-                     into shorter clock maps, each with its own anchor, or remove the stray bracket"
+                    "expected {what} less than {limit} ticks from the first, {first}; found {found}{place}; split the run into \
+                     shorter clock maps, each with its own anchor, or remove the stray bracket"
                 )
             }
             Error::Inconsistent(inconsistency) => inconsistency.fmt(f),
@@ -228,7 +229,7 @@ impl fmt::Display for Error {
 impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the evidence contradicts itself under rho {}: {}.", self.rho, self.finding)?;
-        self.suspicion(f)?;
+        self.outlier_text(f)?;
         match self.smallest_rho_ppb {
             Some(ppb) => write!(f, " The smallest rho that fits all of it is {} ppm.", Ppm(ppb)),
             None => write!(f, " No rho up to {} ppm fits all of it.", Ppm(Rho::MOST_PPB)),
@@ -237,25 +238,25 @@ impl fmt::Display for Inconsistency {
 }
 
 impl Inconsistency {
-    fn suspicion(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.suspects.is_empty() {
-            return f.write_str(" No bracket stands out: suspect rho, a clock step, or the ordering of the stamps.");
+    fn outlier_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.outliers.is_empty() {
+            return f.write_str(" No bracket stands out: check rho, a clock step, or the ordering of the stamps.");
         }
-        let remedy = match (self.resolved, self.accused_together || self.suspects.len() == 1) {
+        let remedy = match (self.resolved, self.outliers_together || self.outliers.len() == 1) {
             (true, true) => "without it, or them, the rest agrees",
             (true, false) => "without any one of them the rest agrees; the first is contradicted by most",
             (false, _) => {
-                "even without them the rest disagrees: suspect rho, a clock step, or the ordering of the stamps"
+                "even without them the rest disagrees: check rho, a clock step, or the ordering of the stamps"
             }
         };
-        let names: Vec<String> = self.suspects.iter().map(Suspect::to_string).collect();
-        write!(f, " Suspected: {} - {remedy}.", names.join("; "))
+        let names: Vec<String> = self.outliers.iter().map(OutlierBracket::to_string).collect();
+        write!(f, " Outlier brackets: {} - {remedy}.", names.join("; "))
     }
 }
 
-impl fmt::Display for Suspect {
+impl fmt::Display for OutlierBracket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, contradicted by {} others", self.witness, self.contradictions)
+        write!(f, "{}, contradicted by {} others", self.named, self.contradictions)
     }
 }
 

@@ -5,17 +5,18 @@
 //! any tick of the local domain, the interval of the reference that contains the true tick for **every** map that the
 //! [`Model`] and all the brackets allow.
 //!
-//! The idea (`brackets.md`, "Model drift"): the rate of the true map stays within rho of some constant `r0`. A linear
-//! programme over all brackets bounds `r0`; its ends, widened by rho, are the slopes of a [`Cone`]; every bracket opens as
-//! that cone, and the intersection of all cones is the interval.
+//! The idea (`docs/proof.md`, "Clock maps"): the rate of the true map stays within rho of some constant `r0`. A linear
+//! programme over all brackets bounds `r0`; its ends, widened by rho, are the slopes of a [`Cone`]; every bracket opens
+//! as that cone, and the intersection of all cones is the interval.
 //!
-//! A clock that somebody may set, step or slew has no single map: [`Epochs`] divides it where it broke, and has a clock map
-//! for every stretch between.
+//! A clock that somebody may set, step or slew has no single map: [`Epochs`] divides it where it broke, and has a clock
+//! map for every stretch between.
 //!
 //! Assumes: every bracket is true, and rho is honest. A tick names an instant: where a counter is coarse, its
 //! quantisation is added to the bracket by whoever makes the bracket. Guarantees: exact integers throughout; what is
-//! rounded is rounded outward; no input panics; evidence that contradicts itself is an [`Error::Inconsistent`] that names
-//! the suspect, and nothing is clamped or widened. Deliberately absent: statistics, clocks, files, sockets, and seconds.
+//! rounded is rounded outward; no input panics; evidence that contradicts itself is an [`Error::Inconsistent`] that
+//! names the outlier, and nothing is clamped or widened. Deliberately absent: statistics, clocks, files, sockets, and
+//! seconds.
 //!
 //! ```
 //! use tickscope_bracket::{Bracket, Model, Ratio, Clock map, Rho};
@@ -41,11 +42,11 @@ mod epochs;
 mod evidence;
 mod finding;
 mod model;
+mod outlier;
 mod ratio;
 mod rho;
 mod segment;
 mod slope;
-mod suspect;
 mod widths;
 
 pub use bracket::Bracket;
@@ -53,7 +54,7 @@ pub use clock_map::{ClockMap, Held};
 pub use cone::Cone;
 pub use epochs::{Break, Epoch, Epochs, Placement, Refused};
 pub use evidence::LIMIT_TICKS;
-pub use finding::{Error, Finding, Inconsistency, Side, Suspect, Witness};
+pub use finding::{Error, Finding, Inconsistency, NamedBracket, OutlierBracket, Side};
 pub use model::{Model, ReadingWidths};
 pub use ratio::Ratio;
 pub use rho::{Rho, RhoOrigin};

@@ -15,12 +15,13 @@ pub struct Model {
     pub prior_ppm: u32,
     /// The local tick around which the slope programme is stated. Clock maps compare exactly only at the same anchor.
     pub anchor: Tick<Local>,
-    /// How wide readings of the two clocks are. Only [`crate::Epochs`] takes raw readings and needs it; the brackets of a
-    /// [`crate::ClockMap`] are of the continuous clocks behind the readings.
+    /// How wide readings of the two clocks are. Only [`crate::Epochs`] takes raw readings and needs it; the brackets of
+    /// a [`crate::ClockMap`] are of the continuous clocks behind the readings.
     pub widths: ReadingWidths,
 }
 
-/// How far a clock may stand beyond what it reads, in its own ticks: a reading `n` says that it stands in `[n, n + width)`.
+/// How far a clock may stand beyond what it reads, in its own ticks: a reading `n` says that it stands in `[n, n +
+/// width)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ReadingWidths {
     /// Of the local clock's readings.

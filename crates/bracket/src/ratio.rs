@@ -29,7 +29,8 @@ impl Ratio {
     pub fn new(numerator: u64, denominator: u64) -> Result<Self, Error> {
         let wrong = || Error::Declaration {
             what: "nominal ratio",
-            expected: "reference ticks per local tick between 1/4096 and 4096, in lowest terms with both parts below 2^50",
+            expected: "reference ticks per local tick between 1/4096 and 4096, in lowest terms with both parts below \
+                       2^50",
             found: format!("{numerator}/{denominator}"),
         };
         if numerator == 0 || denominator == 0 {

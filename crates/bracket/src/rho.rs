@@ -13,7 +13,8 @@ use crate::Error;
 /// ```
 /// use tickscope_bracket::Rho;
 /// let rho: Rho = "lab".parse()?;
-/// assert_eq!((rho.ppb(), rho.key(), rho.to_string()), (200, "0.2ppm".into(), "0.2 ppm, preset 'lab', declared".into()));
+/// assert_eq!((rho.ppb(), rho.key().as_str()), (200, "0.2ppm"));
+/// assert_eq!(rho.to_string(), "0.2 ppm, preset 'lab', declared");
 /// assert_eq!(Rho::default().to_string(), "50 ppm, preset 'unknown', default");
 /// # Ok::<(), tickscope_bracket::Error>(())
 /// ```

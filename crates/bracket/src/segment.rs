@@ -34,8 +34,8 @@ impl fmt::Display for Segment {
 }
 
 impl Segment {
-    /// The expression of `a` in SQL, over a BIGINT column of raw local ticks. The anchor stands in brackets of its own, since
-    /// `--` begins a comment.
+    /// The expression of `a` in SQL, over a BIGINT column of raw local ticks. The anchor stands in brackets of its own,
+    /// since `--` begins a comment.
     pub fn sql(&self, column: &str) -> String {
         let Self { anchor_b, base_a, mult, shift, .. } = self;
         format!("({base_a} + ((({column} - ({anchor_b})) * {mult}) >> {shift}))")

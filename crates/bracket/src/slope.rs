@@ -1,10 +1,10 @@
-//! The slope programme: which constant rates `r0` all brackets allow, exactly (`brackets.md`, "r0 must be honest").
+//! The slope programme: which constant rates `r0` all brackets allow, exactly (`docs/proof.md`, "The slope programme").
 //!
 //! All `(v, r)` with `v + r*(d - rho|d|) <= after` and `v + r*(d + rho|d|) >= before`, where `d = at - anchor`, and `r`
-//! within the prior. For a given `r`, some `v` exists exactly where `g(r) = min(after - r*x) - max(before - r*x')` is not
-//! negative. `g` is concave and made of straight pieces, and the brackets that make it are corners of two convex hulls.
-//! So each end of the feasible `r` is found by Newton steps from the prior's end: a tangent overestimates a concave
-//! function, so no step jumps over the answer, and the last step is the answer itself, a fraction.
+//! within the prior. For a given `r`, some `v` exists exactly where `g(r) = min(after - r*x) - max(before - r*x')` is
+//! not negative. `g` is concave and made of straight pieces, and the brackets that make it are corners of two convex
+//! hulls. So each end of the feasible `r` is found by Newton steps from the prior's end: a tangent overestimates a
+//! concave function, so no step jumps over the answer, and the last step is the answer itself, a fraction.
 //!
 //! `x` is scaled by 10^9, so that rho in parts per 10^9 is a whole number: `x` stays below 2^89, rates are fractions of
 //! parts below 2^90, and products need 256 bits.
@@ -29,8 +29,8 @@ pub(crate) struct Slopes {
 pub(crate) struct NoRate {
     pub lower: usize,
     pub upper: usize,
-    /// A contradictory subset: a single lie is one of these.
-    pub witnesses: Vec<usize>,
+    /// A contradictory subset: a single wrong bracket is one of these.
+    pub culprits: Vec<usize>,
 }
 
 /// A model in the frame of its evidence.
@@ -92,8 +92,8 @@ impl Gap {
             let next = tangent.zero().filter(|_| tangent.improves(side)).filter(|&next| !past(next, end, side));
             let ends = vec![tangent.lower, tangent.upper];
             let Some(next) = next else {
-                let witnesses = [ends, set_by].concat();
-                return Err(NoRate { lower: tangent.lower, upper: tangent.upper, witnesses });
+                let culprits = [ends, set_by].concat();
+                return Err(NoRate { lower: tangent.lower, upper: tangent.upper, culprits });
             };
             (rate, set_by) = (next, ends);
         }

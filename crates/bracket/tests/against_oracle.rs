@@ -96,11 +96,11 @@ proptest! {
 
     #[test]
     fn property_evidence_is_refused_exactly_where_the_oracle_finds_it_empty(
-        world in world::worlds(20_000, 12), liar in any::<prop::sample::Index>(), lie in -200_000i64..200_000, rho in 0u32..20_000,
+        world in world::worlds(20_000, 12), wrong in any::<prop::sample::Index>(), error in -200_000i64..200_000, rho in 0u32..20_000,
     ) {
         let (mut brackets, model) = (world.brackets(), world.model(rho));
-        let liar = liar.index(brackets.len());
-        brackets[liar] = moved(brackets[liar], lie);
+        let wrong = wrong.index(brackets.len());
+        brackets[wrong] = moved(brackets[wrong], error);
         let verdict = ClockMap::new(&brackets, &model).map(|_| ());
         let worst = Oracle::new(&brackets, &model).map(|oracle| oracle.worst_excess(&brackets));
         match (verdict, worst) {

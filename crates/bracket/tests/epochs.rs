@@ -339,7 +339,7 @@ fn a_step_that_shows_names_both_brackets_and_its_size() {
     let clock = Epochs::new(&jumping(&[(5_500, 700)], 10_000), &[], &exact()).unwrap();
     let [found] = clock.breaks() else { panic!("{:?}", clock.breaks()) };
     assert_eq!((found.span, found.declared), (ticks(4_990, 6_010), 0));
-    assert_eq!(found.shown.iter().map(|pair| pair.map(|witness| witness.index)).collect::<Vec<_>>(), [[5, 6]]);
+    assert_eq!(found.shown.iter().map(|pair| pair.map(|named| named.index)).collect::<Vec<_>>(), [[5, 6]]);
     let (told, jump) = (found.to_string(), found.jump.unwrap());
     assert!(told.contains("between ticks 4990 and 6010 of the counter, declared by nobody"), "{told}");
     assert!(
@@ -466,7 +466,7 @@ fn a_contradiction_costs_the_epoch_that_it_lies_in_and_names_the_brackets_as_the
     assert!(good.clock_map.is_ok() && clock.interval(Tick::new(2_500)).is_ok());
     assert_eq!(clock.interval(Tick::new(107_500)), Err(Refused::Contradictory));
     let Err(Finding::NoRate { lower, upper } | Finding::Empty { lower, upper, .. }) = bad.clock_map else { panic!() };
-    assert!([lower, upper].iter().all(|witness| brackets[witness.index] == witness.bracket));
+    assert!([lower, upper].iter().all(|named| brackets[named.index] == named.bracket));
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn evidence_without_both_sides_and_no_evidence_are_refused() {
     assert!(matches!(refusal(&[]), Error::Missing { .. }));
     let reversed = [Bracket::new(Some(0), 0, Some(1)), Bracket::new(Some(9), 6, Some(8))];
     let clock = Epochs::new(&reversed, &[], &model).unwrap();
-    assert!(matches!(clock.epochs()[0].clock_map, Err(Finding::Reversed(witness)) if witness.index == 1));
+    assert!(matches!(clock.epochs()[0].clock_map, Err(Finding::Reversed(named)) if named.index == 1));
 }
 
 #[test]

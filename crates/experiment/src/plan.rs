@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tickscope_bracket::Rho;
-use tickscope_store::{Evidence, Layout, PolicyRule, SameBoot};
+use tickscope_store::{Evidence, LayoutText, PolicyRule, SameBoot};
 use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
 
 use crate::error::Error;
@@ -27,8 +27,7 @@ pub struct Plan {
     /// In the order in which their commands are started.
     #[serde(rename = "node")]
     pub(crate) nodes: Vec<NodePlan>,
-    #[serde(deserialize_with = "run_file::layout")]
-    pub(crate) layout: Layout,
+    pub(crate) layout: LayoutText,
     #[serde(default, deserialize_with = "run_file::evidence")]
     pub(crate) evidence: Evidence,
     /// The first whose glob matches a channel decides.

@@ -4,7 +4,6 @@
 //! refused, with the list that says the same: a TOML table has no order, so which of two globs that both match would
 //! decide was not in the file; and to read it only where no two can match would be a second rule to know.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::de::Error as _;
@@ -12,9 +11,8 @@ use serde::{Deserialize, Deserializer};
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Evidence, Layout, PolicyRule};
+use tickscope_store::{Evidence, PolicyRule};
 use tickscope_tick::{Clock, Injection};
-use tickscope_trace::LayoutText;
 
 use crate::error::Error;
 use crate::plan::{Log, NodePlan, Plan, Slew};
@@ -62,13 +60,7 @@ impl Plan {
         self.nodes.iter().try_for_each(check_node)?;
         self.logs.iter().try_for_each(|log| check_log(log, &names))?;
         self.evidence.messages.iter().try_for_each(|text| self.check_messages(text, &names))?;
-        let layout = LayoutText {
-            path: self.layout.path.clone(),
-            branches: self.layout.branches.clone(),
-            beside: self.layout.beside.clone(),
-            rules: self.layout.rules.clone(),
-        };
-        let layout = layout.parse(None).map_err(|e| format!("[layout] {e}"))?;
+        let layout = self.layout.parse(None).map_err(|e| format!("[layout] {e}"))?;
         match layout.points().iter().find(|point| !names.contains(&point.place.node.as_str())) {
             Some(point) => Err(format!(
                 "[layout] expected a point of a node ({}), found '{}'. Correct it, or add the node",
@@ -153,22 +145,6 @@ pub(crate) fn slew<'de, D: Deserializer<'de>>(from: D) -> Result<Slew, D::Error>
     }
 }
 
-pub(crate) fn layout<'de, D: Deserializer<'de>>(from: D) -> Result<Layout, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Table {
-        path: Vec<String>,
-        #[serde(default)]
-        branches: Vec<String>,
-        #[serde(default)]
-        beside: Vec<String>,
-        #[serde(default)]
-        rules: BTreeMap<String, String>,
-    }
-    let Table { path, branches, beside, rules } = Table::deserialize(from)?;
-    Ok(Layout { path, branches, beside, rules: rules.into_iter().collect() })
-}
-
 pub(crate) fn evidence<'de, D: Deserializer<'de>>(from: D) -> Result<Evidence, D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -233,7 +209,7 @@ mod tests {
             ("ends_run = true", "ends_run = false", "ends_run = true"),
             ("client.send > client.sent", "client.sned > client.sent", "client.sned"),
             ("server.reply", "sever.reply", "sever.reply"),
-            ("branches = [", "beside = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
+            ("branches = [", "extra = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
             ("kind = \"auto\"", "kind = \"wifi\"", "wifi"),
             ("name = \"server\"", "name = \"client\"", "twice"),
             ("[layout]", "[layuot]", "layuot"),
@@ -275,7 +251,7 @@ mod tests {
         assert_eq!(numbers.len(), 2 * (plan.nodes.len() - 1));
     }
 
-    fn addresses() -> BTreeMap<NodeName, String> {
+    fn addresses() -> std::collections::BTreeMap<NodeName, String> {
         [("client", "c"), ("server", "s")].map(|(node, at)| (NodeName::new(node).unwrap(), at.into())).into()
     }
 }

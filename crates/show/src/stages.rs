@@ -52,7 +52,7 @@ fn name(row: &StageRow) -> String {
     }
     let aside = match row.role {
         Role::Branch => " <span class=\"aside\">branch</span>",
-        Role::Beside => " <span class=\"aside\">beside</span>",
+        Role::Extra => " <span class=\"aside\">extra</span>",
         Role::Path | Role::EndToEnd => "",
     };
     format!("{}{aside}", Text(arrow(row)))

@@ -2,8 +2,9 @@
 
 use crate::moments::deviations;
 
-/// The autocorrelation of a series in order of time, `lag` values apart: `sum (x[t] - m)(x[t + lag] - m) / sum (x[t] - m)^2`
-/// (Box and Jenkins 1976, 2.1.5; R's `acf`). One mean and one variance for all lags, so that it stays within -1 and 1.
+/// The autocorrelation of a series in order of time, `lag` values apart: `sum (x[t] - m)(x[t + lag] - m) / sum (x[t] -
+/// m)^2` (Box and Jenkins 1976, 2.1.5; R's `acf`). One mean and one variance for all lags, so that it stays within -1
+/// and 1.
 ///
 /// `None` where no two values are that far apart, or all are equal.
 ///

@@ -1,18 +1,20 @@
 //! Two sets of runs compared: by how much, how surely, and could it be chance?
 //!
-//! One value a run: its median, its 99 % quantile. Samples *within* a run are correlated, and share what that run had of
-//! placement and load; put to these questions one by one they find a difference between two equal programs in 73 to 98
-//! of 100 cases. So say how a run is summed up, interleave the runs of both sides, and give the values of the runs here.
+//! One value a run: its median, its 99 % quantile. Samples *within* a run are correlated, and share what that run had
+//! of placement and load; put to these questions one by one they find a difference between two equal programs in 73 to
+//! 98 of 100 cases. So say how a run is summed up, interleave the runs of both sides, and give the values of the runs
+//! here.
 //!
-//! Assumes: runs are independent, and the two sides differ by a shift if at all. Guarantees: shift and delta are exact; the
-//! chance is exact up to [`EXACT_RUNS`] runs together, ties included.
+//! Assumes: runs are independent, and the two sides differ by a shift if at all. Guarantees: shift and delta are exact;
+//! the chance is exact up to [`EXACT_RUNS`] runs together, ties included.
 
 use crate::normal::upper_tail;
 use crate::pairs::{Pairs, select, successor};
 use crate::sample::LIMIT_TICKS;
 use crate::{Confidence, Error, Sample};
 
-/// Up to as many runs on both sides together the chance is counted out, above them it is that of the normal distribution.
+/// Up to as many runs on both sides together the chance is counted out, above them it is that of the normal
+/// distribution.
 pub const EXACT_RUNS: usize = 60;
 
 /// Runs of two kinds; one value a run.
@@ -52,8 +54,8 @@ impl<'a> Comparison<'a> {
         if most.abs_diff(least) < LIMIT_TICKS { Ok(Self { base, other }) } else { Err(Error::Apart(least, most)) }
     }
 
-    /// How much greater the other runs' values are: the median of all differences of pairs, in ticks (Hodges and Lehmann
-    /// 1963). In O(n log n) with the sorting of the samples.
+    /// How much greater the other runs' values are: the median of all differences of pairs, in ticks (Hodges and
+    /// Lehmann 1963). In O(n log n) with the sorting of the samples.
     pub fn shift(&self) -> f64 {
         let pairs = self.pairs();
         let low = select(self, pairs.div_ceil(2));
@@ -69,8 +71,8 @@ impl<'a> Comparison<'a> {
         ShiftInterval { lo: (rank > 0).then(|| at(rank)), hi: (rank > 0).then(|| at(self.pairs() + 1 - rank)) }
     }
 
-    /// The share of pairs in which the other run's value is greater, less the share in which it is smaller: from -1 to 1
-    /// (Cliff 1993).
+    /// The share of pairs in which the other run's value is greater, less the share in which it is smaller: from -1 to
+    /// 1 (Cliff 1993).
     pub fn cliffs_delta(&self) -> f64 {
         let (twice_u, pairs) = (self.twice_u() as i128, self.pairs() as i128);
         (twice_u - pairs) as f64 / pairs as f64
@@ -174,9 +176,9 @@ impl Pairs for Comparison<'_> {
     }
 }
 
-/// In how many ways `chosen` of the runs can be the other kind so that twice U is 0, 1, 2, ...: one group of equal values
-/// after the other, lowest first. A run of the other kind is counted twice for each run of the base kind below it, once for
-/// each equal one.
+/// In how many ways `chosen` of the runs can be the other kind so that twice U is 0, 1, 2, ...: one group of equal
+/// values after the other, lowest first. A run of the other kind is counted twice for each run of the base kind below
+/// it, once for each equal one.
 fn ways(ties: &[usize], chosen: usize) -> Vec<f64> {
     let runs: usize = ties.iter().sum();
     let most = 2 * chosen * (runs - chosen);

@@ -5,9 +5,10 @@
 //! read off the binomial distribution (David and Nagaraja, Order Statistics, 7.1). Each tail gets half of what the
 //! confidence leaves.
 //!
-//! Assumes: independent values of one distribution. Samples within a run are not: they are correlated, and the interval is
-//! then far too narrow (measured: 95 % covered 3 to 52 %). Ask it of one value a run, or say so beside it.
-//! Guarantees: covers at least the confidence; where a tail is within 1e-9 of its half, rounding may cost one rank outward.
+//! Assumes: independent values of one distribution. Samples within a run are not: they are correlated, and the interval
+//! is then far too narrow (measured: 95 % covered 3 to 52 %). Ask it of one value a run, or say so next to it.
+//! Guarantees: covers at least the confidence; where a tail is within 1e-9 of its half, rounding may cost one rank
+//! outward.
 
 use crate::quantile::MILLION;
 use crate::{Error, Quantile, Sample};
@@ -80,8 +81,8 @@ const ROUNDING: f64 = 1e-9;
 /// Relative to the most likely count: beyond this the chances add up to nothing.
 const NEGLIGIBLE: f64 = 1e-30;
 
-/// The chances of `first`, `first + 1`, ... successes among `count` trials, where they are not negligible. Found from the
-/// most likely one by the ratio of neighbours: no factorial is needed, as all add up to 1.
+/// The chances of `first`, `first + 1`, ... successes among `count` trials, where they are not negligible. Found from
+/// the most likely one by the ratio of neighbours: no factorial is needed, as all add up to 1.
 fn binomial(count: usize, chance: f64) -> (usize, Vec<f64>) {
     let odds = chance / (1.0 - chance);
     let mode = (((count + 1) as f64 * chance) as usize).min(count);

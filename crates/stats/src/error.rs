@@ -24,8 +24,8 @@ impl fmt::Display for Error {
             Self::Empty => write!(f, "expected at least one value, found none; measure longer"),
             Self::Apart(least, most) => write!(
                 f,
-                "expected values less than {LIMIT_TICKS} ticks apart, found {least} and {most}; give durations, not the \
-                 ticks of unrelated counters"
+                "expected values less than {LIMIT_TICKS} ticks apart, found {least} and {most}; give durations, not \
+                 the ticks of unrelated counters"
             ),
             Self::Share(share) => {
                 write!(f, "expected a share of at most 1000000 millionths, found {share}; 0.99 is 990000")

@@ -1,14 +1,14 @@
 //! Statistics of samples of ticks: skewed, full of ties, and with a tail that is the question.
 //!
 //! A [`Sample`] holds values in ascending order and answers what a distribution can be asked: its quantiles, of one
-//! definition ([`Quantile`]), and what those of the population lie between ([`Confidence`]); its [`Medcouple`], exact on ties;
-//! its [`Moments`] and [`LMoments`]. A [`Rule`] gives a [`Threshold`] for outliers, or says why it has none. A [`Comparison`]
-//! sets runs against runs; [`autocorrelation`] says why samples within a run are not runs.
+//! definition ([`Quantile`]), and what those of the population lie between ([`Confidence`]); its [`Medcouple`], exact
+//! on ties; its [`Moments`] and [`LMoments`]. A [`Rule`] gives a [`Threshold`] for outliers, or says why it has none. A
+//! [`Comparison`] sets runs against runs; [`autocorrelation`] says why samples within a run are not runs.
 //!
-//! Assumes: values are durations or other differences of ticks, less than 2^62 apart. Guarantees: quantiles, medcouple, shift
-//! and the fences of formulas are exact; nothing depends on the order of values but [`autocorrelation`]; no input panics.
-//! Deliberately absent: clocks, files, random numbers (so no bootstrap), guaranteed bounds: those are intervals of
-//! ticks, in `bracket` and `trace`; what is here is confidence.
+//! Assumes: values are durations or other differences of ticks, less than 2^62 apart. Guarantees: quantiles, medcouple,
+//! shift and the fences of formulas are exact; nothing depends on the order of values but [`autocorrelation`]; no input
+//! panics. Deliberately absent: clocks, files, random numbers (so no bootstrap), guaranteed bounds: those are intervals
+//! of ticks, in `bracket` and `trace`; what is here is confidence.
 //!
 //! ```
 //! use tickscope_stats::{Confidence, Quantile, Rule, Sample};

@@ -68,7 +68,8 @@ impl Medcouple {
     }
 }
 
-/// `h = (p - q) / (p + q)` of a pair: how far it lies above and below the median, in half ticks. The value -1 is (0, 1).
+/// `h = (p - q) / (p + q)` of a pair: how far it lies above and below the median, in half ticks. The value -1 is (0,
+/// 1).
 #[derive(Clone, Copy)]
 struct Kernel {
     p: u64,

@@ -4,8 +4,8 @@ use crate::Sample;
 
 /// Central moments of a sample, as the iPad study reports them.
 ///
-/// Of `n` values the skewness is at most `(n - 2) / sqrt(n - 1)` and the kurtosis about n: one giant outlier reaches both, and
-/// two do not tell apart. Say the L-moments or the medcouple beside them.
+/// Of `n` values the skewness is at most `(n - 2) / sqrt(n - 1)` and the kurtosis about n: one giant outlier reaches
+/// both, and two do not tell apart. Give the L-moments or the medcouple with them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Moments {
     /// In ticks.
@@ -27,7 +27,8 @@ pub struct LMoments {
     pub scale: Option<f64>,
     /// t3 = l3 / l2, between -1 and 1; `None` of less than 3 values, or where all are equal.
     pub skewness: Option<f64>,
-    /// t4 = l4 / l2, between -1/4 and 1; 0.1226 for a normal distribution; `None` of less than 4, or where all are equal.
+    /// t4 = l4 / l2, between -1/4 and 1; 0.1226 for a normal distribution; `None` of less than 4, or where all are
+    /// equal.
     pub kurtosis: Option<f64>,
 }
 

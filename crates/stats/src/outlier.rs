@@ -1,9 +1,10 @@
-//! Which samples are not of the kind that was to be measured: rules by name, each with its threshold or why it has none.
+//! Which samples are not of the kind that was to be measured: rules by name, each with its threshold or why it has
+//! none.
 //!
-//! Noise only ever adds, so what is judged is the upper side; values left of the median are always inliers (the iPad study,
-//! "Outlier removal"). The two box plots know a lower fence too, which is given and not used. Fences are computed
-//! in integers and rounded so that `value > upper` is exactly what the formula says; only the adjusted box plot and the
-//! tail need floating point.
+//! Noise only ever adds, so what is judged is the upper side; values left of the median are always inliers (the iPad
+//! study, "Outlier removal"). The two box plots know a lower fence too, which is given and not used. Fences are
+//! computed in integers and rounded so that `value > upper` is exactly what the formula says; only the adjusted box
+//! plot and the tail need floating point.
 //!
 //! No rule is right for every sample: see the table that `bench/README.md` names. A low skewness after removal is no
 //! merit: Tukey's rule has it by deleting genuine samples.
@@ -20,8 +21,8 @@ pub enum Rule {
     Tukey,
     /// `Q3 + 1.5 (Q3 - Q0)`, Q0 the minimum (the iPad study, equation 3).
     OneSided,
-    /// Tukey's box plot, its fences moved by the medcouple (Hubert and Vandervieren 2008). Abstains beyond a medcouple of
-    /// +-0.6, which its model was not made for.
+    /// Tukey's box plot, its fences moved by the medcouple (Hubert and Vandervieren 2008). Abstains beyond a medcouple
+    /// of +-0.6, which its model was not made for.
     Adjusted,
     /// `q + c (q - Q0)`: beyond a quantile by so many times its distance from the minimum; not below the median.
     Distance {
@@ -30,8 +31,8 @@ pub enum Rule {
         /// The factor c, in thousandths.
         factor_thousandths: u32,
     },
-    /// The first gap that the tail does not explain, else where the fitted tail expects no more samples. Abstains on heavy
-    /// tails, and where more values stand apart than the 2 % that it takes for outliers. The default.
+    /// The first gap that the tail does not explain, else where the fitted tail expects no more samples. Abstains on
+    /// heavy tails, and where more values stand apart than the 2 % that it takes for outliers. The default.
     GapOrTail,
 }
 
@@ -190,7 +191,7 @@ impl Removal {
 }
 
 impl Sample {
-    /// What a threshold of this value takes away. Nothing is taken away in silence: say this beside every figure that
+    /// What a threshold of this value takes away. Nothing is taken away in silence: give this with every figure that
     /// leaves it out.
     pub fn removal(&self, upper: i64) -> Removal {
         let (count, of) = (self.above(upper), self.count());
@@ -231,8 +232,8 @@ fn distance(sample: &Sample, quantile: Quantile, factor_thousandths: u32) -> Res
     Fence::formula((q + (q - q0) * i128::from(factor_thousandths) / 1_000).max(median))
 }
 
-/// Equations 5 of Hubert and Vandervieren (2008): the fences lie `1.5 e^(3 MC)` and `1.5 e^(-4 MC)` interquartile ranges
-/// away, the wide one on the side of the long tail.
+/// Equations 5 of Hubert and Vandervieren (2008): the fences lie `1.5 e^(3 MC)` and `1.5 e^(-4 MC)` interquartile
+/// ranges away, the wide one on the side of the long tail.
 fn adjusted(sample: &Sample) -> Result<Fence, Why> {
     let medcouple = sample.medcouple();
     let (skew, of) = (medcouple.numerator().abs(), medcouple.denominator());
@@ -305,10 +306,10 @@ impl fmt::Display for Why {
             ),
             Self::Frequent { above, count, of } => write!(
                 f,
-                "expected at most 2 % of the values to stand apart, found {count} of {of} ({:.1} %) above {above}; values \
-                 alone don't tell frequent noise from another mode of the work: judge those above {above} apart from the \
-                 others if they are work, take {above} as the threshold if they are noise, give the counter's step if \
-                 they are its next one",
+                "expected at most 2 % of the values to stand apart, found {count} of {of} ({:.1} %) above {above}; \
+                 values alone don't tell frequent noise from another mode of the work: judge those above {above} apart \
+                 from the others if they are work, take {above} as the threshold if they are noise, give the counter's \
+                 step if they are its next one",
                 *count as f64 / *of as f64 * 100.0
             ),
             Self::OutOfRange => {

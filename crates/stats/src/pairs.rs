@@ -3,13 +3,13 @@
 //! The idea: where a value grows with both its row and its column, "below this pivot" is a staircase, found by one walk
 //! along its edge, and two staircases bound the pairs still in question (Johnson and Mizoguchi 1978; for the medcouple
 //! Brys, Hubert and Struyf 2004). The pivots come from the same question put to every [`STEP`]-th row and column
-//! (Mirzaian and Arjomandi 1985). A pair of that grid stands for the block around it, so a rank among all is a rank in the
-//! grid, wrong by no more than the blocks that a staircase cuts. How wrong, a pivot's own staircase tells: the next pivot is
-//! chosen by it, just beyond the rank on the other side. Where that does not close in soon (it does, but for the most
-//! adverse values), pivots follow that allow for every block that could be cut.
+//! (Mirzaian and Arjomandi 1985). A pair of that grid stands for the block around it, so a rank among all is a rank in
+//! the grid, wrong by no more than the blocks that a staircase cuts. How wrong, a pivot's own staircase tells: the next
+//! pivot is chosen by it, just beyond the rank on the other side. Where that does not close in soon (it does, but for
+//! the most adverse values), pivots follow that allow for every block that could be cut.
 //!
-//! Guarantees: O(n) steps for n = rows + columns, whatever the values and ties; all comparisons are exact, only the choice
-//! of pivots is a guess; the same input takes the same steps.
+//! Guarantees: O(n) steps for n = rows + columns, whatever the values and ties; all comparisons are exact, only the
+//! choice of pivots is a guess; the same input takes the same steps.
 
 use std::cmp::Ordering;
 
@@ -50,16 +50,16 @@ pub(crate) fn counts<P: Pairs>(pairs: &P, value: &P::Value) -> (u128, u128) {
     (band.stair(value, Edge::Below).count, band.stair(value, Edge::UpTo).count)
 }
 
-/// How many rows and columns become one of the next coarser grid. The coarser, the less it costs to ask it, and the more
-/// pairs it leaves. Odd: so that a block has a middle, and what its parts are wrong by cancels.
+/// How many rows and columns become one of the next coarser grid. The coarser, the less it costs to ask it, and the
+/// more pairs it leaves. Odd: so that a block has a middle, and what its parts are wrong by cancels.
 const STEP: usize = 9;
 /// Pairs of the finer grid that one of the coarser stands for.
 const BLOCK: u128 = (STEP * STEP) as u128;
-/// Pivots chosen by what the last one taught; then two that are certain. Each asks the coarser grid once: together they must
-/// be fewer than [`STEP`], for its cost to stay below that of this one.
+/// Pivots chosen by what the last one taught; then two that are certain. Each asks the coarser grid once: together they
+/// must be fewer than [`STEP`], for its cost to stay below that of this one.
 const GUESSES: usize = 6;
-/// How far beyond the rank a pivot aims at first, in units of the square root of the blocks that a staircase can cut: they
-/// are wrong by less than one block each, to both sides alike.
+/// How far beyond the rank a pivot aims at first, in units of the square root of the blocks that a staircase can cut:
+/// they are wrong by less than one block each, to both sides alike.
 const DEVIATIONS: f64 = 2.0;
 
 /// Some of the rows and columns: from the first one, `step` apart.
@@ -121,9 +121,10 @@ impl<'a, P: Pairs> Grid<'a, P> {
         Self { pairs: self.pairs, first: self.first + STEP / 2 * self.step, step: STEP * self.step, rows, columns }
     }
 
-    /// Ranks of this grid that a rank of the finer one lies between for certain, where there are such. A finer pair is not
-    /// less than the nearest of this grid before it, nor greater than the nearest after it: so of ranks here and there only
-    /// the pairs outside of the first and last of these are not accounted for, less than a block for each row and column.
+    /// Ranks of this grid that a rank of the finer one lies between for certain, where there are such. A finer pair is
+    /// not less than the nearest of this grid before it, nor greater than the nearest after it: so of ranks here and
+    /// there only the pairs outside of the first and last of these are not accounted for, less than a block for each
+    /// row and column.
     fn certain(&self, rank: u128) -> [Option<u128>; 2] {
         let margin = self.edges() + 2;
         let (low, high) = ((rank - 1) / BLOCK + 1, rank.div_ceil(BLOCK) + margin);
@@ -175,8 +176,9 @@ impl<'a, P: Pairs> Band<'a, P> {
         None
     }
 
-    /// Cuts off the pairs that are not the one of that rank, as the pivot shows, and says what the pivot is beside it.
-    /// `first` is the stair that most likely suffices: up to a pivot that is expected to be less, below one expected greater.
+    /// Cuts off the pairs that are not the one of that rank, as the pivot shows, and returns where the pivot is
+    /// relative to it. `first` is the stair that most likely suffices: up to a pivot that is expected to be less, below
+    /// one expected greater.
     fn cut(&mut self, rank: u128, pivot: &P::Value, first: Edge) -> Ordering {
         let stair = self.stair(pivot, first);
         match first {

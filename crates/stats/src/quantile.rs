@@ -1,7 +1,7 @@
 //! The one definition of a quantile in this tree: the smallest value that its share of the values does not exceed.
 //!
-//! Inverse of the empirical distribution function, type 1 of Hyndman and Fan (1996): rank `ceil(share x count)`. It is one
-//! of the values themselves, so a quantile of ticks is a tick that occurred; no interpolation, no float.
+//! Inverse of the empirical distribution function, type 1 of Hyndman and Fan (1996): rank `ceil(share x count)`. It is
+//! one of the values themselves, so a quantile of ticks is a tick that occurred; no interpolation, no float.
 
 use crate::Error;
 

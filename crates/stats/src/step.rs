@@ -29,8 +29,8 @@ pub(crate) fn found(sorted: &[i64]) -> i64 {
     widest_common(body).or_else(|| repeated(&neighbours(sorted))).unwrap_or(1)
 }
 
-/// A step that was told, as a distance of values of one sample.
-pub(crate) fn told(step: NonZeroU64) -> i64 {
+/// A step given by the caller, as a distance of values of one sample.
+pub(crate) fn given(step: NonZeroU64) -> i64 {
     step.get().min(LIMIT_TICKS) as i64
 }
 

@@ -96,7 +96,7 @@ const DENSER: usize = 4;
 
 impl Tail {
     fn new(sample: &Sample, step: Option<NonZeroU64>) -> Self {
-        let step = step.map_or_else(|| step::found(sample.values()), step::told);
+        let step = step.map_or_else(|| step::found(sample.values()), step::given);
         let spread = |shares: [u32; 3]| shares.map(|share| Spread::of(sample, share, step));
         let tail = spread([900_000, 950_000, 975_000]);
         let (shape, near) = pickands(&tail, step);

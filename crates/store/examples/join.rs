@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use tickscope_store::{
-    Layout, Manifest, Nullable, Origin, Run, SameBoot, StampColumns, join_run, next_segment, write_segment,
+    LayoutText, Manifest, Nullable, Origin, Run, SameBoot, StampColumns, join_run, next_segment, write_segment,
 };
 
 const POINTS: usize = 10;
@@ -31,9 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn layout() -> Layout {
+fn layout() -> LayoutText {
     let path = (0..POINTS).map(|point| format!("node.p{point}")).collect();
-    Layout { path, ..Layout::default() }
+    LayoutText { path, ..LayoutText::default() }
 }
 
 fn make(root: &Path, ids: i64) -> Result<(), Box<dyn Error>> {

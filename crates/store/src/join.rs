@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use tickscope_trace::{
-    Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede, StampColumns as Batch, StampSource,
-    Traces, join,
+    Attribute, Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede,
+    StampColumns as Batch, StampSource, Traces, join,
 };
 
 use crate::error::{Error, Result};
 use crate::run::Run;
 use crate::stamps::PointStamps;
-use crate::traces::{KeyedRows, KeyedWriter, layout_key};
+use crate::traces::{KeyedRows, KeyedWriter, attribute_column, layout_key};
 
 /// What the join met, and the segments it could not read.
 #[derive(Debug)]
@@ -25,32 +25,28 @@ pub struct Joined {
     pub refused: Vec<Error>,
 }
 
-impl crate::manifest::Layout {
-    /// The layout, checked against the points named in `manifest`.
-    pub fn parse(&self, run: &Run) -> Result<Layout> {
-        let known: Vec<_> = run.manifest().points.iter().map(|p| p.place().to_string()).collect();
-        let text = LayoutText {
-            path: self.path.clone(),
-            branches: self.branches.clone(),
-            beside: self.beside.clone(),
-            rules: self.rules.clone(),
-        };
-        let known = (!known.is_empty()).then_some(known.as_slice());
-        text.parse(known).map_err(|e| Error::corrupt(run.root(), "a layout of the run's points", e.to_string()))
+impl Run {
+    /// The layout of the run, checked against its points.
+    pub fn layout(&self) -> Result<Layout> {
+        parsed(self, &self.manifest().layout)
     }
+}
+
+fn parsed(run: &Run, layout: &LayoutText) -> Result<Layout> {
+    let known: Vec<_> = run.manifest().points.iter().map(|p| p.place().to_string()).collect();
+    let known = (!known.is_empty()).then_some(known.as_slice());
+    layout.parse(known).map_err(|e| Error::corrupt(run.root(), "a layout of the run's points", e.to_string()))
 }
 
 /// Joins the stamps of `run` by `layout`, holding about `bytes` at once, and replaces `traces/part-00000000.parquet`.
 /// `may_precede` tells passages of one id apart ([`join`]).
-pub fn join_run(
-    run: &Run,
-    layout: &crate::manifest::Layout,
-    bytes: usize,
-    may_precede: &MayPrecede<'_>,
-) -> Result<Joined> {
-    let parsed = layout.parse(run)?;
+pub fn join_run(run: &Run, layout: &LayoutText, bytes: usize, may_precede: &MayPrecede<'_>) -> Result<Joined> {
+    let parsed = parsed(run, layout)?;
     let mut source = RunStamps::open(run, &parsed)?;
-    let names: Vec<_> = parsed.points().iter().map(|point| point.place.to_string()).collect();
+    let mut names: Vec<_> = parsed.points().iter().map(|point| point.place.to_string()).collect();
+    for (point, place) in parsed.points().iter().map(|point| point.place.to_string()).enumerate() {
+        names.extend(source.attributes(point)?.into_iter().map(|attribute| attribute_column(&place, attribute)));
+    }
     let place = run.paths().traces().join("part-00000000.parquet");
     let mut writer = KeyedWriter::begin_traces(&place, &names, &[layout_key(layout)])?;
     let limits = Limits::within(bytes, names.len());
@@ -62,14 +58,18 @@ pub fn join_run(
 /// The stamps of each point of a layout.
 struct RunStamps {
     points: Vec<PointStamps>,
+    /// By point: what its stamps have.
+    attributes: Vec<Vec<Attribute>>,
     /// By point, then by channel: a number for each thread of the run.
     threads: Vec<HashMap<i32, u32>>,
 }
 
 impl RunStamps {
     fn open(run: &Run, layout: &Layout) -> Result<Self> {
-        let points: Result<_> = layout.points().iter().map(|point| run.stamps(&point.place)).collect();
-        Ok(Self { points: points?, threads: threads(run, layout)? })
+        let points: Result<Vec<PointStamps>> = layout.points().iter().map(|point| run.stamps(&point.place)).collect();
+        let points = points?;
+        let attributes: Result<_> = points.iter().map(attributes_of).collect();
+        Ok(Self { points, attributes: attributes?, threads: threads(run, layout)? })
     }
 
     fn refused(self) -> Vec<Error> {
@@ -83,6 +83,10 @@ impl StampSource for RunStamps {
     fn extents(&mut self, point: usize) -> Result<Vec<Extent>> {
         let all = self.points[point].segments().iter().flat_map(|segment| segment.extents());
         Ok(all.filter(|&(.., stamps)| stamps > 0).map(|(first, last, stamps)| Extent { first, last, stamps }).collect())
+    }
+
+    fn attributes(&mut self, point: usize) -> Result<Vec<Attribute>> {
+        Ok(self.attributes[point].clone())
     }
 
     fn read(
@@ -99,7 +103,13 @@ impl StampSource for RunStamps {
             let kinds: Option<Vec<i32>> =
                 (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
             let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
-            let batch = Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?;
+            let mut batch = Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?;
+            let read = |&attribute: &Attribute| Ok((attribute, segment.read_attribute(group, attribute)?));
+            let attributes: Vec<(Attribute, Vec<Option<i64>>)> =
+                self.attributes[point].iter().map(read).collect::<Result<_>>()?;
+            for (attribute, values) in &attributes {
+                batch = batch.with_attribute(*attribute, values).map_err(unequal)?;
+            }
             if columns == Columns::Keys {
                 sink(batch);
                 continue;
@@ -110,6 +120,20 @@ impl StampSource for RunStamps {
         }
         Ok(())
     }
+}
+
+/// The attributes that some stamp of a point has.
+fn attributes_of(stamps: &PointStamps) -> Result<Vec<Attribute>> {
+    let mut found = Vec::new();
+    for attribute in Attribute::ALL {
+        for segment in stamps.segments() {
+            if segment.has_attribute(attribute)? {
+                found.push(attribute);
+                break;
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// By point of the layout, then by channel: the thread that stamped there, numbered over the run. Logs name none.
@@ -136,7 +160,7 @@ fn rows(traces: &Traces) -> KeyedRows {
         kind: traces.kinds().to_vec(),
         id: traces.ids().to_vec(),
         occurrence: traces.occurrences().to_vec(),
-        columns: traces.points().to_vec(),
+        columns: traces.points().iter().chain(traces.attributes().map(|(.., column)| column)).cloned().collect(),
     }
 }
 
@@ -148,6 +172,10 @@ mod tests {
     use crate::{BlockRange, Nullable, Origin, StampColumns, next_segment, write_segment};
 
     fn put(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)]) {
+        put_with(run, node, point, stamps, Nullable::nulls(stamps.len()));
+    }
+
+    fn put_with(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)], value: Nullable<i64>) {
         let rows = stamps.len();
         let columns = StampColumns {
             tick: stamps.iter().map(|stamp| stamp.1).collect(),
@@ -155,7 +183,7 @@ mod tests {
             channel: vec![1; rows],
             kind: Nullable::nulls(rows),
             cpu: Nullable::nulls(rows),
-            value: Nullable::nulls(rows),
+            value,
         };
         let blocks = vec![BlockRange { pool: 1, serial: 0, first: 0, last: 0 }];
         let place = next_segment(&run.paths().stamps(&format!("{node}.{point}").parse().unwrap())).unwrap();
@@ -180,6 +208,22 @@ mod tests {
         assert_eq!(rows.columns[1], [Some(1_011), None, Some(1_031)].into_iter().collect());
         assert!(rows.columns[3].is_all_null());
         assert!(traces.key("tickscope.layout").unwrap().contains("client.send > client.sent"));
+    }
+
+    #[test]
+    fn the_value_of_a_stamp_stays_with_its_tick_and_points_without_one_have_no_column() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        put(&run, "client", "send", &[(1, 10), (2, 20)]);
+        put_with(&run, "server", "receive", &[(2, 21), (1, 11)], [Some(7), None].into_iter().collect());
+        join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
+        let traces = &run.traces().unwrap().found[0];
+        assert_eq!(traces.names(), ["client.send", "server.receive", "server.deliver", "client.sent"]);
+        let read = |place, attribute| traces.read_attribute(0, place, attribute).unwrap();
+        assert_eq!(read("server.receive", Attribute::Value), [None, Some(7)].into_iter().collect());
+        assert!(
+            read("server.receive", Attribute::Cpu).is_all_null() && read("client.send", Attribute::Value).is_all_null()
+        );
     }
 
     #[test]

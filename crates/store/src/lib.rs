@@ -42,12 +42,12 @@ pub use event_kind::EventKind;
 pub use events::{Event, breaks, read_events, write_events};
 pub use join::{Joined, join_run};
 pub use manifest::{
-    Assumption, CounterFacts, DeclaredFrequency, Evidence, Layout, Manifest, Node, Point, PolicyRule, ReadingWidth,
-    Rho, SameBoot, Sharing,
+    Assumption, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho,
+    SameBoot, Sharing,
 };
 pub use run::{Listing, Pair, Paths, Run, Table};
 pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
-pub use tickscope_trace::Nullable;
+pub use tickscope_trace::{LayoutText, Nullable};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
 pub use whole_file::{WholeFile, files_in, keyed_folders, write_whole};
 

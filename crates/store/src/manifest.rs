@@ -10,6 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tickscope_tick::{BootId, Clock, NodeName, Ordering, Place, PointName};
+use tickscope_trace::LayoutText;
 
 use crate::SCHEMA;
 use crate::cost::Cost;
@@ -52,7 +53,7 @@ pub struct Manifest {
     pub policies: Vec<PolicyRule>,
     /// How an id passes the points.
     #[serde(default)]
-    pub layout: Layout,
+    pub layout: LayoutText,
     /// What the figures stand on.
     #[serde(default)]
     pub assumptions: Vec<Assumption>,
@@ -213,22 +214,6 @@ pub struct PolicyRule {
     pub policy: String,
 }
 
-/// How an id passes the points, in words of crate `trace`.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Layout {
-    /// Points as `node.point`, in the order an id passes them.
-    pub path: Vec<String>,
-    /// Pairs that leave the path, `node.point > node.point`.
-    #[serde(default)]
-    pub branches: Vec<String>,
-    /// Pairs of any two of those points, shown beside, `node.point > node.point`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<String>,
-    /// `(node.point, rule)`: which stamp counts where an id passes twice.
-    #[serde(default)]
-    pub rules: Vec<(String, String)>,
-}
-
 /// A sentence that the figures stand on, and where it came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Assumption {
@@ -377,6 +362,17 @@ mod tests {
         let read: crate::NodeCost = serde_json::from_str(old).unwrap();
         assert_eq!((read.target_cpu_ns, read.monitor_cpu_ns), (Some(3), Some(4)));
         assert_eq!(crate::EventKind::from("subject-failed"), crate::EventKind::TargetFailed);
+    }
+
+    #[test]
+    fn a_layout_reads_the_key_of_schema_1_for_extra_pairs_and_no_key_that_would_make_another_layout() {
+        let layout = |text: &str| serde_json::from_str::<LayoutText>(text);
+        let old = r#"{"path": ["a.x", "b.y"], "branches": [], "beside": ["b.y > a.x"], "rules": [["a.x", "last"]]}"#;
+        let new = r#"{"edges": ["a.x > b.y"], "extra": ["b.y > a.x"], "rules": {"b.y": "all", "a.x": "last"}}"#;
+        let (old, new) = (layout(old).unwrap(), layout(new).unwrap());
+        assert_eq!((&old.extra, &old.rules[..]), (&new.extra, &new.rules[..1]));
+        assert_eq!(old.parse(None).unwrap().stages(), new.parse(None).unwrap().stages());
+        assert!(layout(r#"{"path": [], "edgse": []}"#).unwrap_err().to_string().contains("edgse"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tickscope_trace::Nullable;
+use tickscope_trace::{Attribute, Nullable};
 
 use crate::error::{Error, Result};
 use crate::table::{Columns, TableReader, columns, from_hexadecimal};
@@ -191,6 +191,27 @@ impl Segment {
     pub(crate) fn read_keys(&self, group: usize) -> Result<(Vec<i64>, Vec<i64>, Nullable<i32>)> {
         let table = &self.table;
         Ok((table.column(group, "id")?, table.column(group, "tick")?, table.nullable(group, "kind")?))
+    }
+
+    /// An attribute of one row group's stamps.
+    pub(crate) fn read_attribute(&self, group: usize, attribute: Attribute) -> Result<Vec<Option<i64>>> {
+        let name = attribute.name();
+        Ok(match attribute {
+            Attribute::Cpu => {
+                self.table.nullable::<i32>(group, name)?.iter().map(|cpu| cpu.map(|&cpu| cpu.into())).collect()
+            }
+            Attribute::Value => self.table.nullable(group, name)?.iter().map(|value| value.copied()).collect(),
+        })
+    }
+
+    /// Whether some stamp has an attribute.
+    pub(crate) fn has_attribute(&self, attribute: Attribute) -> Result<bool> {
+        let name = attribute.name();
+        let has = |group| match attribute {
+            Attribute::Cpu => Ok(!self.table.nullable::<i32>(group, name)?.is_all_null()),
+            Attribute::Value => Ok(!self.table.nullable::<i64>(group, name)?.is_all_null()),
+        };
+        (0..self.table.groups()).map(has).find(|has| !matches!(has, Ok(false))).unwrap_or(Ok(false))
     }
 
     /// The channels of one row group's stamps.

@@ -1,17 +1,19 @@
 //! Traces and durations: tables with a key (kind, id, occurrence) and nullable columns named by the layout.
 //!
-//! A trace has one column a point, the raw tick, and one for the marks of an id that passed some point several times. A
+//! A trace has one column a point, the raw tick, one for each attribute that stamps of a point have, and one for the marks of an id that passed some point several times. A
 //! row of durations has three a stage: `STAGE`, `STAGE.lo`, `STAGE.hi`.
 
 use std::path::{Path, PathBuf};
 
-use tickscope_trace::Nullable;
+use tickscope_trace::{Attribute, Nullable};
 
 use crate::error::Result;
 use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, WriteRows};
 
 const KEY: [&str; 3] = ["kind", "id", "occurrence"];
 const PASSAGES: &str = "passages";
+/// Stands between a point and the attribute of its stamps that a column of traces holds; in no name of a point.
+const ATTRIBUTE: char = '#';
 const LAYOUT_KEY: &str = "tickscope.layout";
 
 /// Rows with a key and named columns; all columns are equally long.
@@ -132,8 +134,8 @@ impl KeyedReader {
     /// Opens the table at `path`.
     pub fn open(path: &Path) -> Result<Self> {
         let table = TableReader::open(path)?;
-        let names =
-            table.names().into_iter().filter(|name| !KEY.contains(&name.as_str()) && name != PASSAGES).collect();
+        let is_column = |name: &String| !KEY.contains(&name.as_str()) && name != PASSAGES && !name.contains(ATTRIBUTE);
+        let names = table.names().into_iter().filter(is_column).collect();
         Ok(Self { table, names })
     }
 
@@ -170,6 +172,11 @@ impl KeyedReader {
     /// Names of the columns beside the key.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// An attribute of the stamps of a point, of one row group of traces; all null where none has it.
+    pub fn read_attribute(&self, group: usize, place: &str, attribute: Attribute) -> Result<Nullable<i64>> {
+        self.table.nullable(group, &attribute_column(place, attribute))
     }
 
     /// The value of a footer key.
@@ -215,8 +222,13 @@ fn ppm(ppb: u64) -> String {
     if rest == 0 { whole.to_string() } else { format!("{whole}.{rest:03}").trim_end_matches('0').into() }
 }
 
+/// The column of traces that holds an attribute of a point's stamps.
+pub(crate) fn attribute_column(place: &str, attribute: Attribute) -> String {
+    format!("{place}{ATTRIBUTE}{}", attribute.name())
+}
+
 /// Footer key of traces: the layout they were joined by, as in `run.json`.
-pub(crate) fn layout_key(layout: &crate::Layout) -> (&'static str, String) {
+pub(crate) fn layout_key(layout: &tickscope_trace::LayoutText) -> (&'static str, String) {
     (LAYOUT_KEY, serde_json::to_string(layout).expect("a layout of text is JSON"))
 }
 

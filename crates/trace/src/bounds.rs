@@ -2,18 +2,19 @@
 //!
 //! A clock error between two hosts is *common* to all their traces: it moves every value of a stage together. Against
 //! each other two values are wrong by far less: true map and estimate both keep their slopes inside the clock map's
-//! cone, so over a separation dt the error changes by at most the cone's width times dt (`brackets.md`, "Two errors,
-//! not one"). A question is put to the bound it needs: an absolute delay to both, a spread only to the relative one.
+//! cone, so over a separation dt the error changes by at most the cone's width times dt (`docs/proof.md`,
+//! "Common and relative error"). A question is put to the bound it needs: an absolute delay to both, a spread only to
+//! the relative one.
 //!
 //! Each *end* of a stage that lies on a local clock brings its own term. For two ends on the same clock the terms are
 //! added too, not counted once: error changes at the two ends need not cancel while dt is shorter than the duration.
 //! The cap by the intervals then gives what is said of such stages, slopes' width times duration.
 //!
-//! Every stamp has a second error, its *own*: where on its node's counter it was read. A reading of the counter leaves its
-//! width open, a reading of another clock that clock's interval. This error differs from packet to packet, so it belongs to the
-//! relative bound, not to the common one: over a separation dt that of another clock changes by at most that clock's cone times
-//! dt, and neither by more than the stamp's interval on the counter is wide. It is capped by that width alone; the clock map's
-//! far larger error would be no cap for it.
+//! Every stamp has a second error, its *reading error*: where on its node's counter it was read. A reading of the
+//! counter leaves its width open, a reading of another clock that clock's interval. This error differs from packet to
+//! packet, so it belongs to the relative bound, not to the common one: over a separation dt that of another clock
+//! changes by at most that clock's cone times dt, and neither by more than the stamp's interval on the counter is wide.
+//! It is capped by that width alone; the clock map's far larger error would be no cap for it.
 //!
 //! Guarantees: `|error of one trace - error of another| <= relative`, `q(lo) <= q(true) <= q(hi)`; rounded outward.
 //! Deliberately absent: confidence in a quantile as an estimate of a population; that is statistics, not clocks.
@@ -81,9 +82,9 @@ pub struct StageTally {
     pub suspicions: Vec<Suspicion>,
     /// The common bound.
     pub common: Common,
-    /// What each value may be wrong by beside that, differently from trace to trace, because of what the readings of its
-    /// stamps leave open, of counters and of other clocks. Every true value lies in
-    /// `[estimate - common.below - own.below, estimate + common.above + own.above]`.
+    /// What each value may be wrong by besides that, differently from trace to trace, because of what the readings of
+    /// its stamps leave open, of counters and of other clocks. Every true value lies in `[estimate - common.below -
+    /// own.below, estimate + common.above + own.above]`.
     pub own: Common,
     /// Both together, as the widest interval has it.
     whole: Common,
@@ -135,8 +136,8 @@ pub struct QuantileBounds {
     pub hi: i64,
 }
 
-/// All values of one stage, of the traces that have one; 24 bytes a trace, 8 where every interval reaches as far around its
-/// estimate, as within the reference's node.
+/// All values of one stage, of the traces that have one; 24 bytes a trace, 8 where every interval reaches as far around
+/// its estimate, as within the reference's node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StageValues {
     estimate: Vec<i64>,
@@ -225,7 +226,7 @@ impl StageTally {
         let on_path = matches!(role, Role::Path | Role::EndToEnd);
         if hi < 0 && on_path {
             self.impossible += 1;
-            self.suspect(Suspicion { interval: Some((lo, hi)), ..stamps });
+            self.keep(Suspicion { interval: Some((lo, hi)), ..stamps });
         }
     }
 
@@ -236,7 +237,7 @@ impl StageTally {
         self.refused += later.refused;
         self.refused_by.merge(later.refused_by);
         self.impossible += later.impossible;
-        later.suspicions.iter().for_each(|&stamps| self.suspect(stamps));
+        later.suspicions.iter().for_each(|&stamps| self.keep(stamps));
         self.common = self.common.widest(later.common);
         self.own = self.own.widest(later.own);
         self.whole = self.whole.widest(later.whole);
@@ -247,21 +248,22 @@ impl StageTally {
     fn refuse(&mut self, refusal: Refusal, stamps: Suspicion) {
         self.refused += 1;
         self.refused_by.count(refusal);
-        self.suspect(Suspicion { refusal: Some(refusal), ..stamps });
+        self.keep(Suspicion { refusal: Some(refusal), ..stamps });
     }
 
     /// Takes in how far one duration may be wrong; `own`: how much of that its stamps' auxiliary clocks account for.
     fn widen(&mut self, [estimate, lo, hi]: [i64; 3], [from, to]: [Place; 2], own: Common) {
         let whole = Common { below_ticks: lo.abs_diff(estimate), above_ticks: hi.abs_diff(estimate) };
         self.whole = self.whole.widest(whole);
-        // An interval can be narrower than its own parts: two stamps of one clock are near each other wherever both are.
+        // An interval can be narrower than its own parts: two stamps of one clock are near each other wherever both
+        // are.
         self.own = self.own.widest(whole.least(own));
         self.common = self.common.widest(whole.beyond(own));
         self.from.stretch(from);
         self.to.stretch(to);
     }
 
-    fn suspect(&mut self, stamps: Suspicion) {
+    fn keep(&mut self, stamps: Suspicion) {
         if self.suspicions.len() < SUSPICIONS_KEPT {
             self.suspicions.push(stamps);
         }

@@ -1,24 +1,25 @@
 //! From a raw tick to the reference: every point's chain of clocks.
 //!
-//! auxiliary clock -> counter of its node -> reference. A reading names a stretch of its counter, from when it came to show that
-//! value until it moved on ([`Clocks::with_widths`]). A point that stamps with its node's counter has no clock of its own; a
-//! time-stamp of the kernel, or of a program's log, is read from a clock that may have been set or slewed, and comes to the
-//! counter through that clock's [`Epochs`]. The counter comes to the reference through a [`ClockMap`], or is the reference.
+//! auxiliary clock -> counter of its node -> reference. A reading names a stretch of its counter, from when it came to
+//! show that value until it moved on ([`Clocks::with_widths`]). A point that stamps with its node's counter has no
+//! clock of its own; a time-stamp of the kernel, or of a program's log, is read from a clock that may have been set or
+//! slewed, and comes to the counter through that clock's [`Epochs`]. The counter comes to the reference through a
+//! [`ClockMap`], or is the reference.
 //!
-//! Each stamp is translated once: to an estimate, link by link, and to the interval that the links leave. An estimate is
-//! an admissible map's value rounded down to a whole tick of the counter, and from there as any tick of the counter. So a
-//! stage's estimate lies in every interval that is computed here:
+//! Each stamp is translated once: to an estimate, link by link, and to the interval that the links leave. An estimate
+//! is an admissible map's value rounded down to a whole tick of the counter, and from there as any tick of the counter.
+//! So a stage's estimate lies in every interval that is computed here:
 //!
 //! - two stamps of one counter are as far apart as they read, to the width of a reading either way, and so are their
 //!   estimates, which are the readings themselves;
 //! - two stamps of one other clock are as far apart on the counter as its slopes allow, and so are their estimates
-//!   before they are rounded; each is rounded down, so their difference is one of the whole numbers around the exact one, and
-//!   the interval, rounded outward, holds both;
+//!   before they are rounded; each is rounded down, so their difference is one of the whole numbers around the exact
+//!   one, and the interval, rounded outward, holds both;
 //! - any other two lie within every distance of the two stamps' intervals, and so do their estimates;
 //! - through the clock map goes each of these distances at each of its slopes, so also that of the estimates.
 //!
-//! Guarantees: no clamp, and no interval of two stamps of one counter carries the clock map's error. Deliberately absent: a
-//! direct clock map between two nodes' counters, which would narrow stages between them further.
+//! Guarantees: no clamp, and no interval of two stamps of one counter carries the clock map's error. Deliberately
+//! absent: a direct clock map between two nodes' counters, which would narrow stages between them further.
 
 use tickscope_bracket::{ClockMap, Epochs, Held, Placement, ReadingWidths, Refused};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
@@ -99,8 +100,8 @@ const SINGLE_TICK: i64 = 1;
 const WIDTH_MOST: i64 = ReadingWidths::MOST_TICKS as i64;
 
 impl Clocks {
-    /// The clocks of the points of `layout`, all stamped with their nodes' counters, which move by single ticks; `of_node`: each node's name with the
-    /// index of its counter in `counters`.
+    /// The clocks of the points of `layout`, all stamped with their nodes' counters, which move by single ticks;
+    /// `of_node`: each node's name with the index of its counter in `counters`.
     pub fn new(layout: &Layout, counters: Vec<Clock>, of_node: &[(String, usize)]) -> Result<Self, Error> {
         let chain = |node: &str| {
             let known = of_node.iter().find(|(name, _)| name == node);
@@ -108,7 +109,7 @@ impl Clocks {
                 let remedy = "take brackets between this node and the reference, or name it as the reference";
                 return Err(Error::new("a clock for every node", format!("none for '{node}'"), remedy));
             };
-            knauxiliary_clock(counter, counters.len(), node)?;
+            clock_index(counter, counters.len(), node)?;
             Ok(Chain { own: None, counter, coarse: 0 })
         };
         let chains = layout.points().iter().map(|point| chain(point.place.node.as_str())).collect::<Result<_, _>>()?;
@@ -116,8 +117,8 @@ impl Clocks {
         Ok(Self { counters, own: Vec::new(), chains, widths, core: CoreTerm::default() })
     }
 
-    /// The same, with counters whose readings are wider than a tick; `of_node`: a node's name with how far its counter may
-    /// stand beyond what it reads, in its own ticks. Nodes that are not named keep single ticks.
+    /// The same, with counters whose readings are wider than a tick; `of_node`: a node's name with how far its counter
+    /// may stand beyond what it reads, in its own ticks. Nodes that are not named keep single ticks.
     pub fn with_widths(self, layout: &Layout, of_node: &[(String, u64)]) -> Result<Self, Error> {
         let mut widths = self.widths;
         for (point, width) in layout.points().iter().zip(&mut widths) {
@@ -137,14 +138,14 @@ impl Clocks {
         Ok(Self { widths, ..self })
     }
 
-    /// The same, with some points stamped by other clocks than their nodes' counters; `of_point`: each such `node.point`
-    /// with the index of its clock in `own`. A clock's reference is the counter of the points' node. Those given before
-    /// are forgotten.
+    /// The same, with some points stamped by other clocks than their nodes' counters; `of_point`: each such
+    /// `node.point` with the index of its clock in `own`. A clock's reference is the counter of the points' node. Those
+    /// given before are forgotten.
     pub fn with_own(self, layout: &Layout, own: Vec<Epochs>, of_point: &[(String, usize)]) -> Result<Self, Error> {
         let names: Vec<String> = layout.points().iter().map(|point| point.place.to_string()).collect();
         let mut chains: Vec<Chain> = self.chains.iter().map(|chain| Chain { own: None, ..*chain }).collect();
         for (name, clock) in of_point {
-            knauxiliary_clock(*clock, own.len(), name)?;
+            clock_index(*clock, own.len(), name)?;
             let place = names.iter().position(|known| known == name);
             let Some(chain) = place.and_then(|point| chains.get_mut(point)) else {
                 let remedy = format!("use one of: {}", names.join(", "));
@@ -191,8 +192,8 @@ impl Clocks {
         Err(Error::new("one thread a point", found, "give every point's thread, or none where it is not known"))
     }
 
-    /// Ticks that `stage` is widened by on either side because its stamps, and the evidence between its counters, came from
-    /// different cores: once on one counter, once for each of two.
+    /// Ticks that `stage` is widened by on either side because its stamps, and the evidence between its counters, came
+    /// from different cores: once on one counter, once for each of two.
     pub fn core_ticks(&self, stage: &Stage) -> u64 {
         let thread = |point: usize| self.core.threads.get(point).copied().flatten();
         let one_thread = thread(stage.from).is_some() && thread(stage.from) == thread(stage.to);
@@ -207,7 +208,7 @@ impl Clocks {
     /// order, any others by what is known of their clocks. Nothing known: it may.
     pub fn may_precede(&self, first: StampAt, second: StampAt) -> bool {
         let (from, to) = (first.point, second.point);
-        let stage = Stage { name: String::new(), from, to, role: Role::Beside };
+        let stage = Stage { name: String::new(), from, to, role: Role::Extra };
         let counters = self.own(from).is_none() && self.own(to).is_none();
         if counters && self.core.ticks == 0 && self.share_a_counter(&stage) {
             return first.tick <= second.tick;
@@ -330,7 +331,7 @@ impl Clocks {
     }
 }
 
-fn knauxiliary_clock(index: usize, clocks: usize, of: &str) -> Result<(), Error> {
+fn clock_index(index: usize, clocks: usize, of: &str) -> Result<(), Error> {
     if index < clocks {
         return Ok(());
     }

@@ -3,15 +3,15 @@
 //! Each stamp is translated once, into the interval of the reference that holds it and an admissible tick within; the
 //! *estimate* of a stage is the difference of two such ticks, so estimates telescope: path stages sum to `end-to-end`
 //! to the tick. *Bounds* do not telescope: each stage's interval, end-to-end included, is computed directly between its
-//! two stamps (`brackets.md`, "Several domains"):
+//! two stamps (`docs/proof.md`, "Durations"):
 //!
 //! | from, to | interval |
 //! | --- | --- |
 //! | both on one counter | how far they are apart on it, at the clock map's slopes; intersected with what follows |
 //! | anything else | every distance between the two stamps' intervals |
 //!
-//! How far two stamps are apart on a counter, whatever clocks they were read from: exactly, where both are its ticks; by
-//! the slopes of another clock, where both were read from that; else every distance between the two intervals on it.
+//! How far two stamps are apart on a counter, whatever clocks they were read from: exactly, where both are its ticks;
+//! by the slopes of another clock, where both were read from that; else every distance between the two intervals on it.
 //!
 //! Assumes: brackets are true and their rho honest; cores of one host share one counter, unless a [`crate::CoreTerm`]
 //! says how far they may differ. Guarantees: the estimate lies in the interval; nothing is clamped: where no interval
@@ -61,8 +61,8 @@ impl Durations {
         Self::between(layout, clocks, traces, layout.stages())
     }
 
-    /// From the path's first point to every point, in the order of [`Layout::points`]: where each trace stood, on one
-    /// axis, with the interval that holds it. Computed directly, never as a sum over stages.
+    /// From the first point of the layout to every point, in the order of [`Layout::points`]: where each trace stood,
+    /// on one axis, with the interval that holds it. Computed directly, never as a sum over stages.
     pub fn since_first(layout: &Layout, clocks: &Clocks, traces: &Traces) -> Result<Self, Error> {
         let to = |to: usize| Stage { name: layout.points()[to].place.to_string(), from: 0, to, role: Role::EndToEnd };
         let stages: Vec<Stage> = (0..layout.points().len()).map(to).collect();

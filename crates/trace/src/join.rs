@@ -10,6 +10,9 @@
 //! and however the range was cut. Ids that passed some point several times are read once more, with the threads that
 //! stamped them, and told apart passage by passage (`passages.rs`); a run without any pays nothing for that.
 //!
+//! Where a range edge leads from one set of ids to another, rows have the ids of its first point, and go on with the
+//! offset that each belongs to (`ranges.rs`); that is looked up for the rows of one range of ids at a time.
+//!
 //! Assumes: ticks of one point are of one domain, so "first" and "last" mean the smaller and the larger tick.
 //! Guarantees: every stamp is counted; every key that any point saw is a trace; no sentinel (any tick is legal).
 //! Deliberately absent: the time order of arrival. "Out of order" is judged by ticks, which is what happened, and does
@@ -18,15 +21,19 @@
 mod batches;
 mod passages;
 mod plan;
+mod ranges;
 mod rows;
 mod tally;
 
 pub use passages::{MayPrecede, StampAt};
+pub use ranges::RangeCounts;
 pub use tally::{JoinCounts, PointCounts};
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
-use crate::{Columns, Layout, StampColumns, StampSource, Traces};
+use crate::{Attribute, Columns, Extent, Layout, StampColumns, StampSource, Traces};
+use batches::Gathered;
 use plan::Plan;
 use rows::{Full, Rows};
 use tally::Tally;
@@ -71,30 +78,77 @@ pub fn join<S: StampSource>(
     may_precede: &MayPrecede<'_>,
     sink: &mut dyn FnMut(&Traces) -> Result<(), S::Error>,
 ) -> Result<JoinCounts, S::Error> {
-    let limits = limits.clamped();
-    let mut extents = Vec::with_capacity(layout.points().len());
+    let mut attributes = Vec::new();
     for point in 0..layout.points().len() {
-        extents.push(source.extents(point)?);
+        attributes.extend(source.attributes(point)?.into_iter().map(|attribute| (point, attribute)));
     }
-    let mut plan = Plan::new(&extents, limits);
+    let limits = limits.clamped();
+    let mut joiner = Joiner { layout, source, limits, may_precede, attributes, ended: HashSet::new() };
     let mut tally = Tally::new(layout);
-    let mut batch = Traces::empty(layout.points().len());
-    while let Some(chunk) = plan.next() {
-        let mut rows = Rows::new(layout, &chunk, limits);
-        match gather(&mut rows, source, chunk.ids())? {
-            Some(Full::Keys) => plan.halve(chunk),
-            Some(Full::Kinds) => plan.hash(chunk),
-            None => {
-                let gathered = rows.finish(layout, may_precede);
-                tally.add_stamps(&gathered);
-                gathered.emit(&mut batch, limits.rows, &mut |traces| {
-                    tally.add_traces(traces);
-                    sink(traces)
-                })?;
-            }
-        }
+    let mut batch = joiner.no_traces();
+    let points = layout.id_space(layout.root());
+    joiner.each_chunk(&points, i64::MIN..=i64::MAX, &mut |joiner, gathered| {
+        tally.add_stamps(&gathered);
+        let linked = joiner.link(&gathered, tally.ranges())?;
+        gathered.emit(&linked, &mut batch, limits.rows, &mut |traces| {
+            tally.add_traces(traces);
+            sink(traces)
+        })
+    })?;
+    for point in (0..layout.points().len()).filter(|&point| !points.contains(&point)) {
+        tally.add_stamps_beyond(point, joiner.source.extents(point)?.iter().map(|extent| extent.stamps).sum());
     }
     Ok(tally.counts())
+}
+
+/// What a join needs while it goes on.
+struct Joiner<'a, S> {
+    layout: &'a Layout,
+    source: &'a mut S,
+    limits: Limits,
+    may_precede: &'a MayPrecede<'a>,
+    /// What the stamps of each point have.
+    attributes: Vec<(usize, Attribute)>,
+    /// By range edge, kinds of whose offsets the last one was read.
+    ended: HashSet<(usize, i32)>,
+}
+
+/// What is done with each chunk.
+type Visit<'a, J, E> = dyn FnMut(&mut J, Gathered) -> Result<(), E> + 'a;
+
+impl<S: StampSource> Joiner<'_, S> {
+    /// Gathers the stamps that `points`, which share their ids, have in `ids`, chunk by chunk in the order of ids.
+    fn each_chunk(
+        &mut self,
+        points: &[usize],
+        ids: RangeInclusive<i64>,
+        visit: &mut Visit<'_, Self, S::Error>,
+    ) -> Result<(), S::Error> {
+        let all = self.layout.points().len();
+        let mut extents = vec![Vec::new(); all];
+        for &point in points {
+            let within = self.source.extents(point)?.into_iter().map(|extent| Extent {
+                first: extent.first.max(*ids.start()),
+                last: extent.last.min(*ids.end()),
+                ..extent
+            });
+            extents[point] = within.filter(|extent| extent.first <= extent.last).collect();
+        }
+        let mut plan = Plan::new(&extents, self.limits);
+        while let Some(chunk) = plan.next() {
+            let mut rows = Rows::new(all, points, &self.attributes, &chunk, self.limits);
+            match gather(&mut rows, self.source, chunk.ids())? {
+                Some(Full::Keys) => plan.halve(chunk),
+                Some(Full::Kinds) => plan.hash(chunk),
+                None => visit(self, rows.finish(self.layout, self.may_precede))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn no_traces(&self) -> Traces {
+        Traces::empty(self.layout.points().len(), &self.attributes)
+    }
 }
 
 /// Reads the stamps of a chunk, point by point, until it turns out not to fit.
@@ -113,7 +167,7 @@ fn read<S: StampSource>(
     columns: Columns,
     put: fn(&mut Rows, usize, StampColumns<'_>) -> Result<(), Full>,
 ) -> Result<Option<Full>, S::Error> {
-    for point in 0..rows.points() {
+    for point in rows.of().to_vec() {
         let mut full = None;
         source.read(point, ids.clone(), columns, &mut |stamps| {
             if full.is_none() {

@@ -1,46 +1,25 @@
-//! Which points a trace passes, and which pairs of them are durations.
+//! Which points an id passes, which of them follow which, and which pairs of them are durations.
 //!
-//! A layout is a small graph. The *path* is the order in which an id passes its points; consecutive points are the
-//! path's stages, and `end-to-end` runs from the first point to the last. A *branch* leaves the path: the return of a
-//! send call is no station of the packet, which is already on its way (measured on a veth pair, the peer's kernel had
-//! received the packet before the send call returned in every one of 19 488 cases). So branches may be negative and
-//! never enter a sum. Any other two points may be shown *beside*: what somebody published as a stage, say, from a branch's
-//! point to the path's; it may be negative, too.
+//! A layout is a directed graph without cycles. Its *edges* say which point follows which: one point may have several
+//! successors (fan-out) and several predecessors (fan-in); points without predecessors are *starts*, points without
+//! successors *ends*. Every edge is a stage, and `end-to-end` runs from a start to an end. Points that edges join are
+//! the *trunk*. A *branch* leaves it: the return of a send call is no station of the packet, which is already on its
+//! way (measured on a veth pair, the peer's kernel had received the packet before the send call returned in every one
+//! of 19 488 cases). So branches may be negative and never enter a sum. Any other two points may be an *extra* stage:
+//! what somebody published as one, say, from a branch's point to the trunk's; it may be negative, too.
+//!
+//! Most edges join stamps of one id. A *range* edge joins byte offsets of a stream ([`Match::Range`]).
 //!
 //! Assumes: the first dot of `node.point` ends the node's name (a point's name may hold further dots).
-//! Guarantees: a [`Layout`] is valid; whatever is wrong with its description is said once, when it is read.
-//! Deliberately absent: files, and any format of them. The caller hands over plain strings.
+//! Guarantees: a [`Layout`] is valid; whatever is wrong with its description is reported once, when it is read.
+//! Deliberately absent: files. The caller hands over the description, read from whichever format it was written in.
+
+mod graph;
+mod text;
 
 use tickscope_tick::Place;
 
-use crate::Error;
-
-/// A layout as people write it, before anything about it is known to make sense.
-///
-/// ```
-/// use tickscope_trace::LayoutText;
-/// let text = LayoutText {
-///     path: ["client.send", "server.recv"].map(String::from).to_vec(),
-///     branches: vec!["client.send > client.sent".into()],
-///     beside: vec!["client.sent > server.recv".into()],
-///     rules: vec![("server.recv".into(), "last".into())],
-/// };
-/// let layout = text.parse(None).unwrap();
-/// let stages: Vec<_> = layout.stages().iter().map(|stage| stage.name.as_str()).collect();
-/// assert_eq!(stages[..3], ["client.send>server.recv", "end-to-end", "client.send>client.sent"]);
-/// assert_eq!(stages[3], "client.sent>server.recv");
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LayoutText {
-    /// Points as `node.point`, in the order an id passes them.
-    pub path: Vec<String>,
-    /// Pairs that leave the path, as `node.point > node.point`; the first is on the path, the second is not.
-    pub branches: Vec<String>,
-    /// Pairs of any two points of the path or the branches, as `node.point > node.point`: shown beside.
-    pub beside: Vec<String>,
-    /// `(node.point, rule)` with rule `first`, `last` or `all`; a point without a rule uses `first`.
-    pub rules: Vec<(String, String)>,
-}
+pub use text::LayoutText;
 
 /// Which passages of an id become traces where they part: at the first point that was stamped several times, or where
 /// one stamp is followed by several. Further points follow the passage. Order is that of the ticks, not of arrival.
@@ -64,23 +43,44 @@ pub struct Point {
     pub rule: Rule,
 }
 
+/// How the stamps at the two ends of an edge belong together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Match {
+    /// They carry the same id.
+    Id,
+    /// Their ids are byte offsets of one stream, each the offset at which its bytes end: a stamp with offset `a`
+    /// belongs to the stamp with the smallest offset that is not below `a`, of the same kind.
+    Range,
+}
+
+/// One point follows another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Edge {
+    /// Index of the point it leaves, in [`Layout::points`].
+    pub from: usize,
+    /// Index of the point it leads to.
+    pub to: usize,
+    /// How their stamps belong together.
+    pub by: Match,
+}
+
 /// What a stage means in its layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Between two consecutive points of the path; these sum to the whole.
+    /// An edge; those along a route sum to the whole of it.
     Path,
-    /// From the path's first point to its last.
+    /// From a start to an end.
     EndToEnd,
-    /// From a point of the path to one beside it; may be negative.
+    /// From a point of the trunk to one that leaves it; may be negative.
     Branch,
-    /// Between any two points, for comparison; may be negative, and says nothing about the path.
-    Beside,
+    /// Between any two points, for comparison; may be negative, and says nothing about the trunk.
+    Extra,
 }
 
 /// The duration between two points for one id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stage {
-    /// `node.point>node.point`, or `end-to-end`.
+    /// `node.point>node.point`; `end-to-end`, followed by the end's name where there are several ends.
     pub name: String,
     /// Index of the point it starts at, in [`Layout::points`].
     pub from: usize,
@@ -90,223 +90,135 @@ pub struct Stage {
     pub role: Role,
 }
 
-/// Points, and the stages between them; always valid.
+/// Points, the edges between them, and the stages; always valid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     points: Vec<Point>,
-    path: usize,
+    trunk: usize,
+    edges: Vec<Edge>,
     stages: Vec<Stage>,
+    graph: graph::Graph,
+    /// By point: the first of those that share its ids.
+    spaces: Vec<usize>,
 }
 
-/// The name of the stage from the first point of a path to its last.
+/// The name of the stage from the start to the end, where there is one of each.
 pub const END_TO_END: &str = "end-to-end";
 
 impl Layout {
-    /// All points: the path's in their order, then those of branches in the order of the branches.
+    /// All points: the trunk's, each after its predecessors and else in the order of the description; then those of
+    /// branches in the order of the branches.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// The points of the path, in order; at least two.
-    pub fn path(&self) -> &[Point] {
-        &self.points[..self.path]
+    /// The points that edges join; at least two.
+    pub fn trunk(&self) -> &[Point] {
+        &self.points[..self.trunk]
     }
 
-    /// All stages: the path's in order, `end-to-end`, the branches in order, those beside in order.
+    /// The edges, in the order of the description.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// All stages: the edges in their order, end-to-end, the branches in order, the extra ones in order.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
     }
 
-    /// The point with that index, the one that an id comes to before it, and so on to the path's first: on the path the
-    /// one before, from a branch's point the one that the branch leaves.
-    pub(crate) fn way_back(&self, point: usize) -> Vec<usize> {
-        let left = |branch: &usize| self.stages.iter().find(|stage| stage.role == Role::Branch && stage.to == *branch);
-        let before = |&point: &usize| match point {
-            0 => None,
-            _ if point < self.path => Some(point - 1),
-            _ => left(&point).map(|stage| stage.from),
-        };
-        std::iter::successors(Some(point), before).collect()
+    /// The point with that index, then each point that every way to it passes, the nearest first: on a path those
+    /// before it, from a branch's point the one that it leaves and what lies before that.
+    pub fn way_back(&self, point: usize) -> Vec<usize> {
+        let before = |&point: &usize| self.graph.dominators.get(point).copied().flatten();
+        std::iter::successors(Some(point).filter(|&point| point < self.points.len()), before).collect()
     }
-}
 
-impl Point {
-    fn parse(text: &str) -> Result<Self, Error> {
-        Ok(Self { place: text.parse::<Place>()?, rule: Rule::First })
-    }
-}
-
-impl LayoutText {
-    /// Reads the layout. `known`: the points that exist, as `node.point`; `None` where that is not known yet.
-    pub fn parse(&self, known: Option<&[String]>) -> Result<Layout, Error> {
-        let mut points = self.parse_path()?;
-        let path = points.len();
-        let mut stages = path_stages(&points);
-        for text in &self.branches {
-            let stage = parse_branch(text, &mut points, path)?;
-            push_once(&mut stages, stage, "each branch once")?;
+    /// The stages of one route from a start to an end, first to last: the first in the order of the description.
+    pub fn route(&self, whole: &Stage) -> Vec<usize> {
+        let (mut at, mut route) = (whole.from, Vec::new());
+        let leads = |edge: &Edge| edge.to == whole.to || self.graph.precedes(edge.to, whole.to);
+        while at != whole.to {
+            let next = self.edges.iter().position(|edge| edge.from == at && leads(edge));
+            let Some(next) = next else { return Vec::new() };
+            route.push(next);
+            at = self.edges[next].to;
         }
-        for text in &self.beside {
-            let stage = parse_beside(text, &points)?;
-            push_once(&mut stages, stage, "each pair once among stages, branches and beside")?;
-        }
-        self.apply_rules(&mut points)?;
-        refuse_unknown(&points, known)?;
-        Ok(Layout { points, path, stages })
+        route
     }
 
-    fn parse_path(&self) -> Result<Vec<Point>, Error> {
-        let mut points: Vec<Point> = Vec::with_capacity(self.path.len());
-        for text in &self.path {
-            let point = Point::parse(text)?;
-            if position(&points, &point).is_some() {
-                return Err(duplicate("each point of the path once", &point.place.to_string()));
-            }
-            points.push(point);
-        }
-        if points.len() < 2 {
-            let found = format!("{} point(s)", points.len());
-            return Err(Error::new(
-                "a path of at least 2 points",
-                found,
-                "name the points that an id passes, in order",
-            ));
-        }
-        Ok(points)
+    /// Whether an id that passed the points for which `seen` holds came from some start to some end with no point of
+    /// that route missing.
+    pub fn is_complete(&self, seen: impl Fn(usize) -> bool) -> bool {
+        let mut whole = vec![false; self.trunk];
+        (0..self.trunk).any(|point| {
+            let before = &self.graph.predecessors[point];
+            whole[point] = seen(point) && (before.is_empty() || before.iter().any(|&before| whole[before]));
+            whole[point] && self.graph.is_end[point]
+        })
     }
 
-    fn apply_rules(&self, points: &mut [Point]) -> Result<(), Error> {
-        let mut ruled = vec![false; points.len()];
-        for (place, rule) in &self.rules {
-            let place = Point::parse(place)?;
-            let Some(index) = position(points, &place) else {
-                let names: Vec<_> = points.iter().map(|point| point.place.to_string()).collect();
-                return Err(unknown("a rule for a point of the layout", &place.place.to_string(), &names));
-            };
-            if std::mem::replace(&mut ruled[index], true) {
-                return Err(duplicate("one rule a point", &place.place.to_string()));
-            }
-            points[index].rule = rule.parse()?;
-        }
-        Ok(())
+    /// Whether an id passed two points of the trunk, one of which leads to the other, and misses a point on every route
+    /// between them.
+    pub(crate) fn has_hole(&self, seen: impl Fn(usize) -> bool) -> bool {
+        let mut connected = vec![false; self.trunk];
+        (0..self.trunk).filter(|&from| seen(from)).any(|from| {
+            connected.fill(false);
+            connected[from] = true;
+            (from + 1..self.trunk).filter(|&to| seen(to)).any(|to| {
+                connected[to] = self.graph.predecessors[to].iter().any(|&before| connected[before]);
+                !connected[to] && self.graph.precedes(from, to)
+            })
+        })
     }
-}
 
-impl std::str::FromStr for Rule {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
-            "first" => Ok(Rule::First),
-            "last" => Ok(Rule::Last),
-            "all" => Ok(Rule::All),
-            _ => Err(unknown("a rule: first, last or all", text, &["first", "last", "all"].map(String::from))),
-        }
+    /// Whether `meeting`, which every way to both points passes, leads to each of them by one way only.
+    pub(crate) fn is_chain_between(&self, meeting: usize, one: usize, other: usize) -> bool {
+        let leads = |point: usize, to: usize| point == to || self.graph.precedes(point, to);
+        let between = |&point: &usize| (leads(point, one) || leads(point, other)) && !leads(point, meeting);
+        let parts = |point: usize| self.edges.iter().filter(|edge| edge.from == point).count() > 1;
+        let joins = |point: usize| self.graph.predecessors[point].len() > 1;
+        let plain = |point: usize| !joins(point) && (point == one || point == other || !parts(point));
+        !parts(meeting) && (0..self.trunk).filter(between).all(plain)
     }
-}
 
-fn path_stages(points: &[Point]) -> Vec<Stage> {
-    let between = |from: usize| stage_between(points, from, from + 1, Role::Path);
-    let mut stages: Vec<_> = (0..points.len().saturating_sub(1)).map(between).collect();
-    stages.push(Stage { name: END_TO_END.into(), from: 0, to: points.len() - 1, role: Role::EndToEnd });
-    stages
-}
-
-fn stage_between(points: &[Point], from: usize, to: usize, role: Role) -> Stage {
-    Stage { name: format!("{}>{}", points[from].place.to_string(), points[to].place.to_string()), from, to, role }
-}
-
-fn push_once(stages: &mut Vec<Stage>, stage: Stage, expected: &str) -> Result<(), Error> {
-    if stages.iter().any(|other| other.name == stage.name) {
-        return Err(duplicate(expected, &stage.name));
+    /// Whether a way leads from one point to the other.
+    pub(crate) fn precedes(&self, from: usize, to: usize) -> bool {
+        self.graph.precedes(from, to)
     }
-    stages.push(stage);
-    Ok(())
-}
 
-fn parse_pair(text: &str, expected: &str, remedy: &str) -> Result<(Point, Point), Error> {
-    let Some((from, to)) = text.split_once('>') else {
-        return Err(Error::new(expected, format!("'{text}'"), remedy));
-    };
-    Ok((Point::parse(from)?, Point::parse(to)?))
-}
-
-fn parse_beside(text: &str, points: &[Point]) -> Result<Stage, Error> {
-    let remedy = "put a '>' between the two points";
-    let (from, to) = parse_pair(text, "a pair beside as node.point > node.point", remedy)?;
-    let known = |place: &Point| {
-        let names = || points.iter().map(|point| point.place.to_string()).collect::<Vec<_>>();
-        let expected = "a pair beside of points of the path or the branches";
-        position(points, place).ok_or_else(|| unknown(expected, &place.place.to_string(), &names()))
-    };
-    let (start, end) = (known(&from)?, known(&to)?);
-    if start == end {
-        let found = format!("'{}' with itself", from.place.to_string());
-        return Err(Error::new("a pair beside of two points", found, "name the point to compare it with"));
+    /// How many edges the longest route to a point has.
+    pub(crate) fn depth(&self, point: usize) -> usize {
+        self.graph.depths[point]
     }
-    Ok(stage_between(points, start, end, Role::Beside))
-}
 
-fn parse_branch(text: &str, points: &mut Vec<Point>, path: usize) -> Result<Stage, Error> {
-    let remedy = "put a '>' between the point on the path and the point beside it";
-    let (from, to) = parse_pair(text, "a branch as node.point > node.point", remedy)?;
-    let Some(start) = position(&points[..path], &from) else {
-        let names: Vec<_> = points[..path].iter().map(|point| point.place.to_string()).collect();
-        return Err(unknown("a branch that starts at a point of the path", &from.place.to_string(), &names));
-    };
-    if position(&points[..path], &to).is_some() {
-        let remedy = "two points of the path are already stages; remove the branch, or the point from the path";
-        return Err(Error::new(
-            "a branch that ends beside the path",
-            format!("'{}' on it", to.place.to_string()),
-            remedy,
-        ));
+    /// Whether the same id at both points names the same thing: no range edge separates them.
+    pub fn shares_ids(&self, one: usize, other: usize) -> bool {
+        self.spaces[one] == self.spaces[other]
     }
-    let end = position(points, &to).unwrap_or_else(|| {
-        points.push(to);
-        points.len() - 1
-    });
-    Ok(stage_between(points, start, end, Role::Branch))
-}
 
-fn position(points: &[Point], place: &Point) -> Option<usize> {
-    points.iter().position(|point| point.place == place.place)
-}
-
-fn refuse_unknown(points: &[Point], known: Option<&[String]>) -> Result<(), Error> {
-    let Some(known) = known else { return Ok(()) };
-    let names: Vec<_> = points.iter().map(|point| point.place.to_string()).collect();
-    match names.iter().find(|name| !known.contains(name)) {
-        Some(name) => Err(unknown("a point that the run has", name, known)),
-        None => Ok(()),
+    /// The points that share the ids of `point`.
+    pub(crate) fn id_space(&self, point: usize) -> Vec<usize> {
+        (0..self.points.len()).filter(|&at| self.shares_ids(at, point)).collect()
     }
-}
 
-fn duplicate(expected: &str, name: &str) -> Error {
-    Error::new(expected, format!("'{name}' twice"), "remove one of them")
-}
-
-fn unknown(expected: &str, found: &str, known: &[String]) -> Error {
-    let remedy = match known.iter().min_by_key(|name| edits(found, name)) {
-        Some(name) if edits(found, name) <= found.len() / 3 + 1 => format!("did you mean '{name}'?"),
-        _ if known.is_empty() => "there is none yet: has the program stamped anything?".into(),
-        _ => format!("use one of: {}", known.join(", ")),
-    };
-    Error::new(expected, format!("'{found}'"), remedy)
-}
-
-/// Levenshtein's distance: how many bytes to insert, remove or replace.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
+    /// The range edges, each after those that lead to its ids.
+    pub(crate) fn ranges(&self) -> Vec<Edge> {
+        let mut ranges: Vec<Edge> = self.edges.iter().filter(|edge| edge.by == Match::Range).copied().collect();
+        let before =
+            |space| ranges.iter().find(|edge| self.spaces[edge.to] == space).map(|edge| self.spaces[edge.from]);
+        let steps = |edge: &Edge| std::iter::successors(Some(self.spaces[edge.from]), |&space| before(space)).count();
+        let order: Vec<usize> = ranges.iter().map(steps).collect();
+        let mut numbered: Vec<(usize, Edge)> = order.into_iter().zip(ranges.drain(..)).collect();
+        numbered.sort_by_key(|(steps, _)| *steps);
+        numbered.into_iter().map(|(_, edge)| edge).collect()
     }
-    row[b.len()]
+
+    /// A point whose ids the rows of traces have.
+    pub(crate) fn root(&self) -> usize {
+        let beyond = |point: usize| self.edges.iter().any(|e| e.by == Match::Range && self.shares_ids(e.to, point));
+        (0..self.trunk).find(|&point| !beyond(point)).unwrap_or(0)
+    }
 }
 
 #[cfg(test)]
@@ -317,8 +229,8 @@ mod tests {
         LayoutText {
             path: path.iter().map(|&s| s.into()).collect(),
             branches: branches.iter().map(|&s| s.into()).collect(),
-            beside: Vec::new(),
             rules: rules.iter().map(|&(p, r)| (p.into(), r.into())).collect(),
+            ..LayoutText::default()
         }
     }
 
@@ -332,7 +244,7 @@ mod tests {
         let layout = layout.parse(None).unwrap();
         let points: Vec<_> = layout.points().iter().map(|point| point.place.to_string()).collect();
         assert_eq!(points, ["a.x", "b.y.z", "b.w", "b.q", "a.r"]);
-        assert_eq!(layout.path().len(), 3);
+        assert_eq!(layout.trunk().len(), 3);
         let stages: Vec<_> = layout.stages().iter().map(|s| (s.name.as_str(), s.from, s.to, s.role)).collect();
         assert_eq!(
             stages,
@@ -351,23 +263,23 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_beside_joins_any_two_points_and_comes_last() {
-        let beside = |pairs: &[&str]| LayoutText {
-            beside: pairs.iter().map(|&s| s.into()).collect(),
+    fn an_extra_pair_joins_any_two_points_and_comes_last() {
+        let extra = |pairs: &[&str]| LayoutText {
+            extra: pairs.iter().map(|&s| s.into()).collect(),
             ..text(&["a.x", "b.y", "b.z"], &["a.x > a.r"], &[])
         };
-        let layout = beside(&["a.r > b.y", "b.z > a.x"]).parse(None).unwrap();
+        let layout = extra(&["a.r > b.y", "b.z > a.x"]).parse(None).unwrap();
         let stages: Vec<_> = layout.stages().iter().map(|s| (s.name.as_str(), s.from, s.to, s.role)).collect();
-        assert_eq!(stages[4..], [("a.r>b.y", 3, 1, Role::Beside), ("b.z>a.x", 2, 0, Role::Beside)]);
+        assert_eq!(stages[4..], [("a.r>b.y", 3, 1, Role::Extra), ("b.z>a.x", 2, 0, Role::Extra)]);
         assert_eq!(layout.points().len(), 4);
         for (pairs, says) in [
-            (&["a.r > b.q"][..], "points of the path or the branches, found 'b.q'"),
-            (&["a.r, b.y"], "a pair beside as node.point > node.point, found 'a.r, b.y'"),
+            (&["a.r > b.q"][..], "points of the path, the edges or the branches, found 'b.q'"),
+            (&["a.r, b.y"], "an extra pair as node.point > node.point, found 'a.r, b.y'"),
             (&["a.r > a.r"], "found 'a.r' with itself"),
             (&["a.r > b.y", "a.r>b.y"], "'a.r>b.y' twice"),
             (&["a.x > a.r"], "'a.x>a.r' twice"),
         ] {
-            let refused = beside(pairs).parse(None).unwrap_err().to_string();
+            let refused = extra(pairs).parse(None).unwrap_err().to_string();
             assert!(refused.contains(says), "{refused:?} lacks {says:?}");
         }
     }
@@ -394,8 +306,8 @@ mod tests {
             (refusal(&[], &[], &[]), "found 0 point(s)"),
             (refusal(&["a.x"], &[], &[]), "at least 2 points, found 1"),
             (refusal(&["a.x", "b.y", "a.x"], &[], &[]), "'a.x' twice"),
-            (refusal(path, &["c.z > a.q"], &[]), "starts at a point of the path, found 'c.z'"),
-            (refusal(path, &["a.x > b.y"], &[]), "ends beside the path, found 'b.y' on it"),
+            (refusal(path, &["c.z > a.q"], &[]), "starts at a point of the path or the edges, found 'c.z'"),
+            (refusal(path, &["a.x > b.y"], &[]), "ends off the path and the edges, found 'b.y' on it"),
             (refusal(path, &["a.x > a.q", "a.x > a.q"], &[]), "'a.x>a.q' twice"),
             (refusal(path, &["a.x a.q"], &[]), "found 'a.x a.q'"),
             (refusal(path, &[], &[("c.z", "last")]), "a rule for a point of the layout, found 'c.z'"),

@@ -1,9 +1,9 @@
 //! Stamps become traces, traces become durations, durations become answers.
 //!
 //! A [`Layout`] names the points that an id passes, and which pairs of them are stages. [`join`] puts the stamps of one
-//! id side by side, read from a [`StampSource`]. [`Durations`] are what the [`Clocks`] make of them, whatever clocks the
-//! stamps were read from: for every stage of every trace an estimate and a guaranteed interval. A [`StageTally`] bounds a
-//! stage's two errors, and a [`StageRow`] says which questions they leave open.
+//! id side by side, read from a [`StampSource`]. [`Durations`] are what the [`Clocks`] make of them, whatever clocks
+//! the stamps were read from: for every stage of every trace an estimate and a guaranteed interval. A [`StageTally`]
+//! bounds a stage's two errors, and a [`StageRow`] says which questions they leave open.
 //!
 //! Assumes: ids are equal at every point, and (kind, id) names one thing. Guarantees: nothing is dropped in silence:
 //! what is missing, repeated, out of order or impossible is counted; no input panics. Deliberately absent: clocks,
@@ -29,12 +29,12 @@ pub use bounds::{
 pub use clocks::{Clock, Clocks, CoreTerm, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
-pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, SPARSEST, StampAt, join};
-pub use layout::{END_TO_END, Layout, LayoutText, Point, Role, Rule, Stage};
+pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, RangeCounts, SPARSEST, StampAt, join};
+pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Role, Rule, Stage};
 pub use marks::{Mark, Marks};
 pub use nullable::Nullable;
 pub use reconstruction::{Reconstruction, reconstruct};
-pub use source::{Columns, Extent, StampColumns, StampSource};
+pub use source::{Attribute, Columns, Extent, StampColumns, StampSource};
 pub use table::{Answer, Sign, StageRow, slowest};
 pub use tickscope_stats::Quantile;
 pub use traces::{Column, Traces};

@@ -1,9 +1,10 @@
 //! Which stamps of a trace belong to one passage, where its id passed some point more than once.
 //!
-//! The points of a layout are a tree: each point of the path comes after the one before it, a branch's point after the
-//! one that it leaves. [`Marks`] say of each point how the trace's stamp there was found to belong to the one before it
-//! in that tree: because there was only one, by time, by thread, or not at all. From that follows for any two points
-//! whether their stamps are of one passage, and only then the time between them is a duration.
+//! Every passage that came to a point passed the point's *dominators* too: those that every way of the layout to it
+//! passes ([`Layout::way_back`]). On a path these are all points before it. [`Marks`] say of each point how the trace's
+//! stamp there was found to belong to the one at its nearest dominator that saw the id: because there was only one, by
+//! time, by thread, or not at all. From that follows for any two points whether their stamps are of one passage, and
+//! only then the time between them is a duration (`docs/proof.md`, "Passages").
 
 use crate::Layout;
 
@@ -74,16 +75,23 @@ impl Marks {
     /// Whether the stamps of two points are of one passage, in either order of the points.
     pub(crate) fn together(&self, layout: &Layout, one: usize, other: usize) -> bool {
         let (ways_one, ways_other) = (layout.way_back(one), layout.way_back(other));
-        let Some(&meeting) = ways_one.iter().find(|point| ways_other.contains(point)) else { return false };
-        let told = |way: &[usize]| !way.iter().take_while(|&&point| point != meeting).any(|&p| self.at(p).is_untold());
+        let shared = || ways_one.iter().copied().filter(|point| ways_other.contains(point));
+        let meeting = shared().find(|&point| self.at(point) != Mark::Unseen).or_else(|| shared().next());
+        let told = |way: &[usize]| !way.iter().take_while(|&&p| Some(p) != meeting).any(|&p| self.at(p).is_untold());
         let single = |point| self.at(point).is_single();
         match meeting {
-            _ if meeting == one => single(one) || told(&ways_other),
-            _ if meeting == other => single(other) || told(&ways_one),
-            // Both come after one stamp that may have been several passages' own: two of its copies are strangers.
+            Some(meeting) if meeting == one => single(one) || told(&ways_other),
+            Some(meeting) if meeting == other => single(other) || told(&ways_one),
+            // Each stamp there is one passage's own.
+            Some(meeting) if !single(meeting) => told(&ways_one) && told(&ways_other),
+            // Copies of one stamp, on one way: two copies are strangers, a copy and what has none are not.
+            Some(meeting) if layout.is_chain_between(meeting, one, other) => {
+                told(&ways_one) && told(&ways_other) && (single(one) || single(other))
+            }
+            // Copies of one stamp may have gone several ways, unless nothing after it shows a second one.
             _ => {
-                let copies = single(meeting) && !single(one) && !single(other);
-                told(&ways_one) && told(&ways_other) && !copies
+                let after = |&point: &usize| meeting.is_none_or(|meeting| layout.precedes(meeting, point));
+                (0..self.0.len()).filter(after).all(|point| matches!(self.at(point), Mark::Unseen | Mark::Once))
             }
         }
     }

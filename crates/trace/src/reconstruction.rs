@@ -1,8 +1,8 @@
 //! The published way from a time-stamp to the counter, held against the guaranteed one.
 //!
 //! X-Lap reconstructs the counter at a point where only a time-stamp was taken by linear interpolation between the ends
-//! of a run ([`tickscope_bracket::Epochs::published`]). How often that lies within the interval, and how far outside, is
-//! shown beside. Deliberately absent: using it for anything.
+//! of a run ([`tickscope_bracket::Epochs::published`]). How often that lies within the interval, and how far outside,
+//! is shown next to it. Deliberately absent: using it for anything.
 
 use tickscope_tick::Tick;
 

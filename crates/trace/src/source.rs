@@ -13,6 +13,16 @@ pub struct StampColumns<'a> {
     ticks: &'a [i64],
     kinds: Option<&'a [i32]>,
     threads: Option<&'a [Option<u32>]>,
+    attributes: [Option<&'a [Option<i64>]>; Attribute::COUNT],
+}
+
+/// What a stamp may have besides its id, kind and tick; kept with it in its trace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Attribute {
+    /// The core that the stamp was read on.
+    Cpu,
+    /// A number that the program gave along with the stamp.
+    Value,
 }
 
 /// What is wanted of stamps.
@@ -44,6 +54,11 @@ pub trait StampSource {
     /// looks for in gaps; one a row group is fine enough.
     fn extents(&mut self, point: usize) -> Result<Vec<Extent>, Self::Error>;
 
+    /// Which attributes some stamp of `point` has; the others are neither read nor kept.
+    fn attributes(&mut self, _point: usize) -> Result<Vec<Attribute>, Self::Error> {
+        Ok(Vec::new())
+    }
+
     /// Hands every stamp of `point` whose id lies in `ids` to `sink`, in batches of any size, each exactly once. Stamps
     /// with other ids may come along (row groups are read whole) and are ignored. May be asked for one range twice.
     fn read(
@@ -55,6 +70,21 @@ pub trait StampSource {
     ) -> Result<(), Self::Error>;
 }
 
+impl Attribute {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+    /// All of them.
+    pub const ALL: [Self; Self::COUNT] = [Self::Cpu, Self::Value];
+
+    /// The name of the attribute's column in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Value => "value",
+        }
+    }
+}
+
 impl<'a> StampColumns<'a> {
     /// Columns of equal length; `kinds`: `None` where every kind is 0 (a null kind is 0 too).
     pub fn new(ids: &'a [i64], ticks: &'a [i64], kinds: Option<&'a [i32]>) -> Result<Self, Error> {
@@ -63,7 +93,7 @@ impl<'a> StampColumns<'a> {
             let found = format!("{} ids, {} ticks, {} kinds", lengths[0], lengths[1], lengths[2]);
             return Err(Error::new("columns of equal length", found, "hand over whole rows"));
         }
-        Ok(Self { ids, ticks, kinds, threads: None })
+        Ok(Self { ids, ticks, kinds, threads: None, attributes: [None; Attribute::COUNT] })
     }
 
     /// The same stamps with the number of the thread that took each, equal at every point; `None`: not known.
@@ -72,6 +102,16 @@ impl<'a> StampColumns<'a> {
             return Ok(Self { threads: Some(threads), ..self });
         }
         let found = format!("{} ids, {} threads", self.ids.len(), threads.len());
+        Err(Error::new("columns of equal length", found, "hand over whole rows"))
+    }
+
+    /// The same stamps with an attribute of each, where it has one.
+    pub fn with_attribute(mut self, attribute: Attribute, values: &'a [Option<i64>]) -> Result<Self, Error> {
+        if values.len() == self.ids.len() {
+            self.attributes[attribute as usize] = Some(values);
+            return Ok(self);
+        }
+        let found = format!("{} ids, {} values of '{}'", self.ids.len(), values.len(), attribute.name());
         Err(Error::new("columns of equal length", found, "hand over whole rows"))
     }
 
@@ -88,6 +128,11 @@ impl<'a> StampColumns<'a> {
     /// Classes of the ids; `None`: every kind is 0.
     pub fn kinds(&self) -> Option<&'a [i32]> {
         self.kinds
+    }
+
+    /// The attribute of the stamp with that index.
+    pub fn attribute(&self, attribute: Attribute, index: usize) -> Option<i64> {
+        self.attributes[attribute as usize]?.get(index).copied().flatten()
     }
 
     /// The threads that took the stamps; `None`: of none it is known.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Error, Layout, Marks, Nullable, Stage};
+use crate::{Attribute, Error, Layout, Marks, Nullable, Stage};
 
 /// Raw ticks or durations, one row a trace; null where there is none.
 pub type Column = Nullable<i64>;
@@ -14,6 +14,8 @@ pub struct Traces {
     ids: Vec<i64>,
     occurrences: Vec<i32>,
     points: Vec<Column>,
+    /// Attributes of the stamps of some points.
+    attributes: Vec<(usize, Attribute, Column)>,
     /// By row, of ids that passed some point several times.
     marks: BTreeMap<usize, Marks>,
 }
@@ -24,15 +26,16 @@ impl Traces {
         let rows = ids.len();
         let equal = kinds.len() == rows && occurrences.len() == rows && points.iter().all(|p| p.len() == rows);
         if equal {
-            return Ok(Self { kinds, ids, occurrences, points, marks: BTreeMap::new() });
+            return Ok(Self { kinds, ids, occurrences, points, ..Self::default() });
         }
         let lengths: Vec<_> = points.iter().map(Column::len).collect();
         let found = format!("kinds {}, ids {rows}, occurrences {}, points {lengths:?}", kinds.len(), occurrences.len());
         Err(Error::new("columns of equal length", found, "hand over whole rows"))
     }
 
-    pub(crate) fn empty(points: usize) -> Self {
-        Self { points: vec![Column::default(); points], ..Self::default() }
+    pub(crate) fn empty(points: usize, attributes: &[(usize, Attribute)]) -> Self {
+        let attributes = attributes.iter().map(|&(point, attribute)| (point, attribute, Column::default()));
+        Self { points: vec![Column::default(); points], attributes: attributes.collect(), ..Self::default() }
     }
 
     /// The same traces with the marks of those whose ids passed some point several times, by row.
@@ -101,17 +104,40 @@ impl Traces {
         &self.points
     }
 
+    /// An attribute of the stamps at a point; `None` where no stamp of the point has it.
+    pub fn attribute(&self, point: usize, attribute: Attribute) -> Option<&Column> {
+        self.attributes.iter().find(|(at, of, _)| (*at, *of) == (point, attribute)).map(|(.., column)| column)
+    }
+
+    /// All attributes, with the point whose stamps have them.
+    pub fn attributes(&self) -> impl Iterator<Item = (usize, Attribute, &Column)> {
+        self.attributes.iter().map(|(point, attribute, column)| (*point, *attribute, column))
+    }
+
+    pub(crate) fn attributes_mut(&mut self) -> impl Iterator<Item = &mut (usize, Attribute, Column)> {
+        self.attributes.iter_mut()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.kinds.clear();
         self.ids.clear();
         self.occurrences.clear();
         self.points.iter_mut().for_each(Column::clear);
+        self.attributes.iter_mut().for_each(|(.., column)| column.clear());
         self.marks.clear();
     }
 
     /// Marks the row of the key that was pushed last.
     pub(crate) fn mark_last(&mut self, marks: Marks) {
         self.marks.insert(self.ids.len() - 1, marks);
+    }
+
+    /// Appends a row of `other`, traces of the same layout and attributes.
+    pub(crate) fn push_row(&mut self, other: &Self, row: usize) {
+        self.push_key(other.ids[row], other.kinds[row], other.occurrences[row]);
+        other.marks(row).into_iter().for_each(|marks| self.mark_last(marks.clone()));
+        self.points.iter_mut().zip(&other.points).for_each(|(to, from)| to.push(from.get(row)));
+        self.attributes.iter_mut().zip(&other.attributes).for_each(|(to, from)| to.2.push(from.2.get(row)));
     }
 
     pub(crate) fn push_key(&mut self, id: i64, kind: i32, occurrence: i32) {

@@ -19,7 +19,7 @@ fn layout() -> Layout {
     LayoutText {
         path: PATH.map(String::from).to_vec(),
         branches: vec!["a.send > a.sent".into()],
-        beside: vec!["a.sent > b.rx".into(), "b.rx > b.tx".into()],
+        extra: vec!["a.sent > b.rx".into(), "b.rx > b.tx".into()],
         ..LayoutText::default()
     }
     .parse(None)

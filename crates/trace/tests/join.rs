@@ -15,7 +15,7 @@ fn layout(path: usize, rules: &[usize]) -> Layout {
     let name = |point: usize| format!("n.p{point}");
     let rules = rules.iter().enumerate().take(path + 1).map(|(point, &rule)| (name(point), RULES[rule].into()));
     let branches = vec![format!("n.p0 > {}", name(path))];
-    LayoutText { path: (0..path).map(name).collect(), branches, beside: vec![], rules: rules.collect() }
+    LayoutText { path: (0..path).map(name).collect(), branches, rules: rules.collect(), ..LayoutText::default() }
         .parse(None)
         .unwrap()
 }
@@ -26,6 +26,7 @@ fn joined(layout: &Layout, memory: &Memory, limits: Limits) -> (Vec<Row>, JoinCo
     let mut rows = Vec::new();
     let may_precede = |first: StampAt, second: StampAt| first.tick <= second.tick;
     let counts = join(layout, &mut memory.clone(), limits, &may_precede, &mut |traces| {
+        memory::check_attributes(traces);
         rows.extend((0..traces.len()).map(|row| row_of(traces, row)));
         Ok(())
     });

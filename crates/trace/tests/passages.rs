@@ -21,8 +21,8 @@ fn layout(rules: [&str; POINTS]) -> Layout {
     LayoutText {
         path: (0..PATH).map(name).collect(),
         branches: vec![format!("n.p{LEFT} > n.p{PATH}")],
-        beside: vec![],
         rules: (0..POINTS).map(|point| (name(point), rules[point].into())).collect(),
+        ..LayoutText::default()
     }
     .parse(None)
     .unwrap()
@@ -37,6 +37,7 @@ fn joined(
     let mut memory = Memory { points: points.to_vec(), group: 5 };
     let limits = Limits { keys: 1 << 10, rows: 1 << 10 };
     let counts = join(layout, &mut memory, limits, may_precede, &mut |traces| {
+        memory::check_attributes(traces);
         assert!(all.replace(traces.clone()).is_none(), "one batch");
         Ok(())
     });
@@ -124,7 +125,7 @@ fn a_stamp_before_the_only_one_that_it_could_come_from_shows_that_one_is_lacking
 }
 
 #[test]
-fn two_copies_of_one_message_are_strangers_also_beside_the_path() {
+fn two_copies_of_one_message_are_strangers_also_off_the_path() {
     let points: [&[_]; POINTS] = [&[], &[(0, 1)], &[(10, 2), (20, 2)], &[], &[(5, 1), (6, 1)]];
     let layout = layout(FIRST);
     let (traces, _) = joined(&layout, &stamps(points), &in_order);

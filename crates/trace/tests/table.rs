@@ -10,7 +10,7 @@ use tickscope_trace::{
 fn layout(path: &[&str], branches: &[&str], rules: &[(&str, &str)]) -> Layout {
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_string()).collect();
     let rules = rules.iter().map(|&(point, rule)| (point.into(), rule.into())).collect();
-    LayoutText { path: owned(path), branches: owned(branches), beside: vec![], rules }.parse(None).unwrap()
+    LayoutText { path: owned(path), branches: owned(branches), rules, ..LayoutText::default() }.parse(None).unwrap()
 }
 
 /// Node a is the reference; node b reads the same ticks, known to within `half` either way.

@@ -1,4 +1,5 @@
-//! A week of two machines, of which nothing is watched in the middle: every true duration lies in its interval to the end.
+//! A week of two machines, of which nothing is watched in the middle: every true duration lies in its interval to the
+//! end.
 
 #[path = "../../bracket/tests/host/mod.rs"]
 mod host;

@@ -93,9 +93,8 @@ impl Keeper {
     pub(super) fn add(&mut self, layout: &Layout, traces: &Traces, durations: &Durations) {
         let stages = layout.stages().iter().zip(durations.stages());
         let Some((whole, column)) = stages.into_iter().find(|(stage, _)| stage.role == Role::EndToEnd) else { return };
-        let path = &traces.points()[..layout.path().len()];
         for row in (0..traces.len()).filter(|&row| !traces.repeats(row, [whole.from, whole.to])) {
-            let complete = path.iter().all(|point| point.get(row).is_some());
+            let complete = layout.is_complete(|point| traces.points()[point].get(row).is_some());
             if !complete {
                 self.lacking += 1;
                 if self.incomplete.len() < MOST_INCOMPLETE {

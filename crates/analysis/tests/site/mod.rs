@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tickscope_store::{
-    Channel, ChannelState, Event, Evidence, Layout, Manifest, Nullable, Origin, Run, StampColumns, next_segment,
+    Channel, ChannelState, Event, Evidence, LayoutText, Manifest, Nullable, Origin, Run, StampColumns, next_segment,
     write_channels, write_events, write_segment,
 };
 use tickscope_tick::BootId;
@@ -30,7 +30,7 @@ impl Site {
         let text = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
         let manifest = Manifest {
             evidence: Evidence { probes: false, kernel_probes: false, messages: text(messages) },
-            layout: Layout { path: text(path), ..Layout::default() },
+            layout: LayoutText { path: text(path), ..LayoutText::default() },
             points: Vec::new(),
             ..sample::manifest()
         };

@@ -1,10 +1,10 @@
 //! Where a clock broke: brackets in the order of the counter, divided into epochs.
 //!
 //! A bracket belongs to an epoch only if it certainly lies before the break that follows and after the one before; what
-//! overlaps a break belongs to none. Two brackets that no clock can join are a break between their instants: they lie on
-//! either side of it by what they say, whatever else overlaps it does not. Only two that don't overlap are compared: of
-//! the others nobody knows which was read first, so which of them lies before the break. Where nothing else shows it, the
-//! epoch that holds both is contradictory.
+//! overlaps a break belongs to none. Two brackets that no clock can join are a break between their instants: they lie
+//! on either side of it by what they say, whatever else overlaps it does not. Only two that don't overlap are compared:
+//! of the others nobody knows which was read first, so which of them lies before the break. Where nothing else shows
+//! it, the epoch that holds both is contradictory.
 
 use std::cmp::Reverse;
 
@@ -12,8 +12,8 @@ use tickscope_tick::{Interval, Reference, Tick};
 
 use crate::{Bracket, Cone, Error, Side};
 
-/// A bracket with both sides, of raw counts, and its position in the evidence. The counter stood at `before` or later when
-/// the reading began, and below `after + 1` when it had ended.
+/// A bracket with both sides, of raw counts, and its position in the evidence. The counter stood at `before` or later
+/// when the reading began, and below `after + 1` when it had ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub before: i64,
@@ -209,15 +209,15 @@ impl Trail {
         self.extremes.push([lowest, highest]);
     }
 
-    /// Of the readings that were over before this one began and contradict it, the one that began last: it shows the break
-    /// closest to it. Looked for only where one of the two that bound it most does, or its neighbour: a bound by any other
-    /// is weaker.
+    /// Of the readings that were over before this one began and contradict it, the one that began last: it shows the
+    /// break closest to it. Looked for only where one of the two that bound it most does, or its neighbour: a bound by
+    /// any other is weaker.
     fn contradicting(&self, reading: Reading, loose: &Looseness) -> Option<Reading> {
         let over = self.readings.partition_point(|earlier| earlier.after < reading.before);
         let last = over.checked_sub(1)?;
         let [lowest, highest] = self.extremes[last];
-        let accused = [last, lowest, highest];
-        accused.into_iter().find(|&earlier| self.readings[earlier].contradicts(&reading, loose))?;
+        let culprits = [last, lowest, highest];
+        culprits.into_iter().find(|&earlier| self.readings[earlier].contradicts(&reading, loose))?;
         let all = self.readings[..over].iter().filter(|earlier| earlier.contradicts(&reading, loose));
         all.max_by_key(|earlier| earlier.before).copied()
     }

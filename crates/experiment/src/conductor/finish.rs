@@ -193,7 +193,7 @@ impl Conductor<'_> {
     /// Points of the layout that nothing was stamped at: each is an event, and its stages are shown as missing.
     fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<Point>, Error> {
         let known: Vec<String> = manifest.points.iter().map(|point| point.place().to_string()).collect();
-        let layout = manifest.layout.parse(&self.run)?;
+        let layout = self.run.layout()?;
         let mut unstamped = Vec::new();
         for point in layout.points().iter().filter(|point| !known.contains(&point.place.to_string())) {
             let text = format!(
@@ -292,7 +292,7 @@ impl Conductor<'_> {
             );
             self.note("run", "passages-untold", Some(joined.counts.untold as i64), text);
         }
-        let layout = self.run.manifest().layout.parse(&self.run).ok();
+        let layout = self.run.layout().ok();
         let points = layout.iter().flat_map(|layout| layout.points());
         let places: Vec<_> = points.map(|point| point.place.clone()).collect();
         for (place, counts) in places.iter().zip(&joined.counts.points) {

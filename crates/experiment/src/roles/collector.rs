@@ -91,7 +91,7 @@ fn undeclared(node: &NodeName) -> Result<Manifest, Error> {
         same_boot: SameBoot::Detect,
         points: Vec::new(),
         policies: Vec::new(),
-        layout: tickscope_store::Layout::default(),
+        layout: Default::default(),
         assumptions: Vec::new(),
         cost: None,
     })

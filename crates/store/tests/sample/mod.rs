@@ -1,7 +1,7 @@
 //! A manifest of two nodes, for tests.
 
 use tickscope_store::{
-    Assumption, CounterFacts, DeclaredFrequency, Layout, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho, SCHEMA,
+    Assumption, CounterFacts, DeclaredFrequency, LayoutText, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho, SCHEMA,
     SameBoot, Sharing,
 };
 use tickscope_tick::{BootId, Clock, NodeName, Ordering, PointName};
@@ -30,11 +30,11 @@ pub fn manifest() -> Manifest {
             point("server", "deliver", Ordering::Plain),
         ],
         policies: vec![PolicyRule { channels: "*".into(), policy: "buffered".into() }],
-        layout: Layout {
+        layout: LayoutText {
             path: ["client.send", "server.receive", "server.deliver"].map(String::from).to_vec(),
             branches: vec!["client.send > client.sent".into()],
-            beside: Vec::new(),
             rules: vec![("server.receive".into(), "first".into())],
+            ..LayoutText::default()
         },
         assumptions: vec![Assumption {
             statement: "client.tsc and server.tsc: rates differ by at most 50 ppm from their ratio".into(),

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::passages::{MayPrecede, Passages};
+use super::passages::{MayPrecede, Passages, Threaded};
+use super::ranges::Linked;
 use super::rows::{Keys, Rows, Slots};
-use crate::{Layout, Traces};
+use crate::{Attribute, Layout, Mark, Traces};
 
 /// Rows that no stamp is added to any more.
 pub struct Gathered {
@@ -22,18 +23,19 @@ enum Order {
     Keys(Vec<(i64, i32, u32)>),
 }
 
-/// One trace to be: a row, and the ticks of its passage where the row has several.
+/// One trace to be: a row, the number of its key, and the stamps of its passage where the row has several.
 #[derive(Clone, Copy)]
 struct Pick<'a> {
     row: usize,
-    passage: Option<&'a [Option<i64>]>,
+    key: usize,
+    passage: Option<&'a [Option<Threaded>]>,
 }
 
 impl Rows {
     /// Sorts what has to be sorted and tells passages apart; nothing is added afterwards.
     pub fn finish(mut self, layout: &Layout, may_precede: &MayPrecede<'_>) -> Gathered {
         let rows = self.len();
-        self.points.iter_mut().for_each(|slots| slots.grow(rows));
+        self.of.iter().for_each(|&point| self.points[point].grow(rows));
         let order = self.order();
         let passages = self.repeated.into_iter().map(|(row, mut stamps)| {
             stamps.sort_unstable();
@@ -60,31 +62,47 @@ impl Rows {
 }
 
 impl Gathered {
-    /// Hands every trace to `sink`, about `rows` at a time, in `batch`.
+    /// Hands every trace to `sink`, about `rows` at a time, in `batch`; `linked`: its stamps beyond range edges.
     pub fn emit<E>(
         &self,
+        linked: &Linked,
         batch: &mut Traces,
         rows: usize,
         sink: &mut dyn FnMut(&Traces) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut picks = Vec::with_capacity(rows);
+        let mut key = 0;
         self.each_key(&mut |id, kind, row| {
-            match self.passages_of(row) {
-                None => {
-                    batch.push_key(id, kind, 0);
-                    picks.push(Pick { row, passage: None });
-                }
+            let passages = self.passages_of(row);
+            let marks = linked.marks(key, passages.map(|passages| &passages.marks), |point| {
+                let beyond = || linked.at(point, key).is_some_and(|(traces, row)| traces.points()[point].get(row).is_some());
+                self.points[point].seen.get(row).copied().unwrap_or_else(beyond)
+            });
+            let mut push = |occurrence: usize, passage| {
+                batch.push_key(id, kind, i32::try_from(occurrence).unwrap_or(i32::MAX));
+                marks.iter().for_each(|marks| batch.mark_last(marks.clone()));
+                picks.push(Pick { row, key, passage });
+            };
+            match passages {
+                None => push(0, None),
                 Some(passages) => {
-                    for (occurrence, ticks) in passages.traces.iter().enumerate() {
-                        batch.push_key(id, kind, i32::try_from(occurrence).unwrap_or(i32::MAX));
-                        batch.mark_last(passages.marks.clone());
-                        picks.push(Pick { row, passage: Some(ticks) });
-                    }
+                    passages
+                        .traces
+                        .iter()
+                        .enumerate()
+                        .for_each(|(number, stamps)| push(number, Some(stamps.as_slice())));
                 }
             }
-            if picks.len() >= rows { self.flush(&mut picks, batch, sink) } else { Ok(()) }
+            key += 1;
+            if picks.len() >= rows { self.flush(linked, &mut picks, batch, sink) } else { Ok(()) }
         })?;
-        if picks.is_empty() { Ok(()) } else { self.flush(&mut picks, batch, sink) }
+        if picks.is_empty() { Ok(()) } else { self.flush(linked, &mut picks, batch, sink) }
+    }
+
+    /// How a row was stamped at a point.
+    pub fn mark(&self, point: usize, row: usize) -> Mark {
+        let once = if self.points[point].seen.get(row) == Some(&true) { Mark::Once } else { Mark::Unseen };
+        self.passages_of(row).map_or(once, |passages| passages.marks.points()[point])
     }
 
     /// `(stamps, duplicates)` of each point.
@@ -92,7 +110,8 @@ impl Gathered {
         self.points.iter().map(|slots| (slots.stamps, slots.duplicates))
     }
 
-    fn each_key<E>(&self, visit: &mut dyn FnMut(i64, i32, usize) -> Result<(), E>) -> Result<(), E> {
+    /// Every key with its row, in the order that traces leave.
+    pub fn each_key<E>(&self, visit: &mut dyn FnMut(i64, i32, usize) -> Result<(), E>) -> Result<(), E> {
         match &self.order {
             Order::Keys(keys) => keys.iter().try_for_each(|&(id, kind, row)| visit(id, kind, row as usize)),
             Order::Planes { first, width, planes, used } => (0..*width).try_for_each(|offset| {
@@ -109,12 +128,22 @@ impl Gathered {
 
     fn flush<E>(
         &self,
+        linked: &Linked,
         picks: &mut Vec<Pick<'_>>,
         batch: &mut Traces,
         sink: &mut dyn FnMut(&Traces) -> Result<(), E>,
     ) -> Result<(), E> {
         for (point, slots) in self.points.iter().enumerate() {
+            if slots.seen.is_empty() {
+                let tick =
+                    |pick: &Pick<'_>| linked.at(point, pick.key).and_then(|(of, row)| of.points()[point].get(row));
+                picks.iter().for_each(|pick| batch.point_mut(point).push(tick(pick)));
+                continue;
+            }
             batch.point_mut(point).extend(picks.iter().map(|&pick| slots.at(point, pick)));
+        }
+        for (point, attribute, column) in batch.attributes_mut() {
+            picks.iter().for_each(|pick| column.push(self.attribute(*point, *attribute, linked, pick)));
         }
         let answer = sink(batch);
         picks.clear();
@@ -123,13 +152,28 @@ impl Gathered {
     }
 }
 
+impl Gathered {
+    /// The attribute of a trace's stamp at a point.
+    fn attribute(&self, point: usize, attribute: Attribute, linked: &Linked, pick: &Pick<'_>) -> Option<i64> {
+        let slots = &self.points[point];
+        match pick.passage {
+            _ if slots.seen.is_empty() => {
+                let (traces, row) = linked.at(point, pick.key)?;
+                traces.attribute(point, attribute)?.get(row)
+            }
+            Some(stamps) => stamps[point]?.attributes[attribute as usize],
+            None => slots.attributes[attribute as usize].as_ref()?.get(pick.row).copied().flatten(),
+        }
+    }
+}
+
 impl Slots {
     /// The tick at this point, 0 if missing, and whether it is there.
     #[inline]
-    fn at(&self, point: usize, Pick { row, passage }: Pick<'_>) -> (i64, bool) {
+    fn at(&self, point: usize, Pick { row, passage, .. }: Pick<'_>) -> (i64, bool) {
         match passage {
             None => (self.ticks[row], self.seen[row]),
-            Some(ticks) => (ticks[point].unwrap_or_default(), ticks[point].is_some()),
+            Some(stamps) => (stamps[point].map_or(0, |stamp| stamp.tick), stamps[point].is_some()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The passages of one id that was stamped more than once at some point: which stamp here belongs to which there.
 //!
-//! Each point is held against the one before it in the layout (the nearest that saw the id). One stamp there: all
+//! Each point is held against the one before it in the layout: the nearest that every way to it passes and that saw the
+//! id. One stamp there: all
 //! stamps here come from it, as with a fan-out or a datagram that the network doubled. Several there: every passage has
 //! one stamp at most at either point and comes to this one later. If only one assignment obeys that, it is taken: with
 //! both sides in order of time, the k-th here can then come from the first k there and from no later one. Where
@@ -19,7 +20,7 @@
 use std::collections::HashMap;
 
 use crate::marks::{Mark, Marks};
-use crate::{Layout, Rule};
+use crate::{Attribute, Layout, Rule};
 
 /// A stamp, by the index of its point in the layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,14 +41,15 @@ pub(super) struct Threaded {
     pub point: usize,
     pub tick: i64,
     pub thread: Option<u32>,
+    pub attributes: [Option<i64>; Attribute::COUNT],
 }
 
 /// The traces of one id.
 #[derive(Debug)]
 pub(super) struct Passages {
     pub marks: Marks,
-    /// By trace, then by point: the tick.
-    pub traces: Vec<Vec<Option<i64>>>,
+    /// By trace, then by point: the stamp.
+    pub traces: Vec<Vec<Option<Threaded>>>,
 }
 
 /// How the stamps of a point come from those of the point before it.
@@ -78,9 +80,9 @@ impl Passages {
         }
         let id = Id { layout, may_precede, stamps: by_point };
         let (marks, links): (Vec<Mark>, Vec<Link>) = (0..id.stamps.len()).map(|point| id.link(point)).unzip();
-        let tick = |(point, chosen): (usize, &Option<usize>)| chosen.map(|index| id.stamps[point][index].tick);
+        let stamp = |(point, chosen): (usize, &Option<usize>)| chosen.map(|index| id.stamps[point][index]);
         let traces = id.follow(&links);
-        let traces = traces.iter().map(|chosen| chosen.iter().enumerate().map(tick).collect()).collect();
+        let traces = traces.iter().map(|chosen| chosen.iter().enumerate().map(stamp).collect()).collect();
         Self { marks: Marks::new(marks), traces }
     }
 }
@@ -169,7 +171,7 @@ impl Id<'_> {
         traces
     }
 
-    /// The stamps at `point` whose passages become traces: of those that are known to come furthest along the path, as
+    /// The stamps at `point` whose passages become traces: of those that are known to come furthest, as
     /// the rule of the point has it.
     fn taken(&self, point: usize, links: &[Link]) -> Vec<usize> {
         let all = 0..self.stamps[point].len();
@@ -183,20 +185,17 @@ impl Id<'_> {
         if rule == Rule::First { these.next() } else { these.next_back() }.into_iter().collect()
     }
 
-    /// The last point of the path that the passage with this stamp is known to have come to.
+    /// How deep in the graph the passage with this stamp is known to have come.
     fn reach(&self, point: usize, index: usize, links: &[Link]) -> usize {
-        let (mut at, mut stamp) = (point, index);
-        for (next, link) in links.iter().enumerate().take(self.layout.path().len()).skip(point + 1) {
-            match link {
-                Link::Unseen => {}
-                Link::Matched(_, matched) => match matched[stamp] {
-                    Some(there) => (at, stamp) = (next, there),
-                    None => break,
-                },
-                Link::From(_) | Link::Free => break,
+        let mut known = vec![None; links.len()];
+        known[point] = Some(index);
+        for (next, link) in links.iter().enumerate().take(self.layout.trunk().len()).skip(point + 1) {
+            if let Link::Matched(before, matched) = link {
+                known[next] = known[*before].and_then(|stamp| matched[stamp]);
             }
         }
-        at
+        let depths = known.iter().enumerate().filter(|(_, stamp)| stamp.is_some());
+        depths.map(|(at, _)| self.layout.depth(at)).max().unwrap_or(0)
     }
 
     /// Passages part at `point`: the first one taken goes on with the first trace that came to `before`, the

@@ -6,10 +6,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::passages::Threaded;
 use super::plan::{Chunk, Method};
 use super::{Limits, SPARSEST};
-use crate::{Layout, StampColumns};
+use crate::{Attribute, StampColumns};
 
 /// Rows of one chunk: one a key, filled point by point.
 pub struct Rows {
+    /// The points whose ids these are.
+    pub(super) of: Vec<usize>,
     first: i64,
     /// Ids in the range, less one.
     span: u64,
@@ -39,6 +41,8 @@ pub(super) enum Keys {
 pub(super) struct Slots {
     pub ticks: Vec<i64>,
     pub seen: Vec<bool>,
+    /// The attributes that some stamp of the point has, by row.
+    pub attributes: [Option<Vec<Option<i64>>>; Attribute::COUNT],
     /// The row of every stamp but the first to arrive.
     pub again: Vec<u32>,
     pub stamps: u64,
@@ -55,19 +59,24 @@ pub enum Full {
 }
 
 impl Rows {
-    pub fn new(layout: &Layout, chunk: &Chunk, limits: Limits) -> Self {
+    /// No rows yet, for the stamps of the points in `of`, out of `points`, with their `attributes`.
+    pub fn new(points: usize, of: &[usize], attributes: &[(usize, Attribute)], chunk: &Chunk, limits: Limits) -> Self {
         let keys = match chunk.method {
             Method::Scatter => Keys::Planes { kinds: Vec::new() },
             Method::Hash => Keys::Table(HashMap::default()),
         };
-        let points = layout.points().iter().map(|_| Slots::default()).collect();
-        let most = (chunk.span() > 0).then_some(limits.keys);
-        Self { first: chunk.first, span: chunk.span(), keys, points, most, repeated: Repeated::default(), held: 0 }
+        let mut points: Vec<Slots> = (0..points).map(|_| Slots::default()).collect();
+        for &(point, attribute) in attributes {
+            points[point].attributes[attribute as usize] = Some(Vec::new());
+        }
+        let (first, span) = (chunk.first, chunk.span());
+        let most = (span > 0).then_some(limits.keys);
+        Self { of: of.to_vec(), first, span, keys, points, most, repeated: Repeated::default(), held: 0 }
     }
 
-    /// How many points there are.
-    pub fn points(&self) -> usize {
-        self.points.len()
+    /// The points whose stamps these are.
+    pub fn of(&self) -> &[usize] {
+        &self.of
     }
 
     /// Takes those stamps of `point` whose ids are in the range.
@@ -90,13 +99,14 @@ impl Rows {
     }
 
     /// Takes those stamps of `point` that belong to such rows.
-    pub fn put_repeated(&mut self, point: usize, stamps: StampColumns<'_>) -> Result<(), Full> {
-        for (index, (&id, &tick)) in stamps.ids().iter().zip(stamps.ticks()).enumerate() {
-            let kind = stamps.kinds().map_or(0, |kinds| kinds[index]);
-            let thread = stamps.threads().and_then(|threads| threads[index]);
+    pub fn put_repeated(&mut self, point: usize, batch: StampColumns<'_>) -> Result<(), Full> {
+        for (index, (&id, &tick)) in batch.ids().iter().zip(batch.ticks()).enumerate() {
+            let kind = batch.kinds().map_or(0, |kinds| kinds[index]);
+            let thread = batch.threads().and_then(|threads| threads[index]);
             let row = self.row(id, kind);
             if let Some(stamps) = row.and_then(|row| self.repeated.get_mut(&row)) {
-                stamps.push(Threaded { point, tick, thread });
+                let attributes = Attribute::ALL.map(|attribute| batch.attribute(attribute, index));
+                stamps.push(Threaded { point, tick, thread, attributes });
                 self.held += 1;
             }
         }
@@ -129,7 +139,7 @@ impl Rows {
                 _ => self.plane(point, kind)?,
             };
             plane = Some((kind, base));
-            self.points[point].put(base + offset as usize, tick);
+            self.points[point].put(base + offset as usize, tick, &stamps, index);
         }
         Ok(())
     }
@@ -168,7 +178,7 @@ impl Rows {
                 return Err(Full::Keys);
             }
             slots.grow(row as usize + 1);
-            slots.put(row as usize, tick);
+            slots.put(row as usize, tick, &stamps, index);
         }
         Ok(())
     }
@@ -201,16 +211,22 @@ impl Slots {
             self.seen.resize(rows, false);
             self.ticks.resize(rows, 0);
         }
+        self.attributes.iter_mut().flatten().for_each(|values| values.resize(values.len().max(rows), None));
     }
 
     #[inline]
-    fn put(&mut self, row: usize, tick: i64) {
+    fn put(&mut self, row: usize, tick: i64, stamps: &StampColumns<'_>, index: usize) {
         self.stamps += 1;
         if self.seen[row] {
             return self.put_again(row);
         }
         self.seen[row] = true;
         self.ticks[row] = tick;
+        for (attribute, values) in Attribute::ALL.into_iter().zip(&mut self.attributes) {
+            if let Some(values) = values {
+                values[row] = stamps.attribute(attribute, index);
+            }
+        }
     }
 
     #[cold]

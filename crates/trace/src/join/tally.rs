@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::RangeCounts;
 use super::batches::Gathered;
 use crate::{Layout, Mark, Rule, Traces};
 
@@ -31,25 +32,28 @@ pub struct JoinCounts {
     pub ids: u64,
     /// Traces: keys, and further occurrences of them.
     pub traces: u64,
-    /// Keys that every point of the path saw.
+    /// Keys that came from some start of the layout to some end with no point of that route missing
+    /// ([`Layout::is_complete`]).
     pub complete: u64,
-    /// Keys that the path saw, then did not see, then saw again.
+    /// Keys that passed two points, one of which leads to the other, and miss a point on every route between them.
     pub holes: u64,
     /// Keys that passed some point several times.
     pub repeated: u64,
     /// Of those, keys with stamps that can be assigned to those before them in more than one way, or in none.
     pub untold: u64,
+    /// By range edge, in the layout's order: what became of the keys stamped at its first point.
+    pub ranges: Vec<RangeCounts>,
 }
 
 /// The counts, growing.
-pub struct Tally {
+pub struct Tally<'a> {
     counts: JoinCounts,
-    path: usize,
+    layout: &'a Layout,
     /// By point: the latest tick of each kind, in the order of ids.
     latest: Vec<Latest>,
 }
 
-/// The tick of the id before, by kind. Ids of one kind come in runs, so the kind at hand is kept beside the table.
+/// The tick of the id before, by kind. Ids of one kind come in runs, so the kind at hand is kept outside the table.
 #[derive(Clone, Default)]
 struct Latest {
     kind: i32,
@@ -57,12 +61,13 @@ struct Latest {
     others: HashMap<i32, Option<i64>>,
 }
 
-impl Tally {
-    pub fn new(layout: &Layout) -> Self {
+impl<'a> Tally<'a> {
+    pub fn new(layout: &'a Layout) -> Self {
         let counts = |rule| PointCounts { rule, ..PointCounts::default() };
         let points: Vec<_> = layout.points().iter().map(|point| counts(point.rule)).collect();
         let latest = vec![Latest::default(); points.len()];
-        Self { counts: JoinCounts { points, ..JoinCounts::default() }, path: layout.path().len(), latest }
+        let ranges = vec![RangeCounts::default(); layout.ranges().len()];
+        Self { counts: JoinCounts { points, ranges, ..JoinCounts::default() }, layout, latest }
     }
 
     /// Counts what only the stamps tell.
@@ -71,6 +76,16 @@ impl Tally {
             counts.stamps += stamps;
             counts.duplicates += duplicates;
         }
+    }
+
+    /// Counts the stamps of a point beyond a range edge, of which traces show those that a row belongs to.
+    pub fn add_stamps_beyond(&mut self, point: usize, stamps: u64) {
+        self.counts.points[point].stamps += stamps;
+    }
+
+    /// What became of keys at range edges, to be counted on.
+    pub fn ranges(&mut self) -> &mut [RangeCounts] {
+        &mut self.counts.ranges
     }
 
     /// Counts what the traces tell; to be called in the order that traces leave.
@@ -85,7 +100,7 @@ impl Tally {
         for point in 0..self.counts.points.len() {
             self.add_point(point, traces);
         }
-        self.add_path(traces);
+        self.add_routes(traces);
     }
 
     fn add_point(&mut self, point: usize, traces: &Traces) {
@@ -99,14 +114,13 @@ impl Tally {
         }
     }
 
-    fn add_path(&mut self, traces: &Traces) {
+    fn add_routes(&mut self, traces: &Traces) {
+        let trunk = self.layout.trunk().len();
         for row in first_rows(traces) {
             let seen = |point: usize| seen(traces, point, row);
-            let Some(first) = (0..self.path).find(|&point| seen(point)) else { continue };
-            let last = (0..self.path).rfind(|&point| seen(point)).unwrap_or(first);
-            let whole = (first..=last).all(seen);
-            self.counts.holes += u64::from(!whole);
-            self.counts.complete += u64::from(whole && last - first + 1 == self.path);
+            let whole = (0..trunk).all(seen);
+            self.counts.complete += u64::from(whole || self.layout.is_complete(seen));
+            self.counts.holes += u64::from(!whole && self.layout.has_hole(seen));
         }
     }
 

@@ -32,19 +32,19 @@ fn refusal(brackets: &[Bracket], model: &Model) -> Inconsistency {
 }
 
 fn names(report: &Inconsistency) -> Vec<usize> {
-    report.suspects.iter().map(|suspect| suspect.witness.index).collect()
+    report.outliers.iter().map(|outlier| outlier.named.index).collect()
 }
 
 #[test]
 fn a_bracket_off_by_more_than_its_width_is_named_with_what_would_fit() {
-    for lie in [2 * WIDTH + 10_000, -2 * WIDTH - 10_000, 5_000_000, -5_000_000] {
-        for liar in [0, 1, 57, 99] {
+    for error in [2 * WIDTH + 10_000, -2 * WIDTH - 10_000, 5_000_000, -5_000_000] {
+        for wrong in [0, 1, 57, 99] {
             let mut brackets = exchanges(100);
-            brackets[liar].at = Tick::new(brackets[liar].at.get() + lie);
+            brackets[wrong].at = Tick::new(brackets[wrong].at.get() + error);
             let report = refusal(&brackets, &model(1000));
-            assert_eq!(report.suspects[0].witness.index, liar, "lie of {lie}: {}", Error::from(report.clone()));
-            assert_eq!(report.suspects[0].witness.bracket, brackets[liar]);
-            assert!(report.resolved && !report.accused_together);
+            assert_eq!(report.outliers[0].named.index, wrong, "error of {error}: {}", Error::from(report.clone()));
+            assert_eq!(report.outliers[0].named.bracket, brackets[wrong]);
+            assert!(report.resolved && !report.outliers_together);
         }
     }
 }
@@ -66,13 +66,13 @@ fn the_report_says_bracket_values_rho_and_the_smallest_rho_that_fits() {
 #[test]
 fn several_lies_are_all_named() {
     let mut brackets = exchanges(200);
-    for (liar, lie) in [(30, 100_000), (110, -150_000), (170, 120_000)] {
-        brackets[liar].at = Tick::new(brackets[liar].at.get() + lie);
+    for (wrong, error) in [(30, 100_000), (110, -150_000), (170, 120_000)] {
+        brackets[wrong].at = Tick::new(brackets[wrong].at.get() + error);
     }
     let report = refusal(&brackets, &model(1000));
     let mut named = names(&report);
     named.sort_unstable();
-    assert!(report.resolved && report.accused_together, "{}", Error::from(report));
+    assert!(report.resolved && report.outliers_together, "{}", Error::from(report));
     assert_eq!(named, [30, 110, 170]);
 }
 
@@ -81,7 +81,7 @@ fn two_brackets_that_only_contradict_each_other_are_both_named() {
     let brackets = [Bracket::new(Some(100), 0, Some(110)), Bracket::new(Some(0), 0, Some(10))];
     let report = refusal(&brackets, &model(1000));
     assert_eq!(names(&report), [0, 1]);
-    assert!(report.resolved && !report.accused_together);
+    assert!(report.resolved && !report.outliers_together);
     assert_eq!(report.smallest_rho_ppb, None, "at one tick no rho helps");
 }
 
@@ -90,7 +90,7 @@ fn a_reversed_bracket_is_a_finding_by_itself() {
     let mut brackets = exchanges(5);
     brackets[3] = Bracket::new(Some(11), 7, Some(10));
     let report = refusal(&brackets, &model(1000));
-    assert!(matches!(report.finding, Finding::Reversed(witness) if witness.index == 3));
+    assert!(matches!(report.finding, Finding::Reversed(named) if named.index == 3));
     assert_eq!(names(&report), [3]);
     brackets[3] = Bracket::new(Some(10), 7, Some(10));
     assert!(
@@ -114,22 +114,22 @@ fn an_empty_interval_carries_its_tick_and_both_brackets() {
 
 /// A rate that keeps stepping: no single bracket is to blame when rho is ten times too small.
 #[test]
-fn a_rho_that_is_too_small_accuses_nobody_and_names_one_that_fits() {
+fn a_rho_that_is_too_small_names_no_outlier_and_names_one_that_fits() {
     let truth = |k: i64| k * 10_000_000_000 + (k % 20).min(20 - k % 20) * 10_000;
     let exact = |k: i64| Bracket::new(Some(truth(k)), k * 10_000_000_000, Some(truth(k)));
     let report = refusal(&(0..100).map(exact).collect::<Vec<_>>(), &model(100));
-    assert!(!report.resolved && report.suspects.is_empty());
+    assert!(!report.resolved && report.outliers.is_empty());
     assert!(report.smallest_rho_ppb.is_some_and(|ppb| (900..=1100).contains(&ppb)), "{:?}", report.smallest_rho_ppb);
 }
 
 proptest! {
     #[test]
     fn property_one_lie_far_beyond_its_width_is_named_first(
-        liar in 0usize..60, lie in prop_oneof![-900_000i64..-100_000, 100_000i64..900_000],
+        wrong in 0usize..60, error in prop_oneof![-900_000i64..-100_000, 100_000i64..900_000],
     ) {
         let mut brackets = exchanges(60);
-        brackets[liar].at = Tick::new(brackets[liar].at.get() + lie);
-        prop_assert_eq!(refusal(&brackets, &model(1000)).suspects[0].witness.index, liar);
+        brackets[wrong].at = Tick::new(brackets[wrong].at.get() + error);
+        prop_assert_eq!(refusal(&brackets, &model(1000)).outliers[0].named.index, wrong);
     }
 
     #[test]

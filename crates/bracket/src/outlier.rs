@@ -1,43 +1,44 @@
-//! Who lied: from a contradiction to the brackets that it accuses.
+//! Outlier brackets: from a contradiction to the brackets that may have caused it (`docs/proof.md`, "Outlier
+//! brackets").
 //!
-//! A contradictory subset of the brackets contains every single lie that could explain it, and the programme and the
-//! envelope hand over such subsets of at most six brackets. Each is left out in turn: where the rest then agrees, it is
-//! a suspect, and the suspects are ranked by how many brackets of that rest contradict them. Where no single one
-//! explains the contradiction, the most contradicted is set aside and the search goes on among the rest, until nobody
-//! stands out: then no few lies explain it, and rho or a clock step may.
+//! A contradictory subset of the brackets contains every single culprit that could explain it, and the programme and
+//! the envelope hand over such subsets of at most six brackets. Each is left out in turn: where the rest then agrees,
+//! it is an outlier, and outliers are ranked by how many brackets of that rest contradict them. Where no single one
+//! explains the contradiction, the most contradicted is set aside and the search goes on among the rest, until none
+//! stands out: then no few wrong brackets explain it, and rho or a clock step may.
 
 use std::cmp::Reverse;
 
 use crate::contradiction::Contradiction;
 use crate::envelope::Envelope;
 use crate::evidence::{Evidence, Point};
-use crate::finding::{Finding, Inconsistency, Suspect, Witness};
+use crate::finding::{Finding, Inconsistency, NamedBracket, OutlierBracket};
 use crate::slope::Premise;
 use crate::{Bracket, Cone, Rho};
 
-/// How many brackets are set aside before the search for lies gives up: more than that is no longer a few lies.
+/// Brackets set aside before the search for culprits ends without a result: more than that are no longer a few.
 const MOST_SET_ASIDE: usize = 8;
 
 /// The report on evidence that contradicts itself.
 pub(crate) fn report(brackets: &[Bracket], evidence: &Evidence, contradiction: Contradiction) -> Inconsistency {
     let finding = contradiction.finding(brackets, evidence.frame);
     let trial = Trial { brackets, premise: evidence.premise, rest: evidence.points.clone() };
-    let Accusation { suspects, accused_together, resolved } = trial.accuse(contradiction);
+    let Culprits { outliers, outliers_together, resolved } = trial.culprits(contradiction);
     let smallest_rho_ppb = smallest_rho(evidence);
-    Inconsistency { finding, suspects, accused_together, resolved, rho: evidence.premise.rho, smallest_rho_ppb }
+    Inconsistency { finding, outliers, outliers_together, resolved, rho: evidence.premise.rho, smallest_rho_ppb }
 }
 
 /// The report on brackets that are wrong by themselves, whatever the others say; `None` without any.
-pub(crate) fn reversed(reversed: Vec<Witness>, rho: Rho) -> Option<Inconsistency> {
+pub(crate) fn reversed(reversed: Vec<NamedBracket>, rho: Rho) -> Option<Inconsistency> {
     let finding = Finding::Reversed(*reversed.first()?);
-    let accused_together = reversed.len() > 1;
-    let suspects = reversed.into_iter().map(|witness| Suspect { witness, contradictions: 0 }).collect();
-    Some(Inconsistency { finding, suspects, accused_together, resolved: false, rho, smallest_rho_ppb: None })
+    let outliers_together = reversed.len() > 1;
+    let outliers = reversed.into_iter().map(|named| OutlierBracket { named, contradictions: 0 }).collect();
+    Some(Inconsistency { finding, outliers, outliers_together, resolved: false, rho, smallest_rho_ppb: None })
 }
 
-struct Accusation {
-    suspects: Vec<Suspect>,
-    accused_together: bool,
+struct Culprits {
+    outliers: Vec<OutlierBracket>,
+    outliers_together: bool,
     resolved: bool,
 }
 
@@ -49,21 +50,21 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    fn accuse(mut self, mut contradiction: Contradiction) -> Accusation {
-        let mut set_aside: Vec<Suspect> = Vec::new();
+    fn culprits(mut self, mut contradiction: Contradiction) -> Culprits {
+        let mut set_aside: Vec<OutlierBracket> = Vec::new();
         while set_aside.len() < MOST_SET_ASIDE {
             let single = self.resolving(&contradiction);
             if !single.is_empty() {
-                return Accusation::resolved(set_aside, single);
+                return Culprits::resolved(set_aside, single);
             }
             let worst = self.most_contradicted(&contradiction).filter(|worst| worst.contradictions > 0);
             let Some(worst) = worst else { break };
-            self.rest = self.without(worst.witness.index);
+            self.rest = self.without(worst.named.index);
             set_aside.push(worst);
             let Err(next) = Envelope::of(&self.rest, self.premise) else { break };
             contradiction = next;
         }
-        Accusation { suspects: set_aside, accused_together: true, resolved: false }
+        Culprits { outliers: set_aside, outliers_together: true, resolved: false }
     }
 
     fn without(&self, index: usize) -> Vec<Point> {
@@ -71,38 +72,38 @@ impl Trial<'_> {
     }
 
     /// The brackets without any one of which the rest agrees, the most contradicted first.
-    fn resolving(&self, contradiction: &Contradiction) -> Vec<Suspect> {
+    fn resolving(&self, contradiction: &Contradiction) -> Vec<OutlierBracket> {
         let cone = |index: usize| Envelope::of(&self.without(index), self.premise).ok().map(|envelope| envelope.cone());
-        let tried = |&index: &usize| Some(self.suspect(index, cone(index)?));
-        let mut suspects: Vec<Suspect> = contradiction.accused.iter().filter_map(tried).collect();
-        suspects.sort_by_key(|suspect| (Reverse(suspect.contradictions), suspect.witness.index));
-        suspects
+        let tried = |&index: &usize| Some(self.outlier(index, cone(index)?));
+        let mut outliers: Vec<OutlierBracket> = contradiction.culprits.iter().filter_map(tried).collect();
+        outliers.sort_by_key(|outlier| (Reverse(outlier.contradictions), outlier.named.index));
+        outliers
     }
 
-    /// Who of the accused contradicts most others, under the widest cone that the prior allows.
-    fn most_contradicted(&self, contradiction: &Contradiction) -> Option<Suspect> {
+    /// The culprit that contradicts most others, under the widest cone that the prior allows.
+    fn most_contradicted(&self, contradiction: &Contradiction) -> Option<OutlierBracket> {
         let (low, high) = self.premise.prior;
         let cone = Cone::new(low, high, self.premise.rho);
-        let suspects = contradiction.accused.iter().map(|&index| self.suspect(index, cone));
-        suspects.max_by_key(|suspect| (suspect.contradictions, Reverse(suspect.witness.index)))
+        let outliers = contradiction.culprits.iter().map(|&index| self.outlier(index, cone));
+        outliers.max_by_key(|outlier| (outlier.contradictions, Reverse(outlier.named.index)))
     }
 
-    fn suspect(&self, index: usize, cone: Cone) -> Suspect {
-        let accused = self.rest.iter().find(|point| point.index == index);
-        let against = |accused: &Point| self.rest.iter().filter(|other| contradict(accused, other, cone)).count();
-        let witness = Witness { index, bracket: self.brackets[index] };
-        Suspect { witness, contradictions: accused.map_or(0, against) }
+    fn outlier(&self, index: usize, cone: Cone) -> OutlierBracket {
+        let culprit = self.rest.iter().find(|point| point.index == index);
+        let against = |culprit: &Point| self.rest.iter().filter(|other| contradict(culprit, other, cone)).count();
+        let named = NamedBracket { index, bracket: self.brackets[index] };
+        OutlierBracket { named, contradictions: culprit.map_or(0, against) }
     }
 }
 
-impl Accusation {
+impl Culprits {
     /// `single` alone, or the best of it together with those set aside before.
-    fn resolved(mut set_aside: Vec<Suspect>, single: Vec<Suspect>) -> Self {
+    fn resolved(mut set_aside: Vec<OutlierBracket>, single: Vec<OutlierBracket>) -> Self {
         if set_aside.is_empty() {
-            return Self { suspects: single, accused_together: false, resolved: true };
+            return Self { outliers: single, outliers_together: false, resolved: true };
         }
         set_aside.extend(single.first());
-        Self { suspects: set_aside, accused_together: true, resolved: true }
+        Self { outliers: set_aside, outliers_together: true, resolved: true }
     }
 }
 

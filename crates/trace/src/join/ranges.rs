@@ -1,0 +1,244 @@
+//! Rows beyond a range edge: what the byte offsets of a stream at one point became at the next.
+//!
+//! At both ends of a range edge an id is a byte offset: that at which the stamp's bytes end. So a stamp covers what
+//! lies above the next smaller offset of its point, up to its own. A row that has the offset `a` at the edge's first
+//! point belongs to the smallest offset of the second that is not below `a`: to what held the last of its bytes.
+//! Streams are told apart by kind. Several rows may belong to one offset (blocks in one packet), and offsets between
+//! two such belong to none (packets in the middle of a block). The offset found is the id by which the row goes on.
+//!
+//! Idea: the offsets of a chunk's rows, sorted, divide the stream; each stamp at the second point falls into one part,
+//! of which the smallest offset is kept, and a part without one takes that of the next. So nothing of the second point
+//! is held or sorted, whatever the order it was written in.
+//!
+//! Guarantees: a row is linked, or counted by why it is not ([`RangeCounts`]): an offset below 0, an offset that either
+//! point stamped more than once (a retransmission, say), or none that reaches it. Deliberately absent: rows for offsets
+//! of the second point that no row of the first belongs to.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::RangeInclusive;
+
+use super::Joiner;
+use super::batches::Gathered;
+use crate::{Columns, Edge, Mark, Marks, StampSource, Traces};
+
+/// What became of the keys that were stamped at the first point of a range edge; each is counted once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RangeCounts {
+    /// Keys with an offset at the second point.
+    pub matched: u64,
+    /// Keys whose offset nothing at the second point reaches.
+    pub unreached: u64,
+    /// Keys below 0, which are no offsets.
+    pub negative: u64,
+    /// Keys stamped more than once at the first point, or whose offset at the second was.
+    pub repeated: u64,
+}
+
+/// The stamps beyond range edges of the keys of one chunk.
+pub struct Linked {
+    sets: Vec<LinkedSet>,
+}
+
+/// Those at the points of one set of ids.
+struct LinkedSet {
+    points: Vec<usize>,
+    /// By key: its row in `traces`.
+    rows: Vec<Option<usize>>,
+    /// The ids of these rows are those of this set.
+    traces: Traces,
+}
+
+/// An offset at the second point of an edge, and whether it was stamped more than once there.
+type Reached = Option<(i64, bool)>;
+
+impl Linked {
+    /// Nothing beyond any edge.
+    pub const NONE: Self = Self { sets: Vec::new() };
+
+    /// The stamp of a key beyond a range edge: its row in the traces that hold it.
+    pub fn at(&self, point: usize, key: usize) -> Option<(&Traces, usize)> {
+        let set = self.sets.iter().find(|set| set.points.contains(&point))?;
+        Some((&set.traces, (*set.rows.get(key)?)?))
+    }
+
+    /// The marks of a key's trace, those beyond range edges included; `seen` holds for points that it passed.
+    pub fn marks(&self, key: usize, own: Option<&Marks>, seen: impl Fn(usize) -> bool) -> Option<Marks> {
+        let row = |set: &LinkedSet| set.rows.get(key).copied().flatten();
+        let beyond = |set: &LinkedSet| row(set).is_some_and(|row| set.traces.marks(row).is_some());
+        if self.sets.is_empty() || own.is_none() && !self.sets.iter().any(beyond) {
+            return own.cloned();
+        }
+        let points = self.sets.first().map_or(0, |set| set.traces.points().len());
+        let mark = |point: usize| {
+            let set = self.sets.iter().find(|set| set.points.contains(&point));
+            let marks = match set {
+                None => own,
+                Some(set) => row(set).and_then(|row| set.traces.marks(row)),
+            };
+            let once = if seen(point) { Mark::Once } else { Mark::Unseen };
+            marks.map_or(once, |marks| marks.points()[point])
+        };
+        Some(Marks::new((0..points).map(mark).collect()))
+    }
+}
+
+/// The id of a key in the set of ids before an edge: where it was stamped there once, or why not.
+#[derive(Clone, Copy)]
+enum Offset {
+    Absent,
+    Repeated,
+    At(i64),
+}
+
+impl<S: StampSource> Joiner<'_, S> {
+    /// The stamps of a chunk's keys beyond all range edges.
+    pub fn link(&mut self, gathered: &Gathered, counts: &mut [RangeCounts]) -> Result<Linked, S::Error> {
+        let mut linked = Linked::NONE;
+        let edges = self.layout.ranges();
+        let mut keys = Vec::new();
+        if !edges.is_empty() {
+            gathered.each_key(&mut |id, kind, row| {
+                keys.push((id, kind, row));
+                Ok::<_, S::Error>(())
+            })?;
+        }
+        for (number, (edge, counts)) in edges.iter().zip(counts).enumerate() {
+            let offset = |(key, &(id, _, row)): (usize, &(i64, i32, usize))| {
+                if self.layout.shares_ids(edge.from, self.layout.root()) {
+                    return offset_of(id, gathered.mark(edge.from, row));
+                }
+                let Some((traces, row)) = linked.at(edge.from, key) else { return Offset::Absent };
+                let seen = if traces.points()[edge.from].get(row).is_some() { Mark::Once } else { Mark::Unseen };
+                offset_of(traces.ids()[row], traces.marks(row).map_or(seen, |marks| marks.points()[edge.from]))
+            };
+            let offsets: Vec<Offset> = keys.iter().enumerate().map(offset).collect();
+            let kinds: Vec<i32> = keys.iter().map(|key| key.1).collect();
+            let found = self.reached_by(number, edge, &kinds, &offsets, counts)?;
+            let set = self.linked_set(edge.to, &kinds, &found)?;
+            linked.sets.push(set);
+        }
+        Ok(linked)
+    }
+
+    /// By key: the offset at the edge's second point that it belongs to.
+    fn reached_by(
+        &mut self,
+        number: usize,
+        edge: &Edge,
+        kinds: &[i32],
+        offsets: &[Offset],
+        counts: &mut RangeCounts,
+    ) -> Result<Vec<Option<i64>>, S::Error> {
+        let keys = || kinds.iter().zip(offsets);
+        let legal = keys().filter_map(|(&kind, offset)| match offset {
+            Offset::At(at @ 0..) => Some((kind, *at)),
+            _ => None,
+        });
+        let mut wanted: Vec<(i32, i64)> = legal.collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let reached = self.reach(number, edge.to, &wanted)?;
+        let found = keys().map(|(&kind, offset)| {
+            let (count, found) = match *offset {
+                Offset::Absent => return None,
+                Offset::Repeated => (&mut counts.repeated, None),
+                Offset::At(..0) => (&mut counts.negative, None),
+                Offset::At(at) => match wanted.binary_search(&(kind, at)).ok().and_then(|index| reached[index]) {
+                    None => (&mut counts.unreached, None),
+                    Some((_, true)) => (&mut counts.repeated, None),
+                    Some((offset, false)) => (&mut counts.matched, Some(offset)),
+                },
+            };
+            *count += 1;
+            found
+        });
+        Ok(found.collect())
+    }
+
+    /// The smallest offset at `point` that is not below each of `wanted`, sorted pairs of kind and offset.
+    fn reach(&mut self, edge: usize, point: usize, wanted: &[(i32, i64)]) -> Result<Vec<Reached>, S::Error> {
+        let mut found: Vec<Reached> = vec![None; wanted.len()];
+        let offsets = || wanted.iter().map(|wanted| wanted.1);
+        let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { return Ok(found) };
+        self.read_offsets(point, first..=last, wanted, &mut found)?;
+        let mut ends: Vec<i64> = self.source.extents(point)?.iter().map(|extent| extent.last).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        // The end of a kind's offsets may be far off; one that has ended is not looked for again.
+        let is_last = |index: usize| wanted.get(index + 1).is_none_or(|next| next.0 != wanted[index].0);
+        let lasts: Vec<usize> = (0..wanted.len()).filter(|&index| is_last(index)).collect();
+        let open = |found: &[Reached], ended: &HashSet<(usize, i32)>| {
+            let kinds = lasts.iter().filter(|&&index| found[index].is_none()).map(|&index| (edge, wanted[index].0));
+            kinds.filter(|kind| !ended.contains(kind)).collect::<Vec<_>>()
+        };
+        let mut done = last;
+        for end in ends.into_iter().filter(|&end| end > last) {
+            if open(&found, &self.ended).is_empty() {
+                break;
+            }
+            self.read_offsets(point, done + 1..=end, wanted, &mut found)?;
+            done = end;
+        }
+        let ended = open(&found, &self.ended);
+        self.ended.extend(ended);
+        for index in (1..wanted.len()).rev().filter(|&index| wanted[index].0 == wanted[index - 1].0) {
+            found[index - 1] = found[index - 1].or(found[index]);
+        }
+        Ok(found)
+    }
+
+    /// Takes the offsets of a window into the parts that `wanted` divides the stream into.
+    fn read_offsets(
+        &mut self,
+        point: usize,
+        window: RangeInclusive<i64>,
+        wanted: &[(i32, i64)],
+        found: &mut [Reached],
+    ) -> Result<(), S::Error> {
+        self.source.read(point, window.clone(), Columns::Keys, &mut |stamps| {
+            for (index, &offset) in stamps.ids().iter().enumerate().filter(|(_, offset)| window.contains(offset)) {
+                let kind = stamps.kinds().map_or(0, |kinds| kinds[index]);
+                let after = wanted.partition_point(|&wanted| wanted <= (kind, offset));
+                let Some(part) = after.checked_sub(1).filter(|&part| wanted[part].0 == kind) else { continue };
+                found[part] = match found[part] {
+                    Some((least, repeated)) if least < offset => Some((least, repeated)),
+                    Some((least, _)) if least == offset => Some((least, true)),
+                    _ => Some((offset, false)),
+                };
+            }
+        })
+    }
+
+    /// The stamps, at all points that share the ids of `point`, of the ids found for the keys.
+    fn linked_set(&mut self, point: usize, kinds: &[i32], found: &[Option<i64>]) -> Result<LinkedSet, S::Error> {
+        let points = self.layout.id_space(point);
+        let keys = || found.iter().zip(kinds).map(|(id, &kind)| Some((((*id)?), kind)));
+        let mut row_of: HashMap<(i64, i32), Option<usize>> = keys().flatten().map(|key| (key, None)).collect();
+        let mut traces = self.no_traces();
+        let (first, last) = (row_of.keys().map(|key| key.0).min(), row_of.keys().map(|key| key.0).max());
+        if let (Some(first), Some(last)) = (first, last) {
+            let mut batch = self.no_traces();
+            self.each_chunk(&points, first..=last, &mut |joiner, gathered| {
+                gathered.emit(&Linked::NONE, &mut batch, joiner.limits.rows, &mut |batch| {
+                    for row in 0..batch.len() {
+                        if let Some(known @ None) = row_of.get_mut(&(batch.ids()[row], batch.kinds()[row])) {
+                            *known = Some(traces.len());
+                            traces.push_row(batch, row);
+                        }
+                    }
+                    Ok(())
+                })
+            })?;
+        }
+        let rows = keys().map(|key| row_of.get(&key?).copied().flatten()).collect();
+        Ok(LinkedSet { points, rows, traces })
+    }
+}
+
+fn offset_of(id: i64, mark: Mark) -> Offset {
+    match mark {
+        Mark::Unseen => Offset::Absent,
+        Mark::Once | Mark::OnceUntold => Offset::At(id),
+        Mark::ByTime | Mark::ByThread | Mark::SeveralUntold => Offset::Repeated,
+    }
+}
