@@ -16,7 +16,6 @@ use std::path::Path;
 use tickscope_tick::{Domain, Ordering};
 
 use tickscope_store::Run;
-use tickscope_store::Sparse;
 use tickscope_store::{Channel, ChannelState, read_channels, write_channels};
 use tickscope_store::{ChannelCount, Origin, StampColumns, next_segment, write_segment};
 use tickscope_store::{Error, Result};
@@ -148,8 +147,7 @@ impl<R: BufRead> Lines<R> {
                 }
             }
         }
-        let rows = stamps.len();
-        (stamps.kind, stamps.cpu, stamps.value) = (Sparse::nulls(rows), Sparse::nulls(rows), Sparse::nulls(rows));
+        stamps.fill_with_nulls();
         Ok(stamps)
     }
 
@@ -180,6 +178,7 @@ fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
         ordering: place.ordering.to_string(),
         domain: format!("{boot}/{counter}/{epoch}"),
         policy: "log".into(),
+        parameter: None,
         stored: read.stamps as i64,
         dropped: 0,
         refused: read.refused as i64,

@@ -277,9 +277,7 @@ impl WatchedPool {
         let uncommitted = if whole { 0 } else { read_slots(&mapped, into) };
         let rows = into.len();
         into.channel.resize(rows, block.node_channel);
-        into.kind.push_nulls(rows - into.kind.len());
-        into.cpu.push_nulls(rows - into.cpu.len());
-        into.value.push_nulls(rows - into.value.len());
+        into.fill_with_nulls();
         ((rows - before) as u64, uncommitted)
     }
 
@@ -417,6 +415,7 @@ impl WatchedPool {
             ordering: Ordering::from_number(ordering).map_or("unknown", Ordering::name).into(),
             domain: domain.to_string(),
             policy: Policy::Buffered.name().into(),
+            parameter: None,
             stored: 0,
             dropped: 0,
             refused: 0,

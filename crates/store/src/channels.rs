@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tickscope_tick::Place;
 
+use crate::Sparse;
 use crate::error::Result;
 use crate::table::{Field, TableReader, TableWriter, Values};
 
@@ -32,6 +33,8 @@ pub struct Channel {
     pub domain: String,
     /// The policy at the last look.
     pub policy: String,
+    /// What that policy takes, such as the n of `every n`; `None`: nothing.
+    pub parameter: Option<i64>,
     /// Stamps stored.
     pub stored: i64,
     /// Stamps that found no block.
@@ -82,6 +85,7 @@ pub fn write_channels(place: &Path, channels: &[Channel]) -> Result<()> {
     let text = |get: fn(&Channel) -> String| channels.iter().map(get).collect::<Vec<_>>();
     let long = |get: fn(&Channel) -> i64| channels.iter().map(get).collect::<Vec<_>>();
     let int = |get: fn(&Channel) -> i32| channels.iter().map(get).collect::<Vec<_>>();
+    let parameter: Sparse<i64> = channels.iter().map(|c| c.parameter).collect();
     let mut table = TableWriter::begin(place, &fields(), &[])?;
     table.group(&[
         Values::Int(&int(|c| c.channel)),
@@ -100,11 +104,12 @@ pub fn write_channels(place: &Path, channels: &[Channel]) -> Result<()> {
         Values::Long(&long(|c| c.refused)),
         Values::Long(&long(|c| c.uncommitted)),
         Values::Text(&text(|c| c.state.name().into())),
+        Values::LongOrNull(&parameter),
     ])?;
     table.finish().map(|_| ())
 }
 
-fn fields() -> [Field; 16] {
+fn fields() -> [Field; 17] {
     [
         Field::int("channel"),
         Field::text("node"),
@@ -122,6 +127,7 @@ fn fields() -> [Field; 16] {
         Field::long("refused"),
         Field::long("uncommitted"),
         Field::text("state"),
+        Field::long("parameter").nullable(),
     ]
 }
 
@@ -136,6 +142,8 @@ pub fn read_channels(place: &Path) -> Result<Vec<Channel>> {
     let (mut pid, mut serial, mut thread) = (int("pid")?, int("serial")?, int("thread")?);
     let (mut start, mut stored, mut dropped) = (long("process_start")?, long("stored")?, long("dropped")?);
     let (mut refused, mut uncommitted, mut state) = (long("refused")?, long("uncommitted")?, text("state")?);
+    let parameter: Vec<Option<i64>> = table.whole_sparse("parameter")?.iter().map(Option::<&i64>::copied).collect();
+    let mut parameter = parameter.into_iter();
     let row = |channel| {
         Some(Channel {
             channel,
@@ -149,6 +157,7 @@ pub fn read_channels(place: &Path) -> Result<Vec<Channel>> {
             ordering: ordering.next()?,
             domain: domain.next()?,
             policy: policy.next()?,
+            parameter: parameter.next()?,
             stored: stored.next()?,
             dropped: dropped.next()?,
             refused: refused.next()?,

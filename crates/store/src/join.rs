@@ -146,18 +146,12 @@ mod tests {
     use super::*;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
-    use crate::{BlockRange, Origin, Sparse, StampColumns, next_segment, write_segment};
+    use crate::{BlockRange, Origin, StampColumns, next_segment, write_segment};
 
     fn put(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)]) {
         let rows = stamps.len();
-        let columns = StampColumns {
-            tick: stamps.iter().map(|stamp| stamp.1).collect(),
-            id: stamps.iter().map(|stamp| stamp.0).collect(),
-            channel: vec![1; rows],
-            kind: Sparse::nulls(rows),
-            cpu: Sparse::nulls(rows),
-            value: Sparse::nulls(rows),
-        };
+        let (id, tick) = stamps.iter().copied().unzip();
+        let columns = StampColumns::slim(tick, id, vec![1; rows]);
         let blocks = vec![BlockRange { pool: 1, serial: 0, first: 0, last: 0 }];
         let place = next_segment(&run.paths().stamps(&format!("{node}.{point}").parse().unwrap())).unwrap();
         write_segment(&place, &columns, &Origin { blocks, counts: Vec::new() }).unwrap();

@@ -36,6 +36,12 @@ pub struct StampColumns {
     pub cpu: Sparse<i32>,
     /// What rode along.
     pub value: Sparse<i64>,
+    /// Id that this one is part of, or was made from.
+    pub parent: Sparse<i64>,
+    /// How often the id was tried before: 0 is its first transmission.
+    pub attempt: Sparse<i32>,
+    /// How many things the stamp stands for.
+    pub batch: Sparse<i32>,
 }
 
 /// Blocks of one channel that a segment holds.
@@ -104,6 +110,24 @@ pub struct PointStamps {
 }
 
 impl StampColumns {
+    /// Stamps of tick, id and channel alone.
+    pub fn slim(tick: Vec<i64>, id: Vec<i64>, channel: Vec<i32>) -> Self {
+        let mut stamps = Self { tick, id, channel, ..Self::default() };
+        stamps.fill_with_nulls();
+        stamps
+    }
+
+    /// Makes every nullable column as long as `tick`.
+    pub fn fill_with_nulls(&mut self) {
+        let rows = self.len();
+        for column in [&mut self.kind, &mut self.cpu, &mut self.attempt, &mut self.batch] {
+            column.push_nulls(rows - column.len());
+        }
+        for column in [&mut self.value, &mut self.parent] {
+            column.push_nulls(rows - column.len());
+        }
+    }
+
     /// How many stamps.
     pub fn len(&self) -> usize {
         self.tick.len()
@@ -133,6 +157,9 @@ impl StampColumns {
         self.kind.retain(&kept);
         self.cpu.retain(&kept);
         self.value.retain(&kept);
+        self.parent.retain(&kept);
+        self.attempt.retain(&kept);
+        self.batch.retain(&kept);
     }
 }
 
@@ -144,10 +171,11 @@ fn retain<T>(column: &mut Vec<T>, kept: &[bool]) {
 /// Writes `stamps` as the segment at `place`, with their origin in its footer. Returns its size in bytes.
 pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Result<u64> {
     let keys = [(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
-    let mut table = TableWriter::begin(place, &fields(), &keys)?;
+    let which = Extras::of(stamps);
+    let mut table = TableWriter::begin(place, &fields(which), &keys)?;
     if stamps.len() <= GROUP_ROWS {
         if !stamps.is_empty() {
-            write_group(&mut table, stamps)?;
+            write_group(&mut table, stamps, which)?;
         }
         return table.finish();
     }
@@ -161,8 +189,11 @@ pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Re
             kind: stamps.kind.slice(start..end),
             cpu: stamps.cpu.slice(start..end),
             value: stamps.value.slice(start..end),
+            parent: stamps.parent.slice(start..end),
+            attempt: stamps.attempt.slice(start..end),
+            batch: stamps.batch.slice(start..end),
         };
-        write_group(&mut table, &part)?;
+        write_group(&mut table, &part, which)?;
     }
     table.finish()
 }
@@ -171,26 +202,47 @@ fn json(list: &impl Serialize) -> String {
     serde_json::to_string(list).expect("a list of numbers and text is JSON")
 }
 
-fn fields() -> [Field; 6] {
-    [
+/// Which of the columns a segment has that few programs use: one without a value is left out of the file.
+#[derive(Clone, Copy)]
+struct Extras([bool; 3]);
+
+impl Extras {
+    fn of(stamps: &StampColumns) -> Self {
+        Self([!stamps.parent.is_all_null(), !stamps.attempt.is_all_null(), !stamps.batch.is_all_null()])
+    }
+
+    fn chosen<T>(self, columns: [T; 3]) -> impl Iterator<Item = T> {
+        columns.into_iter().zip(self.0).filter_map(|(column, there)| there.then_some(column))
+    }
+}
+
+fn fields(which: Extras) -> Vec<Field> {
+    let mut fields = vec![
         Field::long("tick").ranged(),
         Field::long("id").ranged(),
         Field::int("channel"),
         Field::int("kind").nullable(),
         Field::int("cpu").nullable(),
         Field::long("value").nullable(),
-    ]
+    ];
+    let extras = [Field::long("parent"), Field::int("attempt"), Field::int("batch")];
+    fields.extend(which.chosen(extras.map(Field::nullable)));
+    fields
 }
 
-fn write_group(table: &mut TableWriter, stamps: &StampColumns) -> Result<()> {
-    table.group(&[
+fn write_group(table: &mut TableWriter, stamps: &StampColumns, which: Extras) -> Result<()> {
+    let mut values = vec![
         Values::Long(&stamps.tick),
         Values::Long(&stamps.id),
         Values::Int(&stamps.channel),
         Values::IntOrNull(&stamps.kind),
         Values::IntOrNull(&stamps.cpu),
         Values::LongOrNull(&stamps.value),
-    ])
+    ];
+    let extras =
+        [Values::LongOrNull(&stamps.parent), Values::IntOrNull(&stamps.attempt), Values::IntOrNull(&stamps.batch)];
+    values.extend(which.chosen(extras));
+    table.group(&values)
 }
 
 /// `part-0000000N.parquet` in `folder`, N beyond every number that is there: a segment never replaces another.
@@ -253,6 +305,9 @@ impl Segment {
             kind: table.sparse(group, "kind")?,
             cpu: table.sparse(group, "cpu")?,
             value: table.sparse(group, "value")?,
+            parent: table.sparse(group, "parent")?,
+            attempt: table.sparse(group, "attempt")?,
+            batch: table.sparse(group, "batch")?,
         })
     }
 
@@ -338,6 +393,9 @@ impl PointStamps {
             all.kind.append(part.kind);
             all.cpu.append(part.cpu);
             all.value.append(part.value);
+            all.parent.append(part.parent);
+            all.attempt.append(part.attempt);
+            all.batch.append(part.batch);
         })?;
         Ok(all)
     }
@@ -376,15 +434,35 @@ mod tests {
 
     fn stamps(ids: impl Iterator<Item = i64>) -> StampColumns {
         let id: Vec<i64> = ids.collect();
-        let rows = id.len();
-        StampColumns {
-            tick: id.iter().map(|id| id * 2500 + 7).collect(),
-            channel: vec![3; rows],
-            kind: Sparse::nulls(rows),
-            cpu: Sparse::nulls(rows),
-            value: id.iter().map(|&id| (id % 3 == 0).then_some(-id)).collect(),
-            id,
-        }
+        let tick = id.iter().map(|id| id * 2500 + 7).collect();
+        let value = id.iter().map(|&id| (id % 3 == 0).then_some(-id)).collect();
+        let channel = vec![3; id.len()];
+        StampColumns { value, ..StampColumns::slim(tick, id, channel) }
+    }
+
+    #[test]
+    fn a_column_that_no_stamp_uses_is_not_in_the_file_and_one_that_some_use_is_kept() {
+        let scratch = Scratch::new();
+        let plain = stamps(0..5);
+        let parts = StampColumns {
+            parent: [None, Some(0), Some(i64::MIN), None, None].into_iter().collect(),
+            attempt: [Some(0), Some(1), None, None, Some(2)].into_iter().collect(),
+            batch: [Some(3), None, None, None, Some(64)].into_iter().collect(),
+            ..plain.clone()
+        };
+        let names = |stamps: &StampColumns| {
+            let place = next_segment(scratch.path()).unwrap();
+            write_segment(&place, stamps, &Origin::default()).unwrap();
+            let segment = Segment::open(&place).unwrap();
+            assert!(segment.read_group(0).unwrap() == *stamps);
+            segment.table.names()
+        };
+        assert_eq!(names(&plain), ["tick", "id", "channel", "kind", "cpu", "value"]);
+        assert_eq!(names(&parts)[6..], ["parent", "attempt", "batch"]);
+        let mut some = PointStamps::open(scratch.path()).unwrap().read_all().unwrap();
+        some.retain_ids(&(1..=2));
+        assert_eq!(some.parent.iter().collect::<Vec<_>>(), [None, None, Some(&0), Some(&i64::MIN)]);
+        assert_eq!(some.batch.len(), 4);
     }
 
     #[test]
