@@ -9,8 +9,9 @@ use std::path::Path;
 
 use tickscope_stamp::block::{BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded};
 use tickscope_stamp::handover;
+use tickscope_stamp::policy;
 use tickscope_stamp::pool::{MappedBlock, Pool};
-use tickscope_tick::{Clock, Domain, Ordering};
+use tickscope_tick::{Clock, Domain, Ordering, PointName};
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -48,7 +49,7 @@ pub(crate) struct ReadyBlock {
     /// Stamps that fit into it.
     pub capacity: u32,
     /// Point that it was stamped at.
-    pub point: String,
+    pub point: PointName,
 }
 
 /// Stamps that found no block.
@@ -66,7 +67,7 @@ pub(crate) struct Lost {
 
 /// Where a channel's stamps are taken, and of what.
 struct Source<'a> {
-    point: &'a str,
+    point: &'a PointName,
     ordering: u8,
     domain: Domain,
 }
@@ -121,7 +122,7 @@ impl WatchedPool {
     /// Process id and command, for people.
     pub(crate) fn process(&self) -> String {
         let header = self.pool.header();
-        format!("process {} ({})", header.pid, unpadded(&header.command).unwrap_or("?"))
+        format!("process {} ({})", header.pid, unpadded(&header.command).as_ref().map_or("?", PointName::as_str))
     }
 
     /// Whether its process lived at the last look.
@@ -252,7 +253,7 @@ impl WatchedPool {
         let header = block.header();
         let (serial, number) = (header.serial, header.number);
         let channel = (self.instance, serial);
-        let point = unpadded(&header.point)?.to_string();
+        let point = unpadded(&header.point)?;
         let domain = self.domain_of(header.counter)?;
         let source = Source { point: &point, ordering: header.ordering, domain };
         let describe = |number| self.channel(number, serial, header.thread, source);
@@ -310,14 +311,17 @@ impl WatchedPool {
             let (Some(point), Some(domain)) = (unpadded(&entry.point), self.domain_of(entry.counter)) else { continue };
             let serial = entry.serial.load(Relaxed);
             let thread = entry.thread.load(Relaxed);
-            let source = Source { point, ordering: entry.ordering, domain };
+            let source = Source { point: &point, ordering: entry.ordering, domain };
             let describe = |number| self.channel(number, serial, thread, source);
             let number = ledger.number((self.instance, serial), describe);
             entry.number.store(number, Relaxed);
             ledger.update((self.instance, serial), |channel| {
                 channel.dropped = count(entry.dropped.load(Relaxed));
                 channel.refused = count(entry.refused.load(Relaxed));
-                channel.policy = Policy::from_word(entry.policy.load(Relaxed)).map_or("unknown", Policy::name).into();
+                let setting = policy::read(&entry.policy, &entry.parameters);
+                let known = Policy::from_number(setting.policy);
+                channel.policy = known.map_or("unknown", Policy::name).into();
+                channel.parameter = known.is_none().then_some(setting.parameter as i64); // those known here take none
                 channel.state = self.channel_state(state);
             });
         }
@@ -411,7 +415,7 @@ impl WatchedPool {
             pool: self.instance,
             serial,
             thread,
-            point: point.into(),
+            point: point.to_string(),
             ordering: Ordering::from_number(ordering).map_or("unknown", Ordering::name).into(),
             domain: domain.to_string(),
             policy: Policy::Buffered.name().into(),
@@ -458,6 +462,11 @@ fn read_slots(mapped: &MappedBlock<'_>, into: &mut StampColumns) -> u64 {
             into.kind.push(Some(rider.kind));
             into.cpu.push(rider.cpu);
             into.value.push(Some(rider.value));
+            if let Some(origin) = rider.origin {
+                into.parent.push(origin.parent);
+                into.attempt.push(origin.attempt);
+                into.batch.push(origin.batch);
+            }
         }
     }
     holes.uncommitted()
