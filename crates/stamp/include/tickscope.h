@@ -376,8 +376,8 @@ struct tickscope_channel {
 TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, const struct tickscope_extra *extra);
 TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t id, int64_t tick,
                                             const struct tickscope_extra *extra);
-TICKSCOPE__COLD void tickscope__record_carrying(tickscope_channel *channel, int64_t id, int64_t tick,
-                                                struct tickscope_extra extra);
+TICKSCOPE__COLD void tickscope__record_carrying(tickscope_channel *channel, int64_t id, int64_t tick, int32_t kind,
+                                                int64_t value, const int64_t *parent, int32_t attempt, int32_t batch);
 /* What tickscope_stamp and tickscope_record carry. */
 static const struct tickscope_extra tickscope__nothing = {0, 0, 0, 0, 0};
 
@@ -454,12 +454,15 @@ TICKSCOPE__HOT void tickscope__commit_full(unsigned char *record, int64_t id, in
     tickscope__commit_wide(record, id, tick, extra->kind, extra->value);
 }
 
-/*
- * A stamp of a full channel; any other that is not wide is left to the slow path. By value, here and below: were the address
- * of what a stamp carries taken, every stamp would store it twice.
- */
-__attribute__((weak, visibility("hidden"), noinline)) void tickscope__stamp_full(tickscope_channel *channel, int64_t id,
-                                                                                 struct tickscope_extra extra) {
+/* What a stamp carries, one by one: were a struct handed over, every wide stamp would store it to memory first. */
+#define TICKSCOPE__EACH(extra) (extra).kind, (extra).value, (extra).parent, (extra).attempt, (extra).batch
+#define TICKSCOPE__EXTRA(extra) struct tickscope_extra extra = {kind, attempt, value, parent, batch}
+
+/* A stamp of a full channel; any other that is not wide is left to the slow path. */
+__attribute__((weak, visibility("hidden"), noinline)) void tickscope__stamp_full(
+    tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, const int64_t *parent, int32_t attempt,
+    int32_t batch) {
+    TICKSCOPE__EXTRA(extra);
     unsigned char *record;
     if (channel && (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED) == channel->fast_full) {
         int64_t tick = tickscope__read(channel->ordering);
@@ -475,17 +478,17 @@ TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id,
     int64_t tick;
     unsigned char *record;
     if (__builtin_expect(channel == 0, 0)) {
-        tickscope__stamp_full(channel, id, extra);
+        tickscope__stamp_full(channel, id, TICKSCOPE__EACH(extra));
         return;
     }
     uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
     if (__builtin_expect(policy != channel->fast_wide, 0)) {
-        if (policy != TICKSCOPE__POLICY_NULL) tickscope__stamp_full(channel, id, extra);
+        if (policy != TICKSCOPE__POLICY_NULL) tickscope__stamp_full(channel, id, TICKSCOPE__EACH(extra));
         return;
     }
     tick = tickscope__read(channel->ordering);
     if (__builtin_expect(!tickscope__reserve(channel, 2, &record), 0)) {
-        tickscope__stamp_full(channel, id, extra);
+        tickscope__stamp_full(channel, id, TICKSCOPE__EACH(extra));
         return;
     }
     tickscope__commit_wide(record, id, tick, extra.kind, extra.value);
@@ -513,7 +516,7 @@ TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id
     uint32_t policy = channel ? (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED) : TICKSCOPE__NEVER;
     if (policy == TICKSCOPE__POLICY_NULL) return;
     if (__builtin_expect(!tickscope__records(channel, policy, 2, tick) || !tickscope__reserve(channel, 2, &record), 0)) {
-        tickscope__record_carrying(channel, id, tick, extra);
+        tickscope__record_carrying(channel, id, tick, TICKSCOPE__EACH(extra));
         return;
     }
     tickscope__commit_wide(record, id, tick, extra.kind, extra.value);
@@ -1426,8 +1429,9 @@ TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t 
     errno = error;
 }
 
-TICKSCOPE__COLD void tickscope__record_carrying(tickscope_channel *channel, int64_t id, int64_t tick,
-                                                struct tickscope_extra extra) {
+TICKSCOPE__COLD void tickscope__record_carrying(tickscope_channel *channel, int64_t id, int64_t tick, int32_t kind,
+                                                int64_t value, const int64_t *parent, int32_t attempt, int32_t batch) {
+    TICKSCOPE__EXTRA(extra);
     tickscope__record_slow(channel, id, tick, &extra);
 }
 

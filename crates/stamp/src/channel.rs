@@ -170,11 +170,13 @@ impl Channel {
         let policy = handle.policy_number();
         if policy != handle.fast_wide.get() {
             return if policy != Policy::Null as u32 {
-                stamp_full(handle, id, extra)
+                stamp_full(handle, id, (extra.kind, extra.value), extra.parent, (extra.attempt, extra.batch))
             };
         }
         let tick = counter::read(handle.ordering);
-        let Some(record) = handle.reserve(2) else { return stamp_full(handle, id, extra) };
+        let Some(record) = handle.reserve(2) else {
+            return stamp_full(handle, id, (extra.kind, extra.value), extra.parent, (extra.attempt, extra.batch));
+        };
         commit_wide(record, id, extra.kind, extra.value, tick);
     }
 
@@ -197,7 +199,10 @@ impl Channel {
         match handle.reserve_to_record(Fields::Wide, tick) {
             Reserved::Record(record) => commit_wide(record, id, extra.kind, extra.value, tick),
             Reserved::Off => {}
-            Reserved::Uncommon => record_carrying(handle, id, extra, tick),
+            Reserved::Uncommon => {
+                let (carried, tries) = ((extra.kind, extra.value), (extra.attempt, extra.batch));
+                record_carrying(handle, (id, tick), carried, extra.parent, tries);
+            }
         }
     }
 
@@ -444,10 +449,11 @@ fn keeps(handle: &Handle) -> Option<(&'static ChannelEntry, OwnPool)> {
     (policy == Policy::Buffered as u32).then_some((entry, pool))
 }
 
-/// A stamp of a full channel; any other that is not wide is left to the slow path. By value, here and below: were the
-/// address of what a stamp carries taken, every stamp would store it twice.
+/// A stamp of a full channel; any other that is not wide is left to the slow path. In pairs, which go in registers, here and
+/// below: were an [`Extra`] handed over, every wide stamp would store it to memory first.
 #[inline(never)]
-fn stamp_full(handle: &Handle, id: i64, extra: Extra) {
+fn stamp_full(handle: &Handle, id: i64, carried: (i32, i64), parent: Option<i64>, tries: (i32, i32)) {
+    let extra = Extra { kind: carried.0, value: carried.1, parent, attempt: tries.0, batch: tries.1 };
     if handle.policy_number() != handle.fast_full.get() {
         return stamp_slow(handle, id, &extra);
     }
@@ -458,7 +464,14 @@ fn stamp_full(handle: &Handle, id: i64, extra: Extra) {
 
 #[cold]
 #[inline(never)]
-fn record_carrying(handle: &Handle, id: i64, extra: Extra, tick: i64) {
+fn record_carrying(
+    handle: &Handle,
+    (id, tick): (i64, i64),
+    carried: (i32, i64),
+    parent: Option<i64>,
+    tries: (i32, i32),
+) {
+    let extra = Extra { kind: carried.0, value: carried.1, parent, attempt: tries.0, batch: tries.1 };
     record_slow(handle, id, &extra, tick);
 }
 

@@ -141,7 +141,7 @@ fn c_wide_stamps_carry_kind_value_and_core() {
 
 #[test]
 fn c_full_stamps_carry_parent_attempt_and_batch_too() {
-    let (directory, witness) = (StampDirectory::new("full"), Witness::new("full"));
+    let (directory, witness) = (StampDirectory::new("full-records"), Witness::new("full-records"));
     let mut command = build("stamper", &[]);
     assert!(directory.measure(command.arg(&witness.0).args(["full", "3000"])).status().unwrap().success());
     let pools = directory.pools();
