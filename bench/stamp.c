@@ -11,8 +11,13 @@
 
 #include <dlfcn.h>
 
-static tickscope_channel *plain, *before, *after, *wide, *off, *given, *realtime, *brackets;
+static tickscope_channel *plain, *before, *after, *wide, *full, *off, *given, *realtime, *brackets;
 static void (*library_stamp)(int64_t), (*library_rdtsc)(int64_t);
+
+static inline __attribute__((always_inline)) void stamp_part(int64_t id) {
+    int64_t parent = id >> 3;
+    tickscope_stamp_with(full, id, (struct tickscope_extra){.kind = 1, .value = id, .parent = &parent, .batch = 8});
+}
 
 BLOCK(block_nothing, KEEP(id))
 BLOCK(block_rdtsc, KEEP(tickscope__plain()))
@@ -23,7 +28,8 @@ BLOCK(block_clock_gettime, KEEP(clock_monotonic()))
 BLOCK(block_plain, tickscope_stamp(plain, id))
 BLOCK(block_before, tickscope_stamp(before, id))
 BLOCK(block_after, tickscope_stamp(after, id))
-BLOCK(block_wide, tickscope_stamp_with(wide, id, 1, id))
+BLOCK(block_wide, tickscope_stamp_with(wide, id, (struct tickscope_extra){.kind = 1, .value = id}))
+BLOCK(block_full, stamp_part(id))
 BLOCK(block_off, tickscope_stamp(off, id))
 BLOCK(block_record, tickscope_record(given, id, id + 1))
 BLOCK(block_realtime, tickscope_stamp(realtime, id))
@@ -42,6 +48,7 @@ static const struct variant variants[] = {
     {"before", block_before},
     {"after", block_after},
     {"wide", block_wide},
+    {"full", block_full},
     {"off", block_off},
     {"record", block_record},
     {"realtime", block_realtime},
@@ -64,6 +71,7 @@ static void open_channels(const char *library) {
     before = tickscope_open("before", TICKSCOPE_BEFORE, 0);
     after = tickscope_open("after", TICKSCOPE_AFTER, 0);
     wide = tickscope_open("wide", TICKSCOPE_PLAIN, TICKSCOPE_WIDE);
+    full = tickscope_open("full", TICKSCOPE_PLAIN, TICKSCOPE_FULL);
     off = tickscope_open("off", TICKSCOPE_PLAIN, 0);
     given = tickscope_open("given", TICKSCOPE_PLAIN, 0);
     realtime = tickscope_open_clock("realtime", TICKSCOPE_REALTIME, TICKSCOPE_PLAIN, 0);

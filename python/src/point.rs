@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use tickscope_stamp::{Channel, Fields};
+use tickscope_stamp::{Channel, Extra, Fields};
 use tickscope_tick::Ordering;
 
 use crate::error::Refusal;
@@ -69,7 +69,7 @@ impl Point {
     /// Stamps `id` with its kind and a value that rides along; both are kept where the point is wide.
     #[pyo3(signature = (id, kind, value, /))]
     fn stamp_with(&self, py: Python<'_>, id: i64, kind: i32, value: i64) -> PyResult<()> {
-        self.with(py, |channel| channel.stamp_with(id, kind, value))
+        self.with(py, |channel| channel.stamp_with(id, Extra { kind, value, ..Extra::default() }))
     }
 
     /// As `stamp`.

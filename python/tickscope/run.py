@@ -148,7 +148,9 @@ class Run:
         raise _tickscope.TickscopeError(f"expected {table} in {self.root}, found none: {remedy}")
 
     def _parquet(self, files: list[Path], partitioned: bool = False) -> duckdb.DuckDBPyRelation:
-        return self._connection.read_parquet([str(file) for file in files], hive_partitioning=partitioned)
+        return self._connection.read_parquet(
+            [str(file) for file in files], hive_partitioning=partitioned, union_by_name=True
+        )
 
     def _scratch(self) -> str:
         """Where durations go if the run cannot be written; gone with this object, as they cost little to compute."""

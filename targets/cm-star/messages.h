@@ -18,6 +18,11 @@ struct message {
     uint16_t words[MOST_WORDS];
 };
 
+/* What the stamps of a call carry. */
+static struct tickscope_extra extra_of(const struct head *head) {
+    return (struct tickscope_extra){.kind = head->cell, .value = head->repetition};
+}
+
 static int32_t cell_of(int pairs, int words) {
     return pairs * 100000 + words;
 }

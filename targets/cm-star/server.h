@@ -17,12 +17,12 @@ static void answer(struct server *server, int fd) {
     }
     struct head *head = &message.head;
     int timed = head->cell != 0 && server->received != 0;
-    if (timed) tickscope_stamp_with(server->received, head->id, head->cell, head->repetition);
+    if (timed) tickscope_stamp_with(server->received, head->id, extra_of(head));
     uint16_t sum = sum_of(message.words, arguments_of(head->words));
     server->wrong += sum != head->sum;
     head->sum = sum;
     write_words(message.words, results_of(head->words), sum);
-    if (timed) tickscope_stamp_with(server->reply, head->id, head->cell, head->repetition);
+    if (timed) tickscope_stamp_with(server->reply, head->id, extra_of(head));
     bytes = sendto(fd, &message, bytes_of(results_of(head->words)), 0, (struct sockaddr *)&peer, length);
     server->send_failures += bytes < 0;
     server->answered++;

@@ -13,6 +13,14 @@ static enum tickscope_ordering ordering_of(const char *word) {
     return strcmp(word, "after") ? TICKSCOPE_PLAIN : TICKSCOPE_AFTER;
 }
 
+static struct tickscope_extra with(int32_t kind, int64_t value) {
+    struct tickscope_extra extra;
+    memset(&extra, 0, sizeof extra);
+    extra.kind = kind;
+    extra.value = value;
+    return extra;
+}
+
 int main(void) {
     tickscope_channel *channels[MOST_CHANNELS] = {0};
     char line[256], point[48], ordering[16], fields[16];
@@ -26,13 +34,13 @@ int main(void) {
             tickscope_stamp(channels[at], id);
         else if (sscanf(line, "stamp_with %u %" SCNd64 " %" SCNd32 " %" SCNd64, &at, &id, &kind, &value) == 4 &&
                  at < MOST_CHANNELS)
-            tickscope_stamp_with(channels[at], id, kind, value);
+            tickscope_stamp_with(channels[at], id, with(kind, value));
         else if (sscanf(line, "record %u %" SCNd64 " %" SCNd64, &at, &id, &tick) == 3 && at < MOST_CHANNELS)
             tickscope_record(channels[at], id, tick);
         else if (sscanf(line, "record_with %u %" SCNd64 " %" SCNd32 " %" SCNd64 " %" SCNd64, &at, &id, &kind, &value,
                         &tick) == 5 &&
                  at < MOST_CHANNELS)
-            tickscope_record_with(channels[at], id, kind, value, tick);
+            tickscope_record_with(channels[at], id, tick, with(kind, value));
         else if (sscanf(line, "close %u", &at) == 1 && at < MOST_CHANNELS)
             tickscope_close(channels[at]);
         else if (!strcmp(line, "kill\n"))

@@ -1,7 +1,7 @@
 //! Everything that is counted of a run's traces, in one sink.
 
 use tickscope_store::KeyedReader;
-use tickscope_trace::{Role, Durations, Layout, Reconstruction, StageTally, Traces, reconstruct, tally};
+use tickscope_trace::{Durations, Layout, Reconstruction, Role, StageTally, Traces, reconstruct, tally};
 
 use crate::analysis::Inputs;
 use crate::auxiliary_clocks::Widths;

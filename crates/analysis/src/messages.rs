@@ -335,6 +335,7 @@ mod tests {
             ordering: "before".into(),
             domain: "b/tsc/0".into(),
             policy: "buffered".into(),
+            parameter: None,
             stored: 0,
             dropped,
             refused: 0,

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Query, Spanned, Spans, analyse, assumptions, spans};
 use tickscope_store::{
-    BracketColumns, Manifest, Nullable, Origin, Pair, Point, ReadingWidth, Rho, Run, StampColumns, join_run,
-    next_segment, write_channels, write_segment,
+    BracketColumns, Manifest, Origin, Pair, Point, ReadingWidth, Rho, Run, StampColumns, join_run, next_segment,
+    write_channels, write_segment,
 };
 use tickscope_tick::{NodeName, Ordering, PointName, Stairs};
 use tickscope_trace::Apart;
@@ -316,12 +316,8 @@ fn brackets_that_a_program_takes_of_a_clock_are_evidence_only_where_their_stamps
         write_channels(&run.paths().channels("client"), &of_client).unwrap();
         let at = 1_000_500_000;
         let columns = StampColumns {
-            tick: vec![at],
-            id: vec![clocks.realtime_at(at * PARTS)],
-            channel: vec![99],
-            kind: Nullable::nulls(1),
-            cpu: Nullable::nulls(1),
             value: std::iter::once(Some(at + 50)).collect(),
+            ..StampColumns::slim(vec![at], vec![clocks.realtime_at(at * PARTS)], vec![99])
         };
         let place = next_segment(&run.paths().stamps(&"client.clock-bracket.realtime".parse().unwrap())).unwrap();
         write_segment(&place, &columns, &Origin::default()).unwrap();

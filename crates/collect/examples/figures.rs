@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tickscope_collect::{Collector, Settings};
 use tickscope_counter as counter;
 use tickscope_stamp::{Channel, Fields};
-use tickscope_store::{BlockRange, ChannelCount, Nullable, Origin, StampColumns, write_segment};
+use tickscope_store::{BlockRange, ChannelCount, Origin, StampColumns, write_segment};
 use tickscope_tick::{NodeName, Ordering};
 
 fn main() {
@@ -25,9 +25,8 @@ fn main() {
 }
 
 fn columns(tick: Vec<i64>, id: Vec<i64>) -> StampColumns {
-    let rows = tick.len();
-    let nulls = || Nullable::nulls(rows);
-    StampColumns { tick, id, channel: vec![1; rows], kind: nulls(), cpu: nulls(), value: Nullable::nulls(rows) }
+    let channel = vec![1; tick.len()];
+    StampColumns::slim(tick, id, channel)
 }
 
 fn origin(stored: usize) -> Origin {

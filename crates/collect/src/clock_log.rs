@@ -15,7 +15,6 @@ use std::path::Path;
 
 use tickscope_tick::{Domain, Ordering};
 
-use tickscope_store::Nullable;
 use tickscope_store::Run;
 use tickscope_store::{Channel, ChannelState, read_channels, write_channels};
 use tickscope_store::{ChannelCount, Origin, StampColumns, next_segment, write_segment};
@@ -148,8 +147,7 @@ impl<R: BufRead> Lines<R> {
                 }
             }
         }
-        let rows = stamps.len();
-        (stamps.kind, stamps.cpu, stamps.value) = (Nullable::nulls(rows), Nullable::nulls(rows), Nullable::nulls(rows));
+        stamps.fill_with_nulls();
         Ok(stamps)
     }
 
@@ -180,6 +178,7 @@ fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
         ordering: place.ordering.to_string(),
         domain: format!("{boot}/{counter}/{epoch}"),
         policy: "log".into(),
+        parameter: None,
         stored: read.stamps as i64,
         dropped: 0,
         refused: read.refused as i64,

@@ -28,7 +28,7 @@ use lock::Lock;
 use tickscope_store::Event;
 use tickscope_store::Paths;
 use tickscope_store::{Error, Result};
-use tickscope_tick::NodeName;
+use tickscope_tick::{NodeName, PointName};
 
 /// What to collect, where to, and how long stamps may wait.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ pub struct Collector {
     settings: Settings,
     _locks: [Lock; 2],
     pools: BTreeMap<u64, Watched>,
-    pending: BTreeMap<String, Pending>,
+    pending: BTreeMap<PointName, Pending>,
     ledger: Ledger,
     parts: Parts,
     ignored: HashSet<PathBuf>,
@@ -227,7 +227,7 @@ impl Collector {
     fn store_what_is_due(&mut self, now: Instant) -> Result<()> {
         let Settings { age, amount, .. } = self.settings;
         let due = |pending: &Pending| pending.stamps >= amount || is_due(pending.since, now, age);
-        let points: Vec<String> = self.pending.iter().filter(|(_, p)| due(p)).map(|(point, _)| point.clone()).collect();
+        let points: Vec<_> = self.pending.iter().filter(|(_, p)| due(p)).map(|(point, _)| point.clone()).collect();
         for point in points {
             self.store(&point)?;
         }
@@ -240,7 +240,7 @@ impl Collector {
     }
 
     /// The point with most blocks waiting in a pool, if too many wait there or its program has ended.
-    fn point_to_relieve(&self, instance: u64) -> Option<String> {
+    fn point_to_relieve(&self, instance: u64) -> Option<PointName> {
         let pool = &self.pools.get(&instance)?.pool;
         let full = pool.waiting_percent() >= self.settings.waiting_percent;
         if !full && pool.is_held() && !pool.is_crowded() {

@@ -7,14 +7,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tickscope_stamp::block::{
-    BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, BlockState, ChannelEntry, ENTRY_COUNT, EntryState, POOL_MAGIC, Policy,
-    PoolHeader, PoolState, SlimRecord, UNIT_BYTES, VERSION, WideRecord, capacity, padded,
+    BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, BlockState, ChannelEntry, ENTRY_COUNT, EntryState, Fields, FullRecord,
+    POOL_MAGIC, Policy, PoolHeader, PoolState, SlimRecord, UNIT_BYTES, VERSION, WideRecord, capacity, first_unit,
+    padded,
 };
 use tickscope_stamp::pool::lock_of_first_byte;
 
 pub(crate) const BLOCK_BYTES: u32 = 4096;
 /// Slim records in such a block.
-pub(crate) const SLOTS: u32 = capacity(BLOCK_BYTES, 1);
+pub(crate) const SLOTS: u32 = capacity(BLOCK_BYTES, Fields::Slim);
 
 /// A pool file; its program "lives" while this holds the lock.
 pub(crate) struct Pool {
@@ -48,8 +49,18 @@ impl Pool {
         pool.put(offset_of!(PoolHeader, instance), &instance.to_le_bytes());
         pool.put(offset_of!(PoolHeader, counter), &[1]);
         pool.put(offset_of!(PoolHeader, pid), &4242i32.to_le_bytes());
-        pool.put(offset_of!(PoolHeader, command), &padded("echo").unwrap());
+        pool.put(offset_of!(PoolHeader, command), &padded(&"echo"));
         pool
+    }
+
+    /// A pool that a program of version 1 left when it was killed: 488 slim stamps in two full blocks, 5 wide ones, one of
+    /// the realtime clock; 112 found no block.
+    pub(crate) fn of_version_1(directory: &Path) -> Self {
+        let golden = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/pool-84d05be1d33d171d.ticks"));
+        let path = directory.join(golden.file_name().unwrap());
+        std::fs::copy(golden, &path).unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        Self { path, instance: 0x84d0_5be1_d33d_171d, file, holder: None }
     }
 
     fn put(&self, at: usize, bytes: &[u8]) {
@@ -92,8 +103,17 @@ impl Pool {
         self.put(entry + offset_of!(ChannelEntry, thread), &77i32.to_le_bytes());
         self.put(entry + offset_of!(ChannelEntry, ordering), &[2]);
         self.put(entry + offset_of!(ChannelEntry, shape), &[shape]);
-        self.put(entry + offset_of!(ChannelEntry, point), &padded(point).unwrap());
+        self.put(entry + offset_of!(ChannelEntry, point), &padded(&point));
         self.set_entry(serial, EntryState::Open);
+    }
+
+    /// Gives a channel a policy of that number.
+    pub(crate) fn set_policy(&self, serial: u32, policy: u32, epoch: u32, parameter: u64) {
+        let entry = Self::entry(serial);
+        let place = entry + offset_of!(ChannelEntry, parameters) + epoch as usize % 2 * 8;
+        self.put(place, &parameter.to_le_bytes());
+        self.put(entry + offset_of!(ChannelEntry, policy), &policy.to_le_bytes());
+        self.put(entry + offset_of!(ChannelEntry, policy) + 4, &epoch.to_le_bytes());
     }
 
     /// Says that a channel's ticks, and those of a block of it, are of that counter.
@@ -154,6 +174,20 @@ impl Pool {
         self.describe(index, (serial, 0), point, 2);
     }
 
+    /// Fills block `index` with full records of `(id, tick, parent, attempt, batch)`.
+    pub(crate) fn fill_full(&self, index: u32, serial: u32, point: &str, records: &[(i64, i64, i64, i32, i32)]) {
+        let first = Self::block(index) + first_unit(BLOCK_BYTES, Fields::Full) as usize * UNIT_BYTES;
+        for (slot, &(id, tick, parent, attempt, batch)) in records.iter().enumerate() {
+            let record = first + slot * 3 * UNIT_BYTES;
+            self.put(record + offset_of!(WideRecord, id), &id.to_le_bytes());
+            self.put(record + offset_of!(WideRecord, tick), &tick.to_le_bytes());
+            self.put(record + offset_of!(FullRecord, parent), &parent.to_le_bytes());
+            self.put(record + offset_of!(FullRecord, attempt), &attempt.to_le_bytes());
+            self.put(record + offset_of!(FullRecord, batch), &batch.to_le_bytes());
+        }
+        self.describe(index, (serial, 0), point, 3);
+    }
+
     fn describe(&self, index: u32, (serial, number): (u32, u32), point: &str, shape: u8) {
         let block = Self::block(index);
         self.put(block + offset_of!(BlockHeader, version), &(VERSION as u16).to_le_bytes());
@@ -163,7 +197,7 @@ impl Pool {
         self.put(block + offset_of!(BlockHeader, thread), &77i32.to_le_bytes());
         self.put(block + offset_of!(BlockHeader, ordering), &[2]);
         self.put(block + offset_of!(BlockHeader, shape), &[shape]);
-        self.put(block + offset_of!(BlockHeader, point), &padded(point).unwrap());
+        self.put(block + offset_of!(BlockHeader, point), &padded(&point));
         self.put(block + offset_of!(BlockHeader, magic), &BLOCK_MAGIC.to_le_bytes());
         self.set_block(index, BlockState::Leased);
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use tickscope_stamp::block::{BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded};
 use tickscope_stamp::handover;
+use tickscope_stamp::policy;
 use tickscope_stamp::pool::{MappedBlock, Pool};
 use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName};
 
@@ -48,7 +49,7 @@ pub(crate) struct ReadyBlock {
     /// Stamps that fit into it.
     pub capacity: u32,
     /// Point that it was stamped at.
-    pub point: String,
+    pub point: PointName,
 }
 
 /// Stamps that found no block.
@@ -121,7 +122,7 @@ impl WatchedPool {
     /// Process id and command, for people.
     pub(crate) fn process(&self) -> String {
         let header = self.pool.header();
-        format!("process {} ({})", header.pid, unpadded(&header.command).unwrap_or("?"))
+        format!("process {} ({})", header.pid, unpadded(&header.command).as_ref().map_or("?", PointName::as_str))
     }
 
     /// Whether its process lived at the last look.
@@ -252,7 +253,7 @@ impl WatchedPool {
         let header = block.header();
         let (serial, number) = (header.serial, header.number);
         let channel = (self.instance, serial);
-        let point = PointName::new(unpadded(&header.point)?).ok()?;
+        let point = unpadded(&header.point)?;
         let domain = self.domain_of(header.counter)?;
         let source = Source { point: point.clone(), ordering: header.ordering, domain };
         let describe = |number, node| self.channel((number, node), serial, header.thread, source);
@@ -277,9 +278,7 @@ impl WatchedPool {
         let uncommitted = if whole { 0 } else { read_slots(&mapped, into) };
         let rows = into.len();
         into.channel.resize(rows, block.node_channel);
-        into.kind.push_nulls(rows - into.kind.len());
-        into.cpu.push_nulls(rows - into.cpu.len());
-        into.value.push_nulls(rows - into.value.len());
+        into.fill_with_nulls();
         ((rows - before) as u64, uncommitted)
     }
 
@@ -309,7 +308,7 @@ impl WatchedPool {
     /// Gives numbers to new channels and takes over the counts of all.
     fn refresh_channels(&self, ledger: &mut Ledger) {
         for (entry, state) in self.entries() {
-            let point = unpadded(&entry.point).and_then(|name| PointName::new(name).ok());
+            let point = unpadded(&entry.point);
             let (Some(point), Some(domain)) = (point, self.domain_of(entry.counter)) else { continue };
             let serial = entry.serial.load(Relaxed);
             let thread = entry.thread.load(Relaxed);
@@ -320,7 +319,10 @@ impl WatchedPool {
             ledger.update((self.instance, serial), |channel| {
                 channel.dropped = count(entry.dropped.load(Relaxed));
                 channel.refused = count(entry.refused.load(Relaxed));
-                channel.policy = Policy::from_word(entry.policy.load(Relaxed)).map_or("unknown", Policy::name).into();
+                let setting = policy::read(&entry.policy, &entry.parameters);
+                let known = Policy::from_number(setting.policy);
+                channel.policy = known.map_or("unknown", Policy::name).into();
+                channel.parameter = known.is_none().then_some(setting.parameter as i64); // those known here take none
                 channel.state = self.channel_state(state);
             });
         }
@@ -418,6 +420,7 @@ impl WatchedPool {
             ordering: Ordering::from_number(ordering).map_or("unknown", Ordering::name).into(),
             domain: domain.to_string(),
             policy: Policy::Buffered.name().into(),
+            parameter: None,
             stored: 0,
             dropped: 0,
             refused: 0,
@@ -460,6 +463,11 @@ fn read_slots(mapped: &MappedBlock<'_>, into: &mut StampColumns) -> u64 {
             into.kind.push(Some(rider.kind));
             into.cpu.push(rider.cpu);
             into.value.push(Some(rider.value));
+            if let Some(origin) = rider.origin {
+                into.parent.push(origin.parent);
+                into.attempt.push(origin.attempt);
+                into.batch.push(origin.batch);
+            }
         }
     }
     holes.uncommitted()

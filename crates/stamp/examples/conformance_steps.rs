@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::stdin;
 use std::process::exit;
 
-use tickscope_stamp::{Channel, Fields};
+use tickscope_stamp::{Channel, Extra, Fields};
 use tickscope_tick::Ordering;
 
 fn main() {
@@ -35,12 +35,13 @@ fn take(channels: &mut HashMap<String, Channel>, words: &[&str]) -> Option<()> {
         }
         ("stamp", &[id]) => channels.get(at)?.stamp(id.parse().ok()?),
         ("stamp_with", &[id, kind, value]) => {
-            channels.get(at)?.stamp_with(id.parse().ok()?, kind.parse().ok()?, value.parse().ok()?);
+            let extra = Extra { kind: kind.parse().ok()?, value: value.parse().ok()?, ..Extra::default() };
+            channels.get(at)?.stamp_with(id.parse().ok()?, extra);
         }
         ("record", &[id, tick]) => channels.get(at)?.record(id.parse().ok()?, tick.parse().ok()?),
         ("record_with", &[id, kind, value, tick]) => {
-            let (kind, value) = (kind.parse().ok()?, value.parse().ok()?);
-            channels.get(at)?.record_with(id.parse().ok()?, kind, value, tick.parse().ok()?);
+            let extra = Extra { kind: kind.parse().ok()?, value: value.parse().ok()?, ..Extra::default() };
+            channels.get(at)?.record_with(id.parse().ok()?, tick.parse().ok()?, extra);
         }
         ("close", &[]) => drop(channels.remove(at)?),
         _ => return None,

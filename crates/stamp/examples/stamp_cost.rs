@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tickscope_counter as counter;
 use tickscope_host::affinity;
-use tickscope_stamp::{Channel, Fields};
+use tickscope_stamp::{Channel, Extra, Fields};
 use tickscope_tick::Ordering;
 
 struct Channels {
@@ -16,18 +16,22 @@ struct Channels {
     before: Channel,
     after: Channel,
     wide: Channel,
+    full: Channel,
     off: Channel,
 }
 
 type Block = fn(&Channels, i64);
 
-const VARIANTS: [(&str, Block); 7] = [
+const VARIANTS: [(&str, Block); 8] = [
     ("nothing", |_, stamps| repeat(stamps, |id| _ = black_box(id))),
     ("rdtsc", |_, stamps| repeat(stamps, |_| _ = black_box(counter::plain()))),
     ("plain", |channels, stamps| repeat(stamps, |id| channels.plain.stamp(id))),
     ("before", |channels, stamps| repeat(stamps, |id| channels.before.stamp(id))),
     ("after", |channels, stamps| repeat(stamps, |id| channels.after.stamp(id))),
-    ("wide", |channels, stamps| repeat(stamps, |id| channels.wide.stamp_with(id, 1, id))),
+    ("wide", |channels, stamps| {
+        repeat(stamps, |id| channels.wide.stamp_with(id, Extra { kind: 1, value: id, ..Extra::default() }))
+    }),
+    ("full", |channels, stamps| repeat(stamps, |id| channels.full.stamp_with(id, part_of(id)))),
     ("off", |channels, stamps| repeat(stamps, |id| black_box(&channels.off).stamp(id))),
 ];
 
@@ -41,6 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         before: open("before", Ordering::Before, Fields::Slim)?,
         after: open("after", Ordering::After, Fields::Slim)?,
         wide: open("wide", Ordering::Plain, Fields::Wide)?,
+        full: open("full", Ordering::Plain, Fields::Full)?,
         off: open("off", Ordering::Plain, Fields::Slim)?,
     };
     let mut random = 1;
@@ -52,6 +57,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("block {}\t{:.3}", VARIANTS[variant].0, *ticks as f64 * ns_a_tick / stamps as f64);
     }
     Ok(())
+}
+
+#[inline(always)]
+fn part_of(id: i64) -> Extra {
+    Extra { kind: 1, value: id, parent: Some(id >> 3), attempt: 0, batch: 8 }
 }
 
 /// The compiler sees each variant's body, and one iteration of it after the other.

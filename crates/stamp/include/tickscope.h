@@ -93,7 +93,20 @@ enum tickscope_counter {
 
 /* Flags of tickscope_open. */
 enum {
-    TICKSCOPE_WIDE = 1 /* stamps carry kind, value and core: 32 bytes instead of 16 */
+    TICKSCOPE_WIDE = 1, /* stamps carry kind, value and core: 32 bytes instead of 16 */
+    TICKSCOPE_FULL = 2  /* stamps carry parent, attempt and batch too: 48 bytes */
+};
+
+/*
+ * What a stamp may carry beside tick and id: tickscope_stamp_with(sent, id, (struct tickscope_extra){.attempt = 1}).
+ * Whatever is left out is 0. A channel keeps as much of it as it was opened for.
+ */
+struct tickscope_extra {
+    int32_t kind;          /* class of the id, analysed apart */
+    int32_t attempt;       /* transmissions of the id before this one; negative: not said */
+    int64_t value;         /* rides along: a queue's depth, a length */
+    const int64_t *parent; /* id that this one is part of; 0 or the id itself: none. It is read during the call */
+    int32_t batch;         /* how many things the stamp stands for; 0 or negative: not said */
 };
 
 /* One point on one thread of one process. Belongs to the thread that opened it. */
@@ -112,15 +125,16 @@ static inline tickscope_channel *tickscope_open_clock(const char *point, enum ti
 /* Stamps id now. On a channel of another clock this reads that clock (50 ns more); one that can't be read is refused. */
 TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id);
 
-/* Stamps id with its kind and a value that rides along; both are kept where the channel was opened TICKSCOPE_WIDE. */
-TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
+/* Stamps id with what it carries. */
+TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id, struct tickscope_extra extra);
 
 /*
  * Stamps id with a tick that was read already, by tickscope_now or by the kernel, from the channel's own counter. The
  * ordering of the channel must be true of that reading. A tick of 0 is refused and counted.
  */
 TICKSCOPE__HOT void tickscope_record(tickscope_channel *channel, int64_t id, int64_t tick);
-TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, int64_t tick);
+TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id, int64_t tick,
+                                          struct tickscope_extra extra);
 
 /*
  * Relates a clock to the counter: tickscope_bracket reads counter, clock, counter eight times and keeps the narrowest as
@@ -141,7 +155,7 @@ static inline int64_t tickscope_clock_now(enum tickscope_counter counter);
 
 /* ---- the layout: docs/block-format.md, crates/stamp/src/block.rs ------------------------------------------------- */
 
-#define TICKSCOPE_VERSION 1
+#define TICKSCOPE_VERSION 2
 #define TICKSCOPE__NAME_BYTES 48
 #define TICKSCOPE__ENTRY_COUNT 256
 #define TICKSCOPE__POOL_MAGIC UINT64_C(0x4c4f4f504b434954) /* "TICKPOOL" */
@@ -176,8 +190,8 @@ struct tickscope__pool_header {
 };
 
 struct tickscope__entry {
-    uint64_t policy;
-    uint8_t zero_to_64[56];
+    uint64_t policy, parameters[2];
+    uint8_t zero_to_64[40];
     uint32_t state, serial;
     int32_t number, thread;
     uint8_t ordering, shape, counter, zero_to_88[5];
@@ -203,7 +217,9 @@ struct tickscope__block_header {
     uint64_t lost;
     int64_t lost_first, lost_last;
     char point[TICKSCOPE__NAME_BYTES];
-    uint8_t zero_to_192[48];
+    uint64_t parameter;
+    uint32_t policy;
+    uint8_t zero_to_192[36];
 };
 
 struct tickscope__slim_record {
@@ -213,6 +229,12 @@ struct tickscope__slim_record {
 struct tickscope__wide_record {
     int64_t id, tick, value;
     int32_t kind, cpu;
+};
+
+struct tickscope__full_record {
+    struct tickscope__wide_record wide;
+    int64_t parent; /* the id itself: none */
+    int32_t attempt, batch;
 };
 
 enum { TICKSCOPE__POOL_OPEN = 0, TICKSCOPE__POOL_CLOSED = 1 };
@@ -233,6 +255,7 @@ TICKSCOPE__ASSERT(offsetof(struct tickscope__block_header, counter) == 66, "bloc
 TICKSCOPE__ASSERT(offsetof(struct tickscope__block_header, point) == 96, "block header");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__slim_record) == TICKSCOPE__UNIT_BYTES, "record");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__wide_record) == 2 * TICKSCOPE__UNIT_BYTES, "record");
+TICKSCOPE__ASSERT(sizeof(struct tickscope__full_record) == 3 * TICKSCOPE__UNIT_BYTES, "record");
 
 /* ---- the counter ------------------------------------------------------------------------------------------------- */
 
@@ -336,10 +359,11 @@ struct tickscope_channel {
     uint32_t unit_mask;     /* units a block, less one: these bits of a unit are its place in its block */
     uint32_t fast_slim;     /* the policy number under which tickscope_stamp may go on inline */
     uint32_t fast_wide;     /* the same for tickscope_stamp_with */
-    uint8_t ordering, shape;
+    uint8_t ordering, shape; /* shape: units of 16 bytes a record */
     uint16_t in_use;
     struct tickscope__entry *entry;
     int64_t retry_tick; /* no block was free: not before this tick is one looked for again */
+    uint32_t fast_full; /* the same for tickscope_stamp_with on a channel of three units a record */
     /* Cold. */
     int32_t thread;
     uint32_t flags;
@@ -349,8 +373,13 @@ struct tickscope_channel {
     char point[TICKSCOPE__NAME_BYTES];
 } __attribute__((aligned(64)));
 
-TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value);
-TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, int64_t tick);
+TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, const struct tickscope_extra *extra);
+TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t id, int64_t tick,
+                                            const struct tickscope_extra *extra);
+TICKSCOPE__COLD void tickscope__record_carrying(tickscope_channel *channel, int64_t id, int64_t tick, int32_t kind,
+                                                int64_t value, const int64_t *parent, int32_t attempt, int32_t batch);
+/* What tickscope_stamp and tickscope_record carry. */
+static const struct tickscope_extra tickscope__nothing = {0, 0, 0, 0, 0};
 
 /* Whether the channel's block is full, or it has none: next then stands in a header, where no record goes. */
 TICKSCOPE__HOT int tickscope__is_full(const tickscope_channel *channel, uint64_t next) {
@@ -359,7 +388,7 @@ TICKSCOPE__HOT int tickscope__is_full(const tickscope_channel *channel, uint64_t
 
 /*
  * Takes the next record of the channel's block; 0: the block is full. A signal handler between the check and the add may
- * have taken the last record: the add then went past the end, by at most the two units of one record, because whoever comes
+ * have taken the last record: the add then went past the end, by at most the three units of one record, because whoever comes
  * meanwhile finds next in a header, hence the block full, and adds nothing; and it is taken back before those who were
  * interrupted go on. Where a handler has leased a block meanwhile, there is nothing to take back.
  * The blocks' address comes first: in a child that a handler forked right here, a unit of the parent's must not be
@@ -388,19 +417,19 @@ TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id) {
     int64_t tick = 0;
     unsigned char *record;
     if (__builtin_expect(channel == 0, 0)) {
-        tickscope__stamp_slow(channel, id, 0, 0);
+        tickscope__stamp_slow(channel, id, &tickscope__nothing);
         return;
     }
     uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
     uint8_t ordering = channel->ordering;
     if (__builtin_expect(policy != channel->fast_slim, 0)) {
-        if (policy != TICKSCOPE__POLICY_NULL) tickscope__stamp_slow(channel, id, 0, 0);
+        if (policy != TICKSCOPE__POLICY_NULL) tickscope__stamp_slow(channel, id, &tickscope__nothing);
         return;
     }
     /* An `after` reading is taken at once, the others as late as can be: that keeps intervals narrow. */
     if (ordering == TICKSCOPE_AFTER) tick = tickscope__after();
     if (__builtin_expect(!tickscope__reserve(channel, 1, &record), 0)) {
-        tickscope__stamp_slow(channel, id, 0, 0);
+        tickscope__stamp_slow(channel, id, &tickscope__nothing);
         return;
     }
     if (ordering == TICKSCOPE_PLAIN) tick = tickscope__plain();
@@ -408,7 +437,7 @@ TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id) {
     tickscope__commit(record, id, tick);
 }
 
-TICKSCOPE__HOT void tickscope__commit_wide(unsigned char *record, int64_t id, int32_t kind, int64_t value, int64_t tick) {
+TICKSCOPE__HOT void tickscope__commit_wide(unsigned char *record, int64_t id, int64_t tick, int32_t kind, int64_t value) {
     struct tickscope__wide_record *wide = (struct tickscope__wide_record *)record;
     __atomic_store_n(&wide->value, value, __ATOMIC_RELAXED);
     __atomic_store_n(&wide->kind, kind, __ATOMIC_RELAXED);
@@ -416,24 +445,53 @@ TICKSCOPE__HOT void tickscope__commit_wide(unsigned char *record, int64_t id, in
     tickscope__commit(record, id, tick);
 }
 
-TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+TICKSCOPE__HOT void tickscope__commit_full(unsigned char *record, int64_t id, int64_t tick,
+                                           const struct tickscope_extra *extra) {
+    struct tickscope__full_record *full = (struct tickscope__full_record *)record;
+    __atomic_store_n(&full->parent, extra->parent ? *extra->parent : id, __ATOMIC_RELAXED);
+    __atomic_store_n(&full->attempt, extra->attempt, __ATOMIC_RELAXED);
+    __atomic_store_n(&full->batch, extra->batch, __ATOMIC_RELAXED);
+    tickscope__commit_wide(record, id, tick, extra->kind, extra->value);
+}
+
+/* What a stamp carries, one by one: were a struct handed over, every wide stamp would store it to memory first. */
+#define TICKSCOPE__EACH(extra) (extra).kind, (extra).value, (extra).parent, (extra).attempt, (extra).batch
+#define TICKSCOPE__EXTRA(extra) struct tickscope_extra extra = {kind, attempt, value, parent, batch}
+
+/* A stamp of a full channel; any other that is not wide is left to the slow path. */
+__attribute__((weak, visibility("hidden"), noinline)) void tickscope__stamp_full(
+    tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, const int64_t *parent, int32_t attempt,
+    int32_t batch) {
+    TICKSCOPE__EXTRA(extra);
+    unsigned char *record;
+    if (channel && (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED) == channel->fast_full) {
+        int64_t tick = tickscope__read(channel->ordering);
+        if (tickscope__reserve(channel, 3, &record)) {
+            tickscope__commit_full(record, id, tick, &extra);
+            return;
+        }
+    }
+    tickscope__stamp_slow(channel, id, &extra);
+}
+
+TICKSCOPE__HOT void tickscope_stamp_with(tickscope_channel *channel, int64_t id, struct tickscope_extra extra) {
     int64_t tick;
     unsigned char *record;
     if (__builtin_expect(channel == 0, 0)) {
-        tickscope__stamp_slow(channel, id, kind, value);
+        tickscope__stamp_full(channel, id, TICKSCOPE__EACH(extra));
         return;
     }
     uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
     if (__builtin_expect(policy != channel->fast_wide, 0)) {
-        if (policy != TICKSCOPE__POLICY_NULL) tickscope__stamp_slow(channel, id, kind, value);
+        if (policy != TICKSCOPE__POLICY_NULL) tickscope__stamp_full(channel, id, TICKSCOPE__EACH(extra));
         return;
     }
     tick = tickscope__read(channel->ordering);
     if (__builtin_expect(!tickscope__reserve(channel, 2, &record), 0)) {
-        tickscope__stamp_slow(channel, id, kind, value);
+        tickscope__stamp_full(channel, id, TICKSCOPE__EACH(extra));
         return;
     }
-    tickscope__commit_wide(record, id, kind, value, tick);
+    tickscope__commit_wide(record, id, tick, extra.kind, extra.value);
 }
 
 /* Whether a tick may be recorded inline: the channel keeps its stamps, in records of that many units. */
@@ -446,21 +504,22 @@ TICKSCOPE__HOT void tickscope_record(tickscope_channel *channel, int64_t id, int
     uint32_t policy = channel ? (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED) : TICKSCOPE__NEVER;
     if (policy == TICKSCOPE__POLICY_NULL) return;
     if (__builtin_expect(!tickscope__records(channel, policy, 1, tick) || !tickscope__reserve(channel, 1, &record), 0)) {
-        tickscope__record_slow(channel, id, 0, 0, tick);
+        tickscope__record_slow(channel, id, tick, &tickscope__nothing);
         return;
     }
     tickscope__commit(record, id, tick);
 }
 
-TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, int64_t tick) {
+TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id, int64_t tick,
+                                          struct tickscope_extra extra) {
     unsigned char *record;
     uint32_t policy = channel ? (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED) : TICKSCOPE__NEVER;
     if (policy == TICKSCOPE__POLICY_NULL) return;
     if (__builtin_expect(!tickscope__records(channel, policy, 2, tick) || !tickscope__reserve(channel, 2, &record), 0)) {
-        tickscope__record_slow(channel, id, kind, value, tick);
+        tickscope__record_carrying(channel, id, tick, TICKSCOPE__EACH(extra));
         return;
     }
-    tickscope__commit_wide(record, id, kind, value, tick);
+    tickscope__commit_wide(record, id, tick, extra.kind, extra.value);
 }
 
 /* ---- the process's pool ------------------------------------------------------------------------------------------ */
@@ -768,8 +827,8 @@ TICKSCOPE__COLD int tickscope__configure(void) {
                             "Points are off; shorten them.");
         return 0;
     }
-    if (node && node[0] && !tickscope__valid_name(node)) {
-        tickscope__complain("TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-', '.'", node, "Points are off; name this node so.");
+    if (node && node[0] && (!tickscope__valid_name(node) || strchr(node, '.'))) {
+        tickscope__complain("TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-'", node, "Points are off; name this node so.");
         return 0;
     }
     strcpy(own->directory, directory);
@@ -933,7 +992,7 @@ TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
         tickscope_channel *channel = &own->handles[at];
         if (!channel->in_use) continue;
         channel->policy = &tickscope__word_forked;
-        channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
+        channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
         channel->thread = 0;
         channel->next = 0;
     }
@@ -956,7 +1015,7 @@ TICKSCOPE__COLD void tickscope__close_held(tickscope_channel *channel) {
     int entered = channel->policy == &entry->policy; /* not in a forked child that has not stamped on it */
     if (!channel->in_use) return;
     channel->policy = &tickscope__word_closed;
-    channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
+    channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
     channel->in_use = 0;
     if (!entered) return;
     uint32_t unit = (uint32_t)next;
@@ -1046,16 +1105,18 @@ TICKSCOPE__COLD int tickscope__enter_held(tickscope_channel *channel) {
         entry->opened_tick = tickscope__now(TICKSCOPE_PLAIN);
         memcpy(entry->point, channel->point, TICKSCOPE__NAME_BYTES);
         __atomic_store_n(&entry->policy, tickscope__policy_of(channel->point), __ATOMIC_RELAXED);
+        entry->parameters[0] = entry->parameters[1] = 0;
         channel->entry = entry;
         channel->serial = entry->serial;
         channel->blocks = (unsigned char *)own->pool + own->pool->block_offset;
         channel->unit_mask = own->pool->block_bytes / TICKSCOPE__UNIT_BYTES - 1;
         channel->next = 0;
         channel->retry_tick = INT64_MIN;
-        channel->fast_slim = channel->fast_wide = TICKSCOPE__NEVER;
+        channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
         int inlined = !own->injected && channel->counter == TICKSCOPE_COUNTER;
         if (inlined && channel->shape == 1) channel->fast_slim = TICKSCOPE__POLICY_BUFFERED;
         if (inlined && channel->shape == 2) channel->fast_wide = TICKSCOPE__POLICY_BUFFERED;
+        if (inlined && channel->shape == 3) channel->fast_full = TICKSCOPE__POLICY_BUFFERED;
         __atomic_store_n(&entry->state, TICKSCOPE__ENTRY_OPEN, __ATOMIC_RELEASE);
         __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler sees the handle whole once the policy applies */
         channel->policy = &entry->policy;
@@ -1111,7 +1172,7 @@ TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const struct tickscope__
         channel->thread = thread;
         channel->ordering = (uint8_t)wish->ordering;
         channel->flags = wish->flags;
-        channel->shape = wish->flags & TICKSCOPE_WIDE ? 2 : 1;
+        channel->shape = wish->flags & TICKSCOPE_FULL ? 3 : wish->flags & TICKSCOPE_WIDE ? 2 : 1;
         channel->counter = (uint8_t)wish->counter;
         channel->brackets = (uint8_t)wish->brackets;
         memset(channel->point, 0, sizeof channel->point);
@@ -1193,15 +1254,34 @@ TICKSCOPE__COLD uint32_t tickscope__claim(tickscope_channel *channel) {
     return UINT32_MAX;
 }
 
+/* The unit of a block where a channel's records begin, so that they end with the block. */
+static inline uint32_t tickscope__first_unit(const tickscope_channel *channel) {
+    uint32_t units = channel->unit_mask + 1;
+    return TICKSCOPE__HEADER_UNITS + (units - TICKSCOPE__HEADER_UNITS) % channel->shape;
+}
+
+/* Policy, epoch and parameter of one switch, as crates/stamp/src/policy.rs says. */
+TICKSCOPE__COLD uint64_t tickscope__read_policy(const struct tickscope__entry *entry, uint64_t *parameter) {
+    uint64_t before, after = __atomic_load_n(&entry->policy, __ATOMIC_ACQUIRE);
+    do {
+        before = after;
+        *parameter = __atomic_load_n(&entry->parameters[before >> 32 & 1], __ATOMIC_ACQUIRE);
+        after = __atomic_load_n(&entry->policy, __ATOMIC_ACQUIRE);
+    } while (after != before);
+    return after;
+}
+
 TICKSCOPE__COLD void tickscope__describe_block(tickscope_channel *channel, struct tickscope__block_header *block,
                                                uint32_t number) {
     struct tickscope__pool_header *pool = tickscope__pool_of(channel);
     struct tickscope__entry *entry = channel->entry;
     block->version = TICKSCOPE_VERSION;
-    block->header_bytes = sizeof *block;
+    block->header_bytes = (uint16_t)(tickscope__first_unit(channel) * TICKSCOPE__UNIT_BYTES);
     block->serial = channel->serial;
     block->number = number;
-    block->policy_epoch = (uint32_t)(__atomic_load_n(&entry->policy, __ATOMIC_RELAXED) >> 32);
+    uint64_t policy = tickscope__read_policy(entry, &block->parameter);
+    block->policy_epoch = (uint32_t)(policy >> 32);
+    block->policy = (uint32_t)policy;
     block->instance = pool->instance;
     memcpy(block->boot_id, pool->boot_id, sizeof block->boot_id);
     block->pid = pool->pid;
@@ -1229,7 +1309,7 @@ TICKSCOPE__COLD int tickscope__lease(tickscope_channel *channel) {
     uint32_t number = (uint32_t)(full >> 32), units = channel->unit_mask + 1;
     tickscope__describe_block(channel, block, number);
     uint64_t lost = block->lost;
-    uint64_t first = (uint64_t)claimed * units + TICKSCOPE__HEADER_UNITS;
+    uint64_t first = (uint64_t)claimed * units + tickscope__first_unit(channel);
     if (tickscope__own_exchange(&channel->next, &full, (uint64_t)(number + 1) << 32 | first)) {
         tickscope__own_add(&channel->entry->lost, 0 - lost);
         __atomic_fetch_add(&pool->leases, 1, __ATOMIC_RELEASE);
@@ -1323,49 +1403,56 @@ TICKSCOPE__COLD int tickscope__keeps(tickscope_channel *channel) {
     return policy == TICKSCOPE__POLICY_BUFFERED;
 }
 
-TICKSCOPE__COLD void tickscope__record_uncommon(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value,
-                                                int64_t tick) {
+/* Fills a record of the channel's own shape. */
+TICKSCOPE__COLD void tickscope__commit_shaped(const tickscope_channel *channel, unsigned char *record, int64_t id,
+                                              int64_t tick, const struct tickscope_extra *extra) {
+    if (channel->shape == 3) tickscope__commit_full(record, id, tick, extra);
+    else if (channel->shape == 2) tickscope__commit_wide(record, id, tick, extra->kind, extra->value);
+    else tickscope__commit(record, id, tick);
+}
+
+TICKSCOPE__COLD void tickscope__record_uncommon(tickscope_channel *channel, int64_t id, int64_t tick,
+                                                const struct tickscope_extra *extra) {
     if (tick == 0) { /* reads as "not committed": the only tick that cannot be kept */
         tickscope__own_add(&channel->entry->refused, 1);
         return;
     }
     unsigned char *record = tickscope__reserve_leasing(channel, tick);
-    if (record == 0) return;
-    if (channel->shape == 2)
-        tickscope__commit_wide(record, id, kind, value, tick);
-    else
-        tickscope__commit(record, id, tick);
+    if (record) tickscope__commit_shaped(channel, record, id, tick, extra);
 }
 
 /* A stamp between a call and the look at its error leaves errno alone. */
-TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value, int64_t tick) {
+TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t id, int64_t tick,
+                                            const struct tickscope_extra *extra) {
     int error = errno;
-    if (tickscope__keeps(channel)) tickscope__record_uncommon(channel, id, kind, value, tick);
+    if (tickscope__keeps(channel)) tickscope__record_uncommon(channel, id, tick, extra);
     errno = error;
 }
 
-/* Channels of another clock, the injected map, a stamp that is wide through the slim call, a full block. */
-TICKSCOPE__COLD void tickscope__stamp_uncommon(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+TICKSCOPE__COLD void tickscope__record_carrying(tickscope_channel *channel, int64_t id, int64_t tick, int32_t kind,
+                                                int64_t value, const int64_t *parent, int32_t attempt, int32_t batch) {
+    TICKSCOPE__EXTRA(extra);
+    tickscope__record_slow(channel, id, tick, &extra);
+}
+
+/* Channels of another clock, the injected map, a stamp through the call for another shape, a full block. */
+TICKSCOPE__COLD void tickscope__stamp_uncommon(tickscope_channel *channel, int64_t id, const struct tickscope_extra *extra) {
     /* The counter as late as can be, as in tickscope_stamp; a clock is read first: it may turn out unreadable. */
     int late = channel->counter == TICKSCOPE_COUNTER && channel->ordering != TICKSCOPE_AFTER;
     if (!late) {
-        tickscope__record_uncommon(channel, id, kind, value, tickscope__tick_of(channel, channel->ordering));
+        tickscope__record_uncommon(channel, id, tickscope__tick_of(channel, channel->ordering), extra);
         return;
     }
     unsigned char *record = tickscope__reserve_leasing(channel, 0);
     if (record == 0) return;
     int64_t tick = tickscope__now(channel->ordering);
-    if (tick == 0)
-        tickscope__own_add(&channel->entry->refused, 1);
-    else if (channel->shape == 2)
-        tickscope__commit_wide(record, id, kind, value, tick);
-    else
-        tickscope__commit(record, id, tick);
+    if (tick == 0) tickscope__own_add(&channel->entry->refused, 1);
+    else tickscope__commit_shaped(channel, record, id, tick, extra);
 }
 
-TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, int32_t kind, int64_t value) {
+TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, const struct tickscope_extra *extra) {
     int error = errno;
-    if (tickscope__keeps(channel)) tickscope__stamp_uncommon(channel, id, kind, value);
+    if (tickscope__keeps(channel)) tickscope__stamp_uncommon(channel, id, extra);
     errno = error;
 }
 
@@ -1398,7 +1485,9 @@ TICKSCOPE__COLD void tickscope__bracket(tickscope_channel *channel) {
     int error = errno;
     int64_t before = 0, clock_ns = 0, after = 0;
     if (channel && channel->brackets && tickscope__read_between(channel->brackets, &before, &clock_ns, &after)) {
-        tickscope_record_with(channel, clock_ns, 0, after, before);
+        struct tickscope_extra extra = tickscope__nothing;
+        extra.value = after;
+        tickscope_record_with(channel, clock_ns, before, extra);
     } else if (tickscope__keeps(channel)) {
         tickscope__own_add(&channel->entry->refused, 1);
         tickscope__complain("a channel of tickscope_open_bracket and a clock that can be read", channel->point,

@@ -1,4 +1,4 @@
-//! The layout of pools and blocks, version 1: the one descriptor. `docs/block-format.md` has it as a page.
+//! The layout of pools and blocks, version 2: the one descriptor. `docs/block-format.md` has it as a page.
 //!
 //! No offset literal stands anywhere else in Rust; `tests/layout.rs` holds these structs against `tickscope.h`.
 //! Fields that both processes touch while a block changes hands are atomic; the rest is written before a release store
@@ -7,17 +7,21 @@
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
+use tickscope_tick::PointName;
+
 /// Version of everything in this file.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// Versions that a collector reads. What version 2 added is zero in a pool of version 1, and its records have two shapes.
+pub const READ_VERSIONS: std::ops::RangeInclusive<u32> = 1..=VERSION;
 /// `TICKPOOL`, little endian.
 pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"TICKPOOL");
 /// `TBLK`, little endian.
 pub const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"TBLK");
 /// Bytes of a name, padded with zeros; the last is always zero.
-pub const NAME_BYTES: usize = 48;
+pub const NAME_BYTES: usize = tickscope_tick::NAME_BYTES + 1;
 /// Channel entries in a pool: channels that are open, or closed and not yet collected.
 pub const ENTRY_COUNT: u32 = 256;
-/// A record is one or two units of this many bytes.
+/// A record is one to three units of this many bytes.
 pub const UNIT_BYTES: usize = 16;
 /// The smallest and the largest block.
 pub const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 4096..=65536;
@@ -96,9 +100,12 @@ pub struct PoolHeader {
 #[repr(C)]
 #[derive(Debug)]
 pub struct ChannelEntry {
-    /// Low half a policy's number, high half its epoch. Alone on its cache line: the hot path reads it at every stamp.
+    /// Low half a policy's number, high half its epoch. The hot path reads it at every stamp: on its cache line is only
+    /// what changes together with it.
     pub policy: AtomicU64,
-    zero_to_64: [u8; 56],
+    /// What the policy takes, each epoch's at the place of its parity ([`crate::policy`]).
+    pub parameters: [AtomicU64; 2],
+    zero_to_64: [u8; 40],
     /// An [`EntryState`].
     pub state: AtomicU32,
     /// Number within the pool.
@@ -151,7 +158,7 @@ pub struct BlockHeader {
     pub serial: u32,
     /// The block's number within its channel.
     pub number: u32,
-    /// Epoch of the policy it was leased under.
+    /// Epoch of the policy it was leased under; a later one may hold for its last records.
     pub policy_epoch: u32,
     /// The pool's identity.
     pub instance: u64,
@@ -181,7 +188,11 @@ pub struct BlockHeader {
     pub lost_last: i64,
     /// Point, zero-padded.
     pub point: [u8; NAME_BYTES],
-    zero_to_192: [u8; 48],
+    /// Parameter of the policy it was leased under.
+    pub parameter: u64,
+    /// Number of that policy.
+    pub policy: u32,
+    zero_to_192: [u8; 36],
 }
 
 /// One stamp; a tick of 0: not committed.
@@ -208,6 +219,41 @@ pub struct WideRecord {
     pub kind: AtomicI32,
     /// Core, -1: not recorded.
     pub cpu: AtomicI32,
+}
+
+/// One stamp with all that may ride along; a tick of 0: not committed.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FullRecord {
+    /// What a wide record holds.
+    pub wide: WideRecord,
+    /// Id that this one is part of; its own: none.
+    pub parent: AtomicI64,
+    /// Transmissions of the id before this one; negative: not said.
+    pub attempt: AtomicI32,
+    /// How many things the stamp stands for; 0 or negative: not said.
+    pub batch: AtomicI32,
+}
+
+/// What a channel's records carry: the units that each takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Fields {
+    /// Tick and id: 16 bytes.
+    #[default]
+    Slim = 1,
+    /// Kind, value and core too: 32 bytes.
+    Wide = 2,
+    /// Parent, attempt and batch too: 48 bytes.
+    Full = 3,
+}
+
+impl Fields {
+    /// The shape of that number in a block of that version; `None`: of a later one.
+    pub fn from_number(number: u8, version: u32) -> Option<Self> {
+        let known = [Self::Slim, Self::Wide, Self::Full].into_iter().find(|&fields| fields as u8 == number);
+        known.filter(|&fields| fields != Self::Full || version > 1)
+    }
 }
 
 /// Whether the program still uses its pool.
@@ -285,9 +331,9 @@ impl Policy {
         [Policy::Null, Policy::Buffered].into_iter().find(|policy| policy.name() == name)
     }
 
-    /// The policy in a channel's policy word; `None`: of a later version.
-    pub fn from_word(word: u64) -> Option<Self> {
-        [Policy::Null, Policy::Buffered].into_iter().find(|&policy| policy as u32 == word as u32)
+    /// The policy of that number; `None`: of a later version.
+    pub fn from_number(number: u32) -> Option<Self> {
+        [Policy::Null, Policy::Buffered].into_iter().find(|&policy| policy as u32 == number)
     }
 }
 
@@ -295,34 +341,37 @@ impl Policy {
 pub const HEADER_UNITS: u32 = (size_of::<BlockHeader>() / UNIT_BYTES) as u32;
 
 /// Records that fit into a block of `block_bytes`.
-pub const fn capacity(block_bytes: u32, shape: u8) -> u32 {
-    (block_bytes / UNIT_BYTES as u32 - HEADER_UNITS) / shape as u32
+pub const fn capacity(block_bytes: u32, fields: Fields) -> u32 {
+    (block_bytes / UNIT_BYTES as u32 - HEADER_UNITS) / fields as u32
+}
+
+/// Unit of a block where its records begin. They end with the block: what does not make a record lies behind the header.
+pub const fn first_unit(block_bytes: u32, fields: Fields) -> u32 {
+    block_bytes / UNIT_BYTES as u32 - capacity(block_bytes, fields) * fields as u32
 }
 
 /// Where the blocks begin: after header and entries, on a page.
 pub const BLOCK_OFFSET: u64 = (size_of::<PoolHeader>() + ENTRY_COUNT as usize * size_of::<ChannelEntry>()) as u64;
 
-/// A name as it stands in shared memory, zero-padded. `None`: too long, empty, or not a name.
-pub fn padded(name: &str) -> Option<[u8; NAME_BYTES]> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    if name.is_empty() || name.len() >= NAME_BYTES || name.starts_with('.') || !name.bytes().all(allowed) {
-        return None;
-    }
+/// The name of a point or a node as it stands in shared memory, zero-padded.
+pub fn padded(name: &impl AsRef<str>) -> [u8; NAME_BYTES] {
+    let name = name.as_ref().as_bytes();
     let mut bytes = [0; NAME_BYTES];
-    bytes[..name.len()].copy_from_slice(name.as_bytes());
-    Some(bytes)
+    bytes[..name.len()].copy_from_slice(name);
+    bytes
 }
 
 /// The name in a zero-padded field; `None` if it is not one that [`padded`] could have written.
-pub fn unpadded(bytes: &[u8; NAME_BYTES]) -> Option<&str> {
+pub fn unpadded(bytes: &[u8; NAME_BYTES]) -> Option<PointName> {
     let length = bytes.iter().position(|&byte| byte == 0)?;
-    let name = std::str::from_utf8(&bytes[..length]).ok()?;
-    (padded(name).as_ref() == Some(bytes)).then_some(name)
+    let name = PointName::new(std::str::from_utf8(&bytes[..length]).ok()?).ok()?;
+    (padded(&name) == *bytes).then_some(name)
 }
 
 const _: () = {
     assert!(size_of::<PoolHeader>() == 4096 && size_of::<ChannelEntry>() == 256 && size_of::<BlockHeader>() == 192);
     assert!(size_of::<SlimRecord>() == UNIT_BYTES && size_of::<WideRecord>() == 2 * UNIT_BYTES);
+    assert!(size_of::<FullRecord>() == 3 * UNIT_BYTES && offset_of!(FullRecord, wide) == 0);
     assert!(BLOCK_OFFSET.is_multiple_of(4096));
     assert!(offset_of!(PoolHeader, state) == 192 && offset_of!(PoolHeader, leases) == 256);
     assert!(offset_of!(PoolHeader, hint) == 320 && offset_of!(PoolHeader, without_channel) == 384);
@@ -330,6 +379,7 @@ const _: () = {
     assert!(offset_of!(ChannelEntry, counter) == 82 && offset_of!(BlockHeader, counter) == 66);
     assert!(offset_of!(ChannelEntry, point) == 192 && offset_of!(BlockHeader, point) == 96);
     assert!(offset_of!(SlimRecord, tick) == offset_of!(WideRecord, tick));
+    assert!(offset_of!(ChannelEntry, parameters) == 8 && offset_of!(BlockHeader, parameter) == 144);
 };
 
 #[cfg(test)]
@@ -338,17 +388,24 @@ mod tests {
 
     #[test]
     fn records_fill_a_block_to_its_last_byte() {
-        assert_eq!(capacity(16384, 1), 1012);
-        assert_eq!(capacity(16384, 2), 506);
-        assert_eq!(capacity(4096, 2) * 32 + 192, 4096);
+        assert_eq!([Fields::Slim, Fields::Wide, Fields::Full].map(|fields| capacity(16384, fields)), [1012, 506, 337]);
+        for block_bytes in [4096, 8192, 16384, 32768, 65536] {
+            for fields in [Fields::Slim, Fields::Wide, Fields::Full] {
+                let first = first_unit(block_bytes, fields);
+                assert!((HEADER_UNITS..HEADER_UNITS + fields as u32).contains(&first));
+                assert_eq!((first + capacity(block_bytes, fields) * fields as u32) * 16, block_bytes);
+            }
+        }
     }
 
     #[test]
     fn names_are_kept_within_47_bytes_of_plain_characters() {
-        let longest = "a".repeat(NAME_BYTES - 1);
-        assert_eq!(padded(&longest).as_ref().and_then(unpadded), Some(longest.as_str()));
-        for wrong in ["", "a b", "a/b", ".hidden", &"a".repeat(NAME_BYTES)] {
-            assert_eq!(padded(wrong), None, "{wrong}");
+        let longest = PointName::new("a".repeat(NAME_BYTES - 1)).unwrap();
+        assert_eq!(unpadded(&padded(&longest)), Some(longest));
+        for wrong in ["", "a b", "a/b", ".hidden", "a\0b", "\u{e4}"] {
+            let mut bytes = [0; NAME_BYTES];
+            bytes[..wrong.len()].copy_from_slice(wrong.as_bytes());
+            assert_eq!(unpadded(&bytes), None, "{wrong}");
         }
         assert_eq!(unpadded(&[b'a'; NAME_BYTES]), None);
     }

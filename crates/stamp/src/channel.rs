@@ -7,27 +7,39 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
 use std::time::Duration;
 
 use tickscope_counter as counter;
-use tickscope_tick::Clock;
 use tickscope_tick::Ordering as ReadOrdering;
+use tickscope_tick::{Clock, PointName};
 
-use crate::block::{BLOCK_MAGIC, EntryState, HEADER_UNITS, padded};
 use crate::block::{
-    BlockHeader, ChannelEntry, NAME_BYTES, Policy, SlimRecord, UNIT_BYTES, VERSION, WhenFull, WideRecord,
+    self, BLOCK_MAGIC, ChannelEntry, EntryState, Fields, FullRecord, HEADER_UNITS, NAME_BYTES, Policy, SlimRecord,
+    UNIT_BYTES, VERSION, WhenFull, WideRecord, padded, unpadded,
 };
 use crate::clock;
 use crate::handover;
+use crate::policy;
 use crate::pool::MappedBlock;
 use crate::primitive::{own_add, own_exchange, own_fetch_add};
 use crate::process::{self, NewEntry, OpenError, OwnPool, Process, thread_id};
 
-/// What a channel's stamps carry.
+/// What a stamp may carry beside tick and id. A channel keeps as much of it as its [`Fields`] have room for.
+///
+/// ```
+/// use tickscope_stamp::Extra;
+/// let repair = Extra { parent: Some(17), attempt: 1, ..Extra::default() };
+/// # assert_eq!(repair.kind, 0);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Fields {
-    /// Tick and id: 16 bytes.
-    #[default]
-    Slim,
-    /// Kind, value and core too: 32 bytes.
-    Wide,
+pub struct Extra {
+    /// Class of the id, analysed apart.
+    pub kind: i32,
+    /// Rides along: a queue's depth, a length.
+    pub value: i64,
+    /// Id that this one is part of, or was made from. An id is not its own parent: that reads as none.
+    pub parent: Option<i64>,
+    /// Transmissions of the id before this one; negative: not said.
+    pub attempt: i32,
+    /// How many things the stamp stands for; 0 or negative: not said.
+    pub batch: i32,
 }
 
 /// One point on one thread. Dropping it closes it; the end of the process leaves it to the collector.
@@ -67,8 +79,9 @@ pub(crate) struct Handle {
     /// The policy number under which `stamp` may go on inline.
     fast_slim: Cell<u32>,
     fast_wide: Cell<u32>,
+    fast_full: Cell<u32>,
     ordering: ReadOrdering,
-    shape: u8,
+    fields: Fields,
     /// What its ticks are of; `None`: the counter.
     clock: Option<Clock>,
     /// The clock that it relates to the counter.
@@ -127,20 +140,21 @@ impl Channel {
         Self { handle: NonNull::from(Box::leak(handle)), this_thread: PhantomData }
     }
 
-    /// Stamps `id` now; a clock that can't be read is refused and counted. May be called from a signal handler on this thread, but for the first stamp of a forked child and
-    /// under `TICKSCOPE_WHEN_FULL=wait`: those allocate here (in `tickscope.h` they do not).
+    /// Stamps `id` now; a clock that can't be read is refused and counted. May be called from a signal handler on this
+    /// thread, but for the first stamp of a forked child and under `TICKSCOPE_WHEN_FULL=wait`: those allocate here (in
+    /// `tickscope.h` they do not).
     #[inline(always)]
     pub fn stamp(&self, id: i64) {
         let handle = self.handle();
         let policy = handle.policy_number();
         if policy != handle.fast_slim.get() {
             return if policy != Policy::Null as u32 {
-                stamp_slow(handle, id, 0, 0)
+                stamp_slow(handle, id, &Extra::default())
             };
         }
         // An `after` reading is taken at once, the others as late as can be: that keeps intervals narrow.
         let early = if handle.ordering == ReadOrdering::After { counter::after() } else { 0 };
-        let Some(record) = handle.reserve(1) else { return stamp_slow(handle, id, 0, 0) };
+        let Some(record) = handle.reserve(1) else { return stamp_slow(handle, id, &Extra::default()) };
         let tick = match handle.ordering {
             ReadOrdering::After => early,
             ReadOrdering::Plain => counter::plain(),
@@ -149,19 +163,21 @@ impl Channel {
         commit_slim(record, id, tick);
     }
 
-    /// Stamps `id` with its kind and a value that rides along; both are kept where the channel was opened wide.
+    /// Stamps `id` with what it carries, as far as the channel was opened for it.
     #[inline]
-    pub fn stamp_with(&self, id: i64, kind: i32, value: i64) {
+    pub fn stamp_with(&self, id: i64, extra: Extra) {
         let handle = self.handle();
         let policy = handle.policy_number();
         if policy != handle.fast_wide.get() {
             return if policy != Policy::Null as u32 {
-                stamp_slow(handle, id, kind, value)
+                stamp_full(handle, id, (extra.kind, extra.value), extra.parent, (extra.attempt, extra.batch))
             };
         }
         let tick = counter::read(handle.ordering);
-        let Some(record) = handle.reserve(2) else { return stamp_slow(handle, id, kind, value) };
-        commit_wide(record, id, kind, value, tick);
+        let Some(record) = handle.reserve(2) else {
+            return stamp_full(handle, id, (extra.kind, extra.value), extra.parent, (extra.attempt, extra.batch));
+        };
+        commit_wide(record, id, extra.kind, extra.value, tick);
     }
 
     /// Stamps `id` with a tick that was read already from what the channel's ticks are of. The channel's ordering must
@@ -169,21 +185,24 @@ impl Channel {
     #[inline(always)]
     pub fn record(&self, id: i64, tick: i64) {
         let handle = self.handle();
-        match handle.reserve_to_record(1, tick) {
+        match handle.reserve_to_record(Fields::Slim, tick) {
             Reserved::Record(record) => commit_slim(record, id, tick),
             Reserved::Off => {}
-            Reserved::Uncommon => record_slow(handle, id, 0, 0, tick),
+            Reserved::Uncommon => record_slow(handle, id, &Extra::default(), tick),
         }
     }
 
-    /// The same with kind and value, which are kept where the channel was opened wide.
+    /// The same with what the stamp carries, as far as the channel was opened for it.
     #[inline]
-    pub fn record_with(&self, id: i64, kind: i32, value: i64, tick: i64) {
+    pub fn record_with(&self, id: i64, tick: i64, extra: Extra) {
         let handle = self.handle();
-        match handle.reserve_to_record(2, tick) {
-            Reserved::Record(record) => commit_wide(record, id, kind, value, tick),
+        match handle.reserve_to_record(Fields::Wide, tick) {
+            Reserved::Record(record) => commit_wide(record, id, extra.kind, extra.value, tick),
             Reserved::Off => {}
-            Reserved::Uncommon => record_slow(handle, id, kind, value, tick),
+            Reserved::Uncommon => {
+                let (carried, tries) = ((extra.kind, extra.value), (extra.attempt, extra.batch));
+                record_carrying(handle, (id, tick), carried, extra.parent, tries);
+            }
         }
     }
 
@@ -195,8 +214,10 @@ impl Channel {
             return;
         }
         match handle.brackets.and_then(|clock| clock::read_between(clock, process::clocks())) {
-            Some(read) => self.record_with(read.clock_ns, 0, read.after, read.before),
-            None => record_slow(handle, 0, 0, 0, 0), // refused and counted
+            Some(read) => {
+                self.record_with(read.clock_ns, read.before, Extra { value: read.after, ..Extra::default() });
+            }
+            None => record_slow(handle, 0, &Extra::default(), 0), // refused and counted
         }
     }
 
@@ -221,8 +242,9 @@ impl Handle {
             unit_mask: Cell::new(u32::MAX),
             fast_slim: Cell::new(NEVER),
             fast_wide: Cell::new(NEVER),
+            fast_full: Cell::new(NEVER),
             ordering,
-            shape: if fields == Fields::Wide { 2 } else { 1 },
+            fields,
             clock: None,
             brackets: None,
             entry: Cell::new(None),
@@ -252,7 +274,7 @@ impl Handle {
     /// Takes the next record of the channel's block; `None`: the block is full.
     ///
     /// A signal handler between the check and the add may have taken the last record: the add then went past the end, by
-    /// at most the two units of one record, because whoever comes meanwhile finds `next` in a header, hence the block
+    /// at most the three units of one record, because whoever comes meanwhile finds `next` in a header, hence the block
     /// full, and adds nothing; and it is taken back before those who were interrupted go on. Where a handler has leased a
     /// block meanwhile, there is nothing to take back.
     /// The blocks' address comes first: in a child that a handler forked right here, a unit of the parent's must not be
@@ -274,15 +296,31 @@ impl Handle {
     }
 
     #[inline(always)]
-    fn reserve_to_record(&self, shape: u8, tick: i64) -> Reserved {
+    fn reserve_to_record(&self, fields: Fields, tick: i64) -> Reserved {
         let policy = self.policy_number();
         if policy == Policy::Null as u32 {
             return Reserved::Off;
         }
-        if policy != Policy::Buffered as u32 || self.shape != shape || tick == 0 {
+        if policy != Policy::Buffered as u32 || self.fields != fields || tick == 0 {
             return Reserved::Uncommon;
         }
-        self.reserve(u64::from(shape)).map_or(Reserved::Uncommon, Reserved::Record)
+        self.reserve(fields as u64).map_or(Reserved::Uncommon, Reserved::Record)
+    }
+
+    /// Leaves every stamp to the slow path.
+    fn forbid_inline(&self) {
+        for fast in [&self.fast_slim, &self.fast_wide, &self.fast_full] {
+            fast.set(NEVER);
+        }
+    }
+
+    /// Fills a record of the channel's own shape.
+    fn commit(&self, record: *mut u8, id: i64, extra: &Extra, tick: i64) {
+        match self.fields {
+            Fields::Slim => commit_slim(record, id, tick),
+            Fields::Wide => commit_wide(record, id, extra.kind, extra.value, tick),
+            Fields::Full => commit_full(record, id, extra, tick),
+        }
     }
 
     /// Reads what the channel's ticks are of; 0: it can't be read.
@@ -294,7 +332,7 @@ impl Handle {
     }
 }
 
-/// What became of the try to record inline.
+/// Outcome of the inline fast path.
 enum Reserved {
     Record(*mut u8),
     /// Nothing is kept.
@@ -306,10 +344,7 @@ enum Reserved {
 const BRACKET_PREFIX: &str = "clock-bracket.";
 
 fn name_of(point: &str) -> Result<[u8; NAME_BYTES], OpenError> {
-    padded(point).ok_or_else(|| {
-        let expected = "expected a point's name of 1 to 47 letters, digits, '_', '-', '.', the first no '.'";
-        OpenError::new(format!("{expected}; found '{point}'. Rename the point"))
-    })
+    PointName::new(point).map(|name| padded(&name)).map_err(|wrong| OpenError::new(wrong.to_string()))
 }
 
 fn word(own: &'static AtomicU64) -> *mut AtomicU64 {
@@ -323,8 +358,17 @@ fn commit_slim(record: *mut u8, id: i64, tick: i64) {
     handover::commit(&slim.id, &slim.tick, id, tick);
 }
 
+fn commit_full(record: *mut u8, id: i64, extra: &Extra, tick: i64) {
+    // SAFETY: as in `commit_slim`; a full channel reserves three units.
+    let full = unsafe { &*record.cast::<FullRecord>() };
+    full.parent.store(extra.parent.unwrap_or(id), Ordering::Relaxed);
+    full.attempt.store(extra.attempt, Ordering::Relaxed);
+    full.batch.store(extra.batch, Ordering::Relaxed);
+    commit_wide(record, id, extra.kind, extra.value, tick);
+}
+
 fn commit_wide(record: *mut u8, id: i64, kind: i32, value: i64, tick: i64) {
-    // SAFETY: as in `commit_slim`; a wide channel reserves two units.
+    // SAFETY: as in `commit_slim`; a wide channel reserves two units, a full one three.
     let wide = unsafe { &*record.cast::<WideRecord>() };
     wide.value.store(value, Ordering::Relaxed);
     wide.kind.store(kind, Ordering::Relaxed);
@@ -336,13 +380,12 @@ fn commit_wide(record: *mut u8, id: i64, kind: i32, value: i64, tick: i64) {
 /// Gives the handle an entry of the process's pool.
 fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
     let (Some(environment), Some(pool)) = (&process.environment, process.pool) else { return Ok(()) };
-    let length = handle.point.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
-    let policy = environment.policy_of(std::str::from_utf8(&handle.point[..length]).unwrap_or(""));
+    let policy = unpadded(&handle.point).map_or(Policy::Null, |point| environment.policy_of(&point));
     let now = process.clocks.counter.read(ReadOrdering::Plain);
     let wanted = NewEntry {
         point: handle.point,
         ordering: handle.ordering,
-        shape: handle.shape,
+        fields: handle.fields,
         counter: handle.clock.map_or(0, Clock::number),
         policy,
         now,
@@ -362,9 +405,10 @@ fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
     handle.next.store(0, Ordering::Relaxed);
     handle.retry_tick.set(i64::MIN);
     let reads_inline = environment.injection.is_none() && handle.clock.is_none();
-    let inline = |shape| if reads_inline && handle.shape == shape { Policy::Buffered as u32 } else { NEVER };
-    handle.fast_slim.set(inline(1));
-    handle.fast_wide.set(inline(2));
+    let inline = |fields| if reads_inline && handle.fields == fields { Policy::Buffered as u32 } else { NEVER };
+    handle.fast_slim.set(inline(Fields::Slim));
+    handle.fast_wide.set(inline(Fields::Wide));
+    handle.fast_full.set(inline(Fields::Full));
     compiler_fence(Ordering::SeqCst); // a handler sees the handle whole once the policy applies
     handle.policy.store(std::ptr::from_ref(&entry.policy).cast_mut(), Ordering::Relaxed);
     Ok(())
@@ -374,16 +418,14 @@ fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
 pub(crate) fn cut_off(handle: &Handle) {
     let Some(_) = handle.entry.take() else { return };
     handle.policy.store(word(&FORKED), Ordering::Relaxed);
-    handle.fast_slim.set(NEVER);
-    handle.fast_wide.set(NEVER);
+    handle.forbid_inline();
     handle.pool.set(None);
     handle.next.store(0, Ordering::Relaxed);
 }
 
 fn close(handle: &Handle) {
     handle.policy.store(word(&CLOSED), Ordering::Relaxed);
-    handle.fast_slim.set(NEVER);
-    handle.fast_wide.set(NEVER);
+    handle.forbid_inline();
     let (Some(entry), Some(pool)) = (handle.entry.take(), handle.pool.take()) else { return };
     let unit = handle.next.load(Ordering::Relaxed) as u32;
     let units = handle.unit_mask.get() + 1;
@@ -407,46 +449,67 @@ fn keeps(handle: &Handle) -> Option<(&'static ChannelEntry, OwnPool)> {
     (policy == Policy::Buffered as u32).then_some((entry, pool))
 }
 
-/// Channels of another clock, the injected map, a stamp that is wide through the slim call, a full block.
+/// A stamp of a full channel; any other that is not wide is left to the slow path. In pairs, which go in registers, here and
+/// below: were an [`Extra`] handed over, every wide stamp would store it to memory first.
+#[inline(never)]
+fn stamp_full(handle: &Handle, id: i64, carried: (i32, i64), parent: Option<i64>, tries: (i32, i32)) {
+    let extra = Extra { kind: carried.0, value: carried.1, parent, attempt: tries.0, batch: tries.1 };
+    if handle.policy_number() != handle.fast_full.get() {
+        return stamp_slow(handle, id, &extra);
+    }
+    let tick = counter::read(handle.ordering);
+    let Some(record) = handle.reserve(Fields::Full as u64) else { return stamp_slow(handle, id, &extra) };
+    commit_full(record, id, &extra, tick);
+}
+
 #[cold]
 #[inline(never)]
-fn stamp_slow(handle: &Handle, id: i64, kind: i32, value: i64) {
+fn record_carrying(
+    handle: &Handle,
+    (id, tick): (i64, i64),
+    carried: (i32, i64),
+    parent: Option<i64>,
+    tries: (i32, i32),
+) {
+    let extra = Extra { kind: carried.0, value: carried.1, parent, attempt: tries.0, batch: tries.1 };
+    record_slow(handle, id, &extra, tick);
+}
+
+/// Channels of another clock, the injected map, a stamp through the call for another shape, a full block.
+#[cold]
+#[inline(never)]
+fn stamp_slow(handle: &Handle, id: i64, extra: &Extra) {
     let Some((entry, pool)) = keeps(handle) else { return };
     // The counter as late as can be, as in `stamp`; a clock is read first: it may turn out unreadable.
     if handle.clock.is_some() || handle.ordering == ReadOrdering::After {
-        return record_uncommon(handle, (entry, pool), (id, kind, value), handle.read(handle.ordering));
+        return record_uncommon(handle, (entry, pool), (id, extra), handle.read(handle.ordering));
     }
     let Some(record) = reserve_leasing(handle, (entry, pool), 0) else { return };
-    match (handle.read(handle.ordering), handle.shape) {
-        (0, _) => own_add(&entry.refused, 1),
-        (tick, 2) => commit_wide(record, id, kind, value, tick),
-        (tick, _) => commit_slim(record, id, tick),
+    match handle.read(handle.ordering) {
+        0 => own_add(&entry.refused, 1),
+        tick => handle.commit(record, id, extra, tick),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn record_slow(handle: &Handle, id: i64, kind: i32, value: i64, tick: i64) {
+fn record_slow(handle: &Handle, id: i64, extra: &Extra, tick: i64) {
     if let Some(kept) = keeps(handle) {
-        record_uncommon(handle, kept, (id, kind, value), tick);
+        record_uncommon(handle, kept, (id, extra), tick);
     }
 }
 
 fn record_uncommon(
     handle: &Handle,
     (entry, pool): (&'static ChannelEntry, OwnPool),
-    (id, kind, value): (i64, i32, i64),
+    (id, extra): (i64, &Extra),
     tick: i64,
 ) {
     if tick == 0 {
         return own_add(&entry.refused, 1); // reads as "not committed": the only tick that cannot be kept
     }
     let Some(record) = reserve_leasing(handle, (entry, pool), tick) else { return };
-    if handle.shape == 2 {
-        commit_wide(record, id, kind, value, tick);
-    } else {
-        commit_slim(record, id, tick);
-    }
+    handle.commit(record, id, extra, tick);
 }
 
 /// The first stamp after fork: a pool of the child's own, and the same point on it.
@@ -468,7 +531,7 @@ const RETRY_TICKS: i64 = 100_000;
 /// A record for one stamp, leasing as needed; `None`: dropped and counted, under `tick` or, where that is 0, the present one.
 fn reserve_leasing(handle: &Handle, (entry, pool): (&'static ChannelEntry, OwnPool), tick: i64) -> Option<*mut u8> {
     loop {
-        if let Some(record) = handle.reserve(u64::from(handle.shape)) {
+        if let Some(record) = handle.reserve(handle.fields as u64) {
             return Some(record);
         }
         if counter::plain() >= handle.retry_tick.get() {
@@ -505,7 +568,8 @@ fn lease(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
     let number = (full >> 32) as u32;
     let lost = describe(handle, entry, pool, block, number);
     handover::publish(&block, BLOCK_MAGIC);
-    let first = index * (handle.unit_mask.get() + 1) + HEADER_UNITS;
+    let block_bytes = pool.header().block_bytes;
+    let first = index * (handle.unit_mask.get() + 1) + block::first_unit(block_bytes, handle.fields);
     if own_exchange(&handle.next, full, u64::from(number + 1) << 32 | u64::from(first)).is_ok() {
         own_add(&entry.lost, lost.wrapping_neg());
         pool.header().leases.fetch_add(1, Ordering::Release);
@@ -529,21 +593,24 @@ fn claim(pool: OwnPool) -> Option<(u32, MappedBlock<'static>)> {
 fn describe(handle: &Handle, entry: &ChannelEntry, pool: OwnPool, block: MappedBlock<'_>, number: u32) -> u64 {
     let header = pool.header();
     let lost = entry.lost.load(Ordering::Relaxed);
+    let setting = policy::read(&entry.policy, &entry.parameters);
     let plain = block.header_address();
     // SAFETY: the block is claimed and its magic not yet stored, so nobody else reads or writes these fields.
     unsafe {
         (*plain).version = VERSION as u16;
-        (*plain).header_bytes = size_of::<BlockHeader>() as u16;
+        (*plain).header_bytes = (block::first_unit(header.block_bytes, handle.fields) * UNIT_BYTES as u32) as u16;
         (*plain).serial = handle.serial.get();
         (*plain).number = number;
-        (*plain).policy_epoch = (entry.policy.load(Ordering::Relaxed) >> 32) as u32;
+        (*plain).policy_epoch = setting.epoch;
+        (*plain).policy = setting.policy;
+        (*plain).parameter = setting.parameter;
         (*plain).instance = header.instance;
         (*plain).boot_id = header.boot_id;
         (*plain).pid = header.pid;
         (*plain).thread = thread_id();
         (*plain).process_start = header.process_start;
         (*plain).ordering = handle.ordering as u8;
-        (*plain).shape = handle.shape;
+        (*plain).shape = handle.fields as u8;
         (*plain).counter = handle.clock.map_or(header.counter, Clock::number);
         (*plain).epoch = header.epoch;
         (*plain).lost = lost;

@@ -3,15 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use tickscope_tick::{Injection, RealtimeInjection};
+use tickscope_tick::{Injection, NodeName, PointName, RealtimeInjection};
 
-use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, NAME_BYTES, Policy, WhenFull, padded};
+use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, Policy, WhenFull};
 
 /// The settings of a process that was asked to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Environment {
     pub directory: PathBuf,
-    pub node: [u8; NAME_BYTES],
+    pub node: NodeName,
     pub policies: Vec<(String, Policy)>,
     pub pool_bytes: u64,
     pub block_bytes: u32,
@@ -27,11 +27,7 @@ impl Environment {
             |name: &str| get(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned());
         let Some(directory) = get("TICKSCOPE_DIR").filter(|value| !value.is_empty()) else { return Ok(None) };
         let node = text("TICKSCOPE_NODE").unwrap_or_else(|| "node".into());
-        let wrong_node = || {
-            format!(
-                "expected TICKSCOPE_NODE as 1 to 47 letters, digits, '_', '-', '.'; found '{node}'. Name this node so"
-            )
-        };
+        let node = NodeName::new(node).map_err(|wrong| format!("TICKSCOPE_NODE: {wrong}"))?;
         let block_bytes =
             number(text, "TICKSCOPE_BLOCK_BYTES", DEFAULT_BLOCK_BYTES, *BLOCK_BYTES.start(), *BLOCK_BYTES.end())?;
         if !block_bytes.is_power_of_two() {
@@ -50,7 +46,7 @@ impl Environment {
         };
         Ok(Some(Self {
             directory: directory.into(),
-            node: padded(&node).ok_or_else(wrong_node)?,
+            node,
             policies: policies(&text("TICKSCOPE_POLICY").unwrap_or_default())?,
             pool_bytes: number(text, "TICKSCOPE_POOL_BYTES", DEFAULT_POOL_BYTES, 4096, 1 << 35)?,
             block_bytes,
@@ -64,8 +60,8 @@ impl Environment {
     }
 
     /// The policy of a point: the first rule whose glob matches; else `buffered`.
-    pub fn policy_of(&self, point: &str) -> Policy {
-        let rule = self.policies.iter().find(|(glob, _)| matches(glob, point));
+    pub fn policy_of(&self, point: &PointName) -> Policy {
+        let rule = self.policies.iter().find(|(glob, _)| matches(glob, point.as_str()));
         rule.map_or(Policy::Buffered, |&(_, policy)| policy)
     }
 }
@@ -145,6 +141,7 @@ mod tests {
             ("TICKSCOPE_POLICY", "send=every"),
             ("TICKSCOPE_POLICY", "send"),
             ("TICKSCOPE_NODE", "a b"),
+            ("TICKSCOPE_NODE", "a.b"),
             ("TICKSCOPE_INJECT", "1:2"),
             ("TICKSCOPE_INJECT_REALTIME", "0:0:0:0:2;step@1"),
         ] {
@@ -157,7 +154,7 @@ mod tests {
     fn the_first_matching_glob_decides_the_policy() {
         let environment = read(&[("TICKSCOPE_DIR", "/x"), ("TICKSCOPE_POLICY", "sen?=null,send*=buffered,*=null")]);
         let environment = environment.unwrap().unwrap();
-        let found = ["send", "sending", "receive"].map(|point| environment.policy_of(point));
+        let found = ["send", "sending", "receive"].map(|point| environment.policy_of(&PointName::new(point).unwrap()));
         assert_eq!(found, [Policy::Null, Policy::Buffered, Policy::Null]);
     }
 }

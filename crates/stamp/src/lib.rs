@@ -1,6 +1,6 @@
 //! Channels, policies and the shared-memory blocks behind them: what a measured program carries.
 //!
-//! A program opens a point on a thread ([`Channel::open`]) and stamps ids there; a collector (crate `store`) takes the blocks that
+//! A program opens a point on a thread ([`Channel::open`]) and stamps ids there; a collector (crate `collect`) takes the blocks that
 //! fill up. `docs/block-format.md` is the format, `include/tickscope.h` the same for C.
 //!
 //! Guarantees: a stamp that returned is kept, also when the process is killed right after; a stamp makes no system call
@@ -15,6 +15,7 @@ mod clock;
 #[cfg(not(loom))]
 mod environment;
 pub mod handover;
+pub mod policy;
 #[cfg(not(loom))]
 pub mod pool;
 pub mod primitive;
@@ -22,7 +23,9 @@ pub mod primitive;
 mod process;
 
 #[cfg(not(loom))]
-pub use channel::{Channel, Fields};
+pub use block::Fields;
+#[cfg(not(loom))]
+pub use channel::{Channel, Extra};
 #[cfg(not(loom))]
 pub use clock::clock_now;
 #[cfg(not(loom))]

@@ -13,8 +13,8 @@ use std::{fmt, io, mem};
 use tickscope_tick::{BootId, Clock};
 
 use crate::block::{
-    self, BLOCK_BYTES, BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, ChannelEntry, ENTRY_COUNT, HEADER_UNITS, POOL_MAGIC,
-    PoolHeader, PoolState, SlimRecord, UNIT_BYTES, VERSION, WideRecord,
+    self, BLOCK_BYTES, BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, ChannelEntry, ENTRY_COUNT, Fields, FullRecord,
+    POOL_MAGIC, PoolHeader, PoolState, READ_VERSIONS, SlimRecord, UNIT_BYTES, VERSION, WideRecord,
 };
 use crate::handover::Block;
 use crate::primitive::{AtomicI64, AtomicU32};
@@ -26,6 +26,7 @@ pub struct Pool {
     file: File,
     base: NonNull<u8>,
     length: usize,
+    version: u32,
     block_bytes: u32,
     block_count: u32,
 }
@@ -72,7 +73,7 @@ impl Pool {
         };
         let base = NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED);
         let base = base.ok_or_else(|| unreadable(io::Error::last_os_error()))?;
-        let mut pool = Self { path: path.into(), file, base, length, block_bytes: 0, block_count: 0 };
+        let mut pool = Self { path: path.into(), file, base, length, version: 0, block_bytes: 0, block_count: 0 };
         pool.check()?;
         Ok(pool)
     }
@@ -86,9 +87,10 @@ impl Pool {
         if magic != POOL_MAGIC {
             return Err(wrong(format!("magic {POOL_MAGIC:#x}"), format!("{magic:#x}"), FOREIGN));
         }
-        if header.version != VERSION {
+        let version = header.version;
+        if !READ_VERSIONS.contains(&version) {
             let remedy = "Collect it with the tickscope that the program was built with; it is left alone.";
-            return Err(wrong(format!("version {VERSION}"), format!("{}", header.version), remedy));
+            return Err(wrong(format!("version 1 to {VERSION}"), format!("{version}"), remedy));
         }
         let (block_bytes, block_count) = (header.block_bytes, header.block_count);
         let layout = (header.entry_offset, header.entry_bytes, header.entry_count, header.block_offset);
@@ -105,7 +107,7 @@ impl Pool {
         if block_count == 0 || bytes > self.length as u64 {
             return Err(wrong(format!("{bytes} bytes for {block_count} blocks"), format!("{}", self.length), FOREIGN));
         }
-        (self.block_bytes, self.block_count) = (block_bytes, block_count);
+        (self.version, self.block_bytes, self.block_count) = (version, block_bytes, block_count);
         Ok(())
     }
 
@@ -144,6 +146,11 @@ impl Pool {
         self.length as u64
     }
 
+    /// Version of its layout.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
     /// How many blocks there are.
     pub fn block_count(&self) -> u32 {
         self.block_count
@@ -159,7 +166,7 @@ impl Pool {
         assert!(index < self.block_count, "block {index} of {}", self.block_count);
         // SAFETY: `check` found `block_count` blocks of `block_bytes` within the mapping.
         let base = unsafe { self.base.add(BLOCK_OFFSET as usize + index as usize * self.block_bytes as usize) };
-        MappedBlock { base, block_bytes: self.block_bytes, pool: std::marker::PhantomData }
+        MappedBlock { base, block_bytes: self.block_bytes, version: self.version, pool: std::marker::PhantomData }
     }
 
     /// Whether some process holds the pool: it lives, whatever its pid looks like from here.
@@ -194,6 +201,8 @@ pub fn lock_of_first_byte() -> libc::flock {
 pub struct MappedBlock<'a> {
     base: NonNull<u8>,
     block_bytes: u32,
+    /// Of its pool.
+    version: u32,
     pool: std::marker::PhantomData<&'a Pool>,
 }
 
@@ -204,11 +213,11 @@ pub struct Record {
     pub tick: i64,
     /// What.
     pub id: i64,
-    /// What rode along; wide records only.
+    /// What rode along; wide and full records only.
     pub rider: Option<Rider>,
 }
 
-/// What a wide record carries beyond tick and id.
+/// What a wide or full record carries beyond tick and id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rider {
     /// Class of the id.
@@ -217,6 +226,19 @@ pub struct Rider {
     pub value: i64,
     /// The core; `None`: not recorded.
     pub cpu: Option<i32>,
+    /// What only a full record carries.
+    pub origin: Option<Origin>,
+}
+
+/// Where a full record's id came from, and how much it stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// Id that this one is part of.
+    pub parent: Option<i64>,
+    /// Transmissions of the id before this one.
+    pub attempt: Option<i32>,
+    /// How many things the stamp stands for.
+    pub batch: Option<i32>,
 }
 
 impl<'a> MappedBlock<'a> {
@@ -225,7 +247,7 @@ impl<'a> MappedBlock<'a> {
     /// # Safety
     /// `block_bytes` mapped, 64-byte-aligned bytes must lie there for `'a`, `block_bytes` a power of two within [`BLOCK_BYTES`].
     pub(crate) unsafe fn at(base: NonNull<u8>, block_bytes: u32) -> Self {
-        Self { base, block_bytes, pool: std::marker::PhantomData }
+        Self { base, block_bytes, version: VERSION, pool: std::marker::PhantomData }
     }
 
     /// Where the header lies, for the program that claimed the block.
@@ -240,46 +262,77 @@ impl<'a> MappedBlock<'a> {
         unsafe { self.base.cast::<BlockHeader>().as_ref() }
     }
 
-    /// Whether the header stands, of this version and with a shape it knows.
+    /// Whether the header stands, of its pool's version and with a shape of that version.
     pub fn is_described(&self) -> bool {
         let header = self.header();
         header.magic.load(Ordering::Acquire) == BLOCK_MAGIC
-            && u32::from(header.version) == VERSION
-            && matches!(header.shape, 1 | 2)
+            && u32::from(header.version) == self.version
+            && Fields::from_number(header.shape, self.version).is_some()
+    }
+
+    /// What its records carry. A shape of no version reads as slim; [`MappedBlock::is_described`] refuses it.
+    fn fields(&self) -> Fields {
+        Fields::from_number(self.header().shape, self.version).unwrap_or_default()
     }
 
     /// A committed record, read after its tick was seen; `None`: not committed.
     pub fn record(&self, slot: u32) -> Option<Record> {
-        let slim = self.slim(slot);
+        let (place, fields) = self.place(slot);
+        // SAFETY: whatever its shape, a record begins with a slim one; its fields are atomic.
+        let slim = unsafe { place.cast::<SlimRecord>().as_ref() };
         let tick = slim.tick.load(Ordering::Acquire);
-        let rider = (self.header().shape == 2).then(|| self.rider(slot));
-        (tick != 0).then(|| Record { tick, id: slim.id.load(Ordering::Relaxed), rider })
+        // SAFETY: the record is a wide one, or begins with it.
+        let wide = (fields != Fields::Slim).then(|| unsafe { place.cast::<WideRecord>().as_ref() });
+        // SAFETY: the record is a full one.
+        let full = (fields == Fields::Full).then(|| unsafe { place.cast::<FullRecord>().as_ref() });
+        (tick != 0).then(|| {
+            let id = slim.id.load(Ordering::Relaxed);
+            let rider = wide.map(|wide| Rider::of(wide, full.map(|full| Origin::of(full, id))));
+            Record { tick, id, rider }
+        })
     }
 
-    fn rider(&self, slot: u32) -> Rider {
-        // SAFETY: `slim` checked that record `slot` lies within the block, and it is wide.
-        let wide = unsafe { &*std::ptr::from_ref(self.slim(slot)).cast::<WideRecord>() };
-        let cpu = wide.cpu.load(Ordering::Relaxed);
-        let (kind, value) = (wide.kind.load(Ordering::Relaxed), wide.value.load(Ordering::Relaxed));
-        Rider { kind, value, cpu: (cpu >= 0).then_some(cpu) }
-    }
-
-    /// The records of a block of slim ones, committed or not, all at once; `None`: its records are wide.
+    /// The records of a block of slim ones, committed or not, all at once; `None`: its records carry more.
     pub fn slim_records(&self) -> Option<&'a [SlimRecord]> {
-        let length = block::capacity(self.block_bytes, 1) as usize;
-        // SAFETY: so many slim records lie between the header and the block's end; their fields are atomic.
-        let records = unsafe {
-            std::slice::from_raw_parts(self.base.add(HEADER_UNITS as usize * UNIT_BYTES).cast().as_ptr(), length)
-        };
-        (self.header().shape != 2).then_some(records)
+        let (first, fields) = self.place(0);
+        let length = block::capacity(self.block_bytes, Fields::Slim) as usize;
+        // SAFETY: so many slim records lie between the first and the block's end; their fields are atomic.
+        (fields == Fields::Slim).then(|| unsafe { std::slice::from_raw_parts(first.cast().as_ptr(), length) })
+    }
+
+    /// Where a record lies, and what it carries; the shape is read once, for the other side may change it.
+    fn place(&self, slot: u32) -> (NonNull<u8>, Fields) {
+        let fields = self.fields();
+        let capacity = block::capacity(self.block_bytes, fields);
+        assert!(slot < capacity, "record {slot} of {capacity}");
+        let unit = (block::first_unit(self.block_bytes, fields) + slot * fields as u32) as usize;
+        // SAFETY: the assertion keeps the record within the block.
+        (unsafe { self.base.add(unit * UNIT_BYTES) }, fields)
     }
 
     fn slim(&self, slot: u32) -> &'a SlimRecord {
-        let shape = usize::from(self.header().shape.clamp(1, 2));
-        let unit = HEADER_UNITS as usize + slot as usize * shape;
-        assert!((unit + shape) * UNIT_BYTES <= self.block_bytes as usize, "record {slot} of {}", self.capacity());
-        // SAFETY: the assertion keeps the record within the block.
-        unsafe { self.base.add(unit * UNIT_BYTES).cast::<SlimRecord>().as_ref() }
+        // SAFETY: whatever its shape, a record begins with a slim one.
+        unsafe { self.place(slot).0.cast::<SlimRecord>().as_ref() }
+    }
+}
+
+impl Rider {
+    fn of(wide: &WideRecord, origin: Option<Origin>) -> Self {
+        let cpu = wide.cpu.load(Ordering::Relaxed);
+        let (kind, value) = (wide.kind.load(Ordering::Relaxed), wide.value.load(Ordering::Relaxed));
+        Self { kind, value, cpu: (cpu >= 0).then_some(cpu), origin }
+    }
+}
+
+impl Origin {
+    fn of(full: &FullRecord, id: i64) -> Self {
+        let (parent, attempt) = (full.parent.load(Ordering::Relaxed), full.attempt.load(Ordering::Relaxed));
+        let batch = full.batch.load(Ordering::Relaxed);
+        Self {
+            parent: (parent != id).then_some(parent),
+            attempt: (attempt >= 0).then_some(attempt),
+            batch: (batch > 0).then_some(batch),
+        }
     }
 }
 
@@ -293,8 +346,7 @@ impl Block for MappedBlock<'_> {
     }
 
     fn capacity(&self) -> u32 {
-        // A shape of no version reads as slim here; `is_described` refuses it.
-        block::capacity(self.block_bytes, self.header().shape.clamp(1, 2))
+        block::capacity(self.block_bytes, self.fields())
     }
 
     fn id(&self, slot: u32) -> &AtomicI64 {

@@ -1,7 +1,7 @@
 //! The atomics of the hand-over, from one place so that a model checker can replace them.
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+pub use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 

@@ -13,11 +13,11 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::{fmt, io, mem};
 
-use tickscope_tick::{Clock, Ordering as ReadOrdering};
+use tickscope_tick::{Clock, Ordering as ReadOrdering, PointName};
 
 use crate::block::{
-    BLOCK_OFFSET, ChannelEntry, ENTRY_COUNT, EntryState, FEWEST_BLOCKS, NAME_BYTES, POOL_MAGIC, Policy, PoolHeader,
-    PoolState, VERSION, padded,
+    BLOCK_OFFSET, ChannelEntry, ENTRY_COUNT, EntryState, FEWEST_BLOCKS, Fields, NAME_BYTES, POOL_MAGIC, Policy,
+    PoolHeader, PoolState, VERSION, padded,
 };
 use crate::channel::{Handle, cut_off};
 use crate::clock::Clocks;
@@ -56,7 +56,7 @@ pub(crate) struct OwnPool {
 pub(crate) struct NewEntry {
     pub point: [u8; NAME_BYTES],
     pub ordering: ReadOrdering,
-    pub shape: u8,
+    pub fields: Fields,
     /// Number of the counter that its ticks are of; 0: the pool's.
     pub counter: u8,
     pub policy: Policy,
@@ -303,7 +303,7 @@ impl OwnPool {
             (*header).process_start = process_start;
             (*header).injected = u32::from(clocks.are_injected());
             (*header).created_tick = clocks.counter.read(ReadOrdering::Plain);
-            (*header).node = environment.node;
+            (*header).node = padded(&environment.node);
             (*header).command = command;
         }
         self.header().magic.store(POOL_MAGIC, Ordering::Release);
@@ -325,11 +325,12 @@ impl OwnPool {
         entry.thread.store(thread_id(), Ordering::Relaxed);
         entry.opened_tick.store(wanted.now, Ordering::Relaxed);
         entry.policy.store(wanted.policy as u64, Ordering::Relaxed);
+        entry.parameters.iter().for_each(|parameter| parameter.store(0, Ordering::Relaxed));
         // SAFETY: `index` is below the number of entries, which lie there; the state `Opening` gives the entry to us; a collector reads these after the release store of `Open`.
         unsafe {
             let plain = self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast::<ChannelEntry>().add(index);
             (*plain).ordering = wanted.ordering as u8;
-            (*plain).shape = wanted.shape;
+            (*plain).shape = wanted.fields as u8;
             (*plain).counter = wanted.counter;
             (*plain).point = wanted.point;
         }
@@ -388,7 +389,7 @@ fn process_identity() -> (i64, [u8; NAME_BYTES]) {
     // The command before the last ')' may hold spaces; the start is the 20th field after it.
     let start = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(19)?.parse().ok());
     let command: String = fs::read_to_string("/proc/self/comm").unwrap_or_default().trim().chars().map(plain).collect();
-    (start.unwrap_or(0), padded(&command).unwrap_or([0; NAME_BYTES]))
+    (start.unwrap_or(0), PointName::new(command).map_or([0; NAME_BYTES], |name| padded(&name)))
 }
 
 fn plain(c: char) -> char {

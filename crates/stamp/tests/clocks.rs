@@ -14,18 +14,19 @@ use proptest::test_runner::TestRunner;
 use tickscope_stamp::block::{ChannelEntry, unpadded};
 use tickscope_stamp::handover::Block;
 use tickscope_stamp::pool::{Pool, Record};
-use tickscope_stamp::{Channel, Fields, clock_now};
+use tickscope_stamp::{Channel, Extra, Fields, clock_now};
 use tickscope_tick::{Clock, Injection, Ordering as ReadOrdering, RealtimeInjection};
 
 /// The entry of a point.
 fn entry<'a>(pool: &'a Pool, point: &str) -> &'a ChannelEntry {
-    pool.entries().iter().find(|entry| unpadded(&entry.point) == Some(point)).unwrap()
+    pool.entries().iter().find(|entry| unpadded(&entry.point).is_some_and(|found| found == point)).unwrap()
 }
 
 /// What was committed at a point, and the counter that its blocks name.
 fn stamps(pool: &Pool, point: &str) -> (Vec<Record>, Option<Clock>) {
     let blocks = (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described());
-    let mut mine: Vec<_> = blocks.filter(|block| unpadded(&block.header().point) == Some(point)).collect();
+    let mut mine: Vec<_> =
+        blocks.filter(|block| unpadded(&block.header().point).is_some_and(|found| found == point)).collect();
     mine.sort_by_key(|block| block.header().number);
     let counter = mine.first().and_then(|block| Clock::from_number(block.header().counter));
     let records = mine.iter().flat_map(|block| (0..block.capacity()).filter_map(|slot| block.record(slot)));
@@ -200,7 +201,8 @@ fn the_rust_program() {
         let earliest = clock_now(Clock::Realtime).unwrap();
         bracket.bracket();
         realtime.stamp(id);
-        given.record_with(id, 7, earliest, clock_now(Clock::Realtime).unwrap());
+        let extra = Extra { kind: 7, value: earliest, ..Extra::default() };
+        given.record_with(id, clock_now(Clock::Realtime).unwrap(), extra);
         given.record(id, 0); // refused
         given.stamp(id); // refused: only C reads that clock
     }

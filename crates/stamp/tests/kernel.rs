@@ -74,7 +74,7 @@ fn stamps(directory: &StampDirectory, point: &str) -> BTreeMap<i64, Record> {
     let mut found = BTreeMap::new();
     for pool in directory.pools() {
         for block in (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described()) {
-            if unpadded(&block.header().point) != Some(point) {
+            if unpadded(&block.header().point).is_none_or(|found| found != point) {
                 continue;
             }
             let clock = if point.starts_with("clock-bracket") { Clock::STAMPED } else { Clock::Realtime };

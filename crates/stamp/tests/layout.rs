@@ -5,7 +5,7 @@ mod c_program;
 use std::mem::{offset_of, size_of, size_of_val};
 
 use tickscope_stamp::block::{
-    BLOCK_MAGIC, BlockHeader, ChannelEntry, POOL_MAGIC, PoolHeader, SlimRecord, VERSION, WideRecord,
+    BLOCK_MAGIC, BlockHeader, ChannelEntry, FullRecord, POOL_MAGIC, PoolHeader, SlimRecord, VERSION, WideRecord,
 };
 
 macro_rules! fields {
@@ -23,12 +23,13 @@ fn c_every_field_has_the_same_offset_and_size_in_c_and_rust() {
     fields!(lines, "pool_header", PoolHeader: magic version entry_offset entry_bytes entry_count block_offset block_bytes
         block_count instance boot_id pid counter when_full process_start epoch injected created_tick node command state
         channels leases hint without_channel channels_refused after_close);
-    fields!(lines, "entry", ChannelEntry: policy state serial number thread ordering shape counter opened_tick dropped refused stalls
+    fields!(lines, "entry", ChannelEntry: policy parameters state serial number thread ordering shape counter opened_tick dropped refused stalls
         lost lost_first lost_last point);
     fields!(lines, "block_header", BlockHeader: magic version header_bytes state serial number policy_epoch instance boot_id
-        pid thread process_start ordering shape counter epoch lost lost_first lost_last point);
+        pid thread process_start ordering shape counter epoch lost lost_first lost_last point parameter policy);
     fields!(lines, "slim_record", SlimRecord: id tick);
     fields!(lines, "wide_record", WideRecord: id tick value kind cpu);
+    fields!(lines, "full_record", FullRecord: wide parent attempt batch);
     let (pool, entry, block) = (size_of::<PoolHeader>(), size_of::<ChannelEntry>(), size_of::<BlockHeader>());
     lines.extend([
         format!("pool_header = {pool} 0"),

@@ -1,4 +1,4 @@
-//! The hand-over under every interleaving: loom, with blocks shrunk to two records.
+//! The hand-over and the switch of a policy under every interleaving: loom, with blocks shrunk to two records.
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p tickscope-stamp --test model --release`.
 #![cfg(loom)]
 
@@ -6,7 +6,8 @@ use loom::sync::Arc;
 use loom::thread;
 use tickscope_stamp::block::BlockState;
 use tickscope_stamp::handover::{self, Block};
-use tickscope_stamp::primitive::{AtomicI64, AtomicU32, Ordering};
+use tickscope_stamp::policy::{self, Setting};
+use tickscope_stamp::primitive::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u32 = 7;
 
@@ -138,5 +139,51 @@ fn model_a_collector_killed_while_zeroing_leaves_a_block_that_only_gets_zeroed()
         let dropped = stamping.join().unwrap();
         collect(&blocks[0], &mut taken);
         stored_once_and_whole(taken, dropped, 2);
+    });
+}
+
+/// Switches to policy k with parameter 10 k in each epoch k. The checker sees no race of a store that its own thread's load
+/// came right before, so the epoch is not read here.
+fn switch_in(epochs: std::ops::RangeInclusive<u32>, (word, parameters): &(AtomicU64, [AtomicU64; 2])) {
+    for epoch in epochs {
+        policy::write(word, parameters, Setting { policy: epoch, epoch, parameter: u64::from(epoch) * 10 });
+    }
+}
+
+fn channel() -> Arc<(AtomicU64, [AtomicU64; 2])> {
+    Arc::new((AtomicU64::new(0), [AtomicU64::new(0), AtomicU64::new(0)]))
+}
+
+#[test]
+fn model_a_policy_is_read_with_its_own_parameter_however_often_it_is_switched() {
+    loom::model(|| {
+        let channel = channel();
+        let theirs = Arc::clone(&channel);
+        let switching = thread::spawn(move || switch_in(1..=2, &theirs));
+        let mut last = 0;
+        for _ in 0..2 {
+            let read = policy::read(&channel.0, &channel.1);
+            assert_eq!((read.policy, read.parameter), (read.epoch, u64::from(read.epoch) * 10));
+            assert!(read.epoch >= last, "back to {} from {last}", read.epoch);
+            last = read.epoch;
+        }
+        switching.join().unwrap();
+        assert_eq!(policy::read(&channel.0, &channel.1).epoch, 2);
+    });
+}
+
+#[test]
+fn model_a_switcher_killed_before_its_word_leaves_the_old_pair() {
+    loom::model(|| {
+        let channel = channel();
+        switch_in(1..=1, &channel);
+        let theirs = Arc::clone(&channel);
+        let switching = thread::spawn(move || {
+            theirs.1[0].store(666, Ordering::Release); // killed here; the next switcher finds epoch 1
+            switch_in(2..=2, &theirs);
+        });
+        let read = policy::read(&channel.0, &channel.1);
+        assert_eq!(u64::from(read.epoch) * 10, read.parameter);
+        switching.join().unwrap();
     });
 }

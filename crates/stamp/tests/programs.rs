@@ -7,8 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use c_program::{Running, StampDirectory, Witness, build, compile_with, ids, records};
-use tickscope_stamp::block::PoolState;
-use tickscope_stamp::{Channel, Fields};
+use tickscope_stamp::block::{Policy, PoolState};
+use tickscope_stamp::policy;
+use tickscope_stamp::pool::{MappedBlock, Origin, Pool, Record};
+use tickscope_stamp::{Channel, Extra, Fields};
 use tickscope_tick::Ordering as ReadOrdering;
 
 /// Waits, without a limit that a slow machine could miss, until the program has done something.
@@ -72,7 +74,7 @@ fn c_a_forked_child_stamps_into_a_pool_of_its_own() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn c_a_handler_after_every_instruction_of_a_stamp_finds_and_leaves_it_whole() {
-    for way in ["slim", "wide", "record"] {
+    for way in ["slim", "wide", "full", "record"] {
         let (directory, witness) = (StampDirectory::new("steps"), Witness::new("steps"));
         let mut command = build("stamper", &[]);
         command.arg(&witness.0).args(["steps", way, "5000"]).env("TICKSCOPE_BLOCK_BYTES", "4096");
@@ -134,12 +136,95 @@ fn c_wide_stamps_carry_kind_value_and_core() {
     assert!(directory.measure(command.arg(&witness.0).args(["wide", "3000"])).status().unwrap().success());
     let pools = directory.pools();
     let (stamps, _) = records(&pools[0]).into_values().next().unwrap();
-    assert_eq!(stamps.len(), 3000);
-    for (position, stamp) in stamps.iter().enumerate() {
-        let rider = stamp.rider.unwrap();
-        assert_eq!((stamp.id, rider.value), (position as i64, position as i64 * 10));
-        assert_eq!(i64::from(rider.kind), stamp.id % 3);
+    check_carried(&stamps, false);
+}
+
+#[test]
+fn c_full_stamps_carry_parent_attempt_and_batch_too() {
+    let (directory, witness) = (StampDirectory::new("full-records"), Witness::new("full-records"));
+    let mut command = build("stamper", &[]);
+    assert!(directory.measure(command.arg(&witness.0).args(["full", "3000"])).status().unwrap().success());
+    let pools = directory.pools();
+    let header = pools[0].block(0).header();
+    assert_eq!((header.shape, header.header_bytes), (3, 13 * 16), "a unit is left over in 16 384 bytes");
+    let (stamps, open) = records(&pools[0]).into_values().next().unwrap();
+    assert_eq!(open, 0);
+    check_carried(&stamps, true);
+}
+
+/// What `carried` of stamper.c says: 3000 stamped, 9 recorded, 9 by the call that carries nothing.
+fn check_carried(stamps: &[Record], full: bool) {
+    assert_eq!(ids(stamps), (0..3018).collect::<Vec<_>>());
+    for &Record { id, tick, rider } in stamps {
+        let rider = rider.unwrap();
         assert!(rider.cpu.is_some_and(|cpu| (0..4096).contains(&cpu)));
+        let carries = id < 3009;
+        let expected = if carries { (id * 10, (id % 3) as i32) } else { (0, 0) };
+        assert_eq!((rider.value, rider.kind), expected);
+        assert_eq!(tick == id + 1, (3000..3009).contains(&id));
+        let says = carries && id % 7 != 0;
+        let origin = Origin {
+            parent: (carries && id % 5 != 0).then_some(id - 100),
+            attempt: if says { Some((id % 4) as i32) } else { (!carries).then_some(0) },
+            batch: says.then_some((id % 64 + 1) as i32),
+        };
+        assert_eq!(rider.origin, full.then_some(origin), "{id}");
+    }
+}
+
+#[test]
+fn c_a_policy_is_switched_with_its_parameter_while_the_program_stamps() {
+    let (directory, witness) = (StampDirectory::new("switch"), Witness::new("switch"));
+    let mut command = build("stamper", &[]);
+    switch_while_running(&directory, command.arg(&witness.0).args(["paced", "1", "0"]));
+}
+
+#[test]
+fn a_policy_is_switched_with_its_parameter_while_a_rust_program_stamps() {
+    let directory = StampDirectory::new("rust-switch");
+    switch_while_running(&directory, &mut rust_stamper(&directory, "paced"));
+}
+
+/// Switches a channel off and on again, with a parameter; every block names a policy, an epoch and a parameter of one switch.
+fn switch_while_running(directory: &StampDirectory, command: &mut Command) {
+    let child = Running(directory.measure(command).spawn().unwrap());
+    let leases = |pool: &Pool| pool.header().leases.load(Ordering::Relaxed);
+    until(|| directory.pools().first().is_some_and(|pool| leases(pool) > 2));
+    let pool = &directory.pools()[0];
+    let entry = &pool.entries()[0];
+    let switch = |to: Policy, parameter| policy::switch(&entry.policy, &entry.parameters, to as u32, parameter);
+    switch(Policy::Null, 1 << 40);
+    // A stamp that had looked at the policy before may still lease one.
+    let off = std::cell::Cell::new(u64::MAX);
+    until(|| {
+        std::thread::sleep(Duration::from_millis(20));
+        off.replace(leases(pool)) == leases(pool)
+    });
+    switch(Policy::Buffered, u64::MAX - 7);
+    until(|| leases(pool) > off.get() + 2);
+    child.kill();
+    let blocks = (0..pool.block_count()).map(|index| pool.block(index)).filter(MappedBlock::is_described);
+    let mut found: Vec<_> = blocks.map(|block| (block.header().number, setting(&block))).collect();
+    found.sort_by_key(|&(number, _)| number);
+    let [on, off, again] = [(1, 0, 0), (0, 1, 1 << 40), (1, 2, u64::MAX - 7)];
+    assert!(found.iter().all(|(_, setting)| [on, off, again].contains(setting)), "{found:?}");
+    assert!(found.is_sorted_by_key(|&(_, (_, epoch, _))| epoch), "{found:?}");
+    assert_eq!([found.first().unwrap().1, found.last().unwrap().1], [on, again]);
+}
+
+fn setting(block: &MappedBlock<'_>) -> (u32, u32, u64) {
+    let header = block.header();
+    (header.policy, header.policy_epoch, header.parameter)
+}
+
+#[test]
+fn a_rust_program_stamps_what_a_c_program_does() {
+    let directory = StampDirectory::new("rust-full");
+    for (role, full) in [("wide", false), ("full", true)] {
+        assert!(rust_stamper(&directory, role).status().unwrap().success());
+        let pools = directory.pools();
+        check_carried(&records(&pools[0]).into_values().next().unwrap().0, full);
+        std::fs::remove_file(pools[0].path()).unwrap();
     }
 }
 
@@ -258,8 +343,11 @@ fn rust_stamper(directory: &StampDirectory, role: &str) -> Command {
 #[test]
 fn the_rust_stamper() {
     let Ok(role) = std::env::var("STAMPER_ROLE") else { return };
+    if role == "wide" || role == "full" {
+        return stamp_carrying(if role == "wide" { Fields::Wide } else { Fields::Full });
+    }
     let channel = Channel::open("work", ReadOrdering::Before, Fields::Slim).unwrap();
-    let count = if role == "forever" { i64::MAX } else { 5000 };
+    let count = if ["forever", "paced"].contains(&role.as_str()) { i64::MAX } else { 5000 };
     if role == "fork" {
         // SAFETY: the child only stamps and leaves by _exit.
         let child = unsafe { libc::fork() };
@@ -272,7 +360,26 @@ fn the_rust_stamper() {
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         return;
     }
-    (0..count).for_each(|id| channel.stamp(id));
+    for id in 0..count {
+        channel.stamp(id);
+        if role == "paced" && id % 300 == 299 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn stamp_carrying(fields: Fields) {
+    let channel = Channel::open("work", ReadOrdering::After, fields).unwrap();
+    let carried = |id: i64| Extra {
+        kind: (id % 3) as i32,
+        value: id * 10,
+        parent: (id % 5 != 0).then_some(id - 100),
+        attempt: if id % 7 != 0 { (id % 4) as i32 } else { -1 },
+        batch: if id % 7 != 0 { (id % 64 + 1) as i32 } else { 0 },
+    };
+    (0..3000).for_each(|id| channel.stamp_with(id, carried(id)));
+    (3000..3009).for_each(|id| channel.record_with(id, 1 + id, carried(id)));
+    (3009..3018).for_each(|id| channel.stamp(id));
 }
 
 #[test]

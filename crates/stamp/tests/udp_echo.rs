@@ -89,7 +89,7 @@ fn points(directory: &StampDirectory) -> BTreeMap<String, Point> {
     for pool in directory.pools() {
         for block in (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described()) {
             let header = block.header();
-            let point = points.entry(unpadded(&header.point).unwrap().into()).or_insert(Point {
+            let point = points.entry(unpadded(&header.point).unwrap().to_string()).or_insert(Point {
                 ticks: BTreeMap::new(),
                 counter: Clock::from_number(header.counter),
                 ordering: Ordering::from_number(header.ordering),

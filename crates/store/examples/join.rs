@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use tickscope_store::{
-    LayoutText, Manifest, Nullable, Origin, Run, SameBoot, StampColumns, join_run, next_segment, write_segment,
+    LayoutText, Manifest, Origin, Run, SameBoot, StampColumns, join_run, next_segment, write_segment,
 };
 
 const POINTS: usize = 10;
@@ -55,16 +55,8 @@ fn stamps(point: i64, first: i64, end: i64) -> StampColumns {
     let passing = (first..end).map(|number| number ^ scattered(number >> 6, 0) as i64 & 63);
     let id: Vec<i64> = passing.filter(|id| id % 100 != 7 * point && *id < end).collect();
     let tick = id.iter().map(|&id| tick(point, id)).collect();
-    let rows = id.len();
-    let channel = vec![point as i32; rows];
-    StampColumns {
-        tick,
-        id,
-        channel,
-        kind: Nullable::nulls(rows),
-        cpu: Nullable::nulls(rows),
-        value: Nullable::nulls(rows),
-    }
+    let channel = vec![point as i32; id.len()];
+    StampColumns::slim(tick, id, channel)
 }
 
 /// An id each 2 500 ticks (1 us at 2.5 GHz), 10 000 ticks a point, with jitter of the same sizes.

@@ -38,6 +38,8 @@ columns! {
         domain: String,
         /// The policy at the last look.
         policy: String,
+        /// What that policy takes, 64 bits as they stand; null: nothing. Older files lack the column.
+        parameter: Option<i64>,
         /// Stamps stored.
         stored: i64,
         /// Stamps that found no block, counted by the producer.

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use tickscope_trace::{
-    Attribute, Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede,
-    StampColumns as Batch, StampSource, Traces, join,
+    Attribute, Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede, StampColumns as Batch,
+    StampSource, Traces, join,
 };
 
 use crate::error::{Error, Result};
@@ -177,14 +177,8 @@ mod tests {
 
     fn put_with(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)], value: Nullable<i64>) {
         let rows = stamps.len();
-        let columns = StampColumns {
-            tick: stamps.iter().map(|stamp| stamp.1).collect(),
-            id: stamps.iter().map(|stamp| stamp.0).collect(),
-            channel: vec![1; rows],
-            kind: Nullable::nulls(rows),
-            cpu: Nullable::nulls(rows),
-            value,
-        };
+        let (id, tick) = stamps.iter().copied().unzip();
+        let columns = StampColumns { value, ..StampColumns::slim(tick, id, vec![1; rows]) };
         let blocks = vec![BlockRange { pool: 1, serial: 0, first: 0, last: 0 }];
         let place = next_segment(&run.paths().stamps(&format!("{node}.{point}").parse().unwrap())).unwrap();
         write_segment(&place, &columns, &Origin { blocks, counts: Vec::new() }).unwrap();

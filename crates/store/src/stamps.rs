@@ -36,6 +36,12 @@ columns! {
         cpu: Option<i32>,
         /// What rode along.
         value: Option<i64>,
+        /// The id that this one is part of, or was made from.
+        parent: Option<i64> [spared],
+        /// Transmissions of the id before this one.
+        attempt: Option<i32> [spared],
+        /// How many things the stamp stands for.
+        batch: Option<i32> [spared],
     }
 }
 
@@ -105,6 +111,24 @@ pub struct PointStamps {
 }
 
 impl StampColumns {
+    /// Stamps of tick, id and channel alone.
+    pub fn slim(tick: Vec<i64>, id: Vec<i64>, channel: Vec<i32>) -> Self {
+        let mut stamps = Self { tick, id, channel, ..Self::default() };
+        stamps.fill_with_nulls();
+        stamps
+    }
+
+    /// Makes every nullable column as long as `tick`.
+    pub fn fill_with_nulls(&mut self) {
+        let rows = self.len();
+        for column in [&mut self.kind, &mut self.cpu, &mut self.attempt, &mut self.batch] {
+            column.push_nulls(rows - column.len());
+        }
+        for column in [&mut self.value, &mut self.parent] {
+            column.push_nulls(rows - column.len());
+        }
+    }
+
     /// Makes room for `more` stamps.
     pub fn reserve(&mut self, more: usize) {
         self.tick.reserve(more);
@@ -322,15 +346,35 @@ mod tests {
 
     fn stamps(ids: impl Iterator<Item = i64>) -> StampColumns {
         let id: Vec<i64> = ids.collect();
-        let rows = id.len();
-        StampColumns {
-            tick: id.iter().map(|id| id * 2500 + 7).collect(),
-            channel: vec![3; rows],
-            kind: Nullable::nulls(rows),
-            cpu: Nullable::nulls(rows),
-            value: id.iter().map(|&id| (id % 3 == 0).then_some(-id)).collect(),
-            id,
-        }
+        let tick = id.iter().map(|id| id * 2500 + 7).collect();
+        let value = id.iter().map(|&id| (id % 3 == 0).then_some(-id)).collect();
+        let channel = vec![3; id.len()];
+        StampColumns { value, ..StampColumns::slim(tick, id, channel) }
+    }
+
+    #[test]
+    fn a_column_that_no_stamp_uses_is_not_in_the_file_and_one_that_some_use_is_kept() {
+        let scratch = Scratch::new();
+        let plain = stamps(0..5);
+        let parts = StampColumns {
+            parent: [None, Some(0), Some(i64::MIN), None, None].into_iter().collect(),
+            attempt: [Some(0), Some(1), None, None, Some(2)].into_iter().collect(),
+            batch: [Some(3), None, None, None, Some(64)].into_iter().collect(),
+            ..plain.clone()
+        };
+        let names = |stamps: &StampColumns| {
+            let place = next_segment(scratch.path()).unwrap();
+            write_segment(&place, stamps, &Origin::default()).unwrap();
+            let segment = Segment::open(&place).unwrap();
+            assert!(segment.read_group(0).unwrap() == *stamps);
+            segment.table.names()
+        };
+        assert_eq!(names(&plain), ["tick", "id", "channel", "kind", "cpu", "value"]);
+        assert_eq!(names(&parts)[6..], ["parent", "attempt", "batch"]);
+        let mut some = PointStamps::open(scratch.path()).unwrap().read_all().unwrap();
+        some.retain_ids(&(1..=2));
+        assert_eq!(some.parent.iter().collect::<Vec<_>>(), [None, None, Some(&0), Some(&i64::MIN)]);
+        assert_eq!(some.batch.len(), 4);
     }
 
     #[test]

@@ -39,17 +39,27 @@ pub(crate) struct Field {
     nullable: bool,
     /// Each row group records the smallest and the largest value.
     ranged: bool,
+    /// A file in which no row has a value leaves the column out.
+    spared: bool,
 }
 
 impl Field {
     pub(crate) const fn of<C: Cell>(name: Cow<'static, str>) -> Self {
         let (physical, nullable) = (C::Column::PHYSICAL, C::Column::NULLABLE);
-        Self { name, physical, nullable, ranged: false }
+        Self { name, physical, nullable, ranged: false, spared: false }
     }
 
-    /// The column if `ranged`: with the smallest and the largest value of each row group.
-    pub(crate) const fn ranged(mut self, ranged: bool) -> Self {
-        self.ranged = ranged;
+    /// The column with the traits that its declaration names, `ranged` or `spared`.
+    pub(crate) const fn with(mut self, traits: &[&str]) -> Self {
+        let mut at = 0;
+        while at < traits.len() {
+            match traits[at].as_bytes() {
+                b"ranged" => self.ranged = true,
+                b"spared" => self.spared = true,
+                _ => panic!("a column is ranged or spared"),
+            }
+            at += 1;
+        }
         self
     }
 
@@ -182,7 +192,7 @@ mod tests {
 
     fn fields() -> Vec<Field> {
         vec![
-            Field::of::<i64>("a".into()).ranged(true),
+            Field::of::<i64>("a".into()).with(&["ranged"]),
             Field::of::<Option<i32>>("b".into()),
             Field::of::<String>("c".into()),
             Field::of::<Option<String>>("d".into()),

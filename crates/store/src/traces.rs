@@ -88,7 +88,7 @@ impl KeyedWriter {
         let passages = last.is_some();
         let mut fields = vec![
             Field::of::<i32>(KEY[0].into()),
-            Field::of::<i64>(KEY[1].into()).ranged(true),
+            Field::of::<i64>(KEY[1].into()).with(&["ranged"]),
             Field::of::<i32>(KEY[2].into()),
         ];
         fields.extend(names.iter().map(|name| Field::of::<Option<i64>>(name.clone().into())));

@@ -33,13 +33,12 @@ fn pair() -> Pair {
 fn stamps(node: &str, place: i64, first: i64) -> StampColumns {
     let ahead = if node == "server" { 1_000_000_000 } else { 0 };
     let id: Vec<i64> = (first..first + 100).collect();
+    let tick = id.iter().map(|id| 5_000_000_000 + ahead + id * 2_500_000 + place * 1000 + id % 7).collect();
     StampColumns {
-        tick: id.iter().map(|id| 5_000_000_000 + ahead + id * 2_500_000 + place * 1000 + id % 7).collect(),
-        channel: vec![place as i32 + 1; 100],
         kind: if place == 1 { id.iter().map(|id| Some((id % 2) as i32)).collect() } else { Nullable::nulls(100) },
         cpu: if place == 2 { id.iter().map(|_| Some(1)).collect() } else { Nullable::nulls(100) },
         value: id.iter().map(|&id| (place == 2 && id % 10 == 0).then_some(id * 3)).collect(),
-        id,
+        ..StampColumns::slim(tick, id.clone(), vec![place as i32 + 1; 100])
     }
 }
 
@@ -60,6 +59,7 @@ fn channel((node, point, place): (&str, &str, i64)) -> Channel {
         domain: Domain { boot: BootId([if node == "client" { 1 } else { 2 }; 16]), counter: Clock::Tsc, epoch: 0 }
             .to_string(),
         policy: "buffered".into(),
+        parameter: None,
         stored: STAMPS,
         dropped: place,
         refused: 0,

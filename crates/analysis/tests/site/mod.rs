@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tickscope_store::{
-    Channel, ChannelState, Event, Evidence, LayoutText, Manifest, Nullable, Origin, Run, StampColumns, next_segment,
+    Channel, ChannelState, Event, Evidence, LayoutText, Manifest, Origin, Run, StampColumns, next_segment,
     write_channels, write_events, write_segment,
 };
 use tickscope_tick::BootId;
@@ -62,14 +62,8 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
     for (number, of) in points.iter().enumerate() {
         let number = number as i32;
         let rows = of.stamps.len();
-        let columns = StampColumns {
-            tick: of.stamps.iter().map(|&(_, tick)| tick).collect(),
-            id: of.stamps.iter().map(|&(id, _)| id).collect(),
-            channel: vec![number; rows],
-            kind: Nullable::nulls(rows),
-            cpu: Nullable::nulls(rows),
-            value: Nullable::nulls(rows),
-        };
+        let (id, tick) = of.stamps.iter().copied().unzip();
+        let columns = StampColumns::slim(tick, id, vec![number; rows]);
         let place = next_segment(&run.paths().stamps(&format!("{}.{}", of.node, of.point).parse().unwrap())).unwrap();
         write_segment(&place, &columns, &Origin::default()).unwrap();
         channels.push(Channel {
@@ -84,6 +78,7 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
             ordering: of.ordering.into(),
             domain: format!("{}/{}/0", boot(run, of.node), of.clock),
             policy: "buffered".into(),
+            parameter: None,
             stored: rows as i64,
             dropped: of.lost.len() as i64,
             refused: 0,

@@ -4,8 +4,8 @@ use super::{Collector, Pending, stem};
 use crate::watched_pool::{Lost, ReadyBlock, count};
 use tickscope_store::Event;
 use tickscope_store::Paths;
+use tickscope_store::Result;
 use tickscope_store::{ChannelCount, Origin, StampColumns, write_segment};
-use tickscope_store::{Error, Result};
 use tickscope_tick::{Place, PointName};
 
 /// What is to be written of a point.
@@ -18,27 +18,25 @@ struct Taken {
 
 impl Collector {
     /// Stores the ready blocks of `point` as one segment and frees them.
-    pub(super) fn store(&mut self, point: &str) -> Result<()> {
+    pub(super) fn store(&mut self, point: &PointName) -> Result<()> {
         let Some(mut pending) = self.pending.remove(point) else { return Ok(()) };
         pending.blocks.sort();
         let stored = self.write(point, &pending);
         if stored.is_err() {
             // Nothing has its final name: the blocks wait on, and the next attempt writes the same.
-            self.pending.insert(point.into(), pending);
+            self.pending.insert(point.clone(), pending);
             return stored;
         }
         self.free(&pending)
     }
 
-    fn write(&mut self, point: &str, pending: &Pending) -> Result<()> {
+    fn write(&mut self, point: &PointName, pending: &Pending) -> Result<()> {
         // A reader of the segment finds each channel's row; a restarted collector gives no number twice.
         self.ledger.write_numbers()?;
         self.steps.reached("channels have their numbers")?;
         let taken = self.take(pending);
-        let point_name = PointName::new(point)
-            .map_err(|e| Error::foreign(&self.settings.directory, "a point's name", e.to_string()))?;
-        let folder =
-            Paths::of(&self.settings.run).stamps(&Place { node: self.settings.node.clone(), point: point_name });
+        let place = Place { node: self.settings.node.clone(), point: point.clone() };
+        let folder = Paths::of(&self.settings.run).stamps(&place);
         let place = self.parts.next(&folder)?;
         // Before the segment, and named after it: whoever comes after a kill here writes it again under the same name.
         self.write_events(&format!("{point}+{}", stem(&place)), &taken.lost)?;

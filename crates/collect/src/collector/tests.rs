@@ -230,6 +230,83 @@ fn wide_records_keep_what_rode_along() {
 }
 
 #[test]
+fn full_records_keep_where_they_came_from_and_their_neighbours_have_no_such_columns() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4);
+    pool.open_channel(0, "send", 3);
+    pool.open_channel(1, "receive", 2);
+    pool.fill_full(0, 0, "send", &[(1, 10, 0, 0, 64), (2, 20, 2, 3, 0), (0, 30, i64::MIN, -1, 1)]);
+    pool.fill_wide(1, 1, "receive", &[(1, 11, 0, 0, 0)]);
+    site.collect();
+    let stamps = site.stamps("send");
+    assert_eq!(stamps.id, [1, 2, 0]);
+    assert_eq!(stamps.parent, [Some(0), None, Some(i64::MIN)].into_iter().collect());
+    assert_eq!(stamps.attempt, [Some(0), Some(3), None].into_iter().collect());
+    assert_eq!(stamps.batch, [Some(64), None, Some(1)].into_iter().collect());
+    assert_eq!(stamps.kind, [Some(0); 3].into_iter().collect());
+    let others = site.stamps("receive");
+    assert!(others.parent.is_all_null() && others.attempt.is_all_null() && others.batch.is_all_null());
+}
+
+#[test]
+fn a_channel_tells_the_parameter_of_its_policy_and_those_that_take_none_have_none() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.open_channel(1, "receive", 1);
+    pool.set_policy(0, 7, 3, u64::MAX - 4); // of a later version
+    pool.set_policy(0, 7, 2, 100); // the place of another epoch
+    pool.set_policy(0, 7, 3, u64::MAX - 4);
+    pool.set_policy(1, 0, 1, 9);
+    site.collect();
+    let told: Vec<_> = site.channels().into_iter().map(|channel| (channel.policy, channel.parameter)).collect();
+    assert_eq!(told, [("unknown".into(), Some(-5)), ("null".into(), None)]);
+}
+
+#[test]
+fn a_pool_of_version_1_is_collected_while_its_program_lives_and_when_it_is_killed() {
+    let site = Site::new();
+    let mut pool = Pool::of_version_1(&site.directory()).live();
+    assert_eq!((site.collect().stamps, site.stamps("work").id), (488, (1..=488).collect::<Vec<_>>()));
+    assert!(pool.is_zeroed(0) && pool.is_zeroed(1) && pool.block_state(2) == BlockState::Leased as u32);
+    pool.kill();
+    let report = site.collect();
+    assert_eq!((report.stamps, report.lost, report.left_alone, report.pools_ended), (6, 112, 0, 1));
+    let ride = site.stamps("ride");
+    assert_eq!((ride.id, ride.kind.iter().flatten().sum::<i32>()), (vec![1, 2, 3, 4, 5], 1 + 2 + 1 + 2));
+    assert_eq!(ride.value, (1..=5).map(|id| Some(-id)).collect());
+    assert!(ride.cpu.iter().all(|cpu| cpu.is_some()) && ride.parent.is_all_null());
+    assert_eq!(site.stamps("wall").tick, [1_700_000_000_000_000_000]);
+    let told: Vec<_> = site.channels().iter().map(|c| (c.point.clone(), c.stored, c.dropped, c.parameter)).collect();
+    assert_eq!(
+        told,
+        [("work", 488, 112), ("ride", 5, 0), ("wall", 1, 0)].map(|(p, s, d)| (
+            tickscope_tick::PointName::new(p).unwrap(),
+            s,
+            d,
+            None
+        ))
+    );
+    assert!(
+        site.channels()[2].domain.ends_with("/realtime/0") && site.channels().iter().all(|c| c.policy == "buffered")
+    );
+    assert_eq!((site.event("lost").value, site.event("recovered").value), (Some(112), Some(0)));
+    assert!(!pool.path.exists());
+}
+
+#[test]
+fn a_block_that_its_pools_version_does_not_have_is_left_alone() {
+    let (shape, version) = (65, 4);
+    for (at, bytes) in [(shape, [3, 1]), (version, [2, 0])] {
+        let site = Site::new();
+        let pool = Pool::of_version_1(&site.directory());
+        pool.damage(tickscope_stamp::block::BLOCK_OFFSET + 2 * 4096 + at, &bytes);
+        assert_eq!((site.collect().stamps, site.event("block-left-alone").node.as_str()), (489, "host"));
+        assert!(pool.path.exists());
+    }
+}
+
+#[test]
 fn a_second_collector_is_refused_by_name() {
     let site = Site::new();
     let first = Collector::start(site.settings()).unwrap();
@@ -248,14 +325,14 @@ fn what_is_no_pool_is_named_in_an_event_and_left_alone() {
     let foreign = site.directory().join("pool-0000000000000001.ticks");
     std::fs::write(&foreign, "not a pool").unwrap();
     let newer = Pool::make(&site.directory(), 2, 4);
-    newer.damage(8, &2u32.to_le_bytes());
+    newer.damage(8, &3u32.to_le_bytes());
     let copy = Pool::make(&site.directory(), 3, 4);
     std::fs::copy(&copy.path, site.directory().join("pool-0000000000000004.ticks")).unwrap();
     let report = site.collect();
     assert_eq!((report.left_alone, report.pools_ended), (3, 1));
     assert!(foreign.exists() && newer.path.exists() && !copy.path.exists());
     let texts: Vec<_> = site.events().into_iter().filter(|e| e.what == "pool-left-alone").map(|e| e.text).collect();
-    assert!(texts.iter().any(|text| text.contains("expected version 1, found 2")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("expected version 1 to 2, found 3")), "{texts:?}");
     assert!(texts.iter().any(|text| text.contains("it is a copy")), "{texts:?}");
     assert_eq!(site.collect().left_alone, 3);
     assert_eq!(site.events().iter().filter(|e| e.what == "pool-left-alone").count(), 3, "told once each");

@@ -28,6 +28,13 @@ static int slow_gettime(clockid_t clock, struct timespec *now) {
     return failed;
 }
 
+static struct tickscope_extra kind_and_value(int32_t kind, int64_t value) {
+    struct tickscope_extra extra = {0, 0, 0, 0, 0};
+    extra.kind = kind;
+    extra.value = value;
+    return extra;
+}
+
 static void run_stamps(int64_t count) {
     tickscope_channel *realtime = tickscope_open_clock("realtime", TICKSCOPE_REALTIME, TICKSCOPE_AFTER, 0);
     tickscope_channel *given = tickscope_open_clock("given", TICKSCOPE_MONOTONIC, TICKSCOPE_BEFORE, 0);
@@ -36,7 +43,7 @@ static void run_stamps(int64_t count) {
     for (int64_t id = 0; id < count; id++) {
         tickscope_stamp(realtime, id);
         tickscope_record(given, id, 1000 + id);
-        tickscope_record_with(wide, id, 7, id * 2, tickscope_now(TICKSCOPE_AFTER));
+        tickscope_record_with(wide, id, tickscope_now(TICKSCOPE_AFTER), kind_and_value(7, id * 2));
         tickscope_stamp(phc, id);
     }
 }
@@ -57,8 +64,8 @@ static void run_misuse(void) {
     tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
     tickscope_record(channel, 2, 5);
     tickscope_record(channel, 1, 0); /* refused */
-    tickscope_record_with(channel, 3, 9, 9, 6); /* kept as a slim one */
-    tickscope_bracket(channel);                 /* refused: no channel of tickscope_open_bracket */
+    tickscope_record_with(channel, 3, 6, kind_and_value(9, 9)); /* kept as a slim one */
+    tickscope_bracket(channel); /* refused: no channel of tickscope_open_bracket */
     tickscope_record(0, 4, 7);
     tickscope_open("clock-bracket.realtime", TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
     tickscope_open_clock("work", (enum tickscope_counter)2, TICKSCOPE_BEFORE, 0);

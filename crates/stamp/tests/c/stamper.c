@@ -29,6 +29,19 @@ struct work {
     int64_t count;
 };
 
+/* What the stamp of an id carries; every fifth has no parent, every seventh says nothing of attempt and batch. */
+static struct tickscope_extra carried(int64_t id) {
+    static int64_t parent;
+    struct tickscope_extra extra = {0, 0, 0, 0, 0};
+    parent = id - 100;
+    extra.kind = (int32_t)(id % 3);
+    extra.value = id * 10;
+    extra.parent = id % 5 ? &parent : 0;
+    extra.attempt = id % 7 ? (int32_t)(id % 4) : -1;
+    extra.batch = id % 7 ? (int32_t)(id % 64 + 1) : 0;
+    return extra;
+}
+
 static void stamp_and_witness(tickscope_channel *channel, int word, int64_t count) {
     for (int64_t id = 0; count == 0 || id < count; id++) {
         tickscope_stamp(channel, id);
@@ -85,18 +98,19 @@ static void run_signals(int64_t count) {
 }
 
 #if defined(__x86_64__)
-enum way { SLIM, GIVEN, WIDE };
+enum way { SLIM, GIVEN, WIDE, FULL };
 static enum way way;
 
 static void stamp_that_way(int64_t id) {
-    if (way == WIDE) tickscope_stamp_with(signalled, id, 0, 0);
+    if (way == WIDE || way == FULL) tickscope_stamp_with(signalled, id, carried(id));
     else if (way == GIVEN) tickscope_record(signalled, id, id + 1000000000);
     else tickscope_stamp(signalled, id);
 }
 
 static void open_that_way(const char *name) {
-    way = !strcmp(name, "wide") ? WIDE : !strcmp(name, "record") ? GIVEN : SLIM;
-    signalled = tickscope_open("work", TICKSCOPE_PLAIN, way == WIDE ? TICKSCOPE_WIDE : 0);
+    way = !strcmp(name, "wide") ? WIDE : !strcmp(name, "full") ? FULL : !strcmp(name, "record") ? GIVEN : SLIM;
+    unsigned flags = way == WIDE ? TICKSCOPE_WIDE : way == FULL ? TICKSCOPE_FULL : 0;
+    signalled = tickscope_open("work", TICKSCOPE_PLAIN, flags);
 }
 
 static void on_step(int unused) {
@@ -200,9 +214,12 @@ int main(int argc, char **argv) {
 #endif
     if (!strcmp(argv[2], "misuse")) run_misuse();
     if (!strcmp(argv[2], "plugin")) run_plugin(argv[3], last);
-    if (!strcmp(argv[2], "wide")) {
-        tickscope_channel *channel = tickscope_open("work", TICKSCOPE_AFTER, TICKSCOPE_WIDE);
-        for (int64_t id = 0; id < last; id++) tickscope_stamp_with(channel, id, (int32_t)(id % 3), id * 10);
+    if (!strcmp(argv[2], "wide") || !strcmp(argv[2], "full")) {
+        unsigned flags = argv[2][0] == 'w' ? TICKSCOPE_WIDE : TICKSCOPE_FULL;
+        tickscope_channel *channel = tickscope_open("work", TICKSCOPE_AFTER, flags);
+        for (int64_t id = 0; id < last; id++) tickscope_stamp_with(channel, id, carried(id));
+        for (int64_t id = last; id < last + 9; id++) tickscope_record_with(channel, id, 1 + id, carried(id));
+        for (int64_t id = last + 9; id < last + 18; id++) tickscope_stamp(channel, id);
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 //! A table declared once: from the declaration come its columns in memory, its row, writing, reading and documents.
 //!
 //! `columns!` takes the table's columns with the type of a cell (`Option`: nullable), `[ranged]` where row groups record
-//! the smallest and the largest value, and what a cell means, which docs/run-format.md repeats word by word. A further column
+//! the smallest and the largest value, `[spared]` where a file without a value leaves the column out, and what a cell means, which docs/run-format.md repeats word by word. A further column
 //! is one line. Where the declaration names a row, the columns are gathered from rows and taken apart into them.
 
 use std::path::Path;
@@ -115,9 +115,14 @@ pub(crate) trait Columns: Default {
 
     /// Writes the table that is to appear at `place`, with `keys` in its footer. Returns its size in bytes.
     fn write(&self, place: &Path, keys: &[(&str, String)]) -> Result<u64> {
-        let mut table = TableWriter::begin(place, Self::FIELDS, keys)?;
+        let columns = Self::FIELDS.iter().zip(self.each());
+        let (fields, columns): (Vec<Field>, Vec<_>) = columns
+            .filter(|(field, column)| !(field.spared && column.is_all_null()))
+            .map(|(field, column)| (field.clone(), column))
+            .unzip();
+        let mut table = TableWriter::begin(place, &fields, keys)?;
         for start in (0..self.rows()).step_by(GROUP_ROWS) {
-            table.group(&self.each(), start..self.rows().min(start + GROUP_ROWS))?;
+            table.group(&columns, start..self.rows().min(start + GROUP_ROWS))?;
         }
         table.finish()
     }
@@ -138,7 +143,7 @@ macro_rules! columns {
     (
         $(#[$attribute:meta])*
         $visible:vis columns $name:ident {
-            $($(#[doc = $meaning:literal])+ $field:ident: $cell:ty $([$ranged:ident])?,)+
+            $($(#[doc = $meaning:literal])+ $field:ident: $cell:ty $([$trait:ident])?,)+
         }
     ) => {
         $(#[$attribute])*
@@ -150,7 +155,7 @@ macro_rules! columns {
         impl $crate::table::Columns for $name {
             const FIELDS: &'static [$crate::table::Field] = &[$(
                 $crate::table::Field::of::<$cell>(std::borrow::Cow::Borrowed(stringify!($field)))
-                    .ranged(!<[&str]>::is_empty(&[$(stringify!($ranged))?])),
+                    .with(&[$(stringify!($trait))?]),
             )+];
             #[cfg(test)]
             const MEANINGS: &'static [&'static str] = &[$(concat!($($meaning),+)),+];
@@ -196,13 +201,13 @@ macro_rules! columns {
         row $row:ident,
         $(#[$attribute:meta])*
         $visible:vis columns $name:ident {
-            $($(#[doc = $meaning:literal])+ $field:ident: $cell:ty $([$ranged:ident])?,)+
+            $($(#[doc = $meaning:literal])+ $field:ident: $cell:ty $([$trait:ident])?,)+
         }
     ) => {
         $crate::table::columns! {
             $(#[$attribute])*
             $visible columns $name {
-                $($(#[doc = $meaning])+ $field: $cell $([$ranged])?,)+
+                $($(#[doc = $meaning])+ $field: $cell $([$trait])?,)+
             }
         }
 

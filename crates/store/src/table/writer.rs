@@ -20,6 +20,11 @@ use crate::whole_file::WholeFile;
 
 /// A column in memory, of which some rows can be written.
 pub trait WriteRows {
+    /// Whether no row has a value.
+    fn is_all_null(&self) -> bool {
+        false
+    }
+
     /// Writes `rows` and closes the column.
     fn write(&self, rows: Range<usize>, column: SerializedColumnWriter<'_>) -> Outcome;
 }
@@ -119,11 +124,17 @@ impl<V: Value> WriteRows for Vec<V> {
 }
 
 impl<V: Value> WriteRows for Nullable<V> {
+    fn is_all_null(&self) -> bool {
+        Nullable::is_all_null(self)
+    }
+
     fn write(&self, rows: Range<usize>, mut column: SerializedColumnWriter<'_>) -> Outcome {
         for start in rows.clone().step_by(BATCH) {
             let batch = start..rows.end.min(start + BATCH);
             match self.dense(batch.clone()) {
-                _ if self.is_all_null() => write_batch::<V>(&mut column, &[], Some(&[0; BATCH][..batch.len()]))?,
+                _ if Nullable::is_all_null(self) => {
+                    write_batch::<V>(&mut column, &[], Some(&[0; BATCH][..batch.len()]))?
+                }
                 Some(values) => write_batch::<V>(&mut column, values, Some(&[1; BATCH][..batch.len()]))?,
                 None => {
                     let levels: Vec<i16> = batch.clone().map(|row| self.at(row).is_some().into()).collect();

@@ -1,8 +1,8 @@
 //! A manifest of two nodes, for tests.
 
 use tickscope_store::{
-    Assumption, CounterFacts, DeclaredFrequency, LayoutText, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho, SCHEMA,
-    SameBoot, Sharing,
+    Assumption, CounterFacts, DeclaredFrequency, LayoutText, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho,
+    SCHEMA, SameBoot, Sharing,
 };
 use tickscope_tick::{BootId, Clock, NodeName, Ordering, PointName};
 

@@ -75,7 +75,8 @@ impl Gathered {
         self.each_key(&mut |id, kind, row| {
             let passages = self.passages_of(row);
             let marks = linked.marks(key, passages.map(|passages| &passages.marks), |point| {
-                let beyond = || linked.at(point, key).is_some_and(|(traces, row)| traces.points()[point].get(row).is_some());
+                let beyond =
+                    || linked.at(point, key).is_some_and(|(traces, row)| traces.points()[point].get(row).is_some());
                 self.points[point].seen.get(row).copied().unwrap_or_else(beyond)
             });
             let mut push = |occurrence: usize, passage| {
