@@ -225,7 +225,8 @@ def report(options):
     return rows, {"report": cost, "table": table, "page_bytes": page_bytes, "files on": filesystem(options.scratch)}
 
 
-# ---- 6. the clock_map -------------------------------------------------------------------------------------------------
+# ---- 6. the clock_map
+# -------------------------------------------------------------------------------------------------
 
 
 def clock_map(_options):

@@ -12,7 +12,8 @@ LEFT, RIGHT, TOP, BOTTOM = 30, 800, 40, 380
 SECONDS, MICROSECONDS = 10.0, 24.0  # what the axes span
 RHO = 1.1  # us/s, that is ppm: how fast the offset may change
 
-# (at, lower, upper): seconds, and us below and above the truth that the message's delays leave; None: that side is open.
+# (at, lower, upper): seconds, and us below and above the truth that the message's delays leave; None: that side is
+# open.
 BRACKETS = [
     (0.6, 4.2, 3.0), (1.5, None, 2.2), (2.3, 1.6, 6.5), (3.3, 5.0, None), (4.1, 2.4, 1.9),
     (5.6, None, 4.5), (6.3, 3.4, 7.0), (7.4, 1.5, None), (8.6, 4.5, 2.6), (9.5, 2.8, 3.9),

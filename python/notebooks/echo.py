@@ -116,7 +116,8 @@ def _(go, run, ticks_per_us):
 
 @app.cell
 def _(go, run, ticks_per_us):
-    # The server's clock against the client's, a straight line taken off: every constraint, the band they leave, the estimate.
+    # The server's clock against the client's, a straight line taken off: every constraint, the band they leave, the
+    # estimate.
     clock_map = run.clock_map("server")
     _probes = run.brackets().filter("domain = 'server.tsc'")
     _first, _last = _probes.aggregate('min("at"), max("at")').fetchall()[0]

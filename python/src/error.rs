@@ -1,4 +1,5 @@
-//! Every error that leaves Rust for Python: one class for what went wrong, one below it for evidence that contradicts itself.
+//! Every error that leaves Rust for Python: one class for what went wrong, one below it for evidence that contradicts
+//! itself.
 
 use pyo3::PyErr;
 use pyo3::create_exception;

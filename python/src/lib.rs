@@ -1,8 +1,8 @@
 //! The extension module of the Python package: a run, a clock map, a point, a sample, a section.
 //!
-//! Idea: Rust reads, computes and stamps; this converts arguments and results and maps errors ([`error`]), and Python above it
-//! builds tables. Assumes one interpreter a process. Guarantees: the interpreter runs other threads while files are read;
-//! a stamp neither allocates nor lets them run. Deliberately absent: arithmetic on ticks.
+//! Idea: Rust reads, computes and stamps; this converts arguments and results and maps errors ([`error`]), and Python
+//! above it builds tables. Assumes one interpreter a process. Guarantees: the interpreter runs other threads while
+//! files are read; a stamp neither allocates nor lets them run. Deliberately absent: arithmetic on ticks.
 
 mod clock_map;
 mod error;

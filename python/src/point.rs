@@ -34,8 +34,8 @@ thread_local! {
     static CHANNELS: RefCell<Vec<Option<Channel>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The point `name`; its `ordering` says when the clock is read: `plain`, `before` a message leaves, `after` one was seen.
-/// `wide` keeps kind, value and core too. Off, without an error, where TICKSCOPE_DIR is unset.
+/// The point `name`; its `ordering` says when the clock is read: `plain`, `before` a message leaves, `after` one was
+/// seen. `wide` keeps kind, value and core too. Off, without an error, where TICKSCOPE_DIR is unset.
 #[pyfunction]
 #[pyo3(signature = (name, ordering = "plain", wide = false))]
 pub(crate) fn point(name: String, ordering: &str, wide: bool) -> Result<Point, Refusal> {
@@ -47,7 +47,8 @@ pub(crate) fn point(name: String, ordering: &str, wide: bool) -> Result<Point, R
     if let Some(number) = known {
         return Ok(Point { number, place });
     }
-    // This thread's channel first: a name that cannot be, or a pool that cannot be made, is told here and not by a stamp.
+    // This thread's channel first: a name that cannot be, or a pool that cannot be made, is told here and not by a
+    // stamp.
     let channel = place.open()?;
     let number = {
         let mut places = places();
@@ -116,7 +117,8 @@ impl Point {
         if known { Ok(()) } else { self.first_on_this_thread(py, stamp) }
     }
 
-    /// A thread whose channel cannot be opened goes on unmeasured, after a warning: what is measured must not fail by it.
+    /// A thread whose channel cannot be opened goes on unmeasured, after a warning: what is measured must not fail by
+    /// it.
     #[cold]
     fn first_on_this_thread(&self, py: Python<'_>, stamp: impl Fn(&Channel)) -> PyResult<()> {
         let (channel, warned) = match self.place.open() {

@@ -1,7 +1,7 @@
 //! How long a section of Python took, as an interval: crate `clock`'s, with what the interpreter's own calls cost.
 //!
-//! The interpreter enters and leaves a section by calls that lie within it, so an empty one takes longer than two readings. What
-//! empty ones took, made by Python in the very same way, takes the place of what readings cost.
+//! The interpreter enters and leaves a section by calls that lie within it, so an empty one takes longer than two
+//! readings. What empty ones took, made by Python in the very same way, takes the place of what readings cost.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};

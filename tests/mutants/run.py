@@ -157,7 +157,7 @@ def missing(root, words):
         if of == "-p" and word.startswith("tickscope-")
     ]
     for crate in crates:
-        if not (root / "crates" / crate).is_dir():
+        if not any((root / place).is_dir() for place in (f"crates/{crate}", f"targets/{crate}/analysis")):
             yield f"its test names the crate crates/{crate}, which is not there"
     for of, name in zip(words, words[1:]):
         if of == "--test" and crates and (root / "crates" / crates[0]).is_dir():

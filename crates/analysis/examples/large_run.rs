@@ -1,6 +1,6 @@
-//! A run as large as `make RUN IDS` says, joined already: 10 points on two nodes whose clocks differ in offset and rate,
-//! brackets at 1 kHz both ways, an id a microsecond, 1 in 100 missing at each point. `stages RUN` analyses it and says how
-//! long that took: the bench of the table of stages, and of whatever stands on it.
+//! A run as large as `make RUN IDS` says, joined already: 10 points on two nodes whose clocks differ in offset and
+//! rate, brackets at 1 kHz both ways, an id a microsecond, 1 in 100 missing at each point. `stages RUN` analyses it
+//! and says how long that took: the bench of the table of stages, and of whatever stands on it.
 
 use std::error::Error;
 use std::path::Path;

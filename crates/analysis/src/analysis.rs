@@ -44,8 +44,8 @@ pub struct Analysis {
     pub frequency: Frequency,
     /// What was held against the truth, where it is known.
     pub truth: Option<Truth>,
-    /// Durations that were refused because a stamp's auxiliary clock has no interval for it, or because nothing tells which
-    /// stamps of an id belong together: stage, reason, how many.
+    /// Durations that were refused because a stamp's auxiliary clock has no interval for it, or because nothing tells
+    /// which stamps of an id belong together: stage, reason, how many.
     pub unplaced: Vec<(String, &'static str, u64)>,
     /// Durations that cannot be, with both stamps.
     pub suspicions: Vec<String>,
@@ -313,7 +313,8 @@ fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static st
 fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
     let all = layout.stages().iter().zip(tallies);
     all.flat_map(|(stage, tally)| {
-        // A reading that its clock has no interval for is missing evidence, counted by its reason; it is no contradiction.
+        // A reading that its clock has no interval for is missing evidence, counted by its reason; it is no
+        // contradiction.
         let matters = |refusal: Option<Refusal>| refusal.is_none_or(|refusal| refusal == Refusal::NoInterval);
         let suspicious = tally.suspicions.iter().filter(move |found| matters(found.refusal));
         suspicious.map(|found| {

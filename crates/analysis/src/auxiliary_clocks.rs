@@ -1,9 +1,9 @@
-//! Clocks of a node other than its counter: points that were stamped with `CLOCK_REALTIME` or `CLOCK_MONOTONIC`, by the kernel
-//! or by a program that reads nothing else.
+//! Clocks of a node other than its counter: points that were stamped with `CLOCK_REALTIME` or `CLOCK_MONOTONIC`, by
+//! the kernel or by a program that reads nothing else.
 //!
 //! Evidence: brackets of that clock against the node's counter, from the clock monitor (`brackets/`) and from the
-//! measured programs themselves (stamps of the point `clock-bracket.NAME`: tick before, reading, tick after). The bound is
-//! how far that clock may run off its rate, which is never the counters' rho: a disciplined clock is slewed.
+//! measured programs themselves (stamps of the point `clock-bracket.NAME`: tick before, reading, tick after). The
+//! bound is how far that clock may run off its rate, which is never the counters' rho: a disciplined clock is slewed.
 //!
 //! Guarantees: a span in which the clock was set, or slewed beyond the bound, is void; no reading is extrapolated.
 
@@ -41,7 +41,8 @@ pub struct AuxiliaryClockSummary {
     pub unused: Vec<(&'static str, u64)>,
     /// Stretches between two breaks.
     pub epochs: usize,
-    /// Where it was set or slewed: ticks of the node's counter, and what the brackets say of the jump, in its own ticks.
+    /// Where it was set or slewed: ticks of the node's counter, and what the brackets say of the jump, in its own
+    /// ticks.
     pub breaks: Vec<BreakSummary>,
     /// How many of the layout's points were stamped with it; 0: it serves as evidence only.
     pub points: u64,
@@ -70,7 +71,8 @@ pub struct BreakSummary {
     pub jump_ns: Option<(i64, i64)>,
 }
 
-/// How far off a slew's rate may be reported by the clock monitor, on top of a tenth of it; its own tests hold it to 25 ppm.
+/// How far off a slew's rate may be reported by the clock monitor, on top of a tenth of it; its own tests hold it to
+/// 25 ppm.
 const TOLD_OFF_PPB: u64 = 30_000;
 
 /// The clocks other than counters that a run's points need.
@@ -132,8 +134,8 @@ impl AuxiliaryClocks {
         self.known.get(&(place.node.to_string(), clock.name.clone())).map(|(epochs, _)| epochs)
     }
 
-    /// Between which ticks of its node's counter a stamp of a point was read; `width`: how far that counter may stand beyond
-    /// what it reads. `None` where 64 bits do not hold them.
+    /// Between which ticks of its node's counter a stamp of a point was read; `width`: how far that counter may stand
+    /// beyond what it reads. `None` where 64 bits do not hold them.
     pub(crate) fn counted(&self, place: &Place, stamp: i64, width: i64) -> Result<Option<(i64, i64)>, Refused> {
         let Some(clock) = self.at(place) else {
             return Ok(stamp.checked_add(width).map(|last| (stamp, last)));
@@ -190,7 +192,8 @@ fn coarse(manifest: &Manifest, place: &Place) -> u64 {
     known.and_then(|known| known.resolution_ticks).unwrap_or(0)
 }
 
-/// How far a clock of a node, and its counter, may stand beyond what they read; single ticks where the run does not say.
+/// How far a clock of a node, and its counter, may stand beyond what they read; single ticks where the run does not
+/// say.
 fn widths(node: &Node, clock: &str) -> ReadingWidths {
     let ticks = |known: Option<&ReadingWidth>| known.map_or(1, |known| known.width_ticks);
     ReadingWidths { local_ticks: ticks(node.clocks.get(clock)), reference_ticks: ticks(node.counter.reading.as_ref()) }
@@ -277,8 +280,8 @@ fn slew_of(manifest: &Manifest, pair: &Pair, query: &Query) -> Result<(Rho, Stri
     }
 }
 
-/// From the clock monitor's files and from the stamps of the measured programs; an unreadable file is an error, since what it
-/// held might have shown a break.
+/// From the clock monitor's files and from the stamps of the measured programs; an unreadable file is an error, since
+/// what it held might have shown a break.
 ///
 /// Returns them, and how many more were not made of ordered readings.
 fn brackets(

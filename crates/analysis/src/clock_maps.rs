@@ -1,8 +1,8 @@
 //! How well every node's counter is known in ticks of the reference: evidence in, clock maps out.
 //!
-//! Evidence between two nodes comes from named sources: the probes' exchanges, application messages, kernel time-stamps of
-//! those messages. Each can be left out; what each gives by itself is shown next to what all give together. More evidence
-//! never widens an interval.
+//! Evidence between two nodes comes from named sources: the probes' exchanges, application messages, kernel
+//! time-stamps of those messages. Each can be left out; what each gives by itself is shown next to what all give
+//! together. More evidence never widens an interval.
 
 use std::collections::BTreeMap;
 
@@ -223,8 +223,8 @@ pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(R
     Ok(Some((rho, format!("{origin}, declared for {} against {}", pair.reference, pair.domain))))
 }
 
-/// A rho that holds for the inverse of every map that `rho` holds for: the inverse of a rate within `1 ± rho` lies within
-/// `1 ± rho / (1 - rho)`; rounded up.
+/// A rho that holds for the inverse of every map that `rho` holds for: the inverse of a rate within `1 ± rho` lies
+/// within `1 ± rho / (1 - rho)`; rounded up.
 fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
     const BILLION: u64 = 1_000_000_000;
     let ppb = u64::from(rho.ppb());
@@ -291,7 +291,8 @@ fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &AuxiliaryClocks) 
     Assumption::SentOnce { pair: pair.clone(), proof }
 }
 
-/// The messages that the run declares as evidence, where the query asks for them, and the kernel's stamps of the probes.
+/// The messages that the run declares as evidence, where the query asks for them, and the kernel's stamps of the
+/// probes.
 fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(MessagePair, Source)>, Error> {
     let mut pairs = Vec::new();
     for text in &manifest.evidence.messages {

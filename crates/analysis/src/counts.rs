@@ -1,7 +1,7 @@
 //! Everything that is counted of a run's traces, in one sink.
 
 use tickscope_store::KeyedReader;
-use tickscope_trace::{Durations, Layout, Reconstruction, Role, StageTally, Traces, reconstruct, tally};
+use tickscope_trace::{Durations, Layout, Reconstruction, StageRole, StageTally, Traces, reconstruct, tally};
 
 use crate::analysis::Inputs;
 use crate::auxiliary_clocks::Widths;
@@ -92,7 +92,7 @@ impl Part for Counts {
 /// Traces whose path stages do not sum to the whole exactly: there are none, and the table says that it was looked at.
 fn mismatches(layout: &Layout, traces: &Traces, durations: &Durations) -> u64 {
     let estimate = |stage: usize, row| durations.stages()[stage].estimate.get(row);
-    let stages = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == Role::EndToEnd);
+    let stages = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == StageRole::EndToEnd);
     let routes: Vec<_> = stages.map(|(whole, stage)| (whole, layout.route(stage))).collect();
     let differs = |&row: &usize| {
         routes.iter().any(|(whole, route)| {

@@ -1,8 +1,8 @@
 //! Counters of a run's nodes: what the run says of each, and whether its own stamps and brackets agree.
 //!
-//! Ticks of two domains that differ in boot, counter or epoch are not comparable. So all stamps of a node's counter must be
-//! of the boot that `run.json` names and of one epoch; and where two nodes are taken to share a counter because their boot
-//! ids are equal, the run's own brackets must not contradict it. Deliberately absent: any bound.
+//! Ticks of two domains that differ in boot, counter or epoch are not comparable. So all stamps of a node's counter
+//! must be of the boot that `run.json` names and of one epoch; and where two nodes are taken to share a counter
+//! because their boot ids are equal, the run's own brackets must not contradict it. Deliberately absent: any bound.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! The duration cache: files derived from traces and clock maps, so that asking once more costs nothing.
 //!
-//! Idea: the footer holds a digest of all that they were derived from: the clocks in full, which evidence, breaks, rho, widths
-//! of readings and the cores' term went into; what `run.json` says, but for what measuring cost; the bytes of the traces. Files
-//! whose digest is today's are the answer; others are written again. Assumes: one process at a time writes a run; two
-//! different runs do not meet in 128 bits by chance (the digest is no defence against somebody who wants that). Guarantees:
-//! what is returned belongs to the evidence and the traces that are there now. Deliberately absent: any change to the run but
-//! the files of durations.
+//! Idea: the footer holds a digest of all that they were derived from: the clocks in full, which evidence, breaks,
+//! rho, widths of readings and the cores' term went into; what `run.json` says, but for what measuring cost; the
+//! bytes of the traces. Files whose digest is today's are the answer; others are written again. Assumes: one process
+//! at a time writes a run; two different runs do not meet in 128 bits by chance (the digest is no defence against
+//! somebody who wants that). Guarantees: what is returned belongs to the evidence and the traces that are there now.
+//! Deliberately absent: any change to the run but the files of durations.
 
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use crate::analysis::{Inputs, traces_of};
 use crate::error::Error;
 use crate::scan::{self, Part, Piece, Sink};
 
-/// Folder of the durations of all traces under `rho`, the run's own where it is `None`: as cached in the run, else computed
-/// into it, or into `aside` where the run cannot be written.
+/// Folder of the durations of all traces under `rho`, the run's own where it is `None`: as cached in the run, else
+/// computed into it, or into `aside` where the run cannot be written.
 pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, Error> {
     let inputs = Inputs::of(run, &Query::under(rho), None)?;
     let readers = traces_of(run, &inputs.layout)?;
@@ -126,8 +126,8 @@ impl Part for GroupRows {
     }
 }
 
-/// Of everything that durations depend on. Another digest of the same things, as another build of tickscope may have it,
-/// costs no more than deriving once.
+/// Of everything that durations depend on. Another digest of the same things, as another build of tickscope may have
+/// it, costs no more than deriving once.
 fn digest(run: &Run, inputs: &Inputs, traces: &[KeyedReader]) -> Result<u128, Error> {
     let mut digest = Digest::default();
     env!("CARGO_PKG_VERSION").hash(&mut digest);

@@ -1,10 +1,10 @@
 //! What a page draws of a run: everything computed, nothing left to the page but to place it.
 //!
 //! Idea: one scan of the traces feeds the table and a sink, [`Collector`], that keeps the few traces worth drawing;
-//! each stage's values are sorted once, and box and histogram are read from them. Guarantees: memory grows with the number
-//! of traces and brackets no further than the table's does; every figure carries its bounds; what is thinned says how much
-//! is shown of how much, and is the same every time, for any number of workers. Deliberately absent: seconds, names for
-//! people, colours.
+//! each stage's values are sorted once, and box and histogram are read from them. Guarantees: memory grows with the
+//! number of traces and brackets no further than the table's does; every figure carries its bounds; what is thinned
+//! says how much is shown of how much, and is the same every time, for any number of workers. Deliberately absent:
+//! seconds, names for people, colours.
 
 mod boxes;
 mod curve;
@@ -12,7 +12,7 @@ mod histogram;
 mod traces;
 
 use serde::Serialize;
-use tickscope_trace::{Clocks, Layout, Role, Stage, StageValues};
+use tickscope_trace::{Clocks, Layout, Stage, StageRole, StageValues};
 
 use crate::error::Error;
 use crate::scan::{Part, Piece, Sink};
@@ -61,7 +61,7 @@ impl StageFigures {
     /// Of all values of `stage`, which are left sorted.
     pub(crate) fn of(stage: &Stage, values: &mut StageValues) -> Self {
         let stage_box = StageBox::of(stage, values);
-        let whole = stage.role == Role::EndToEnd;
+        let whole = stage.role == StageRole::EndToEnd;
         Self { stage_box, histogram: whole.then(|| Histogram::of(values.sorted())).flatten() }
     }
 }

@@ -1,9 +1,10 @@
 //! From a run's files to what they say: the command, the report and the bindings stand on the same few calls.
 //!
-//! Idea: [`analyse`] reads manifest, brackets and traces, builds a clock for every point of the layout, and computes each
-//! stage's figures with both bounds; [`stage_table`] and [`RunJson`] print them, [`assumptions`] says what they rest on, [`figures`] are what a page draws. Assumes that the run
-//! was joined. Guarantees: nothing is computed twice in two ways; a run that contradicts itself is an error of kind
-//! finding, never a smoothed figure. Deliberately absent: options, exit codes, starting anything.
+//! Idea: [`analyse`] reads manifest, brackets and traces, builds a clock for every point of the layout, and computes
+//! each stage's figures with both bounds; [`stage_table`] and [`RunJson`] print them, [`assumptions`] says what they
+//! rest on, [`figures`] are what a page draws. Assumes that the run was joined. Guarantees: nothing is computed twice
+//! in two ways; a run that contradicts itself is an error of kind finding, never a smoothed figure. Deliberately
+//! absent: options, exit codes, starting anything.
 #![forbid(unsafe_code)]
 
 mod analysis;

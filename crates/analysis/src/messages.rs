@@ -1,19 +1,19 @@
 //! Application messages as evidence: an id was sent at one node before it was received at another.
 //!
-//! Idea: every message is a free bracket, `(send, receive, open)` one way and `(open, send, receive)` the other. It holds
-//! only if the two stamps belong to one passage of the message. A retransmission paired with the receive of the first
-//! transmission is a *false* constraint, so an id serves only if it was stamped once at either end, on points that the run
-//! file declares to send an id once, and only if no stamp of the sending point can have vanished before: a lost one may
-//! have been the first transmission (`docs/proof.md`, "Brackets").
+//! Idea: every message is a free bracket, `(send, receive, open)` one way and `(open, send, receive)` the other. It
+//! holds only if the two stamps belong to one passage of the message. A retransmission paired with the receive of the
+//! first transmission is a *false* constraint, so an id serves only if it was stamped once at either end, on points
+//! that the run file declares to send an id once, and only if no stamp of the sending point can have vanished before:
+//! a lost one may have been the first transmission (`docs/proof.md`, "Brackets").
 //!
-//! A sending point that the kernel stamped says less: what the kernel did not deliver (a transmit stamp that is missing, or
-//! discarded while warming up) is no loss that is known here, so one stamp may be the second copy's. The program's own
-//! stamp before that send proves what the kernel's cannot ([`own_send`]): an id serves if it was stamped once *there*,
-//! and no stamp can have vanished there up to the kernel's. Where the layout names no such point, "once" rests on the
-//! declaration alone, and is printed so; for the probes, on nonces.
+//! A sending point that the kernel stamped says less: what the kernel did not deliver (a transmit stamp that is
+//! missing, or discarded while warming up) is no loss that is known here, so one stamp may be the second copy's. The
+//! program's own stamp before that send proves what the kernel's cannot ([`own_send`]): an id serves if it was
+//! stamped once *there*, and no stamp can have vanished there up to the kernel's. Where the layout names no such
+//! point, "once" rests on the declaration alone, and is printed so; for the probes, on nonces.
 //!
-//! Assumes: the declaration; stamps ordered `before` the send and `after` the receive, which is checked. Guarantees: what
-//! is refused is counted by reason. Deliberately absent: the clocks; ticks are returned as they were stamped.
+//! Assumes: the declaration; stamps ordered `before` the send and `after` the receive, which is checked. Guarantees:
+//! what is refused is counted by reason. Deliberately absent: the clocks; ticks are returned as they were stamped.
 
 use std::ops::RangeInclusive;
 
@@ -45,8 +45,8 @@ pub struct Passages {
     pub unproven: u64,
     /// Ids that lack one of the two stamps.
     pub one_ended: u64,
-    /// The tick of the sending node's counter up to which the program's own stamps of its sends are all there; `None`: there
-    /// are none beside the point's own.
+    /// The tick of the sending node's counter up to which the program's own stamps of its sends are all there;
+    /// `None`: there are none beside the point's own.
     pub sends_until: Option<i64>,
 }
 
@@ -104,8 +104,8 @@ pub fn own_send(place: &Place, layout: &Layout, channels: &[Channel]) -> Option<
 }
 
 impl Passages {
-    /// The passages of `run` between the points of `pair`, in the order of their ids. `own_send`: where the program stamped
-    /// the sends of the pair's first point itself.
+    /// The passages of `run` between the points of `pair`, in the order of their ids. `own_send`: where the program
+    /// stamped the sends of the pair's first point itself.
     pub fn of(
         run: &Run,
         pair: &MessagePair,
@@ -287,8 +287,8 @@ impl Complete {
                     && event.channel == Some(channel.channel)
             });
             let reported: i64 = lost.clone().filter_map(|event| event.value).sum();
-            // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its event.
-            // Nor does a clock that can be set back order what was lost and what was sent.
+            // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its
+            // event. Nor does a clock that can be set back order what was lost and what was sent.
             let ordered = reads_counter(channel) || channel.dropped == 0;
             let on = channel.policy != "null"; // else it was passed unseen
             let timed =

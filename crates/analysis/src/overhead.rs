@@ -1,9 +1,10 @@
 //! What measuring added to the numbers that the target reports of itself: from pairs of passes, with an interval.
 //!
-//! Idea: each pair gives one difference. Whatever they are distributed like, their median lies between the r-th smallest
-//! and the r-th largest of them unless fewer than r of the k fell on one side of it, which is a matter of k coins (the
-//! interval that belongs to the sign test). Assumes: pairs do not influence each other. Guarantees: the largest r whose
-//! chance of a miss is at most one in twenty; the true chance is reported, ties make it smaller. Absent: any normal distribution.
+//! Idea: each pair gives one difference. Whatever they are distributed like, their median lies between the r-th
+//! smallest and the r-th largest of them unless fewer than r of the k fell on one side of it, which is a matter of k
+//! coins (the interval that belongs to the sign test). Assumes: pairs do not influence each other. Guarantees: the
+//! largest r whose chance of a miss is at most one in twenty; the true chance is reported, ties make it smaller.
+//! Absent: any normal distribution.
 
 use tickscope_store::{Compared, Passes};
 

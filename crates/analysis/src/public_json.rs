@@ -7,7 +7,7 @@
 use serde::Serialize;
 use tickscope_store::{Event, Run};
 use tickscope_tick::Unit;
-use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow, slowest};
+use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow, slowest};
 
 use crate::assumptions::Assumption;
 use crate::cost::CostJson;
@@ -388,12 +388,12 @@ fn unused<'a>(unused: &'a [(&'static str, u64)]) -> Vec<UnusedJson<'a>> {
     unused.iter().map(|&(reason, count)| UnusedJson { reason, count }).collect()
 }
 
-fn role(role: Role) -> &'static str {
+fn role(role: StageRole) -> &'static str {
     match role {
-        Role::Path => "path",
-        Role::EndToEnd => "end-to-end",
-        Role::Branch => "branch",
-        Role::Extra => "extra",
+        StageRole::Path => "path",
+        StageRole::EndToEnd => "end-to-end",
+        StageRole::Branch => "branch",
+        StageRole::Extra => "extra",
     }
 }
 

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::thread;
 
 use tickscope_store::{KeyedReader, KeyedRows, Run};
-use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, Role, Traces};
+use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, StageRole, Traces};
 
 use crate::Query;
 use crate::analysis::{Inputs, traces_of};
@@ -92,7 +92,7 @@ impl Piece<'_> {
         let Self { layout, traces, durations, .. } = self;
         let (of, span) = (&layout.stages()[stage], Span::of(&durations.stages()[stage], row));
         let stamped = |point: usize| traces.points()[point].get(row).is_some();
-        let on_path = matches!(of.role, Role::Path | Role::EndToEnd);
+        let on_path = matches!(of.role, StageRole::Path | StageRole::EndToEnd);
         let outcome = match span {
             _ if traces.repeats(row, [of.from, of.to]) => Outcome::Repeated,
             Some(span) if on_path && span.hi < 0 => Outcome::Impossible,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tickscope_store::{Event, Run};
 use tickscope_tick::{Decimal, Unit};
-use tickscope_trace::{Answer, Common, QuantileBounds, Role, StageRow, slowest};
+use tickscope_trace::{Answer, Common, QuantileBounds, StageRole, StageRow, slowest};
 
 use crate::assumptions::assumptions;
 use crate::cost;
@@ -40,14 +40,14 @@ fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
     let heads = ["stage", "count", "p50 us", "", "p99 us", "", "common"];
     let heads = heads.into_iter().chain(has_own.then_some("own")).chain(["rel 1ms", "rel run"]);
     let mut rows: Vec<Vec<String>> = vec![heads.map(String::from).collect()];
-    let mut role = Role::Path;
+    let mut role = StageRole::Path;
     for (row, &relative) in analysis.rows.iter().zip(&analysis.relative_1ms_ticks) {
         if row.role != role {
             role = row.role;
             match role {
-                Role::Branch => rows.extend([vec![], vec!["branches".into()]]),
-                Role::Extra => rows.extend([vec![], vec!["extra".into()]]),
-                Role::Path | Role::EndToEnd => {}
+                StageRole::Branch => rows.extend([vec![], vec!["branches".into()]]),
+                StageRole::Extra => rows.extend([vec![], vec!["extra".into()]]),
+                StageRole::Path | StageRole::EndToEnd => {}
             }
         }
         let mut cells = vec![row.name.clone(), row.count.to_string()];
@@ -79,7 +79,7 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
         format!("NOT, in {} traces", analysis.sum_mismatches)
     };
     lines.push(format!("path stages sum to end-to-end: {sums}"));
-    let negative = |row: &&StageRow| row.role == Role::Extra && row.p50.is_some_and(|median| median.hi < 0);
+    let negative = |row: &&StageRow| row.role == StageRole::Extra && row.p50.is_some_and(|median| median.hi < 0);
     lines.extend(analysis.rows.iter().filter(negative).map(|row| {
         format!(
             "extra: {} is negative because {} comes first: the two lie on different branches, so no time is spent between them",
@@ -302,7 +302,7 @@ mod tests {
             name: "a.x>b.y".into(),
             from: "a.x".into(),
             to: "b.y".into(),
-            role: Role::Path,
+            role: StageRole::Path,
             count: 1,
             missing: 0,
             refused: 0,

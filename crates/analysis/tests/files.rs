@@ -1,4 +1,5 @@
-//! How a run's traces are cut into files is no part of its figures, and durations are kept for what they were derived from.
+//! How a run's traces are cut into files is no part of its figures, and durations are kept for what they were derived
+//! from.
 
 #[path = "site/copied.rs"]
 mod copied;

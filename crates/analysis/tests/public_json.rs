@@ -19,8 +19,8 @@ use copied::Copied;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1");
 
-/// Every `X_ns` beside an `X_ticks`: a lower end is not above, whatever else is named so not below, read as the decimal that
-/// stands there and as the double that a program makes of it.
+/// Every `X_ns` beside an `X_ticks`: a lower end is not above, whatever else is named so not below, read as the
+/// decimal that stands there and as the double that a program makes of it.
 fn held(value: &Value, hertz: u64) -> usize {
     let Value::Object(fields) = value else { panic!("an object, found {value}") };
     let mut found = 0;

@@ -1,5 +1,6 @@
-//! Whole runs of counters and clocks that move in steps: every true duration lies in its interval, and what that rests on is
-//! said. Instants are counted in sixteenths of a tick, so that what a reading rounds off is part of the truth.
+//! Whole runs of counters and clocks that move in steps: every true duration lies in its interval, and what that
+//! rests on is said. Instants are counted in sixteenths of a tick, so that what a reading rounds off is part of the
+//! truth.
 
 mod site;
 

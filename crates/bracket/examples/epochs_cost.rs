@@ -1,4 +1,5 @@
-//! What a clock's epochs cost: build and question times for 2 000 000 readings of it. `cargo run --release --example epochs_cost`.
+//! What a clock's epochs cost: build and question times for 2 000 000 readings of it. `cargo run --release --example
+//! epochs_cost`.
 
 use std::hint::black_box;
 use std::time::Instant;

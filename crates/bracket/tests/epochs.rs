@@ -269,7 +269,8 @@ proptest! {
     }
 }
 
-/// Brackets that certainly lie between the same two declared spans, in the order of the spans; none that may lie in one.
+/// Brackets that certainly lie between the same two declared spans, in the order of the spans; none that may lie in
+/// one.
 fn grouped(brackets: &[Bracket], declared: &[Interval<Tick<Reference>>], widths: ReadingWidths) -> Vec<Vec<Bracket>> {
     let mut groups = std::collections::BTreeMap::<usize, Vec<Bracket>>::new();
     let beyond = widths.reference_ticks as i64 - 1;

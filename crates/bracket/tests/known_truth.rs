@@ -1,4 +1,5 @@
-//! Simulated clocks whose true map is known: the truth lies inside, at every tick tried, whenever rho covers the wander.
+//! Simulated clocks whose true map is known: the truth lies inside, at every tick tried, whenever rho covers the
+//! wander.
 
 mod world;
 

@@ -98,7 +98,8 @@ fn a_reversed_bracket_is_a_finding_by_itself() {
     );
 }
 
-/// Far from the anchor, rho leaves the slope programme room for a jump of 1000 ticks that two near brackets do not have.
+/// Far from the anchor, rho leaves the slope programme room for a jump of 1000 ticks that two near brackets do not
+/// have.
 #[test]
 fn an_empty_interval_carries_its_tick_and_both_brackets() {
     let exact = |at: i64, jump: i64| Bracket::new(Some(at + jump), at, Some(at + jump));

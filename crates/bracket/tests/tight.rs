@@ -1,7 +1,8 @@
-//! Evidence so tight that nothing may be a tick off: a rate that turns at the anchor from the slowest to the fastest that
-//! rho allows, bracketed exactly. Only `r0` itself fits the programme, and the interval is the truth itself.
+//! Evidence so tight that nothing may be a tick off: a rate that turns at the anchor from the slowest to the fastest
+//! that rho allows, bracketed exactly. Only `r0` itself fits the programme, and the interval is the truth itself.
 //!
-//! Red if rho is halved, if a bound is rounded inward by one tick, if one constraint is dropped, or a slope rounded inward.
+//! Red if rho is halved, if a bound is rounded inward by one tick, if one constraint is dropped, or a slope rounded
+//! inward.
 
 use tickscope_bracket::{Bracket, ClockMap, Error, Model, Ratio, Rho};
 use tickscope_tick::Tick;

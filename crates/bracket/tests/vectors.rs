@@ -1,4 +1,5 @@
-//! Reference answers of model `drift`, computed elsewhere in rationals by brute force: `tests/conformance/bracket-vectors.json`.
+//! Reference answers of model `drift`, computed elsewhere in rationals by brute force:
+//! `tests/conformance/bracket-vectors.json`.
 
 use serde_json::Value;
 use tickscope_bracket::{Bracket, ClockMap, Error, Model, Ratio, ReadingWidths, Rho};

@@ -7,7 +7,7 @@ use tickscope_clock::advice::duration;
 use tickscope_clock::load::{self, Load};
 use tickscope_clock::measure::{Clock, pulses, survey};
 use tickscope_clock::recipe::Recipe;
-use tickscope_clock::study::{ClockStudy, LoadStudy, Plan, PulseTest, Study, Sweep};
+use tickscope_clock::study::{BenchmarkPlan, ClockStudy, LoadStudy, PulseTest, Study, Sweep};
 use tickscope_host::affinity;
 use tickscope_host::facts::CounterFacts;
 use tickscope_show::document::Document;
@@ -131,7 +131,7 @@ pub(crate) fn sizes(load: &[u32]) -> Vec<u32> {
     sizes
 }
 
-fn plan(options: &BenchmarkOptions) -> Result<Plan, Failure> {
+fn plan(options: &BenchmarkOptions) -> Result<BenchmarkPlan, Failure> {
     let seconds = seconds(options.seconds)?;
     if !(options.percent.is_finite() && options.percent > 0.0) {
         return refuse("--percent above 0", options.percent);
@@ -157,7 +157,7 @@ fn plan(options: &BenchmarkOptions) -> Result<Plan, Failure> {
         );
     }
     let readers = doubling.chain([most]).collect();
-    Ok(Plan { seconds, loads, load, readers, percent: options.percent, section_ns: options.section_ns })
+    Ok(BenchmarkPlan { seconds, loads, load, readers, percent: options.percent, section_ns: options.section_ns })
 }
 
 /// Method I under a load in pulses, from far longer than a reading to far shorter.

@@ -1,7 +1,7 @@
 //! `tickscope collect`: stamps out of shared memory into a run.
 
 use tickscope_collect::Report;
-use tickscope_experiment::roles::collector::{Settings, collect as collected, json};
+use tickscope_experiment::roles::collector::{CollectorSettings, collect as collected, json};
 
 use crate::failure::Failure;
 use crate::options::CollectOptions;
@@ -9,8 +9,12 @@ use crate::options::CollectOptions;
 /// Takes what lies in a stamp directory, once or until the process is told to end.
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
     let CollectOptions { directory, run, node, follow, .. } = options;
-    let report =
-        collected(&Settings { directory: directory.clone(), run: run.clone(), node: node.clone(), follow: *follow })?;
+    let report = collected(&CollectorSettings {
+        directory: directory.clone(),
+        run: run.clone(),
+        node: node.clone(),
+        follow: *follow,
+    })?;
     if options.json {
         println!("{}", json(&report));
         return Ok(());

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
-use tickscope_experiment::roles::{self, Place, Role};
+use tickscope_experiment::roles::{self, Role, RoleContext};
 use tickscope_tick::{NodeName, Source};
 
 use crate::failure::Failure;
@@ -317,7 +317,7 @@ pub struct RoleOptions {
 impl RoleOptions {
     /// Plays the role in this process.
     pub fn play(&self) -> Result<(), Failure> {
-        let place = Place { node: self.node.clone(), run: self.run.clone() };
+        let place = RoleContext { node: self.node.clone(), run: self.run.clone() };
         roles::play(&Role::parse(&self.name, &self.settings)?, &place)
     }
 }

@@ -1,7 +1,7 @@
 //! `tickscope run`: one experiment from start to end, and its table.
 
 use tickscope_analysis::Query;
-use tickscope_experiment::{Settings, interrupt};
+use tickscope_experiment::{RunSettings, interrupt};
 
 use crate::failure::Failure;
 use crate::options::RunOptions;
@@ -10,7 +10,7 @@ use crate::{report, show};
 /// Runs an experiment and prints its table.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let RunOptions { file, out, seconds, overhead, .. } = options;
-    let settings = Settings { file: file.clone(), out: out.clone(), seconds: *seconds, overhead: *overhead };
+    let settings = RunSettings { file: file.clone(), out: out.clone(), seconds: *seconds, overhead: *overhead };
     let (run, measured) = tickscope_experiment::run(&settings)?;
     let root = run.root().display();
     if !options.json {

@@ -1,4 +1,5 @@
-//! Bad input and bad luck: each is answered with what was expected, what was found and what helps; what was measured stays.
+//! Bad input and bad luck: each is answered with what was expected, what was found and what helps; what was measured
+//! stays.
 //!
 //! Not here: a step of the host's clock. Setting it would disturb the whole machine; how one is seen and told is tested
 //! in crate `tick` (`host_clocks::between`) on snapshots that hold one.
@@ -291,7 +292,8 @@ fn begin(site: &Site, experiment: &Experiment) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// What is awaited of the run, without a limit that a slow machine could miss: what has not come when it ends never will.
+/// What is awaited of the run, without a limit that a slow machine could miss: what has not come when it ends never
+/// will.
 fn awaited<T>(run: &mut Child, what: &str, look: impl Fn(u32) -> Option<T>) -> T {
     loop {
         let ended = run.try_wait().unwrap();

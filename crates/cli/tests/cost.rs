@@ -1,4 +1,5 @@
-//! What measuring cost the measured: counted in every run, and found by passes with and without it where the truth is known.
+//! What measuring cost the measured: counted in every run, and found by passes with and without it where the truth is
+//! known.
 
 mod site;
 

@@ -1,7 +1,8 @@
 //! Programs and collectors killed by SIGKILL as processes: every stamp that returned is stored once, at most one more.
 //!
-//! The programs are in C; the collector is `tickscope collect`. Some collectors are killed at moments that nobody chose,
-//! others are stopped by a debugger just after a segment got its name, so that the blocks it names are not yet free.
+//! The programs are in C; the collector is `tickscope collect`. Some collectors are killed at moments that nobody
+//! chose, others are stopped by a debugger just after a segment got its name, so that the blocks it names are not yet
+//! free.
 
 mod site;
 

@@ -15,7 +15,7 @@ use crate::measure::{Agreement, CoreSpeed, InstructionCost, Ramp, Transient, Uni
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Study {
     /// What was asked.
-    pub plan: Plan,
+    pub plan: BenchmarkPlan,
     /// How long it took, seconds.
     pub took_s: f64,
     /// The counter, and what stands between it and a program.
@@ -42,7 +42,7 @@ pub struct Study {
 
 /// What is asked of a study.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Plan {
+pub struct BenchmarkPlan {
     /// How long it may take, about.
     pub seconds: f64,
     /// Members of the load beside, busy processes unless another is asked for; one study of every clock for each

@@ -7,7 +7,9 @@ use tickscope_clock::compensation::{Length, Method, Outcome, Verdict};
 use tickscope_clock::factor::Factor;
 use tickscope_clock::load::Load;
 use tickscope_clock::measure::{Agreement, CoreSpeed, Ramp, Unit};
-use tickscope_clock::study::{Across, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
+use tickscope_clock::study::{
+    Across, BenchmarkPlan, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, SectionTest, Study,
+};
 
 fn cell(readers: usize, p99_ns: f64, usable_ns: f64) -> Cell {
     Cell {
@@ -86,7 +88,7 @@ fn clock(name: &str, usable_ns: [f64; 2]) -> ClockStudy {
 fn sound() -> Study {
     let speed = |cpu| CoreSpeed { cpu, work_ns_min: 1e4, work_ns_median: 1e4, slower_percent: 0.1 };
     Study {
-        plan: Plan {
+        plan: BenchmarkPlan {
             seconds: 1.0,
             loads: vec![0, 2],
             load: Load::SPINNING,

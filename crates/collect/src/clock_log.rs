@@ -3,11 +3,10 @@
 //! A program that only logs `clock_gettime`, or a virtual machine's `nanoTime`, is measured with no library in it: its
 //! readings are ticks of a domain like any other, and brackets of that clock against the node's counter relate them.
 //!
-//! Assumes: the collector of the node has ended (the node's channels are rewritten). Guarantees: every line that is two
-//! whole numbers is a stamp, every other is counted, and the first of them is told with its number; a log of any size is
-//! read a segment at a time. Deliberately absent:
-//! other layouts of lines; and any claim that a log's readings are ordered against anything: they are `plain` unless the
-//! run file says otherwise.
+//! Assumes: the collector of the node has ended (the node's channels are rewritten). Guarantees: every line that is
+//! two whole numbers is a stamp, every other is counted, and the first of them is told with its number; a log of any
+//! size is read a segment at a time. Deliberately absent: other layouts of lines; and any claim that a log's readings
+//! are ordered against anything: they are `plain` unless the run file says otherwise.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,16 +1,17 @@
 //! The collector: takes full blocks out of shared memory and turns them into the run's segments, each stamp once.
 //!
 //! A block is stored when a segment that names it in its footer has its final name. So the order of steps is: channel
-//! numbers on disk, what was lost on disk, the segment gets its name, the block is marked, zeroed, freed. A collector that
-//! is killed between any two of them has lost nothing: the next one reads the footers, zeroes what is named there, and
-//! takes the rest again. What is written before the segment gets its name is written again under the same name.
+//! numbers on disk, what was lost on disk, the segment gets its name, the block is marked, zeroed, freed. A collector
+//! that is killed between any two of them has lost nothing: the next one reads the footers, zeroes what is named
+//! there, and takes the rest again. What is written before the segment gets its name is written again under the same
+//! name.
 //!
 //! Blocks wait in shared memory until enough of one point have come together: a segment costs some hundred bytes.
 //!
-//! Assumes: one collector a directory and a node of a run (both are locked). Guarantees: stamps stored are exactly those
-//! committed, of living, ended and killed programs; what was dropped, refused or never committed is counted; files of
-//! others in the directory are named in an event and left alone. Deliberately absent: the clock of the stamps.
-//! The collector's own ages are taken from an ordinary monotonic clock and appear in no file.
+//! Assumes: one collector a directory and a node of a run (both are locked). Guarantees: stamps stored are exactly
+//! those committed, of living, ended and killed programs; what was dropped, refused or never committed is counted;
+//! files of others in the directory are named in an event and left alone. Deliberately absent: the clock of the
+//! stamps. The collector's own ages are taken from an ordinary monotonic clock and appear in no file.
 
 mod hand_over;
 mod lock;

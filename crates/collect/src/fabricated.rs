@@ -1,4 +1,5 @@
-//! Pools made by hand, byte by byte from the descriptor, so that a test decides what a program had got to when it ended.
+//! Pools made by hand, byte by byte from the descriptor, so that a test decides what a program had got to when it
+//! ended.
 
 use std::fs::{File, OpenOptions};
 use std::mem::{offset_of, size_of};
@@ -53,8 +54,8 @@ impl Pool {
         pool
     }
 
-    /// A pool that a program of version 1 left when it was killed: 488 slim stamps in two full blocks, 5 wide ones, one of
-    /// the realtime clock; 112 found no block.
+    /// A pool that a program of version 1 left when it was killed: 488 slim stamps in two full blocks, 5 wide ones,
+    /// one of the realtime clock; 112 found no block.
     pub(crate) fn of_version_1(directory: &Path) -> Self {
         let golden = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/pool-84d05be1d33d171d.ticks"));
         let path = directory.join(golden.file_name().unwrap());

@@ -1,10 +1,10 @@
 //! The ledger: which blocks a node's segments hold already, and what became of every channel's stamps.
 //!
-//! It is not a file of its own. It is read back from the footers of the segments, so it cannot disagree with them: a block
-//! is stored when, and only when, a segment that names it has its final name.
+//! It is not a file of its own. It is read back from the footers of the segments, so it cannot disagree with them: a
+//! block is stored when, and only when, a segment that names it has its final name.
 //!
-//! Assumes: one collector a node. Guarantees: a channel keeps its number over restarts of the collector, and a number is
-//! on disk before the first stamp that mentions it.
+//! Assumes: one collector a node. Guarantees: a channel keeps its number over restarts of the collector, and a number
+//! is on disk before the first stamp that mentions it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

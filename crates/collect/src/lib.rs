@@ -1,11 +1,11 @@
 //! Stamps out of the shared memory that programs stamp into, and into a run.
 //!
-//! The [`Collector`] is the other half of crate `stamp`: it leases what programs filled, writes it as segments, and recovers
-//! what a killed program left. [`import_log`] brings in what a program logged by itself.
+//! The [`Collector`] is the other half of crate `stamp`: it leases what programs filled, writes it as segments, and
+//! recovers what a killed program left. [`import_log`] brings in what a program logged by itself.
 //!
-//! Assumes: one collector a node. Guarantees: a stamp whose call returned is stored exactly once, whoever is killed at
-//! whatever moment; what was lost is counted by reason. Deliberately absent: any reading of a counter, and any computation:
-//! stamps go in as they were taken.
+//! Assumes: one collector a node. Guarantees: a stamp whose call returned is stored exactly once, whoever is killed
+//! at whatever moment; what was lost is counted by reason. Deliberately absent: any reading of a counter, and any
+//! computation: stamps go in as they were taken.
 
 mod clock_log;
 mod collector;

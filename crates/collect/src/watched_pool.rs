@@ -1,8 +1,8 @@
 //! A pool under watch: which of its blocks may be taken.
 //!
-//! Assumes: `tickscope_stamp::pool` keeps every access within the mapping. Guarantees: what stands in the memory decides
-//! only whether a block is taken and under which channel, never where is read; a block that makes no sense is left as it
-//! is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
+//! Assumes: `tickscope_stamp::pool` keeps every access within the mapping. Guarantees: what stands in the memory
+//! decides only whether a block is taken and under which channel, never where is read; a block that makes no sense is
+//! left as it is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -166,9 +166,9 @@ impl WatchedPool {
 
     /// Looks at every block: zeroes those that are stored already, and returns those that became ready.
     ///
-    /// A channel may fill a block that was passed already and then one further on, before that is reached. So whatever
-    /// precedes a block that was found ready is looked at once more: a thread takes its next block only when the last is
-    /// complete. (But for one that a signal handler overtook: that comes when it is.)
+    /// A channel may fill a block that was passed already and then one further on, before that is reached. So
+    /// whatever precedes a block that was found ready is looked at once more: a thread takes its next block only when
+    /// the last is complete. (But for one that a signal handler overtook: that comes when it is.)
     pub(crate) fn look(&mut self, ledger: &mut Ledger, steps: &mut Steps) -> tickscope_store::Result<Vec<ReadyBlock>> {
         // Asked before the blocks are read: whatever a dead process wrote is there by then.
         self.held = self.lives();
@@ -473,8 +473,9 @@ fn read_slots(mapped: &MappedBlock<'_>, into: &mut StampColumns) -> u64 {
     holes.uncommitted()
 }
 
-/// Slots without a tick: those before the last committed one were reserved and never committed, and so was one behind it
-/// that already carries an id. An unfinished slot behind all others with id 0 looks like one that was never reserved.
+/// Slots without a tick: those before the last committed one were reserved and never committed, and so was one behind
+/// it that already carries an id. An unfinished slot behind all others with id 0 looks like one that was never
+/// reserved.
 #[derive(Default)]
 struct Holes {
     certain: u64,

@@ -1,7 +1,7 @@
 //! Reading the counter that stamps are taken from, in an order that makes the reading evidence.
 //!
-//! One file an architecture, with the same functions; `tickscope.h` has the same for C. Everything that reads the counter
-//! does so here, so the known maps of tests ([`Injection`]) are applied below every reader.
+//! One file an architecture, with the same functions; `tickscope.h` has the same for C. Everything that reads the
+//! counter does so here, so the known maps of tests ([`Injection`]) are applied below every reader.
 
 use tickscope_tick::{BootId, DomainError, Injection, InjectionError, Ordering};
 

@@ -31,7 +31,7 @@ use crate::roles::{Role, probe};
 
 /// What is run, and what of it differs from the run file.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct RunSettings {
     /// The run file.
     pub file: PathBuf,
     /// Directory of the run; `None`: the run file's, or `runs/NAME-TIME`.
@@ -43,7 +43,7 @@ pub struct Settings {
 }
 
 /// Runs an experiment on this host. The run, and why it was cut short, if it was; `Err`: there is no run to show.
-pub fn run(settings: &Settings) -> Result<(Run, Result<(), Error>), Error> {
+pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     interrupt::catch();
     let mut plan = Plan::read(&settings.file)?;
     if let Some(seconds) = settings.seconds {
@@ -223,7 +223,7 @@ impl<'a> Conductor<'a> {
                 continue;
             }
             let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
-            let server = probe::Server { run, id: pair.server, listen: listen.clone(), kernel_every };
+            let server = probe::ServerSettings { run, id: pair.server, listen: listen.clone(), kernel_every };
             self.nodes[at].probe_server = Some(self.start_role(at, Role::ProbeServe(server))?);
             let client = probe::Client {
                 run,

@@ -26,7 +26,7 @@ pub mod roles;
 mod run_file;
 
 pub use agent::{Agent, Ended, Ground, Look, SecondLook, Target, Task, TaskId};
-pub use conductor::{Conductor, Settings, run};
+pub use conductor::{Conductor, RunSettings, run};
 pub use error::Error;
 pub use host::Host;
 pub use local_agent::LocalAgent;

@@ -27,7 +27,7 @@ pub enum Role {
     /// Takes what lies in the node's stamp directory, once.
     CollectOnce,
     /// Answers a probe.
-    ProbeServe(probe::Server),
+    ProbeServe(probe::ServerSettings),
     /// Asks a probe's server, and writes brackets.
     ProbeAsk(probe::Client),
     /// Watches the node's other clocks.
@@ -38,7 +38,7 @@ pub enum Role {
 
 /// Where a role is played.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RoleContext {
     /// The node that it belongs to.
     pub node: NodeName,
     /// The run's directory.
@@ -75,11 +75,15 @@ impl Role {
 }
 
 /// Plays a role in this process.
-pub fn play(role: &Role, place: &Place) -> Result<(), Error> {
+pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
     crate::interrupt::catch();
     match role {
-        Role::Collect => print(&collector::json(&collector::collect(&collector::Settings::of_role(place, true))?)),
-        Role::CollectOnce => print(&collector::json(&collector::collect(&collector::Settings::of_role(place, false))?)),
+        Role::Collect => {
+            print(&collector::json(&collector::collect(&collector::CollectorSettings::of_role(place, true))?))
+        }
+        Role::CollectOnce => {
+            print(&collector::json(&collector::collect(&collector::CollectorSettings::of_role(place, false))?))
+        }
         Role::ProbeServe(server) => print(&probe::serve(server)?),
         Role::ProbeAsk(client) => print(&probe::ask(client, place)?),
         Role::ClockMonitor => print(&clock_monitor::monitor(place)?),
@@ -105,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_role_reads_back_from_its_words() {
-        let server = probe::Server { run: u64::MAX, id: 1, listen: ("::1".into(), 7411), kernel_every: 10 };
+        let server = probe::ServerSettings { run: u64::MAX, id: 1, listen: ("::1".into(), 7411), kernel_every: 10 };
         for role in [Role::Collect, Role::ProbeServe(server), Role::StampCost] {
             let (name, settings) = role.words();
             assert_eq!(Role::parse(&name, &settings).unwrap(), role);

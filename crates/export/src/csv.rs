@@ -13,12 +13,12 @@ const HEAD: &str = "kind,id,occurrence,stage,outcome,estimate_ticks,lo_ticks,hi_
 pub struct Csv<W> {
     out: W,
     unit: Unit,
-    /// Rows written by outcome, in the order of [`Outcome::ALL`].
+    /// CsvRows written by outcome, in the order of [`Outcome::ALL`].
     pub rows: [u64; Outcome::ALL.len()],
 }
 
-/// Rows that are to be written.
-pub struct Rows {
+/// CsvRows that are to be written.
+pub struct CsvRows {
     text: Vec<u8>,
     unit: Unit,
     rows: [u64; Outcome::ALL.len()],
@@ -36,19 +36,19 @@ impl<W: Write> Csv<W> {
 }
 
 impl<W: Write> Sink for Csv<W> {
-    type Part = Rows;
+    type Part = CsvRows;
 
-    fn part(&self) -> Rows {
-        Rows { text: Vec::new(), unit: self.unit, rows: Default::default() }
+    fn part(&self) -> CsvRows {
+        CsvRows { text: Vec::new(), unit: self.unit, rows: Default::default() }
     }
 
-    fn merge(&mut self, part: Rows) -> Result<(), Error> {
+    fn merge(&mut self, part: CsvRows) -> Result<(), Error> {
         self.rows.iter_mut().zip(part.rows).for_each(|(all, more)| *all += more);
         self.out.write_all(&part.text).map_err(cannot_write)
     }
 }
 
-impl Part for Rows {
+impl Part for CsvRows {
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
         let (traces, unit) = (piece.traces, self.unit);
         for row in 0..traces.len() {

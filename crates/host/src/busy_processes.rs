@@ -17,8 +17,9 @@ impl BusyProcesses {
         Ok(started)
     }
 
-    /// Starts one more, which does `work` instead of burning time, over and over until it is ended. It is a copy of one thread of a
-    /// process that may have more: `work` may make system calls on what was made before, compute, and nothing else.
+    /// Starts one more, which does `work` instead of burning time, over and over until it is ended. It is a copy of
+    /// one thread of a process that may have more: `work` may make system calls on what was made before, compute, and
+    /// nothing else.
     pub fn add(&mut self, work: impl FnMut()) -> io::Result<()> {
         self.0.push(forked(work)?);
         Ok(())
@@ -33,7 +34,8 @@ impl BusyProcesses {
 impl Drop for BusyProcesses {
     fn drop(&mut self) {
         for &process in &self.0 {
-            // SAFETY: kill and waitpid take numbers and a null pointer; the child was forked here and not waited for yet.
+            // SAFETY: kill and waitpid take numbers and a null pointer; the child was forked here and not waited for
+            // yet.
             unsafe {
                 libc::kill(process, libc::SIGKILL);
                 libc::waitpid(process, std::ptr::null_mut(), 0);

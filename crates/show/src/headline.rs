@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use tickscope_trace::{QuantileBounds, Role, StageRow, slowest};
+use tickscope_trace::{QuantileBounds, StageRole, StageRow, slowest};
 
 use crate::Report;
 use crate::quantity::{Unit, count, counted};
@@ -52,7 +52,7 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<Sentence> {
 }
 
 fn measured(report: &Report<'_>, unit: Unit) -> Sentence {
-    let whole = report.analysis.rows.iter().find(|row| row.role == Role::EndToEnd);
+    let whole = report.analysis.rows.iter().find(|row| row.role == StageRole::EndToEnd);
     let Some((row, p50, p99)) = whole.and_then(|row| Some((row, row.p50?, row.p99?))) else {
         return Sentence::default().say("No trace passed the path from end to end: there is nothing to measure yet.");
     };

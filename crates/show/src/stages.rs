@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tickscope_analysis::figures::{Bounded, StageBox};
-use tickscope_trace::{Answer, Common, QuantileBounds, Role, Sign, StageRow};
+use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow};
 
 use crate::Report;
 use crate::headline::arrow;
@@ -47,13 +47,13 @@ fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String
 
 /// The stage's name, and what it is beside the path.
 fn name(row: &StageRow) -> String {
-    if row.role == Role::EndToEnd {
+    if row.role == StageRole::EndToEnd {
         return format!("end to end <span class=\"aside\">{}</span>", Text(arrow(row)));
     }
     let aside = match row.role {
-        Role::Branch => " <span class=\"aside\">branch</span>",
-        Role::Extra => " <span class=\"aside\">extra</span>",
-        Role::Path | Role::EndToEnd => "",
+        StageRole::Branch => " <span class=\"aside\">branch</span>",
+        StageRole::Extra => " <span class=\"aside\">extra</span>",
+        StageRole::Path | StageRole::EndToEnd => "",
     };
     format!("{}{aside}", Text(arrow(row)))
 }

@@ -11,7 +11,8 @@ use tickscope_tick::PointName;
 
 /// Version of everything in this file.
 pub const VERSION: u32 = 2;
-/// Versions that a collector reads. What version 2 added is zero in a pool of version 1, and its records have two shapes.
+/// Versions that a collector reads. What version 2 added is zero in a pool of version 1, and its records have two
+/// shapes.
 pub const READ_VERSIONS: std::ops::RangeInclusive<u32> = 1..=VERSION;
 /// `TICKPOOL`, little endian.
 pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"TICKPOOL");
@@ -345,7 +346,8 @@ pub const fn capacity(block_bytes: u32, fields: Fields) -> u32 {
     (block_bytes / UNIT_BYTES as u32 - HEADER_UNITS) / fields as u32
 }
 
-/// Unit of a block where its records begin. They end with the block: what does not make a record lies behind the header.
+/// Unit of a block where its records begin. They end with the block: what does not make a record lies behind the
+/// header.
 pub const fn first_unit(block_bytes: u32, fields: Fields) -> u32 {
     block_bytes / UNIT_BYTES as u32 - capacity(block_bytes, fields) * fields as u32
 }

@@ -273,12 +273,12 @@ impl Handle {
 
     /// Takes the next record of the channel's block; `None`: the block is full.
     ///
-    /// A signal handler between the check and the add may have taken the last record: the add then went past the end, by
-    /// at most the three units of one record, because whoever comes meanwhile finds `next` in a header, hence the block
-    /// full, and adds nothing; and it is taken back before those who were interrupted go on. Where a handler has leased a
-    /// block meanwhile, there is nothing to take back.
-    /// The blocks' address comes first: in a child that a handler forked right here, a unit of the parent's must not be
-    /// taken for one of the pool that the child has opened since.
+    /// A signal handler between the check and the add may have taken the last record: the add then went past the end,
+    /// by at most the three units of one record, because whoever comes meanwhile finds `next` in a header, hence the
+    /// block full, and adds nothing; and it is taken back before those who were interrupted go on. Where a handler
+    /// has leased a block meanwhile, there is nothing to take back. The blocks' address comes first: in a child that
+    /// a handler forked right here, a unit of the parent's must not be taken for one of the pool that the child has
+    /// opened since.
     #[inline(always)]
     fn reserve(&self, units: u64) -> Option<*mut u8> {
         let blocks = self.blocks.get();
@@ -449,8 +449,8 @@ fn keeps(handle: &Handle) -> Option<(&'static ChannelEntry, OwnPool)> {
     (policy == Policy::Buffered as u32).then_some((entry, pool))
 }
 
-/// A stamp of a full channel; any other that is not wide is left to the slow path. In pairs, which go in registers, here and
-/// below: were an [`Extra`] handed over, every wide stamp would store it to memory first.
+/// A stamp of a full channel; any other that is not wide is left to the slow path. In pairs, which go in registers,
+/// here and below: were an [`Extra`] handed over, every wide stamp would store it to memory first.
 #[inline(never)]
 fn stamp_full(handle: &Handle, id: i64, carried: (i32, i64), parent: Option<i64>, tries: (i32, i32)) {
     let extra = Extra { kind: carried.0, value: carried.1, parent, attempt: tries.0, batch: tries.1 };
@@ -528,7 +528,8 @@ fn reopen(handle: &Handle) -> bool {
 /// Ticks after a failed search before the next one: a pool that is full should cost little to find full.
 const RETRY_TICKS: i64 = 100_000;
 
-/// A record for one stamp, leasing as needed; `None`: dropped and counted, under `tick` or, where that is 0, the present one.
+/// A record for one stamp, leasing as needed; `None`: dropped and counted, under `tick` or, where that is 0, the
+/// present one.
 fn reserve_leasing(handle: &Handle, (entry, pool): (&'static ChannelEntry, OwnPool), tick: i64) -> Option<*mut u8> {
     loop {
         if let Some(record) = handle.reserve(handle.fields as u64) {

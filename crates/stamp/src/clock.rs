@@ -1,7 +1,8 @@
 //! The counter and the kernel's clocks as this node reads them.
 //!
-//! Assumes: a clock is read through the vDSO, so a stamp of it makes no system call. Guarantees: what was injected into a
-//! clock stands before every reading of it. Deliberately absent: a network card's clock, which only `tickscope.h` reads.
+//! Assumes: a clock is read through the vDSO, so a stamp of it makes no system call. Guarantees: what was injected
+//! into a clock stands before every reading of it. Deliberately absent: a network card's clock, which only
+//! `tickscope.h` reads.
 
 use tickscope_counter as counter;
 use tickscope_counter::NodeCounter;

@@ -8,8 +8,8 @@
 //! | [`is_complete`], [`committed`] | collector | everything |
 //! | [`begin_zeroing`], [`finish_zeroing`] | the one collector | programs, on other blocks |
 //!
-//! Guarantees: a stamp whose [`commit`] returned is in [`committed`] of that block, whole, until the block is zeroed; the
-//! collector zeroes only blocks that nobody writes any more: complete, released, or of a dead process.
+//! Guarantees: a stamp whose [`commit`] returned is in [`committed`] of that block, whole, until the block is zeroed;
+//! the collector zeroes only blocks that nobody writes any more: complete, released, or of a dead process.
 
 use crate::block::BlockState;
 use crate::primitive::{AtomicI64, AtomicU32, Ordering};

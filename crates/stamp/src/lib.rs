@@ -1,7 +1,7 @@
 //! Channels, policies and the shared-memory blocks behind them: what a measured program carries.
 //!
-//! A program opens a point on a thread ([`Channel::open`]) and stamps ids there; a collector (crate `collect`) takes the blocks that
-//! fill up. `docs/block-format.md` is the format, `include/tickscope.h` the same for C.
+//! A program opens a point on a thread ([`Channel::open`]) and stamps ids there; a collector (crate `collect`) takes
+//! the blocks that fill up. `docs/block-format.md` is the format, `include/tickscope.h` the same for C.
 //!
 //! Guarantees: a stamp that returned is kept, also when the process is killed right after; a stamp makes no system call
 //! and takes no lock; memory is bounded and claimed at the start; what cannot be kept is counted.

@@ -1,13 +1,13 @@
 //! A channel's policy and its parameter, switched together while the program runs and stamps.
 //!
-//! The idea: a word holds policy and epoch, and two places hold parameters, of which an epoch uses the one of its parity.
-//! A switch writes the place that nobody uses, then the word. So the pair changes by one store, a switcher killed at any
-//! instruction leaves the old pair or the new one whole, and no stamp waits.
+//! The idea: a word holds policy and epoch, and two places hold parameters, of which an epoch uses the one of its
+//! parity. A switch writes the place that nobody uses, then the word. So the pair changes by one store, a switcher
+//! killed at any instruction leaves the old pair or the new one whole, and no stamp waits.
 //!
-//! Assumes: one switcher a pool at a time (whoever holds `collector.lock`), and fewer than 2^32 switches between two loads
-//! of a reader. Guarantees: [`read`] returns a parameter that was given together with that policy and epoch. Deliberately
-//! absent: a place in the stamp's path. A stamp looks at the word alone; whoever needs the parameter keeps the pair it read
-//! last, and reads anew when the word is another one.
+//! Assumes: one switcher a pool at a time (whoever holds `collector.lock`), and fewer than 2^32 switches between two
+//! loads of a reader. Guarantees: [`read`] returns a parameter that was given together with that policy and epoch.
+//! Deliberately absent: a place in the stamp's path. A stamp looks at the word alone; whoever needs the parameter
+//! keeps the pair it read last, and reads anew when the word is another one.
 
 use crate::primitive::{AtomicU64, Ordering};
 

@@ -1,7 +1,8 @@
 //! A pool as its collector sees it: mapped, checked once, and never trusted beyond that.
 //!
-//! The other side writes this memory, and may be broken: everything that is used as an index or a size is copied out of
-//! the header when the pool is opened, and checked; what changes later is read as numbers that can be wrong but not unsafe.
+//! The other side writes this memory, and may be broken: everything that is used as an index or a size is copied out
+//! of the header when the pool is opened, and checked; what changes later is read as numbers that can be wrong but
+//! not unsafe.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -245,7 +246,8 @@ impl<'a> MappedBlock<'a> {
     /// A block at `base`.
     ///
     /// # Safety
-    /// `block_bytes` mapped, 64-byte-aligned bytes must lie there for `'a`, `block_bytes` a power of two within [`BLOCK_BYTES`].
+    /// `block_bytes` mapped, 64-byte-aligned bytes must lie there for `'a`, `block_bytes` a power of two within
+    /// [`BLOCK_BYTES`].
     pub(crate) unsafe fn at(base: NonNull<u8>, block_bytes: u32) -> Self {
         Self { base, block_bytes, version: VERSION, pool: std::marker::PhantomData }
     }
@@ -257,8 +259,8 @@ impl<'a> MappedBlock<'a> {
 
     /// The header; meaningful once [`MappedBlock::is_described`].
     pub fn header(&self) -> &'a BlockHeader {
-        // SAFETY: a block is longer than its header and 64-byte aligned; fields that change while shared are atomic, the
-        // rest is written before the magic's release store and read after its acquire load.
+        // SAFETY: a block is longer than its header and 64-byte aligned; fields that change while shared are atomic,
+        // the rest is written before the magic's release store and read after its acquire load.
         unsafe { self.base.cast::<BlockHeader>().as_ref() }
     }
 
@@ -359,8 +361,9 @@ impl Block for MappedBlock<'_> {
 
     fn zero_contents(&self) {
         let kept = mem::offset_of!(BlockHeader, state) + mem::size_of::<u32>();
-        // SAFETY: within the block; whoever calls this owns the block by the state machine of `handover`, so nobody else
-        // reads or writes these bytes until its state is stored as free. Magic and state themselves are left alone.
+        // SAFETY: within the block; whoever calls this owns the block by the state machine of `handover`, so nobody
+        // else reads or writes these bytes until its state is stored as free. Magic and state themselves are left
+        // alone.
         unsafe { self.base.add(kept).write_bytes(0, self.block_bytes as usize - kept) };
     }
 }

@@ -1,7 +1,7 @@
 //! The one pool of this process: made at the first opening, cut off from by fork, collected when the process ends.
 //!
-//! Everything here is cold. What guards it is one spin lock, taken with signals blocked, so that a handler that makes the
-//! first stamp after a fork never waits for the code it interrupted.
+//! Everything here is cold. What guards it is one spin lock, taken with signals blocked, so that a handler that makes
+//! the first stamp after a fork never waits for the code it interrupted.
 
 use std::cell::UnsafeCell;
 use std::ffi::CString;
@@ -215,13 +215,14 @@ impl OwnPool {
         }
     }
 
-    /// In a forked child: puts memory of its own where the parent's pool was, as empty as a new one. Not a hole: fork may
-    /// have been called in a signal handler that interrupted a stamp, and that stamp goes on there.
+    /// In a forked child: puts memory of its own where the parent's pool was, as empty as a new one. Not a hole: fork
+    /// may have been called in a signal handler that interrupted a stamp, and that stamp goes on there.
     fn forget(&self) {
         const DESCRIPTION: usize = mem::offset_of!(PoolHeader, state);
         let base = self.base.as_ptr();
-        // SAFETY: a header is longer than its description. The mapping is this process's own, as long as `length`, and its
-        // replacement can be read and written like it; where there is none, a crash is better than the parent's blocks.
+        // SAFETY: a header is longer than its description. The mapping is this process's own, as long as `length`,
+        // and its replacement can be read and written like it; where there is none, a crash is better than the
+        // parent's blocks.
         unsafe {
             let description = base.cast::<[u8; DESCRIPTION]>().read();
             let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -326,7 +327,8 @@ impl OwnPool {
         entry.opened_tick.store(wanted.now, Ordering::Relaxed);
         entry.policy.store(wanted.policy as u64, Ordering::Relaxed);
         entry.parameters.iter().for_each(|parameter| parameter.store(0, Ordering::Relaxed));
-        // SAFETY: `index` is below the number of entries, which lie there; the state `Opening` gives the entry to us; a collector reads these after the release store of `Open`.
+        // SAFETY: `index` is below the number of entries, which lie there; the state `Opening` gives the entry to us;
+        // a collector reads these after the release store of `Open`.
         unsafe {
             let plain = self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast::<ChannelEntry>().add(index);
             (*plain).ordering = wanted.ordering as u8;
@@ -373,7 +375,8 @@ fn collector_lives(directory: &Path) -> bool {
 fn refused(environment: &Environment, what: &str, error: &io::Error, bytes: u64) -> OpenError {
     let name = format!("refused-{}-{}", std::process::id(), error.raw_os_error().unwrap_or(0));
     if let Ok(path) = CString::new(PathBuf::from(&environment.directory).join(name).into_os_string().as_bytes()) {
-        // SAFETY: a terminated path; the descriptor is closed at once. Where this fails too, the error below still tells.
+        // SAFETY: a terminated path; the descriptor is closed at once. Where this fails too, the error below still
+        // tells.
         unsafe { libc::close(libc::open(path.as_ptr(), libc::O_CREAT | libc::O_RDWR | libc::O_CLOEXEC, 0o666)) };
     }
     OpenError::new(format!(

@@ -157,8 +157,8 @@ fn check_sender(directory: &StampDirectory, told: &Told, every: i64, map: &Realt
     sampled
 }
 
-/// The same for the receiver; a packet's own stamp lies between its hand-over to the driver and its receive. Returns how many
-/// of the packets that came were asked for.
+/// The same for the receiver; a packet's own stamp lies between its hand-over to the driver and its receive. Returns
+/// how many of the packets that came were asked for.
 fn check_receiver(directory: &StampDirectory, told: &Told, every: i64) -> usize {
     let (tx, rx, received) = (stamps(directory, "tx"), stamps(directory, "rx"), told.by_id("received"));
     for (id, stamp) in &rx {

@@ -142,8 +142,8 @@ fn model_a_collector_killed_while_zeroing_leaves_a_block_that_only_gets_zeroed()
     });
 }
 
-/// Switches to policy k with parameter 10 k in each epoch k. The checker sees no race of a store that its own thread's load
-/// came right before, so the epoch is not read here.
+/// Switches to policy k with parameter 10 k in each epoch k. The checker sees no race of a store that its own
+/// thread's load came right before, so the epoch is not read here.
 fn switch_in(epochs: std::ops::RangeInclusive<u32>, (word, parameters): &(AtomicU64, [AtomicU64; 2])) {
     for epoch in epochs {
         policy::write(word, parameters, Setting { policy: epoch, epoch, parameter: u64::from(epoch) * 10 });

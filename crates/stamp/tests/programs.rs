@@ -185,7 +185,8 @@ fn a_policy_is_switched_with_its_parameter_while_a_rust_program_stamps() {
     switch_while_running(&directory, &mut rust_stamper(&directory, "paced"));
 }
 
-/// Switches a channel off and on again, with a parameter; every block names a policy, an epoch and a parameter of one switch.
+/// Switches a channel off and on again, with a parameter; every block names a policy, an epoch and a parameter of one
+/// switch.
 fn switch_while_running(directory: &StampDirectory, command: &mut Command) {
     let child = Running(directory.measure(command).spawn().unwrap());
     let leases = |pool: &Pool| pool.header().leases.load(Ordering::Relaxed);

@@ -154,7 +154,8 @@ fn c_udp_echo_stamps_the_whole_path_in_order_however_it_waits() {
     }
 }
 
-/// No wake-up comes before the packet it tells of: the last bracket before the packet says what the counter stood at least at.
+/// No wake-up comes before the packet it tells of: the last bracket before the packet says what the counter stood at
+/// least at.
 fn check_wake_ups(exchange: &Exchange) {
     let brackets = &exchange.points["clock-bracket.realtime"].ticks;
     let ((first_ns, first), (last_ns, last)) =

@@ -1,7 +1,7 @@
 //! Comparisons of runs against counting every pair and every way to deal the runs, and against R's wilcox.test.
 //!
-//! Red if a tie is counted as a whole win, if the chance leaves out one side or the value itself, if its variance is not
-//! corrected for ties or continuity, or if the shift or its interval is a rank off.
+//! Red if a tie is counted as a whole win, if the chance leaves out one side or the value itself, if its variance is
+//! not corrected for ties or continuity, or if the shift or its interval is a rank off.
 
 use proptest::prelude::*;
 use tickscope_stats::{Comparison, Confidence, EXACT_RUNS, Error, LIMIT_TICKS, Sample, ShiftInterval};

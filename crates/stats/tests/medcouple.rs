@@ -1,8 +1,8 @@
 //! The medcouple beside two that were written by others or otherwise: the definition itself, pair by pair in exact
 //! fractions, and what R's robustbase answered.
 //!
-//! Red if a tie at the median counts otherwise than the definition says, if the upper of two middle values is taken, or if
-//! the selection is a rank off.
+//! Red if a tie at the median counts otherwise than the definition says, if the upper of two middle values is taken,
+//! or if the selection is a rank off.
 
 use num_bigint::BigInt;
 use num_rational::{BigRational, Ratio};

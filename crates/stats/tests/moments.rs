@@ -1,7 +1,7 @@
 //! Moments against exact fractions, L-moments against what they are defined as, autocorrelation against R.
 //!
-//! Red if the variance is divided by one less, if 3 is subtracted from the kurtosis, if a weight of an L-moment is off by one
-//! place, or if each lag has a mean of its own.
+//! Red if the variance is divided by one less, if 3 is subtracted from the kurtosis, if a weight of an L-moment is
+//! off by one place, or if each lag has a mean of its own.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;

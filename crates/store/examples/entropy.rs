@@ -1,10 +1,10 @@
 //! How many bytes a stamp takes in a run's segments, beside how many its tick and its id hold information for.
 //!
-//! `entropy RUN` prints one line of JSON a point. The estimator: of a column's first and second differences (in the order
-//! stored), the entropy of a piecewise uniform density over log-linear classes, 8 an octave and sign: H(class) plus the mean
-//! of log2(width of class); the smaller of the two. Entropies of tick and id are added. It knows no model beyond that (no
-//! dependence between neighbours or between points), so a cleverer code could go lower; one that treats differences as
-//! independent cannot, but for what the classes smooth over.
+//! `entropy RUN` prints one line of JSON a point. The estimator: of a column's first and second differences (in the
+//! order stored), the entropy of a piecewise uniform density over log-linear classes, 8 an octave and sign: H(class)
+//! plus the mean of log2(width of class); the smaller of the two. Entropies of tick and id are added. It knows no
+//! model beyond that (no dependence between neighbours or between points), so a cleverer code could go lower; one
+//! that treats differences as independent cannot, but for what the classes smooth over.
 
 use std::collections::HashMap;
 use std::error::Error;

@@ -1,7 +1,8 @@
 //! The parts of the join's benchmark, each a process of its own so that its time and its memory are its own.
 //!
-//! - `join make RUN IDS`: a run of 10 points and IDS ids in segments of a million stamps, spaced as a network would: an id a
-//!   microsecond or so, some microseconds from point to point, neighbours overtaking each other, 1 in 100 missing.
+//! - `join make RUN IDS`: a run of 10 points and IDS ids in segments of a million stamps, spaced as a network would:
+//!   an id a microsecond or so, some microseconds from point to point, neighbours overtaking each other, 1 in 100
+//!   missing.
 //! - `join join RUN`: `join_run`: segments read, joined, traces written.
 //! - `join scatter RUN`: the floor: the same arrays, already in memory, put into slots by `slot[id] = tick` and nothing
 //!   else. Prints the seconds of the scattering alone.

@@ -19,10 +19,11 @@ columns! {
         after: Option<i64>,
         /// Where it comes from: `probe-request`, `probe-reply`, `shared-host`, `watch`, ...
         source: BracketSource,
-        /// The orderings of the stamps it was made of, `before/after`; evidence from a `plain` stamp is never written, and
-        /// where another program wrote it, counted and not used.
+        /// The orderings of the stamps it was made of, `before/after`; evidence from a `plain` stamp is never
+        /// written, and where another program wrote it, counted and not used.
         ordering: String,
-        /// Number of the exchange within its probe, which both of its brackets carry; null: of no exchange, or of schema 1.
+        /// Number of the exchange within its probe, which both of its brackets carry; null: of no exchange, or of
+        /// schema 1.
         exchange: Option<i64>,
     }
 }

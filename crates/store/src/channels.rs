@@ -33,8 +33,8 @@ columns! {
         point: PointName,
         /// `plain`, `before` or `after`.
         ordering: String,
-        /// `boot-id/counter/epoch`; all channels of a node's counter name one boot, that of `run.json`, and one epoch: others
-        /// are refused.
+        /// `boot-id/counter/epoch`; all channels of a node's counter name one boot, that of `run.json`, and one
+        /// epoch: others are refused.
         domain: String,
         /// The policy at the last look.
         policy: String,
@@ -46,8 +46,8 @@ columns! {
         dropped: i64,
         /// Stamps refused: a tick of 0, or a policy of a later version.
         refused: i64,
-        /// Slots reserved and never committed: the process was killed in the middle of a stamp (at most one a thread and
-        /// handler).
+        /// Slots reserved and never committed: the process was killed in the middle of a stamp (at most one a thread
+        /// and handler).
         uncommitted: i64,
         /// `open`, `closed`, or `recovered`: the process ended without closing it.
         state: ChannelState,

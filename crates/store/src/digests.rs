@@ -1,10 +1,11 @@
 //! `digests.json`: what every file of a run was when the run ended, so that later changes show.
 //!
-//! Idea: the digest is of a file's whole bytes, so that a flipped bit in a footer shows as one in a row does; the list ends
-//! with its own digest, so that an edited list shows too. Assumes: no two different files meet in 128 bits by chance (XXH3
-//! is no defence against somebody who wants that). Guarantees: of an ended run, every changed, missing and added file
-//! is a [`Difference`]. Deliberately absent: files that are derived from the others and written at any later time
-//! (`durations/`, `report.html`; the former name what they were derived from), and hidden files, which readers skip.
+//! Idea: the digest is of a file's whole bytes, so that a flipped bit in a footer shows as one in a row does; the
+//! list ends with its own digest, so that an edited list shows too. Assumes: no two different files meet in 128 bits
+//! by chance (XXH3 is no defence against somebody who wants that). Guarantees: of an ended run, every changed,
+//! missing and added file is a [`Difference`]. Deliberately absent: files that are derived from the others and
+//! written at any later time (`durations/`, `report.html`; the former name what they were derived from), and hidden
+//! files, which readers skip.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

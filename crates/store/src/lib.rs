@@ -1,11 +1,11 @@
 //! The run directory: every file of a run is written and read here (`docs/run-format.md`).
 //!
-//! A run is a directory of ordinary files that any Parquet reader can use while it is still being written. [`Run`] opens
-//! one; crate `collect` fills it from the shared memory that programs stamp into.
+//! A run is a directory of ordinary files that any Parquet reader can use while it is still being written. [`Run`]
+//! opens one; crate `collect` fills it from the shared memory that programs stamp into.
 //!
-//! Assumes: one writer for each file. Guarantees: a file appears under its name complete or not at all; what is foreign,
-//! torn or of a later version is refused by name and the rest of the run stays readable. Deliberately absent: any
-//! computation. Stamps go in as they were taken and come out the same.
+//! Assumes: one writer for each file. Guarantees: a file appears under its name complete or not at all; what is
+//! foreign, torn or of a later version is refused by name and the rest of the run stays readable. Deliberately
+//! absent: any computation. Stamps go in as they were taken and come out the same.
 
 mod brackets;
 mod channels;

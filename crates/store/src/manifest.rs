@@ -175,8 +175,8 @@ pub struct Evidence {
     pub probes: bool,
     /// The kernel's time-stamps of a sample of those exchanges.
     pub kernel_probes: bool,
-    /// Pairs of points of two nodes, `node.point > node.point`, that every id passes once: declared, not checked further
-    /// than that no id was stamped twice there.
+    /// Pairs of points of two nodes, `node.point > node.point`, that every id passes once: declared, not checked
+    /// further than that no id was stamped twice there.
     pub messages: Vec<String>,
 }
 
@@ -199,8 +199,8 @@ pub struct Point {
     /// Which of the node's clocks it was stamped with, by name; absent: its counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<String>,
-    /// How coarsely a log gives its readings, in ticks of that clock: the clock may have read as much less or more. Absent:
-    /// as the clock was read.
+    /// How coarsely a log gives its readings, in ticks of that clock: the clock may have read as much less or more.
+    /// Absent: as the clock was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_ticks: Option<u64>,
 }

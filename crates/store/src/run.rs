@@ -213,8 +213,8 @@ impl Run {
         Ok(Listing::gather(&files, read_events, |all: &mut Vec<_>, mut some| all.append(&mut some)))
     }
 
-    /// The spans in which `domain` is not to be trusted ([`breaks`]). Events that cannot be read are an error here: what
-    /// they tell might void the evidence.
+    /// The spans in which `domain` is not to be trusted ([`breaks`]). Events that cannot be read are an error here:
+    /// what they tell might void the evidence.
     pub fn breaks<D>(&self, domain: &str) -> Result<Vec<Interval<Tick<D>>>> {
         let mut events = self.events()?;
         if let Some(refused) = events.refused.pop() {
@@ -247,8 +247,8 @@ impl Run {
         write_brackets(&self.paths().brackets(pair).join(format!("{name}.parquet")), brackets)
     }
 
-    /// Files of stamps, channels and events that cannot be read, and why, by their footers. They hide no other file; but
-    /// whoever shows the run's results has to name them.
+    /// Files of stamps, channels and events that cannot be read, and why, by their footers. They hide no other file;
+    /// but whoever shows the run's results has to name them.
     pub fn refused(&self) -> Result<Vec<Error>> {
         let mut refused = self.files(Table::Channels)?.refused;
         refused.extend(self.files(Table::Events)?.refused);

@@ -4,8 +4,8 @@
 //! makes the hand-over from shared memory exactly-once. Ids are hardly sorted, but close: each row group's smallest and
 //! largest id are enough to read a range of ids without touching most of the file.
 //!
-//! Assumes: one collector a node. Guarantees: every row that was appended, once, unchanged. Deliberately absent: sorting,
-//! and any rule about what a repeated id means.
+//! Assumes: one collector a node. Guarantees: every row that was appended, once, unchanged. Deliberately absent:
+//! sorting, and any rule about what a repeated id means.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 //! A table is written in row groups, each handed over as whole columns, and appears under its name only when it is
 //! complete. Reading asks for one column at a time; nothing is decoded that is not asked for.
 //!
-//! Assumes: columns of one row group are equally long. Guarantees: what is not ours, torn, or of a later version is an
-//! error that names the file; a column of nulls costs some bytes a row group and no time. Deliberately absent: Arrow's own
-//! description of the schema, page indexes, and statistics beyond those that prune row groups: with files of ten
-//! seconds of one point, the footer is a fair part of the file.
+//! Assumes: columns of one row group are equally long. Guarantees: what is not ours, torn, or of a later version is
+//! an error that names the file; a column of nulls costs some bytes a row group and no time. Deliberately absent:
+//! Arrow's own description of the schema, page indexes, and statistics beyond those that prune row groups: with files
+//! of ten seconds of one point, the footer is a fair part of the file.
 
 mod columns;
 mod reader;

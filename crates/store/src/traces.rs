@@ -1,7 +1,8 @@
 //! Traces and durations: tables with a key (kind, id, occurrence) and nullable columns named by the layout.
 //!
-//! A trace has one column a point, the raw tick, one for each attribute that stamps of a point have, and one for the marks of an id that passed some point several times. A
-//! row of durations has three a stage: `STAGE`, `STAGE.lo`, `STAGE.hi`.
+//! A trace has one column a point, the raw tick, one for each attribute that stamps of a point have, and one for the
+//! marks of an id that passed some point several times. A row of durations has three a stage: `STAGE`, `STAGE.lo`,
+//! `STAGE.hi`.
 
 use std::path::{Path, PathBuf};
 

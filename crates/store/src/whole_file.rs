@@ -1,10 +1,10 @@
 //! A file that appears under its name complete or not at all.
 //!
-//! It is written under a hidden name beside its place and renamed at the end. Assumes: nobody else writes the same place
-//! at the same time. Guarantees: whoever is killed while writing leaves at most a hidden file, which readers skip and the
-//! next writer of the same place overwrites. Deliberately absent: a promise about power loss. Stamps come from memory that
-//! does not survive one either, and waiting for the disk at each segment would stall the collector; a file torn by a power
-//! loss lacks its footer and is refused by name.
+//! It is written under a hidden name beside its place and renamed at the end. Assumes: nobody else writes the same
+//! place at the same time. Guarantees: whoever is killed while writing leaves at most a hidden file, which readers
+//! skip and the next writer of the same place overwrites. Deliberately absent: a promise about power loss. Stamps
+//! come from memory that does not survive one either, and waiting for the disk at each segment would stall the
+//! collector; a file torn by a power loss lacks its footer and is refused by name.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! The run directories of schema 1 and 2, kept for ever: whatever later versions write, they still read these. Both hold the
-//! same rows.
+//! The run directories of schema 1 and 2, kept for ever: whatever later versions write, they still read these. Both
+//! hold the same rows.
 
 mod sample;
 

@@ -37,7 +37,8 @@ pub struct Domain {
 
 /// How fast a counter is *declared* to run, and how far that may be off.
 ///
-/// A calibration against the kernel's auxiliary clock is a declaration too: the kernel derives that clock from the counter.
+/// A calibration against the kernel's auxiliary clock is a declaration too: the kernel derives that clock from the
+/// counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frequency {
     /// Ticks a second.

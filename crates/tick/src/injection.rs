@@ -4,11 +4,11 @@
 //! `y = apply(x)` instead of `x`, at every reading, before anything is stored. The clock map that tickscope then finds
 //! must contain this map. It is exact in integers and the same in `tickscope.h`, so that no rounding blurs the truth:
 //!
-//! `y = anchor + offset + d + floor((d * drift_ppb + W(d)) / 10^9)` with `d = x - anchor`, where `W` is the integral of
-//! a rate that swings linearly between `+wander_ppb` and `-wander_ppb` with the period given. (A triangle in the rate:
-//! it reaches the same peak as a sinusoid, and needs no floating point.) At last the counter shows only the values of its
-//! [`Stairs`], if it has any. Exact at every distance that 64 bits hold; a reading beyond 64 bits wraps, as a counter of 64
-//! bits does.
+//! `y = anchor + offset + d + floor((d * drift_ppb + W(d)) / 10^9)` with `d = x - anchor`, where `W` is the integral
+//! of a rate that swings linearly between `+wander_ppb` and `-wander_ppb` with the period given. (A triangle in the
+//! rate: it reaches the same peak as a sinusoid, and needs no floating point.) At last the counter shows only the
+//! values of its [`Stairs`], if it has any. Exact at every distance that 64 bits hold; a reading beyond 64 bits
+//! wraps, as a counter of 64 bits does.
 
 use std::fmt;
 use std::str::FromStr;
@@ -118,8 +118,9 @@ impl Injection {
         self.whole(raw.into()) as i64
     }
 
-    /// The same without an end at 64 bits. Distances from the anchor are below 2^66 here, rates below 2^27, periods below
-    /// 2^46: the drift is divided before the wander's denominator is multiplied in, so that every product fits 128 bits.
+    /// The same without an end at 64 bits. Distances from the anchor are below 2^66 here, rates below 2^27, periods
+    /// below 2^46: the drift is divided before the wander's denominator is multiplied in, so that every product fits
+    /// 128 bits.
     fn whole(&self, raw: i128) -> i128 {
         const BILLION: i128 = 1_000_000_000;
         let d = raw - i128::from(self.anchor);
@@ -133,8 +134,8 @@ impl Injection {
         raw + i128::from(self.offset) + drift.div_euclid(BILLION) + rest
     }
 
-    /// Every true tick at which the injected counter reads `injected`: first and last. `None` where it skips the value, or
-    /// would read it at a tick beyond 64 bits.
+    /// Every true tick at which the injected counter reads `injected`: first and last. `None` where it skips the
+    /// value, or would read it at a tick beyond 64 bits.
     pub fn invert(&self, injected: i64) -> Option<(i64, i64)> {
         if self.stairs.shown(injected) != injected {
             return None;

@@ -4,10 +4,10 @@
 //! domains do not compile together: every tick carries a marker type, and only a clock map (crate `bracket`) turns one
 //! into the other. Everything that is uncertain is an [`Interval`], rounded outward to whole ticks.
 //!
-//! Assumes: a counter never runs for 2^63 ticks. Guarantees: no operation here clamps; what cannot be represented is an
-//! error that carries the values. Deliberately absent: any reading of a clock, and arithmetic in nanoseconds. Seconds are
-//! presentation, and are declared ([`Frequency`]), not measured; [`Unit`] is the one place where ticks become decimals of
-//! them. [`simulated`] is the clock of simulations.
+//! Assumes: a counter never runs for 2^63 ticks. Guarantees: no operation here clamps; what cannot be represented is
+//! an error that carries the values. Deliberately absent: any reading of a clock, and arithmetic in nanoseconds.
+//! Seconds are presentation, and are declared ([`Frequency`]), not measured; [`Unit`] is the one place where ticks
+//! become decimals of them. [`simulated`] is the clock of simulations.
 
 #![forbid(unsafe_code)]
 

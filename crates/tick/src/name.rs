@@ -3,8 +3,8 @@
 //! A *place* is a point of a node, written `node.point`; a *label* names a clock of a node, written `node.clock`. Names
 //! appear in file names and in blocks, so they are short and plain.
 //!
-//! Guarantees: a value of these types is valid, and its text parses back to it. The first dot of a place ends the node's
-//! name; a point's name may hold further ones.
+//! Guarantees: a value of these types is valid, and its text parses back to it. The first dot of a place ends the
+//! node's name; a point's name may hold further ones.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,9 @@
 //! A known map put before a node's `CLOCK_REALTIME`: drift, wander, steps and slews that tests compare with.
 //!
-//! `y(x) = base(x) + (steps whose AT <= x) + sum of floor(PPB * (clamp(x, FROM, UNTIL) - FROM) / 10^9)`, with `x` and `y`
-//! nanoseconds and `base` an [`Injection`]: exact in integers, the same in `tickscope.h`. A step is what `clock_settime`
-//! does; a slew is what `adjtime` does, so the clocks that the kernel slews with REALTIME gain what [`gained`] says.
+//! `y(x) = base(x) + (steps whose AT <= x) + sum of floor(PPB * (clamp(x, FROM, UNTIL) - FROM) / 10^9)`, with `x` and
+//! `y` nanoseconds and `base` an [`Injection`]: exact in integers, the same in `tickscope.h`. A step is what
+//! `clock_settime` does; a slew is what `adjtime` does, so the clocks that the kernel slews with REALTIME gain what
+//! [`gained`] says.
 //!
 //! Guarantees: every description that is accepted is written back as it was read. Between two steps the map rises, but
 //! each of its terms is rounded down by itself: of readings a few nanoseconds apart the later may be the smaller by as

@@ -1,7 +1,7 @@
 //! The staircase of an injected counter: which of its values it shows, for tests of counters that move in steps.
 //!
-//! The counter shows `floor(k * step)` plus, where it is uneven, up to `uneven` ticks that depend on `k` alone; `step` is a
-//! fraction, so that 49/2 moves by 24 and 25 in turn. The same in `tickscope.h`.
+//! The counter shows `floor(k * step)` plus, where it is uneven, up to `uneven` ticks that depend on `k` alone;
+//! `step` is a fraction, so that 49/2 moves by 24 and 25 in turn. The same in `tickscope.h`.
 
 use std::fmt;
 
@@ -25,8 +25,8 @@ impl Default for Stairs {
 }
 
 impl Stairs {
-    /// Steps of `numerator / denominator` ticks, at least 1, each value moved ahead by up to `uneven` ticks, less than a
-    /// step; `None`: these are no stairs.
+    /// Steps of `numerator / denominator` ticks, at least 1, each value moved ahead by up to `uneven` ticks, less
+    /// than a step; `None`: these are no stairs.
     pub fn new(numerator: i64, denominator: i64, uneven: i64) -> Option<Self> {
         let sizes = (1..STEP_MOST).contains(&numerator) && (1..=numerator).contains(&denominator);
         let stairs = Self { step_numerator: numerator, step_denominator: denominator, uneven };

@@ -1,10 +1,11 @@
 //! Ticks as decimals of a unit of time, rounded outward: the only conversion from ticks to what is printed.
 //!
-//! Idea: ticks over the declared frequency are a fraction, and integers round it to the digits that are shown. A lower end is
-//! rounded down, an upper end and an amount to either side up, an estimate to the nearest; the amounts beside a shown estimate
-//! are counted from what is shown. Guarantees: whoever reads the digits as a fraction finds every bound at or outside the exact
-//! one; [`Unit::float_down`] and [`Unit::float_up`] hold as the double and as the decimal that is written for it. Assumes:
-//! ticks of at most 64 bits, or thousandths of such. Deliberately absent: how far the frequency itself is off, an error common to all figures.
+//! Idea: ticks over the declared frequency are a fraction, and integers round it to the digits that are shown. A
+//! lower end is rounded down, an upper end and an amount to either side up, an estimate to the nearest; the amounts
+//! beside a shown estimate are counted from what is shown. Guarantees: whoever reads the digits as a fraction finds
+//! every bound at or outside the exact one; [`Unit::float_down`] and [`Unit::float_up`] hold as the double and as the
+//! decimal that is written for it. Assumes: ticks of at most 64 bits, or thousandths of such. Deliberately absent:
+//! how far the frequency itself is off, an error common to all figures.
 
 use std::fmt;
 

@@ -23,7 +23,7 @@ use tickscope_bracket::Refused;
 use tickscope_stats::Quantile;
 use tickscope_tick::Span;
 
-use crate::{Clocks, Column, Durations, Layout, Refusal, Role, Stage, StageDurations, Traces};
+use crate::{Clocks, Column, Durations, Layout, Refusal, Stage, StageDurations, StageRole, Traces};
 
 /// How far the values of a stage may be shifted together, in ticks of the reference: every true value lies in
 /// `[estimate - below, estimate + above]`, but for what the stamps' auxiliary clocks leave open ([`StageTally::own`]).
@@ -221,9 +221,9 @@ impl Durations {
 }
 
 impl StageTally {
-    fn add(&mut self, role: Role, stamps: Suspicion, [_, lo, hi]: [i64; 3]) {
+    fn add(&mut self, role: StageRole, stamps: Suspicion, [_, lo, hi]: [i64; 3]) {
         self.count += 1;
-        let on_path = matches!(role, Role::Path | Role::EndToEnd);
+        let on_path = matches!(role, StageRole::Path | StageRole::EndToEnd);
         if hi < 0 && on_path {
             self.impossible += 1;
             self.keep(Suspicion { interval: Some((lo, hi)), ..stamps });

@@ -24,7 +24,7 @@
 use tickscope_bracket::{ClockMap, Epochs, Held, Placement, ReadingWidths, Refused};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
-use crate::{Error, Layout, Role, Stage, StampAt};
+use crate::{Error, Layout, Stage, StageRole, StampAt};
 
 /// How the ticks of one node's counter become ticks of the reference.
 #[derive(Clone, Hash, Debug)]
@@ -208,7 +208,7 @@ impl Clocks {
     /// order, any others by what is known of their clocks. Nothing known: it may.
     pub fn may_precede(&self, first: StampAt, second: StampAt) -> bool {
         let (from, to) = (first.point, second.point);
-        let stage = Stage { name: String::new(), from, to, role: Role::Extra };
+        let stage = Stage { name: String::new(), from, to, role: StageRole::Extra };
         let counters = self.own(from).is_none() && self.own(to).is_none();
         if counters && self.core.ticks == 0 && self.share_a_counter(&stage) {
             return first.tick <= second.tick;

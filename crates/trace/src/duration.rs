@@ -21,7 +21,7 @@
 use tickscope_bracket::Refused;
 
 use crate::clocks::Placed;
-use crate::{Clocks, Column, Error, Layout, Refusal, Role, Stage, Traces};
+use crate::{Clocks, Column, Error, Layout, Refusal, Stage, StageRole, Traces};
 
 /// Every stage of some traces, row by row as the traces, stages in the layout's order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,7 +64,8 @@ impl Durations {
     /// From the first point of the layout to every point, in the order of [`Layout::points`]: where each trace stood,
     /// on one axis, with the interval that holds it. Computed directly, never as a sum over stages.
     pub fn since_first(layout: &Layout, clocks: &Clocks, traces: &Traces) -> Result<Self, Error> {
-        let to = |to: usize| Stage { name: layout.points()[to].place.to_string(), from: 0, to, role: Role::EndToEnd };
+        let to =
+            |to: usize| Stage { name: layout.points()[to].place.to_string(), from: 0, to, role: StageRole::EndToEnd };
         let stages: Vec<Stage> = (0..layout.points().len()).map(to).collect();
         Self::between(layout, clocks, traces, &stages)
     }

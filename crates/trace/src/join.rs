@@ -34,7 +34,7 @@ use std::ops::RangeInclusive;
 
 use crate::{Attribute, Columns, Extent, Layout, StampColumns, StampSource, Traces};
 use batches::Gathered;
-use plan::Plan;
+use plan::JoinPlan;
 use rows::{Full, Rows};
 use tally::Tally;
 
@@ -134,7 +134,7 @@ impl<S: StampSource> Joiner<'_, S> {
             });
             extents[point] = within.filter(|extent| extent.first <= extent.last).collect();
         }
-        let mut plan = Plan::new(&extents, self.limits);
+        let mut plan = JoinPlan::new(&extents, self.limits);
         while let Some(chunk) = plan.next() {
             let mut rows = Rows::new(all, points, &self.attributes, &chunk, self.limits);
             match gather(&mut rows, self.source, chunk.ids())? {

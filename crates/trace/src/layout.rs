@@ -66,7 +66,7 @@ pub struct Edge {
 
 /// What a stage means in its layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum StageRole {
     /// An edge; those along a route sum to the whole of it.
     Path,
     /// From a start to an end.
@@ -87,7 +87,7 @@ pub struct Stage {
     /// Index of the point it ends at.
     pub to: usize,
     /// What it means in the layout.
-    pub role: Role,
+    pub role: StageRole,
 }
 
 /// Points, the edges between them, and the stages; always valid.
@@ -249,12 +249,12 @@ mod tests {
         assert_eq!(
             stages,
             [
-                ("a.x>b.y.z", 0, 1, Role::Path),
-                ("b.y.z>b.w", 1, 2, Role::Path),
-                ("end-to-end", 0, 2, Role::EndToEnd),
-                ("b.y.z>b.q", 1, 3, Role::Branch),
-                ("a.x>a.r", 0, 4, Role::Branch),
-                ("a.x>b.q", 0, 3, Role::Branch),
+                ("a.x>b.y.z", 0, 1, StageRole::Path),
+                ("b.y.z>b.w", 1, 2, StageRole::Path),
+                ("end-to-end", 0, 2, StageRole::EndToEnd),
+                ("b.y.z>b.q", 1, 3, StageRole::Branch),
+                ("a.x>a.r", 0, 4, StageRole::Branch),
+                ("a.x>b.q", 0, 3, StageRole::Branch),
             ]
         );
         assert_eq!((layout.points()[1].place.node.as_str(), layout.points()[1].place.point.as_str()), ("b", "y.z"));
@@ -270,7 +270,7 @@ mod tests {
         };
         let layout = extra(&["a.r > b.y", "b.z > a.x"]).parse(None).unwrap();
         let stages: Vec<_> = layout.stages().iter().map(|s| (s.name.as_str(), s.from, s.to, s.role)).collect();
-        assert_eq!(stages[4..], [("a.r>b.y", 3, 1, Role::Extra), ("b.z>a.x", 2, 0, Role::Extra)]);
+        assert_eq!(stages[4..], [("a.r>b.y", 3, 1, StageRole::Extra), ("b.z>a.x", 2, 0, StageRole::Extra)]);
         assert_eq!(layout.points().len(), 4);
         for (pairs, says) in [
             (&["a.r > b.q"][..], "points of the path, the edges or the branches, found 'b.q'"),

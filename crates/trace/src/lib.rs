@@ -30,7 +30,7 @@ pub use clocks::{Clock, Clocks, CoreTerm, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
 pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, RangeCounts, SPARSEST, StampAt, join};
-pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Role, Rule, Stage};
+pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Rule, Stage, StageRole};
 pub use marks::{Mark, Marks};
 pub use nullable::Nullable;
 pub use reconstruction::{Reconstruction, reconstruct};

@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-/// Rows of `T` or null. While every row is null it holds nothing but their number, so a column that nobody uses is free.
+/// Rows of `T` or null. While every row is null it holds nothing but their number, so a column that nobody uses is
+/// free.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nullable<T> {
     rows: usize,

@@ -6,7 +6,7 @@
 //!
 //! All figures are ticks of the reference. Deliberately absent: seconds and formatting.
 
-use crate::{Clocks, Common, Layout, Quantile, QuantileBounds, RefusedBy, Role, StageTally, StageValues};
+use crate::{Clocks, Common, Layout, Quantile, QuantileBounds, RefusedBy, StageRole, StageTally, StageValues};
 
 /// One stage of a run; every figure in ticks of the reference.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub struct StageRow {
     /// `node.point` it ends at.
     pub to: String,
     /// What it means in the layout.
-    pub role: Role,
+    pub role: StageRole,
     /// Traces with a duration.
     pub count: u64,
     /// Traces that lack one of the two stamps.
@@ -131,7 +131,7 @@ impl StageRow {
 /// first. One: resolved. Several: their intervals overlap. None: no stage of the path has a duration.
 pub fn slowest(rows: &[StageRow]) -> Vec<usize> {
     let medians = || {
-        let path = rows.iter().enumerate().filter(|(_, row)| row.role == Role::Path);
+        let path = rows.iter().enumerate().filter(|(_, row)| row.role == StageRole::Path);
         path.filter_map(|(index, row)| Some((index, row.p50?)))
     };
     let Some(floor) = medians().map(|(_, median)| median.lo).max() else { return Vec::new() };

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use tickscope_bracket::{Bracket, ClockMap, Epochs, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
-    Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Reconstruction, RefusedBy, Role, StageTally, Traces,
-    reconstruct, tally,
+    Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Reconstruction, RefusedBy, StageRole, StageTally,
+    Traces, reconstruct, tally,
 };
 
 const PATH: [&str; 9] = ["a.send", "a.sched", "a.tx", "b.rx", "b.received", "b.reply", "b.tx", "a.rx", "a.response"];
@@ -226,8 +226,8 @@ proptest! {
                 let stages = layout.stages().iter().zip(durations.stages()).filter(move |(stage, _)| stage.role == role);
                 stages.map(|(_, columns)| columns.estimate.get(row)).sum::<Option<i64>>()
             };
-            let path = of_role(Role::Path);
-            prop_assert!(path.is_none() || path == of_role(Role::EndToEnd));
+            let path = of_role(StageRole::Path);
+            prop_assert!(path.is_none() || path == of_role(StageRole::EndToEnd));
         }
     }
 

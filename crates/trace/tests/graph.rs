@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use memory::{Memory, Stamp};
 use proptest::prelude::*;
-use tickscope_trace::{JoinCounts, Layout, LayoutText, Limits, RangeCounts, Role, Stage, StampAt, Traces, join};
+use tickscope_trace::{JoinCounts, Layout, LayoutText, Limits, RangeCounts, Stage, StageRole, StampAt, Traces, join};
 
 const POINTS: usize = 6;
 
@@ -89,13 +89,13 @@ proptest! {
     fn property_stages_are_the_edges_and_every_start_with_every_end_that_it_leads_to(edges in edges()) {
         let layout = layout(&edges);
         let ends = |stage: &Stage| (number(&layout, stage.from), number(&layout, stage.to));
-        let of_role = |role: Role| layout.stages().iter().filter(move |stage| stage.role == role);
-        prop_assert_eq!(of_role(Role::Path).map(ends).collect::<Vec<_>>(), edges.clone());
+        let of_role = |role: StageRole| layout.stages().iter().filter(move |stage| stage.role == role);
+        prop_assert_eq!(of_role(StageRole::Path).map(ends).collect::<Vec<_>>(), edges.clone());
         let (starts, last) = starts_and_ends(&edges);
         let pairs = || starts.iter().flat_map(|&from| last.iter().map(move |&to| (from, to)));
         let mut expected: Vec<_> = pairs().filter(|&(from, to)| !routes(&edges, from, to).is_empty()).collect();
-        let mut found: Vec<_> = of_role(Role::EndToEnd).map(ends).collect();
-        for stage in of_role(Role::EndToEnd) {
+        let mut found: Vec<_> = of_role(StageRole::EndToEnd).map(ends).collect();
+        for stage in of_role(StageRole::EndToEnd) {
             let route: Vec<_> = layout.route(stage).into_iter().map(|at| ends(&layout.stages()[at])).collect();
             let points: Vec<_> = route.iter().map(|step| step.0).chain([number(&layout, stage.to)]).collect();
             prop_assert!(routes(&edges, number(&layout, stage.from), number(&layout, stage.to)).contains(&points));
@@ -219,7 +219,7 @@ proptest! {
             let truth = &truths[traces.ids()[row] as usize];
             let passages = |point: usize| traces.points()[point].get(row).map(|tick| truth[point][&tick]);
             for (from, to) in (0..truth.len()).flat_map(|to| (0..to).map(move |from| (from, to))) {
-                let stage = Stage { name: String::new(), from, to, role: Role::Extra };
+                let stage = Stage { name: String::new(), from, to, role: StageRole::Extra };
                 if let Some((one, other)) = passages(from).zip(passages(to)) {
                     let together = traces.together(&layout, &stage, row);
                     prop_assert!(!together || one & other != 0, "row {}: {} {}, {:?}", row, from, to, traces.marks(row));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use memory::{Memory, Stamp};
 use proptest::prelude::*;
 use tickscope_trace::{
-    Clock, Clocks, JoinCounts, Layout, LayoutText, Limits, Mark, Marks, Role, Stage, StampAt, Traces, join,
+    Clock, Clocks, JoinCounts, Layout, LayoutText, Limits, Mark, Marks, Stage, StageRole, StampAt, Traces, join,
 };
 
 const PATH: usize = 4;
@@ -62,7 +62,7 @@ fn told(rules: [&str; POINTS], points: [&[(i64, u32)]; POINTS]) -> (String, Vec<
 }
 
 fn duration(traces: &Traces, layout: &Layout, row: usize, from: usize, to: usize) -> Option<i64> {
-    let stage = Stage { name: String::new(), from, to, role: Role::Path };
+    let stage = Stage { name: String::new(), from, to, role: StageRole::Path };
     let ticks = traces.points()[from].get(row).zip(traces.points()[to].get(row));
     ticks.filter(|_| traces.together(layout, &stage, row)).map(|(from, to)| to - from)
 }

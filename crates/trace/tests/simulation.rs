@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::{Injection, Local, Stairs, Tick};
 use tickscope_trace::{
-    Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Quantile, Role, StageTally, StageValues, Traces, tally,
+    Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Quantile, StageRole, StageTally, StageValues, Traces,
+    tally,
 };
 
 const SECOND: i64 = 1_000_000_000;
@@ -173,7 +174,7 @@ proptest! {
                 let of_role = stages.filter(|(stage, _)| stage.role == role);
                 of_role.map(|(_, columns)| columns.estimate.get(row).unwrap()).sum::<i64>()
             };
-            prop_assert_eq!(of_role(Role::Path), of_role(Role::EndToEnd));
+            prop_assert_eq!(of_role(StageRole::Path), of_role(StageRole::EndToEnd));
         }
     }
 

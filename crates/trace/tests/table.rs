@@ -4,7 +4,7 @@ use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
     Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Refusal,
-    Role, SUSPICIONS_KEPT, Sign, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
+    SUSPICIONS_KEPT, Sign, StageRole, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
 };
 
 fn layout(path: &[&str], branches: &[&str], rules: &[(&str, &str)]) -> Layout {
@@ -60,7 +60,7 @@ fn on_the_reference_only_what_two_readings_leave_open_is_not_known() {
     assert_eq!(row.relative_ticks, 2);
     assert_eq!(row.p50, Some(QuantileBounds { estimate: 4, lo: 3, hi: 5 }));
     assert_eq!(row.p99, Some(QuantileBounds { estimate: 20, lo: 19, hi: 21 }));
-    assert_eq!((row.from.as_str(), row.to.as_str(), row.role), ("a.x", "a.y", Role::Path));
+    assert_eq!((row.from.as_str(), row.to.as_str(), row.role), ("a.x", "a.y", StageRole::Path));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_node_without_a_clock_and_traces_of_another_layout_are_refused() {
 }
 
 /// A path stage with that median and nothing else.
-fn row(name: &str, role: Role, lo: i64, estimate: i64, hi: i64) -> StageRow {
+fn row(name: &str, role: StageRole, lo: i64, estimate: i64, hi: i64) -> StageRow {
     let layout = layout(&["a.x", "a.y"], &[], &[]);
     let traces = traces(&[&[Some(0)], &[Some(0)]]);
     let (_, _, mut rows) = measured(&layout, &clocks(&layout, 0), &traces);
@@ -182,7 +182,7 @@ fn row(name: &str, role: Role, lo: i64, estimate: i64, hi: i64) -> StageRow {
 
 #[test]
 fn the_sign_is_resolved_where_the_medians_interval_excludes_0() {
-    let sign = |lo, estimate, hi| row("s", Role::Path, lo, estimate, hi).sign().unwrap();
+    let sign = |lo, estimate, hi| row("s", StageRole::Path, lo, estimate, hi).sign().unwrap();
     assert_eq!(sign(1, 5, 9), Answer::Resolved(Sign::Positive));
     assert_eq!(sign(-9, -5, -1), Answer::Resolved(Sign::Negative));
     assert_eq!(sign(0, 0, 0), Answer::Resolved(Sign::Zero));
@@ -196,7 +196,7 @@ fn a_spread_is_real_only_above_the_relative_bound_whatever_the_common_one() {
     let spread = |relative_ticks| {
         let p99 = Some(QuantileBounds { estimate: 60, lo: -1_000, hi: 2_000 });
         let common = Common { below_ticks: 900, above_ticks: 900 };
-        StageRow { p99, relative_ticks, common, ..row("s", Role::Path, -900, 50, 950) }.spread().unwrap()
+        StageRow { p99, relative_ticks, common, ..row("s", StageRole::Path, -900, 50, 950) }.spread().unwrap()
     };
     assert_eq!(spread(9), Answer::Resolved(10));
     assert_eq!(spread(10), Answer::NotResolved { bound_ticks: 10, needed_ticks: 10 });
@@ -204,8 +204,9 @@ fn a_spread_is_real_only_above_the_relative_bound_whatever_the_common_one() {
 
 #[test]
 fn the_slowest_stage_is_one_only_where_no_other_stage_of_the_path_reaches_it() {
-    let end_to_end = row("end-to-end", Role::EndToEnd, 500, 510, 520);
-    let rows = |lo| vec![row("p", Role::Path, 0, 10, 40), row("q", Role::Path, lo, 50, 60), end_to_end.clone()];
+    let end_to_end = row("end-to-end", StageRole::EndToEnd, 500, 510, 520);
+    let rows =
+        |lo| vec![row("p", StageRole::Path, 0, 10, 40), row("q", StageRole::Path, lo, 50, 60), end_to_end.clone()];
     assert_eq!(slowest(&rows(41)), [1]);
     assert_eq!(slowest(&rows(40)), [1, 0]);
     assert_eq!(slowest(std::slice::from_ref(&end_to_end)), Vec::<usize>::new());

@@ -1,6 +1,7 @@
 //! Recorders and clocks from crates.io, one a process, under the protocol of `bench/rounds.h` and with its lines.
 //!
-//! `tickscope-rivals RECORDER cost FOLDER CPU ROUNDS EVENTS PAUSE_US` or `... kill FOLDER CPU EVENTS`: as `recorder.h` has it.
+//! `tickscope-rivals RECORDER cost FOLDER CPU ROUNDS EVENTS PAUSE_US` or `... kill FOLDER CPU EVENTS`: as
+//! `recorder.h` has it.
 
 mod rounds;
 mod spans;

@@ -1,7 +1,7 @@
 //! Box plots of stages, from exact order statistics, each with its bounds.
 
 use serde::Serialize;
-use tickscope_trace::{Quantile, Role, Stage, StageValues};
+use tickscope_trace::{Quantile, Stage, StageRole, StageValues};
 
 /// An order statistic of the estimates, and what the true one lies between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -90,7 +90,7 @@ impl StageBox {
 }
 
 /// `Path` as `path`, `EndToEnd` as `end-to-end`.
-fn role_name(role: Role) -> String {
+fn role_name(role: StageRole) -> String {
     let mut name = String::new();
     for letter in format!("{role:?}").chars() {
         if letter.is_uppercase() && !name.is_empty() {
@@ -149,6 +149,6 @@ mod tests {
         let none = boxed([]);
         assert_eq!((none.count, none.role.as_str()), (0, "path"));
         assert!(none.quantiles.is_none());
-        assert_eq!(role_name(Role::EndToEnd), "end-to-end");
+        assert_eq!(role_name(StageRole::EndToEnd), "end-to-end");
     }
 }

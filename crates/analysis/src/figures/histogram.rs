@@ -1,16 +1,16 @@
 //! How often the whole path took how long, and how often it can have, for all that the clocks allow.
 //!
-//! A true duration lies in its interval, so the traces that truly took at most `b` are no fewer than those whose upper end
-//! is at most `b`, and no more than those whose lower end is. A bin's count is the difference of two such numbers, and so
-//! has a least and a most. That holds for each bin alone; all bins together always hold all traces.
+//! A true duration lies in its interval, so the traces that truly took at most `b` are no fewer than those whose
+//! upper end is at most `b`, and no more than those whose lower end is. A bin's count is the difference of two such
+//! numbers, and so has a least and a most. That holds for each bin alone; all bins together always hold all traces.
 
 use serde::Serialize;
 
 /// Counts of durations in bins, each with the least and the most that it can truly hold.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Histogram {
-    /// Edges in ticks, strictly ascending, one more than bins: a bin holds what is longer than its left edge and no longer
-    /// than its right one.
+    /// Edges in ticks, strictly ascending, one more than bins: a bin holds what is longer than its left edge and no
+    /// longer than its right one.
     pub edges: Vec<i64>,
     /// Estimates in each bin.
     pub count: Vec<usize>,

@@ -1,13 +1,14 @@
 //! The traces that a page draws one by one: the worst, one that is typical, and some that never arrived.
 //!
-//! While millions are scanned, a heap keeps the slowest, and another those whose keys, mixed, are the smallest numbers: a sample
-//! of all that passed. So memory is fixed, parts can be merged, and the choice is the same every time.
+//! While millions are scanned, a heap keeps the slowest, and another those whose keys, mixed, are the smallest
+//! numbers: a sample of all that passed. So memory is fixed, parts can be merged, and the choice is the same every
+//! time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
-use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, Role, StageDurations, Traces};
+use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, StageDurations, StageRole, Traces};
 
 use super::boxes::StageBox;
 use crate::error::Error;
@@ -92,7 +93,9 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn add(&mut self, layout: &Layout, traces: &Traces, durations: &Durations) {
         let stages = layout.stages().iter().zip(durations.stages());
-        let Some((whole, column)) = stages.into_iter().find(|(stage, _)| stage.role == Role::EndToEnd) else { return };
+        let Some((whole, column)) = stages.into_iter().find(|(stage, _)| stage.role == StageRole::EndToEnd) else {
+            return;
+        };
         for row in (0..traces.len()).filter(|&row| !traces.repeats(row, [whole.from, whole.to])) {
             let complete = layout.is_complete(|point| traces.points()[point].get(row).is_some());
             if !complete {
@@ -156,7 +159,7 @@ impl Keeper {
         relative_ticks: &[u64],
     ) -> Result<KeptTraces, Error> {
         let draw = |kept: Vec<Kept>| drawn(layout, clocks, boxes, relative_ticks, kept);
-        let whole = layout.stages().iter().position(|stage| stage.role == Role::EndToEnd);
+        let whole = layout.stages().iter().position(|stage| stage.role == StageRole::EndToEnd);
         let median = whole.and_then(|whole| boxes[whole].quantiles.as_ref()).map(|found| found.median.estimate);
         let typical = median.and_then(|median| {
             let sample = self.sample.into_iter().map(|(_, kept)| kept);
@@ -235,7 +238,7 @@ fn place(durations: &StageDurations, row: usize) -> Option<Drawn> {
 
 /// What shifts all values of a stage shifts its median too, so an excess is wrong by the relative bound at most.
 fn cause(layout: &Layout, boxes: &[StageBox], relative: &[u64], stages: &[Option<Drawn>]) -> Option<Cause> {
-    let path = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == Role::Path);
+    let path = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == StageRole::Path);
     let excess = path.filter_map(|(stage, _)| {
         let median = boxes[stage].quantiles.as_ref()?.median.estimate;
         Some((stage, stages[stage]?.0.saturating_sub(median)))

@@ -8,7 +8,7 @@ use tickscope_analysis::{
 };
 use tickscope_bracket::Rho;
 use tickscope_tick::Frequency;
-use tickscope_trace::{Common, QuantileBounds, Role, StageRow};
+use tickscope_trace::{Common, QuantileBounds, StageRole, StageRow};
 
 pub const HERTZ: u64 = 2_299_998_020;
 
@@ -48,7 +48,7 @@ fn row((quantiles, amounts): ([[i64; 3]; 2], [u64; 6])) -> StageRow {
         name: "a.x>b.y".into(),
         from: "a.x".into(),
         to: "b.y".into(),
-        role: Role::Path,
+        role: StageRole::Path,
         count: 1,
         missing: 0,
         refused: 0,

@@ -1,5 +1,5 @@
-//! A simulated host: a counter, and a clock in nanoseconds that wanders, is slewed and is stepped; every instant's truth is
-//! known.
+//! A simulated host: a counter, and a clock in nanoseconds that wanders, is slewed and is stepped; every instant's
+//! truth is known.
 //!
 //! Instants are counted in 1/16 of a tick of the counter and the clock in exact fractions of a nanosecond, so what a
 //! reading rounds off is part of the simulation.

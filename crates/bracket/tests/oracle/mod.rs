@@ -1,7 +1,7 @@
 //! Model `drift` once more, written differently: rationals, no hulls, no search, every pair of constraints.
 //!
-//! The slope programme by Fourier-Motzkin: eliminating `v` from each lower and each upper constraint leaves one half-line
-//! of `r` a pair. The bounds by looking at every bracket for every question.
+//! The slope programme by Fourier-Motzkin: eliminating `v` from each lower and each upper constraint leaves one
+//! half-line of `r` a pair. The bounds by looking at every bracket for every question.
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use num_bigint::BigInt;

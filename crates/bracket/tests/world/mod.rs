@@ -107,7 +107,8 @@ pub fn worlds(rho_ppb: i64, most_messages: usize) -> impl Strategy<Value = World
 /// Rates for [`far_worlds`], of parts so small that their exact maps fit 128 bits.
 const FAR_RATES: [(u64, u64); 5] = [(1, 1), (2, 5), (5, 2), (7, 3), (1, 3)];
 
-/// Such worlds stretched until they last as long as a clock map may: nearly to the limit of the domain that runs faster.
+/// Such worlds stretched until they last as long as a clock map may: nearly to the limit of the domain that runs
+/// faster.
 pub fn far_worlds(rho_ppb: i64, most_messages: usize) -> impl Strategy<Value = World> {
     (worlds(rho_ppb, most_messages), prop::sample::select(FAR_RATES.to_vec())).prop_map(|(mut world, nominal)| {
         world.nominal = nominal;

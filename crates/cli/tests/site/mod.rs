@@ -47,8 +47,8 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Where every packet must arrive, 250 a second: the kernel keeps some 270 for a program that stands still, so a machine
-    /// may pause for a second.
+    /// Where every packet must arrive, 250 a second: the kernel keeps some 270 for a program that stands still, so a
+    /// machine may pause for a second.
     pub fn new(seconds: f64, rate_hz: u32) -> Self {
         let server_port = free_port();
         Self {

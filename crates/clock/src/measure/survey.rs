@@ -25,12 +25,14 @@ use crate::compensation::{Halves, Length, Trial, Verdict, judge, touched};
 use crate::density::Bins;
 use crate::load::{Injection, Load};
 use crate::series::Usable;
-use crate::study::{Absent, Across, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, Plan, SectionTest, Study};
+use crate::study::{
+    Absent, Across, BenchmarkPlan, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, SectionTest, Study,
+};
 
 /// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the
 /// clock that is being read is finished with the fewest readings, and those not read yet are absent, but for the two
 /// that advice is about.
-pub fn survey(plan: &Plan, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Study, Finding> {
+pub fn survey(plan: &BenchmarkPlan, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Study, Finding> {
     let begun = Instant::now();
     let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
     let clocks = Clock::all();
@@ -146,7 +148,7 @@ const SPEED_WINDOWS: usize = 5;
 
 /// Windows of every clock: how it agrees across processors; and under each load, costs and readings for each number of
 /// readers, and two tests of sections, each alone and beside a sampler.
-fn windows(plan: &Plan, clocks: &[Clock], cpus: usize) -> usize {
+fn windows(plan: &BenchmarkPlan, clocks: &[Clock], cpus: usize) -> usize {
     let under_load = |clock: &Clock| 2 * plan.readers.len() + 4 * windows_for_trials(*clock);
     let once = SPEED_WINDOWS * cpus + INSTRUCTION_WINDOWS + TRANSIENT_WINDOWS * TRANSIENT_CLOCKS.len();
     once + clocks.iter().map(|clock| 1 + plan.loads.len() * under_load(clock)).sum::<usize>()
@@ -199,7 +201,7 @@ impl Budget {
 }
 
 struct Survey<'a> {
-    plan: &'a Plan,
+    plan: &'a BenchmarkPlan,
     cpus: &'a [usize],
     frequency: Frequency,
     /// The counter when the time is over.

@@ -15,7 +15,7 @@ use tickscope_host::step_alarm::StepAlarm;
 use tickscope_store::{BracketColumns, Event, EventKind, Pair, Paths, next_segment, write_brackets, write_events};
 use tickscope_tick::{Clock, Label};
 
-use super::{Place, ready};
+use super::{RoleContext, ready};
 use crate::error::Error;
 use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
@@ -52,7 +52,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(5);
 const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::TOLD_WITHIN_NS as u64);
 
 /// Watches until the process is told to end.
-pub(super) fn monitor(place: &Place) -> Result<ClockReport, Error> {
+pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {
     let mut watching = Watching::begin(place)?;
     watching.look(false)?;
     ready();
@@ -73,7 +73,7 @@ pub(super) fn monitor(place: &Place) -> Result<ClockReport, Error> {
 }
 
 struct Watching<'a> {
-    place: &'a Place,
+    place: &'a RoleContext,
     facts: CounterFacts,
     clocks: HostClocks,
     alarm: Option<StepAlarm>,
@@ -84,7 +84,7 @@ struct Watching<'a> {
 }
 
 impl<'a> Watching<'a> {
-    fn begin(place: &'a Place) -> Result<Self, Error> {
+    fn begin(place: &'a RoleContext) -> Result<Self, Error> {
         let clocks = HostClocks::from_environment().map_err(Error::input)?;
         let facts = CounterFacts::of_this_host().map_err(Error::work)?;
         let alarm = StepAlarm::arm().inspect_err(|finding| eprintln!("tickscope: {finding}")).ok();

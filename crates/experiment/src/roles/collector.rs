@@ -8,14 +8,14 @@ use tickscope_collect::{Collector, Report};
 use tickscope_store::{Manifest, Paths, SameBoot};
 use tickscope_tick::NodeName;
 
-use super::{Place, ready};
+use super::{RoleContext, ready};
 use crate::error::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
 
 /// What is collected, and into which run.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct CollectorSettings {
     /// The stamp directory.
     pub directory: PathBuf,
     /// The run's directory; it is given a manifest where it has none.
@@ -26,18 +26,18 @@ pub struct Settings {
     pub follow: bool,
 }
 
-impl Settings {
+impl CollectorSettings {
     /// In a role the stamp directory is that of the node's programs.
-    pub(super) fn of_role(place: &Place, follow: bool) -> Self {
+    pub(super) fn of_role(place: &RoleContext, follow: bool) -> Self {
         let directory = std::env::var_os("TICKSCOPE_DIR").unwrap_or_default().into();
         Self { directory, run: place.run.clone(), node: place.node.clone(), follow }
     }
 }
 
 /// Takes the stamps of a directory.
-pub fn collect(settings: &Settings) -> Result<Report, Error> {
+pub fn collect(settings: &CollectorSettings) -> Result<Report, Error> {
     interrupt::catch();
-    let Settings { directory, run, node, follow } = settings;
+    let CollectorSettings { directory, run, node, follow } = settings;
     if !directory.is_dir() {
         let directory = directory.display();
         return Err(Error::input(format!(

@@ -20,13 +20,13 @@ use tickscope_store::{BracketColumns, Pair, Paths, next_segment, write_brackets}
 use tickscope_tick::Label;
 
 use super::kernel_points::{self, KernelPoints};
-use super::{Place, ready};
+use super::{RoleContext, ready};
 use crate::error::Error;
 use crate::interrupt;
 
 /// Settings of the end that answers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Server {
+pub struct ServerSettings {
     /// The run's id.
     pub run: u64,
     /// Its own number within the run.
@@ -79,7 +79,7 @@ const ROUGH_HERTZ: u64 = 2_500_000_000;
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
 /// Answers until the process is told to end.
-pub(super) fn serve(server: &Server) -> Result<ProbeReport, Error> {
+pub(super) fn serve(server: &ServerSettings) -> Result<ProbeReport, Error> {
     let counter = NodeCounter::from_environment().map_err(Error::input)?;
     let socket = bind(&server.listen)?;
     let (run, node) = (RunId(server.run), NodeId(server.id));
@@ -100,7 +100,7 @@ pub(super) fn serve(server: &Server) -> Result<ProbeReport, Error> {
 }
 
 /// Asks until the process is told to end, then once more in a burst.
-pub(super) fn ask(client: &Client, place: &Place) -> Result<ProbeReport, Error> {
+pub(super) fn ask(client: &Client, place: &RoleContext) -> Result<ProbeReport, Error> {
     let counter = NodeCounter::from_environment().map_err(Error::input)?;
     let socket = bind(&(client.bind.clone(), 0))?;
     let (send, receive) = channel();

@@ -82,7 +82,8 @@ impl Drop for StampDirectory {
     }
 }
 
-/// Committed records of a pool: by thread, in the order of blocks and slots, with how many slots stayed open before the end.
+/// Committed records of a pool: by thread, in the order of blocks and slots, with how many slots stayed open before
+/// the end.
 pub fn records(pool: &Pool) -> BTreeMap<i32, (Vec<Record>, usize)> {
     let mut blocks: BTreeMap<(i32, u32, u32), Vec<Option<Record>>> = BTreeMap::new();
     for block in (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described()) {

@@ -1,8 +1,9 @@
 //! A table declared once: from the declaration come its columns in memory, its row, writing, reading and documents.
 //!
-//! `columns!` takes the table's columns with the type of a cell (`Option`: nullable), `[ranged]` where row groups record
-//! the smallest and the largest value, `[spared]` where a file without a value leaves the column out, and what a cell means, which docs/run-format.md repeats word by word. A further column
-//! is one line. Where the declaration names a row, the columns are gathered from rows and taken apart into them.
+//! `columns!` takes the table's columns with the type of a cell (`Option`: nullable), `[ranged]` where row groups
+//! record the smallest and the largest value, `[spared]` where a file without a value leaves the column out, and what
+//! a cell means, which docs/run-format.md repeats word by word. A further column is one line. Where the declaration
+//! names a row, the columns are gathered from rows and taken apart into them.
 
 use std::path::Path;
 

@@ -39,7 +39,8 @@ impl TableReader {
         Ok(table)
     }
 
-    /// As [`TableReader::open`]; refuses also a column that is none of `fields`: nobody knows what it says of the others.
+    /// As [`TableReader::open`]; refuses also a column that is none of `fields`: nobody knows what it says of the
+    /// others.
     pub(crate) fn open_as(path: &Path, fields: &[Field]) -> Result<Self> {
         let table = Self::open(path)?;
         match table.names().iter().find(|name| fields.iter().all(|field| field.name != **name)) {
@@ -156,8 +157,8 @@ impl TableReader {
         self.reader.metadata().file_metadata().schema_descr().column(index).max_def_level()
     }
 
-    /// Hands a column to `take` piece by piece: the values that are there, and a definition level a row where the column
-    /// is nullable.
+    /// Hands a column to `take` piece by piece: the values that are there, and a definition level a row where the
+    /// column is nullable.
     fn decode<V: Value>(
         &self,
         group: usize,

@@ -25,7 +25,7 @@ pub struct Chunk {
 }
 
 /// The chunks still to come, and what earlier ones have taught.
-pub struct Plan {
+pub struct JoinPlan {
     /// The next one is the last of these.
     pending: Vec<Chunk>,
     /// The most ids that a scattered chunk may span, less one; shrinks when several kinds share the memory.
@@ -53,7 +53,7 @@ impl Chunk {
     }
 }
 
-impl Plan {
+impl JoinPlan {
     /// A plan that covers every extent; `extents` by point.
     pub fn new(extents: &[Vec<Extent>], limits: Limits) -> Self {
         let chunk = |island: &Island| island.chunk(limits);
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn planned(extents: &[Vec<Extent>], keys: usize) -> Vec<(i64, i64, Method)> {
-        let mut plan = Plan::new(extents, Limits { keys, rows: 1 });
+        let mut plan = JoinPlan::new(extents, Limits { keys, rows: 1 });
         std::iter::from_fn(|| plan.next()).map(|chunk| (chunk.first, chunk.last, chunk.method)).take(99).collect()
     }
 

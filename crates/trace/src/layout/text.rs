@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tickscope_tick::Place;
 
 use super::graph::{Graph, id_spaces, topological};
-use super::{END_TO_END, Edge, Layout, Match, Point, Role, Rule, Stage};
+use super::{END_TO_END, Edge, Layout, Match, Point, Rule, Stage, StageRole};
 use crate::Error;
 
 /// A layout as people write it, before anything about it is known to make sense.
@@ -73,7 +73,7 @@ impl LayoutText {
     pub fn parse(&self, known: Option<&[String]>) -> Result<Layout, Error> {
         let (mut points, edges) = self.parse_trunk()?;
         let trunk = points.len();
-        let edge_stages = edges.iter().map(|edge| stage_between(&points, edge.from, edge.to, Role::Path));
+        let edge_stages = edges.iter().map(|edge| stage_between(&points, edge.from, edge.to, StageRole::Path));
         let mut stages: Vec<Stage> = edge_stages.collect();
         let mut branches = Vec::new();
         for text in &self.branches {
@@ -178,10 +178,10 @@ fn whole_stages(trunk: &[Point], graph: &Graph) -> Vec<Stage> {
     };
     let pairs = starts.iter().flat_map(|&from| ends.iter().map(move |&to| (from, to)));
     let reached = pairs.filter(|&(from, to)| graph.precedes(from, to));
-    reached.map(|(from, to)| Stage { name: name(from, to), from, to, role: Role::EndToEnd }).collect()
+    reached.map(|(from, to)| Stage { name: name(from, to), from, to, role: StageRole::EndToEnd }).collect()
 }
 
-fn stage_between(points: &[Point], from: usize, to: usize, role: Role) -> Stage {
+fn stage_between(points: &[Point], from: usize, to: usize, role: StageRole) -> Stage {
     Stage { name: format!("{}>{}", points[from].place, points[to].place), from, to, role }
 }
 
@@ -229,7 +229,7 @@ fn parse_extra(text: &str, points: &[Point]) -> Result<Stage, Error> {
         let found = format!("'{}' with itself", from.place);
         return Err(Error::new("an extra pair of two points", found, "name the point to compare it with"));
     }
-    Ok(stage_between(points, start, end, Role::Extra))
+    Ok(stage_between(points, start, end, StageRole::Extra))
 }
 
 fn parse_branch(text: &str, points: &mut Vec<Point>, trunk: usize) -> Result<Stage, Error> {
@@ -248,7 +248,7 @@ fn parse_branch(text: &str, points: &mut Vec<Point>, trunk: usize) -> Result<Sta
         points.push(to);
         points.len() - 1
     });
-    Ok(stage_between(points, start, end, Role::Branch))
+    Ok(stage_between(points, start, end, StageRole::Branch))
 }
 
 /// Rows of traces have one id: that of the points before the first range edge on any way.
