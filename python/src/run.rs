@@ -65,12 +65,10 @@ impl Run {
     /// Files of `stamps` (of `node.point`), `channels`, `events`, `brackets` or `traces`.
     #[pyo3(signature = (table, point = None))]
     fn files(&self, table: &str, point: Option<&str>) -> Result<Files, Refusal> {
-        let place: Option<Place> = point.and_then(|point| point.parse().ok());
+        let dotted = point.filter(|point| point.contains('.'));
+        let place = dotted.filter(|_| table == "stamps").map(|point| self.known(point)).transpose()?;
         let table = match (table, &place) {
-            ("stamps", Some(place)) => {
-                self.known(place)?;
-                Table::Stamps(place)
-            }
+            ("stamps", Some(place)) => Table::Stamps(place),
             ("channels", _) => Table::Channels,
             ("events", _) => Table::Events,
             ("brackets", _) => Table::Brackets,
@@ -88,20 +86,17 @@ impl Run {
 }
 
 impl Run {
-    /// Refuses a point without a folder of stamps: most likely it is misspelt.
-    fn known(&self, place: &Place) -> Result<(), Refusal> {
+    /// The point of that name; one without a folder of stamps is refused: most likely it is misspelt.
+    fn known(&self, wanted: &str) -> Result<Place, Refusal> {
         let mut all = Vec::new();
         for node in self.0.nodes()? {
             all.extend(self.0.points(&node)?.into_iter().map(|point| format!("{node}.{point}")));
         }
-        let wanted = place.to_string();
-        if all.contains(&wanted) {
-            return Ok(());
-        }
-        Err(Refusal::new(format!(
-            "expected a point that was stamped: {}; found '{wanted}'. Choose one of them",
-            all.join(", ")
-        )))
+        let known = all.iter().any(|point| point == wanted).then(|| wanted.parse().ok()).flatten();
+        known.ok_or_else(|| {
+            let all = all.join(", ");
+            Refusal::new(format!("expected a point that was stamped: {all}; found '{wanted}'. Choose one of them"))
+        })
     }
 }
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import TREE
 from page_look import COLOUR, GRAPHIC_CONTRAST, TEXT_CONTRAST, TEXTS, contrast
 
-FIGURES = ["trace", "boxes", "histogram", "clock_map-0", "clock_map-1"]
+FIGURES = ["trace", "boxes", "histogram", "clock-map-0", "clock-map-1"]
 
 
 @pytest.fixture(scope="module")

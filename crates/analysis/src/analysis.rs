@@ -107,7 +107,7 @@ pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(An
     Ok((
         analysis,
         figures.ok_or_else(|| {
-            Error::work("expected the figures that were asked for, found none. Report it with the run")
+            Error::work("no figures were computed though they were asked for. This is a bug: report it with the run")
         })?,
     ))
 }
@@ -290,7 +290,7 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
         Some(refused) => Err(refused.into()),
         // Joined from no stamps at all they would still be a file.
         None if listing.found.is_empty() => Err(Error::work(format!(
-            "expected the traces of a run in {}, found none: the run still goes on, or ended before its stamps were joined, or the \
+            "cannot find traces in {}: the run still goes on, or ended before its stamps were joined, or the \
              files were removed. Wait for its end, copy traces/ back, or measure again",
             run.paths().traces().display()
         ))),

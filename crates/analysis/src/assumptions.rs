@@ -162,7 +162,10 @@ impl Assumption {
                 format!("the rate of {domain} against {reference} stays within rho of one value")
             }
             Self::Rate { domain, reference, ppm, .. } => {
-                format!("the rate of {domain} against {reference} lies within {ppm} ppm of what their frequencies declare")
+                format!(
+                    "the rate of {domain} against {reference} lies within {ppm} ppm of what their \
+                        frequencies declare"
+                )
             }
             Self::Slew { domain, counter, slew, .. } => {
                 let slew = f64::from(slew.ppb()) / 1000.0;
@@ -174,11 +177,10 @@ impl Assumption {
             }
             Self::KernelStamps => KERNEL_STAMPS.into(),
             Self::Of { names, fact } => format!("{}: {}", names.join(", "), fact.statement()),
-            Self::OrderedStamps => {
-                "stamps stand on the side of the call that their point's ordering says".into()
-            }
+            Self::OrderedStamps => "stamps stand on the side of the call that their point's ordering says".into(),
             Self::PlainStamps { points } => format!(
-                "stages from or to {} are from reading to reading: a plain stamp may be read earlier or later than its line of \
+                "stages from or to {} are from reading to reading: a plain stamp may be read earlier or later \
+                than its line of \
                  code",
                 points.join(", ")
             ),
@@ -198,12 +200,13 @@ impl Assumption {
             }
             Self::CoresUncounted => "what that check leaves open is in no figure".into(),
             Self::Quantiles => {
-                "quantiles are of the traces that have a duration; missing and refused ones may be the slow ones, and are counted"
+                "quantiles are of the traces that have a duration; missing and refused ones may be the slow \
+                ones, and are counted"
                     .into()
             }
-            Self::Seconds { reference, hertz, tolerance_ppm, .. } => format!(
-                "seconds: {reference} runs at {hertz} Hz ±{tolerance_ppm} ppm, an error common to all figures"
-            ),
+            Self::Seconds { reference, hertz, tolerance_ppm, .. } => {
+                format!("seconds: {reference} runs at {hertz} Hz ±{tolerance_ppm} ppm, an error common to all figures")
+            }
             Self::Recorded { statement, .. } => statement.clone(),
         }
     }
@@ -260,11 +263,15 @@ impl Assumption {
     }
 }
 
-const KERNEL_STAMPS: &str = "the kernel's stamps and clock_gettime read one clock; a kernel stamp of sending precedes the packet \
-                             (its driver takes it before it hands the packet on), one of receiving follows it; the kernel \
+const KERNEL_STAMPS: &str = "the kernel's stamps and clock_gettime read one clock; a kernel stamp of sending \
+                            precedes the packet \
+                             (its driver takes it before it hands the packet on), one of receiving follows it; \
+                             the kernel \
                              tells within 10 ms that a clock was set";
-const PASSAGES: &str = "a passage of an id that passed more than once has one stamp at each point up to where it ended, in the \
-                        order of the layout and of the ticks; where an id has one stamp, all its later ones come from that";
+const PASSAGES: &str = "a passage of an id that passed more than once has one stamp at each point up to where \
+                       it ended, in the \
+                        order of the layout and of the ticks; where an id has one stamp, all its later ones \
+                        come from that";
 
 impl Fact {
     fn statement(&self) -> String {
@@ -290,7 +297,8 @@ impl SendProof {
                 format!("ids that {send}, stamped before every send, does not show to be sent once are left out")
             }
             Self::Nothing => format!(
-                "ids stamped twice are left out, but no copy is known whose own stamp of {} is missing: no point where the \
+                "ids stamped twice are left out, but no copy is known whose own stamp of {} is missing: no \
+                point where the \
                  program itself stamps its sends stands before it in the layout",
                 pair.from
             ),

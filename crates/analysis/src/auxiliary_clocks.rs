@@ -275,7 +275,7 @@ fn slew_of(manifest: &Manifest, pair: &Pair, query: &Query) -> Result<(Rho, Stri
         Some(found) => Ok(found),
         None => {
             let slew = Rho::declared_ppb(UNWATCHED_SLEW_PPB).map_err(Error::work)?;
-            Ok((slew, "default: nobody watched it, and the kernel slews by 500 ppm".into()))
+            Ok((slew, "default: no clock monitor watched it, and the kernel slews by at most 500 ppm".into()))
         }
     }
 }

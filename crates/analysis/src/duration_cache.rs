@@ -140,10 +140,7 @@ fn digest(run: &Run, inputs: &Inputs, traces: &[KeyedReader]) -> Result<u128, Er
     for reader in traces {
         reader.file_name().hash(&mut digest);
         digest.read(reader.path()).map_err(|e| {
-            Error::work(format!(
-                "{}: expected traces that can be read, found: {e}. Join the run again",
-                reader.path().display()
-            ))
+            Error::work(format!("cannot read the traces {}: {e}. Join the run again", reader.path().display()))
         })?;
     }
     Ok(digest.finish_128())

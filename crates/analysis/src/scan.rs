@@ -87,7 +87,7 @@ impl Outcome {
 }
 
 impl Piece<'_> {
-    /// What became of the stage with that index in that row, as the table counts it, and its duration if it has one.
+    /// Outcome of the stage with that index in that row, as the table counts it, and its duration if it has one.
     pub fn outcome(&self, stage: usize, row: usize) -> (Outcome, Option<Span>) {
         let Self { layout, traces, durations, .. } = self;
         let (of, span) = (&layout.stages()[stage], Span::of(&durations.stages()[stage], row));

@@ -162,7 +162,8 @@ proptest! {
         join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
         let analysis = analyse(&run, &Query::default(), true).unwrap();
         let source = &analysis.clock_maps[0].sources[0];
-        prop_assert_eq!(unused(source, "ids that the program's own stamps do not show to be sent exactly once"), unproven);
+        let why = "ids that the program's own stamps do not show to be sent exactly once";
+        prop_assert_eq!(unused(source, why), unproven);
         let proven = requests.iter().filter(|request| request.again.is_none()).count();
         prop_assert!(!lost.is_empty() || source.brackets == proven + response.len());
         let rows = run.durations(50_000).unwrap().found.remove(0);
@@ -175,7 +176,8 @@ proptest! {
         let (lo, hi) = (column(&format!("{stage}.lo")), column(&format!("{stage}.hi")));
         for (row, &id) in rows.id.iter().enumerate() {
             let back = requests[id as usize].back;
-            prop_assert!(lo[row].unwrap() <= back && back <= hi[row].unwrap(), "id {}: {:?} {back} {:?}", id, lo[row], hi[row]);
+            let (lo, hi) = (lo[row].unwrap(), hi[row].unwrap());
+            prop_assert!(lo <= back && back <= hi, "id {id}: {lo} {back} {hi}");
         }
     }
 
@@ -232,7 +234,8 @@ proptest! {
             }
         }
         // Another query: a source that is left out is not there.
-        let refused = analyse(&run, &Query { sources: Some(vec![tickscope_tick::Source::Probes]), ..Query::default() }, false);
+        let probes = Query { sources: Some(vec![tickscope_tick::Source::Probes]), ..Query::default() };
+        let refused = analyse(&run, &probes, false);
         prop_assert!(refused.unwrap_err().to_string().contains("expected brackets"));
         run.set_manifest(run.manifest().clone()).unwrap();
     }

@@ -100,7 +100,7 @@ pub enum Refused {
     InBreak,
     /// The clock may have read it twice.
     Ambiguous,
-    /// The brackets of its epoch contradict each other: see [`Epoch::clock map`].
+    /// The brackets of its epoch contradict each other: see [`Epoch::clock_map`].
     Contradictory,
 }
 

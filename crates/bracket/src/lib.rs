@@ -19,15 +19,15 @@
 //! seconds.
 //!
 //! ```
-//! use tickscope_bracket::{Bracket, Model, Ratio, Clock map, Rho};
+//! use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 //! use tickscope_tick::Tick;
 //!
 //! let exchange = |sent: i64, at: i64, received: i64| Bracket::new(Some(sent), at, Some(received));
 //! let evidence = [exchange(1_000, 50, 1_100), exchange(1_001_010, 1_000_050, 1_001_090)];
 //! let model = Model::new("1".parse::<Rho>()?, Ratio::new(1, 1)?, Tick::new(50));
-//! let clock map = ClockMap::new(&evidence, &model)?;
-//! let interval = clock map.interval(Tick::new(500_000))?;
-//! assert!(interval.contains(clock map.estimate(Tick::new(500_000))?));
+//! let clock_map = ClockMap::new(&evidence, &model)?;
+//! let interval = clock_map.interval(Tick::new(500_000))?;
+//! assert!(interval.contains(clock_map.estimate(Tick::new(500_000))?));
 //! assert_eq!((interval.lo().get(), interval.hi().get()), (500_913, 501_087));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

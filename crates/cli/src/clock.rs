@@ -54,7 +54,7 @@ fn show(output: &OutputOptions, document: impl Fn() -> Document, json: &impl Ser
     Ok(())
 }
 
-/// A benchmark as JSON: every figure, and what is said of them.
+/// A benchmark as JSON: every figure, with the advice and findings derived from them.
 #[derive(Serialize)]
 struct Told<'a> {
     version: u32,
@@ -94,7 +94,7 @@ impl<'a> Told<'a> {
     }
 }
 
-/// As long as nobody waits.
+/// Upper limit of `--seconds`, about 11 days.
 const SECONDS_MAX: f64 = 1e6;
 /// Turns of an injected load in the time that a clock is read in.
 const TURNS_MIN: f64 = 5.0;

@@ -16,7 +16,7 @@ use tickscope_tick::Unit;
 use crate::failure::Failure;
 use crate::options::DoctorOptions;
 
-/// A reading that is wider than this is told: the table's last digit is 10 ns.
+/// A reading wider than this is reported, because the table's last digit is 10 ns.
 const WIDE_NS: u32 = 5;
 
 /// One thing looked at.

@@ -1,4 +1,4 @@
-//! What a shell and a reader know of the command: completions and man page, both from the options.
+//! Shell completions and the man page, both generated from the options.
 
 use std::io::{self, Write};
 
@@ -50,7 +50,7 @@ fn write_part(part: &Command, page: &mut Vec<u8>) -> io::Result<()> {
     man.render_options_section(page)
 }
 
-/// What no option says.
+/// End of the man page: exit status, environment, files.
 const CLOSING: &str = r#".SH EXIT STATUS
 .TP
 0

@@ -61,7 +61,7 @@ pub struct RunOptions {
     /// Write the run's page too, as `tickscope report` does
     #[arg(long)]
     pub report: bool,
-    /// First compare what the target says of itself, measured and not, in pairs of passes: [overhead] in the run file
+    /// First compare numbers that the target reports, in passes with and without measuring: [overhead] in the run file
     #[arg(long)]
     pub overhead: bool,
     /// Print the table as JSON

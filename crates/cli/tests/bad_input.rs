@@ -59,7 +59,7 @@ fn e2e_a_missing_run_file_or_run_is_named() {
 #[test]
 fn e2e_a_source_of_evidence_that_does_not_exist_is_refused_with_those_that_do() {
     let ended = Ended::of(&mut tickscope(&["show", "/no/such/run", "--evidence", "probes,bogus"]));
-    ended.said(2, &["bogus", "probes, kernel-probes, messages and kernel-messages"]);
+    ended.said(2, &["bogus", "probes, kernel-probes, messages, kernel-messages"]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn of_schema(file: &Path, schema: u8) {
     let mut bytes = fs::read(file).unwrap();
     let key = b"tickscope.schema";
     let at = bytes.windows(key.len()).rposition(|window| window == key).unwrap() + key.len();
-    let value = bytes[at..].iter().position(|&byte| byte == b'1').unwrap();
+    let value = bytes[at..].iter().position(|&byte| byte == b'2').unwrap();
     bytes[at + value] = schema;
     fs::write(file, bytes).unwrap();
 }
@@ -211,10 +211,10 @@ fn e2e_torn_traces_and_manifests_are_refused_by_name() {
     fs::write(&traces, whole).unwrap();
 
     let text = fs::read_to_string(&manifest).unwrap();
-    let newer = text.replacen("\"schema\": 1", "\"schema\": 2", 1);
+    let newer = text.replacen("\"schema\": 2", "\"schema\": 3", 1);
     assert_ne!(newer, text);
     fs::write(&manifest, newer).unwrap();
-    site.show(&[]).said(1, &["run.json", "2"]);
+    site.show(&[]).said(1, &["run.json", "found 3"]);
     fs::write(&manifest, &text[..text.len() / 2]).unwrap();
     site.show(&[]).said(1, &["run.json", "expected"]);
     fs::write(&manifest, text).unwrap();

@@ -1,4 +1,4 @@
-//! A study in plain words, for someone who has to pick a clock and knows nothing of how it was studied.
+//! A benchmark in plain words, for someone who has to pick a clock and does not know how it was measured.
 //!
 //! Every sentence names its figure. "19 of 20" is the share of measurements that a statement is about: the rest were
 //! interrupted, and no clock can help that. Nothing here is a bound.
@@ -234,7 +234,7 @@ impl Study {
         short
     }
 
-    /// What stands beside the name of the counter, and where each is to be read.
+    /// What the orderings of the counter (`plain`, `before`, `after`) mean, and where to use each.
     fn ordering_words(&self) -> Vec<String> {
         let Some(clock) = self.counter_clock() else { return Vec::new() };
         let name = &self.counter.name;
@@ -296,7 +296,7 @@ impl Study {
     /// The first of those that tell sections apart about as finely as the finest, under the worst of the loads, and
     /// were never seen to go backward.
     fn pick(&self, names: &[&str]) -> Option<&ClockStudy> {
-        /// What is finer by less than this factor is not worth another clock.
+        /// A clock that is finer by less than this factor is not preferred to one that stands earlier in the list.
         const AS_FINE: f64 = 2.0;
         let worst =
             |clock: &ClockStudy| clock.alone().map(|cell| cell.usable_ns.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);

@@ -48,7 +48,7 @@ impl Bins {
         Some(Self { from, width, count: ((to - from) / width + 1) as usize })
     }
 
-    /// That many of the set lie in each.
+    /// Counts the values of `set` in each bin.
     pub fn density(self, set: &Sample) -> Density {
         let below = |limit: i64| set.values().partition_point(|&value| value < limit);
         let limit = |bin: usize| self.from + bin as i64 * self.width;

@@ -1,4 +1,4 @@
-//! The load beside what is measured: what is replicated, on which processors, how often it is injected.
+//! The background load of a measurement: what it does, on which processors, how often it is injected.
 //!
 //! As in the Cm* study (4.3), which made its load by replicating the measured experiment and injected it at fixed
 //! intervals.
@@ -61,7 +61,7 @@ impl Load {
 }
 
 impl Load {
-    /// Under which load, of so many members.
+    /// This load with so many members, in words that end a sentence.
     pub fn beside(&self, count: u32) -> String {
         match count {
             0 => "with the machine as it is".into(),

@@ -1,4 +1,4 @@
-//! What a study of a host's clocks found: figures in nanoseconds, as they are printed.
+//! Results of a benchmark of a host's clocks: figures in nanoseconds, as they are printed.
 //!
 //! Raw units are gone here; what needs them is done before. Every clock of a host is either studied or absent with a
 //! reason.
@@ -45,8 +45,8 @@ pub struct Study {
 pub struct BenchmarkPlan {
     /// How long it may take, about.
     pub seconds: f64,
-    /// Members of the load beside, busy processes unless another is asked for; one study of every clock for each
-    /// number.
+    /// Background-load sizes to test, in busy processes by default. Every clock is measured once per
+    /// size.
     pub loads: Vec<u32>,
     /// What each of them does, where, and when.
     pub load: Load,
@@ -71,7 +71,7 @@ pub struct CounterSeen {
     pub hypervisor: Option<String>,
     /// Whether a reading costs so much that it must be trapped.
     pub trapped: bool,
-    /// What the kernel derives its auxiliary clocks from.
+    /// The kernel's clocksource: the counter that its clocks are derived from.
     pub clocksource: Option<String>,
 }
 

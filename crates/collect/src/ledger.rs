@@ -1,4 +1,4 @@
-//! The ledger: which blocks a node's segments hold already, and what became of every channel's stamps.
+//! The ledger: which blocks a node's segments hold already, and how many stamps each channel stored and lost.
 //!
 //! It is not a file of its own. It is read back from the footers of the segments, so it cannot disagree with them: a
 //! block is stored when, and only when, a segment that names it has its final name.

@@ -71,7 +71,7 @@ pub struct Target {
     pub measured: bool,
 }
 
-/// What a machine says of itself before measuring.
+/// Facts about a machine, gathered before measuring.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Look {
     /// The name that events of the machine have.
@@ -143,7 +143,7 @@ impl Ended {
             let (what, found) = (&self.what, self.last.as_deref().unwrap_or("nothing"));
             let status = self.status();
             Error::work(format!(
-                "{what}: expected its report, found {found}; it ended with {status}. See its message above"
+                "{what}: it ended with {status} without a report (its last line: {found}). See its message above"
             ))
         })
     }

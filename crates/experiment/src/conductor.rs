@@ -38,7 +38,7 @@ pub struct RunSettings {
     pub out: Option<PathBuf>,
     /// Seconds to measure; `None`: the run file's.
     pub seconds: Option<f64>,
-    /// First compare what the target says of itself, measured and not.
+    /// First compare the numbers that the target reports in passes with and without measuring.
     pub overhead: bool,
 }
 
@@ -344,7 +344,7 @@ impl<'a> Conductor<'a> {
         let _ = std::io::stderr().flush(); // nobody may be reading it
     }
 
-    /// Ends what measures and drops what it took; what the commands said stays.
+    /// Ends collectors and clock monitors and removes what they stored; the last lines of the commands stay.
     fn discard(&mut self) {
         for at in 0..self.nodes.len() {
             let NodeRun { monitor, collector, .. } = &mut self.nodes[at];

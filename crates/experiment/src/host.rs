@@ -68,9 +68,10 @@ impl Host {
 
     /// A node of this host, whose clocks are read through `maps`; its command is left empty.
     pub fn node(&self, name: NodeName, maps: KnownMaps<'_>) -> Result<store::Node, Error> {
-        let boot = self.facts.boot.ok_or_else(|| {
-            Error::work("expected a boot id in /proc/sys/kernel/random/boot_id, found none. Mount /proc")
-        })?;
+        let boot = self
+            .facts
+            .boot
+            .ok_or_else(|| Error::work("cannot read a boot id from /proc/sys/kernel/random/boot_id. Mount /proc"))?;
         let mut counter = self.counter();
         if maps.counter.is_some() {
             counter.reading = reading_width(&step_of(maps.counter));

@@ -86,7 +86,7 @@ pub(crate) struct ClockPlan {
     pub probe_port: u16,
 }
 
-/// Enough for a bound of a few round trips under any rho, at a cost that no target notices.
+/// Default rate of probes: gives bounds of a few round trips under any rho, and does not disturb a target.
 fn probes_hz() -> f64 {
     100.0
 }
@@ -108,7 +108,7 @@ pub(crate) enum Slew {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Cores {
-    /// The kernel's word, checked and printed.
+    /// Assume what the kernel says, that they share it; the outcome of the check is printed.
     #[default]
     Assume,
     /// What the check leaves open is added to stages between different threads.
@@ -248,13 +248,13 @@ pub(crate) struct OverheadPlan {
 }
 
 impl Default for OverheadPlan {
-    /// Under a minute, and an interval that leaves out the smallest and the largest difference.
+    /// Defaults: less than a minute, and pairs enough for an interval without the smallest and the largest difference.
     fn default() -> Self {
         Self { fields: Vec::new(), pairs: 10, seconds: 2.0 }
     }
 }
 
-/// One probe: who asks whom, under which numbers. No two ends of a run have the same number.
+/// One probe: its two ends, each with a number that is unique within the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ProbePair {
     /// Position of the node that answers; the reference asks.

@@ -57,7 +57,7 @@ impl Process {
             Ok(line) if line == "ready" => Ok(()),
             _ => {
                 let what = &self.what;
-                Err(Error::work(format!("{what}: expected it to become ready, found its end. See its message above")))
+                Err(Error::work(format!("{what}: it ended before it was ready. See its message above")))
             }
         }
     }
@@ -85,9 +85,7 @@ impl Process {
             }
         }
         let (what, seconds) = (&self.what, PATIENCE.as_secs());
-        Err(Error::work(format!(
-            "{what}: expected it to end within {seconds} s of SIGTERM, found it running. It was killed"
-        )))
+        Err(Error::work(format!("{what}: it did not end within {seconds} s of SIGTERM and was killed")))
     }
 
     /// Waits for a process that ends by itself, however long it takes.

@@ -1,7 +1,7 @@
 //! The processes that hang under an agent: this same program, started again as `role NAME`.
 //!
 //! A role prints `ready` when the run may go on, works until SIGTERM, and prints its report as one line of JSON.
-//! Whatever dies, the others go on. Its settings are plain data; where it works it is told by its agent.
+//! If one dies, the others go on. Settings are plain data; the agent adds the node and the run's directory.
 
 pub mod clock_monitor;
 pub mod collector;
@@ -97,7 +97,7 @@ fn ready() {
     let _ = std::io::stdout().flush(); // nobody may be reading any more
 }
 
-/// Tells it what was done.
+/// Prints the report for the process that started this one.
 fn print(report: &impl Serialize) -> Result<(), Error> {
     println!("{}", serde_json::to_string(report).map_err(Error::work)?);
     Ok(())

@@ -13,11 +13,11 @@ const HEAD: &str = "kind,id,occurrence,stage,outcome,estimate_ticks,lo_ticks,hi_
 pub struct Csv<W> {
     out: W,
     unit: Unit,
-    /// CsvRows written by outcome, in the order of [`Outcome::ALL`].
+    /// Rows written, by outcome, in the order of [`Outcome::ALL`].
     pub rows: [u64; Outcome::ALL.len()],
 }
 
-/// CsvRows that are to be written.
+/// Rows of one part, to be written in order.
 pub struct CsvRows {
     text: Vec<u8>,
     unit: Unit,

@@ -36,7 +36,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(format!(
-        "expected to run on cpu {cpu} after pinning, found cpu {runs_on}. This system ignores it: measure elsewhere"
+        "cannot pin to cpu {cpu}: the thread still runs on cpu {runs_on}. This system ignores pinning: use another"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! Watching a host's clocks: one snapshot after another, and each thing that happened to them told once.
+//! The clock monitor of a host: compares successive snapshots of its clocks and reports each change once.
 //!
 //! What is sudden - a step, a suspend, another discipline, a clock that ran backward - happened between the two
 //! snapshots that it tells apart. A set that only the kernel tells of may have come before the earlier of them, by as
@@ -7,7 +7,7 @@
 //! ... snapshots back, and what it gained must be what the kernel's own account allows. A slew's span reaches as far to
 //! both sides of what was seen as one of its rate could have gone unseen.
 //!
-//! Assumes: the kernel tells of a set within [`Watch::TOLD_WITHIN_NS`]; a slew that lasts keeps its rate; snapshots
+//! Assumes: the kernel tells of a set within [`ClockMonitor::TOLD_WITHIN_NS`]; a slew keeps its rate; snapshots
 //! come often against how long it lasts. Guarantees: no event while the clocks do what the kernel says; the span of an
 //! event contains the true time of what it tells. Deliberately absent: slews whose whole gain is less than twice what
 //! two snapshots leave open; an account that was seen unchanged is believed about those. A suspend that falls among the
@@ -180,7 +180,7 @@ impl ClockMonitor {
         events.is_some_and(|events| events.iter().any(|event| matches!(event.change, Change::Step { .. })))
     }
 
-    /// Takes the next snapshot; whether what happened is no longer what it was. `set`: the kernel tells that REALTIME
+    /// Takes the next snapshot; returns whether the list of events changed. `set`: the kernel tells that REALTIME
     /// was set since the last one.
     pub fn look(&mut self, now: Snapshot, set: bool) -> bool {
         let Some(&last) = self.recent.back() else {

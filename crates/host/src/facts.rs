@@ -56,9 +56,9 @@ pub struct CounterFacts {
     /// Whether the fence around ordered readings waits for what precedes it (x86: `lfence`); `None`: the processor does
     /// not say, and it rests on the kernel having set it so.
     pub fence_serialises: Option<bool>,
-    /// What the kernel's auxiliary clocks are derived from.
+    /// The kernel's clocksource: the counter that `CLOCK_REALTIME` and `CLOCK_MONOTONIC` are derived from.
     pub clocksource: Option<String>,
-    /// What they could be derived from.
+    /// All clocksources that the kernel offers.
     pub clocksources: Vec<String>,
     /// The hypervisor's name, where the processor tells of one; empty if it has none.
     pub hypervisor: Option<String>,
@@ -153,7 +153,7 @@ impl CounterFacts {
     }
 
     /// Whether the counter runs at one rate in every power state. The kernel decides where it tells: it knows
-    /// processors that are invariant without saying so, and takes the flag from those that it has caught lying.
+    /// processors that are invariant without saying so, and clears the flag of those that it found not to be.
     pub fn invariant(&self) -> Option<bool> {
         self.invariant_by_kernel.or(self.invariant_by_processor)
     }

@@ -339,12 +339,12 @@ pub(crate) fn open_ns(earlier: &Snapshot, later: &Snapshot, tolerance: &Toleranc
     saturated(reading(earlier) + reading(later))
 }
 
-/// Nanoseconds that REALTIME gained on the clock that only a set tells it from.
+/// Nanoseconds by which REALTIME gained on BOOTTIME; only setting REALTIME changes their difference.
 pub(crate) fn stepped(earlier: &Snapshot, later: &Snapshot) -> i64 {
     gained(earlier, later, |s| s.realtime_ns, |s| s.boottime_ns)
 }
 
-/// Nanoseconds that MONOTONIC gained on the clock that nobody slews.
+/// Nanoseconds by which MONOTONIC gained on MONOTONIC_RAW, which is never slewed.
 pub(crate) fn slewed(earlier: &Snapshot, later: &Snapshot) -> i64 {
     gained(earlier, later, |s| s.monotonic_ns, |s| s.monotonic_raw_ns)
 }
@@ -393,7 +393,7 @@ impl fmt::Display for ClockEvent {
             ),
             Change::Suspend { ns } => write!(
                 f,
-                "expected a host that stays awake, found CLOCK_BOOTTIME {ns} ns ahead of CLOCK_MONOTONIC (within \
+                "the host was suspended: CLOCK_BOOTTIME went {ns} ns ahead of CLOCK_MONOTONIC (within \
                  {open} ns); the counter may have stopped: repeat the run with suspend switched off"
             ),
             Change::Discipline { from, to } => write!(

@@ -1,4 +1,4 @@
-//! The kernel's word that somebody set `CLOCK_REALTIME`, however little.
+//! Notification by the kernel that `CLOCK_REALTIME` was set, by however little.
 //!
 //! A timer on that clock, far in the future and armed with `TFD_TIMER_CANCEL_ON_SET`, is cancelled by every set of the
 //! clock: `read` gives `ECANCELED`, once. Comparing clocks cannot see a step below the width of its readings; this can.

@@ -376,7 +376,7 @@ mod tests {
         datagram.encode()
     }
 
-    /// What becomes of `bytes` while a request with nonce 77, sent at 100, is outstanding.
+    /// Outcome of receiving `bytes` while a request with nonce 77, sent at 100, is outstanding.
     fn verdict(bytes: &[u8], t4: i64) -> Result<Exchange, Refusal> {
         let mut client = client();
         asked(&mut client, 77);

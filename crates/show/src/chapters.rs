@@ -63,8 +63,8 @@ pub(crate) fn clocks(report: &Report<'_>) -> String {
         if let Some(curve) = curve {
             let _ = writeln!(
                 html,
-                "<div class=\"figure clock map\" id=\"clock map-{number}\" data-curve=\"{curve}\"></div>\n<p \
-                 class=\"caption\" id=\"clock map-{number}-caption\"></p>"
+                "<div class=\"figure clock-map\" id=\"clock-map-{number}\" data-curve=\"{curve}\"></div>\n<p \
+                 class=\"caption\" id=\"clock-map-{number}-caption\"></p>"
             );
         }
         html.push_str(&sources(report, clock_map, curve, unit));

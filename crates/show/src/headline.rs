@@ -1,4 +1,4 @@
-//! What somebody who reads three sentences should know: what was measured, which stage is the slowest, how sure that
+//! Headline of a report, in three sentences: what was measured, which stage is the slowest, and how certain that
 //! is.
 
 use std::fmt::Write;

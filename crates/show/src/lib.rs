@@ -42,7 +42,7 @@ pub struct Report<'a> {
     pub figures: &'a Figures,
     /// What happened to the measuring.
     pub events: &'a [Event],
-    /// What became of everything that was stamped.
+    /// All channels, with how many stamps each stored, dropped and refused.
     pub channels: &'a [Channel],
     /// Files that could not be read, and why.
     pub refused: &'a [String],

@@ -49,7 +49,7 @@ pub(crate) fn html(report: &Report<'_>) -> Result<String, String> {
         }
         if clock_maps.iter().all(|curve| curve.brackets.is_empty()) {
             return Err(format!(
-                "expected a page of at most {MOST_BYTES} bytes, found {} without a trace or a bracket. Report a run \
+                "cannot fit the report into {MOST_BYTES} bytes: it has {} without a trace or a bracket. Report a run \
                  of fewer nodes and points",
                 bare.len()
             ));

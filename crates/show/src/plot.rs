@@ -161,7 +161,7 @@ pub struct Figure {
     margin: Margin,
     x: Axis,
     y: Option<Axis>,
-    /// From one row to the next, and what of that the name above takes.
+    /// Height of a row, and the part of it that the name above the row takes, pixels.
     rows: [f64; 2],
     inside: String,
     around: String,
@@ -188,7 +188,7 @@ const RIGHT: f64 = 24.0;
 const NAME_HEIGHT: f64 = 16.0;
 /// From an axis down to the feet of its labels: clear of the lowest label beside the other axis.
 const LABEL_BELOW: f64 = 19.0;
-/// Of the letters of a label, on average, pixels; a little more than they take.
+/// Width reserved for each letter of a label, pixels; a little more than the average letter takes.
 const LETTER: f64 = 7.0;
 
 impl Figure {
@@ -244,7 +244,7 @@ impl Figure {
         self.label(0.0, 12.0, "start", &name);
     }
 
-    /// Of the labels below, one of so many has room.
+    /// Which labels of the horizontal axis are drawn so that they do not overlap: every n-th.
     fn every(&self) -> usize {
         let pixels = |label: &(f64, String)| (label.1.chars().count() + 1) as f64 * LETTER;
         let needed = self.x.labels.iter().map(pixels).fold(0.0, f64::max);

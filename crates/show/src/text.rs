@@ -35,7 +35,7 @@ impl Write for Escaping<'_, '_> {
 /// JSON for an inline script: no text in it can end the script or begin a comment.
 pub(crate) fn inline_json(value: &impl serde::Serialize) -> Result<String, String> {
     let json = serde_json::to_string(value)
-        .map_err(|e| format!("expected figures that are JSON, found {e}. Report it with the run"))?;
+        .map_err(|e| format!("cannot write the figures as JSON: {e}. This is a bug: report it with the run"))?;
     Ok(json.replace('<', "\\u003c"))
 }
 

@@ -380,7 +380,7 @@ fn refused(environment: &Environment, what: &str, error: &io::Error, bytes: u64)
         unsafe { libc::close(libc::open(path.as_ptr(), libc::O_CREAT | libc::O_RDWR | libc::O_CLOEXEC, 0o666)) };
     }
     OpenError::new(format!(
-        "expected to {what} a pool of {bytes} bytes in {}, found: {error}. Free or enlarge that tmpfs, set \
+        "cannot {what} a pool of {bytes} bytes in {}: {error}. Free or enlarge that tmpfs, set \
          TICKSCOPE_POOL_BYTES lower, or check its rights",
         environment.directory.display()
     ))

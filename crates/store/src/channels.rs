@@ -1,4 +1,4 @@
-//! Channels: which process, thread and point each stamp came from, and what became of all that was stamped there.
+//! Channels: which process, thread and point each stamp came from, and how many stamps were stored, lost and refused.
 
 use std::convert::Infallible;
 use std::fmt;

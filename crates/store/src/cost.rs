@@ -61,7 +61,7 @@ pub struct NodeCost {
     pub shared_memory_bytes: Option<u64>,
 }
 
-/// What the target said of itself, in pairs of passes: measured, and not.
+/// Numbers that the target reports about itself, from pairs of passes: one with measuring, one without.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Overhead {
     /// How long a pass was.
@@ -84,9 +84,9 @@ pub struct Compared {
 /// The same number from two passes, one right after the other.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Passes {
-    /// With all that a run does: stamps, collector, probes, watch.
+    /// The number with measuring on: stamps, collector, probes, clock monitor.
     pub measured: f64,
-    /// With nothing of it: points off.
+    /// The number with measuring off: every point is off.
     pub alone: f64,
 }
 

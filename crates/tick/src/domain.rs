@@ -20,7 +20,7 @@ pub enum Clock {
     Monotonic,
     /// `CLOCK_MONOTONIC_RAW`, in nanoseconds.
     MonotonicRaw,
-    /// A network card's auxiliary clock, in nanoseconds.
+    /// The hardware clock of a network card (PHC), in nanoseconds.
     Phc,
 }
 
@@ -37,7 +37,7 @@ pub struct Domain {
 
 /// How fast a counter is *declared* to run, and how far that may be off.
 ///
-/// A calibration against the kernel's auxiliary clock is a declaration too: the kernel derives that clock from the
+/// A calibration against a clock of the kernel is a declaration too: the kernel derives that clock from the
 /// counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frequency {

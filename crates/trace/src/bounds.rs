@@ -26,7 +26,7 @@ use tickscope_tick::Span;
 use crate::{Clocks, Column, Durations, Layout, Refusal, Stage, StageDurations, StageRole, Traces};
 
 /// How far the values of a stage may be shifted together, in ticks of the reference: every true value lies in
-/// `[estimate - below, estimate + above]`, but for what the stamps' auxiliary clocks leave open ([`StageTally::own`]).
+/// `[estimate - below, estimate + above]`, apart from the reading errors of its two stamps ([`StageTally::own`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Common {
     /// How far the truth may lie below the estimate.
@@ -251,7 +251,7 @@ impl StageTally {
         self.keep(Suspicion { refusal: Some(refusal), ..stamps });
     }
 
-    /// Takes in how far one duration may be wrong; `own`: how much of that its stamps' auxiliary clocks account for.
+    /// Adds how far one duration may be wrong; `own`: the part of that due to the reading errors of its stamps.
     fn widen(&mut self, [estimate, lo, hi]: [i64; 3], [from, to]: [Place; 2], own: Common) {
         let whole = Common { below_ticks: lo.abs_diff(estimate), above_ticks: hi.abs_diff(estimate) };
         self.whole = self.whole.widest(whole);
@@ -366,7 +366,7 @@ impl Clocks {
         clock_map.relative_bound(span(ticks)).saturating_add(ROUNDING_TICKS).saturating_add(own_ticks)
     }
 
-    /// How much of one duration's error its stamps' auxiliary clocks account for, in ticks of the reference.
+    /// The part of one duration's error that is due to the reading errors of its stamps, in ticks of the reference.
     fn reading_error(&self, stage: &Stage, [from, to]: [Place; 2]) -> Common {
         let reference =
             |point: usize, ticks: u64| self.clock_map(point).map_or(ticks, |clock_map| clock_map.most_ticks(ticks));

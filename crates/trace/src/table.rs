@@ -35,7 +35,7 @@ pub struct StageRow {
     pub p99: Option<QuantileBounds>,
     /// How far all values may be shifted together.
     pub common: Common,
-    /// What each value may be wrong by besides that, from trace to trace, because of the clocks that it was stamped by.
+    /// What each value may be wrong by besides that, from trace to trace: the reading errors of its stamps.
     pub own: Common,
     /// How far any two values of the run may be wrong against each other.
     pub relative_ticks: u64,

@@ -3,7 +3,7 @@
 //! Method I fails there, because what interrupts falls into one of the readings and not into the others (the Cm* study,
 //! 4.6), so figures are given with and without such trials (5.2). The evidence is the time that all readings of a trial
 //! took together: what is longer than usual by a microsecond and by eight times the usual spread was not reading.
-//! Deliberately absent: who it was.
+//! Deliberately absent: what the interruption was.
 
 use tickscope_stats::{Quantile, Sample};
 

@@ -157,7 +157,7 @@ impl Work {
         while ready() < count {
             if Instant::now() > until {
                 return Err(io::Error::other(format!(
-                    "expected {count} members of the load to come to work within {} s, found {}; ask for fewer",
+                    "cannot start a load of {count} processes: within {} s only {} began to work; ask for fewer",
                     PATIENCE.as_secs(),
                     ready()
                 )));
@@ -196,7 +196,7 @@ fn settle(cpu: Option<usize>) {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
 }
 
-/// Works until it is over, or for ever.
+/// The job of one member: works and rests until the load is ended.
 struct Member<'a>(&'a Work);
 
 impl Job for Member<'_> {

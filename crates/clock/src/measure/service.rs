@@ -266,6 +266,6 @@ fn asking(
             }
             lost.fetch_add(1, Relaxed);
         }
-        panic!("expected the clock's server to answer within {LOST_MAX} requests, found none: is loopback up?");
+        panic!("cannot read the clock's server: no answer to {LOST_MAX} requests; is loopback up?");
     }
 }

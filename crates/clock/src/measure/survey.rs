@@ -78,7 +78,7 @@ pub fn survey(plan: &BenchmarkPlan, facts: &CounterFacts, progress: &mut dyn FnM
     })
 }
 
-/// What became of one clock.
+/// Outcome of measuring one clock.
 enum Studied {
     Whole(ClockStudy),
     /// Why the host has no such clock.
@@ -127,7 +127,7 @@ fn seen(facts: &CounterFacts) -> CounterSeen {
 /// Clocks that are read while a load comes and goes: one that readers fight over, and one that each reads by itself.
 const TRANSIENT_CLOCKS: [Clock; 2] = [Clock::Mutex, Clock::Library(PosixClock::MONOTONIC)];
 
-/// Time, shared out evenly among the windows that are left, less what each was seen to take beside: on a busy machine
+/// Time, shared out evenly among the windows that are left, less the overhead seen for each: on a busy machine
 /// threads wait long before they run.
 struct Budget {
     begun: Instant,
@@ -172,13 +172,13 @@ impl Budget {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// What the windows that are left will take beside, as those before did.
+    /// Expected overhead of the windows that are left, from that of the windows before.
     fn beside(&self) -> Duration {
         let beside = self.begun.elapsed().saturating_sub(self.granted);
         beside.mul_f64(self.windows_left as f64 / self.windows_taken.max(1) as f64)
     }
 
-    /// Whether there is not even that much time.
+    /// Whether the time left does not even cover that overhead.
     fn behind(&self) -> bool {
         self.beside() >= self.left()
     }
@@ -337,7 +337,7 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// As it is read beside a load, which is named elsewhere.
+    /// Measures the clock under the load that runs now; the caller fills in which load that is.
     fn under_load(&mut self, clock: Clock, service: &Service, width: i64) -> io::Result<LoadStudy> {
         let mut cells = Vec::new();
         let most = self.plan.readers.last().copied();
@@ -440,7 +440,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// That verdict with Method II, where it can be tried; otherwise why not.
+    /// The verdict `alone`, extended by Method II where that can be tried; otherwise the reason why not.
     fn beside_a_sampler(
         &mut self,
         service: &Service,
@@ -472,7 +472,7 @@ impl<'a> Survey<'a> {
         let trials: Vec<Trial> = trials.into_iter().zip(&recorded).filter_map(beside).collect();
         Ok(match judge(Halves::of(&trials), costs, section.length) {
             Ok(beside) => (alone.with_sampler(&beside), None),
-            Err(_) => (alone, Some("the sampler was kept from running near the sections".into())),
+            Err(_) => (alone, Some("the sampler did not get to run near the sections".into())),
         })
     }
 }

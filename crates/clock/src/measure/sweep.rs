@@ -89,7 +89,7 @@ pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str
     Ok(found)
 }
 
-/// What those sections of no length say, round by round; whose and beside what is said elsewhere.
+/// Figures of one test from its rounds; the caller fills in the clock, the pulse length and the turns.
 fn pulse_test(rounds: &[Vec<Recorded>], ns: f64, tick_ns: f64) -> Result<PulseTest, tickscope_stats::Error> {
     let each: Vec<Vec<Trial>> = rounds.iter().map(|round| looked_at(round, |_| 0, tick_ns)).collect();
     let all: Vec<Trial> = each.concat();

@@ -82,7 +82,7 @@ impl Collector {
 
     pub(super) fn lost(&self, channel: (u64, u32), lost: Lost) -> Event {
         let text = format!(
-            "expected a free block for every stamp, found none for {}; enlarge the pool (TICKSCOPE_POOL_BYTES) or stamp less",
+            "{} stamps were dropped because no block was free; enlarge the pool (TICKSCOPE_POOL_BYTES) or stamp less",
             lost.stamps
         );
         Event {

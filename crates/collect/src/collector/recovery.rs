@@ -1,6 +1,6 @@
 //! What comes and goes in a stamp directory: new pools, ended programs, closed channels, and files that are not ours.
 //!
-//! Each event's file is named after what it tells of, so that telling it again after a kill replaces it.
+//! Each event's file is named after its cause, so that writing it again after a kill replaces it.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Collector {
         }
     }
 
-    /// A file that is not a pool of this version: told once, never touched.
+    /// Records a file that is not a pool of this version as an event, once, and never touches it.
     fn leave_alone(&mut self, path: &Path, why: String) -> Result<()> {
         self.ignored.insert(path.into());
         self.report.left_alone += 1;
@@ -59,7 +59,7 @@ impl Collector {
         let (pid, errno) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let reason = errno.parse().map(std::io::Error::from_raw_os_error).map_or(errno.into(), |e| e.to_string());
         let text = format!(
-            "expected room for the pool of process {pid}, found: {reason}; its points were off. Enlarge the tmpfs, set \
+            "process {pid} could not make its pool: {reason}; its points were off. Enlarge the tmpfs, set \
              TICKSCOPE_POOL_BYTES lower, or check the directory's rights"
         );
         let made = fs::metadata(path).and_then(|file| file.modified()).ok();
@@ -149,7 +149,7 @@ impl Collector {
         if !pool.was_closed() {
             let uncommitted = self.ledger.of_pool(instance).map(|channel| channel.uncommitted).sum();
             let text = format!(
-                "expected {} to close its channels, found it gone; all that it had committed is stored, and {uncommitted} \
+                "{} ended without closing its channels; all that it had committed is stored, and {uncommitted} \
                  stamp(s) it was in the middle of are not",
                 pool.process()
             );

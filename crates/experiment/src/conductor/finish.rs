@@ -138,7 +138,7 @@ impl Conductor<'_> {
         Ok(self.run.set_manifest(manifest)?)
     }
 
-    /// A declared slew bound stands; that nobody watched, or that the clock monitor asks for more, is an event.
+    /// Keeps a declared slew bound; a clock monitor that failed, or that asks for a wider bound, becomes an event.
     fn hold_against(&mut self, at: usize, declared_ppb: u32, report: Result<ClockReport, Error>) {
         match report {
             Err(why) => self.note_at(at, "clock-unwatched", None, why.to_string()),
@@ -172,7 +172,7 @@ impl Conductor<'_> {
             Ok(ended) if ended.status().success() => return Ok(()),
             Ok(ended) => {
                 let status = ended.status();
-                format!("expected the collector to end well, found {status}; what it left lies in shared memory")
+                format!("the collector failed with {status}; what it had not stored is still in shared memory")
             }
             Err(killed) => killed.to_string(),
         };
@@ -209,7 +209,7 @@ impl Conductor<'_> {
         Ok(unstamped)
     }
 
-    /// Logs of programs that read another clock. One that cannot be read is told and hides nothing else.
+    /// Logs of programs that read another clock. One that cannot be read becomes an event; the others are imported.
     /// Returns how coarsely each of them gives its readings, where that is more than a tick of its clock.
     fn import_logs(&mut self) -> Vec<(NodeName, PointName, u64)> {
         let mut coarse = Vec::new();

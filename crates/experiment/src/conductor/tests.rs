@@ -55,7 +55,7 @@ fn machine(boot: u8) -> Node {
             fence_serialises: None,
             frequency: DeclaredFrequency { hertz: 1_000_000_000, tolerance_ppm: 100, origin: "kernel".into() },
             sharing: Sharing { bound_ticks: None, checked: "not at all".into() },
-            reading: None,
+            reading: Some(tickscope_store::ReadingWidth { width_ticks: 1, seen: "simulated".into() }),
         },
         command: Vec::new(),
         injected: None,

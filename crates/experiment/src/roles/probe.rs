@@ -73,7 +73,7 @@ pub struct ProbeReport {
     pub kernel: Option<(String, u64)>,
 }
 
-/// A counter's rate is not needed to the ppm for the window after which a reply is late.
+/// Assumed rate of any counter, for the window after which a reply is late; a rough value is enough there.
 const ROUGH_HERTZ: u64 = 2_500_000_000;
 /// How often brackets are written while the run goes on.
 const WRITE_EVERY: Duration = Duration::from_secs(5);

@@ -21,7 +21,7 @@ use super::Joiner;
 use super::batches::Gathered;
 use crate::{Columns, Edge, Mark, Marks, StampSource, Traces};
 
-/// What became of the keys that were stamped at the first point of a range edge; each is counted once.
+/// Outcomes of the keys that were stamped at the first point of a range edge; each is counted once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RangeCounts {
     /// Keys with an offset at the second point.

@@ -41,7 +41,7 @@ pub struct JoinCounts {
     pub repeated: u64,
     /// Of those, keys with stamps that can be assigned to those before them in more than one way, or in none.
     pub untold: u64,
-    /// By range edge, in the layout's order: what became of the keys stamped at its first point.
+    /// By range edge, in the layout's order: outcomes of the keys stamped at its first point.
     pub ranges: Vec<RangeCounts>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Tally<'a> {
         self.counts.points[point].stamps += stamps;
     }
 
-    /// What became of keys at range edges, to be counted on.
+    /// Outcomes of keys at range edges, for the caller to add to.
     pub fn ranges(&mut self) -> &mut [RangeCounts] {
         &mut self.counts.ranges
     }

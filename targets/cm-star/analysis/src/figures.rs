@@ -31,10 +31,10 @@ pub struct ExamplePlan {
     pub interval_us: u32,
 }
 
-/// All of it.
+/// Results of the example, as `--json` prints them.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Example {
-    /// Of these fields; later ones are additions.
+    /// Version of these fields; within it, fields are only added.
     pub version: u32,
     /// What was asked.
     pub plan: ExamplePlan,

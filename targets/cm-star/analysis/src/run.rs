@@ -83,7 +83,7 @@ pub fn recorded(directory: &Path) -> Result<Found, Error> {
     Ok(Found { example: study.example(facts, took_s, said.optimised, cpus), finding })
 }
 
-/// Who calls whom.
+/// Names of the calling and of the answering node.
 struct Nodes {
     client: String,
     server: String,
