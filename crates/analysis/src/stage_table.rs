@@ -322,7 +322,7 @@ mod tests {
         let [relative, half, alone, without, own, furthest] = amounts;
         let rho: Rho = "1".parse().unwrap();
         let source = SourceSummary {
-            name: "probes".into(),
+            name: "probes",
             brackets: 1,
             alone_ticks: Some(alone),
             without_ticks: Some(without),

@@ -36,7 +36,7 @@ pub enum Command {
     /// Look once before measuring: what is there, and what each thing costs the result
     Doctor(DoctorOptions),
     /// Benchmark this host's clocks: what a reading costs, how finely each can be used, what to subtract
-    Clock(ClockOptions),
+    Clock(Box<ClockOptions>),
     /// Turn the stamps that lie in a stamp directory into a run's files
     Collect(CollectOptions),
     /// Print completions for a shell

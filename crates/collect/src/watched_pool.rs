@@ -262,7 +262,7 @@ impl WatchedPool {
         self.settled[index as usize] = true;
         self.waiting += 1;
         self.names.insert((serial, number));
-        Some(ReadyBlock { channel, number, index, node_channel, capacity, point: point.into() })
+        Some(ReadyBlock { channel, number, index, node_channel, capacity, point })
     }
 
     fn leave_alone(&mut self, index: u32, why: &'static str) {

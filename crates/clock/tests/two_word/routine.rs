@@ -31,6 +31,7 @@ pub enum Text {
 
 /// A routine by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(clippy::enum_variant_names)] // the names of the study
 pub enum Routine {
     /// High, low, high, and low again if the high word changed.
     VaryingRead,

@@ -272,7 +272,8 @@ impl Conductor<'_> {
             }
             let here = manifest.nodes.iter_mut().zip(&self.nodes).filter(|(_, node)| node.agent == number);
             for (facts, _) in here.filter(|(facts, _)| facts.injected.is_none()) {
-                facts.counter.reading = look.reading.clone();
+                // A second look that saw no step takes nothing from what the first one measured.
+                facts.counter.reading = look.reading.clone().or(facts.counter.reading.take());
             }
             let statement = format!("cores looked at again at the end: {}", look.sharing);
             manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into() });

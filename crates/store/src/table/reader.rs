@@ -175,7 +175,8 @@ impl TableReader {
         let mut reader = get_typed_column_reader::<V::Parquet>(group_reader.get_column_reader(index).map_err(damaged)?);
         let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
         loop {
-            (values.clear(), levels.clear());
+            values.clear();
+            levels.clear();
             let (read, _, _) = reader.read_records(BATCH, Some(&mut levels), None, &mut values).map_err(damaged)?;
             rows += read as u64;
             if read == 0 {
