@@ -1,7 +1,7 @@
 //! From a run's files to what they say: the command, the report and the bindings stand on the same few calls.
 //!
 //! Idea: [`analyse`] reads manifest, brackets and traces, builds a clock for every point of the layout, and computes
-//! each stage's figures with both bounds; [`stage_table`] and [`RunJson`] print them, [`assumptions`] says what they
+//! each stage's figures with both bounds; [`RunJson`] gives them to programs, [`assumptions`] says what they
 //! rest on, [`figures`] are what a page draws. Assumes that the run was joined. Guarantees: nothing is computed twice
 //! in two ways; a run that contradicts itself is an error of kind finding, never a smoothed figure. Deliberately
 //! absent: options, exit codes, starting anything.
@@ -24,9 +24,7 @@ mod public_json;
 mod query;
 mod scan;
 mod spans;
-pub mod stage_table;
 mod truth;
-mod typesetting;
 mod values;
 
 pub use analysis::{Analysis, CORES_PROVED, analyse, analyse_with_figures};

@@ -5,7 +5,8 @@ mod site;
 use std::fs;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, CORES_PROVED, Query, RunJson, analyse, assumptions, run_rho, stage_table};
+use tickscope_analysis::{Analysis, CORES_PROVED, Query, RunJson, analyse, assumptions, run_rho};
+use tickscope_show::stage_table;
 use tickscope_store::{
     Assumption, BracketColumns, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run, write_channels,
 };

@@ -1,7 +1,8 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{Query, RunJson, analyse, stage_table};
+use tickscope_analysis::{Query, RunJson, analyse};
 use tickscope_bracket::Rho;
+use tickscope_show::stage_table;
 use tickscope_store::Run;
 
 use crate::failure::Failure;

@@ -18,8 +18,10 @@ mod headline;
 mod page;
 pub mod plot;
 mod quantity;
+pub mod stage_table;
 mod stages;
 mod text;
+mod typesetting;
 
 use serde_json::{Value, json};
 use tickscope_analysis::figures::Figures;

@@ -2,14 +2,12 @@
 
 use std::fmt::Write;
 
+use tickscope_analysis::{Analysis, AuxiliaryClockSummary, ClockMapSummary, SourceSummary, assumptions, cost};
 use tickscope_store::{Event, Run};
 use tickscope_tick::{Decimal, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, StageRole, StageRow, slowest};
 
-use crate::assumptions::assumptions;
-use crate::cost;
 use crate::typesetting::{Side, beginning, columns, paragraph};
-use crate::{Analysis, AuxiliaryClockSummary, ClockMapSummary, SourceSummary};
 
 /// Decimals of a microsecond in the text.
 const TEXT_DECIMALS: u32 = 2;
@@ -244,7 +242,7 @@ mod tests {
     use tickscope_tick::Frequency;
 
     use super::*;
-    use crate::PassageSummary;
+    use tickscope_analysis::PassageSummary;
 
     const HERTZ: u64 = 2_299_998_020;
     /// Where a table is made of a run's manifest too.
