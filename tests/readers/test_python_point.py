@@ -164,7 +164,7 @@ def test_without_a_directory_points_are_off_and_say_nothing():
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [(("a b",), "expected a point's name of 1 to 47 letters"), (("", "plain"), "found ''"), (("p", "now"), "plain, before or after; found 'now'")],
+    [(("a b",), "expected the name of a point, 1 to 47 letters"), (("", "plain"), "found ''"), (("p", "now"), "plain, before or after; found 'now'")],
 )  # fmt: skip
 def test_a_point_that_cannot_be_is_refused_where_it_is_made(stamp, arguments, expected):
     process = stamp(f"import tickscope; tickscope.point(*{arguments!r})")
