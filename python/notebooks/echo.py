@@ -30,8 +30,8 @@ def _(mo, run):
     mo.md(f"""
     # Where a datagram's time goes
     {run.manifest["nodes"][1]["name"]} to {run.manifest["nodes"][0]["name"]} and back. The slowest stage at the median is
-    **{_slowest}**. {_clock_map["domain"]} is known to ±{-(-_clock_map["half_width_ns"] // 1):.0f} ns (median over the run), if its
-    rate stays within {_clock_map["rho_ppm"]:g} ppm of one value.
+    **{_slowest}**. {_clock_map["domain"]} is known to ±{-(-_clock_map["half_width_ns"] // 1):.0f} ns (median over the run),
+    if its rate stays within {_clock_map["rho_ppm"]:g} ppm of one value.
     """)
     return
 
@@ -58,7 +58,9 @@ def _(make_subplots, run, ticks_per_us):
     _by_length = [row for row in _by_length if None not in row]
     _columns = run.durations().columns
     traces = make_subplots(rows=2, cols=1, vertical_spacing=0.3)
-    for _place, (_name, _row) in enumerate((("typical", _by_length[len(_by_length) // 2]), ("slowest", _by_length[-1])), 1):
+    for _place, (_name, _row) in enumerate(
+        (("typical", _by_length[len(_by_length) // 2]), ("slowest", _by_length[-1])), 1
+    ):
         _trace = dict(zip(_columns, _row, strict=True))
         _start = 0.0
         for _number, _stage in enumerate(_path):
@@ -93,7 +95,9 @@ def _(go, run, ticks_per_us):
             x=[f"{_stage}<br>{_outliers} beyond"],
             **dict(zip(("q1", "median", "q3", "lowerfence", "upperfence"), _values, strict=True)),
         )
-    boxes.update_layout(showlegend=False, yaxis_title="us", title="Each stage: quartiles, whiskers at 1.5 times their distance")
+    boxes.update_layout(
+        showlegend=False, yaxis_title="us", title="Each stage: quartiles, whiskers at 1.5 times their distance"
+    )
     boxes
     return (boxes,)
 
@@ -132,7 +136,10 @@ def _(go, run, ticks_per_us):
         return [(tick - _first) / ticks_per_us / 1e6 for tick in ticks]
 
     band = go.Figure()
-    for _name, _column, _symbol in (("no earlier than", "before", "triangle-up"), ("no later than", "after", "triangle-down")):
+    for _name, _column, _symbol in (
+        ("no earlier than", "before", "triangle-up"),
+        ("no later than", "after", "triangle-down"),
+    ):
         _known = _probes.filter(f"{_column} is not null").project(f'"at", {_column}').fetchall()
         band.add_scatter(
             x=_seconds(at for at, _ in _known),
@@ -142,10 +149,16 @@ def _(go, run, ticks_per_us):
             name=_name,
         )
     _lo, _hi = (ends.to_pylist() for ends in clock_map.intervals(_ticks))
-    for _name, _values in (("lower bound", _lo), ("upper bound", _hi), ("estimate", clock_map.estimates(_ticks).to_pylist())):
+    for _name, _values in (
+        ("lower bound", _lo),
+        ("upper bound", _hi),
+        ("estimate", clock_map.estimates(_ticks).to_pylist()),
+    ):
         _offsets = [_offset(at, tick) for at, tick in zip(_ticks, _values, strict=True)]
         band.add_scatter(x=_seconds(_ticks), y=_offsets, mode="lines", name=_name)
-    band.update_layout(xaxis_title="s", yaxis_title="us from a straight line", title=f"What is known of {clock_map.domain}")
+    band.update_layout(
+        xaxis_title="s", yaxis_title="us from a straight line", title=f"What is known of {clock_map.domain}"
+    )
     band.update_yaxes(range=[-60, 60])
     band
     return band, clock_map
@@ -155,7 +168,8 @@ def _(go, run, ticks_per_us):
 def _(run):
     # The same evidence under other assumptions: no stamp is joined again.
     widths = {
-        rho: [clock_map["half_width_ns"] for clock_map in run.figures(rho)["clock_maps"]] for rho in ("unknown", "server-room")
+        rho: [clock_map["half_width_ns"] for clock_map in run.figures(rho)["clock_maps"]]
+        for rho in ("unknown", "server-room")
     }
     widths
     return (widths,)

@@ -16,16 +16,16 @@ Ticks are 64-bit readings of the counter of the domain that a column names; nano
 from tickscope import stats
 from tickscope._tickscope import VERSION as __version__
 from tickscope._tickscope import Finding, Point, Section, TickscopeError, point
-from tickscope.meter import section
 from tickscope.clock_map import ClockMap, Segment
+from tickscope.meter import section
 from tickscope.run import FindingWarning, RefusedFileWarning, Run, open
 
 __all__ = [
+    "ClockMap",
     "Finding",
     "FindingWarning",
     "Point",
     "RefusedFileWarning",
-    "ClockMap",
     "Run",
     "Section",
     "Segment",

@@ -5,10 +5,10 @@ from typing_extensions import Buffer
 
 __all__ = [
     "VERSION",
+    "ClockMap",
     "Finding",
     "Meter",
     "Point",
-    "ClockMap",
     "Run",
     "Sample",
     "Section",
@@ -20,7 +20,7 @@ __all__ = [
 
 VERSION: Final[str]
 
-_Terms: TypeAlias = tuple[str | None, str | None, list[str] | None]
+_Query: TypeAlias = tuple[str | None, str | None, list[str] | None]
 _Told: TypeAlias = tuple[int, int | None, str, int | None, float | None, float | None]
 _Removed: TypeAlias = tuple[int, int, int]
 _Judged: TypeAlias = tuple[tuple[_Told, _Removed, str] | None, tuple[str, str | None] | None]
@@ -47,9 +47,9 @@ class Point:
 class Run:
     def __new__(cls, root: str | Path) -> Run: ...
     def manifest(self) -> str: ...
-    def figures(self, terms: _Terms) -> tuple[str, str | None]: ...
+    def figures(self, query: _Query) -> tuple[str, str | None]: ...
     def durations(self, rho: str | None, aside: str | Path) -> Path: ...
-    def clock_map(self, domain: str, terms: _Terms) -> ClockMap: ...
+    def clock_map(self, domain: str, query: _Query) -> ClockMap: ...
     def label(self, name: str) -> str: ...
     def files(self, table: str, point: str | None = None) -> tuple[list[Path], list[str]]: ...
 

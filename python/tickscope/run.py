@@ -17,8 +17,8 @@ import duckdb
 import pyarrow
 
 from tickscope import _tickscope
-from tickscope.query import ask
 from tickscope.clock_map import ClockMap
+from tickscope.query import ask
 
 Rho = str | float | None
 """How far rates may wander: `unknown`, `server-room`, `lab`, `laptop`, a number of ppm; `None`: what the run declared."""
@@ -58,13 +58,13 @@ class Run:
 
     def figures(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> dict[str, Any]:
         """All that `tickscope show --json` prints: version, stages, clock_maps, assumptions, findings, events."""
-        terms = _terms(rho, slew, sources)
-        if repr(terms) not in self._figures:
-            text, finding = self._inner.figures(terms)
-            self._figures[repr(terms)] = json.loads(text)
+        asked = _query(rho, slew, sources)
+        if repr(asked) not in self._figures:
+            text, finding = self._inner.figures(asked)
+            self._figures[repr(asked)] = json.loads(text)
             if finding is not None:
                 warnings.warn(finding, FindingWarning, stacklevel=2)
-        return self._figures[repr(terms)]
+        return self._figures[repr(asked)]
 
     def stages(self, rho: Rho = None, slew: Rho = None, sources: Sources = None) -> duckdb.DuckDBPyRelation:
         """One row a stage: medians and 99th percentiles between their bounds, common and relative error."""
@@ -111,14 +111,16 @@ class Run:
         many more of that width as the tails reach."""
         return ask("histogram", self.stage_durations(stage, rho), "stage_durations")
 
-    def clock_map(self, domain: str, reference: str | None = None, rho: Rho = None, sources: Sources = None) -> ClockMap:
+    def clock_map(
+        self, domain: str, reference: str | None = None, rho: Rho = None, sources: Sources = None
+    ) -> ClockMap:
         """How ticks of `domain` (a node, or `node.counter`) become ticks of the run's reference."""
         own = str(self.manifest["reference"])
         if reference is not None and self._inner.label(reference) != own:
             raise _tickscope.TickscopeError(
                 f"expected the run's reference {own}, found '{reference}'. Clock maps are kept to that; `inverse` leads back"
             )
-        return ClockMap(self._inner.clock_map(domain, _terms(rho, None, sources)), self._inner.label(domain), own)
+        return ClockMap(self._inner.clock_map(domain, _query(rho, None, sources)), self._inner.label(domain), own)
 
     def events(self) -> duckdb.DuckDBPyRelation:
         """What happened and what was lost: one row an event."""
@@ -136,7 +138,9 @@ class Run:
         """Who stamped where, and how many stamps were kept: one row a channel."""
         return ask("channels", self._read("channels"), "channels")
 
-    def _read(self, table: str, empty: pyarrow.Schema | None = None, point: str | None = None) -> duckdb.DuckDBPyRelation:
+    def _read(
+        self, table: str, empty: pyarrow.Schema | None = None, point: str | None = None
+    ) -> duckdb.DuckDBPyRelation:
         files, refused = self._inner.files(table, point)
         for reason in refused:
             warnings.warn(reason, RefusedFileWarning, stacklevel=3)
@@ -159,7 +163,7 @@ class Run:
         return self._aside.name
 
 
-def _terms(rho: Rho, slew: Rho, sources: Sources) -> tuple[str | None, str | None, list[str] | None]:
+def _query(rho: Rho, slew: Rho, sources: Sources) -> tuple[str | None, str | None, list[str] | None]:
     return _text(rho), _text(slew), None if sources is None else sorted(sources)
 
 
