@@ -11,6 +11,10 @@
 //! Deliberately absent: computing, colours that mean something without a word beside them, anything from a network.
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[path = "../../analysis/tests/site/any_analysis.rs"]
+#[allow(dead_code, reason = "the tests of the public JSON use the rest")]
+mod any_analysis;
 mod chapters;
 mod clock_page;
 pub mod document;

@@ -237,29 +237,12 @@ mod tests {
     use num_bigint::BigInt;
     use num_rational::BigRational;
     use proptest::prelude::*;
-    use tickscope_bracket::Rho;
-
-    use tickscope_tick::Frequency;
 
     use super::*;
-    use tickscope_analysis::PassageSummary;
+    use crate::any_analysis::{HERTZ, any_analysis, exact, read};
 
-    const HERTZ: u64 = 2_299_998_020;
     /// Where a table is made of a run's manifest too.
     const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1");
-
-    /// A printed number, by its digits alone.
-    fn read(text: &str) -> BigRational {
-        let (number, exponent) = text.split_once('e').unwrap_or((text, "0"));
-        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-        let digits: BigInt = format!("{whole}{part}").parse().unwrap_or_else(|_| panic!("a number, found '{text}'"));
-        BigRational::from(digits)
-            * BigRational::from(BigInt::from(10)).pow(exponent.parse::<i32>().unwrap() - part.len() as i32)
-    }
-
-    fn exact(ticks: impl Into<BigInt>, hertz: u64, per_second: u64) -> BigRational {
-        BigRational::new(ticks.into() * BigInt::from(per_second), BigInt::from(hertz))
-    }
 
     /// What is read off `±0.05`, `-0.05 +0.75` or `0`: below and above.
     fn reach<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>) -> [BigRational; 2] {
@@ -275,117 +258,6 @@ mod tests {
     fn after(line: &str, words: &str) -> BigRational {
         let rest = &line[line.find(words).unwrap_or_else(|| panic!("'{words}' in '{line}'")) + words.len()..];
         read(rest.trim_start_matches([' ', '±']).split([' ', ';']).next().unwrap())
-    }
-
-    fn any_hertz() -> impl Strategy<Value = u64> {
-        let odd = [1, 7, 999_999_937, 1_000_000_000, HERTZ, 2_449_995_997, 10_000_000_000];
-        prop_oneof![prop::sample::select(odd.to_vec()), 1..=10_000_000_000_u64]
-    }
-
-    fn any_ticks() -> impl Strategy<Value = i64> {
-        prop_oneof![prop::sample::select(vec![i64::MIN, -1, 0, 1, i64::MAX]), -1_000_000..1_000_000_i64, any::<i64>()]
-    }
-
-    fn any_amount() -> impl Strategy<Value = u64> {
-        prop_oneof![prop::sample::select(vec![0, 1, u64::MAX]), 0..1_000_000_u64, any::<u64>()]
-    }
-
-    fn row((quantiles, amounts): ([[i64; 3]; 2], [u64; 6])) -> StageRow {
-        let [p50, p99] = quantiles.map(|mut ends| {
-            ends.sort_unstable();
-            Some(QuantileBounds { lo: ends[0], estimate: ends[1], hi: ends[2] })
-        });
-        let side = |at: usize| Common { below_ticks: amounts[at], above_ticks: amounts[at + 1] };
-        StageRow {
-            name: "a.x>b.y".into(),
-            from: "a.x".into(),
-            to: "b.y".into(),
-            role: StageRole::Path,
-            count: 1,
-            missing: 0,
-            refused: 0,
-            refused_by: Default::default(),
-            impossible: 0,
-            p50,
-            p99,
-            common: side(0),
-            own: side(2),
-            relative_ticks: amounts[4],
-            core_ticks: 0,
-        }
-    }
-
-    /// A table of one stage, one clock map and one clock whose counter runs at another rate than the reference.
-    fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Analysis {
-        let [relative, half, alone, without, own, furthest] = amounts;
-        let rho: Rho = "1".parse().unwrap();
-        let source = SourceSummary {
-            name: "probes",
-            brackets: 1,
-            alone_ticks: Some(alone),
-            without_ticks: Some(without),
-            unused: vec![],
-        };
-        let clock_map = ClockMapSummary {
-            domain: "b.tsc".into(),
-            rho,
-            brackets: 1,
-            half_width_ticks: Some(half),
-            half_round_trip_ticks: None,
-            beside: vec![(rho, Some(alone))],
-            sources: vec![source],
-            slopes: (1.0, 1.0),
-            prior_ppm: 500,
-            rests_on_prior: false,
-        };
-        let clock = AuxiliaryClockSummary {
-            domain: "b.realtime".into(),
-            counter: "b.tsc".into(),
-            slew: rho,
-            slew_origin: "declared".into(),
-            hertz: own_hertz,
-            rests_on_prior: false,
-            brackets: 1,
-            unused: vec![],
-            epochs: 1,
-            breaks: vec![],
-            points: 1,
-            readings: 1,
-            half_width_ticks: Some(own),
-            half_width_p99_ticks: Some(alone),
-            published_inside: 0,
-            published_furthest_ticks: furthest,
-            contradictions: vec![],
-        };
-        Analysis {
-            rows: vec![row],
-            relative_1ms_ticks: vec![relative],
-            clock_maps: vec![clock_map],
-            sent_once: vec![],
-            one_counter: vec![],
-            passages: PassageSummary::default(),
-            passages_line: None,
-            auxiliary_clocks: vec![clock],
-            reference: "a.tsc".into(),
-            counters: vec![],
-            unsound: vec![],
-            frequency: Frequency { hertz, tolerance_ppm: 100 },
-            truth: None,
-            unplaced: vec![],
-            suspicions: vec![],
-            sum_mismatches: 0,
-            refused: vec![],
-        }
-    }
-
-    prop_compose! {
-        fn any_analysis()(
-            hertz in any_hertz(), own_hertz in any_hertz(),
-            quantiles in prop::array::uniform2(prop::array::uniform3(any_ticks())),
-            of_row in prop::array::uniform6(any_amount()), amounts in prop::array::uniform6(any_amount()),
-        ) -> Analysis {
-            analysis(hertz, own_hertz, row((quantiles, of_row)), amounts)
-        }
     }
 
     proptest! {
