@@ -89,6 +89,8 @@ pub struct Ground {
     pub address: String,
     /// The run's directory there: what `{run}` stands for in commands.
     pub run: String,
+    /// Directory of its stamps there, until they are collected.
+    pub stamps: String,
     /// The node in the words of `run.json`, its command left empty.
     pub facts: Node,
 }

@@ -134,7 +134,7 @@ impl<'a> Conductor<'a> {
         let (mut nodes, mut facts) = (Vec::new(), Vec::new());
         for (node, &agent) in plan.nodes.iter().zip(lives) {
             let ground = known[agent].1.prepare(node)?;
-            nodes.push(NodeRun::new(node.name.clone(), agent, ground.address, ground.run));
+            nodes.push(NodeRun::new(node.name.clone(), agent, &ground));
             facts.push(ground.facts);
         }
         for ((facts, node), of_plan) in facts.iter_mut().zip(&nodes).zip(&plan.nodes) {

@@ -150,7 +150,8 @@ impl Agent for LocalAgent {
         node.realtime = realtime.map_err(|e| Error::input(format!("node '{name}': {e}")))?;
         let maps = KnownMaps { counter: node.counter.as_ref(), realtime: node.realtime.as_ref() };
         let facts = self.host.node(name.clone(), maps)?;
-        Ok(Ground { address: node.home.address.clone(), run: self.run.display().to_string(), facts })
+        let (address, run) = (node.home.address.clone(), self.run.display().to_string());
+        Ok(Ground { address, run, stamps: self.stamps_of(name).display().to_string(), facts })
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tickscope_store::{Channel, NodeCost, StampCost};
 use tickscope_tick::{NodeName, Ordering};
 
-use crate::agent::{Ended, TaskId};
+use crate::agent::{Ended, Ground, TaskId};
 
 /// All that belongs to one node.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct NodeRun {
     pub address: String,
     /// The run's directory, as commands there have it.
     pub run: String,
+    /// Directory of its stamps there, until they are collected.
+    pub stamps: String,
     pub collector: Option<TaskId>,
     pub monitor: Option<TaskId>,
     /// The end of the node's probe that runs there.
@@ -47,13 +49,14 @@ struct Collected {
 }
 
 impl NodeRun {
-    pub fn new(name: NodeName, agent: usize, address: String, run: String) -> Self {
+    pub fn new(name: NodeName, agent: usize, ground: &Ground) -> Self {
         Self {
             cost: NodeCost::none(name.clone()),
             name,
             agent,
-            address,
-            run,
+            address: ground.address.clone(),
+            run: ground.run.clone(),
+            stamps: ground.stamps.clone(),
             collector: None,
             monitor: None,
             probe_server: None,

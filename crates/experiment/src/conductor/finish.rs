@@ -184,9 +184,10 @@ impl Conductor<'_> {
             return Ok(());
         }
         Err(Error::work(format!(
-            "cannot collect again for {node}: the collector ended with {}. Its stamps still lie in shared memory; run \
-             tickscope collect on them",
-            again.status()
+            "cannot collect again for {node}: the collector ended with {}. Its stamps still lie in {}; run tickscope \
+             collect on it",
+            again.status(),
+            self.nodes[at].stamps
         )))
     }
 

@@ -68,7 +68,7 @@ impl Agent for SimulatedAgent {
 
     fn prepare(&mut self, node: &NodePlan) -> Result<Ground, Error> {
         let facts = Node { name: node.name.clone(), ..self.machine.clone() };
-        Ok(Ground { address: format!("{}.test", node.name), run: "/there".into(), facts })
+        Ok(Ground { address: format!("{}.test", node.name), run: "/there".into(), stamps: "/stamps".into(), facts })
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
