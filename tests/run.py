@@ -24,6 +24,9 @@ ACCOUNT = re.compile(
     re.M | re.S,
 )
 SHOWN_CHARS, SHOWN_END_CHARS = 16_000, 4_000
+# cargo's account of its build, and of each program of tests.
+BUILT = re.compile(r"^ +Finished .* in (?P<time>\S+(?: \S+s)?)$", re.M)
+PROGRAM = re.compile(r"^ +Running .*/(?P<name>\w+)-\w+\)$|^test result: .* finished in (?P<seconds>[\d.]+)s$", re.M)
 MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED|LEFT-OUT)", re.M)
 KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree", "mutants")
 PASSED = {"ok", "PASSED", "red"}
@@ -110,6 +113,17 @@ GROUPS = (
 )
 
 
+def slowest(text):
+    """The build and the three programs of tests that took longest, as cargo says."""
+    name, programs = "", []
+    for found in PROGRAM.finditer(text):
+        name = found["name"] or name
+        if found["seconds"]:
+            programs.append((float(found["seconds"]), name))
+    programs = [f"{name} {seconds:.0f} s" for seconds, name in sorted(programs, reverse=True)[:3]]
+    return ", ".join([f"build {built['time']}" for built in BUILT.finditer(text)] + programs)
+
+
 def run_group(title, command, environment, pattern, kind_of):
     """Runs one group; returns its outcomes as (kind, name, outcome), and whether it went well."""
     log = LOGS / f"{title.replace(' ', '-')}.log"
@@ -129,6 +143,8 @@ def run_group(title, command, environment, pattern, kind_of):
     well = code == 0 and bool(outcomes)
     print(
         f"{title}: {len(outcomes)} tests in {time.monotonic() - started:.0f} s{'' if well else ', NOT WELL'}",
+        f" ({slowest(text)})" if command[0] == "cargo" else "",
+        sep="",
         flush=True,
     )
     if not well:
