@@ -225,8 +225,7 @@ def report(options):
     return rows, {"report": cost, "table": table, "page_bytes": page_bytes, "files on": filesystem(options.scratch)}
 
 
-# ---- 6. the clock_map
-# -------------------------------------------------------------------------------------------------
+# ---- 6. the clock map ------------------------------------------------------------------------------------------------
 
 
 def clock_map(_options):
