@@ -164,7 +164,7 @@ impl Channel {
     }
 
     /// Stamps `id` with what it carries, as far as the channel was opened for it.
-    #[inline]
+    #[inline(always)]
     pub fn stamp_with(&self, id: i64, extra: Extra) {
         let handle = self.handle();
         let policy = handle.policy_number();
@@ -193,7 +193,7 @@ impl Channel {
     }
 
     /// The same with what the stamp carries, as far as the channel was opened for it.
-    #[inline]
+    #[inline(always)]
     pub fn record_with(&self, id: i64, tick: i64, extra: Extra) {
         let handle = self.handle();
         match handle.reserve_to_record(Fields::Wide, tick) {
@@ -367,6 +367,7 @@ fn commit_full(record: *mut u8, id: i64, extra: &Extra, tick: i64) {
     commit_wide(record, id, extra.kind, extra.value, tick);
 }
 
+#[inline(always)]
 fn commit_wide(record: *mut u8, id: i64, kind: i32, value: i64, tick: i64) {
     // SAFETY: as in `commit_slim`; a wide channel reserves two units, a full one three.
     let wide = unsafe { &*record.cast::<WideRecord>() };
