@@ -33,7 +33,9 @@ class Tree:
         self.root, self.folder = root.resolve(), folder
         self.release = self.root / "target" / "release"
         folder.mkdir()
-        subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "--bins", "--examples"], cwd=root, check=True)
+        subprocess.run(
+            ["cargo", "build", "--release", "--locked", "--quiet", "--bins", "--examples"], cwd=root, check=True
+        )
         self.stamp = folder / "stamp"
         includes = ["-I", self.root / "crates" / "stamp" / "include", "-I", self.root / "bench"]
         source = self.root / "bench" / "stamp.c"
@@ -47,7 +49,9 @@ class Tree:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         environment = {
-            "TICKSCOPE_DIR": str(place), "TICKSCOPE_POOL_BYTES": str(POOL_BYTES), "TICKSCOPE_POLICY": "off=null",
+            "TICKSCOPE_DIR": str(place),
+            "TICKSCOPE_POOL_BYTES": str(POOL_BYTES),
+            "TICKSCOPE_POLICY": "off=null",
         }
         words = [STAMPING_CPU, ROUNDS_OF_BLOCKS, STAMPS]
         if program == self.stamp:
@@ -55,7 +59,9 @@ class Tree:
         blocks = blocks_of(output_of([program, *words], None, environment))
         floor = "nothing"
         return {
-            name: median([block - below for block, below in zip(blocks[name], blocks[floor if name == "off" else "rdtsc"])])
+            name: median(
+                [block - below for block, below in zip(blocks[name], blocks[floor if name == "off" else "rdtsc"])]
+            )
             for name in VARIANTS
         }
 
@@ -113,8 +119,14 @@ def compared(pairs):
         changes = [a - b if unit == "ns" else a / b for a, b in zip(here, there)]
         lo, hi = interval_of_median(changes)
         yield {
-            "figure": name, "unit": unit, "this": median(here), "that": median(there), "change": median(changes),
-            "lo": lo, "hi": hi, "pairs": [here, there],
+            "figure": name,
+            "unit": unit,
+            "this": median(here),
+            "that": median(there),
+            "change": median(changes),
+            "lo": lo,
+            "hi": hi,
+            "pairs": [here, there],
         }
 
 
@@ -129,7 +141,10 @@ def main():
     if not (options.that / "crates" / "stamp").is_dir():
         sys.exit(f"against: expected a checkout of tickscope, found none in {options.that}. git worktree add makes one")
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-        trees = [Tree(root, pathlib.Path(folder) / name, options.ids) for root, name in ((ROOT, "this"), (options.that, "that"))]
+        trees = [
+            Tree(root, pathlib.Path(folder) / name, options.ids)
+            for root, name in ((ROOT, "this"), (options.that, "that"))
+        ]
         pairs = []
         for number in range(options.rounds):
             order = random.sample((0, 1), 2)
@@ -144,9 +159,18 @@ def main():
         print(f"{row['figure']:44} {row['this']:10.3f} {row['that']:10.3f} {row['unit']:2}  {change} ({lo} to {hi})")
     if options.json:
         revision = ["git", "rev-parse", "HEAD"]
-        revisions = [subprocess.run(revision, cwd=tree.root, check=True, capture_output=True, text=True).stdout.strip() for tree in trees]
+        revisions = [
+            subprocess.run(revision, cwd=tree.root, check=True, capture_output=True, text=True).stdout.strip()
+            for tree in trees
+        ]
         cpu = re.search(r"^model name\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-        result = {"cpu": cpu and cpu[1], "load": os.getloadavg(), "this": revisions[0], "that": revisions[1], "rows": rows}
+        result = {
+            "cpu": cpu and cpu[1],
+            "load": os.getloadavg(),
+            "this": revisions[0],
+            "that": revisions[1],
+            "rows": rows,
+        }
         options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
