@@ -24,9 +24,10 @@ ACCOUNT = re.compile(
     re.M | re.S,
 )
 SHOWN_CHARS, SHOWN_END_CHARS = 16_000, 4_000
-# cargo's account of its build, and of each program of tests.
+# cargo's account of its build and of each program of tests, pytest's of its slowest.
 BUILT = re.compile(r"^ +Finished .* in (?P<time>\S+(?: \S+s)?)$", re.M)
 PROGRAM = re.compile(r"^ +Running .*/(?P<name>\w+)-\w+\)$|^test result: .* finished in (?P<seconds>[\d.]+)s$", re.M)
+SLOW_PYTEST = re.compile(r"^(?P<seconds>[\d.]+)s (?:call|setup) +(?P<name>\S+)", re.M)
 MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED|LEFT-OUT)", re.M)
 KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree", "mutants")
 PASSED = {"ok", "PASSED", "red"}
@@ -70,7 +71,7 @@ GROUPS = (
     ),
     (
         "other readers and runners",
-        [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "tests"],
+        [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "--durations=3", "tests"],
         {},
         PYTEST,
         kind_of_pytest,
@@ -114,12 +115,13 @@ GROUPS = (
 
 
 def slowest(text):
-    """The build and the three programs of tests that took longest, as cargo says."""
+    """The build and the three programs of tests, or tests, that took longest, as cargo or pytest says."""
     name, programs = "", []
     for found in PROGRAM.finditer(text):
         name = found["name"] or name
         if found["seconds"]:
             programs.append((float(found["seconds"]), name))
+    programs += [(float(found["seconds"]), found["name"]) for found in SLOW_PYTEST.finditer(text)]
     programs = [f"{name} {seconds:.0f} s" for seconds, name in sorted(programs, reverse=True)[:3]]
     return ", ".join([f"build {built['time']}" for built in BUILT.finditer(text)] + programs)
 
@@ -143,7 +145,7 @@ def run_group(title, command, environment, pattern, kind_of):
     well = code == 0 and bool(outcomes)
     print(
         f"{title}: {len(outcomes)} tests in {time.monotonic() - started:.0f} s{'' if well else ', NOT WELL'}",
-        f" ({slowest(text)})" if command[0] == "cargo" else "",
+        f" ({slowest(text)})" if slowest(text) else "",
         sep="",
         flush=True,
     )
