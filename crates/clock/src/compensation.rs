@@ -208,9 +208,9 @@ pub fn judge(halves: Halves<'_>, costs: &[i64], length: Length) -> Result<Verdic
 impl Verdict {
     /// With Method II as it did in a test beside a sampler. It is used where it was the best there, and left less than
     /// the best does without a sampler: the two tests had not the same moments.
-    pub fn with_sampler(mut self, beside: &Self) -> Self {
-        self.outcomes.extend(beside.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler).cloned());
-        if beside.chosen == Method::Sampler && self.best().method == Method::Sampler {
+    pub fn with_sampler(mut self, sampled: &Self) -> Self {
+        self.outcomes.extend(sampled.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler).cloned());
+        if sampled.chosen == Method::Sampler && self.best().method == Method::Sampler {
             self.chosen = Method::Sampler;
         }
         self
@@ -397,10 +397,10 @@ impl Fit {
     fn errors(&self, method: Method, trials: &[Trial]) -> Option<[f64; 2]> {
         let mut off = self.residuals(method, trials.iter().copied())?;
         off.iter_mut().for_each(|halves| *halves = halves.abs());
-        let kept = Quantile::P95.rank(off.len())?;
-        let most = *off.select_nth_unstable(kept - 1).1;
-        let sum: f64 = off[..kept].iter().map(|&halves| halves as f64).sum();
-        Some([sum / 2.0 / kept as f64, most as f64 / 2.0])
+        let count = Quantile::P95.rank(off.len())?;
+        let most = *off.select_nth_unstable(count - 1).1;
+        let sum: f64 = off[..count].iter().map(|&halves| halves as f64).sum();
+        Some([sum / 2.0 / count as f64, most as f64 / 2.0])
     }
 
     fn outcome(&self, method: Method, crossed: Crossed, judged_on: &[Trial]) -> Result<Option<Outcome>, Error> {
@@ -434,9 +434,9 @@ impl Fit {
         }))
     }
 
-    /// The improvement by stretches of those trials that are `kept`.
-    fn factor(&self, method: Method, trials: &[Trial], kept: impl Fn(&Trial) -> bool) -> Option<Factor> {
-        let of = |stretch: &[Trial]| self.improvement(method, stretch.iter().filter(|trial| kept(trial)).copied());
+    /// The improvement by stretches of those trials that are `counts`.
+    fn factor(&self, method: Method, trials: &[Trial], counts: impl Fn(&Trial) -> bool) -> Option<Factor> {
+        let of = |stretch: &[Trial]| self.improvement(method, stretch.iter().filter(|trial| counts(trial)).copied());
         Factor::of(stretches(trials).map(of))
     }
 

@@ -7,9 +7,9 @@
 //! above it is chance as often as not.
 
 use crate::advice::duration;
+use crate::benchmark::PulseTest;
 use crate::compensation::Method;
 use crate::factor::{Factor, Side};
-use crate::study::PulseTest;
 
 /// One clock's tests.
 #[derive(Clone, PartialEq, Debug)]
@@ -98,9 +98,9 @@ impl ByPulse<'_> {
             _ if fails.len() == self.tests.len() => "method-1 helps under none of the loads tried".into(),
             _ => {
                 let parts = [("helps at", helps), ("does not at", fails), ("is undecided at", undecided)];
-                let said = parts.iter().filter(|(_, pulses)| !pulses.is_empty());
-                let said = said.map(|(what, pulses)| format!("{what} {}", pulses.join(", ")));
-                format!("method-1 {}", said.collect::<Vec<String>>().join("; "))
+                let present = parts.iter().filter(|(_, pulses)| !pulses.is_empty());
+                let present = present.map(|(what, pulses)| format!("{what} {}", pulses.join(", ")));
+                format!("method-1 {}", present.collect::<Vec<String>>().join("; "))
             }
         };
         format!("'{clock}', a reading of which costs {cost}: {where_it_helps}")
@@ -114,8 +114,8 @@ impl ByPulse<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::benchmark::SectionTest;
     use crate::compensation::Outcome;
-    use crate::study::SectionTest;
 
     fn test(pulse_ns: u32, between: [f64; 2]) -> PulseTest {
         let k = Some(Factor { median: f64::midpoint(between[0], between[1]), between: Some(between), stretches: 9 });

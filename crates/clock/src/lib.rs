@@ -4,15 +4,15 @@
 //! today.
 
 pub mod advice;
+pub mod benchmark;
 pub mod compensation;
+pub mod correction;
 pub mod density;
 pub mod factor;
 pub mod granularity;
 pub mod load;
 pub mod measure;
 pub mod order;
-pub mod recipe;
 pub mod section;
 pub mod series;
-pub mod study;
 pub mod tick_choice;

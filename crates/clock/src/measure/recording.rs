@@ -213,7 +213,7 @@ pub fn trials(service: &Service, window: Window, wait_ticks: i64) -> io::Result<
 }
 
 /// The same while a thread on the last processor samples pairs of readings.
-pub fn trials_beside_a_sampler(
+pub fn trials_with_sampler(
     service: &Service,
     window: Window,
     wait_ticks: i64,
@@ -318,14 +318,14 @@ impl Ramp {
 
 /// What a window keeps, in memory that was written to once, so that recording faults in no page; spaced out over the
 /// window. Whether a reading is kept is decided before it is taken: decided after, long ones would be kept too often.
-pub(super) struct Kept<T> {
+pub(super) struct SpacedSamples<T> {
     pub(super) values: Vec<T>,
     most: usize,
     every_ticks: i64,
     last: Option<i64>,
 }
 
-impl<T: Copy> Kept<T> {
+impl<T: Copy> SpacedSamples<T> {
     /// Room for `most` values of `size` each, like `value`.
     pub(super) fn new(value: T, most: usize, window_ticks: i64) -> Self {
         let mut values = vec![value; most];
@@ -350,7 +350,7 @@ impl Job for Stretches {
     type Output = (Vec<i64>, Vec<Span>, Rate);
 
     fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
-        let mut kept = Kept::new(0_i64, READINGS_MAX, self.0.ticks);
+        let mut samples = SpacedSamples::new(0_i64, READINGS_MAX, self.0.ticks);
         let mut spans = Vec::with_capacity(READINGS_MAX / STRETCH);
         let mut rate = Rate { readings: 0, ticks: 0 };
         let mut longest = [0; STRETCH];
@@ -363,12 +363,12 @@ impl Job for Stretches {
             }
             let to = counter::plain();
             rate = Rate { readings: rate.readings + stretch.len() as u64, ticks: rate.ticks + to - from };
-            if kept.due(from, stretch.len()) {
-                kept.values.extend_from_slice(stretch);
+            if samples.due(from, stretch.len()) {
+                samples.values.extend_from_slice(stretch);
                 spans.push(Span { from, to });
             }
-            if self.0.reached(begun, to, kept.values.len()) {
-                return (kept.values, spans, rate);
+            if self.0.reached(begun, to, samples.values.len()) {
+                return (samples.values, spans, rate);
             }
         }
     }
@@ -432,19 +432,19 @@ impl Job for Stamped {
     type Output = Vec<StampedReading>;
 
     fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
-        let mut kept = Kept::new(StampedReading { at: 0, ticks: 0 }, READINGS_MAX, self.0.ticks);
+        let mut samples = SpacedSamples::new(StampedReading { at: 0, ticks: 0 }, READINGS_MAX, self.0.ticks);
         let first = counter::plain();
         let mut at = first;
         loop {
-            let due = kept.due(at, 1);
+            let due = samples.due(at, 1);
             let from = counter::plain();
             black_box(read());
             at = counter::plain();
             if due {
-                kept.values.push(StampedReading { at: from, ticks: at - from });
+                samples.values.push(StampedReading { at: from, ticks: at - from });
             }
-            if self.0.reached(first, at, kept.values.len()) {
-                return kept.values;
+            if self.0.reached(first, at, samples.values.len()) {
+                return samples.values;
             }
         }
     }
@@ -471,7 +471,7 @@ impl Trials {
     #[inline(always)]
     fn sections(&self, mut read: impl FnMut() -> i64, section: impl Fn() -> i64) -> Vec<Recorded> {
         let none = Recorded { from: 0, to: 0, t_1: 0, t_m: 0, t_4: 0, waited: 0 };
-        let mut kept = Kept::new(none, TRIALS_MAX, self.limit.ticks);
+        let mut samples = SpacedSamples::new(none, TRIALS_MAX, self.limit.ticks);
         let begun = counter::plain();
         loop {
             let from = counter::plain();
@@ -481,12 +481,12 @@ impl Trials {
             let third = read();
             let fourth = read();
             let to = counter::plain();
-            if kept.due(from, 1) {
+            if samples.due(from, 1) {
                 let [t_1, t_m, t_4] = [second - first, third - second, fourth - third];
-                kept.values.push(Recorded { from, to, t_1, t_m, t_4, waited });
+                samples.values.push(Recorded { from, to, t_1, t_m, t_4, waited });
             }
-            if self.limit.reached(begun, to, kept.values.len()) {
-                return kept.values;
+            if self.limit.reached(begun, to, samples.values.len()) {
+                return samples.values;
             }
         }
     }
@@ -514,18 +514,18 @@ impl Job for Pairs<'_> {
 
     fn run(self, mut read: impl FnMut() -> i64) -> Vec<Sampled> {
         // The window may last longer than it was to: twice the room.
-        let mut kept = Kept::new(Sampled { at: 0, cost: 0 }, 2 * READINGS_MAX, 2 * self.ticks);
+        let mut samples = SpacedSamples::new(Sampled { at: 0, cost: 0 }, 2 * READINGS_MAX, 2 * self.ticks);
         let mut at = counter::plain();
         while !self.over.load(Relaxed) {
-            let due = kept.due(at, 1);
+            let due = samples.due(at, 1);
             let first = read();
             let second = read();
             at = counter::plain();
             if due {
-                kept.values.push(Sampled { at, cost: second - first });
+                samples.values.push(Sampled { at, cost: second - first });
             }
         }
-        kept.values
+        samples.values
     }
 }
 

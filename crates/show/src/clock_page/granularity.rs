@@ -1,9 +1,9 @@
 //! A load in pulses: where compensation stops helping as they get shorter.
 
 use tickscope_clock::advice::duration;
+use tickscope_clock::benchmark::{PulseTest, Sweep};
 use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_clock::granularity::{ByPulse, Effect, by_clock};
-use tickscope_clock::study::{PulseTest, Sweep};
 
 use super::{between, panel, part, rate};
 use crate::document::{Block, Document};
@@ -189,9 +189,9 @@ fn figures_tables(clocks: &[ByPulse]) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
+    use tickscope_clock::benchmark::SectionTest;
     use tickscope_clock::factor::Factor;
     use tickscope_clock::load::Load;
-    use tickscope_clock::study::SectionTest;
 
     use super::*;
 

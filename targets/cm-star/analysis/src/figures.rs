@@ -12,8 +12,8 @@
 //! what a run's clocks guarantee stands next to it ([`Guaranteed`]), with nothing subtracted.
 
 use serde::Serialize;
+use tickscope_clock::benchmark::SectionTest;
 use tickscope_clock::compensation::{Halves, Length, Method, Trial, judge, touched};
-use tickscope_clock::study::SectionTest;
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
 use crate::recording::{Guaranteed, Reach, RunFacts};

@@ -11,12 +11,12 @@
 
 use serde::Serialize;
 
+use crate::benchmark::{LoadResult, SectionTest};
 use crate::compensation::{Method, Outcome};
-use crate::study::{LoadStudy, SectionTest};
 
 /// Read the clock at the start and at the end of a section, and subtract.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Recipe {
+pub struct Correction {
     /// How what is subtracted is found.
     pub method: Method,
     /// What it is: one number for all sections, or of a method that finds another for each section the typical one.
@@ -31,16 +31,16 @@ pub struct Recipe {
     pub refused: Option<Method>,
 }
 
-impl LoadStudy {
+impl LoadResult {
     /// The recipe for sections that are to be measured to `percent`.
-    pub fn recipe(&self, percent: f64) -> Recipe {
+    pub fn correction(&self, percent: f64) -> Correction {
         let tests = || [&self.zero, &self.section].into_iter();
         let refused = Some(self.zero.chosen).filter(|&method| self.harmed_by(method));
         let method = if refused.is_some() { Method::None } else { self.zero.chosen };
         let off = tests().filter_map(|test| test.outcome(method)).map(|outcome| outcome.error_p95);
         let usable_ns = self.alone().usable_ns.filter(|&usable| !self.section.missed(method, usable));
         let good_to_ns = usable_ns.map(|usable| off.fold(usable, f64::max));
-        Recipe {
+        Correction {
             method,
             subtract_ns: self.zero.outcome(method).map_or(0.0, |outcome| outcome.subtracts),
             good_to_ns,
@@ -72,7 +72,7 @@ impl SectionTest {
     }
 }
 
-impl Recipe {
+impl Correction {
     /// How often a section must be run between the two readings, and the result divided by that, to be measured to
     /// `percent`; 1: one timing will do. `None`: the clock was never seen to step.
     pub fn repeats(&self, section_ns: f64) -> Option<u64> {

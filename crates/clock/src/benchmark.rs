@@ -13,7 +13,7 @@ use crate::measure::{Agreement, CoreSpeed, InstructionCost, Ramp, Transient, Uni
 
 /// All of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Study {
+pub struct Benchmark {
     /// What was asked.
     pub plan: BenchmarkPlan,
     /// How long it took, seconds.
@@ -30,7 +30,7 @@ pub struct Study {
     pub instructions: Vec<InstructionCost>,
     /// Every clock that could be read.
     #[serde(skip)]
-    pub clocks: Vec<ClockStudy>,
+    pub clocks: Vec<ClockResult>,
     /// Every clock that could not.
     pub absent: Vec<Absent>,
     /// Whether the time was over before every clock was read under every load; those that were not are among the
@@ -86,7 +86,7 @@ pub struct Absent {
 
 /// One clock.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClockStudy {
+pub struct ClockResult {
     /// Its name.
     pub clock: String,
     /// What its readings count.
@@ -102,7 +102,7 @@ pub struct ClockStudy {
     pub across_processors: Across,
     /// Under each load.
     #[serde(skip)]
-    pub loads: Vec<LoadStudy>,
+    pub loads: Vec<LoadResult>,
 }
 
 /// What is known of a clock across processors.
@@ -117,7 +117,7 @@ pub enum Across {
 
 /// One clock under one load.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct LoadStudy {
+pub struct LoadResult {
     /// Members of the load beside: busy processes, or what else the plan's load is.
     pub busy_processes: u32,
     /// Turns that each of them began a second, where they work in turns: fewer than asked where they were put aside.
@@ -263,14 +263,14 @@ pub struct Lag {
     pub rho: Factor,
 }
 
-impl Study {
+impl Benchmark {
     /// The study of that clock.
-    pub fn clock(&self, name: &str) -> Option<&ClockStudy> {
+    pub fn clock(&self, name: &str) -> Option<&ClockResult> {
         self.clocks.iter().find(|clock| clock.clock == name)
     }
 }
 
-impl LoadStudy {
+impl LoadResult {
     /// With one reader.
     pub fn alone(&self) -> &Cell {
         &self.cells[0]

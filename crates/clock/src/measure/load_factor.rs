@@ -21,11 +21,11 @@ use tickscope_host::{Finding, affinity};
 use tickscope_stats::Quantile;
 use tickscope_tick::Frequency;
 
+use super::benchmark::{no_load, no_processors};
 use super::clock::Clock;
-use super::recording::Kept;
+use super::recording::SpacedSamples;
 use super::running_load::RunningLoad;
 use super::service::{Job, Service};
-use super::survey::{no_load, no_processors};
 use crate::load::Load;
 
 /// Readings in a row, between looks at the time.
@@ -34,7 +34,7 @@ const STRETCH: usize = 16;
 const STRETCHES_MAX: usize = 1 << 13;
 
 /// A clock that is read steadily by the calling thread.
-pub struct Gauge {
+pub struct LoadMeter {
     service: Arc<Service>,
     frequency: Frequency,
     least_cost_ns: f64,
@@ -42,7 +42,7 @@ pub struct Gauge {
 
 /// What a gauge saw in one interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Gauged {
+pub struct LoadReading {
     /// How long it lasted, seconds.
     pub seconds: f64,
     /// Readings a second.
@@ -57,7 +57,7 @@ pub struct Gauged {
 
 /// What is asked of a gauge that runs for a while.
 #[derive(Clone, PartialEq, Debug)]
-pub struct GaugePlan {
+pub struct LoadFactorPlan {
     /// What is read.
     pub clock: Clock,
     /// How long in all, under every load an equal part of it.
@@ -72,27 +72,31 @@ pub struct GaugePlan {
 
 /// Gauges the first allowed processor; tells `each` what was seen under how large a load of ours as soon as an interval
 /// is over.
-pub fn gauge(plan: &GaugePlan, frequency: Frequency, each: &mut dyn FnMut(u32, Gauged)) -> Result<(), Finding> {
+pub fn load_factor(
+    plan: &LoadFactorPlan,
+    frequency: Frequency,
+    each: &mut dyn FnMut(u32, LoadReading),
+) -> Result<(), Finding> {
     let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
-    let mut gauge = Gauge::open(plan.clock, last, frequency).map_err(|error| unread(plan.clock, &error))?;
+    let mut meter = LoadMeter::open(plan.clock, last, frequency).map_err(|error| unread(plan.clock, &error))?;
     let share = plan.seconds / plan.loads.len() as f64 / plan.every.as_secs_f64();
     for &count in &plan.loads {
-        let service = Arc::clone(&gauge.service);
+        let service = Arc::clone(&meter.service);
         let _load = RunningLoad::start(&plan.load, count, (plan.clock, &service), &cpus, frequency)
             .map_err(|error| no_load(count, &error))?;
-        let (tell, told) = mpsc::channel();
-        let gauge = &mut gauge;
+        let (sender, readings) = mpsc::channel();
+        let meter = &mut meter;
         thread::scope(|scope| {
             // A thread of its own: the members of the next load are not to be pinned where it is.
             let reader = scope.spawn(move || {
                 let _ = affinity::pin(first);
                 (0..share.ceil() as u64).try_for_each(|_| {
                     // Whoever no longer listens has ended.
-                    gauge.interval(plan.every).map(|seen| tell.send(seen).unwrap_or_default())
+                    meter.interval(plan.every).map(|seen| sender.send(seen).unwrap_or_default())
                 })
             });
-            told.iter().for_each(|seen| each(count, seen));
+            readings.iter().for_each(|seen| each(count, seen));
             reader.join().expect("the reader's thread ends well")
         })
         .map_err(|error| unread(plan.clock, &error))?;
@@ -102,14 +106,14 @@ pub fn gauge(plan: &GaugePlan, frequency: Frequency, each: &mut dyn FnMut(u32, G
 
 fn unread(clock: Clock, error: &io::Error) -> Finding {
     Finding {
-        about: "gauge",
+        about: "load factor",
         expected: format!("to read '{clock}' and the thread's own time"),
         found: error.to_string(),
         remedy: "read another clock, with --clock".into(),
     }
 }
 
-impl Gauge {
+impl LoadMeter {
     /// Of that clock; its server, if it has one, on processor `server_cpu`.
     pub fn open(clock: Clock, server_cpu: usize, frequency: Frequency) -> io::Result<Self> {
         let service = Arc::new(Service::open(clock, server_cpu)?);
@@ -117,7 +121,7 @@ impl Gauge {
     }
 
     /// Reads for that long, where the calling thread is run.
-    pub fn interval(&mut self, length: Duration) -> io::Result<Gauged> {
+    pub fn interval(&mut self, length: Duration) -> io::Result<LoadReading> {
         let own_time = PosixClock::ALL.into_iter().find(|clock| clock.of_a_thread());
         let own_time = own_time.ok_or_else(|| io::Error::other("no clock of a thread's own time"))?;
         let reader = self.service.reader()?;
@@ -129,7 +133,7 @@ impl Gauge {
         let lasted_ns = self.frequency.nanoseconds((to - from) as f64);
         let cost_ns = self.frequency.nanoseconds(stretch_ticks as f64) / STRETCH as f64;
         self.least_cost_ns = self.least_cost_ns.min(cost_ns);
-        Ok(Gauged {
+        Ok(LoadReading {
             seconds: lasted_ns / 1e9,
             reads_per_s: readings as f64 * 1e9 / lasted_ns,
             cost_ns,
@@ -154,11 +158,11 @@ impl Job for Steady {
     type Output = Steadily;
 
     fn run(self, mut read: impl FnMut() -> i64) -> Steadily {
-        let mut kept = Kept::new(0_i64, STRETCHES_MAX, self.ticks);
+        let mut samples = SpacedSamples::new(0_i64, STRETCHES_MAX, self.ticks);
         let mut readings = 0;
         let mut at = counter::plain();
         loop {
-            let due = kept.due(at, 1);
+            let due = samples.due(at, 1);
             let from = counter::plain();
             for _ in 0..STRETCH {
                 std::hint::black_box(read());
@@ -166,10 +170,10 @@ impl Job for Steady {
             at = counter::plain();
             readings += STRETCH as u64;
             if due {
-                kept.values.push(at - from);
+                samples.values.push(at - from);
             }
-            if at - self.from >= self.ticks && !kept.values.is_empty() {
-                return Steadily { readings, stretches: kept.values };
+            if at - self.from >= self.ticks && !samples.values.is_empty() {
+                return Steadily { readings, stretches: samples.values };
             }
         }
     }
@@ -184,7 +188,7 @@ mod tests {
     fn the_more_processes_share_the_readers_processor_the_longer_it_is_away_and_the_fewer_it_reads() {
         let frequency = CounterFacts::of_this_host().unwrap().frequency;
         // By turns, so that what else this machine does meanwhile is felt by all three alike.
-        let plan = GaugePlan {
+        let plan = LoadFactorPlan {
             clock: Clock::Library(PosixClock::MONOTONIC),
             seconds: 4.2,
             every: Duration::from_millis(200),
@@ -192,12 +196,12 @@ mod tests {
             load: Load { cpus: vec![affinity::allowed_cpus().unwrap()[0]], ..Load::SPINNING },
         };
         let mut seen = Vec::new();
-        gauge(&plan, frequency, &mut |count, gauged| seen.push((count, gauged))).unwrap();
+        load_factor(&plan, frequency, &mut |count, reading| seen.push((count, reading))).unwrap();
         assert_eq!(seen.iter().map(|&(count, _)| count).collect::<Vec<u32>>(), plan.loads);
-        let middle = |of: fn(&Gauged) -> f64| {
+        let middle = |of: fn(&LoadReading) -> f64| {
             [0, 2, 8].map(|count| {
                 let mut values: Vec<f64> =
-                    seen.iter().filter(|(members, _)| *members == count).map(|(_, gauged)| of(gauged)).collect();
+                    seen.iter().filter(|(members, _)| *members == count).map(|(_, reading)| of(reading)).collect();
                 values.sort_by(f64::total_cmp);
                 values[values.len() / 2]
             })
@@ -207,7 +211,7 @@ mod tests {
         assert!(away[0] < away[1] && away[1] < away[2] && away[2] > 0.5, "{seen:?}");
         assert!(factor[0] < factor[1] && factor[1] < factor[2], "{seen:?}");
         assert!(rate[0] > rate[1] && rate[1] > rate[2], "{seen:?}");
-        assert!(seen.iter().all(|(_, gauged)| gauged.load_factor > 0.5 && gauged.cost_ns > 0.0), "{seen:?}");
+        assert!(seen.iter().all(|(_, reading)| reading.load_factor > 0.5 && reading.cost_ns > 0.0), "{seen:?}");
     }
 
     #[test]
