@@ -63,15 +63,15 @@ impl Discipline {
 
     /// Asks the kernel; `None` where it refuses to tell.
     pub fn of_this_host() -> Option<Self> {
-        let (state, told) = ask(0)?;
+        let (state, timex) = ask(0)?;
         Some(Self {
-            status: told.status,
-            frequency_scaled_ppm: told.freq,
+            status: timex.status,
+            frequency_scaled_ppm: timex.freq,
             state,
-            tick_us: told.tick,
-            offset: told.offset,
-            time_constant: told.constant,
-            adjtime_us: ask(libc::ADJ_OFFSET_SS_READ).map(|(_, told)| told.offset),
+            tick_us: timex.tick,
+            offset: timex.offset,
+            time_constant: timex.constant,
+            adjtime_us: ask(libc::ADJ_OFFSET_SS_READ).map(|(_, timex)| timex.offset),
         })
     }
 
@@ -134,7 +134,7 @@ impl Discipline {
             (Some(before), Some(after)) => shrunk(before, after),
             (before, after) => before == after,
         };
-        let pending = |told: &Self| Self { offset: 0, adjtime_us: None, ..*told };
+        let pending = |account: &Self| Self { offset: 0, adjtime_us: None, ..*account };
         adjtime && shrunk(earlier.offset, self.offset) && pending(earlier) == pending(self)
     }
 }
