@@ -96,7 +96,12 @@ impl WatchedPool {
         }
         let counter = pool.counter().ok_or_else(|| {
             let known = Clock::ALL.map(|(_, name, _)| name).join(", ");
-            format!("{}: expected a counter of {known}, found number {}. Collect it with the tickscope that its program was built with", path.display(), header.counter)
+            format!(
+                "{}: expected a counter of {known}, found number {}. Collect it with the tickscope that its program \
+                 was built with",
+                path.display(),
+                header.counter
+            )
         })?;
         let settled = vec![false; pool.block_count() as usize];
         let domain = Domain { boot, counter, epoch };

@@ -107,7 +107,8 @@ impl Channel {
     pub fn open_clock(point: &str, counter: Clock, ordering: ReadOrdering, fields: Fields) -> Result<Self, OpenError> {
         if point.starts_with(BRACKET_PREFIX) {
             return Err(OpenError::new(format!(
-                "expected a point's name that does not begin with '{BRACKET_PREFIX}'; found '{point}'. Such points are opened by open_bracket"
+                "expected a point's name that does not begin with '{BRACKET_PREFIX}'; found '{point}'. Such \
+                 points are opened by open_bracket"
             )));
         }
         let clock = Some(counter).filter(|&counter| counter != Clock::STAMPED);
