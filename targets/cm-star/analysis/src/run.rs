@@ -66,21 +66,21 @@ pub fn recorded(directory: &Path) -> Result<Found, Error> {
     let spans = spans(&run, &query)?;
     let nodes = Nodes::of(&run)?;
     let client = ClientStamps::of(&run, &nodes.client)?;
-    let said = said(&run)?;
+    let counted = client_counts(&run)?;
     let (calls, incomplete) = calls(&spans, &nodes, &client)?;
     let (first, last) = (calls[0].around[0], calls[calls.len() - 1].around[3]);
     let recording = Recording {
         relative_ticks: relative_ticks(&spans, &nodes, &client)?,
         sampled: client.sampled(),
         hertz: analysis.frequency.hertz,
-        interval_us: said.interval_us,
+        interval_us: counted.interval_us,
         calls,
     };
-    let facts = RunFacts { incomplete, late: said.late, abandoned: said.abandoned, ..facts(&run, &analysis) };
+    let facts = RunFacts { incomplete, late: counted.late, abandoned: counted.abandoned, ..facts(&run, &analysis) };
     let took_s = analysis.frequency.nanoseconds((last - first) as f64) / 1e9;
     let cpus = [client.cpu, most_used(&stamps(&run, &nodes.server, "received")?)];
-    let study = recording.study().map_err(Error::Stats)?;
-    Ok(Found { example: study.example(facts, took_s, said.optimised, cpus), finding })
+    let recorded = recording.evaluate().map_err(Error::Stats)?;
+    Ok(Found { example: recorded.example(facts, took_s, counted.optimised, cpus), finding })
 }
 
 /// Names of the calling and of the answering node.
@@ -246,14 +246,14 @@ fn relative_ticks(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result
 
 /// What the client's last line says.
 #[derive(Deserialize)]
-struct Said {
+struct ClientCounts {
     interval_us: u32,
     optimised: bool,
     late: u64,
     abandoned: u64,
 }
 
-fn said(run: &Run) -> Result<Said, Error> {
+fn client_counts(run: &Run) -> Result<ClientCounts, Error> {
     let lines = run.events()?.found.into_iter().filter(|event| event.what == "target");
     let line = lines.filter_map(|event| Some(event.text.get(event.text.find('{')?..)?.to_owned()));
     line.filter_map(|line| serde_json::from_str(&line).ok())
