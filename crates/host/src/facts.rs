@@ -13,7 +13,7 @@ use std::fmt;
 use std::fs;
 use std::time::Duration;
 
-use crate::{Finding, affinity};
+use crate::{Finding, Problem, affinity};
 use tickscope_counter::{after, before};
 use tickscope_tick::{BootId, Clock, Frequency};
 
@@ -175,13 +175,15 @@ impl CounterFacts {
         let says = |known: Option<bool>| known.map_or("nothing", |yes| if yes { "yes" } else { "no" });
         (self.invariant() != Some(true)).then(|| Finding {
             about: "counter",
-            expected: format!("an invariant {}: one rate in every power state", self.counter),
-            found: format!(
-                "{}: the kernel says {}, the processor says {}",
-                self.cpu_model.as_deref().unwrap_or("an unknown processor"),
-                says(self.invariant_by_kernel),
-                says(self.invariant_by_processor)
-            ),
+            problem: Problem::Value {
+                expected: format!("an invariant {}: one rate in every power state", self.counter),
+                found: format!(
+                    "{}: the kernel says {}, the processor says {}",
+                    self.cpu_model.as_deref().unwrap_or("an unknown processor"),
+                    says(self.invariant_by_kernel),
+                    says(self.invariant_by_processor)
+                ),
+            },
             remedy:
                 "no bound over this counter holds; measure on a processor with constant_tsc and nonstop_tsc, or let \
                      the hypervisor pass them on"
@@ -194,8 +196,10 @@ impl CounterFacts {
         let found = self.clocksource.as_deref().unwrap_or("none that could be read");
         (found != expected).then(|| Finding {
             about: "clocksource",
-            expected: format!("'{expected}': the kernel trusts the counter that stamps read"),
-            found: format!("'{found}', available: {}", self.clocksources.join(" ")),
+            problem: Problem::Value {
+                expected: format!("'{expected}': the kernel trusts the counter that stamps read"),
+                found: format!("'{found}', available: {}", self.clocksources.join(" ")),
+            },
             remedy: format!(
                 "see `dmesg | grep -i tsc` for why the kernel left it; write '{expected}' to {} if that is mended",
                 clocksource_path("current")
@@ -206,13 +210,15 @@ impl CounterFacts {
     fn trapped_finding(&self) -> Option<Finding> {
         self.trapped().then(|| Finding {
             about: "counter reading",
-            expected: format!("a median of at most {TRAPPED_NS} ns and {TRAPPED_TICKS} ticks"),
-            found: format!(
-                "median {} ticks ({:.0} ns), min {} ticks",
-                self.read_ticks_median,
-                self.frequency.nanoseconds(self.read_ticks_median as f64),
-                self.read_ticks_min
-            ),
+            problem: Problem::Value {
+                expected: format!("a median of at most {TRAPPED_NS} ns and {TRAPPED_TICKS} ticks"),
+                found: format!(
+                    "median {} ticks ({:.0} ns), min {} ticks",
+                    self.read_ticks_median,
+                    self.frequency.nanoseconds(self.read_ticks_median as f64),
+                    self.read_ticks_min
+                ),
+            },
             remedy: "the reading is trapped or emulated, so every stamp disturbs what it measures: let the hypervisor \
                      pass the counter through, or measure on the host"
                 .into(),
@@ -226,8 +232,10 @@ impl CounterFacts {
             && !agree(self.frequency.hertz, self.calibration, self.frequency.tolerance_ppm);
         contradicted.then(|| Finding {
             about: "counter frequency",
-            expected: format!("{} Hz ± {} ppm", self.frequency.hertz, self.frequency.tolerance_ppm),
-            found: format!("{hertz_lo} to {hertz_hi} Hz against CLOCK_MONOTONIC_RAW"),
+            problem: Problem::Value {
+                expected: format!("{} Hz ± {} ppm", self.frequency.hertz, self.frequency.tolerance_ppm),
+                found: format!("{hertz_lo} to {hertz_hi} Hz against CLOCK_MONOTONIC_RAW"),
+            },
             remedy: "figures in seconds may be off by the difference; bounds in ticks are not. Declare the frequency"
                 .into(),
         })
@@ -254,8 +262,10 @@ impl Calibration {
         if ticks_lo <= 0 || clock_ns <= 1 {
             return Err(Finding {
                 about: "calibration",
-                expected: "a counter and a CLOCK_MONOTONIC_RAW that both advance".into(),
-                found: format!("{first:?}, then {second:?}"),
+                problem: Problem::Value {
+                    expected: "a counter and a CLOCK_MONOTONIC_RAW that both advance".into(),
+                    found: format!("{first:?}, then {second:?}"),
+                },
                 remedy: "this host's clocks can't be used; check the clocksource".into(),
             });
         }

@@ -14,8 +14,8 @@
 
 use std::fmt;
 
-use crate::Finding;
 pub use crate::discipline::Discipline;
+use crate::{Finding, Problem};
 use tickscope_counter::NodeCounter;
 use tickscope_tick::Ordering;
 use tickscope_tick::{Frequency, InjectionError, RealtimeInjection};
@@ -420,8 +420,10 @@ pub(crate) fn nanoseconds(clock: libc::clockid_t) -> Result<i64, Finding> {
     }
     Err(Finding {
         about: "kernel clock",
-        expected: format!("a reading of clock {clock}"),
-        found: std::io::Error::last_os_error().to_string(),
+        problem: Problem::Failure {
+            action: format!("read clock {clock}"),
+            reason: std::io::Error::last_os_error().to_string(),
+        },
         remedy: "allow clock_gettime in the sandbox".into(),
     })
 }

@@ -21,4 +21,4 @@ pub mod sharing;
 pub mod step;
 pub mod step_alarm;
 
-pub use finding::Finding;
+pub use finding::{Finding, Problem};

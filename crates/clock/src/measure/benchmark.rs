@@ -8,7 +8,7 @@ use tickscope_counter as counter;
 use tickscope_host::facts::CounterFacts;
 use tickscope_host::posix_clock::PosixClock;
 use tickscope_host::step::CounterStep;
-use tickscope_host::{Finding, affinity};
+use tickscope_host::{Finding, Problem, affinity};
 use tickscope_stats::{Error, Quantile, Sample};
 use tickscope_tick::{Frequency, Ordering};
 
@@ -38,7 +38,7 @@ pub fn benchmark(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Benchmark, Finding> {
     let begun = Instant::now();
-    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let cpus = affinity::allowed_cpus()?;
     let clocks = Clock::all();
     let deadline = begun + Duration::from_secs_f64(plan.seconds);
     let latest = counter::plain() + (plan.seconds * facts.frequency.hertz as f64) as i64;
@@ -90,20 +90,10 @@ enum ClockOutcome {
     TimeOver,
 }
 
-pub(super) fn no_processors(error: &io::Error) -> Finding {
-    Finding {
-        about: "processors",
-        expected: "the list of allowed processors".into(),
-        found: error.to_string(),
-        remedy: "allow sched_getaffinity in the sandbox".into(),
-    }
-}
-
 pub(super) fn no_load(count: u32, error: &io::Error) -> Finding {
     Finding {
         about: "load",
-        expected: format!("to start a load of {count}"),
-        found: error.to_string(),
+        problem: Problem::Failure { action: format!("start a load of {count}"), reason: error.to_string() },
         remedy: "allow more processes (ulimit -u, pids.max), or ask for fewer with --load".into(),
     }
 }
@@ -111,8 +101,7 @@ pub(super) fn no_load(count: u32, error: &io::Error) -> Finding {
 pub(super) fn unreachable_clock(clock: Clock, error: &io::Error) -> Finding {
     Finding {
         about: "clock",
-        expected: format!("every reader of '{clock}' to reach it, as the first one did"),
-        found: error.to_string(),
+        problem: Problem::Failure { action: format!("reach the clock '{clock}'"), reason: error.to_string() },
         remedy: "ask for fewer readers with --readers, or allow more open files (ulimit -n)".into(),
     }
 }

@@ -17,11 +17,11 @@ use std::time::Duration;
 use serde::Serialize;
 use tickscope_counter as counter;
 use tickscope_host::posix_clock::PosixClock;
-use tickscope_host::{Finding, affinity};
+use tickscope_host::{Finding, Problem, affinity};
 use tickscope_stats::Quantile;
 use tickscope_tick::Frequency;
 
-use super::benchmark::{no_load, no_processors};
+use super::benchmark::no_load;
 use super::clock::Clock;
 use super::recording::SpacedSamples;
 use super::running_load::RunningLoad;
@@ -77,7 +77,7 @@ pub fn load_factor(
     frequency: Frequency,
     each: &mut dyn FnMut(u32, LoadReading),
 ) -> Result<(), Finding> {
-    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let cpus = affinity::allowed_cpus()?;
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
     let mut meter = LoadMeter::open(plan.clock, last, frequency).map_err(|error| unread(plan.clock, &error))?;
     let share = plan.seconds / plan.loads.len() as f64 / plan.every.as_secs_f64();
@@ -107,8 +107,10 @@ pub fn load_factor(
 fn unread(clock: Clock, error: &io::Error) -> Finding {
     Finding {
         about: "load factor",
-        expected: format!("to read '{clock}' and the thread's own time"),
-        found: error.to_string(),
+        problem: Problem::Failure {
+            action: format!("read '{clock}' and the thread's own time"),
+            reason: error.to_string(),
+        },
         remedy: "read another clock, with --clock".into(),
     }
 }

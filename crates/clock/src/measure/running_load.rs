@@ -156,11 +156,8 @@ impl Work {
         let ready = || self.begun.all()[READY].load(Relaxed);
         while ready() < count {
             if Instant::now() > until {
-                return Err(io::Error::other(format!(
-                    "cannot start a load of {count} processes: within {} s only {} began to work; ask for fewer",
-                    PATIENCE.as_secs(),
-                    ready()
-                )));
+                let (seconds, ready) = (PATIENCE.as_secs(), ready());
+                return Err(io::Error::other(format!("within {seconds} s only {ready} members began to work")));
             }
             thread::sleep(Duration::from_micros(100));
         }

@@ -16,7 +16,7 @@ use tickscope_host::{Finding, affinity};
 use tickscope_stats::{Quantile, Sample};
 use tickscope_tick::Ordering;
 
-use super::benchmark::{marked_trials, no_load, no_processors, unreachable_clock};
+use super::benchmark::{marked_trials, no_load, unreachable_clock};
 use super::clock::{Clock, Unit};
 use super::recording::{self, Recorded, Window};
 use super::running_load::RunningLoad;
@@ -43,7 +43,7 @@ const SWEPT: [Clock; 5] = [
 
 /// Sections of no length, beside a load that works and rests by turns, for every pulse and every clock.
 pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Vec<PulseTest>, Finding> {
-    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let cpus = affinity::allowed_cpus()?;
     let ticks_per_ns = facts.frequency.hertz as f64 / 1e9;
     let begun = counter::plain();
     let latest = begun + (sweep.seconds * facts.frequency.hertz as f64) as i64;
