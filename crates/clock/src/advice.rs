@@ -27,7 +27,7 @@ pub struct Chapter {
 }
 
 impl Benchmark {
-    /// What to do on this host, the most important first: what to read and to subtract, for sections of which length it
+    /// Advice for this host, the most important first: what to read and to subtract, for sections of which length it
     /// will do, and what to beware of.
     pub fn advice(&self) -> Vec<String> {
         self.chapters().into_iter().flat_map(|chapter| chapter.sentences).collect()
@@ -59,7 +59,7 @@ impl Benchmark {
         chapters.filter(|chapter| !chapter.sentences.is_empty()).collect()
     }
 
-    /// What contradicts what a clock promises.
+    /// Contradictions of a clock's promises.
     pub fn findings(&self) -> Vec<String> {
         let promised = |clock: &&ClockResult| clock.promises_order();
         let mut findings: Vec<String> = self.clocks.iter().filter(promised).filter_map(ClockResult::backward).collect();
@@ -96,7 +96,7 @@ impl Benchmark {
         })
     }
 
-    /// What to read, what to subtract and what one timing is then worth: by the counter, and by the kernel's clock.
+    /// The clock to read, the correction and its accuracy: by the counter, and by the kernel's clock.
     fn corrections(&self) -> Vec<String> {
         let mut corrections = Vec::new();
         if let Some(clock) = self.counter_clock().filter(|_| !self.counter.trapped) {
@@ -165,9 +165,9 @@ impl Benchmark {
         }
     }
 
-    /// That one number for all sections does as well as what is found anew for each, where it does.
+    /// Says that one number for all sections does as well as one found anew for each, where it does.
     fn constant_instead(&self, clock: &ClockResult, load: &LoadResult) -> Option<String> {
-        /// What is worse by less is not worth four readings instead of two.
+        /// A gain below this is not worth four readings instead of two.
         const AS_WELL_NS: f64 = 1.0;
         let correction = load.correction(self.plan.percent);
         let [anew, constant] = [correction.method, Method::Constant].map(|method| load.zero.outcome(method));
@@ -190,7 +190,7 @@ impl Benchmark {
         }
     }
 
-    /// What one timing of a section is worth, under the worst of the loads.
+    /// Accuracy of one timing of a section, by its length, under the worst of the loads.
     fn lengths(&self) -> Vec<String> {
         const LENGTHS_NS: [f64; 4] = [100.0, 1e3, 1e4, 1e6];
         let percent = self.plan.percent;
@@ -237,7 +237,7 @@ impl Benchmark {
         short
     }
 
-    /// What the orderings of the counter (`plain`, `before`, `after`) mean, and where to use each.
+    /// Meaning of the orderings of the counter (`plain`, `before`, `after`), and where to use each.
     fn ordering_words(&self) -> Vec<String> {
         let Some(clock) = self.counter_clock() else { return Vec::new() };
         let name = &self.counter.name;
@@ -483,7 +483,7 @@ fn capital(sentence: &str) -> String {
     first + &sentence.chars().skip(1).collect::<String>()
 }
 
-/// Why nothing is to be subtracted.
+/// Reason for subtracting nothing.
 fn why_nothing(load: &LoadResult, correction: Correction) -> String {
     let left = load.zero.outcome(Method::None).map_or(0.0, |outcome| outcome.residual_median);
     match correction.refused {
@@ -500,7 +500,7 @@ fn why_nothing(load: &LoadResult, correction: Correction) -> String {
     }
 }
 
-/// What one timing is worth.
+/// Accuracy of one timing, in words.
 fn worth(correction: Correction, percent: f64) -> String {
     match correction.good_to_ns.zip(correction.from_ns) {
         None => "one timing tells nothing: the clock stood still".into(),
@@ -513,7 +513,7 @@ fn worth(correction: Correction, percent: f64) -> String {
     }
 }
 
-/// What reads the counter in that order.
+/// Instructions that read the counter in that order.
 fn instructions(clock: &str) -> &'static str {
     match clock {
         "tsc before" => "rdtsc; lfence",

@@ -1,4 +1,4 @@
-//! What of a reading's cost can be subtracted from a measured section, by which method, and how well that does here.
+//! Methods that subtract the cost of a reading from a measured section, tested on this host.
 //!
 //! A section is measured from one reading to the next, so what is measured is too long by about a reading. The Cm*
 //! study (4.2) subtracts an estimate of that: one for all sections, or one from pairs of readings taken near this one.
@@ -49,7 +49,7 @@ pub enum Method {
     /// Method I: the mean of the pair just before and the pair just after.
     #[serde(rename = "method-1")]
     NearestPairs,
-    /// Method II: what a thread beside, sampling pairs all the time, found near the start and near the end.
+    /// Method II: pairs near the start and near the end, sampled all the time by another thread.
     #[serde(rename = "method-2")]
     Sampler,
 }
@@ -67,7 +67,7 @@ pub struct Trial {
     pub truth: i64,
     /// The sampler's pairs near the start and near the end, where one ran.
     pub sampled: Option<[i64; 2]>,
-    /// Whether something interrupted it, by [`touched`].
+    /// Whether something interrupted the section, by [`touched`].
     pub touched: bool,
 }
 
@@ -89,17 +89,17 @@ pub struct Memory {
     pub rho_2: f64,
 }
 
-/// What a method left on the half of the trials that it was not fitted on, in the clock's units.
+/// Residual errors of a method on the half of the trials that it was not fitted on, in the clock's units.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
     /// The method.
     pub method: Method,
-    /// What it subtracts: the same from all sections, or the median of what it takes from each.
+    /// Value subtracted: the same from all sections, or the median of all.
     pub subtracts: f64,
     /// Median of `T_A - truth`; positive: the section seems too long.
     pub residual_median: f64,
-    /// What that lies between with 95 %, if trials are independent, which neighbours are not quite; `None`: too few of
-    /// them.
+    /// 95 % confidence interval of that median, if trials are independent, which neighbours are not quite; `None`: too
+    /// few of them.
     pub residual_interval: Option<[f64; 2]>,
     /// Its mean, interruptions and all.
     pub residual_mean: f64,
@@ -110,9 +110,9 @@ pub struct Outcome {
     /// `error` on the half that it was fitted on, each fold judged by what was fitted on the others: what a method is
     /// chosen by.
     pub error_fitted: f64,
-    /// What is certain of its systematic error there, in the fold where that is most.
+    /// Certain part of its systematic error there, in the fold where that is most.
     pub drift_fitted: f64,
-    /// Whether it left less than doing nothing in every fold there, and that is more than chance.
+    /// Whether the method left less than doing nothing in every fold there, and that is more than chance.
     pub gains_fitted: bool,
     /// Improvement of the variance in stretches of time; `None` where `T_A` or `T_m` does not vary.
     pub k: Option<Factor>,
@@ -124,10 +124,10 @@ pub struct Outcome {
     pub after: Option<Density>,
 }
 
-/// What the test says.
+/// Result of the test.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// What each method that could be tried left; first what doing nothing left.
+    /// Residual errors of each method that could be tried; doing nothing is the first.
     pub outcomes: Vec<Outcome>,
     /// The method to use here.
     pub chosen: Method,
@@ -206,7 +206,7 @@ pub fn judge(halves: Halves<'_>, costs: &[i64], length: Length) -> Result<Verdic
 }
 
 impl Verdict {
-    /// With Method II as it did in a test beside a sampler. It is used where it was the best there, and left less than
+    /// Adds Method II, as it did in a test with a sampler. It is used where it was the best there, and left less than
     /// the best does without a sampler: the two tests had not the same moments.
     pub fn with_sampler(mut self, sampled: &Self) -> Self {
         self.outcomes.extend(sampled.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler).cloned());
@@ -231,7 +231,7 @@ impl Verdict {
         self
     }
 
-    /// What that method left; `None`: it could not be tried.
+    /// Residual errors of that method; `None`: it could not be tried.
     pub fn outcome(&self, method: Method) -> Option<&Outcome> {
         self.outcomes.iter().find(|outcome| outcome.method == method)
     }
@@ -247,7 +247,7 @@ impl Verdict {
         error(self.chosen) <= error(Method::None)
     }
 
-    /// Why that method, errors in `unit`.
+    /// Reason for the chosen method, errors in `unit`.
     pub fn why(&self, unit: &str) -> String {
         let error = |method| self.outcome(method).map_or(f64::NAN, |outcome| outcome.error_fitted);
         let (with, without) = (error(self.chosen), error(Method::None));
@@ -318,9 +318,9 @@ impl Verdict {
 /// The two halves of a test's trials.
 #[derive(Clone, Copy, Debug)]
 pub struct Halves<'a> {
-    /// What constants are fitted on and the method is chosen on.
+    /// Trials that constants are fitted on and the method is chosen on.
     pub fitted_on: &'a [Trial],
-    /// What it is judged on.
+    /// Trials that the method is judged on.
     pub judged_on: &'a [Trial],
 }
 
@@ -352,10 +352,10 @@ impl Clip {
     }
 }
 
-/// What is known of the cost from one half.
+/// Cost of a reading, fitted on one half.
 struct Fit {
     median: i64,
-    /// What the median lies between with 99 %; `None`: too few pairs.
+    /// 99 % confidence interval of the median; `None`: too few pairs.
     median_between: Option<[i64; 2]>,
     mean: f64,
 }

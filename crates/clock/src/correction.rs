@@ -1,8 +1,8 @@
 //! How to time one section by a clock under one load: what to subtract, by which method, and how well the rest is
 //! known.
 //!
-//! A recipe is put together from tests on sections of known length. Three figures say how well one timing is known, and
-//! the worst of them is taken: what two durations must differ by to be told apart, and how far off sections of no
+//! A correction is put together from tests on sections of known length. Three figures say how well one timing is known,
+//! and the worst of them is taken: what two durations must differ by to be told apart, and how far off sections of no
 //! length and of the plan's length came out in 19 of 20 trials, on the half that nothing was fitted on.
 //!
 //! Guarantees: a method that left more than nothing subtracted, on average or at the median, in either of the tests, is
@@ -17,9 +17,9 @@ use crate::compensation::{Method, Outcome};
 /// Read the clock at the start and at the end of a section, and subtract.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Correction {
-    /// How what is subtracted is found.
+    /// Method that finds the value to subtract.
     pub method: Method,
-    /// What it is: one number for all sections, or of a method that finds another for each section the typical one.
+    /// Value to subtract: one for all sections, or the typical one of a method that finds another for each.
     pub subtract_ns: f64,
     /// One timing is off by no more in 19 of 20; `None`: the clock was never seen to step, or stood still through whole
     /// sections though its steps are shorter: then nothing is known of how far off it can be.
@@ -32,7 +32,7 @@ pub struct Correction {
 }
 
 impl LoadResult {
-    /// The recipe for sections that are to be measured to `percent`.
+    /// The correction for sections that are to be measured to `percent`.
     pub fn correction(&self, percent: f64) -> Correction {
         let tests = || [&self.zero, &self.section].into_iter();
         let refused = Some(self.zero.chosen).filter(|&method| self.harmed_by(method));
@@ -73,8 +73,8 @@ impl SectionTest {
 }
 
 impl Correction {
-    /// How often a section must be run between the two readings, and the result divided by that, to be measured to
-    /// `percent`; 1: one timing will do. `None`: the clock was never seen to step.
+    /// Number of times that a section must be run between the two readings, and the result divided by that, to be
+    /// measured to `percent`; 1: one timing will do. `None`: the clock was never seen to step.
     pub fn repeats(&self, section_ns: f64) -> Option<u64> {
         self.from_ns.map(|from| (from / section_ns).ceil() as u64)
     }

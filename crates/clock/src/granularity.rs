@@ -1,10 +1,10 @@
-//! Where a load changes too fast to be followed by reading the clock (the Cm* study, 4.6).
+//! The granularity at which a load changes too fast to be followed by reading the clock (the Cm* study, 4.6).
 //!
-//! Method I subtracts what the readings beside a section cost. That helps as long as the load that makes them dear is
+//! Method I subtracts what the readings around a section cost. That helps as long as the load that makes them dear is
 //! still the same in the section: once it changes within a reading, nothing is left to follow.
 //!
-//! Whether it helps is said only where all that k may be, over several rounds, is on one side of 1: a single k a little
-//! above it is chance as often as not.
+//! A verdict is given only where all that k may be, over several rounds, is on one side of 1: a single k a little above
+//! it is chance as often as not.
 
 use crate::advice::duration;
 use crate::benchmark::PulseTest;
@@ -20,7 +20,7 @@ pub struct ByPulse<'a> {
     pub tests: Vec<&'a PulseTest>,
 }
 
-/// What Method I does.
+/// Effect of Method I.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// All that k may be is above 1.
@@ -52,7 +52,7 @@ impl PulseTest {
         self.test.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_untouched)
     }
 
-    /// What Method I did under these pulses.
+    /// Effect of Method I under these pulses.
     pub fn effect(&self) -> Effect {
         match self.k().map(|k| k.side(1.0)) {
             Some(Side::Above) => Effect::Helps,
@@ -63,7 +63,7 @@ impl PulseTest {
 }
 
 impl ByPulse<'_> {
-    /// What a reading costs, nanoseconds: the median section of no length, the most of all pulses.
+    /// Cost of a reading, nanoseconds: the median section of no length, the most of all pulses.
     pub fn reading_ns(&self) -> f64 {
         let cost = |test: &&PulseTest| test.test.outcome(Method::None).map(|outcome| outcome.residual_median);
         self.tests.iter().filter_map(cost).fold(0.0, f64::max)

@@ -1,4 +1,4 @@
-//! What reading a clock costs, how well it tells time, and what of the cost can be subtracted.
+//! Benchmark of a host's clocks: the cost of reading each, its resolution, and how much of the cost can be subtracted.
 //!
 //! After the study of the clocks of Cm* (Kong, Spector and Siewiorek 1986), made again for the clocks of a host of
 //! today.

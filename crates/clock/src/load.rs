@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::advice::duration;
 
-/// What each member of the load does.
+/// Work of each member of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadKind {
@@ -29,10 +29,10 @@ pub struct Injection {
     pub period_ns: u32,
 }
 
-/// A load, but for how many members it has.
+/// A load without its size.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Load {
-    /// What each does.
+    /// Work of each member.
     pub kind: LoadKind,
     /// Processors that they are pinned to, in turn; empty: busy processes run on any, replicas as readers do: pinned to
     /// the ones after the measured reader's.
@@ -61,7 +61,7 @@ impl Load {
 }
 
 impl Load {
-    /// This load with so many members, in words that end a sentence.
+    /// Phrase for this load with so many members: "with 2 busy processes running".
     pub fn phrase(&self, count: u32) -> String {
         match count {
             0 => "with the machine as it is".into(),

@@ -1,8 +1,8 @@
-//! Measuring: threads on their processors, clocks and their servers, a load beside.
+//! Measuring: threads on their processors, clocks and their servers, a background load.
 //!
-//! Each window of time has one measured reader, pinned to the first allowed processor; others beside it read the same
-//! clock, pinned to the next ones in turn; servers and tickers are pinned to the last. What is recorded is kept in
-//! memory that was touched before, and looked at afterwards.
+//! Each window of time has one measured reader, pinned to the first allowed processor; the others read the same clock,
+//! pinned to the next ones in turn; servers and tickers are pinned to the last. What is recorded is kept in memory that
+//! was touched before, and looked at afterwards.
 
 mod agreement;
 mod benchmark;

@@ -1,4 +1,4 @@
-//! Whether clocks went backward: within a thread, and from one processor to another.
+//! Summary of clocks that went backward: within a thread, and from one processor to another.
 //!
 //! "Never" is said only of clocks of which readings were compared, with how many: handing a reading over takes two
 //! threads that run at once, and on a busy machine none may come about in the time.
@@ -38,7 +38,7 @@ impl Benchmark {
 }
 
 impl ClockResult {
-    /// Whether it promises not to go backward.
+    /// Whether the clock promises not to go backward.
     pub fn promises_order(&self) -> bool {
         PROMISE_ORDER.contains(&self.clock.trim_end_matches(" syscall"))
     }

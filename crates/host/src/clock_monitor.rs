@@ -1,6 +1,6 @@
 //! The clock monitor of a host: compares successive snapshots of its clocks and reports each change once.
 //!
-//! What is sudden - a step, a suspend, another discipline, a clock that ran backward - happened between the two
+//! A sudden change - a step, a suspend, another discipline, a clock that ran backward - happened between the two
 //! snapshots that it tells apart. A set that only the kernel tells of may have come before the earlier of them, by as
 //! long as the kernel takes to tell: its span begins at the last snapshot that lies further back than that. A slew
 //! takes time, and a slow or short one takes a while to be seen: MONOTONIC is held against MONOTONIC_RAW over 1, 2, 4,
@@ -59,7 +59,7 @@ pub struct ClockMonitor {
     /// The first since the clocks last ran backward.
     first: Option<Snapshot>,
     recent: VecDeque<BoundedSnapshot>,
-    /// Of the snapshots kept, how many lie before the last one that showed a slew or its end: they are not compared
+    /// Number of recent snapshots that lie before the last one that showed a slew or its end: they are not compared
     /// again.
     compared: usize,
     /// MONOTONIC_RAW before which a rate set earlier may still be in force.
@@ -102,7 +102,7 @@ struct Excess {
     rate_ppb: i64,
 }
 
-/// What the kernel told of its discipline.
+/// The kernel's account of its discipline, over all snapshots.
 #[derive(Clone, Debug, Default)]
 struct Account {
     first: Option<Discipline>,
@@ -123,9 +123,9 @@ struct CounterRates {
 }
 
 impl ClockMonitor {
-    /// What the rate of a clock that nobody disciplines anew is trusted to keep: its rounding in the kernel, with room.
+    /// Tolerance for the rate of a clock that nobody disciplines anew: its rounding in the kernel, with room.
     pub const STEADY_PPB: i64 = 1_000;
-    /// What the kernel itself corrects by at most (`MAXFREQ`), and `adjtime` slews by (`MAX_TICKADJ`).
+    /// Largest correction by the kernel itself (`MAXFREQ`) and by `adjtime` (`MAX_TICKADJ`).
     pub const UNSTEADY_PPB: i64 = 500_000;
     /// How long the kernel may take from setting the clock to telling of it.
     pub const NOTICE_NS_MAX: i64 = 10_000_000;
@@ -154,7 +154,7 @@ impl ClockMonitor {
         }
     }
 
-    /// What happened so far, in the order in which it was seen.
+    /// Events so far, in the order in which they were seen.
     pub fn happened(&self) -> &[Happened] {
         &self.happened
     }
@@ -271,7 +271,7 @@ impl ClockMonitor {
         }
     }
 
-    /// Whether a slew was seen, went on, turned or ended.
+    /// Returns whether a slew was seen, went on, turned or ended.
     fn slew(&mut self, now: BoundedSnapshot, allowed_ppb: (i64, i64)) -> bool {
         let Some((position, excess)) = self.excess_over_some_while(&now) else { return self.end_slew(&now) };
         let turned = self.slewing.as_ref().is_some_and(|seen| seen.excess.beyond.signum() != excess.beyond.signum());
@@ -323,7 +323,7 @@ impl ClockMonitor {
         unslewed.or(self.first.as_ref()).map_or(i64::MIN, |snapshot| snapshot.before)
     }
 
-    /// Whether a slew that went on is over: it was not seen for so long that it would have been.
+    /// Ends a slew that is over, and returns whether one was: it was not seen for so long that it would have been.
     fn end_slew(&mut self, now: &BoundedSnapshot) -> bool {
         let Some(seen) = &self.slewing else { return false };
         let since = self.recent.range(self.compared.min(self.recent.len())..).map(|bounded| &bounded.snapshot);
@@ -399,7 +399,7 @@ impl Excess {
         })
     }
 
-    /// Whether it shows a rate that is further from what is allowed.
+    /// Whether this pair shows a rate that is further from what is allowed.
     fn is_clearer_than(&self, other: &Self) -> bool {
         self.beyond.abs() * i128::from(other.raw_ns) > other.beyond.abs() * i128::from(self.raw_ns)
     }
@@ -414,7 +414,8 @@ impl Excess {
 }
 
 impl Account {
-    /// Whether the rate was constant since `last`, by both accounts; the outer `None`: there is no last.
+    /// Adds an account; returns whether the rate was constant since `last`, by both accounts; the outer `None`: there
+    /// is no last.
     fn add(&mut self, last: Option<Option<Discipline>>, now: Option<Discipline>) -> bool {
         self.looks += 1;
         let Some(discipline) = now else {

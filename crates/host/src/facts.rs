@@ -1,4 +1,4 @@
-//! What is known about this host's stamped counter, and what of it endangers the bounds.
+//! Facts about this host's stamped counter, and which of them endanger the bounds.
 //!
 //! Every bound assumes a counter that runs at one rate, in every power state, and that the program reads directly. The
 //! facts here are gathered once a run and written next to the results, so that a reader can judge that assumption
@@ -34,7 +34,7 @@ pub const TRAPPED_NS: u64 = 500;
 /// The same in ticks, for a declared frequency that is itself in doubt.
 pub const TRAPPED_TICKS: i64 = 1000;
 
-/// What is known about the counter that stamps of this host are read from.
+/// Facts about the counter that stamps of this host are read from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CounterFacts {
     /// Which counter stamps read here.
@@ -51,7 +51,8 @@ pub struct CounterFacts {
     pub cpus_allowed: Option<usize>,
     /// Whether the processor itself calls the counter invariant (x86: `cpuid` 0x80000007, EDX bit 8).
     pub invariant_by_processor: Option<bool>,
-    /// Whether the kernel does (x86: the flags `constant_tsc` and `nonstop_tsc` of every processor).
+    /// Whether the kernel calls the counter invariant (x86: the flags `constant_tsc` and `nonstop_tsc` of every
+    /// processor).
     pub invariant_by_kernel: Option<bool>,
     /// Whether the fence around ordered readings waits for what precedes it (x86: `lfence`); `None`: the processor does
     /// not say, and it rests on the kernel having set it so.
@@ -66,9 +67,9 @@ pub struct CounterFacts {
     pub read_ticks_min: i64,
     /// Median ordered reading of the counter, in ticks.
     pub read_ticks_median: i64,
-    /// How fast the counter is declared to run.
+    /// Declared rate of the counter.
     pub frequency: Frequency,
-    /// Who declares that.
+    /// Origin of that frequency.
     pub frequency_origin: FrequencyOrigin,
     /// The calibration against `CLOCK_MONOTONIC_RAW`, made in any case.
     pub calibration: Calibration,
@@ -77,7 +78,7 @@ pub struct CounterFacts {
     pub base_megahertz: Option<u32>,
 }
 
-/// Who declares a counter's frequency.
+/// Origin of a counter's frequency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrequencyOrigin {
     /// The processor: `cpuid` 0x15 or `CNTFRQ_EL0`.
@@ -103,7 +104,7 @@ struct BracketedReading {
     after: i64,
 }
 
-/// What the processor says about itself.
+/// Facts that the processor declares about itself.
 struct Processor {
     invariant: Option<bool>,
     fence_serialises: Option<bool>,
@@ -165,7 +166,7 @@ impl CounterFacts {
         slow_ns || self.read_ticks_median > TRAPPED_TICKS
     }
 
-    /// What of these facts endangers the bounds.
+    /// Facts that endanger the bounds, each as a finding.
     pub fn findings(&self) -> Vec<Finding> {
         let all = [self.variant_finding(), self.clocksource_finding(), self.trapped_finding(), self.rate_finding()];
         all.into_iter().flatten().collect()

@@ -9,7 +9,7 @@ pub struct Finding {
     pub about: &'static str,
     /// The value or the failure.
     pub problem: Problem,
-    /// What the user can do, or what tickscope will do because of it.
+    /// Action for the user, or tickscope's own.
     pub remedy: String,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the processors of this host read one counter, and how closely that can be proven.
+//! Proof that the processors of this host read one counter, and how closely.
 //!
 //! Two pinned threads pass a cache line back and forth. Whoever passes it on reads the counter `before`, whoever
 //! receives it reads it `after`; so each passage bounds the offset between their counters from one side, and the
@@ -64,7 +64,7 @@ pub enum Coverage {
     EachAgainstFirst,
 }
 
-/// What is proven about the counters of the processors that this program may run on.
+/// Proven offsets between the counters of the processors that this program may run on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sharing {
     /// The allowed processors, by the kernel's numbers.
@@ -98,7 +98,7 @@ impl Offset {
 }
 
 impl Offset {
-    /// What two looks at one pair say together: each side's tighter constraint.
+    /// Combines two looks at one pair: each side's tighter constraint.
     fn tightened(self, other: Self) -> Self {
         let at_least = if other.lo_ticks() > self.lo_ticks() { other.at_least } else { self.at_least };
         let at_most = if other.hi_ticks() < self.hi_ticks() { other.at_most } else { self.at_most };

@@ -33,9 +33,9 @@ pub struct CounterStep {
     pub width_ticks: u64,
     /// The mean step in ticks, for display; below 3 where it is [`Evidence::Fine`].
     pub step_ticks: f64,
-    /// What showed it.
+    /// Evidence for the step.
     pub evidence: Evidence,
-    /// How many readings were looked at.
+    /// Number of readings examined.
     pub readings: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a process is told through its environment: the same variables as `tickscope.h`.
+//! Settings that a process reads from its environment: the same variables as `tickscope.h`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

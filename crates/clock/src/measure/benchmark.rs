@@ -29,7 +29,7 @@ use crate::density::Bins;
 use crate::load::{Injection, Load};
 use crate::series::Usable;
 
-/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the
+/// Benchmarks this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the
 /// clock that is being read is finished with the fewest readings, and those not read yet are absent, but for the two
 /// that advice is about.
 pub fn benchmark(
@@ -133,7 +133,7 @@ struct Budget {
 /// Windows for readings of the counter by the ten thousand and more.
 const INSTRUCTION_WINDOWS: usize = 4;
 
-/// Windows in which a load is injected again and again beside one clock.
+/// Windows in which a load is injected again and again while one clock is read.
 const TRANSIENT_WINDOWS: usize = 8;
 
 /// Windows for a processor's speed: enough that it has it to itself once, where others run too.
@@ -258,7 +258,7 @@ impl<'a> BenchmarkRun<'a> {
         Ok(ClockOutcome::Whole(result))
     }
 
-    /// A load that runs beside a clock that can be read.
+    /// Starts the load, and the clock's server.
     fn loaded(&self, load: &Load, count: u32, clock: Clock) -> Result<(RunningLoad, Arc<Service>), Finding> {
         let service = Arc::new(self.service(clock).map_err(|error| unreachable_clock(clock, &error))?);
         let running = RunningLoad::start(load, count, (clock, &service), self.cpus, self.frequency);
@@ -392,7 +392,7 @@ impl<'a> BenchmarkRun<'a> {
         }
     }
 
-    /// Sections of no length and of the plan's, each alone and beside a sampler.
+    /// Tests sections of no length and of the plan's, each alone and with a sampler.
     fn tests(&mut self, service: &Service, clock: Clock) -> io::Result<(SectionTest, SectionTest)> {
         let nothing = Section::NOTHING;
         let zero = self.recorded(service, clock, &nothing)?;
@@ -424,7 +424,7 @@ impl<'a> BenchmarkRun<'a> {
         judge(Halves::of(&trials), costs, section.length)
     }
 
-    /// How long a section was, in the clock's unit, by how long it waited.
+    /// True length of a section, in the clock's unit, by how long it waited.
     fn truth(&self, section: &Section, unit: Unit) -> impl Fn(i64) -> i64 + use<> {
         let (overhead, frequency) = (section.overhead_ticks, self.frequency);
         move |waited| match unit {
@@ -474,7 +474,7 @@ fn declared_ns(clock: Clock) -> Option<i64> {
     clock.posix().and_then(|posix| posix.declared_resolution_ns().ok())
 }
 
-/// What the readings around sections of no length cost, in order of time.
+/// Costs of the readings around sections of no length, in order of time.
 fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
     recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
 }

@@ -1,10 +1,9 @@
-//! A clock read steadily as a gauge of the load on a processor: who shares it makes readings fewer, or dearer.
+//! Load of a processor, measured by reading a clock steadily: whoever shares it makes readings fewer, or dearer.
 //!
 //! The Cm* study (4.1) used a clock's reading so: it costs what memory and bus let it cost. On a host of today mostly
 //! the processor is shared, and then the reader is not dearer but *away*. Both are told: **cost** is the median time of
 //! a reading while it runs, **away** the share of the time in which the kernel did not run it, and the **load factor**
-//! what a reading took in all, beside the least cost that this gauge ever saw: 1 alone, 3 if two others take their
-//! share.
+//! time of a reading in all, over the least cost ever seen here: 1 alone, 3 if two others take their share.
 //!
 //! Assumes that the kernel's account of a thread's time is right; what a hypervisor takes it may count as running, and
 //! then it shows in the load factor alone. Deliberately absent: a limit above which a machine counts as busy.
@@ -40,7 +39,7 @@ pub struct LoadMeter {
     least_cost_ns: f64,
 }
 
-/// What a gauge saw in one interval.
+/// Figures of one interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LoadReading {
     /// How long it lasted, seconds.
@@ -49,29 +48,29 @@ pub struct LoadReading {
     pub reads_per_s: f64,
     /// Median time of a reading while the reader ran, nanoseconds.
     pub cost_ns: f64,
-    /// Time of a reading in all, as a multiple of the least cost that the gauge saw in any interval until now.
+    /// Time of a reading in all, as a multiple of the least cost seen in any interval until now.
     pub load_factor: f64,
     /// Share of the time in which the reader was not run; by rounding a hair below 0 at the least.
     pub away: f64,
 }
 
-/// What is asked of a gauge that runs for a while.
+/// Settings of a measurement of the load factor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoadFactorPlan {
-    /// What is read.
+    /// The clock to read.
     pub clock: Clock,
-    /// How long in all, under every load an equal part of it.
+    /// Duration in all, seconds, under every load an equal part of it.
     pub seconds: f64,
     /// Length of an interval.
     pub every: Duration,
-    /// Members of the load beside, one after another.
+    /// Sizes of the background load, one after another.
     pub loads: Vec<u32>,
-    /// What each of them does, where, and when.
+    /// Kind, place and schedule of the load.
     pub load: Load,
 }
 
-/// Gauges the first allowed processor; tells `each` what was seen under how large a load of ours as soon as an interval
-/// is over.
+/// Measures the load of the first allowed processor; calls `each` with the figures of an interval and the size of our
+/// load as soon as it is over.
 pub fn load_factor(
     plan: &LoadFactorPlan,
     frequency: Frequency,
@@ -116,13 +115,13 @@ fn unread(clock: Clock, error: &io::Error) -> Finding {
 }
 
 impl LoadMeter {
-    /// Of that clock; its server, if it has one, on processor `server_cpu`.
+    /// Opens that clock; its server, if it has one, on processor `server_cpu`.
     pub fn open(clock: Clock, server_cpu: usize, frequency: Frequency) -> io::Result<Self> {
         let service = Arc::new(Service::open(clock, server_cpu)?);
         Ok(Self { service, frequency, least_cost_ns: f64::INFINITY })
     }
 
-    /// Reads for that long, where the calling thread is run.
+    /// Reads the clock for that long, where the calling thread is run.
     pub fn interval(&mut self, length: Duration) -> io::Result<LoadReading> {
         let own_time = PosixClock::ALL.into_iter().find(|clock| clock.of_a_thread());
         let own_time = own_time.ok_or_else(|| io::Error::other("no clock of a thread's own time"))?;

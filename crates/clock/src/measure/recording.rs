@@ -1,4 +1,4 @@
-//! What one window of time yields: readings in a row, costs against time, trials of sections of known length.
+//! Recordings of one window of time: readings in a row, costs against time, trials of sections of known length.
 
 use std::hint::black_box;
 use std::io;
@@ -33,7 +33,7 @@ const READINGS_LATE: usize = 2;
 /// Slices that a ramp is told in.
 const SLICES: usize = 24;
 
-/// Where and how long.
+/// Place and length of a measurement.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
     /// Allowed processors.
@@ -42,7 +42,7 @@ pub struct Window<'a> {
     pub readers: usize,
     /// Ticks of the counter.
     pub ticks: i64,
-    /// What one of them is in the clock's unit.
+    /// Length of one tick in the clock's unit.
     pub unit_per_tick: f64,
     /// The counter when time is over, for whatever is not done by then.
     pub latest: i64,
@@ -106,7 +106,7 @@ pub struct Recorded {
     pub t_1: i64,
     pub t_m: i64,
     pub t_4: i64,
-    /// What was waited between the second and the third reading, ticks of the counter.
+    /// Wait between the second and the third reading, ticks of the counter.
     pub waited: i64,
 }
 
@@ -236,7 +236,7 @@ pub fn trials_with_sampler(
 }
 
 impl Recorded {
-    /// What its readings took together, ticks of the counter.
+    /// Time of its readings together, ticks of the counter.
     pub fn spent(&self) -> i64 {
         self.to - self.from - self.waited
     }
@@ -249,7 +249,7 @@ impl Recorded {
 }
 
 const SOUND: &str = "a reader's thread ends well";
-/// How often a reader that is to start later looks whether it is time.
+/// Interval at which a reader that is to start later looks whether it is time.
 const POLL: Duration = Duration::from_micros(100);
 
 /// Pins the calling thread to the processor of the reader with that number, and waits for the others. Where pinning is
@@ -316,7 +316,7 @@ impl Ramp {
     }
 }
 
-/// What a window keeps, in memory that was written to once, so that recording faults in no page; spaced out over the
+/// Samples of a window, in memory that was written to once, so that recording faults in no page; spaced out over the
 /// window. Whether a reading is kept is decided before it is taken: decided after, long ones would be kept too often.
 pub(super) struct SpacedSamples<T> {
     pub(super) values: Vec<T>,
@@ -334,7 +334,7 @@ impl<T: Copy> SpacedSamples<T> {
         Self { values, most, every_ticks: window_ticks / most as i64, last: None }
     }
 
-    /// Whether what begins now is to be kept: `count` values.
+    /// Whether the `count` values that begin now are to be kept.
     pub(super) fn due(&mut self, now: i64, count: usize) -> bool {
         let due = self.last.is_none_or(|last| now - last >= self.every_ticks * count as i64);
         if due {

@@ -1,4 +1,4 @@
-//! What stands behind a clock, and reading it in a loop that is compiled for it.
+//! Threads and sockets that serve a clock, and reading it in a loop that is compiled for it.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -43,9 +43,9 @@ pub enum Reader<'a> {
 
 /// Something done with a clock, compiled for each kind of reading, so that no indirect call is measured.
 pub trait Job {
-    /// What comes of it.
+    /// Result of the job.
     type Output;
-    /// Does it; every call of `read` is one reading.
+    /// Does the job; every call of `read` is one reading.
     fn run(self, read: impl FnMut() -> i64) -> Self::Output;
 }
 

@@ -1,4 +1,4 @@
-//! Method I beside loads that work and rest by turns, from long turns to short ones: where it stops helping (the Cm*
+//! Method I under loads that work and rest by turns, from long turns to short ones: where it stops helping (the Cm*
 //! study, 4.6).
 //!
 //! Every clock is tested under every length of turn in several rounds: two passes over all of them, so that what else
@@ -41,7 +41,7 @@ const SWEPT: [Clock; 5] = [
     Clock::UdpSocket,
 ];
 
-/// Sections of no length, beside a load that works and rests by turns, for every pulse and every clock.
+/// Tests sections of no length under a load that works and rests by turns, for every pulse and every clock.
 pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Vec<PulseTest>, Finding> {
     let cpus = affinity::allowed_cpus()?;
     let ticks_per_ns = facts.frequency.hertz as f64 / 1e9;
@@ -145,7 +145,7 @@ fn profile(rounds: &[Vec<Recorded>], tick_ns: f64) -> Vec<Lag> {
     LAGS.into_iter().filter_map(lag).collect()
 }
 
-/// What the readings around sections of no length cost, in order of time.
+/// Costs of the readings around sections of no length, in order of time.
 fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
     recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
 }

@@ -1,4 +1,4 @@
-//! What a reading costs after a load is injected, until it has settled: the transients that the Cm* study left open
+//! Cost of a reading from the injection of a load until it has settled: the transients that the Cm* study left open
 //! (4.1).
 //!
 //! The members of the load all begin at once, every period, and rest after half of it; a reader goes on all the time.
@@ -13,7 +13,7 @@ use super::recording::Slice;
 /// Slices of a period.
 const SLICES: usize = 40;
 
-/// One clock beside a load that is injected again and again.
+/// Costs of one clock's readings while a load is injected again and again.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Transient {
     /// The clock's name.
@@ -32,8 +32,8 @@ pub struct Transient {
 }
 
 impl Transient {
-    /// Of readings (when each ended and what it took, ticks), beside a load injected first at `origin` and then every
-    /// `period`.
+    /// Lays readings (when each ended and what it took, ticks) over one another, under a load injected first at
+    /// `origin` and then every `period`.
     pub fn of(clock: String, stamped: &[[i64; 2]], origin: i64, period: i64, ns: f64) -> Self {
         let mut costs = vec![Vec::new(); SLICES];
         for &[at, ticks] in stamped {

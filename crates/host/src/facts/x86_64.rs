@@ -1,4 +1,4 @@
-//! What an x86-64 processor says about its time-stamp counter, by `cpuid`.
+//! Facts about the time-stamp counter of an x86-64 processor, by `cpuid`.
 
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
 

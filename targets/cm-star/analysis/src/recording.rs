@@ -74,10 +74,10 @@ pub struct Recording {
     pub interval_us: u32,
 }
 
-/// What [`Recording::evaluate`] finds.
+/// Result of [`Recording::evaluate`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Recorded {
-    /// What was asked, as the calls tell it.
+    /// Settings of the example, as seen in the calls.
     pub plan: ExamplePlan,
     /// By number of pairs.
     pub loads: Vec<UnderPairs>,
@@ -85,18 +85,18 @@ pub struct Recorded {
     pub left_out: usize,
 }
 
-/// What holds whatever the clocks did: from stamp to stamp, the stamps' own cost within.
+/// Guaranteed figures, whatever the clocks did: from stamp to stamp, the stamps' own cost within.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Guaranteed {
     /// The median latency.
     pub latency_median: Bound,
-    /// What 95 of 100 latencies do not exceed.
+    /// The 95 % quantile of the latency.
     pub latency_p95: Bound,
     /// The median call.
     pub rpc_median: Bound,
 }
 
-/// What a figure lies between.
+/// Bounds of a figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Bound {
     /// In ticks of the reference.
@@ -226,7 +226,7 @@ impl Recording {
 }
 
 impl Recorded {
-    /// As an example, beside what was published.
+    /// Example of these figures, with those that were published.
     pub fn example(self, run: RunFacts, took_s: f64, optimised: bool, cpus: [usize; 2]) -> Example {
         let Self { plan, loads, left_out } = self;
         let run = RunFacts { left_out, ..run };

@@ -49,7 +49,7 @@ impl From<tickscope_store::Error> for Error {
     }
 }
 
-/// What was found, and the run's own finding, if its evidence contradicts itself.
+/// Example of a run, and the run's own finding, if its evidence contradicts itself.
 pub struct Found {
     /// The figures.
     pub example: Example,
@@ -244,7 +244,7 @@ fn relative_ticks(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result
     stage.and_then(|stage| spans.relative_ticks(stage, apart)).ok_or_else(|| no_example("no durations of a message"))
 }
 
-/// What the client's last line says.
+/// Counts in the client's last line.
 #[derive(Deserialize)]
 struct ClientCounts {
     interval_us: u32,
@@ -261,7 +261,7 @@ fn client_counts(run: &Run) -> Result<ClientCounts, Error> {
         .ok_or_else(|| no_example("no last line of its client, which says what it counted"))
 }
 
-/// What the run says of itself; counts are left to be filled in.
+/// Facts from the run's manifest; counts are left to be filled in.
 fn facts(run: &Run, analysis: &Analysis) -> RunFacts {
     let manifest = run.manifest();
     let network = manifest.assumptions.iter().find(|assumption| assumption.statement.starts_with("the nodes are "));
