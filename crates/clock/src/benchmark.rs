@@ -133,7 +133,7 @@ pub struct LoadResult {
 }
 
 /// One clock under one load and number of readers.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Cell {
     /// Threads that read the clock at once.
     pub readers: usize,
@@ -166,7 +166,7 @@ pub struct Cell {
 }
 
 /// Cost of a reading, between two stamps of the counter: it holds the stamp's own cost, which is that of `tsc plain`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Cost {
     /// Readings that it was taken from.
     pub readings: usize,
@@ -198,7 +198,7 @@ pub struct Bin {
 }
 
 /// Test of the subtraction methods on sections of one length.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct SectionTest {
     /// Length of the sections.
     pub section_ns: u32,

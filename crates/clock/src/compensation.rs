@@ -37,10 +37,11 @@ mod detour;
 mod folds;
 
 /// How the cost of reading is estimated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Not at all.
+    #[default]
     None,
     /// The median of all pairs: what interruptions do not move.
     Constant,
@@ -90,7 +91,7 @@ pub struct Memory {
 }
 
 /// Residual errors of a method on the half of the trials that it was not fitted on, in the clock's units.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Outcome {
     /// The method.
     pub method: Method,

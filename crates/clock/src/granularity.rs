@@ -8,7 +8,7 @@
 
 use crate::advice::duration;
 use crate::benchmark::PulseTest;
-use crate::compensation::Method;
+use crate::compensation::{Method, Outcome};
 use crate::factor::{Factor, Side};
 
 /// One clock's tests.
@@ -47,9 +47,14 @@ pub fn by_clock(found: &[PulseTest]) -> Vec<ByPulse<'_>> {
 }
 
 impl PulseTest {
+    /// Residual errors of Method I.
+    pub fn nearest_pairs(&self) -> Option<&Outcome> {
+        self.test.outcome(Method::NearestPairs)
+    }
+
     /// The k of Method I, without what was interrupted; `None`: durations did not scatter.
     pub fn k(&self) -> Option<Factor> {
-        self.test.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_untouched)
+        self.nearest_pairs().and_then(|outcome| outcome.k_untouched)
     }
 
     /// Effect of Method I under these pulses.
@@ -115,38 +120,14 @@ impl ByPulse<'_> {
 mod tests {
     use super::*;
     use crate::benchmark::SectionTest;
-    use crate::compensation::Outcome;
 
     fn test(pulse_ns: u32, between: [f64; 2]) -> PulseTest {
         let k = Some(Factor { median: f64::midpoint(between[0], between[1]), between: Some(between), stretches: 9 });
-        let outcome = |method, residual_median| Outcome {
-            method,
-            subtracts: 0.0,
-            residual_median,
-            residual_interval: None,
-            residual_mean: 0.0,
-            error: 0.0,
-            error_p95: 0.0,
-            error_fitted: 0.0,
-            drift_fitted: 0.0,
-            gains_fitted: true,
-            k: None,
-            k_untouched: k,
-            before: None,
-            after: None,
-        };
+        let outcome =
+            |method, residual_median| Outcome { method, residual_median, k_untouched: k, ..Outcome::default() };
         let test = SectionTest {
-            section_ns: 0,
-            trials: 8,
             outcomes: vec![outcome(Method::None, 40.0), outcome(Method::NearestPairs, 0.0)],
-            chosen: Method::None,
-            why: String::new(),
-            no_worse_than_none: true,
-            touched: 0,
-            memory: None,
-            rho_1: None,
-            k_predicted: None,
-            no_sampler: None,
+            ..SectionTest::default()
         };
         let profile = Vec::new();
         PulseTest { clock: "a clock".into(), pulse_ns, turns_per_s: Some(1.0), cost_ns: 1.0, profile, test }

@@ -9,33 +9,17 @@ use tickscope_clock::benchmark::{
 use tickscope_clock::compensation::{Length, Method, Outcome, Verdict};
 use tickscope_clock::factor::Factor;
 use tickscope_clock::load::Load;
-use tickscope_clock::measure::{Agreement, CoreSpeed, Ramp, Unit};
+use tickscope_clock::measure::{Agreement, CoreSpeed, Unit};
 
 fn cell(readers: usize, p99_ns: f64, usable_ns: f64) -> Cell {
     Cell {
         readers,
         takes_turns: readers > 2,
-        cost: Cost {
-            readings: 1,
-            min_ns: 10.0,
-            median_ns: 20.0,
-            p99_ns,
-            max_ns: 2.0 * p99_ns,
-            mean_ns: 21.0,
-            deviation_ns: 3.0,
-            density: None,
-            histogram: Vec::new(),
-        },
-        reads_per_s: 5e7,
-        reads_per_s_all: 5e7,
-        finest_step_ns: Some(1.0),
-        stands_still: false,
+        cost: Cost { p99_ns, ..Cost::default() },
         resolution_ns: Some(1.0),
         usable_ns: Some(usable_ns),
         shortest_section_ns: Some(100.0 * usable_ns),
-        backward: 0,
-        backward_worst_ns: 0.0,
-        ramp: Ramp { ticks: 1, started: Vec::new(), stopped: Vec::new(), slices: Vec::new() },
+        ..Cell::default()
     }
 }
 
@@ -45,17 +29,12 @@ fn test(section_ns: u32, left: f64) -> SectionTest {
         method,
         subtracts: if method == Method::Constant { 17.0 } else { 0.0 },
         residual_median: error,
-        residual_interval: None,
         residual_mean: error,
         error,
         error_p95: 2.0 * error,
         error_fitted: error,
-        drift_fitted: 0.0,
         gains_fitted: method != Method::None,
-        k: None,
-        k_untouched: None,
-        before: None,
-        after: None,
+        ..Outcome::default()
     };
     let outcomes = vec![outcome(Method::None, 20.0), outcome(Method::Constant, left)];
     let (rho_1, k_stretches) = (None, None);

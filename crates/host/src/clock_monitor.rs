@@ -488,15 +488,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
     const GIGAHERTZ: Frequency = Frequency { hertz: 1_000_000_000, tolerance_ppm: 0 };
-    const STILL: Discipline = Discipline {
-        status: libc::STA_UNSYNC,
-        frequency_scaled_ppm: 0,
-        state: 5,
-        tick_us: 10_000,
-        offset: 0,
-        time_constant: 2,
-        adjtime_us: Some(0),
-    };
+    const STILL: Discipline = Discipline::STILL;
 
     /// A host whose true clocks all begin at 0 and run alike but for what was done to them; its counter counts
     /// nanoseconds of MONOTONIC_RAW.

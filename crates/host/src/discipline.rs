@@ -149,18 +149,24 @@ fn ask(modes: libc::c_uint) -> Option<(i32, libc::timex)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STILL: Discipline = Discipline {
+impl Discipline {
+    /// A clock that runs free, for tests.
+    pub(crate) const STILL: Self = Self {
         status: libc::STA_UNSYNC,
         frequency_scaled_ppm: 0,
         state: 5,
-        tick_us: Discipline::NOMINAL_TICK_US,
+        tick_us: 10_000,
         offset: 0,
         time_constant: 2,
         adjtime_us: Some(0),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STILL: Discipline = Discipline::STILL;
 
     #[test]
     fn an_undisciplined_clock_runs_at_its_raw_rate() {

@@ -439,15 +439,6 @@ mod tests {
         widths: SnapshotWidths { counter_ticks: 1, clock_ns: 1 },
     };
     const SECOND: i64 = 1_000_000_000;
-    const UNDISCIPLINED: Discipline = Discipline {
-        status: 0x40,
-        frequency_scaled_ppm: 0,
-        state: 5,
-        tick_us: 10_000,
-        offset: 0,
-        time_constant: 2,
-        adjtime_us: Some(0),
-    };
     /// Two widths of 100 ns, and the rounding: what two still snapshots leave open.
     const OPEN: i64 = 2 * (100 + 1 + 1);
 
@@ -459,7 +450,7 @@ mod tests {
             monotonic_raw_ns: ns,
             boottime_ns: ns + 5,
             after: ns + 100,
-            discipline: Some(UNDISCIPLINED),
+            discipline: Some(Discipline::STILL),
         }
     }
 
@@ -521,7 +512,7 @@ mod tests {
 
     #[test]
     fn any_change_of_the_discipline_is_seen_and_an_unknown_one_is_not_guessed() {
-        let (still, other) = (at(2 * SECOND), Discipline { status: 0x41, ..UNDISCIPLINED });
+        let (still, other) = (at(2 * SECOND), Discipline { status: 0x41, ..Discipline::STILL });
         let changed = Change::Discipline { from: still.discipline.unwrap(), to: other };
         assert_eq!(changes(Snapshot { discipline: Some(other), ..still }), [changed]);
         assert_eq!(changes(Snapshot { discipline: None, ..still }), []);

@@ -15,7 +15,7 @@ use tickscope_tick::{Frequency, Ordering};
 use super::agreement::agreement;
 use super::clock::{Clock, Unit};
 use super::instructions::instructions;
-use super::recording::{self, Costs, Rate, Recorded, Sampled, Steady, Window};
+use super::recording::{self, Costs, Rate, Recorded, Sampled, Steady, Window, read_costs};
 use super::running_load::RunningLoad;
 use super::service::Service;
 use super::speed::speeds;
@@ -474,11 +474,6 @@ fn declared_ns(clock: Clock) -> Option<i64> {
     clock.posix().and_then(|posix| posix.declared_resolution_ns().ok())
 }
 
-/// Costs of the readings around sections of no length, in order of time.
-fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
-    recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
-}
-
 /// The median cost of the sampler's pairs nearest an instant; `None` where it took none within the time of as many.
 pub fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
     const NEAREST: usize = 9;
@@ -493,7 +488,7 @@ pub(super) fn marked_trials(recorded: &[Recorded], truth: impl Fn(i64) -> i64, t
     const LEAST_NS: f64 = 1_000.0;
     let spent: Vec<i64> = recorded.iter().map(Recorded::spent).collect();
     let touched = touched(&spent, (LEAST_NS / tick_ns) as i64);
-    recorded.iter().zip(touched).map(|(of, touched)| Trial { touched, ..of.trial(&truth, None) }).collect()
+    recorded.iter().zip(touched).map(|(of, touched)| of.trial(&truth, touched)).collect()
 }
 
 /// Bins of 1, 2 and 5 to the power of ten, from the one that holds the least to the one that holds the most.

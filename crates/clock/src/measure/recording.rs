@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tickscope_counter as counter;
 use tickscope_host::affinity;
-use tickscope_stats::{Quantile, Sample};
+use tickscope_stats::Quantile;
 
 use super::service::{Job, Reader, Service};
 use crate::compensation::Trial;
@@ -66,7 +66,7 @@ pub struct Rate {
 }
 
 /// Cost of a reading against time, while other readers start and stop.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Ramp {
     /// From when all were ready to the end of the window, or of the last reading if that ended later; ticks of the
     /// counter.
@@ -191,23 +191,19 @@ pub fn costs(service: &Service, window: Window) -> io::Result<Costs> {
 
 /// Costs against time by one reader: when each reading ended, and what it took, ticks.
 pub fn stamped(service: &Service, window: Window) -> io::Result<Vec<[i64; 2]>> {
-    thread::scope(|scope| {
-        let measured = scope.spawn(|| {
-            let reader = ready(service, window.cpus, 0, &Barrier::new(1));
-            reader.map(|reader| reader.drive(Stamped(Limit::of(&window))))
-        });
-        let stamped = measured.join().expect(SOUND)?;
-        Ok(stamped.iter().map(|reading| [reading.at + reading.ticks, reading.ticks]).collect())
-    })
+    let stamped = alone(service, window, Stamped(Limit::of(&window)))?;
+    Ok(stamped.iter().map(|reading| [reading.at + reading.ticks, reading.ticks]).collect())
 }
 
 /// Trials of sections that wait for `wait_ticks` of the counter, or do nothing.
 pub fn trials(service: &Service, window: Window, wait_ticks: i64) -> io::Result<Vec<Recorded>> {
+    alone(service, window, Trials { limit: Limit::of(&window), wait_ticks })
+}
+
+/// Does a job with the measured reader alone.
+fn alone<J: Job<Output: Send> + Send>(service: &Service, window: Window, job: J) -> io::Result<J::Output> {
     thread::scope(|scope| {
-        let measured = scope.spawn(|| {
-            let reader = ready(service, window.cpus, 0, &Barrier::new(1));
-            reader.map(|reader| reader.drive(Trials { limit: Limit::of(&window), wait_ticks }))
-        });
+        let measured = scope.spawn(|| Ok(ready(service, window.cpus, 0, &Barrier::new(1))?.drive(job)));
         measured.join().expect(SOUND)
     })
 }
@@ -241,10 +237,22 @@ impl Recorded {
         self.to - self.from - self.waited
     }
 
-    /// The trial, its wait turned into the clock's unit; not looked at for interruptions.
-    pub fn trial(&self, truth: impl Fn(i64) -> i64, sampled: Option<[i64; 2]>) -> Trial {
+    /// The trial, its wait turned into the clock's unit.
+    pub fn trial(&self, truth: impl Fn(i64) -> i64, touched: bool) -> Trial {
         let Self { t_1, t_m, t_4, waited, .. } = *self;
-        Trial { t_1, t_m, t_4, truth: truth(waited), sampled, touched: false }
+        Trial { t_1, t_m, t_4, truth: truth(waited), sampled: None, touched }
+    }
+}
+
+/// Costs of the readings around sections of no length, in order of time.
+pub fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
+    recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
+}
+
+impl Slice {
+    /// The slice in which those readings ended.
+    pub fn of(mut costs: Vec<i64>) -> Self {
+        Self { readings: costs.len(), cost_ticks: Quantile::MEDIAN.of(&mut costs) }
     }
 }
 
@@ -298,8 +306,7 @@ impl Ramp {
         for reading in stamped {
             costs[(i128::from(ended(reading)) * SLICES as i128 / i128::from(ticks)) as usize].push(reading.ticks);
         }
-        let median = |costs: &[i64]| Sample::new(costs).ok().map(|sample| sample.quantile(Quantile::MEDIAN));
-        let slices = costs.iter().map(|costs| Slice { readings: costs.len(), cost_ticks: median(costs) }).collect();
+        let slices = costs.into_iter().map(Slice::of).collect();
         Self { ticks, started: Vec::new(), stopped: Vec::new(), slices }
     }
 

@@ -18,7 +18,7 @@ use tickscope_tick::Ordering;
 
 use super::benchmark::{marked_trials, no_load, unreachable_clock};
 use super::clock::{Clock, Unit};
-use super::recording::{self, Recorded, Window};
+use super::recording::{self, Recorded, Window, read_costs};
 use super::running_load::RunningLoad;
 use super::service::Service;
 use crate::benchmark::{Lag, PulseTest, SectionTest, Sweep};
@@ -143,9 +143,4 @@ fn profile(rounds: &[Vec<Recorded>], tick_ns: f64) -> Vec<Lag> {
         Some(Lag { lag_ns: Quantile::MEDIAN.of(&mut apart?)? as f64 * tick_ns, rho })
     };
     LAGS.into_iter().filter_map(lag).collect()
-}
-
-/// Costs of the readings around sections of no length, in order of time.
-fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
-    recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
 }

@@ -6,7 +6,7 @@
 //! what else happens does not.
 
 use serde::Serialize;
-use tickscope_stats::{Quantile, Sample};
+use tickscope_stats::Quantile;
 
 use super::recording::Slice;
 
@@ -40,11 +40,9 @@ impl Transient {
             let slice = i128::from((at - origin).rem_euclid(period)) * SLICES as i128 / i128::from(period);
             costs[slice as usize].push(ticks);
         }
-        let median = |costs: &[i64]| Sample::new(costs).ok().map(|sample| sample.quantile(Quantile::MEDIAN));
-        let slices: Vec<Slice> =
-            costs.iter().map(|costs| Slice { readings: costs.len(), cost_ticks: median(costs) }).collect();
+        let slices: Vec<Slice> = costs.into_iter().map(Slice::of).collect();
         let (work, settled) = (&slices[..SLICES / 2], &slices[SLICES / 4..SLICES / 2]);
-        let later: Vec<i64> = settled.iter().filter_map(|slice| slice.cost_ticks).collect();
+        let mut later: Vec<i64> = settled.iter().filter_map(|slice| slice.cost_ticks).collect();
         let range = later.iter().min().zip(later.iter().max());
         let settles = range.map(|(least, most)| {
             let within = |slice: &Slice| slice.cost_ticks.is_none_or(|cost| (*least..=*most).contains(&cost));
@@ -56,7 +54,7 @@ impl Transient {
             clock,
             period_ns: period as f64 * ns,
             injections: all.max(0) as u64,
-            settled_ticks: median(&later),
+            settled_ticks: Quantile::MEDIAN.of(&mut later),
             settles_after_ns: settles,
             slices,
         }
