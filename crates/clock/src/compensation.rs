@@ -6,7 +6,7 @@
 //! left.
 //!
 //! **The test** ([`judge`]) measures sections whose length is known, nothing at first. What was fitted on one half of
-//! the trials is judged on the other: the residual `T_A - truth`, and the improvement `k = Var(T_m) / Var(T_A)`, beside
+//! the trials is judged on the other: the residual `T_A - truth`, and the improvement `k = Var(T_m) / Var(T_A)`, with
 //! the k that the memory of the readings' cost predicts. No method can be proven right: it is right for the load it was
 //! tested under. Each k is the median of what stretches of the judged half give, with what that lies between; once over
 //! all trials, and once over those that nothing interrupted.

@@ -366,7 +366,7 @@ impl ClockMonitor {
             let (changed, looks) = (account.changed, account.looks);
             format!("by the kernel's account the rate was not constant at {changed} of {looks} looks")
         } else {
-            format!("the counter's rate beside CLOCK_MONOTONIC_RAW changed by at least {counter_ppb} ppb")
+            format!("the counter's rate against CLOCK_MONOTONIC_RAW changed by at least {counter_ppb} ppb")
         };
         SlewBound { ppm: ppm_rounded_up(most), origin }
     }
@@ -465,7 +465,7 @@ impl fmt::Display for Slewing {
         let until = until.map_or("on".into(), |until| format!("to tick {until}"));
         write!(
             f,
-            "from tick {from} {until}: expected CLOCK_MONOTONIC to run {slowest} to {fastest} ppb beside \
+            "from tick {from} {until}: expected CLOCK_MONOTONIC to run {slowest} to {fastest} ppb against \
              CLOCK_MONOTONIC_RAW by the kernel's own account, found it {rate_ppb} ppb off that; evidence in \
              CLOCK_REALTIME and CLOCK_MONOTONIC is void meanwhile"
         )

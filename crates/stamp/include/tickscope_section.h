@@ -1,5 +1,5 @@
 /*
- * tickscope_section.h - how long any section of code took, as an interval. Stands beside tickscope.h.
+ * tickscope_section.h - how long any section of code took, as an interval. Stands next to tickscope.h.
  *
  *     struct tickscope_meter meter = tickscope_meter_of_this_thread();   once, some milliseconds
  *     struct tickscope_begun begun = tickscope_section_begin(&meter);

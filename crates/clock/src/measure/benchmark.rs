@@ -140,7 +140,7 @@ const TRANSIENT_WINDOWS: usize = 8;
 const SPEED_WINDOWS: usize = 5;
 
 /// Windows of every clock: how it agrees across processors; and under each load, costs and readings for each number of
-/// readers, and two tests of sections, each alone and beside a sampler.
+/// readers, and two tests of sections, each alone and with a sampler.
 fn windows(plan: &BenchmarkPlan, clocks: &[Clock], cpus: usize) -> usize {
     let under_load = |clock: &Clock| 2 * plan.readers.len() + 4 * windows_for_trials(*clock);
     let once = SPEED_WINDOWS * cpus + INSTRUCTION_WINDOWS + TRANSIENT_WINDOWS * TRANSIENT_CLOCKS.len();

@@ -169,9 +169,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// So many requests in a row without an answer: the server is gone.
 const LOST_MAX: u32 = 20;
 
-/// Names of sockets, so that no two are alike.
-static SOCKETS: AtomicU64 = AtomicU64::new(0);
-
 impl<A> Server<A> {
     /// `answer_one` waits for one request for a while and answers it.
     fn start(address: A, cpu: usize, mut answer_one: impl FnMut() + Send + 'static) -> Self {
@@ -202,9 +199,14 @@ fn answered(request: &[u8; REQUEST]) -> [u8; ANSWER] {
     answer
 }
 
-fn unix_server(cpu: usize) -> io::Result<Server<SocketAddr>> {
+fn unused_address() -> io::Result<SocketAddr> {
+    static SOCKETS: AtomicU64 = AtomicU64::new(0);
     let number = SOCKETS.fetch_add(1, Relaxed);
-    let address = SocketAddr::from_abstract_name(format!("tickscope-clock-{}-{number}", std::process::id()))?;
+    SocketAddr::from_abstract_name(format!("tickscope-clock-{}-{number}", std::process::id()))
+}
+
+fn unix_server(cpu: usize) -> io::Result<Server<SocketAddr>> {
+    let address = unused_address()?;
     let socket = UnixDatagram::bind_addr(&address)?;
     socket.set_read_timeout(Some(LOOK))?;
     Ok(Server::start(address, cpu, move || {
@@ -217,9 +219,7 @@ fn unix_server(cpu: usize) -> io::Result<Server<SocketAddr>> {
 }
 
 fn unix_client(server: &SocketAddr) -> io::Result<UnixDatagram> {
-    let number = SOCKETS.fetch_add(1, Relaxed);
-    let address = SocketAddr::from_abstract_name(format!("tickscope-clock-{}-{number}", std::process::id()))?;
-    let socket = UnixDatagram::bind_addr(&address)?;
+    let socket = UnixDatagram::bind_addr(&unused_address()?)?;
     socket.connect_addr(server)?;
     socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     Ok(socket)
