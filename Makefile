@@ -16,11 +16,11 @@ machine: ## check what a build needs
 build: machine build/udp-echo build/cm-star ## the tickscope command and the demos' targets
 	cargo build --release --locked --bin tickscope
 
-build/udp-echo: $(wildcard targets/udp-echo/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
+build/udp-echo: $(wildcard targets/udp-echo/* targets/harness/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
 	@mkdir -p build
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/udp-echo/udp-echo.c
 
-build/cm-star: $(wildcard targets/cm-star/*) crates/stamp/include/tickscope.h
+build/cm-star: $(wildcard targets/cm-star/* targets/harness/*) crates/stamp/include/tickscope.h
 	@mkdir -p build
 	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/cm-star/cm-star.c
 

@@ -1,6 +1,7 @@
 /*
- * The timed client. Each repetition calls once in every cell, a number of pairs and of words, in an order of its own and at
- * random times, half to three halves of the interval apart: at fixed times calls beat with the scheduler's tick.
+ * The timed client. Each repetition calls once in every cell, a number of pairs and of words, in an order of its own
+ * and at random times, half to three halves of the interval apart: at fixed times calls beat with the scheduler's
+ * tick.
  */
 
 #define ANSWER_NS (3 * NANOSECONDS) /* after so long an answer is lost: longer than a machine stalls */
@@ -52,14 +53,16 @@ static int receive(struct client *client, struct message *message, int64_t until
     return 0;
 }
 
-static void check(const struct client *client, const struct head *sent, const struct message *message, uint16_t results) {
+static void check(const struct client *client, const struct head *sent, const struct message *message,
+                  uint16_t results) {
     int count = results_of(sent->words);
     char expected[128], found[128];
     if (message->head.sum == sent->sum && results == sum_from(sent->sum, count)) return;
     snprintf(expected, sizeof expected, "the words of call %lld to sum to %u and %u", (long long)client->id, sent->sum,
              sum_from(sent->sum, count));
     snprintf(found, sizeof found, "%u and %u", message->head.sum, results);
-    fprintf(stderr, "cm-star: expected %s, found %s: nothing is measured of wrong calls. Check memory and network\n", expected, found);
+    fprintf(stderr, "cm-star: expected %s, found %s: nothing is measured of wrong calls. Check memory and network\n",
+            expected, found);
     end_processes();
     exit(1);
 }
@@ -89,7 +92,8 @@ static int call(struct client *client, int32_t cell) {
     return 1;
 }
 
-/* One call in every cell; 0: an answer was lost or the run stopped, and with it the repetition. Its ids are used up all the same. */
+/* One call in every cell; 0: an answer was lost or the run stopped, and with it the repetition. Its ids are used up all
+ * the same. */
 static int repeat(struct client *client, int32_t *cells, int count) {
     int64_t next = client->id + count;
     int at, whole = 1;
@@ -112,7 +116,8 @@ static void warm_up(struct client *client) {
 static void open_points(struct client *client) {
     static const char *const names[] = {"zero-1", "zero-2", "zero-3", "zero-4"};
     for (int reading = 0; reading < 4; reading++) /* ordered as the readings around a call */
-        client->zero[reading] = tickscope_open(names[reading], reading < 2 ? TICKSCOPE_BEFORE : TICKSCOPE_AFTER, TICKSCOPE_WIDE);
+        client->zero[reading] =
+            tickscope_open(names[reading], reading < 2 ? TICKSCOPE_BEFORE : TICKSCOPE_AFTER, TICKSCOPE_WIDE);
     client->first = tickscope_open("first", TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
     client->send = tickscope_open("send", TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
     client->response = tickscope_open("response", TICKSCOPE_AFTER, TICKSCOPE_WIDE);
@@ -135,7 +140,7 @@ static void ask(const struct options *options) {
     pthread_t sampler;
     share_load();
     pin(options->core);
-    for (int pair = 1; pair < most_pairs(options); pair++) start(call_beside, options, pair);
+    for (int pair = 1; pair < most_pairs(options); pair++) start(call_as_load, options, pair);
     client.fd = connected(options, 0);
     warm_up(&client);
     open_points(&client);
@@ -145,7 +150,8 @@ static void ask(const struct options *options) {
     while (whole < options->repetitions && !stopped) {
         whole += repeat(&client, cells, count);
         if (!stopped) client.abandoned = (uint64_t)(client.repetition - whole);
-        if (client.abandoned > (uint64_t)options->repetitions) refuse("answers to most calls", "most of them lost. Check the network");
+        if (client.abandoned > (uint64_t)options->repetitions)
+            refuse("answers to most calls", "most of them lost. Check the network");
     }
     __atomic_store_n(&sampling_over, 1, __ATOMIC_RELAXED);
     pthread_join(sampler, 0);

@@ -1,6 +1,6 @@
 /*
- * cm-star - clients and servers that call each other over UDP, stamped with tickscope.h: the example of the Cm* study (Kong, Spector
- * and Siewiorek, CMU-CS-86-136, 5) as a target.
+ * cm-star - clients and servers that call each other over UDP, stamped with tickscope.h: the example of the Cm* study
+ * (Kong, Spector and Siewiorek, CMU-CS-86-136, 5) as a target.
  *
  *     cm-star server ADDRESS PORT [--pairs LIST]
  *     cm-star client ADDRESS PORT [--pairs LIST]      pairs of client and server at once, default 1,2,3
@@ -10,8 +10,8 @@
  *              [--sampler-core N]       where the sampler of Method II runs
  *     both:    [--core N]
  *
- * One pair is timed; the others call each other all the while: load by replication. They have the ports after PORT. The server
- * needs as many pairs as the client's largest number.
+ * One pair is timed; the others call each other all the while: load by replication. They have the ports after PORT.
+ * The server needs as many pairs as the client's largest number.
  *
  * Points, in the order a call passes them; every id once, kind: pairs * 100000 + words, value: the repetition:
  *     client   zero-1, zero-2 (before), zero-3, zero-4 (after): the zero-time test, nothing between them
@@ -20,8 +20,8 @@
  *     client   response (after: the answer is there), results (after: and its words were read), last (after)
  *     client, of no call: sample-1 (before), sample-2 (after), every 200 us: Method II's pairs
  *
- * A call whose words do not sum up ends the client with exit code 1. A repetition with a lost answer is abandoned and made again,
- * with other ids. At the end one line of JSON says what was counted.
+ * A call whose words do not sum up ends the client with exit code 1. A repetition with a lost answer is abandoned and
+ * made again, with other ids. At the end one line of JSON says what was counted.
  */
 #include "tickscope.h"
 
@@ -46,16 +46,9 @@
 
 #include "client.h"
 
-static void on_stop(int unused) {
-    (void)unused;
-    stopped = 1;
-}
-
 int main(int argc, char **argv) {
     struct options options = parse(argc, argv);
-    struct sigaction stop = {.sa_handler = on_stop};
-    sigaction(SIGINT, &stop, 0);
-    sigaction(SIGTERM, &stop, 0);
+    catch_signals();
     if (!strcmp(options.role, "server")) serve(&options);
     else if (!strcmp(options.role, "client")) ask(&options);
     else refuse("server or client", options.role);

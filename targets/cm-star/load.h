@@ -4,7 +4,7 @@ struct load {
     uint32_t pairs, words; /* the timed pair is one of the pairs */
 };
 
-static struct load *load; /* shared with the clients beside */
+static struct load *load; /* shared with the clients that make it */
 
 static void share_load(void) {
     load = (struct load *)mmap(0, sizeof *load, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -42,8 +42,9 @@ static int connected(const struct options *options, int pair) {
 }
 
 /* The client of pair `pair`, counted from 0. What is not answered is no load; the next call is tried. */
-static void call_beside(const struct options *options, int pair) {
-    const struct timespec longest = {0, NANOSECONDS / 10}; /* a signal between the look at `stopped` and the wait wakes nobody */
+static void call_as_load(const struct options *options, int pair) {
+    /* A signal between the look at `stopped` and the wait wakes nobody. */
+    const struct timespec longest = {0, NANOSECONDS / 10};
     int fd = connected(options, pair);
     for (int64_t id = 0; !stopped; id++) {
         uint32_t pairs = __atomic_load_n(&load->pairs, __ATOMIC_ACQUIRE);

@@ -1,7 +1,7 @@
 /*
- * Messages: a head and words of 16 bits, in the byte order of both hosts. A call's first half of the words are arguments, which the
- * server reads; the others are results, which the client reads. On the paper's machine only a name of the words was sent; here they
- * are in the datagram, as on any network.
+ * Messages: a head and words of 16 bits, in the byte order of both hosts. A call's first half of the words are
+ * arguments, which the server reads; the others are results, which the client reads. On the paper's machine only a
+ * name of the words was sent; here they are in the datagram, as on any network.
  */
 
 #define MAGIC UINT64_C(0x305241545353434d) /* "MCSSTAR0" */

@@ -1,4 +1,4 @@
-/* Processes beside the timed pair: they end with it. */
+/* Processes of the pairs that are not timed: they end with the timed one. */
 
 static pid_t processes[MOST_PAIRS];
 static int process_count;

@@ -36,7 +36,7 @@ static void serve_pair(struct server *server, const struct options *options, int
     while (!stopped) answer(server, fd);
 }
 
-static void serve_beside(const struct options *options, int pair) {
+static void serve_load(const struct options *options, int pair) {
     struct server server = {0};
     serve_pair(&server, options, pair);
 }
@@ -44,7 +44,7 @@ static void serve_beside(const struct options *options, int pair) {
 static void serve(const struct options *options) {
     struct server server = {0};
     pin(options->core);
-    for (int pair = 1; pair < most_pairs(options); pair++) start(serve_beside, options, pair);
+    for (int pair = 1; pair < most_pairs(options); pair++) start(serve_load, options, pair);
     server.received = tickscope_open("received", TICKSCOPE_AFTER, TICKSCOPE_WIDE);
     server.reply = tickscope_open("reply", TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
     serve_pair(&server, options, 0);

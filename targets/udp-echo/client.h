@@ -47,7 +47,7 @@ static void take(struct receiver *receiver, struct tickscope_kernel *kernel, int
     add_one(&receiver->received);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 static int64_t due_ns(const struct client *client) {
     return client->start_ns + (int64_t)((double)client->next_id * 1e9 / client->options->rate_hz);
@@ -87,7 +87,7 @@ static int64_t linger_until(const struct client *client) {
     return now_ns() + client->options->linger_ms * 1000000;
 }
 
-/* ---- epoll: one thread, woken by the socket and by a timer --------------------------------------------------------- */
+/* ---- epoll: one thread, woken by the socket and by a timer ------------------------------------------------------- */
 
 static void set_timer(int timer, int64_t at_ns) {
     struct itimerspec when = {.it_value = {at_ns / NANOSECONDS, at_ns % NANOSECONDS}};
@@ -121,7 +121,7 @@ static void ask_by_epoll(struct client *client) {
     for (int64_t until = linger_until(client); lingers(client, until);) wait_by_epoll(client, poller, 10);
 }
 
-/* ---- busy: one thread that never waits ----------------------------------------------------------------------------- */
+/* ---- busy: one thread that never waits --------------------------------------------------------------------------- */
 
 static void ask_by_polling(struct client *client) {
     while (goes_on(client)) {
@@ -131,7 +131,7 @@ static void ask_by_polling(struct client *client) {
     for (int64_t until = linger_until(client); lingers(client, until);) take(client->receiver, &client->kernel, 0);
 }
 
-/* ---- blocking: a thread that receives, one that sends and sleeps ---------------------------------------------------- */
+/* ---- blocking: a thread that receives, one that sends and sleeps ------------------------------------------------- */
 
 static int over;
 
@@ -164,7 +164,7 @@ static void ask_blocking(struct client *client) {
     pthread_join(thread, 0);
 }
 
-/* -------------------------------------------------------------------------------------------------------------------- */
+/* ------------------------------------------------------------------------------------------------------------------ */
 
 static struct counts ask(const struct options *options) {
     static struct receiver receiver;

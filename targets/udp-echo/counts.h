@@ -70,8 +70,10 @@ static void print_counts(const struct options *options, struct counts *counts) {
     print_number("received", counts->received);
     print_number("strangers", counts->strangers);
     print_number("late_sends", counts->late_sends);
-    printf(", \"wait\": \"%s\", \"pacing\": \"%s\"", wait_names[options->wait], is_client ? pacings[options->wait] : "replies");
-    printf(", \"policy\": \"%s\", \"priority\": %d", policy >= 0 && policy <= 6 ? policies[policy] : "unknown", parameter.sched_priority);
+    printf(", \"wait\": \"%s\", \"pacing\": \"%s\"", wait_names[options->wait],
+           is_client ? pacings[options->wait] : "replies");
+    printf(", \"policy\": \"%s\", \"priority\": %d", policy >= 0 && policy <= 6 ? policies[policy] : "unknown",
+           parameter.sched_priority);
     if (options->core >= 0) printf(", \"core\": %d", options->core);
     else printf(", \"core\": null");
     print_costs(counts);

@@ -37,14 +37,16 @@ static int open_socket(const struct options *options) {
 /* The points of a thread on its socket; without --kernel the struct is off. */
 static void attach(struct tickscope_kernel *kernel, int fd, const struct options *options, const char *sched, const char *tx,
                    const char *rx) {
-    struct tickscope_kernel_options wanted = {.sched = sched, .tx = tx, .rx = rx, .every = options->kernel_every, .id_of = id_of};
+    struct tickscope_kernel_options wanted = {
+        .sched = sched, .tx = tx, .rx = rx, .every = options->kernel_every, .id_of = id_of};
     if (tickscope_kernel_attach(kernel, fd, &wanted)) exit(1); /* stderr says why */
 }
 
 /* Receives one datagram; 0: there is none. */
 static int receive(struct tickscope_kernel *kernel, struct datagram *datagram) {
     struct iovec part = {datagram->bytes, sizeof datagram->bytes};
-    struct msghdr message = {.msg_name = &datagram->peer, .msg_namelen = sizeof datagram->peer, .msg_iov = &part, .msg_iovlen = 1};
+    struct msghdr message = {
+        .msg_name = &datagram->peer, .msg_namelen = sizeof datagram->peer, .msg_iov = &part, .msg_iovlen = 1};
     ssize_t bytes = tickscope_kernel_receive(kernel, &message, 0);
     if (bytes < 0) return 0;
     datagram->length = (size_t)bytes;

@@ -1,7 +1,8 @@
 /*
  * Round trips by an ordinary clock, taken whether or not anything is stamped: what measuring adds is their difference.
  *
- * The clock is read before the first stamp of a packet and after the last: all that stamping costs a packet lies between.
+ * The clock is read before the first stamp of a packet and after the last: all that stamping costs a packet lies
+ * between.
  */
 
 #define MOST_ROUND_TRIPS (1 << 22) /* of a client: those after are not in its quantiles */

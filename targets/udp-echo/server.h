@@ -20,7 +20,8 @@ static void answer(struct server *server, int64_t woken) {
     tickscope_kernel_received(&server->kernel, id);
     server->counts.received++;
     struct iovec part = {datagram.bytes, datagram.length};
-    struct msghdr message = {.msg_name = &datagram.peer, .msg_namelen = sizeof datagram.peer, .msg_iov = &part, .msg_iovlen = 1};
+    struct msghdr message = {
+        .msg_name = &datagram.peer, .msg_namelen = sizeof datagram.peer, .msg_iov = &part, .msg_iovlen = 1};
     ssize_t bytes = tickscope_kernel_send(&server->kernel, id, &message, 0, server->reply, server->replied);
     if (bytes == (ssize_t)datagram.length) server->counts.sent++;
     else server->counts.send_failures++;

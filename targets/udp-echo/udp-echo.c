@@ -16,9 +16,9 @@
  *     client   response-rx (REALTIME), response-woken (after, with epoll alone), response (after)
  * A loop that polls is never woken, and one that blocks wakes within recvmsg: neither has a woken point.
  *
- * The id of a packet is its number. Every send is due at its own time: a late one does not shift those that follow. At the
- * end one line of JSON says what was counted, how it was measured, and what a packet took by an ordinary clock and by the
- * kernel's account of processor time: whether or not points are on.
+ * The id of a packet is its number. Every send is due at its own time: a late one does not shift those that follow. At
+ * the end one line of JSON says what was counted, how it was measured, and what a packet took by an ordinary clock and
+ * by the kernel's account of processor time: whether or not points are on.
  */
 #include "tickscope_kernel.h"
 
@@ -40,17 +40,10 @@
 
 #include "client.h"
 
-static void on_stop(int unused) {
-    (void)unused;
-    stopped = 1;
-}
-
 int main(int argc, char **argv) {
     struct options options = parse(argc, argv);
-    struct sigaction stop = {.sa_handler = on_stop};
     struct counts counts;
-    sigaction(SIGINT, &stop, 0);
-    sigaction(SIGTERM, &stop, 0);
+    catch_signals();
     settle(&options);
     memset(&counts, 0, sizeof counts);
     if (!strcmp(options.role, "server")) counts = serve(&options);

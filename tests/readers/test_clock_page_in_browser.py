@@ -191,7 +191,7 @@ def test_every_ramp_is_there_and_says_what_was_measured(open_page, made):
     page, found = open_page("benchmark"), made("benchmark")[1]
     ramps = part(page, "While readers start and stop")
     per_ns = found["counter"]["hertz"] / 1e9
-    load_words = {0: "with the machine as it is", 1: "with 1 busy process beside"}
+    load_words = {0: "with the machine as it is", 1: "with 1 busy process running"}
     count = 0
     for clock in found["clocks"]:
         for load in clock["loads"]:
@@ -287,7 +287,7 @@ def test_k_is_drawn_against_the_pulses_with_the_place_where_it_stops_helping(ope
 def test_the_figures_of_the_cm_star_study_show_what_was_measured(open_page, made):
     page, found = open_page("benchmark"), made("benchmark")[1]
     spreads = part(page, "Cm*, figures 4 to 7: how readings are spread")
-    load_words = {0: "with the machine as it is", 1: "with 1 busy process beside"}
+    load_words = {0: "with the machine as it is", 1: "with 1 busy process running"}
     assert spreads.locator(".panel").count() == 2 * len(found["clocks"])
     for clock in found["clocks"]:
         for load in clock["loads"]:

@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Write};
 
 use serde::Serialize;
 use tickscope_clock::advice::duration;
+use tickscope_clock::benchmark::{Benchmark, BenchmarkPlan, ClockResult, LoadResult, PulseTest, Sweep};
+use tickscope_clock::correction::Correction;
 use tickscope_clock::load::{self, Load};
-use tickscope_clock::measure::{Clock, pulses, survey};
-use tickscope_clock::recipe::Recipe;
-use tickscope_clock::study::{BenchmarkPlan, ClockStudy, LoadStudy, PulseTest, Study, Sweep};
+use tickscope_clock::measure::{self, Clock, pulses};
 use tickscope_host::affinity;
 use tickscope_host::facts::CounterFacts;
 use tickscope_show::document::Document;
@@ -34,10 +34,10 @@ fn benchmark(options: &BenchmarkOptions) -> Result<(), Failure> {
     let plan = plan(options)?;
     let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
     let mut progress = Progress::new();
-    let study = survey(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
+    let benchmark = measure::benchmark(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
-    let findings = study.findings();
-    show(&options.output, || study_document(&study), &Told::of(&study))?;
+    let findings = benchmark.findings();
+    show(&options.output, || study_document(&benchmark), &BenchmarkJson::of(&benchmark))?;
     if findings.is_empty() { Ok(()) } else { Err(Failure::finding(findings.join("; "))) }
 }
 
@@ -56,41 +56,42 @@ fn show(output: &OutputOptions, document: impl Fn() -> Document, json: &impl Ser
 
 /// A benchmark as JSON: every figure, with the advice and findings derived from them.
 #[derive(Serialize)]
-struct Told<'a> {
+struct BenchmarkJson<'a> {
     version: u32,
     #[serde(flatten)]
-    study: &'a Study,
-    clocks: Vec<ToldClock<'a>>,
+    benchmark: &'a Benchmark,
+    clocks: Vec<ClockJson<'a>>,
     advice: Vec<String>,
     order: Vec<String>,
     findings: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct ToldClock<'a> {
+struct ClockJson<'a> {
     #[serde(flatten)]
-    clock: &'a ClockStudy,
+    clock: &'a ClockResult,
     words: String,
-    loads: Vec<ToldLoad<'a>>,
+    loads: Vec<LoadJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct ToldLoad<'a> {
+struct LoadJson<'a> {
     #[serde(flatten)]
-    load: &'a LoadStudy,
-    recipe: Recipe,
+    load: &'a LoadResult,
+    #[serde(rename = "recipe")]
+    correction: Correction,
 }
 
-impl<'a> Told<'a> {
-    fn of(study: &'a Study) -> Self {
-        let load = |load: &'a LoadStudy| ToldLoad { load, recipe: load.recipe(study.plan.percent) };
-        let clock = |clock: &'a ClockStudy| {
+impl<'a> BenchmarkJson<'a> {
+    fn of(benchmark: &'a Benchmark) -> Self {
+        let load = |load: &'a LoadResult| LoadJson { load, correction: load.correction(benchmark.plan.percent) };
+        let clock = |clock: &'a ClockResult| {
             let loads = clock.loads.iter().map(load).collect();
-            ToldClock { clock, words: clock.words(), loads }
+            ClockJson { clock, words: clock.words(), loads }
         };
-        let clocks = study.clocks.iter().map(clock).collect();
-        let (advice, order, findings) = (study.advice(), study.order(), study.findings());
-        Self { version: 1, study, clocks, advice, order, findings }
+        let clocks = benchmark.clocks.iter().map(clock).collect();
+        let (advice, order, findings) = (benchmark.advice(), benchmark.order(), benchmark.findings());
+        Self { version: 1, benchmark, clocks, advice, order, findings }
     }
 }
 
@@ -163,7 +164,7 @@ fn plan(options: &BenchmarkOptions) -> Result<BenchmarkPlan, Failure> {
 /// Method I under a load in pulses, from far longer than a reading to far shorter.
 fn sweep(options: &SweepOptions) -> Result<(), Failure> {
     #[derive(Serialize)]
-    struct Told<'a> {
+    struct SweepJson<'a> {
         version: u32,
         sweep: &'a Sweep,
         tests: &'a [PulseTest],
@@ -175,7 +176,7 @@ fn sweep(options: &SweepOptions) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let found = pulses(&sweep, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
-    show(&options.output, || sweep_document(&sweep, &found), &Told { version: 1, sweep: &sweep, tests: &found })
+    show(&options.output, || sweep_document(&sweep, &found), &SweepJson { version: 1, sweep: &sweep, tests: &found })
 }
 
 /// The example of the Cm* study, from a run.
@@ -193,12 +194,12 @@ fn example(options: &ExampleOptions) -> Result<(), Failure> {
 /// One line on standard error that is written over, where that is a terminal; else a line every so often.
 struct Progress {
     terminal: bool,
-    said: String,
+    last: String,
 }
 
 impl Progress {
     fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), said: String::new() }
+        Self { terminal: std::io::stderr().is_terminal(), last: String::new() }
     }
 
     fn say(&mut self, at: &str) {
@@ -208,9 +209,9 @@ impl Progress {
             let _ = std::io::stderr().flush();
         } else {
             let (_, part) = at.split_once([':', ',']).unwrap_or(("", at));
-            if part != self.said {
+            if part != self.last {
                 eprintln!("clocks:{part}");
-                part.clone_into(&mut self.said);
+                part.clone_into(&mut self.last);
             }
         }
     }

@@ -88,7 +88,7 @@ fn counter(host: &Host) -> Vec<Look> {
     ];
     looks.extend(unsound.map(|finding| Look {
         what: finding.about,
-        found: format!("expected {}, found {}", finding.expected, finding.found),
+        found: finding.problem.to_string(),
         costs: Some(finding.remedy),
         unsound: true,
     }));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tickscope_clock::advice::duration;
-use tickscope_clock::measure::{GaugePlan, Gauged, gauge as read_steadily};
+use tickscope_clock::measure::{self, LoadFactorPlan, LoadReading};
 use tickscope_host::facts::CounterFacts;
 use tickscope_show::rate;
 
@@ -15,17 +15,19 @@ use crate::options::LoadFactorOptions;
 
 /// One interval as JSON.
 #[derive(Serialize)]
-struct Told<'a> {
+struct ReadingJson<'a> {
     version: u32,
     at_s: f64,
     members: u32,
-    beside: &'a str,
-    gauged: Gauged,
+    #[serde(rename = "beside")]
+    load: &'a str,
+    #[serde(rename = "gauged")]
+    reading: LoadReading,
 }
 
 /// A line for every interval as soon as it is over; with `--json` an object on each.
 pub fn load_factor(options: &LoadFactorOptions) -> Result<(), Failure> {
-    let plan = GaugePlan {
+    let plan = LoadFactorPlan {
         clock: options.clock,
         seconds: seconds(options.seconds)?,
         every: Duration::from_millis(options.every_ms.into()),
@@ -44,19 +46,19 @@ pub fn load_factor(options: &LoadFactorOptions) -> Result<(), Failure> {
         );
     }
     let mut at_s = 0.0;
-    let mut each = |members: u32, gauged: Gauged| {
-        at_s += gauged.seconds;
-        let beside = plan.load.words(members);
+    let mut each = |members: u32, reading: LoadReading| {
+        at_s += reading.seconds;
+        let load = plan.load.words(members);
         if options.json {
-            let told = Told { version: 1, at_s, members, beside: &beside, gauged };
-            println!("{}", serde_json::to_string(&told).expect("numbers and words are JSON"));
+            let line = ReadingJson { version: 1, at_s, members, load: &load, reading };
+            println!("{}", serde_json::to_string(&line).expect("numbers and words are JSON"));
         } else {
-            let Gauged { reads_per_s, cost_ns, load_factor, away, .. } = gauged;
+            let LoadReading { reads_per_s, cost_ns, load_factor, away, .. } = reading;
             let (reads, cost, away) = (rate(reads_per_s), duration(cost_ns), away * 100.0);
-            println!("{at_s:>9.1} {reads:>12} {cost:>9} {load_factor:>12.2} {away:>6.1} %  {beside}");
+            println!("{at_s:>9.1} {reads:>12} {cost:>9} {load_factor:>12.2} {away:>6.1} %  {load}");
         }
         // Whoever reads along a pipe wants it now; one that is gone ends the command with the next line.
         let _ = std::io::stdout().flush();
     };
-    read_steadily(&plan, facts.frequency, &mut each).map_err(Failure::work)
+    measure::load_factor(&plan, facts.frequency, &mut each).map_err(Failure::work)
 }

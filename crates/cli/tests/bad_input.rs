@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use site::c_program::{StampDirectory, Witness, compile_with};
+use site::c_program::{ReturnedCounts, StampDirectory, compile_with};
 use site::{Ended, Experiment, Site, count, stage, tickscope, truth};
 use tickscope_store::{Pair, Paths, read_events};
 
@@ -223,12 +223,12 @@ fn e2e_torn_traces_and_manifests_are_refused_by_name() {
 
 /// A stamper that runs to its end in that directory.
 fn stamp(directory: &Path, words: &[&str], more: &[(&str, &str)]) -> Ended {
-    let (stamper, witness) = (
+    let (stamper, returned) = (
         compile_with("cc", "stamper", &[], "stamper"),
-        Witness::new(&format!("{}-{}", words[0], directory.file_name().unwrap().display())),
+        ReturnedCounts::new(&format!("{}-{}", words[0], directory.file_name().unwrap().display())),
     );
     let mut command = Command::new(stamper);
-    command.arg(&witness.0).args(words).env("TICKSCOPE_DIR", directory).env("TICKSCOPE_NODE", "node");
+    command.arg(&returned.0).args(words).env("TICKSCOPE_DIR", directory).env("TICKSCOPE_NODE", "node");
     Ended::of(command.envs(more.iter().copied()))
 }
 

@@ -36,32 +36,32 @@ fn number(value: &Value, of: &str) -> f64 {
     value[of].as_f64().unwrap_or_else(|| panic!("expected a number {of}, found {value}"))
 }
 
-fn cells(study: &Value) -> impl Iterator<Item = &Value> {
-    list(study, "clocks").iter().flat_map(|clock| list(clock, "loads")).flat_map(|load| list(load, "cells"))
+fn cells(benchmark: &Value) -> impl Iterator<Item = &Value> {
+    list(benchmark, "clocks").iter().flat_map(|clock| list(clock, "loads")).flat_map(|load| list(load, "cells"))
 }
 
 #[test]
-fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
+fn e2e_a_benchmark_of_the_clocks_names_every_clock_and_hangs_together() {
     let ended = Ended::of(&mut tickscope(&["clock", "--json", "--seconds", "2", "--load", "0,1", "--readers", "2"]));
     // 3: a clock of this machine breaks its promise, and is named below.
-    let study: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
-    assert_eq!(study["version"], 1);
-    assert_eq!(ended.code == Some(3), !list(&study, "findings").is_empty());
+    let benchmark: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
+    assert_eq!(benchmark["version"], 1);
+    assert_eq!(ended.code == Some(3), !list(&benchmark, "findings").is_empty());
 
-    let said = |of: &'static str| list(&study, of).iter().map(|clock| clock["clock"].as_str().unwrap().to_owned());
+    let said = |of: &'static str| list(&benchmark, of).iter().map(|clock| clock["clock"].as_str().unwrap().to_owned());
     let mut found: Vec<String> = said("clocks").chain(said("absent")).collect();
     found.sort();
     assert_eq!(found, names());
-    assert!(list(&study, "absent").iter().all(|absent| !absent["why"].as_str().unwrap().is_empty()));
+    assert!(list(&benchmark, "absent").iter().all(|absent| !absent["why"].as_str().unwrap().is_empty()));
 
-    for clock in list(&study, "clocks") {
+    for clock in list(&benchmark, "clocks") {
         let loads: Vec<u64> =
             list(clock, "loads").iter().map(|load| load["busy_processes"].as_u64().unwrap()).collect();
         assert_eq!(loads, [0, 1], "{clock}");
         for load in list(clock, "loads") {
             let readers: Vec<u64> = list(load, "cells").iter().map(|cell| cell["readers"].as_u64().unwrap()).collect();
             assert_eq!(readers, [1, 2], "{clock}");
-            let (recipe, cell) = (&load["recipe"], &load["cells"][0]);
+            let (correction, cell) = (&load["recipe"], &load["cells"][0]);
             // What is recommended is doubted by no table: it left no more than nothing, on average and at the median.
             let left = |test: &Value, method: &Value| {
                 let outcome = list(test, "outcomes").iter().find(|outcome| outcome["method"] == *method);
@@ -73,16 +73,20 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
                     with.is_some_and(|with| with[0] > without[0] || with[1] > without[1])
                 })
             };
-            let (method, chosen) = (&recipe["method"], &load["zero"]["chosen"]);
+            let (method, chosen) = (&correction["method"], &load["zero"]["chosen"]);
             assert!(!harmed(method), "{load}");
-            assert_eq!((recipe["refused"].is_null(), method == chosen), (!harmed(chosen), !harmed(chosen)), "{recipe}");
-            assert_eq!(left(&load["zero"], method).map(|left| left[2]), recipe["subtract_ns"].as_f64());
+            assert_eq!(
+                (correction["refused"].is_null(), method == chosen),
+                (!harmed(chosen), !harmed(chosen)),
+                "{correction}"
+            );
+            assert_eq!(left(&load["zero"], method).map(|left| left[2]), correction["subtract_ns"].as_f64());
             // Nothing is promised of a clock that stood still through whole sections.
             let section = &load["section"];
             let mut outcomes = list(section, "outcomes").iter();
-            let timed = outcomes.find(|outcome| outcome["method"] == recipe["method"]).unwrap();
+            let timed = outcomes.find(|outcome| outcome["method"] == correction["method"]).unwrap();
             let stood = number(timed, "residual_median") < -0.9 * number(section, "section_ns");
-            let promised = recipe["good_to_ns"].as_f64();
+            let promised = correction["good_to_ns"].as_f64();
             assert!(promised >= cell["usable_ns"].as_f64() || promised.is_none() && stood, "{load}");
             for test in [&load["zero"], &load["section"]] {
                 assert!(test["why"].as_str().unwrap().contains("leaves"), "{test}");
@@ -91,10 +95,12 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
         }
         assert_eq!(clock["words"].as_str().unwrap().split("; ").count(), 2, "{clock}");
     }
-    assert!(!list(&study, "advice").is_empty() && !list(&study, "speeds").is_empty());
-    assert!(list(&study, "order").iter().all(|words| !words.as_str().unwrap().contains("in 0 handings")));
-    assert!(list(&study, "instructions").iter().all(|cost| number(cost, "ns") > 0.0 && number(cost, "reads") >= 1e4));
-    for cell in cells(&study) {
+    assert!(!list(&benchmark, "advice").is_empty() && !list(&benchmark, "speeds").is_empty());
+    assert!(list(&benchmark, "order").iter().all(|words| !words.as_str().unwrap().contains("in 0 handings")));
+    assert!(
+        list(&benchmark, "instructions").iter().all(|cost| number(cost, "ns") > 0.0 && number(cost, "reads") >= 1e4)
+    );
+    for cell in cells(&benchmark) {
         let cost = &cell["cost"];
         let [min, median, p99, max] = ["min_ns", "median_ns", "p99_ns", "max_ns"].map(|of| number(cost, of));
         assert!(0.0 < min && min <= median && median <= p99 && p99 <= max, "{cell}");
@@ -114,7 +120,7 @@ fn e2e_a_study_of_the_clocks_names_every_clock_and_hangs_together() {
 }
 
 #[test]
-fn e2e_the_text_of_a_study_begins_with_what_to_do_and_explains_every_word_of_its_tables() {
+fn e2e_the_text_of_a_benchmark_begins_with_what_to_do_and_explains_every_word_of_its_tables() {
     let ended = Ended::of(&mut tickscope(&["clock", "--seconds", "3", "--load", "0,1", "--readers", "2"]));
     let text = &ended.out;
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("expected {words} in {text}"));
@@ -122,7 +128,7 @@ fn e2e_the_text_of_a_study_begins_with_what_to_do_and_explains_every_word_of_its
         "To time a section",
         "== Each clock at a glance ==",
         "== All figures, with the machine as it is ==",
-        "== All figures, with 1 busy process beside ==",
+        "== All figures, with 1 busy process running ==",
         "== What the columns say ==",
         "== What the methods and clocks are ==",
         "== The machine ==",
@@ -144,25 +150,25 @@ fn e2e_the_text_of_a_study_begins_with_what_to_do_and_explains_every_word_of_its
 }
 
 #[test]
-fn e2e_a_study_without_time_reads_what_its_advice_is_about_and_names_what_it_did_not_read() {
+fn e2e_a_benchmark_without_time_reads_what_its_advice_is_about_and_names_what_it_did_not_read() {
     let ended = Ended::of(&mut tickscope(&["clock", "--json", "--seconds", "0.01", "--load", "0", "--readers", "1"]));
-    let study: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
-    let read: Vec<&str> = list(&study, "clocks").iter().map(|clock| clock["clock"].as_str().unwrap()).collect();
+    let benchmark: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
+    let read: Vec<&str> = list(&benchmark, "clocks").iter().map(|clock| clock["clock"].as_str().unwrap()).collect();
     assert!(read.contains(&"monotonic") && read.iter().any(|clock| clock.ends_with(" after")), "{read:?}");
-    assert_eq!((study["cut_short"].as_bool(), read.len() < names().len()), (Some(true), true));
-    let advice = list(&study, "advice").iter().map(|words| words.as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!((benchmark["cut_short"].as_bool(), read.len() < names().len()), (Some(true), true));
+    let advice = list(&benchmark, "advice").iter().map(|words| words.as_str().unwrap().to_owned()).collect::<Vec<_>>();
     assert!(advice.iter().any(|words| words.contains("--seconds 0.01 were over before all was read")), "{advice:?}");
     let late = |absent: &&Value| absent["why"].as_str().unwrap().contains("0.01 s were over");
-    assert_eq!(list(&study, "absent").iter().filter(late).count() + read.len(), names().len());
+    assert_eq!(list(&benchmark, "absent").iter().filter(late).count() + read.len(), names().len());
 }
 
 #[test]
 fn e2e_the_kernels_monotonic_clocks_and_the_ordered_counter_never_go_backward() {
     let ended = Ended::of(&mut tickscope(&["clock", "--json", "--seconds", "1", "--load", "0", "--readers", "1"]));
-    let study: Value = ended.json(0);
+    let benchmark: Value = ended.json(0);
     let counter = if cfg!(target_arch = "x86_64") { "tsc after" } else { "cntvct after" };
     let promised = ["monotonic", "monotonic-raw", "monotonic syscall", "boottime", "mutex", counter];
-    let kept = list(&study, "clocks").iter().filter(|clock| promised.contains(&clock["clock"].as_str().unwrap()));
+    let kept = list(&benchmark, "clocks").iter().filter(|clock| promised.contains(&clock["clock"].as_str().unwrap()));
     for clock in kept {
         let across = &clock["across_processors"];
         assert!(across["seen"]["backward"] == 0 || across["not-looked"].is_string(), "{clock}");
@@ -206,7 +212,7 @@ fn e2e_a_flag_of_an_earlier_version_is_refused_with_the_command_to_use() {
 }
 
 #[test]
-fn e2e_a_study_that_cannot_be_made_is_refused_with_what_was_expected() {
+fn e2e_a_benchmark_that_cannot_be_made_is_refused_with_what_was_expected() {
     for (option, value) in
         [("--seconds", "0"), ("--seconds", "2000000"), ("--percent", "0"), ("--percent", "NaN"), ("--readers", "0")]
     {
@@ -216,17 +222,17 @@ fn e2e_a_study_that_cannot_be_made_is_refused_with_what_was_expected() {
 }
 
 #[test]
-fn e2e_a_study_says_of_its_load_what_it_is_where_and_how_often_it_works() {
+fn e2e_a_benchmark_says_of_its_load_what_it_is_where_and_how_often_it_works() {
     let cpu = allowed_cpu().to_string();
     let load = ["--load", "1", "--load-kind", "replica", "--load-cpus", &cpu, "--inject", "1ms/4ms"];
-    let study = ["clock", "--json", "--seconds", "2", "--readers", "1"];
-    let ended = Ended::of(&mut tickscope(&[&study[..], &load].concat()));
-    let study: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
+    let benchmark = ["clock", "--json", "--seconds", "2", "--readers", "1"];
+    let ended = Ended::of(&mut tickscope(&[&benchmark[..], &load].concat()));
+    let benchmark: Value = ended.json(if ended.code == Some(3) { 3 } else { 0 });
     let asked = serde_json::json!({
         "kind": "replica", "cpus": [allowed_cpu()], "injected": { "length_ns": 1_000_000, "period_ns": 4_000_000 },
     });
-    assert_eq!(study["plan"]["load"], asked);
-    for clock in list(&study, "clocks") {
+    assert_eq!(benchmark["plan"]["load"], asked);
+    for clock in list(&benchmark, "clocks") {
         assert!(number(&clock["loads"][0], "turns_per_s") > 0.0, "{clock}");
         for test in ["zero", "section"] {
             for outcome in list(&clock["loads"][0][test], "outcomes") {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use site::c_program::{Running, StampDirectory, Witness, compile_with};
+use site::c_program::{ReturnedCounts, Running, StampDirectory, compile_with};
 use site::{Ended, Site, few_or_all, tickscope};
 use tickscope_store::{Channel, Paths, PointStamps, read_channels};
 
@@ -31,9 +31,9 @@ impl Scene {
         Self { site: Site::new(name), directory: StampDirectory::new(&format!("e2e-{name}")), stamper }
     }
 
-    fn victim(&self, witness: &Witness, words: &[&str], pool_bytes: u32) -> Running {
+    fn victim(&self, returned: &ReturnedCounts, words: &[&str], pool_bytes: u32) -> Running {
         let mut command = Command::new(&self.stamper);
-        self.directory.measure(command.arg(&witness.0).args(words));
+        self.directory.measure(command.arg(&returned.0).args(words));
         command.envs([("TICKSCOPE_WHEN_FULL", "wait"), ("TICKSCOPE_BLOCK_BYTES", "4096")]);
         Running(command.env("TICKSCOPE_POOL_BYTES", pool_bytes.to_string()).spawn().unwrap())
     }
@@ -117,11 +117,11 @@ fn any(below: u64) -> u64 {
 }
 
 /// What is stored of a channel, against how many stamps had returned: as many, or the one more that was under way.
-fn is_exact(ids: &[i64], channel: &Channel, witnessed: u64) {
+fn is_exact(ids: &[i64], channel: &Channel, counted: u64) {
     let (kept, dropped) = (ids.len() as u64, channel.dropped as u64);
     assert!(
-        (witnessed..=witnessed + 1).contains(&(kept + dropped)),
-        "{kept} kept and {dropped} dropped, {witnessed} returned: {channel:?}"
+        (counted..=counted + 1).contains(&(kept + dropped)),
+        "{kept} kept and {dropped} dropped, {counted} returned: {channel:?}"
     );
     assert_eq!(channel.stored as u64, kept);
     assert!(channel.uncommitted <= 1, "{channel:?}");
@@ -145,13 +145,13 @@ fn e2e_killed_programs_leave_exactly_what_returned_or_one_more_a_thread() {
         let collector = scene.follower();
         let mut witnesses = BTreeMap::new();
         for round in 0..BATCH {
-            let witness = Witness::new("e2e-programs");
-            let victim = scene.victim(&witness, &["threads", "3", "0"], pool_bytes(round));
+            let returned = ReturnedCounts::new("e2e-programs");
+            let victim = scene.victim(&returned, &["threads", "3", "0"], pool_bytes(round));
             let pid = victim.0.id() as i32;
-            until(|| (0..3).all(|word| witness.word(word) > 0));
+            until(|| (0..3).all(|word| returned.word(word) > 0));
             std::thread::sleep(Duration::from_micros(any(1000)));
             victim.kill();
-            let mut words: Vec<u64> = (0..3).map(|word| witness.word(word)).collect();
+            let mut words: Vec<u64> = (0..3).map(|word| returned.word(word)).collect();
             words.sort_unstable();
             assert!(witnesses.insert(pid, words).is_none(), "a pid came twice; nothing is wrong but the test");
             kills += 1;
@@ -164,10 +164,10 @@ fn e2e_killed_programs_leave_exactly_what_returned_or_one_more_a_thread() {
         for (pid, words) in witnesses {
             let mut of_pid: Vec<&Channel> = channels.iter().filter(|channel| channel.pid == pid).collect();
             assert_eq!(of_pid.len(), 3);
-            // The witness does not say which thread has which word: in order of their counts they must agree.
+            // The returned does not say which thread has which word: in order of their counts they must agree.
             of_pid.sort_by_key(|channel| channel.stored + channel.dropped);
-            for (channel, witnessed) in of_pid.into_iter().zip(words) {
-                is_exact(ids.get(&channel.channel).map_or(&[], Vec::as_slice), channel, witnessed); // killed before its first: none
+            for (channel, counted) in of_pid.into_iter().zip(words) {
+                is_exact(ids.get(&channel.channel).map_or(&[], Vec::as_slice), channel, counted); // killed before its first: none
                 stamps += channel.stored;
                 at_work += u64::from(channel.stored % A_BLOCK != 0);
                 dropped += channel.dropped;
@@ -191,8 +191,8 @@ fn pool_bytes(round: u64) -> u32 {
 
 #[test]
 fn e2e_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_over() {
-    let (scene, witness) = (Scene::new("collectors"), Witness::new("e2e-collectors"));
-    let victim = scene.victim(&witness, &["paced", "1", "0"], 8 << 20);
+    let (scene, returned) = (Scene::new("collectors"), ReturnedCounts::new("e2e-collectors"));
+    let victim = scene.victim(&returned, &["paced", "1", "0"], 8 << 20);
     let (mut hits, mut by_chance) = (0, 0);
     let rounds = few_or_all(15, 50);
     for round in 0..rounds {
@@ -210,7 +210,7 @@ fn e2e_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_ove
     scene.collect_once();
     let (channels, ids) = (scene.channels(), scene.ids());
     assert_eq!(channels.len(), 1);
-    is_exact(&ids[&channels[0].channel], &channels[0], witness.word(0));
+    is_exact(&ids[&channels[0].channel], &channels[0], returned.word(0));
     let segments = PointStamps::open(&scene.folder()).unwrap().segments().len();
     let (stored, dropped) = (channels[0].stored, channels[0].dropped);
     println!(
@@ -288,9 +288,9 @@ fn e2e_kills_after_a_fork_leave_what_parent_and_child_stamped_each() {
     let collector = scene.follower();
     let mut ended = Vec::new();
     for round in 0..few_or_all(6, 20u64) {
-        let witness = Witness::new(&format!("e2e-fork-{round}"));
-        let parent = scene.victim(&witness, &["fork", "0"], pool_bytes(round));
-        until(|| witness.word(32) > 0 && witness.word(0) != 1000);
+        let returned = ReturnedCounts::new(&format!("e2e-fork-{round}"));
+        let parent = scene.victim(&returned, &["fork", "0"], pool_bytes(round));
+        until(|| returned.word(32) > 0 && returned.word(0) != 1000);
         let parent_pid = parent.0.id() as i32;
         let child_pid = child_of(parent_pid);
         std::thread::sleep(Duration::from_micros(any(1000)));
@@ -306,7 +306,7 @@ fn e2e_kills_after_a_fork_leave_what_parent_and_child_stamped_each() {
             kill(child_pid);
         }
         until(|| !Path::new(&format!("/proc/{child_pid}")).exists() || is_zombie(child_pid));
-        ended.push((parent_pid, child_pid, witness));
+        ended.push((parent_pid, child_pid, returned));
     }
     collector.kill();
     scene.collect_once();
@@ -317,14 +317,14 @@ fn e2e_kills_after_a_fork_leave_what_parent_and_child_stamped_each() {
         assert!(of_pid.next().is_none());
         (&ids[&only.channel], only)
     };
-    for (parent, child, witness) in &ended {
+    for (parent, child, returned) in &ended {
         let (child_ids, channel) = of(*child);
-        is_exact(child_ids, channel, witness.word(32));
+        is_exact(child_ids, channel, returned.word(32));
         let (parent_ids, channel) = of(*parent);
         let (inherited, own) = parent_ids.split_at(1000);
         assert!(inherited.iter().copied().eq(0..1000), "what was stamped before the fork is the parent's alone");
         let own_channel = Channel { stored: channel.stored - 1000, ..channel.clone() };
-        is_exact(own, &own_channel, witness.word(0));
+        is_exact(own, &own_channel, returned.word(0));
     }
     println!("{} kills after a fork: {} stamps", ended.len(), ids.values().map(Vec::len).sum::<usize>());
 }

@@ -6,12 +6,12 @@
 //! Guarantees, tested on studies made at random: no sentence recommends what a table marks as harmful, and none says
 //! that something never happened of which nothing was seen.
 
+use crate::benchmark::{Across, Benchmark, Cell, ClockResult, LoadResult};
 use crate::compensation::Method;
+use crate::correction::Correction;
 use crate::factor::Side;
 use crate::load::LoadKind;
 use crate::measure::Unit;
-use crate::recipe::Recipe;
-use crate::study::{Across, Cell, ClockStudy, LoadStudy, Study};
 use crate::tick_choice::TickChoice;
 
 /// The chapter that is the same for every machine: pages hold it, a terminal need not.
@@ -26,8 +26,8 @@ pub struct Chapter {
     pub sentences: Vec<String>,
 }
 
-impl Study {
-    /// What to do on this host, the most important first: what to read and to subtract, for sections of which length it
+impl Benchmark {
+    /// Advice for this host, the most important first: what to read and to subtract, for sections of which length it
     /// will do, and what to beware of.
     pub fn advice(&self) -> Vec<String> {
         self.chapters().into_iter().flat_map(|chapter| chapter.sentences).collect()
@@ -49,7 +49,7 @@ impl Study {
         ];
         let chapters = [
             ("Before all", first),
-            ("To time a section of code within one thread", self.recipes()),
+            ("To time a section of code within one thread", self.corrections()),
             ("How short a section may be, under the worst of these loads", self.lengths()),
             (ORDERINGS, self.ordering_words()),
             ("What to know of this machine's clocks", beware.into_iter().flatten().collect()),
@@ -59,10 +59,10 @@ impl Study {
         chapters.filter(|chapter| !chapter.sentences.is_empty()).collect()
     }
 
-    /// What contradicts what a clock promises.
+    /// Contradictions of a clock's promises.
     pub fn findings(&self) -> Vec<String> {
-        let promised = |clock: &&ClockStudy| clock.promises_order();
-        let mut findings: Vec<String> = self.clocks.iter().filter(promised).filter_map(ClockStudy::backward).collect();
+        let promised = |clock: &&ClockResult| clock.promises_order();
+        let mut findings: Vec<String> = self.clocks.iter().filter(promised).filter_map(ClockResult::backward).collect();
         if self.counter.trapped {
             let name = &self.counter.name;
             findings.push(format!(
@@ -96,9 +96,9 @@ impl Study {
         })
     }
 
-    /// What to read, what to subtract and what one timing is then worth: by the counter, and by the kernel's clock.
-    fn recipes(&self) -> Vec<String> {
-        let mut recipes = Vec::new();
+    /// The clock to read, the correction and its accuracy: by the counter, and by the kernel's clock.
+    fn corrections(&self) -> Vec<String> {
+        let mut corrections = Vec::new();
         if let Some(clock) = self.counter_clock().filter(|_| !self.counter.trapped) {
             let (instructions, name) = (instructions(&clock.clock), &clock.clock);
             let ticks = self.counter.hertz as f64 / 1e9;
@@ -107,7 +107,7 @@ impl Study {
                  difference; {ticks:.3} \
                  ticks are 1 ns"
             );
-            recipes.extend(self.recipe(clock, &to));
+            corrections.extend(self.correction(clock, &to));
         }
         if let Some(clock) = self.kernel_clock() {
             let name = &clock.clock;
@@ -116,39 +116,39 @@ impl Study {
                  before and right after",
                 posix_name(name)
             );
-            recipes.extend(self.recipe(clock, &to));
+            corrections.extend(self.correction(clock, &to));
         }
-        recipes
+        corrections
     }
 
-    fn recipe(&self, clock: &ClockStudy, to: &str) -> Vec<String> {
+    fn correction(&self, clock: &ClockResult, to: &str) -> Vec<String> {
         let percent = self.plan.percent;
         let (mut words, mut explained): (Vec<String>, _) = (Vec::new(), Vec::new());
         for load in &clock.loads {
-            let recipe = load.recipe(percent);
-            let beside = self.plan.load.beside(load.busy_processes);
-            let subtraction = match explained.contains(&recipe.method) && recipe.method != Method::None {
-                true => format!("subtract {} by '{}' as above", self.number(clock, recipe), recipe.method),
-                false => self.subtraction(clock, load, recipe),
+            let correction = load.correction(percent);
+            let loaded = self.plan.load.phrase(load.busy_processes);
+            let subtraction = match explained.contains(&correction.method) && correction.method != Method::None {
+                true => format!("subtract {} by '{}' as above", self.number(clock, correction), correction.method),
+                false => self.subtraction(clock, load, correction),
             };
-            explained.push(recipe.method);
+            explained.push(correction.method);
             let as_well = self.constant_instead(clock, load).map_or_else(String::new, |instead| format!(". {instead}"));
-            let worth = capital(&worth(recipe, percent));
+            let worth = capital(&worth(correction, percent));
             words.push(match words.is_empty() {
                 true => format!(
                     "{to}. The difference holds about one reading. {}: {subtraction}. {worth}{as_well}",
-                    capital(&beside)
+                    capital(&loaded)
                 ),
-                false => format!("'{}' {beside}: {subtraction}. {worth}{as_well}", clock.clock),
+                false => format!("'{}' {loaded}: {subtraction}. {worth}{as_well}", clock.clock),
             });
         }
         words
     }
 
-    fn subtraction(&self, clock: &ClockStudy, load: &LoadStudy, recipe: Recipe) -> String {
-        let (number, method) = (self.number(clock, recipe), recipe.method);
+    fn subtraction(&self, clock: &ClockResult, load: &LoadResult, correction: Correction) -> String {
+        let (number, method) = (self.number(clock, correction), correction.method);
         match method {
-            Method::None => format!("subtract nothing: {}", why_nothing(load, recipe)),
+            Method::None => format!("subtract nothing: {}", why_nothing(load, correction)),
             Method::Constant | Method::LongTerm => {
                 format!("subtract {number}, the same from every section (method '{method}')")
             }
@@ -165,49 +165,52 @@ impl Study {
         }
     }
 
-    /// That one number for all sections does as well as what is found anew for each, where it does.
-    fn constant_instead(&self, clock: &ClockStudy, load: &LoadStudy) -> Option<String> {
-        /// What is worse by less is not worth four readings instead of two.
+    /// Says that one number for all sections does as well as one found anew for each, where it does.
+    fn constant_instead(&self, clock: &ClockResult, load: &LoadResult) -> Option<String> {
+        /// A gain below this is not worth four readings instead of two.
         const AS_WELL_NS: f64 = 1.0;
-        let recipe = load.recipe(self.plan.percent);
-        let [anew, constant] = [recipe.method, Method::Constant].map(|method| load.zero.outcome(method));
+        let correction = load.correction(self.plan.percent);
+        let [anew, constant] = [correction.method, Method::Constant].map(|method| load.zero.outcome(method));
         let (anew, constant) = (anew?, constant?);
-        let found_anew = matches!(recipe.method, Method::NearestPairs | Method::Sampler);
+        let found_anew = matches!(correction.method, Method::NearestPairs | Method::Sampler);
         // Offered for what the half that was fitted on says, and only where the other half bears it out.
         let promised = constant.error_fitted < anew.error_fitted + AS_WELL_NS && constant.drift_fitted <= AS_WELL_NS;
-        let kept = constant.error < anew.error + AS_WELL_NS && constant.residual_median.abs() <= AS_WELL_NS;
-        let number = || self.number(clock, Recipe { subtract_ns: constant.subtracts, ..recipe });
-        (found_anew && promised && kept && !load.harmed_by(Method::Constant))
+        let confirmed = constant.error < anew.error + AS_WELL_NS && constant.residual_median.abs() <= AS_WELL_NS;
+        let number = || self.number(clock, Correction { subtract_ns: constant.subtracts, ..correction });
+        (found_anew && promised && confirmed && !load.harmed_by(Method::Constant))
             .then(|| format!("Always subtracting {} instead is simpler, and here worse by less than 1 ns", number()))
     }
 
     /// In the clock's own unit too, where that is not a nanosecond.
-    fn number(&self, clock: &ClockStudy, recipe: Recipe) -> String {
-        let ns = duration(recipe.subtract_ns);
+    fn number(&self, clock: &ClockResult, correction: Correction) -> String {
+        let ns = duration(correction.subtract_ns);
         match clock.unit {
             Unit::Nanoseconds => ns,
-            Unit::Ticks => format!("{ns} ({:.0} ticks)", recipe.subtract_ns * self.counter.hertz as f64 / 1e9),
+            Unit::Ticks => format!("{ns} ({:.0} ticks)", correction.subtract_ns * self.counter.hertz as f64 / 1e9),
         }
     }
 
-    /// What one timing of a section is worth, under the worst of the loads.
+    /// Accuracy of one timing of a section, by its length, under the worst of the loads.
     fn lengths(&self) -> Vec<String> {
         const LENGTHS_NS: [f64; 4] = [100.0, 1e3, 1e4, 1e6];
         let percent = self.plan.percent;
         let clock =
             if self.counter.trapped { self.kernel_clock() } else { self.counter_clock().or(self.kernel_clock()) };
-        let worst = |clock: &ClockStudy| {
-            let recipes =
-                clock.loads.iter().map(|load| load.recipe(percent)).filter(|recipe| recipe.good_to_ns.is_some());
-            recipes.max_by(|a, b| a.good_to_ns.partial_cmp(&b.good_to_ns).expect("no figure is NaN"))
+        let worst = |clock: &ClockResult| {
+            let corrections = clock
+                .loads
+                .iter()
+                .map(|load| load.correction(percent))
+                .filter(|correction| correction.good_to_ns.is_some());
+            corrections.max_by(|a, b| a.good_to_ns.partial_cmp(&b.good_to_ns).expect("no figure is NaN"))
         };
-        let Some((clock, recipe)) = clock.and_then(|clock| Some((clock, worst(clock)?))) else { return Vec::new() };
-        let (Some(good_to_ns), name) = (recipe.good_to_ns, &clock.clock) else { return Vec::new() };
+        let Some((clock, correction)) = clock.and_then(|clock| Some((clock, worst(clock)?))) else { return Vec::new() };
+        let (Some(good_to_ns), name) = (correction.good_to_ns, &clock.clock) else { return Vec::new() };
         let off = |length_ns: f64| good_to_ns * 100.0 / length_ns;
         let length = |ns: f64| duration(ns).replace(".0", "");
         let (mut short, mut enough) = (Vec::new(), Vec::new());
         for length_ns in LENGTHS_NS {
-            match recipe.repeats(length_ns) {
+            match correction.repeats(length_ns) {
                 None => {}
                 Some(1) => enough.push(format!("{} of {}", percentage(off(length_ns)), length(length_ns))),
                 Some(times) => {
@@ -234,7 +237,7 @@ impl Study {
         short
     }
 
-    /// What the orderings of the counter (`plain`, `before`, `after`) mean, and where to use each.
+    /// Meaning of the orderings of the counter (`plain`, `before`, `after`), and where to use each.
     fn ordering_words(&self) -> Vec<String> {
         let Some(clock) = self.counter_clock() else { return Vec::new() };
         let name = &self.counter.name;
@@ -285,31 +288,31 @@ impl Study {
     }
 
     /// The counter as a section needs it: at its end not read before the section is over.
-    fn counter_clock(&self) -> Option<&ClockStudy> {
+    fn counter_clock(&self) -> Option<&ClockResult> {
         self.pick(&["tsc after", "cntvct after"])
     }
 
-    fn kernel_clock(&self) -> Option<&ClockStudy> {
+    fn kernel_clock(&self) -> Option<&ClockResult> {
         self.pick(&["monotonic", "monotonic-raw"])
     }
 
     /// The first of those that tell sections apart about as finely as the finest, under the worst of the loads, and
     /// were never seen to go backward.
-    fn pick(&self, names: &[&str]) -> Option<&ClockStudy> {
+    fn pick(&self, names: &[&str]) -> Option<&ClockResult> {
         /// A clock that is finer by less than this factor is not preferred to one that stands earlier in the list.
         const AS_FINE: f64 = 2.0;
         let worst =
-            |clock: &ClockStudy| clock.alone().map(|cell| cell.usable_ns.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
-        let kept_order = |clock: &&ClockStudy| clock.backward().is_none();
-        let among: Vec<&ClockStudy> = names.iter().filter_map(|name| self.clock(name)).filter(kept_order).collect();
+            |clock: &ClockResult| clock.alone().map(|cell| cell.usable_ns.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
+        let in_order = |clock: &&ClockResult| clock.backward().is_none();
+        let among: Vec<&ClockResult> = names.iter().filter_map(|name| self.clock(name)).filter(in_order).collect();
         let finest = among.iter().map(|clock| worst(clock)).fold(f64::INFINITY, f64::min);
         among.into_iter().find(|clock| worst(clock) <= AS_FINE * finest)
     }
 
     fn shared(&self) -> Option<String> {
-        let list: Vec<String> = self.clocks.iter().filter_map(ClockStudy::backward).collect();
+        let list: Vec<String> = self.clocks.iter().filter_map(ClockResult::backward).collect();
         let compared =
-            |clock: &&ClockStudy| matches!(&clock.across_processors, Across::Seen(seen) if seen.passages > 0);
+            |clock: &&ClockResult| matches!(&clock.across_processors, Across::Seen(seen) if seen.passages > 0);
         let instead = match self.counter_clock().filter(compared) {
             Some(_) => ". Stamp with ordering 'after' what must be",
             None => "",
@@ -318,8 +321,8 @@ impl Study {
     }
 
     fn still(&self) -> Option<String> {
-        let still = |clock: &&ClockStudy| clock.alone().any(|cell| cell.stands_still);
-        let say = |clock: &ClockStudy| {
+        let still = |clock: &&ClockResult| clock.alone().any(|cell| cell.stands_still);
+        let say = |clock: &ClockResult| {
             let steps = clock.alone().filter_map(|cell| cell.resolution_ns).fold(0.0, f64::max);
             let unseen = clock.alone().any(|cell| cell.resolution_ns.is_none());
             let seen = if steps > 0.0 { format!("'{}' for {}", clock.clock, duration(steps)) } else { String::new() };
@@ -332,7 +335,7 @@ impl Study {
         let list: Vec<String> = self.clocks.iter().filter(still).map(say).collect();
         (!list.is_empty()).then(|| {
             format!(
-                "these stand still for as long as stands beside them, then jump; for {} a section must last {:.0} \
+                "these stand still for the time given with each, then jump; for {} a section must last {:.0} \
                  times as long: {}",
                 asked(self.plan.percent),
                 (100.0 / self.plan.percent).ceil(),
@@ -346,7 +349,7 @@ impl Study {
         /// Twice: less is the noise of a busy machine.
         const NOTABLE: f64 = 2.0;
         let readers = self.plan.readers.last()?;
-        let say = |clock: &ClockStudy| {
+        let say = |clock: &ClockResult| {
             let quiet = clock.loads.first()?;
             let (alone, crowd) = (quiet.alone(), quiet.cells.last()?);
             (crowd.cost.p99_ns > NOTABLE * alone.cost.p99_ns && crowd.readers > alone.readers).then(|| {
@@ -371,8 +374,8 @@ impl Study {
     fn loaded(&self) -> Option<String> {
         const NOTABLE: f64 = 2.0;
         let percent = self.plan.percent;
-        let say = |clock: &ClockStudy| {
-            let good_to = |load: &LoadStudy| load.recipe(percent).good_to_ns;
+        let say = |clock: &ClockResult| {
+            let good_to = |load: &LoadResult| load.correction(percent).good_to_ns;
             let (quiet, busy) = (good_to(clock.loads.first()?)?, good_to(clock.loads.last()?)?);
             (busy > NOTABLE * quiet)
                 .then(|| format!("'{}' ±{} instead of ±{}", clock.clock, duration(busy), duration(quiet)))
@@ -380,14 +383,14 @@ impl Study {
         let list: Vec<String> = self.clocks.iter().filter_map(say).collect();
         let busy = self.plan.loads.last()?;
         (!list.is_empty())
-            .then(|| format!("one timing is less exact {}: {}", self.plan.load.beside(*busy), list.join(", ")))
+            .then(|| format!("one timing is less exact {}: {}", self.plan.load.phrase(*busy), list.join(", ")))
     }
 
     /// Methods that were chosen and left more than doing nothing.
     fn refused(&self) -> Option<String> {
-        let say = |clock: &ClockStudy, load: &LoadStudy| {
-            let refused = load.recipe(self.plan.percent).refused?;
-            Some(format!("'{}' {} ({refused})", clock.clock, self.plan.load.beside(load.busy_processes)))
+        let say = |clock: &ClockResult, load: &LoadResult| {
+            let refused = load.correction(self.plan.percent).refused?;
+            Some(format!("'{}' {} ({refused})", clock.clock, self.plan.load.phrase(load.busy_processes)))
         };
         let list: Vec<String> =
             self.clocks.iter().flat_map(|clock| clock.loads.iter().filter_map(move |load| say(clock, load))).collect();
@@ -428,7 +431,7 @@ impl Study {
     fn tick_words(&self) -> Option<String> {
         const DAY_S: f64 = 86_400.0;
         let clock = self.counter_clock().filter(|_| !self.counter.trapped)?;
-        let open = |load: &LoadStudy| load.recipe(self.plan.percent).good_to_ns;
+        let open = |load: &LoadResult| load.correction(self.plan.percent).good_to_ns;
         let worst = clock.loads.iter().filter_map(open).fold(0.0, f64::max);
         let chosen = Some(worst).filter(|&ns| ns > 0.0)?;
         let chosen = TickChoice::for_uncertainty(chosen, 1e9 / self.counter.hertz as f64);
@@ -455,15 +458,15 @@ impl Study {
             _ => "",
         };
         let more = self.plan.loads.iter().max().map_or(8, |most| (2 * most).max(8));
-        let seen: Vec<String> = self.plan.loads.iter().map(|&count| self.plan.load.beside(count)).collect();
+        let seen: Vec<String> = self.plan.loads.iter().map(|&count| self.plan.load.phrase(count)).collect();
         vec![
             format!(
                 "all this was seen {}{spinning}. Go by the load that is most like yours. \
-                 Where more will run, study that too, for example by 'tickscope clock --load 0,2,{more}'",
+                 Where more will run, measure that too, for example by 'tickscope clock --load 0,2,{more}'",
                 seen.join(", ")
             ),
-            "these figures are estimates, not bounds: they were kept in 19 of 20 timings under the loads named, and \
-             what interrupts a section lengthens it whatever the clock. From one study to the next they differ by \
+            "these figures are estimates, not bounds: they held in 19 of 20 timings under the loads named, and \
+             what interrupts a section lengthens it whatever the clock. From one benchmark to the next they differ by \
              some ns"
                 .into(),
         ]
@@ -471,8 +474,8 @@ impl Study {
 }
 
 /// Of all clocks with the most readers, under the first load.
-fn quiet_cells(study: &Study) -> impl Iterator<Item = &Cell> {
-    study.clocks.iter().filter_map(|clock| clock.loads.first()?.cells.last())
+fn quiet_cells(benchmark: &Benchmark) -> impl Iterator<Item = &Cell> {
+    benchmark.clocks.iter().filter_map(|clock| clock.loads.first()?.cells.last())
 }
 
 fn capital(sentence: &str) -> String {
@@ -480,10 +483,10 @@ fn capital(sentence: &str) -> String {
     first + &sentence.chars().skip(1).collect::<String>()
 }
 
-/// Why nothing is to be subtracted.
-fn why_nothing(load: &LoadStudy, recipe: Recipe) -> String {
+/// Reason for subtracting nothing.
+fn why_nothing(load: &LoadResult, correction: Correction) -> String {
     let left = load.zero.outcome(Method::None).map_or(0.0, |outcome| outcome.residual_median);
-    match recipe.refused {
+    match correction.refused {
         Some(refused) => {
             format!("'{refused}', which one half of the trials called for, left more error than that in the other")
         }
@@ -497,9 +500,9 @@ fn why_nothing(load: &LoadStudy, recipe: Recipe) -> String {
     }
 }
 
-/// What one timing is worth.
-fn worth(recipe: Recipe, percent: f64) -> String {
-    match recipe.good_to_ns.zip(recipe.from_ns) {
+/// Accuracy of one timing, in words.
+fn worth(correction: Correction, percent: f64) -> String {
+    match correction.good_to_ns.zip(correction.from_ns) {
         None => "one timing tells nothing: the clock stood still".into(),
         Some((good_to, from)) => format!(
             "one timing is good to ±{} in 19 of 20, and to {} for sections of {} or more",
@@ -510,7 +513,7 @@ fn worth(recipe: Recipe, percent: f64) -> String {
     }
 }
 
-/// What reads the counter in that order.
+/// Instructions that read the counter in that order.
 fn instructions(clock: &str) -> &'static str {
     match clock {
         "tsc before" => "rdtsc; lfence",
@@ -538,17 +541,17 @@ fn percentage(percent: f64) -> String {
     }
 }
 
-impl ClockStudy {
+impl ClockResult {
     /// With one reader: by how much two durations must differ to be told apart, and how long a section must be to be
     /// measured to the plan's percentage.
     pub fn words(&self) -> String {
-        let say = |load: &LoadStudy| {
-            let (Cell { usable_ns, shortest_section_ns, .. }, beside) = (load.alone(), load.busy_processes);
+        let say = |load: &LoadResult| {
+            let (Cell { usable_ns, shortest_section_ns, .. }, busy) = (load.alone(), load.busy_processes);
             match usable_ns.zip(*shortest_section_ns) {
-                None => format!("of no use with {beside} busy processes beside, where it stood still"),
+                None => format!("of no use with {busy} busy processes running, where it stood still"),
                 Some((usable, shortest)) => {
                     format!(
-                        "by {} and {} long with {beside} busy processes beside",
+                        "by {} and {} long with {busy} busy processes running",
                         duration(usable),
                         duration(shortest)
                     )
@@ -559,7 +562,7 @@ impl ClockStudy {
     }
 
     fn alone(&self) -> impl Iterator<Item = &Cell> {
-        self.loads.iter().map(LoadStudy::alone)
+        self.loads.iter().map(LoadResult::alone)
     }
 }
 

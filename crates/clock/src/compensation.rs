@@ -1,4 +1,4 @@
-//! What of a reading's cost can be subtracted from a measured section, by which method, and how well that does here.
+//! Methods that subtract the cost of a reading from a measured section, tested on this host.
 //!
 //! A section is measured from one reading to the next, so what is measured is too long by about a reading. The Cm*
 //! study (4.2) subtracts an estimate of that: one for all sections, or one from pairs of readings taken near this one.
@@ -6,7 +6,7 @@
 //! left.
 //!
 //! **The test** ([`judge`]) measures sections whose length is known, nothing at first. What was fitted on one half of
-//! the trials is judged on the other: the residual `T_A - truth`, and the improvement `k = Var(T_m) / Var(T_A)`, beside
+//! the trials is judged on the other: the residual `T_A - truth`, and the improvement `k = Var(T_m) / Var(T_A)`, with
 //! the k that the memory of the readings' cost predicts. No method can be proven right: it is right for the load it was
 //! tested under. Each k is the median of what stretches of the judged half give, with what that lies between; once over
 //! all trials, and once over those that nothing interrupted.
@@ -37,10 +37,11 @@ mod detour;
 mod folds;
 
 /// How the cost of reading is estimated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Not at all.
+    #[default]
     None,
     /// The median of all pairs: what interruptions do not move.
     Constant,
@@ -49,7 +50,7 @@ pub enum Method {
     /// Method I: the mean of the pair just before and the pair just after.
     #[serde(rename = "method-1")]
     NearestPairs,
-    /// Method II: what a thread beside, sampling pairs all the time, found near the start and near the end.
+    /// Method II: pairs near the start and near the end, sampled all the time by another thread.
     #[serde(rename = "method-2")]
     Sampler,
 }
@@ -67,7 +68,7 @@ pub struct Trial {
     pub truth: i64,
     /// The sampler's pairs near the start and near the end, where one ran.
     pub sampled: Option<[i64; 2]>,
-    /// Whether something interrupted it, by [`touched`].
+    /// Whether something interrupted the section, by [`touched`].
     pub touched: bool,
 }
 
@@ -89,17 +90,17 @@ pub struct Memory {
     pub rho_2: f64,
 }
 
-/// What a method left on the half of the trials that it was not fitted on, in the clock's units.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+/// Residual errors of a method on the half of the trials that it was not fitted on, in the clock's units.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Outcome {
     /// The method.
     pub method: Method,
-    /// What it subtracts: the same from all sections, or the median of what it takes from each.
+    /// Value subtracted: the same from all sections, or the median of all.
     pub subtracts: f64,
     /// Median of `T_A - truth`; positive: the section seems too long.
     pub residual_median: f64,
-    /// What that lies between with 95 %, if trials are independent, which neighbours are not quite; `None`: too few of
-    /// them.
+    /// 95 % confidence interval of that median, if trials are independent, which neighbours are not quite; `None`: too
+    /// few of them.
     pub residual_interval: Option<[f64; 2]>,
     /// Its mean, interruptions and all.
     pub residual_mean: f64,
@@ -110,9 +111,9 @@ pub struct Outcome {
     /// `error` on the half that it was fitted on, each fold judged by what was fitted on the others: what a method is
     /// chosen by.
     pub error_fitted: f64,
-    /// What is certain of its systematic error there, in the fold where that is most.
+    /// Certain part of its systematic error there, in the fold where that is most.
     pub drift_fitted: f64,
-    /// Whether it left less than doing nothing in every fold there, and that is more than chance.
+    /// Whether the method left less than doing nothing in every fold there, and that is more than chance.
     pub gains_fitted: bool,
     /// Improvement of the variance in stretches of time; `None` where `T_A` or `T_m` does not vary.
     pub k: Option<Factor>,
@@ -124,10 +125,10 @@ pub struct Outcome {
     pub after: Option<Density>,
 }
 
-/// What the test says.
+/// Result of the test.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// What each method that could be tried left; first what doing nothing left.
+    /// Residual errors of each method that could be tried; doing nothing is the first.
     pub outcomes: Vec<Outcome>,
     /// The method to use here.
     pub chosen: Method,
@@ -206,11 +207,11 @@ pub fn judge(halves: Halves<'_>, costs: &[i64], length: Length) -> Result<Verdic
 }
 
 impl Verdict {
-    /// With Method II as it did in a test beside a sampler. It is used where it was the best there, and left less than
+    /// Adds Method II, as it did in a test with a sampler. It is used where it was the best there, and left less than
     /// the best does without a sampler: the two tests had not the same moments.
-    pub fn with_sampler(mut self, beside: &Self) -> Self {
-        self.outcomes.extend(beside.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler).cloned());
-        if beside.chosen == Method::Sampler && self.best().method == Method::Sampler {
+    pub fn with_sampler(mut self, sampled: &Self) -> Self {
+        self.outcomes.extend(sampled.outcomes.iter().filter(|outcome| outcome.method == Method::Sampler).cloned());
+        if sampled.chosen == Method::Sampler && self.best().method == Method::Sampler {
             self.chosen = Method::Sampler;
         }
         self
@@ -231,7 +232,7 @@ impl Verdict {
         self
     }
 
-    /// What that method left; `None`: it could not be tried.
+    /// Residual errors of that method; `None`: it could not be tried.
     pub fn outcome(&self, method: Method) -> Option<&Outcome> {
         self.outcomes.iter().find(|outcome| outcome.method == method)
     }
@@ -247,7 +248,7 @@ impl Verdict {
         error(self.chosen) <= error(Method::None)
     }
 
-    /// Why that method, errors in `unit`.
+    /// Reason for the chosen method, errors in `unit`.
     pub fn why(&self, unit: &str) -> String {
         let error = |method| self.outcome(method).map_or(f64::NAN, |outcome| outcome.error_fitted);
         let (with, without) = (error(self.chosen), error(Method::None));
@@ -318,9 +319,9 @@ impl Verdict {
 /// The two halves of a test's trials.
 #[derive(Clone, Copy, Debug)]
 pub struct Halves<'a> {
-    /// What constants are fitted on and the method is chosen on.
+    /// Trials that constants are fitted on and the method is chosen on.
     pub fitted_on: &'a [Trial],
-    /// What it is judged on.
+    /// Trials that the method is judged on.
     pub judged_on: &'a [Trial],
 }
 
@@ -352,10 +353,10 @@ impl Clip {
     }
 }
 
-/// What is known of the cost from one half.
+/// Cost of a reading, fitted on one half.
 struct Fit {
     median: i64,
-    /// What the median lies between with 99 %; `None`: too few pairs.
+    /// 99 % confidence interval of the median; `None`: too few pairs.
     median_between: Option<[i64; 2]>,
     mean: f64,
 }
@@ -397,10 +398,10 @@ impl Fit {
     fn errors(&self, method: Method, trials: &[Trial]) -> Option<[f64; 2]> {
         let mut off = self.residuals(method, trials.iter().copied())?;
         off.iter_mut().for_each(|halves| *halves = halves.abs());
-        let kept = Quantile::P95.rank(off.len())?;
-        let most = *off.select_nth_unstable(kept - 1).1;
-        let sum: f64 = off[..kept].iter().map(|&halves| halves as f64).sum();
-        Some([sum / 2.0 / kept as f64, most as f64 / 2.0])
+        let count = Quantile::P95.rank(off.len())?;
+        let most = *off.select_nth_unstable(count - 1).1;
+        let sum: f64 = off[..count].iter().map(|&halves| halves as f64).sum();
+        Some([sum / 2.0 / count as f64, most as f64 / 2.0])
     }
 
     fn outcome(&self, method: Method, crossed: Crossed, judged_on: &[Trial]) -> Result<Option<Outcome>, Error> {
@@ -434,9 +435,9 @@ impl Fit {
         }))
     }
 
-    /// The improvement by stretches of those trials that are `kept`.
-    fn factor(&self, method: Method, trials: &[Trial], kept: impl Fn(&Trial) -> bool) -> Option<Factor> {
-        let of = |stretch: &[Trial]| self.improvement(method, stretch.iter().filter(|trial| kept(trial)).copied());
+    /// The improvement by stretches of those trials that are `counts`.
+    fn factor(&self, method: Method, trials: &[Trial], counts: impl Fn(&Trial) -> bool) -> Option<Factor> {
+        let of = |stretch: &[Trial]| self.improvement(method, stretch.iter().filter(|trial| counts(trial)).copied());
         Factor::of(stretches(trials).map(of))
     }
 

@@ -20,9 +20,9 @@ const TRIALS_MIN: usize = 8;
 pub struct Factor {
     /// Their median.
     pub median: f64,
-    /// What the median of all such stretches lies between with 95 %; `None`: too few of them.
+    /// 95 % confidence interval of the median of all such stretches; `None`: too few of them.
     pub between: Option<[f64; 2]>,
-    /// How many there were.
+    /// Number of stretches.
     pub stretches: usize,
 }
 

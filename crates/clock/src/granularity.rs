@@ -1,15 +1,15 @@
-//! Where a load changes too fast to be followed by reading the clock (the Cm* study, 4.6).
+//! The granularity at which a load changes too fast to be followed by reading the clock (the Cm* study, 4.6).
 //!
-//! Method I subtracts what the readings beside a section cost. That helps as long as the load that makes them dear is
+//! Method I subtracts what the readings around a section cost. That helps as long as the load that makes them dear is
 //! still the same in the section: once it changes within a reading, nothing is left to follow.
 //!
-//! Whether it helps is said only where all that k may be, over several rounds, is on one side of 1: a single k a little
-//! above it is chance as often as not.
+//! A verdict is given only where all that k may be, over several rounds, is on one side of 1: a single k a little above
+//! it is chance as often as not.
 
 use crate::advice::duration;
-use crate::compensation::Method;
+use crate::benchmark::PulseTest;
+use crate::compensation::{Method, Outcome};
 use crate::factor::{Factor, Side};
-use crate::study::PulseTest;
 
 /// One clock's tests.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,7 +20,7 @@ pub struct ByPulse<'a> {
     pub tests: Vec<&'a PulseTest>,
 }
 
-/// What Method I does.
+/// Effect of Method I.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// All that k may be is above 1.
@@ -47,12 +47,17 @@ pub fn by_clock(found: &[PulseTest]) -> Vec<ByPulse<'_>> {
 }
 
 impl PulseTest {
-    /// The k of Method I, without what was interrupted; `None`: durations did not scatter.
-    pub fn k(&self) -> Option<Factor> {
-        self.test.outcome(Method::NearestPairs).and_then(|outcome| outcome.k_untouched)
+    /// Residual errors of Method I.
+    pub fn nearest_pairs(&self) -> Option<&Outcome> {
+        self.test.outcome(Method::NearestPairs)
     }
 
-    /// What Method I did under these pulses.
+    /// The k of Method I, without what was interrupted; `None`: durations did not scatter.
+    pub fn k(&self) -> Option<Factor> {
+        self.nearest_pairs().and_then(|outcome| outcome.k_untouched)
+    }
+
+    /// Effect of Method I under these pulses.
     pub fn effect(&self) -> Effect {
         match self.k().map(|k| k.side(1.0)) {
             Some(Side::Above) => Effect::Helps,
@@ -63,7 +68,7 @@ impl PulseTest {
 }
 
 impl ByPulse<'_> {
-    /// What a reading costs, nanoseconds: the median section of no length, the most of all pulses.
+    /// Cost of a reading, nanoseconds: the median section of no length, the most of all pulses.
     pub fn reading_ns(&self) -> f64 {
         let cost = |test: &&PulseTest| test.test.outcome(Method::None).map(|outcome| outcome.residual_median);
         self.tests.iter().filter_map(cost).fold(0.0, f64::max)
@@ -98,9 +103,9 @@ impl ByPulse<'_> {
             _ if fails.len() == self.tests.len() => "method-1 helps under none of the loads tried".into(),
             _ => {
                 let parts = [("helps at", helps), ("does not at", fails), ("is undecided at", undecided)];
-                let said = parts.iter().filter(|(_, pulses)| !pulses.is_empty());
-                let said = said.map(|(what, pulses)| format!("{what} {}", pulses.join(", ")));
-                format!("method-1 {}", said.collect::<Vec<String>>().join("; "))
+                let present = parts.iter().filter(|(_, pulses)| !pulses.is_empty());
+                let present = present.map(|(what, pulses)| format!("{what} {}", pulses.join(", ")));
+                format!("method-1 {}", present.collect::<Vec<String>>().join("; "))
             }
         };
         format!("'{clock}', a reading of which costs {cost}: {where_it_helps}")
@@ -114,39 +119,15 @@ impl ByPulse<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compensation::Outcome;
-    use crate::study::SectionTest;
+    use crate::benchmark::SectionTest;
 
     fn test(pulse_ns: u32, between: [f64; 2]) -> PulseTest {
         let k = Some(Factor { median: f64::midpoint(between[0], between[1]), between: Some(between), stretches: 9 });
-        let outcome = |method, residual_median| Outcome {
-            method,
-            subtracts: 0.0,
-            residual_median,
-            residual_interval: None,
-            residual_mean: 0.0,
-            error: 0.0,
-            error_p95: 0.0,
-            error_fitted: 0.0,
-            drift_fitted: 0.0,
-            gains_fitted: true,
-            k: None,
-            k_untouched: k,
-            before: None,
-            after: None,
-        };
+        let outcome =
+            |method, residual_median| Outcome { method, residual_median, k_untouched: k, ..Outcome::default() };
         let test = SectionTest {
-            section_ns: 0,
-            trials: 8,
             outcomes: vec![outcome(Method::None, 40.0), outcome(Method::NearestPairs, 0.0)],
-            chosen: Method::None,
-            why: String::new(),
-            no_worse_than_none: true,
-            touched: 0,
-            memory: None,
-            rho_1: None,
-            k_predicted: None,
-            no_sampler: None,
+            ..SectionTest::default()
         };
         let profile = Vec::new();
         PulseTest { clock: "a clock".into(), pulse_ns, turns_per_s: Some(1.0), cost_ns: 1.0, profile, test }

@@ -1,18 +1,18 @@
-//! What reading a clock costs, how well it tells time, and what of the cost can be subtracted.
+//! Benchmark of a host's clocks: the cost of reading each, its resolution, and how much of the cost can be subtracted.
 //!
 //! After the study of the clocks of Cm* (Kong, Spector and Siewiorek 1986), made again for the clocks of a host of
 //! today.
 
 pub mod advice;
+pub mod benchmark;
 pub mod compensation;
+pub mod correction;
 pub mod density;
 pub mod factor;
 pub mod granularity;
 pub mod load;
 pub mod measure;
 pub mod order;
-pub mod recipe;
 pub mod section;
 pub mod series;
-pub mod study;
 pub mod tick_choice;

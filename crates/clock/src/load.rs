@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::advice::duration;
 
-/// What each member of the load does.
+/// Work of each member of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadKind {
@@ -29,10 +29,10 @@ pub struct Injection {
     pub period_ns: u32,
 }
 
-/// A load, but for how many members it has.
+/// A load without its size.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Load {
-    /// What each does.
+    /// Work of each member.
     pub kind: LoadKind,
     /// Processors that they are pinned to, in turn; empty: busy processes run on any, replicas as readers do: pinned to
     /// the ones after the measured reader's.
@@ -61,13 +61,13 @@ impl Load {
 }
 
 impl Load {
-    /// This load with so many members, in words that end a sentence.
-    pub fn beside(&self, count: u32) -> String {
+    /// Phrase for this load with so many members: "with 2 busy processes running".
+    pub fn phrase(&self, count: u32) -> String {
         match count {
             0 => "with the machine as it is".into(),
-            1 if *self == Self::SPINNING => "with 1 busy process beside".into(),
-            count if *self == Self::SPINNING => format!("with {count} busy processes beside"),
-            count => format!("with {} beside", self.words(count)),
+            1 if *self == Self::SPINNING => "with 1 busy process running".into(),
+            count if *self == Self::SPINNING => format!("with {count} busy processes running"),
+            count => format!("with {}", self.words(count)),
         }
     }
 }
@@ -150,8 +150,8 @@ mod tests {
         };
         let words = "2 more readers of the same clock on processors 1, 0 in turn, each for 250 us every 1.0 ms";
         assert_eq!(load.words(2), words);
-        assert_eq!(load.beside(2), format!("with {words} beside"));
-        let [none, two] = [0, 2].map(|count| Load::SPINNING.beside(count));
-        assert_eq!([none.as_str(), &two], ["with the machine as it is", "with 2 busy processes beside"]);
+        assert_eq!(load.phrase(2), format!("with {words}"));
+        let [none, two] = [0, 2].map(|count| Load::SPINNING.phrase(count));
+        assert_eq!([none.as_str(), &two], ["with the machine as it is", "with 2 busy processes running"]);
     }
 }

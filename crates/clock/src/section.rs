@@ -67,7 +67,7 @@ pub struct Took {
     pub between: Result<Interval<Span<Local>>, Unproven>,
 }
 
-/// Why there is no lower end.
+/// Reason for a missing lower end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unproven {
     /// The kernel does not tell of switches.
@@ -81,7 +81,7 @@ pub enum Unproven {
     Disturbed {
         /// The dearer pair.
         pair_ticks: i64,
-        /// What they take at most where nothing disturbs.
+        /// Upper limit for a pair where nothing disturbs.
         usual_ticks: i64,
     },
     /// The counter went backward from the one reading to the other, ticks.
@@ -190,7 +190,7 @@ impl Begun {
     }
 }
 
-/// What was read of a section.
+/// Readings of one section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Readings {
     /// From the reading before to the reading after, ticks.
@@ -214,7 +214,7 @@ impl Costs {
         Self { most_ticks, ..self }
     }
 
-    /// What every lower end rests on: print it with one.
+    /// The assumption of every lower end, a sentence: print it with one.
     pub fn assumption(self) -> String {
         format!(
             "begin and end take no more than {} ticks here, {DEARER_ELSEWHERE} times what 99 of 100 empty sections \
@@ -223,7 +223,7 @@ impl Costs {
         )
     }
 
-    /// What those readings say.
+    /// The duration that those readings prove.
     pub fn took(self, Readings { ticks, pair, switches }: Readings) -> Took {
         let at_most = ticks + self.width_ticks;
         // Below 0 there is nothing to bound: no section takes less.
@@ -241,7 +241,7 @@ impl Costs {
     }
 }
 
-/// What 99 of 100 do not exceed.
+/// The 99 % quantile.
 fn ninety_nine_of_a_hundred(mut ticks: Vec<i64>) -> i64 {
     ticks.sort_unstable();
     ticks[ticks.len() * 99 / 100]

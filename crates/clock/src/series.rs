@@ -1,4 +1,4 @@
-//! What successive readings of a clock say of it: its steps, its cost, and how finely it can be used.
+//! Series of successive readings of a clock: its steps, its cost, and how finely it can be used.
 //!
 //! **Usable resolution** is the sum of what the clock itself leaves open and of what reading it does. The clock: how
 //! wide its readings are (`tickscope_host::step`) if it steps faster than it can be read; if it stands still between
@@ -21,7 +21,7 @@ pub struct Series {
     stretch: usize,
     /// When each stretch began and ended, ticks of the host's counter.
     spans: Vec<Span>,
-    /// What one tick of the counter is in the clock's unit.
+    /// Length of one tick of the counter in the clock's unit.
     unit_per_tick: f64,
 }
 
@@ -37,25 +37,25 @@ pub struct Span {
 /// How a clock steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Steps {
-    /// Whether it stands still between readings: more than 1 in 100 saw no step.
+    /// Whether the clock stands still between readings: more than 1 in 100 saw no step.
     pub stands_still: bool,
     /// The smallest step seen between two readings, above 0.
     pub finest: Option<i64>,
     /// The step within which the clock spends 95 % of its time; of one that does not stand still, it is the reader that
     /// is away.
     pub most_of_the_time: Option<i64>,
-    /// How often it went backward.
+    /// Steps backward.
     pub backward: u64,
-    /// By how much at most.
+    /// Largest step backward.
     pub backward_worst: i64,
 }
 
 /// How finely a clock can be used under one load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Usable {
-    /// What the clock itself leaves open.
+    /// Uncertainty due to the clock itself.
     pub clock: i64,
-    /// What reading it leaves open.
+    /// Uncertainty due to reading it.
     pub reading: i64,
 }
 

@@ -1,41 +1,25 @@
-//! What a study is put into words as: each sentence where its figure calls for it, and only there; and no sentence, of
+//! What a benchmark is put into words as: each sentence where its figure calls for it, and only there; and no sentence, of
 //! studies made at random, that contradicts another or a table.
 
 use proptest::prelude::*;
 use tickscope_clock::advice::duration;
+use tickscope_clock::benchmark::{
+    Across, Benchmark, BenchmarkPlan, Cell, ClockResult, Cost, CounterSeen, LoadResult, SectionTest,
+};
 use tickscope_clock::compensation::{Length, Method, Outcome, Verdict};
 use tickscope_clock::factor::Factor;
 use tickscope_clock::load::Load;
-use tickscope_clock::measure::{Agreement, CoreSpeed, Ramp, Unit};
-use tickscope_clock::study::{
-    Across, BenchmarkPlan, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, SectionTest, Study,
-};
+use tickscope_clock::measure::{Agreement, CoreSpeed, Unit};
 
 fn cell(readers: usize, p99_ns: f64, usable_ns: f64) -> Cell {
     Cell {
         readers,
         takes_turns: readers > 2,
-        cost: Cost {
-            readings: 1,
-            min_ns: 10.0,
-            median_ns: 20.0,
-            p99_ns,
-            max_ns: 2.0 * p99_ns,
-            mean_ns: 21.0,
-            deviation_ns: 3.0,
-            density: None,
-            histogram: Vec::new(),
-        },
-        reads_per_s: 5e7,
-        reads_per_s_all: 5e7,
-        finest_step_ns: Some(1.0),
-        stands_still: false,
+        cost: Cost { p99_ns, ..Cost::default() },
         resolution_ns: Some(1.0),
         usable_ns: Some(usable_ns),
         shortest_section_ns: Some(100.0 * usable_ns),
-        backward: 0,
-        backward_worst_ns: 0.0,
-        ramp: Ramp { ticks: 1, started: Vec::new(), stopped: Vec::new(), slices: Vec::new() },
+        ..Cell::default()
     }
 }
 
@@ -45,17 +29,12 @@ fn test(section_ns: u32, left: f64) -> SectionTest {
         method,
         subtracts: if method == Method::Constant { 17.0 } else { 0.0 },
         residual_median: error,
-        residual_interval: None,
         residual_mean: error,
         error,
         error_p95: 2.0 * error,
         error_fitted: error,
-        drift_fitted: 0.0,
         gains_fitted: method != Method::None,
-        k: None,
-        k_untouched: None,
-        before: None,
-        after: None,
+        ..Outcome::default()
     };
     let outcomes = vec![outcome(Method::None, 20.0), outcome(Method::Constant, left)];
     let (rho_1, k_stretches) = (None, None);
@@ -64,8 +43,8 @@ fn test(section_ns: u32, left: f64) -> SectionTest {
     SectionTest::new(section_ns, 100, verdict, None)
 }
 
-fn clock(name: &str, usable_ns: [f64; 2]) -> ClockStudy {
-    let load = |(busy_processes, usable_ns)| LoadStudy {
+fn clock(name: &str, usable_ns: [f64; 2]) -> ClockResult {
+    let load = |(busy_processes, usable_ns)| LoadResult {
         busy_processes,
         turns_per_s: None,
         cells: vec![cell(1, 30.0, usable_ns), cell(4, 40.0, usable_ns)],
@@ -73,7 +52,7 @@ fn clock(name: &str, usable_ns: [f64; 2]) -> ClockStudy {
         section: test(10_000, 1.0),
         lost_requests: 0,
     };
-    ClockStudy {
+    ClockResult {
         clock: name.into(),
         unit: if name.starts_with("tsc") { Unit::Ticks } else { Unit::Nanoseconds },
         declared_resolution_ns: None,
@@ -85,9 +64,9 @@ fn clock(name: &str, usable_ns: [f64; 2]) -> ClockStudy {
 }
 
 /// A host on which nothing is amiss.
-fn sound() -> Study {
+fn sound() -> Benchmark {
     let speed = |cpu| CoreSpeed { cpu, work_ns_min: 1e4, work_ns_median: 1e4, slower_percent: 0.1 };
-    Study {
+    Benchmark {
         plan: BenchmarkPlan {
             seconds: 1.0,
             loads: vec![0, 2],
@@ -121,10 +100,10 @@ fn sound() -> Study {
     }
 }
 
-fn advice(change: impl Fn(&mut Study)) -> String {
-    let mut study = sound();
-    change(&mut study);
-    study.advice().join("\n")
+fn advice(change: impl Fn(&mut Benchmark)) -> String {
+    let mut benchmark = sound();
+    change(&mut benchmark);
+    benchmark.advice().join("\n")
 }
 
 #[test]
@@ -135,7 +114,7 @@ fn a_sound_host_is_told_what_to_read_and_nothing_else_is_made_of_it() {
         "subtract 17.0 ns (34 ticks), the same from every section (method 'constant')",
         "With the machine as it is: subtract 17.0 ns",
         "One timing is good to ±4.0 ns in 19 of 20, and to 1 % for sections of 400 ns or more",
-        "'tsc after' with 2 busy processes beside: subtract 17.0 ns",
+        "'tsc after' with 2 busy processes running: subtract 17.0 ns",
         "read 'monotonic' (clock_gettime(CLOCK_MONOTONIC))",
         "subtract 17.0 ns, the same",
         "a section of 100 ns: one timing by 'tsc after' is good to 4 % only. For 1 %, run it 4 times",
@@ -164,29 +143,29 @@ fn a_sound_host_is_told_what_to_read_and_nothing_else_is_made_of_it() {
 
 #[test]
 fn what_is_amiss_is_named_with_its_figure() {
-    let still = |study: &mut Study| {
-        let cell = &mut study.clocks[3].loads[0].cells[0];
+    let still = |benchmark: &mut Benchmark| {
+        let cell = &mut benchmark.clocks[3].loads[0].cells[0];
         (cell.stands_still, cell.resolution_ns) = (true, Some(4e6));
     };
     for (words, said) in [
-        ("processor 1 does the same work 4.6 % slower", advice(|study| study.speeds[1].slower_percent = 4.6)),
+        ("processor 1 does the same work 4.6 % slower", advice(|benchmark| benchmark.speeds[1].slower_percent = 4.6)),
         ("'monotonic-raw' for 4.0 ms", advice(still)),
         (
             "4 threads read at once (by turns, on 2 processors); one reading in 100 then takes longer than: 'tsc \
              after' 90.0 ns (alone 30.0 ns)",
-            advice(|study| study.clocks[1].loads[0].cells[1].cost.p99_ns = 90.0),
+            advice(|benchmark| benchmark.clocks[1].loads[0].cells[1].cost.p99_ns = 90.0),
         ),
         (
             "'monotonic' ±1.2 us instead of ±6.0 ns",
-            advice(|study| study.clocks[2] = clock("monotonic", [6.0, 1_200.0])),
+            advice(|benchmark| benchmark.clocks[2] = clock("monotonic", [6.0, 1_200.0])),
         ),
-        ("without optimisation", advice(|study| study.optimised = false)),
+        ("without optimisation", advice(|benchmark| benchmark.optimised = false)),
         (
             "left more error in the other half, or in longer sections, than nothing did: 'tsc plain' with 2 busy \
-             processes beside (constant)",
-            advice(|study| study.clocks[0].loads[1].section = test(10_000, 21.0)),
+             processes running (constant)",
+            advice(|benchmark| benchmark.clocks[0].loads[1].section = test(10_000, 21.0)),
         ),
-        ("is trapped", advice(|study| study.counter.trapped = true)),
+        ("is trapped", advice(|benchmark| benchmark.counter.trapped = true)),
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
@@ -194,9 +173,9 @@ fn what_is_amiss_is_named_with_its_figure() {
 
 #[test]
 fn what_to_do_comes_before_what_to_beware_of() {
-    let mut study = sound();
-    study.speeds[1].slower_percent = 4.6;
-    let advice = study.advice();
+    let mut benchmark = sound();
+    benchmark.speeds[1].slower_percent = 4.6;
+    let advice = benchmark.advice();
     assert!(advice[0].starts_with("read 'tsc after'"), "{advice:?}");
     let at = |words: &str| advice.iter().position(|said| said.contains(words));
     assert!(at("a section of 100 ns") < at("4.6 % slower"), "{advice:?}");
@@ -204,24 +183,24 @@ fn what_to_do_comes_before_what_to_beware_of() {
 
 #[test]
 fn a_counter_that_is_trapped_is_not_recommended() {
-    let said = advice(|study| study.counter.trapped = true);
+    let said = advice(|benchmark| benchmark.counter.trapped = true);
     assert!(!said.contains("read 'tsc after' (") && said.contains("one timing by 'monotonic'"), "{said}");
 }
 
 #[test]
-fn a_recipe_subtracts_what_the_chosen_method_was_fitted_to_and_promises_the_worst_that_was_seen() {
+fn a_correction_subtracts_what_the_chosen_method_was_fitted_to_and_promises_the_worst_that_was_seen() {
     let mut load = clock("monotonic", [3.0; 2]).loads.remove(0);
-    let recipe = load.recipe(1.0);
-    assert_eq!((recipe.method, recipe.subtract_ns, recipe.good_to_ns), (Method::Constant, 17.0, Some(3.0)));
-    assert_eq!(recipe.from_ns, Some(300.0));
-    assert_eq!([50.0, 299.0, 300.0].map(|ns| recipe.repeats(ns)), [6, 2, 1].map(Some));
+    let correction = load.correction(1.0);
+    assert_eq!((correction.method, correction.subtract_ns, correction.good_to_ns), (Method::Constant, 17.0, Some(3.0)));
+    assert_eq!(correction.from_ns, Some(300.0));
+    assert_eq!([50.0, 299.0, 300.0].map(|ns| correction.repeats(ns)), [6, 2, 1].map(Some));
     // Off by 10 in 19 of 20: in sections of the plan's length, or in those of no length.
     load.section = test(10_000, 5.0);
-    assert_eq!(load.recipe(1.0).good_to_ns, Some(10.0));
+    assert_eq!(load.correction(1.0).good_to_ns, Some(10.0));
     (load.zero, load.section) = (test(0, 5.0), test(10_000, 1.0));
-    assert_eq!(load.recipe(2.0).from_ns, Some(500.0));
+    assert_eq!(load.correction(2.0).from_ns, Some(500.0));
     load.zero.chosen = Method::None;
-    assert_eq!(load.recipe(1.0).subtract_ns, 0.0);
+    assert_eq!(load.correction(1.0).subtract_ns, 0.0);
 }
 
 #[test]
@@ -229,31 +208,31 @@ fn nothing_is_subtracted_where_the_chosen_method_left_more_than_nothing_in_secti
     let mut load = clock("monotonic", [3.0; 2]).loads.remove(0);
     for (zero, section, refused) in [(20.0, 20.0, false), (20.1, 1.0, true), (1.0, 20.1, true)] {
         (load.zero, load.section) = (test(0, zero), test(10_000, section));
-        let recipe = load.recipe(1.0);
+        let correction = load.correction(1.0);
         let (method, subtract_ns) = if refused { (Method::None, 0.0) } else { (Method::Constant, 17.0) };
-        assert_eq!((recipe.method, recipe.subtract_ns), (method, subtract_ns), "{zero} {section}");
-        assert_eq!(recipe.refused, refused.then_some(Method::Constant), "{zero} {section}");
+        assert_eq!((correction.method, correction.subtract_ns), (method, subtract_ns), "{zero} {section}");
+        assert_eq!(correction.refused, refused.then_some(Method::Constant), "{zero} {section}");
     }
     // What nothing subtracted leaves is then what one timing is good to.
-    assert_eq!(load.recipe(1.0).good_to_ns, Some(40.0));
+    assert_eq!(load.correction(1.0).good_to_ns, Some(40.0));
     // Nearer on average, further at the median: the table marks it, so it is not recommended.
     load.section = test(10_000, 1.0);
     load.zero.outcomes[1].residual_median = -20.1;
-    assert_eq!(load.recipe(1.0).refused, Some(Method::Constant));
+    assert_eq!(load.correction(1.0).refused, Some(Method::Constant));
 }
 
 #[test]
-fn a_clock_that_never_stepped_has_no_recipe_that_measures_anything() {
+fn a_clock_that_never_stepped_has_no_correction_that_measures_anything() {
     let mut load = clock("ticker thread", [3.0; 2]).loads.remove(0);
     load.cells[0].usable_ns = None;
-    let recipe = load.recipe(1.0);
-    assert_eq!((recipe.good_to_ns, recipe.from_ns, recipe.repeats(100.0)), (None, None, None));
+    let correction = load.correction(1.0);
+    assert_eq!((correction.good_to_ns, correction.from_ns, correction.repeats(100.0)), (None, None, None));
 }
 
 #[test]
 fn pairs_beside_a_section_are_said_to_be_read_anew_for_each() {
-    let said = advice(|study| {
-        for load in &mut study.clocks[2].loads {
+    let said = advice(|benchmark| {
+        for load in &mut benchmark.clocks[2].loads {
             load.zero.outcomes.push(Outcome {
                 method: Method::NearestPairs,
                 subtracts: 150.5,
@@ -264,7 +243,7 @@ fn pairs_beside_a_section_are_said_to_be_read_anew_for_each() {
     });
     assert!(said.contains("subtract about 150 ns, found anew for each section: read four times, r1 and r2"), "{said}");
     assert!(
-        said.contains("'monotonic' with 2 busy processes beside: subtract 150 ns by 'method-1' as above"),
+        said.contains("'monotonic' with 2 busy processes running: subtract 150 ns by 'method-1' as above"),
         "{said}"
     );
 }
@@ -272,8 +251,8 @@ fn pairs_beside_a_section_are_said_to_be_read_anew_for_each() {
 #[test]
 fn the_constant_is_offered_instead_of_pairs_only_where_it_does_as_well() {
     let offered_after = |drift_fitted: f64, left: f64, error: f64| {
-        let said = advice(|study| {
-            let load = &mut study.clocks[1].loads[0];
+        let said = advice(|benchmark| {
+            let load = &mut benchmark.clocks[1].loads[0];
             let pairs = Outcome { method: Method::NearestPairs, ..load.zero.outcomes[1].clone() };
             let constant = Outcome { residual_median: left, error, drift_fitted, ..load.zero.outcomes[1].clone() };
             load.zero.outcomes = vec![load.zero.outcomes[0].clone(), constant, pairs];
@@ -291,8 +270,8 @@ fn the_constant_is_offered_instead_of_pairs_only_where_it_does_as_well() {
 #[test]
 fn the_constant_is_not_offered_where_it_did_harm_to_longer_sections() {
     let offered = |left: f64| {
-        let said = advice(|study| {
-            let load = &mut study.clocks[1].loads[0];
+        let said = advice(|benchmark| {
+            let load = &mut benchmark.clocks[1].loads[0];
             let pairs = Outcome { method: Method::NearestPairs, ..load.zero.outcomes[1].clone() };
             load.zero.outcomes.push(pairs.clone());
             load.zero.chosen = Method::NearestPairs;
@@ -311,7 +290,7 @@ fn a_clock_that_stood_still_through_whole_sections_promises_nothing() {
         for outcome in &mut load.section.outcomes {
             outcome.residual_median = left;
         }
-        load.recipe(1.0).good_to_ns
+        load.correction(1.0).good_to_ns
     };
     assert_eq!(good_to(200.0, -10_000.0), None);
     assert_eq!(good_to(200.0, -8_000.0), Some(200.0));
@@ -321,16 +300,17 @@ fn a_clock_that_stood_still_through_whole_sections_promises_nothing() {
 
 #[test]
 fn a_clock_much_finer_than_the_first_is_picked_instead() {
-    let said = advice(|study| study.clocks[2] = clock("monotonic", [6.0, 100.0]));
+    let said = advice(|benchmark| benchmark.clocks[2] = clock("monotonic", [6.0, 100.0]));
     assert!(said.contains("'monotonic-raw' (clock_gettime(CLOCK_MONOTONIC_RAW))"), "{said}");
 }
 
 #[test]
 fn only_a_clock_that_promises_order_is_a_finding_when_it_goes_backward() {
     let backward = |of: usize| {
-        let mut study = sound();
-        study.clocks[of].across_processors = Across::Seen(Agreement { passages: 100, backward: 3, backward_worst: 7 });
-        study
+        let mut benchmark = sound();
+        benchmark.clocks[of].across_processors =
+            Across::Seen(Agreement { passages: 100, backward: 3, backward_worst: 7 });
+        benchmark
     };
     let plain = backward(0);
     assert!(plain.findings().is_empty());
@@ -359,12 +339,12 @@ fn durations_have_the_unit_that_fits() {
 
 #[test]
 fn never_is_said_only_of_clocks_of_which_something_was_compared_and_with_the_fewest_handings() {
-    let mut study = sound();
+    let mut benchmark = sound();
     let seen = |passages, backward| Across::Seen(Agreement { passages, backward, backward_worst: 0 });
-    study.clocks[0].across_processors = seen(0, 0);
-    study.clocks[1].across_processors = seen(7, 0);
-    study.clocks[2].across_processors = seen(90, 3);
-    let said = study.order();
+    benchmark.clocks[0].across_processors = seen(0, 0);
+    benchmark.clocks[1].across_processors = seen(7, 0);
+    benchmark.clocks[2].across_processors = seen(90, 3);
+    let said = benchmark.order();
     assert!(
         said[0].starts_with("2 clocks never went backward") && said[0].contains("in 7 handings over or more"),
         "{said:?}"
@@ -374,16 +354,16 @@ fn never_is_said_only_of_clocks_of_which_something_was_compared_and_with_the_few
         said[2].starts_with("not compared") && said[2].contains("'tsc plain' (no reading was handed over"),
         "{said:?}"
     );
-    for clock in &mut study.clocks {
+    for clock in &mut benchmark.clocks {
         clock.across_processors = seen(0, 0);
     }
-    assert!(!study.order().join(" ").contains("never"), "{:?}", study.order());
+    assert!(!benchmark.order().join(" ").contains("never"), "{:?}", benchmark.order());
 }
 
 #[test]
 fn a_counter_that_was_seen_to_go_backward_is_not_recommended() {
-    let said = advice(|study| {
-        study.clocks[1].across_processors = Across::Seen(Agreement { passages: 9, backward: 1, backward_worst: 5 });
+    let said = advice(|benchmark| {
+        benchmark.clocks[1].across_processors = Across::Seen(Agreement { passages: 9, backward: 1, backward_worst: 5 });
     });
     assert!(!said.contains("read 'tsc after'") && !said.contains("Stamp with ordering"), "{said}");
     assert!(said.contains("'tsc after' went backward") && said.contains("read 'monotonic'"), "{said}");
@@ -392,8 +372,8 @@ fn a_counter_that_was_seen_to_go_backward_is_not_recommended() {
 #[test]
 fn the_sign_of_the_correlation_is_said_only_where_all_that_it_may_be_agrees_under_every_load() {
     let rho = |lo: f64, hi: f64| Some(Factor { median: (lo + hi) / 2.0, between: Some([lo, hi]), stretches: 12 });
-    let said = advice(|study| {
-        for (clock, rhos) in study.clocks.iter_mut().zip([
+    let said = advice(|benchmark| {
+        for (clock, rhos) in benchmark.clocks.iter_mut().zip([
             [rho(0.1, 0.3), rho(0.2, 0.4)],
             [rho(-0.3, -0.1), rho(-0.2, -0.05)],
             [rho(0.1, 0.3), rho(-0.1, 0.2)],
@@ -409,11 +389,11 @@ fn the_sign_of_the_correlation_is_said_only_where_all_that_it_may_be_agrees_unde
 }
 
 #[test]
-fn a_study_that_the_time_was_too_short_for_says_so_first() {
+fn a_benchmark_that_the_time_was_too_short_for_says_so_first() {
     let advice = {
-        let mut study = sound();
-        study.cut_short = true;
-        study.advice()
+        let mut benchmark = sound();
+        benchmark.cut_short = true;
+        benchmark.advice()
     };
     assert!(advice[0].starts_with("--seconds 1 were over before all was read, 4 of 4 clocks were"), "{advice:?}");
 }
@@ -426,7 +406,7 @@ fn left(test: &SectionTest, method: Method) -> Option<[f64; 2]> {
 }
 
 /// Whether a table shows that method to leave more than nothing does.
-fn doubted(load: &LoadStudy, method: Method) -> bool {
+fn doubted(load: &LoadResult, method: Method) -> bool {
     [&load.zero, &load.section].into_iter().any(|test| {
         let (with, without) = (left(test, method), left(test, Method::None));
         with.zip(without).is_some_and(|(with, without)| with[0] > without[0] || with[1] > without[1])
@@ -456,27 +436,27 @@ fn any_test(section_ns: u32) -> impl Strategy<Value = SectionTest> {
     })
 }
 
-fn any_study() -> impl Strategy<Value = Study> {
+fn any_benchmark() -> impl Strategy<Value = Benchmark> {
     let clock = (
         prop::collection::vec((any_test(0), any_test(10_000), 1.0..9.0_f64), 2),
         (0_u64..3, prop::bool::weighted(0.2)),
     );
     prop::collection::vec(clock, 4).prop_map(|clocks| {
-        let mut study = sound();
-        for (clock, (loads, (passages, backward))) in study.clocks.iter_mut().zip(clocks) {
+        let mut benchmark = sound();
+        for (clock, (loads, (passages, backward))) in benchmark.clocks.iter_mut().zip(clocks) {
             let backward = u64::from(backward).min(passages);
             clock.across_processors = Across::Seen(Agreement { passages, backward, backward_worst: 0 });
             for (load, (zero, section, usable_ns)) in clock.loads.iter_mut().zip(loads) {
                 (load.zero, load.section, load.cells[0].usable_ns) = (zero, section, Some(usable_ns));
             }
         }
-        study
+        benchmark
     })
 }
 
 /// The sentence that says how to read that clock under that load; the first load's begins with what to read.
 fn told<'a>(said: &'a [String], clock: &str, number: usize) -> Option<&'a String> {
-    let others = format!("'{clock}' with 2 busy processes beside: ");
+    let others = format!("'{clock}' with 2 busy processes running: ");
     let first = format!("read '{clock}' (");
     said.iter().find(|words| {
         if number == 0 {
@@ -489,36 +469,42 @@ fn told<'a>(said: &'a [String], clock: &str, number: usize) -> Option<&'a String
 
 proptest! {
     #[test]
-    fn property_no_sentence_of_any_study_contradicts_another_or_a_table(study in any_study()) {
-        let said = study.advice();
-        for clock in &study.clocks {
+    fn property_no_sentence_of_any_benchmark_contradicts_another_or_a_table(benchmark in any_benchmark()) {
+        let said = benchmark.advice();
+        for clock in &benchmark.clocks {
             let went_backward = matches!(&clock.across_processors, Across::Seen(seen) if seen.backward > 0);
             for (number, load) in clock.loads.iter().enumerate() {
-                let recipe = load.recipe(study.plan.percent);
-                prop_assert!(!doubted(load, recipe.method), "{} {recipe:?}", clock.clock);
-                prop_assert_eq!(recipe.refused.is_some(), doubted(load, load.zero.chosen));
+                let correction = load.correction(benchmark.plan.percent);
+                prop_assert!(!doubted(load, correction.method), "{} {correction:?}", clock.clock);
+                prop_assert_eq!(correction.refused.is_some(), doubted(load, load.zero.chosen));
                 // Whatever one timing is said to be good to, no test of that method left more in 19 of 20.
                 for test in [&load.zero, &load.section] {
-                    let off = test.outcome(recipe.method).map(|of| of.error_p95);
-                    prop_assert!(off <= recipe.good_to_ns, "{recipe:?}");
+                    let off = test.outcome(correction.method).map(|of| of.error_p95);
+                    prop_assert!(off <= correction.good_to_ns, "{correction:?}");
                 }
                 let Some(words) = told(&said, &clock.clock, number) else { continue };
                 prop_assert!(!went_backward, "{words}");
-                prop_assert_eq!(words.contains("subtract nothing"), recipe.method == Method::None, "{}", words);
-                let named = |method: Method| words.contains(&format!("(method '{method}')")) || words.contains(&format!("by '{method}' as above"));
+                prop_assert_eq!(words.contains("subtract nothing"), correction.method == Method::None, "{}", words);
+                let named = |method: Method| {
+                    let forms = [format!("(method '{method}')"), format!("by '{method}' as above")];
+                    forms.iter().any(|form| words.contains(form))
+                };
                 for method in METHODS {
-                    prop_assert!(!named(method) || method == recipe.method && !doubted(load, method), "{words}");
+                    prop_assert!(!named(method) || method == correction.method && !doubted(load, method), "{words}");
                 }
                 prop_assert!(!words.contains("Always subtracting") || !doubted(load, Method::Constant), "{words}");
-                let worth = format!("good to ±{} in 19 of 20", duration(recipe.good_to_ns.unwrap()));
+                let worth = format!("good to ±{} in 19 of 20", duration(correction.good_to_ns.unwrap()));
                 prop_assert!(words.contains(&worth), "{words}");
             }
         }
-        let kept = study.clocks.iter().filter(|clock| matches!(&clock.across_processors, Across::Seen(seen) if seen.passages > 0 && seen.backward == 0));
-        let order = study.order().join("\n");
-        let never = format!("{} clocks never went backward", kept.clone().count());
-        prop_assert_eq!(order.contains("never"), kept.clone().count() > 0);
-        prop_assert!(kept.clone().count() == 0 || order.contains(&never), "{order}");
+        let ordered = |clock: &&ClockResult| {
+            matches!(&clock.across_processors, Across::Seen(seen) if seen.passages > 0 && seen.backward == 0)
+        };
+        let ordered = benchmark.clocks.iter().filter(ordered);
+        let order = benchmark.order().join("\n");
+        let never = format!("{} clocks never went backward", ordered.clone().count());
+        prop_assert_eq!(order.contains("never"), ordered.clone().count() > 0);
+        prop_assert!(ordered.clone().count() == 0 || order.contains(&never), "{order}");
         prop_assert!(!order.contains("in 0 handings"), "{order}");
         let joined = said.join("\n");
         prop_assert!(!(joined.contains("at one speed") && joined.contains("slower:")));

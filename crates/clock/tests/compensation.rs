@@ -248,19 +248,12 @@ fn method_2_is_chosen_where_its_samples_tell_the_cost() {
 fn a_sampler_s_own_test_leads_to_method_2_or_changes_nothing() {
     let outcome = |method, error_fitted, drift_fitted| Outcome {
         method,
-        subtracts: 0.0,
-        residual_median: 0.0,
-        residual_interval: None,
-        residual_mean: 0.0,
         error: error_fitted,
         error_p95: error_fitted,
         error_fitted,
         drift_fitted,
         gains_fitted: method != Method::None,
-        k: None,
-        k_untouched: None,
-        before: None,
-        after: None,
+        ..Outcome::default()
     };
     let verdict = |outcomes, chosen| Verdict {
         outcomes,

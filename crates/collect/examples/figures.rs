@@ -1,4 +1,4 @@
-//! What a segment costs: time a stamp, bytes a stamp, bytes a file. And what the collector costs beside a busy program.
+//! Cost of a segment: time a stamp, bytes a stamp, bytes a file; and of the collector while a program is busy.
 //!
 //! `cargo run --release -p tickscope-store --example figures`
 

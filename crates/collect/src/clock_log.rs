@@ -29,11 +29,11 @@ pub struct LogPoint {
     pub point: PointName,
     /// The clock that it read, of that node's boot.
     pub domain: Domain,
-    /// What each reading is ordered against, by the word of whoever wrote the program.
+    /// Ordering of each reading, as declared by the program's author.
     pub ordering: Ordering,
 }
 
-/// What was found in a log.
+/// Contents of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogRead {
     /// Lines that became stamps.
@@ -42,8 +42,8 @@ pub struct LogRead {
     pub refused: u64,
     /// The first of those: its number from 1, and what it says.
     pub first_refused: Option<(usize, String)>,
-    /// How coarsely the log gives its readings: the largest power of ten, up to a second, that all of them are whole
-    /// multiples of. 0: it has none.
+    /// Resolution of the log's readings: the largest power of ten, up to a second, that all of them are whole multiples
+    /// of. 0: it has none.
     pub resolution_ns: i64,
 }
 

@@ -31,7 +31,7 @@ use tickscope_store::Paths;
 use tickscope_store::{Error, Result};
 use tickscope_tick::{NodeName, PointName};
 
-/// What to collect, where to, and how long stamps may wait.
+/// Settings of a collector: what it collects, where to, and how long stamps may wait.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Directory on tmpfs that programs make their pools in.
@@ -56,7 +56,7 @@ impl Settings {
     }
 }
 
-/// What a collector did so far.
+/// Counts of a collector's work so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// Stamps stored.
@@ -111,11 +111,11 @@ struct Pending {
     blocks: Vec<ReadyBlock>,
 }
 
-/// How often the directory is listed for new pools: a new one has far more room than it fills in this time.
+/// Interval at which the directory is listed for new pools: a new one has far more room than it fills in this time.
 const LIST_EVERY: Duration = Duration::from_millis(100);
-/// How often a pool is looked at that leased no block: its last block may have been filled or released.
+/// Interval at which a pool is looked at that leased no block: its last block may have been filled or released.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often the counts of channels are written down, unless a number has to be.
+/// Interval at which the counts of channels are written, unless a number has to be.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// The shortest and the longest sleep between two looks.
 const PAUSE: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(20);
@@ -154,7 +154,7 @@ impl Collector {
         &self.refused
     }
 
-    /// What was done so far.
+    /// Counts of the work so far.
     pub fn report(&self) -> Report {
         Report { cpu_ns: cpu_ns().saturating_sub(self.cpu_before_ns), ..self.report }
     }

@@ -19,7 +19,7 @@ use tickscope_tick::NodeName;
 /// A channel as shared memory names it: pool and number within the pool.
 pub(crate) type Handle = (u64, u32);
 
-/// What is stored of one node.
+/// Blocks and channels of one node that are stored.
 pub(crate) struct Ledger {
     node: NodeName,
     place: PathBuf,

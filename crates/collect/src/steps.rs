@@ -9,7 +9,7 @@ use tickscope_store::Result;
 pub(crate) struct Steps {
     #[cfg(test)]
     left: Option<u32>,
-    /// What a test does meanwhile, once, at the step of that name.
+    /// Action of a test, once, at the step of that name.
     #[cfg(test)]
     meanwhile: Option<(&'static str, fn())>,
 }

@@ -24,7 +24,7 @@ use tickscope_store::{Channel, ChannelState};
 pub(crate) struct WatchedPool {
     pool: Pool,
     instance: u64,
-    /// Of its ticks, but for channels of another counter.
+    /// Domain of its ticks, but for channels of another counter.
     domain: Domain,
     leases: Option<u64>,
     held: bool,
@@ -55,13 +55,13 @@ pub(crate) struct ReadyBlock {
 /// Stamps that found no block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lost {
-    /// How many.
+    /// Number of stamps.
     pub stamps: u64,
     /// Tick of the first.
     pub first: i64,
     /// Tick of the last.
     pub last: i64,
-    /// What those ticks are of.
+    /// Counter or clock of those ticks.
     pub counter: Clock,
 }
 
@@ -72,7 +72,7 @@ struct Source {
     domain: Domain,
 }
 
-/// What is to be done with a block.
+/// Task for a block.
 enum Finding {
     Nothing,
     Ready,
@@ -96,7 +96,12 @@ impl WatchedPool {
         }
         let counter = pool.counter().ok_or_else(|| {
             let known = Clock::ALL.map(|(_, name, _)| name).join(", ");
-            format!("{}: expected a counter of {known}, found number {}. Collect it with the tickscope that its program was built with", path.display(), header.counter)
+            format!(
+                "{}: expected a counter of {known}, found number {}. Collect it with the tickscope that its program \
+                 was built with",
+                path.display(),
+                header.counter
+            )
         })?;
         let settled = vec![false; pool.block_count() as usize];
         let domain = Domain { boot, counter, epoch };
@@ -125,7 +130,7 @@ impl WatchedPool {
         format!("process {} ({})", header.pid, unpadded(&header.command).as_ref().map_or("?", PointName::as_str))
     }
 
-    /// Whether its process lived at the last look.
+    /// Whether the pool's process lived at the last look.
     pub(crate) fn is_held(&self) -> bool {
         self.held
     }

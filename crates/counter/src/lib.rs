@@ -56,7 +56,7 @@ impl NodeCounter {
         Injection::from_environment().map(Self::new)
     }
 
-    /// What stands between the counter and its readers.
+    /// The map put before the counter, if any.
     pub fn injection(&self) -> Option<Injection> {
         self.injection
     }

@@ -37,7 +37,7 @@ pub fn after() -> i64 {
 }
 
 /// Reads the counter and the processor's number by one instruction, which waits for all that precedes; the number is
-/// dropped. Nothing is stamped by it: it is timed beside the others (the Cloudprofiler study, 6.2).
+/// dropped. Nothing is stamped by it: it is timed with the others (the Cloudprofiler study, 6.2).
 #[inline(always)]
 pub fn with_processor() -> i64 {
     let (low, high): (u32, u32);

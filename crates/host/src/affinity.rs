@@ -1,6 +1,8 @@
-//! Which processors a thread may run on, and pinning the calling thread to one.
+//! Processors that a thread may run on, and pinning the calling thread to one.
 
 use std::io;
+
+use crate::{Finding, Problem};
 
 /// Processors that a mask of this module can name; Linux is built for at most 8192.
 const CPUS_MAX: usize = 8192;
@@ -9,13 +11,20 @@ const BITS: usize = u64::BITS as usize;
 type Mask = [u64; CPUS_MAX / BITS];
 
 /// The processors that the calling thread may run on, in ascending order.
-pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+pub fn allowed_cpus() -> Result<Vec<usize>, Finding> {
     let mut mask: Mask = [0; CPUS_MAX / BITS];
     // SAFETY: the kernel writes at most size_of::<Mask>() bytes into `mask`, which lives here and is that large; a
     // cpu_set_t is such an array of bits, of any length.
     let result = unsafe { libc::sched_getaffinity(0, size_of::<Mask>(), (&raw mut mask).cast()) };
     if result != 0 {
-        return Err(io::Error::last_os_error());
+        return Err(Finding {
+            about: "processors",
+            problem: Problem::Failure {
+                action: "list the allowed processors".into(),
+                reason: io::Error::last_os_error().to_string(),
+            },
+            remedy: "allow sched_getaffinity in the sandbox".into(),
+        });
     }
     Ok((0..CPUS_MAX).filter(|cpu| mask[cpu / BITS] >> (cpu % BITS) & 1 == 1).collect())
 }

@@ -1,13 +1,13 @@
 //! The clock monitor of a host: compares successive snapshots of its clocks and reports each change once.
 //!
-//! What is sudden - a step, a suspend, another discipline, a clock that ran backward - happened between the two
+//! A sudden change - a step, a suspend, another discipline, a clock that ran backward - happened between the two
 //! snapshots that it tells apart. A set that only the kernel tells of may have come before the earlier of them, by as
 //! long as the kernel takes to tell: its span begins at the last snapshot that lies further back than that. A slew
 //! takes time, and a slow or short one takes a while to be seen: MONOTONIC is held against MONOTONIC_RAW over 1, 2, 4,
 //! ... snapshots back, and what it gained must be what the kernel's own account allows. A slew's span reaches as far to
 //! both sides of what was seen as one of its rate could have gone unseen.
 //!
-//! Assumes: the kernel tells of a set within [`ClockMonitor::TOLD_WITHIN_NS`]; a slew keeps its rate; snapshots
+//! Assumes: the kernel tells of a set within [`ClockMonitor::NOTICE_NS_MAX`]; a slew keeps its rate; snapshots
 //! come often against how long it lasts. Guarantees: no event while the clocks do what the kernel says; the span of an
 //! event contains the true time of what it tells. Deliberately absent: slews whose whole gain is less than twice what
 //! two snapshots leave open; an account that was seen unchanged is believed about those. A suspend that falls among the
@@ -58,10 +58,10 @@ pub struct ClockMonitor {
     tolerance: Tolerance,
     /// The first since the clocks last ran backward.
     first: Option<Snapshot>,
-    recent: VecDeque<Kept>,
-    /// Of the snapshots kept, how many lie before the last one that showed a slew or its end: they are not compared
+    recent: VecDeque<BoundedSnapshot>,
+    /// Number of recent snapshots that lie before the last one that showed a slew or its end: they are not compared
     /// again.
-    spent: usize,
+    compared: usize,
     /// MONOTONIC_RAW before which a rate set earlier may still be in force.
     settled_ns: i64,
     slewing: Option<Seen>,
@@ -72,7 +72,7 @@ pub struct ClockMonitor {
 
 /// A snapshot, and what the account allows MONOTONIC to have gained since the first, in 10^-9 ns.
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct BoundedSnapshot {
     snapshot: Snapshot,
     least: i128,
     most: i128,
@@ -102,7 +102,7 @@ struct Excess {
     rate_ppb: i64,
 }
 
-/// What the kernel told of its discipline.
+/// The kernel's account of its discipline, over all snapshots.
 #[derive(Clone, Debug, Default)]
 struct Account {
     first: Option<Discipline>,
@@ -123,16 +123,16 @@ struct CounterRates {
 }
 
 impl ClockMonitor {
-    /// What the rate of a clock that nobody disciplines anew is trusted to keep: its rounding in the kernel, with room.
+    /// Tolerance for the rate of a clock that nobody disciplines anew: its rounding in the kernel, with room.
     pub const STEADY_PPB: i64 = 1_000;
-    /// What the kernel itself corrects by at most (`MAXFREQ`), and `adjtime` slews by (`MAX_TICKADJ`).
+    /// Largest correction by the kernel itself (`MAXFREQ`) and by `adjtime` (`MAX_TICKADJ`).
     pub const UNSTEADY_PPB: i64 = 500_000;
     /// How long the kernel may take from setting the clock to telling of it.
-    pub const TOLD_WITHIN_NS: i64 = 10_000_000;
+    pub const NOTICE_NS_MAX: i64 = 10_000_000;
     /// A rate is in force until the kernel's next second, which begins up to a tick late.
     const SETTLING_NS: i64 = 1_100_000_000;
     /// Snapshots kept, so that a slow slew is seen over up to this many.
-    const KEPT: usize = 128;
+    const SNAPSHOTS_MAX: usize = 128;
 
     /// Nothing seen yet, of a counter and clocks that move by single ticks.
     pub fn new(frequency: Frequency) -> Self {
@@ -145,7 +145,7 @@ impl ClockMonitor {
             tolerance: Tolerance { widths, ..Tolerance::of(frequency) },
             first: None,
             recent: VecDeque::new(),
-            spent: 0,
+            compared: 0,
             settled_ns: i64::MIN,
             slewing: None,
             happened: Vec::new(),
@@ -154,7 +154,7 @@ impl ClockMonitor {
         }
     }
 
-    /// What happened so far, in the order in which it was seen.
+    /// Events so far, in the order in which they were seen.
     pub fn happened(&self) -> &[Happened] {
         &self.happened
     }
@@ -206,13 +206,13 @@ impl ClockMonitor {
         }
         let (slowest, fastest) = self.allowed(&last.snapshot, &now, steady);
         let raw_ns = i128::from(now.monotonic_raw_ns - last.snapshot.monotonic_raw_ns);
-        let kept = Kept {
+        let bounded = BoundedSnapshot {
             snapshot: now,
             least: last.least + raw_ns * i128::from(slowest),
             most: last.most + raw_ns * i128::from(fastest),
         };
-        let slewed = self.slew(kept, (slowest, fastest));
-        self.keep(kept);
+        let slewed = self.slew(bounded, (slowest, fastest));
+        self.push(bounded);
         changed || slewed
     }
 
@@ -235,8 +235,10 @@ impl ClockMonitor {
 
     /// The latest snapshot that a set of which the kernel had not told by `last` cannot precede; else the first.
     fn last_unset(&self, last: &Snapshot) -> Snapshot {
-        let untold = |kept: &&Kept| last.monotonic_raw_ns - kept.snapshot.monotonic_raw_ns >= Self::TOLD_WITHIN_NS;
-        let before = self.recent.iter().rev().find(untold).map(|kept| kept.snapshot);
+        let noticed = |bounded: &&BoundedSnapshot| {
+            last.monotonic_raw_ns - bounded.snapshot.monotonic_raw_ns >= Self::NOTICE_NS_MAX
+        };
+        let before = self.recent.iter().rev().find(noticed).map(|bounded| bounded.snapshot);
         before.or(self.first).unwrap_or(*last)
     }
 
@@ -244,10 +246,10 @@ impl ClockMonitor {
     fn begin(&mut self, now: Snapshot) {
         self.first = Some(now);
         self.recent.clear();
-        self.spent = 0;
+        self.compared = 0;
         self.slewing = None;
         self.counter.begun = Some(now);
-        self.recent.push_back(Kept { snapshot: now, least: 0, most: 0 });
+        self.recent.push_back(BoundedSnapshot { snapshot: now, least: 0, most: 0 });
     }
 
     /// The rates that the account allows between two snapshots.
@@ -256,20 +258,21 @@ impl ClockMonitor {
             self.settled_ns = now.monotonic_raw_ns.saturating_add(Self::SETTLING_NS);
         }
         match now.discipline {
-            Some(told) if steady && last.monotonic_raw_ns >= self.settled_ns => {
-                let (slowest, fastest) = told.steady_ppb();
+            Some(discipline) if steady && last.monotonic_raw_ns >= self.settled_ns => {
+                let (slowest, fastest) = discipline.steady_ppb();
                 (slowest - Self::STEADY_PPB, fastest + Self::STEADY_PPB)
             }
             _ => {
-                let most = [last, now].map(|snapshot| snapshot.discipline.map_or(0, |told| told.most_slew_ppb()));
+                let most =
+                    [last, now].map(|snapshot| snapshot.discipline.map_or(0, |discipline| discipline.most_slew_ppb()));
                 let most = most[0].max(most[1]).max(Self::UNSTEADY_PPB);
                 (-most, most)
             }
         }
     }
 
-    /// Whether a slew was seen, went on, turned or ended.
-    fn slew(&mut self, now: Kept, allowed_ppb: (i64, i64)) -> bool {
+    /// Returns whether a slew was seen, went on, turned or ended.
+    fn slew(&mut self, now: BoundedSnapshot, allowed_ppb: (i64, i64)) -> bool {
         let Some((position, excess)) = self.excess_over_some_while(&now) else { return self.end_slew(&now) };
         let turned = self.slewing.as_ref().is_some_and(|seen| seen.excess.beyond.signum() != excess.beyond.signum());
         if turned
@@ -277,7 +280,7 @@ impl ClockMonitor {
         {
             slewing.until = Some(now.snapshot.after);
         }
-        let before = || self.recent.iter().take(position + 1).map(|kept| kept.snapshot).collect();
+        let before = || self.recent.iter().take(position + 1).map(|bounded| bounded.snapshot).collect();
         let mut seen = self.slewing.take().unwrap_or_else(|| {
             let slewing = Slewing { from: 0, until: None, rate_ppb: 0, allowed_ppb };
             self.happened.push(Happened::Slewed(slewing));
@@ -293,14 +296,14 @@ impl ClockMonitor {
             slewing.rate_ppb = seen.excess.rate_ppb;
         }
         self.slewing = Some(seen);
-        self.spent = self.recent.len(); // `now` is kept next
+        self.compared = self.recent.len(); // `now` is added next
         true
     }
 
     /// The shortest while, ending now, over which MONOTONIC gained what it may not; and its first snapshot's position.
-    fn excess_over_some_while(&self, now: &Kept) -> Option<(usize, Excess)> {
+    fn excess_over_some_while(&self, now: &BoundedSnapshot) -> Option<(usize, Excess)> {
         let ages = std::iter::successors(Some(1), |age| Some(age * 2));
-        let positions = ages.map_while(|age| self.recent.len().checked_sub(age)).take_while(|&p| p >= self.spent);
+        let positions = ages.map_while(|age| self.recent.len().checked_sub(age)).take_while(|&p| p >= self.compared);
         positions.into_iter().find_map(|position| {
             let excess = Excess::between(&self.recent[position], now, &self.tolerance)?;
             Some((position, excess))
@@ -320,26 +323,27 @@ impl ClockMonitor {
         unslewed.or(self.first.as_ref()).map_or(i64::MIN, |snapshot| snapshot.before)
     }
 
-    /// Whether a slew that went on is over: it was not seen for so long that it would have been.
-    fn end_slew(&mut self, now: &Kept) -> bool {
+    /// Ends a slew that is over, and returns whether one was: it was not seen for so long that it would have been.
+    fn end_slew(&mut self, now: &BoundedSnapshot) -> bool {
         let Some(seen) = &self.slewing else { return false };
-        let since = self.recent.range(self.spent.min(self.recent.len())..).map(|kept| &kept.snapshot);
+        let since = self.recent.range(self.compared.min(self.recent.len())..).map(|bounded| &bounded.snapshot);
         let open = since.chain([&now.snapshot]).map(|snapshot| open_ns(snapshot, snapshot, &self.tolerance)).max();
         let quiet_ns = i128::from(now.snapshot.monotonic_raw_ns - seen.last.monotonic_raw_ns);
         let over = quiet_ns >= seen.excess.unseen_ns(open.unwrap_or(0));
         if over && let Happened::Slewed(slewing) = &mut self.happened[seen.position] {
             slewing.until = Some(now.snapshot.after);
             self.slewing = None;
-            self.spent = self.recent.len(); // the end of it may lie behind what was seen last, and is told by now
+            // The end of it may lie behind what was seen last, and is reported by now.
+            self.compared = self.recent.len();
         }
         over
     }
 
-    fn keep(&mut self, now: Kept) {
+    fn push(&mut self, now: BoundedSnapshot) {
         self.recent.push_back(now);
-        if self.recent.len() > Self::KEPT {
+        if self.recent.len() > Self::SNAPSHOTS_MAX {
             self.recent.pop_front();
-            self.spent = self.spent.saturating_sub(1);
+            self.compared = self.compared.saturating_sub(1);
         }
     }
 
@@ -348,9 +352,9 @@ impl ClockMonitor {
         let (account, counter_ppb) = (&self.account, self.counter.apart_ppb());
         if self.is_constant()
             && counter_ppb <= 2 * Self::STEADY_PPB
-            && let Some(told) = account.last
+            && let Some(discipline) = account.last
         {
-            let origin = format!("the kernel's discipline was seen unchanged {} times: {told}", account.looks);
+            let origin = format!("the kernel's discipline was seen unchanged {} times: {discipline}", account.looks);
             return SlewBound { ppm: ppm_rounded_up(Self::STEADY_PPB), origin };
         }
         let most = account.most_ppb.max(Self::UNSTEADY_PPB).max(counter_ppb);
@@ -362,7 +366,7 @@ impl ClockMonitor {
             let (changed, looks) = (account.changed, account.looks);
             format!("by the kernel's account the rate was not constant at {changed} of {looks} looks")
         } else {
-            format!("the counter's rate beside CLOCK_MONOTONIC_RAW changed by at least {counter_ppb} ppb")
+            format!("the counter's rate against CLOCK_MONOTONIC_RAW changed by at least {counter_ppb} ppb")
         };
         SlewBound { ppm: ppm_rounded_up(most), origin }
     }
@@ -373,7 +377,7 @@ fn ppm_rounded_up(ppb: i64) -> u32 {
 }
 
 impl Excess {
-    fn between(earlier: &Kept, later: &Kept, tolerance: &Tolerance) -> Option<Self> {
+    fn between(earlier: &BoundedSnapshot, later: &BoundedSnapshot, tolerance: &Tolerance) -> Option<Self> {
         const BILLION: i128 = 1_000_000_000;
         let (least, most) = (later.least - earlier.least, later.most - earlier.most);
         let gained = i128::from(slewed(&earlier.snapshot, &later.snapshot)) * BILLION;
@@ -395,7 +399,7 @@ impl Excess {
         })
     }
 
-    /// Whether it shows a rate that is further from what is allowed.
+    /// Whether this pair shows a rate that is further from what is allowed.
     fn is_clearer_than(&self, other: &Self) -> bool {
         self.beyond.abs() * i128::from(other.raw_ns) > other.beyond.abs() * i128::from(self.raw_ns)
     }
@@ -410,18 +414,19 @@ impl Excess {
 }
 
 impl Account {
-    /// Whether the rate was constant since `last`, by both accounts; the outer `None`: there is no last.
+    /// Adds an account; returns whether the rate was constant since `last`, by both accounts; the outer `None`: there
+    /// is no last.
     fn add(&mut self, last: Option<Option<Discipline>>, now: Option<Discipline>) -> bool {
         self.looks += 1;
-        let Some(told) = now else {
+        let Some(discipline) = now else {
             self.refused += 1;
             return false;
         };
-        self.first.get_or_insert(told);
-        self.last = Some(told);
-        self.most_ppb = self.most_ppb.max(told.most_slew_ppb());
+        self.first.get_or_insert(discipline);
+        self.last = Some(discipline);
+        self.most_ppb = self.most_ppb.max(discipline.most_slew_ppb());
         let earlier = last.unwrap_or(now);
-        let constant = earlier.is_some_and(|earlier| Discipline::is_constant_between(&earlier, &told));
+        let constant = earlier.is_some_and(|earlier| Discipline::is_constant_between(&earlier, &discipline));
         self.changed += u64::from(!constant);
         constant
     }
@@ -460,7 +465,7 @@ impl fmt::Display for Slewing {
         let until = until.map_or("on".into(), |until| format!("to tick {until}"));
         write!(
             f,
-            "from tick {from} {until}: expected CLOCK_MONOTONIC to run {slowest} to {fastest} ppb beside \
+            "from tick {from} {until}: expected CLOCK_MONOTONIC to run {slowest} to {fastest} ppb against \
              CLOCK_MONOTONIC_RAW by the kernel's own account, found it {rate_ppb} ppb off that; evidence in \
              CLOCK_REALTIME and CLOCK_MONOTONIC is void meanwhile"
         )
@@ -483,15 +488,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
     const GIGAHERTZ: Frequency = Frequency { hertz: 1_000_000_000, tolerance_ppm: 0 };
-    const STILL: Discipline = Discipline {
-        status: libc::STA_UNSYNC,
-        frequency_scaled_ppm: 0,
-        state: 5,
-        tick_us: 10_000,
-        offset: 0,
-        time_constant: 2,
-        adjtime_us: Some(0),
-    };
+    const STILL: Discipline = Discipline::STILL;
 
     /// A host whose true clocks all begin at 0 and run alike but for what was done to them; its counter counts
     /// nanoseconds of MONOTONIC_RAW.
@@ -714,7 +711,7 @@ mod tests {
 
         #[test]
         fn property_a_set_too_small_to_be_seen_lies_in_the_span_that_is_told_however_late_the_kernel_tells(
-            looks in looks(10), at in SECOND..8 * SECOND, ns in -30i64..30, late in 0i64..=ClockMonitor::TOLD_WITHIN_NS,
+            looks in looks(10), at in SECOND..8 * SECOND, ns in -30i64..30, late in 0i64..=ClockMonitor::NOTICE_NS_MAX,
             just_before in prop::option::of(0i64..300), step in prop::option::weighted(0.3, 5_000i64..SECOND),
         ) {
             // Mostly just before a look, whose snapshot then does not tell the clock from one that nobody set.

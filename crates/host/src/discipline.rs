@@ -1,4 +1,4 @@
-//! How the kernel says that it disciplines REALTIME and MONOTONIC, and how far that takes them off their raw rate.
+//! The kernel's discipline of REALTIME and MONOTONIC, and how far it takes them off their raw rate.
 //!
 //! The kernel (`kernel/time/ntp.c`) gives both clocks a length for each tick, decided once a second in
 //! `second_overflow` from four things that `adjtimex` tells:
@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-/// What `adjtimex` tells about the kernel's clock discipline, read without changing it.
+/// The kernel's clock discipline by `adjtimex`, read without changing it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Discipline {
     /// The `STA_` bits.
@@ -30,7 +30,7 @@ pub struct Discipline {
     pub offset: i64,
     /// The larger, the slower the offset is worked off.
     pub time_constant: i64,
-    /// What is left of an `adjtime`, microseconds; `None` where the kernel refuses to tell.
+    /// Remainder of an `adjtime`, microseconds; `None` where the kernel refuses to tell.
     pub adjtime_us: Option<i64>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) type RatePpb = (i64, i64);
 impl Discipline {
     /// A tick of the 100 a second that user space counts in.
     pub const NOMINAL_TICK_US: i64 = 10_000;
-    /// What one microsecond more of such a tick does to the rate.
+    /// Rate per microsecond of such a tick.
     const PPB_OF_A_TICK_US: i64 = 100_000;
     /// `MAX_TICKADJ`: as fast as an `adjtime` is worked off. Taken for what a PPS signal may do as well.
     const ADJTIME_PPB: i64 = 500_000;
@@ -63,15 +63,15 @@ impl Discipline {
 
     /// Asks the kernel; `None` where it refuses to tell.
     pub fn of_this_host() -> Option<Self> {
-        let (state, told) = ask(0)?;
+        let (state, timex) = ask(0)?;
         Some(Self {
-            status: told.status,
-            frequency_scaled_ppm: told.freq,
+            status: timex.status,
+            frequency_scaled_ppm: timex.freq,
             state,
-            tick_us: told.tick,
-            offset: told.offset,
-            time_constant: told.constant,
-            adjtime_us: ask(libc::ADJ_OFFSET_SS_READ).map(|(_, told)| told.offset),
+            tick_us: timex.tick,
+            offset: timex.offset,
+            time_constant: timex.constant,
+            adjtime_us: ask(libc::ADJ_OFFSET_SS_READ).map(|(_, timex)| timex.offset),
         })
     }
 
@@ -102,8 +102,8 @@ impl Discipline {
         adjtime + pps + self.offset_ppb()
     }
 
-    /// What an offset of n nanoseconds adds this second: of what it was before, a part of 2^-k was taken and n left, so
-    /// that n / (2^k - 1) are being worked off.
+    /// Correction of this second by an offset of n nanoseconds: of what it was before, a part of 2^-k was taken and n
+    /// left, so that n / (2^k - 1) are being worked off.
     fn offset_ppb(&self) -> i64 {
         let nanoseconds = if self.status & libc::STA_NANO != 0 {
             self.offset.saturating_abs()
@@ -134,7 +134,7 @@ impl Discipline {
             (Some(before), Some(after)) => shrunk(before, after),
             (before, after) => before == after,
         };
-        let pending = |told: &Self| Self { offset: 0, adjtime_us: None, ..*told };
+        let pending = |account: &Self| Self { offset: 0, adjtime_us: None, ..*account };
         adjtime && shrunk(earlier.offset, self.offset) && pending(earlier) == pending(self)
     }
 }
@@ -149,18 +149,24 @@ fn ask(modes: libc::c_uint) -> Option<(i32, libc::timex)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STILL: Discipline = Discipline {
+impl Discipline {
+    /// A clock that runs free, for tests.
+    pub(crate) const STILL: Self = Self {
         status: libc::STA_UNSYNC,
         frequency_scaled_ppm: 0,
         state: 5,
-        tick_us: Discipline::NOMINAL_TICK_US,
+        tick_us: 10_000,
         offset: 0,
         time_constant: 2,
         adjtime_us: Some(0),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STILL: Discipline = Discipline::STILL;
 
     #[test]
     fn an_undisciplined_clock_runs_at_its_raw_rate() {

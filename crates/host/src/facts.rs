@@ -1,4 +1,4 @@
-//! What is known about this host's stamped counter, and what of it endangers the bounds.
+//! Facts about this host's stamped counter, and which of them endanger the bounds.
 //!
 //! Every bound assumes a counter that runs at one rate, in every power state, and that the program reads directly. The
 //! facts here are gathered once a run and written next to the results, so that a reader can judge that assumption
@@ -13,7 +13,7 @@ use std::fmt;
 use std::fs;
 use std::time::Duration;
 
-use crate::{Finding, affinity};
+use crate::{Finding, Problem, affinity};
 use tickscope_counter::{after, before};
 use tickscope_tick::{BootId, Clock, Frequency};
 
@@ -34,7 +34,7 @@ pub const TRAPPED_NS: u64 = 500;
 /// The same in ticks, for a declared frequency that is itself in doubt.
 pub const TRAPPED_TICKS: i64 = 1000;
 
-/// What is known about the counter that stamps of this host are read from.
+/// Facts about the counter that stamps of this host are read from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CounterFacts {
     /// Which counter stamps read here.
@@ -51,7 +51,8 @@ pub struct CounterFacts {
     pub cpus_allowed: Option<usize>,
     /// Whether the processor itself calls the counter invariant (x86: `cpuid` 0x80000007, EDX bit 8).
     pub invariant_by_processor: Option<bool>,
-    /// Whether the kernel does (x86: the flags `constant_tsc` and `nonstop_tsc` of every processor).
+    /// Whether the kernel calls the counter invariant (x86: the flags `constant_tsc` and `nonstop_tsc` of every
+    /// processor).
     pub invariant_by_kernel: Option<bool>,
     /// Whether the fence around ordered readings waits for what precedes it (x86: `lfence`); `None`: the processor does
     /// not say, and it rests on the kernel having set it so.
@@ -66,9 +67,9 @@ pub struct CounterFacts {
     pub read_ticks_min: i64,
     /// Median ordered reading of the counter, in ticks.
     pub read_ticks_median: i64,
-    /// How fast the counter is declared to run.
+    /// Declared rate of the counter.
     pub frequency: Frequency,
-    /// Who declares that.
+    /// Origin of that frequency.
     pub frequency_origin: FrequencyOrigin,
     /// The calibration against `CLOCK_MONOTONIC_RAW`, made in any case.
     pub calibration: Calibration,
@@ -77,7 +78,7 @@ pub struct CounterFacts {
     pub base_megahertz: Option<u32>,
 }
 
-/// Who declares a counter's frequency.
+/// Origin of a counter's frequency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrequencyOrigin {
     /// The processor: `cpuid` 0x15 or `CNTFRQ_EL0`.
@@ -103,7 +104,7 @@ struct BracketedReading {
     after: i64,
 }
 
-/// What the processor says about itself.
+/// Facts that the processor declares about itself.
 struct Processor {
     invariant: Option<bool>,
     fence_serialises: Option<bool>,
@@ -165,7 +166,7 @@ impl CounterFacts {
         slow_ns || self.read_ticks_median > TRAPPED_TICKS
     }
 
-    /// What of these facts endangers the bounds.
+    /// Facts that endanger the bounds, each as a finding.
     pub fn findings(&self) -> Vec<Finding> {
         let all = [self.variant_finding(), self.clocksource_finding(), self.trapped_finding(), self.rate_finding()];
         all.into_iter().flatten().collect()
@@ -175,13 +176,15 @@ impl CounterFacts {
         let says = |known: Option<bool>| known.map_or("nothing", |yes| if yes { "yes" } else { "no" });
         (self.invariant() != Some(true)).then(|| Finding {
             about: "counter",
-            expected: format!("an invariant {}: one rate in every power state", self.counter),
-            found: format!(
-                "{}: the kernel says {}, the processor says {}",
-                self.cpu_model.as_deref().unwrap_or("an unknown processor"),
-                says(self.invariant_by_kernel),
-                says(self.invariant_by_processor)
-            ),
+            problem: Problem::Value {
+                expected: format!("an invariant {}: one rate in every power state", self.counter),
+                found: format!(
+                    "{}: the kernel says {}, the processor says {}",
+                    self.cpu_model.as_deref().unwrap_or("an unknown processor"),
+                    says(self.invariant_by_kernel),
+                    says(self.invariant_by_processor)
+                ),
+            },
             remedy:
                 "no bound over this counter holds; measure on a processor with constant_tsc and nonstop_tsc, or let \
                      the hypervisor pass them on"
@@ -194,8 +197,10 @@ impl CounterFacts {
         let found = self.clocksource.as_deref().unwrap_or("none that could be read");
         (found != expected).then(|| Finding {
             about: "clocksource",
-            expected: format!("'{expected}': the kernel trusts the counter that stamps read"),
-            found: format!("'{found}', available: {}", self.clocksources.join(" ")),
+            problem: Problem::Value {
+                expected: format!("'{expected}': the kernel trusts the counter that stamps read"),
+                found: format!("'{found}', available: {}", self.clocksources.join(" ")),
+            },
             remedy: format!(
                 "see `dmesg | grep -i tsc` for why the kernel left it; write '{expected}' to {} if that is mended",
                 clocksource_path("current")
@@ -206,13 +211,15 @@ impl CounterFacts {
     fn trapped_finding(&self) -> Option<Finding> {
         self.trapped().then(|| Finding {
             about: "counter reading",
-            expected: format!("a median of at most {TRAPPED_NS} ns and {TRAPPED_TICKS} ticks"),
-            found: format!(
-                "median {} ticks ({:.0} ns), min {} ticks",
-                self.read_ticks_median,
-                self.frequency.nanoseconds(self.read_ticks_median as f64),
-                self.read_ticks_min
-            ),
+            problem: Problem::Value {
+                expected: format!("a median of at most {TRAPPED_NS} ns and {TRAPPED_TICKS} ticks"),
+                found: format!(
+                    "median {} ticks ({:.0} ns), min {} ticks",
+                    self.read_ticks_median,
+                    self.frequency.nanoseconds(self.read_ticks_median as f64),
+                    self.read_ticks_min
+                ),
+            },
             remedy: "the reading is trapped or emulated, so every stamp disturbs what it measures: let the hypervisor \
                      pass the counter through, or measure on the host"
                 .into(),
@@ -226,8 +233,10 @@ impl CounterFacts {
             && !agree(self.frequency.hertz, self.calibration, self.frequency.tolerance_ppm);
         contradicted.then(|| Finding {
             about: "counter frequency",
-            expected: format!("{} Hz ± {} ppm", self.frequency.hertz, self.frequency.tolerance_ppm),
-            found: format!("{hertz_lo} to {hertz_hi} Hz against CLOCK_MONOTONIC_RAW"),
+            problem: Problem::Value {
+                expected: format!("{} Hz ± {} ppm", self.frequency.hertz, self.frequency.tolerance_ppm),
+                found: format!("{hertz_lo} to {hertz_hi} Hz against CLOCK_MONOTONIC_RAW"),
+            },
             remedy: "figures in seconds may be off by the difference; bounds in ticks are not. Declare the frequency"
                 .into(),
         })
@@ -254,8 +263,10 @@ impl Calibration {
         if ticks_lo <= 0 || clock_ns <= 1 {
             return Err(Finding {
                 about: "calibration",
-                expected: "a counter and a CLOCK_MONOTONIC_RAW that both advance".into(),
-                found: format!("{first:?}, then {second:?}"),
+                problem: Problem::Value {
+                    expected: "a counter and a CLOCK_MONOTONIC_RAW that both advance".into(),
+                    found: format!("{first:?}, then {second:?}"),
+                },
                 remedy: "this host's clocks can't be used; check the clocksource".into(),
             });
         }

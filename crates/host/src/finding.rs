@@ -2,23 +2,52 @@
 
 use std::fmt;
 
-/// Something was expected, something else was found, and this is what would mend it.
+/// A value that endangers the guarantee or an action that failed, and its remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What it is about, a noun: "counter", "clocksource".
+    /// Subject, a noun: "counter", "clocksource".
     pub about: &'static str,
-    /// What the guarantee needs.
-    pub expected: String,
-    /// What is there instead, with values.
-    pub found: String,
-    /// What the user can do, or what tickscope will do because of it.
+    /// The value or the failure.
+    pub problem: Problem,
+    /// Action for the user, or tickscope's own.
     pub remedy: String,
+}
+
+/// A value other than the guarantee needs, or an action that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// A value.
+    Value {
+        /// The value that the guarantee needs.
+        expected: String,
+        /// The value on this host.
+        found: String,
+    },
+    /// An action.
+    Failure {
+        /// The action, a verb and its object: "read the clock".
+        action: String,
+        /// The reason, mostly the system's error.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value { expected, found } => write!(f, "expected {expected}, found {found}"),
+            Self::Failure { action, reason } => write!(f, "cannot {action}: {reason}"),
+        }
+    }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { about, expected, found, remedy } = self;
-        write!(f, "{about}: expected {expected}; found {found}; {remedy}")
+        let Self { about, problem, remedy } = self;
+        match problem {
+            Problem::Value { .. } => write!(f, "{about}: {problem}; {remedy}"),
+            Problem::Failure { .. } => write!(f, "{problem}; {remedy}"),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether somebody stepped, slewed or suspended this host's clocks while a run was going.
+//! Detection of steps, slews and suspends of this host's clocks during a run.
 //!
 //! Two snapshots, each a reading of every kernel clock between two readings of the counter, are compared. A step of
 //! `CLOCK_REALTIME` shows exactly as a change of REALTIME - BOOTTIME (which a suspend moves alike), a suspend as a
@@ -14,8 +14,8 @@
 
 use std::fmt;
 
-use crate::Finding;
 pub use crate::discipline::Discipline;
+use crate::{Finding, Problem};
 use tickscope_counter::NodeCounter;
 use tickscope_tick::Ordering;
 use tickscope_tick::{Frequency, InjectionError, RealtimeInjection};
@@ -65,7 +65,7 @@ pub struct Snapshot {
     pub boottime_ns: i64,
     /// The counter, read after the clocks; ticks.
     pub after: i64,
-    /// How the kernel disciplines REALTIME and MONOTONIC; `None` where it refuses to tell.
+    /// The kernel's discipline of REALTIME and MONOTONIC; `None` where it refuses to tell.
     pub discipline: Option<Discipline>,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Snapshot {
     }
 }
 
-/// What is known of the host when two snapshots are compared.
+/// Tolerances for the comparison of two snapshots of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tolerance {
     /// The counter's frequency, for the widths of the snapshots.
@@ -107,7 +107,7 @@ impl Default for SnapshotWidths {
     }
 }
 
-/// What happened to a clock.
+/// A change of a clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// REALTIME was set; nanoseconds, positive: forward.
@@ -147,7 +147,7 @@ pub enum Change {
 /// A change of a clock between two snapshots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockEvent {
-    /// What happened.
+    /// The change.
     pub change: Change,
     /// How far a still clock could have seemed to change, nanoseconds: what the snapshots leave open.
     pub uncertainty_ns: i64,
@@ -158,8 +158,8 @@ pub struct ClockEvent {
 }
 
 impl Tolerance {
-    /// What crystals are ordinarily off by, and so what a settled discipline ordinarily corrects; chrony and the
-    /// kernel slew at 500 ppm and more.
+    /// Ordinary rate error of crystals, which a settled discipline corrects; chrony and the kernel slew at 500 ppm and
+    /// more.
     pub const DEFAULT_SLEW_PPB: u32 = 100_000;
 
     /// The default over a counter of that frequency, of clocks that move by single ticks.
@@ -195,7 +195,7 @@ impl HostClocks {
         &self.counter
     }
 
-    /// What stands between `CLOCK_REALTIME` and its readers.
+    /// The map put before `CLOCK_REALTIME`, if any.
     pub fn realtime_injection(&self) -> Option<&RealtimeInjection> {
         self.realtime.as_ref()
     }
@@ -286,7 +286,7 @@ impl Snapshot {
     }
 }
 
-/// What happened to the host's clocks between two of its snapshots.
+/// Changes of the host's clocks between two of its snapshots.
 pub fn between(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) -> Vec<ClockEvent> {
     let mut events = sudden(earlier, later, tolerance);
     if matches!(events[..], [ClockEvent { change: Change::Backward { .. }, .. }]) {
@@ -302,7 +302,7 @@ pub fn between(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) -> Vec
     events
 }
 
-/// What [`between`] finds, but for slews: those take time.
+/// Changes that [`between`] finds, but for slews: those take time.
 pub(crate) fn sudden(earlier: Snapshot, later: Snapshot, tolerance: &Tolerance) -> Vec<ClockEvent> {
     let event = |change, uncertainty_ns| ClockEvent { change, uncertainty_ns, earlier, later };
     if let Some(clock) = backward(&earlier, &later) {
@@ -353,7 +353,7 @@ fn gained(earlier: &Snapshot, later: &Snapshot, clock: fn(&Snapshot) -> i64, aga
     (clock(later) - clock(earlier)) - (against(later) - against(earlier))
 }
 
-/// What ran backward, if anything did; REALTIME may.
+/// Name of a clock that ran backward, if one did; REALTIME may.
 fn backward(earlier: &Snapshot, later: &Snapshot) -> Option<&'static str> {
     let counter = [earlier.before, earlier.after, later.before, later.after];
     [
@@ -420,8 +420,10 @@ pub(crate) fn nanoseconds(clock: libc::clockid_t) -> Result<i64, Finding> {
     }
     Err(Finding {
         about: "kernel clock",
-        expected: format!("a reading of clock {clock}"),
-        found: std::io::Error::last_os_error().to_string(),
+        problem: Problem::Failure {
+            action: format!("read clock {clock}"),
+            reason: std::io::Error::last_os_error().to_string(),
+        },
         remedy: "allow clock_gettime in the sandbox".into(),
     })
 }
@@ -437,15 +439,6 @@ mod tests {
         widths: SnapshotWidths { counter_ticks: 1, clock_ns: 1 },
     };
     const SECOND: i64 = 1_000_000_000;
-    const UNDISCIPLINED: Discipline = Discipline {
-        status: 0x40,
-        frequency_scaled_ppm: 0,
-        state: 5,
-        tick_us: 10_000,
-        offset: 0,
-        time_constant: 2,
-        adjtime_us: Some(0),
-    };
     /// Two widths of 100 ns, and the rounding: what two still snapshots leave open.
     const OPEN: i64 = 2 * (100 + 1 + 1);
 
@@ -457,7 +450,7 @@ mod tests {
             monotonic_raw_ns: ns,
             boottime_ns: ns + 5,
             after: ns + 100,
-            discipline: Some(UNDISCIPLINED),
+            discipline: Some(Discipline::STILL),
         }
     }
 
@@ -519,7 +512,7 @@ mod tests {
 
     #[test]
     fn any_change_of_the_discipline_is_seen_and_an_unknown_one_is_not_guessed() {
-        let (still, other) = (at(2 * SECOND), Discipline { status: 0x41, ..UNDISCIPLINED });
+        let (still, other) = (at(2 * SECOND), Discipline { status: 0x41, ..Discipline::STILL });
         let changed = Change::Discipline { from: still.discipline.unwrap(), to: other };
         assert_eq!(changes(Snapshot { discipline: Some(other), ..still }), [changed]);
         assert_eq!(changes(Snapshot { discipline: None, ..still }), []);

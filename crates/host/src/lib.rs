@@ -1,4 +1,4 @@
-//! What a host says of its counter and its clocks.
+//! Facts about a host's counter, clocks and processors.
 //!
 //! [`facts`]: is the counter fit to measure with? [`sharing`]: do the host's processors read one counter? [`step`]: how
 //! it moves, so how wide a reading is. [`host_clocks`]: has somebody stepped, slewed or suspended its clocks meanwhile?
@@ -21,4 +21,4 @@ pub mod sharing;
 pub mod step;
 pub mod step_alarm;
 
-pub use finding::Finding;
+pub use finding::{Finding, Problem};

@@ -36,12 +36,12 @@ impl PosixClock {
         self.name
     }
 
-    /// Whether each thread has one of its own, so that two threads' readings have nothing in common.
+    /// Whether each thread has such a clock of its own, so that two threads' readings have nothing in common.
     pub fn of_a_thread(self) -> bool {
         self.id == libc::CLOCK_THREAD_CPUTIME_ID
     }
 
-    /// Whether it stands still while the process does.
+    /// Whether the clock stands still while the process does.
     pub fn of_cpu_time(self) -> bool {
         matches!(self.id, libc::CLOCK_THREAD_CPUTIME_ID | libc::CLOCK_PROCESS_CPUTIME_ID)
     }

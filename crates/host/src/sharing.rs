@@ -1,4 +1,4 @@
-//! Whether the processors of this host read one counter, and how closely that can be proven.
+//! Proof that the processors of this host read one counter, and how closely.
 //!
 //! Two pinned threads pass a cache line back and forth. Whoever passes it on reads the counter `before`, whoever
 //! receives it reads it `after`; so each passage bounds the offset between their counters from one side, and the
@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Finding, affinity};
+use crate::{Finding, Problem, affinity};
 use tickscope_counter::{after, before};
 
 /// Up to so many processors every pair is checked, 120 pairs at most; beyond, each one against the first.
@@ -64,7 +64,7 @@ pub enum Coverage {
     EachAgainstFirst,
 }
 
-/// What is proven about the counters of the processors that this program may run on.
+/// Proven offsets between the counters of the processors that this program may run on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sharing {
     /// The allowed processors, by the kernel's numbers.
@@ -98,7 +98,7 @@ impl Offset {
 }
 
 impl Offset {
-    /// What two looks at one pair say together: each side's tighter constraint.
+    /// Combines two looks at one pair: each side's tighter constraint.
     fn tightened(self, other: Self) -> Self {
         let at_least = if other.lo_ticks() > self.lo_ticks() { other.at_least } else { self.at_least };
         let at_most = if other.hi_ticks() < self.hi_ticks() { other.at_most } else { self.at_most };
@@ -109,13 +109,7 @@ impl Offset {
 impl Sharing {
     /// Checks the processors that the calling thread may run on. Takes at most about 50 ms a pair.
     pub fn of_this_host() -> Result<Self, Finding> {
-        let cpus = affinity::allowed_cpus().map_err(|error| Finding {
-            about: "shared counter",
-            expected: "the list of allowed processors".into(),
-            found: error.to_string(),
-            remedy: "allow sched_getaffinity in the sandbox".into(),
-        })?;
-        Ok(Self::of(cpus, ping_pong))
+        Ok(Self::of(affinity::allowed_cpus()?, ping_pong))
     }
 
     /// Checks `cpus` by `offset`, which looks at one pair.
@@ -165,25 +159,23 @@ impl fmt::Display for Sharing {
 impl Pair {
     fn finding(&self) -> Option<Finding> {
         let Self { first, second, offset } = self;
-        let finding = |expected: &str, found: String, remedy: &str| {
-            let (expected, remedy) = (format!("cpus {first} and {second} to {expected}"), remedy.to_owned());
-            Some(Finding { about: "shared counter", expected, found, remedy })
+        let finding = |problem, remedy: &str| Some(Finding { about: "shared counter", problem, remedy: remedy.into() });
+        let value = |expected: &str, offset: &Offset| Problem::Value {
+            expected: format!("cpus {first} and {second} to {expected}"),
+            found: offset.to_string(),
         };
         match offset {
             Err(why) => finding(
-                "be checked",
-                why.clone(),
+                Problem::Failure { action: format!("check cpus {first} and {second}"), reason: why.clone() },
                 "durations between stamps of these two rest on the kernel's word alone; allow pinning (cpuset, \
                  sched_setaffinity), or repeat the check on an idle machine",
             ),
             Ok(offset) if offset.lo_ticks() > offset.hi_ticks() => finding(
-                "keep one offset while they are checked",
-                offset.to_string(),
+                value("keep one offset while they are checked", offset),
                 "the two counters run apart, or a reading was not ordered; use stamps of one of them only",
             ),
             Ok(offset) if !offset.allows_zero() => finding(
-                "read one counter",
-                offset.to_string(),
+                value("read one counter", offset),
                 "treat them as two domains, or use stamps of one of them only",
             ),
             Ok(_) => None,
@@ -412,7 +404,7 @@ mod tests {
         assert_eq!(findings(-7, 0), []);
         assert!(findings(1, 7)[0].to_string().contains("at 1001"), "{}", findings(1, 7)[0]);
         assert_eq!(findings(-7, -1).len(), 1);
-        assert!(findings(3, -3)[0].expected.contains("keep one offset"));
+        assert!(findings(3, -3)[0].to_string().contains("keep one offset"));
     }
 
     #[test]

@@ -33,9 +33,9 @@ pub struct CounterStep {
     pub width_ticks: u64,
     /// The mean step in ticks, for display; below 3 where it is [`Evidence::Fine`].
     pub step_ticks: f64,
-    /// What showed it.
+    /// Evidence for the step.
     pub evidence: Evidence,
-    /// How many readings were looked at.
+    /// Number of readings examined.
     pub readings: usize,
 }
 
@@ -267,7 +267,7 @@ fn windows(series: &[Series], length: usize) -> Vec<&[i64]> {
 /// The parts of the candidates, in ascending order, that fit every window; joined where they touch.
 fn fitting(candidates: &[(f64, f64)], windows: &[&[i64]]) -> Vec<(f64, f64)> {
     let reach = windows.last().map_or(1.0, |window| (window[window.len() - 1].wrapping_sub(window[0]) as f64).max(1.0));
-    let (mut kept, mut residues): (Vec<(f64, f64)>, _) = (Vec::new(), Vec::new());
+    let (mut ranges, mut residues): (Vec<(f64, f64)>, _) = (Vec::new(), Vec::new());
     for &(from, to) in candidates {
         let mut lo = from;
         loop {
@@ -278,9 +278,9 @@ fn fitting(candidates: &[(f64, f64)], windows: &[&[i64]]) -> Vec<(f64, f64)> {
             let fits =
                 |window: &&[i64]| near(window, middle, allowed) && spread(window, middle, &mut residues) <= allowed;
             if windows.iter().all(fits) {
-                match kept.last_mut().filter(|last| last.1 >= lo) {
+                match ranges.last_mut().filter(|last| last.1 >= lo) {
                     Some(last) => last.1 = hi,
-                    None => kept.push((lo, hi)),
+                    None => ranges.push((lo, hi)),
                 }
             }
             if hi >= to {
@@ -289,7 +289,7 @@ fn fitting(candidates: &[(f64, f64)], windows: &[&[i64]]) -> Vec<(f64, f64)> {
             lo = hi;
         }
     }
-    kept
+    ranges
 }
 
 /// Whether neighbouring readings lie whole steps apart, to `allowed` ticks: quickly told, and rarely true of a wrong

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use crate::Finding;
+use crate::{Finding, Problem};
 
 /// A timer that is cancelled when `CLOCK_REALTIME` is set.
 #[derive(Debug)]
@@ -73,8 +73,10 @@ impl StepAlarm {
 fn unarmed(error: &io::Error) -> Finding {
     Finding {
         about: "step alarm",
-        expected: "a timer that every set of CLOCK_REALTIME cancels".into(),
-        found: error.to_string(),
+        problem: Problem::Failure {
+            action: "watch CLOCK_REALTIME with a timer that every set of it cancels".into(),
+            reason: error.to_string(),
+        },
         remedy: "without it a step is seen only where it is wider than the readings; allow timerfd in the sandbox"
             .into(),
     }

@@ -47,7 +47,7 @@ pub trait Endpoint {
 pub struct Received<A> {
     /// Bytes of the buffer that were filled.
     pub length: usize,
-    /// Who sent it.
+    /// Sender.
     pub from: A,
 }
 
@@ -58,9 +58,9 @@ pub struct Schedule {
     pub burst: u32,
     /// Between two requests during the run; `None`: bursts only.
     pub period: Option<Duration>,
-    /// How long an exchange of a burst waits for its reply before the next, and the last ones of a run for theirs.
+    /// Time that an exchange of a burst waits for its reply before the next, and the last ones of a run for theirs.
     pub reply_wait: Duration,
-    /// How long a burst may take in all; a peer that does not answer delays the end of a run by that much.
+    /// Time that a burst may take in all; a peer that does not answer delays the end of a run by that much.
     pub burst_limit: Duration,
 }
 
@@ -76,27 +76,27 @@ impl Default for Schedule {
     }
 }
 
-/// What a client's driver did.
+/// Counts of a client's driver.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientReport {
     /// Outcomes of the requests.
     pub counts: ClientCounts,
     /// Requests sent more than one period after they were due.
     pub late_sends: u64,
-    /// What the network reported.
+    /// Errors that the network reported.
     pub network: NetworkCounts,
     /// The shortest round trip, in ticks of the client, the server's turnaround included.
     pub round_trip_ticks_min: Option<i64>,
 }
 
-/// What a server's driver did.
+/// Counts of a server's driver.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServerReport {
     /// Outcomes of the requests.
     pub counts: ServerCounts,
     /// Replies handed to the network.
     pub answered: u64,
-    /// What the network reported.
+    /// Errors that the network reported.
     pub network: NetworkCounts,
 }
 

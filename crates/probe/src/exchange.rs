@@ -36,12 +36,12 @@ impl Exchange {
     /// The orderings of the stamps of both, as the run's files have it: before and after the message.
     pub const ORDERING: &str = "before/after";
 
-    /// What the request proves: t2 happened after t1.
+    /// Bracket that the request proves: t2 happened after t1.
     pub fn request_bracket(&self) -> Bracket {
         Bracket { before: Some(self.t1), at: self.t2, after: None }
     }
 
-    /// What the reply proves: t3 happened before t4.
+    /// Bracket that the reply proves: t3 happened before t4.
     pub fn reply_bracket(&self) -> Bracket {
         Bracket { before: None, at: self.t3, after: Some(self.t4) }
     }
@@ -63,7 +63,7 @@ pub struct Parties {
     pub server: NodeId,
 }
 
-/// What a client remembers, and for how long.
+/// Settings of a client: the exchanges that it remembers, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// Requests that may be outstanding; one more gives up the oldest as lost. 0 acts as 1.

@@ -17,7 +17,7 @@ pub enum Refusal {
         /// Its first bytes.
         found: [u8; 4],
     },
-    /// Of a version that this program does not speak.
+    /// A version that this program does not speak.
     Version {
         /// Its version.
         found: u8,
@@ -33,9 +33,9 @@ pub enum Refusal {
     },
     /// From or for another node.
     Node {
-        /// Who it says it is from.
+        /// Its declared sender.
         from: u32,
-        /// Who it says it is for.
+        /// Its declared receiver.
         to: u32,
     },
     /// A reply to nothing that was asked, or asked too long ago to be remembered: replayed or forged.
@@ -165,7 +165,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// How often each reason came up, and the first impossible ones with their stamps.
+/// Count of each reason, and the first impossible ones with their stamps.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Refusals {
     counts: [u64; Refusal::NAMES.len()],
@@ -190,12 +190,12 @@ impl Refusals {
         Refusal::NAMES.into_iter().zip(self.counts)
     }
 
-    /// How often the reason of that name came up; 0 for a name that is none.
+    /// Count of the reason of that name; 0 for a name that is none.
     pub fn of(&self, name: &str) -> u64 {
         self.counts().find(|(other, _)| *other == name).map_or(0, |(_, count)| count)
     }
 
-    /// How many datagrams were refused.
+    /// Number of refused datagrams.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -17,12 +17,12 @@ pub(crate) enum Queue {
     Errors,
 }
 
-/// What was received.
+/// A received datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arrived {
     /// Bytes of the buffer that were filled.
     pub(crate) length: usize,
-    /// Who sent it, where the socket is not connected.
+    /// Sender, where the socket is not connected.
     pub(crate) from: Option<SocketAddr>,
     /// The kernel's software stamp, `CLOCK_REALTIME` in nanoseconds.
     pub(crate) realtime_ns: Option<i64>,

@@ -85,7 +85,7 @@ impl<'a> UdpEndpoint<'a> {
         Ok(Self { peer: Some(peer), ..Self::unconnected(socket, counter, spin)? })
     }
 
-    /// What is there now.
+    /// Takes the datagram that is there now, if any.
     fn look(&self, buffer: &mut [u8]) -> io::Result<Option<Received<SocketAddr>>> {
         let received = match self.peer {
             // Saves the address, which the kernel has checked already.

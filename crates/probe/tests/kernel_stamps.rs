@@ -29,12 +29,12 @@ struct Ran {
     brackets: u64,
 }
 
-struct Kept {
+struct StampLog {
     seen: Seen,
     brackets: Arc<Mutex<u64>>,
 }
 
-impl KernelStamps for Kept {
+impl KernelStamps for StampLog {
     fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
         self.seen.lock().unwrap().entry(nonce.0).or_default().push((passage, realtime_ns));
     }
@@ -54,14 +54,14 @@ fn realtime_ns() -> i64 {
 /// Runs both ends with one exchange in `every` stamped, until there are enough of them, however slow the machine is.
 fn stamps_of(every: u64) -> Ran {
     let (seen, brackets): (Seen, _) = (Seen::default(), Arc::new(Mutex::new(0)));
-    let kept = || Kept { seen: seen.clone(), brackets: brackets.clone() };
+    let log = || StampLog { seen: seen.clone(), brackets: brackets.clone() };
     let counter = NodeCounter::true_counter();
     let stop = AtomicBool::new(false);
     // The kernel begins to stamp later than it is asked to. One that stamps for somebody else leaves no datagram
     // unstamped.
     let beside = UdpSocket::bind("127.0.0.1:0").unwrap();
     let udp = UdpEndpoint::unconnected(&beside, &counter, Duration::ZERO).unwrap();
-    let _stamping = KernelEndpoint::new(udp, kept(), every).unwrap();
+    let _stamping = KernelEndpoint::new(udp, log(), every).unwrap();
     thread::sleep(Duration::from_millis(200));
     let began_ns = realtime_ns();
     let answering = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -71,7 +71,7 @@ fn stamps_of(every: u64) -> Ran {
     let (served, asked, answered) = thread::scope(|scope| {
         let serve = scope.spawn(|| {
             let udp = UdpEndpoint::unconnected(&answering, &counter, Duration::ZERO).unwrap();
-            let mut endpoint = KernelEndpoint::new(udp, kept(), every).unwrap();
+            let mut endpoint = KernelEndpoint::new(udp, log(), every).unwrap();
             driver::serve(&mut endpoint, run, server, &stop).unwrap();
             endpoint.counts()
         });
@@ -88,7 +88,7 @@ fn stamps_of(every: u64) -> Ran {
             stop.store(true, Relaxed);
         });
         let udp = UdpEndpoint::connected(&asking, peer, &counter, Duration::ZERO).unwrap();
-        let mut endpoint = KernelEndpoint::new(udp, kept(), every).unwrap();
+        let mut endpoint = KernelEndpoint::new(udp, log(), every).unwrap();
         let asking = Asking {
             parties: Parties { run, client, server },
             memory: Memory::of_a_second(2_000_000_000),

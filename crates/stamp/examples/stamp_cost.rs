@@ -1,4 +1,4 @@
-//! What one stamp costs from Rust, beside what reading the counter costs in the same run.
+//! Cost of one stamp from Rust, and of reading the counter in the same run.
 //!
 //! `TICKSCOPE_DIR=/dev/shm/somewhere TICKSCOPE_POLICY=off=null stamp_cost CPU ROUNDS STAMPS`. The protocol and the
 //! lines printed are those of `bench/stamp.c`: a round measures every variant once, in random order, in blocks of

@@ -98,7 +98,7 @@ enum {
 };
 
 /*
- * What a stamp may carry beside tick and id: tickscope_stamp_with(sent, id, (struct tickscope_extra){.attempt = 1}).
+ * Fields of a stamp beyond tick and id: tickscope_stamp_with(sent, id, (struct tickscope_extra){.attempt = 1}).
  * Whatever is left out is 0. A channel keeps as much of it as it was opened for.
  */
 struct tickscope_extra {

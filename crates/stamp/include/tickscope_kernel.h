@@ -470,8 +470,8 @@ static inline int tickscope__kernel_ends_with(const struct tickscope_kernel *ker
     size_t datagram = (size_t)awaited->bytes + TICKSCOPE__UDP_HEADER, here = TICKSCOPE__LOOPED_BYTES;
     int64_t id = 0;
     if (bytes < datagram || bytes - awaited->bytes > here) return 0;
-    const unsigned char *payload = looped + (bytes - awaited->bytes), *told = payload - TICKSCOPE__UDP_HEADER + 4;
-    if (((size_t)told[0] << 8 | told[1]) != datagram) return 0;
+    const unsigned char *payload = looped + (bytes - awaited->bytes), *length = payload - TICKSCOPE__UDP_HEADER + 4;
+    if (((size_t)length[0] << 8 | length[1]) != datagram) return 0;
     size_t part = here - (size_t)(payload - looped);
     return kernel->id_of(payload, part < awaited->bytes ? part : awaited->bytes, &id) && id == awaited->id;
 }
@@ -518,9 +518,9 @@ static inline void tickscope__kernel_match(struct tickscope_kernel *kernel, stru
     memset(stamp, 0, sizeof stamp);
     memset(&error, 0, sizeof error);
     for (size_t at = 0, length; tickscope__next_control(message, &at, &header, &data, &length);) {
-        int told = (header.cmsg_level == IPPROTO_IP && header.cmsg_type == IP_RECVERR) ||
-                   (header.cmsg_level == IPPROTO_IPV6 && header.cmsg_type == IPV6_RECVERR);
-        if (told && length >= sizeof error) memcpy(&error, data, sizeof error);
+        int is_error = (header.cmsg_level == IPPROTO_IP && header.cmsg_type == IP_RECVERR) ||
+                       (header.cmsg_level == IPPROTO_IPV6 && header.cmsg_type == IPV6_RECVERR);
+        if (is_error && length >= sizeof error) memcpy(&error, data, sizeof error);
         int stamped = header.cmsg_level == SOL_SOCKET && header.cmsg_type == SO_TIMESTAMPING;
         if (stamped && length >= sizeof stamp) memcpy(stamp, data, sizeof stamp);
     }

@@ -1,5 +1,5 @@
 /*
- * tickscope_section.h - how long any section of code took, as an interval. Stands beside tickscope.h.
+ * tickscope_section.h - how long any section of code took, as an interval. Stands next to tickscope.h.
  *
  *     struct tickscope_meter meter = tickscope_meter_of_this_thread();   once, some milliseconds
  *     struct tickscope_begun begun = tickscope_section_begin(&meter);
@@ -53,7 +53,7 @@ enum tickscope_unproven {
 /* A section that has begun. */
 struct tickscope_begun {
     struct tickscope_meter meter;
-    int64_t switches; /* -1: not told */
+    int64_t switches; /* -1: unknown */
     int64_t pair;
     int64_t from; /* as the counter truly reads */
 };
@@ -113,7 +113,7 @@ static inline int tickscope__by_size(const void *a, const void *b) {
 
 /* A counter that moves in steps reads n from when it came to n until it moved on. */
 static inline struct tickscope_took tickscope__took(const struct tickscope_meter *meter, int64_t ticks, int64_t pair,
-                                                    int told, int64_t switches) {
+                                                    int known, int64_t switches) {
     struct tickscope_took took;
     /* Below 0 there is nothing to bound: no section takes less. */
     int64_t least = ticks - meter->width_ticks - meter->most_ticks, lo = least < 0 ? 0 : least;
@@ -121,7 +121,7 @@ static inline struct tickscope_took tickscope__took(const struct tickscope_meter
     took.at_most = ticks + meter->width_ticks;
     if (took.at_most <= 0) {
         took.unproven = TICKSCOPE_CONTRADICTION;
-    } else if (!told) {
+    } else if (!known) {
         took.unproven = TICKSCOPE_NOT_TOLD;
     } else if (switches != 0) {
         took.unproven = TICKSCOPE_SWITCHED;
@@ -150,10 +150,10 @@ TICKSCOPE__HOT struct tickscope_took tickscope_section_end(const struct tickscop
     int64_t to = TICKSCOPE__SECTION_READ(TICKSCOPE_AFTER);
     int64_t pair = tickscope__pair();
     int64_t switches = tickscope__switches();
-    int told = begun->switches >= 0 && switches >= 0;
+    int known = begun->switches >= 0 && switches >= 0;
     int64_t ticks = tickscope__as_read(to) - tickscope__as_read(begun->from);
     if (pair < begun->pair) pair = begun->pair;
-    return tickscope__took(&begun->meter, ticks, pair, told, switches - begun->switches);
+    return tickscope__took(&begun->meter, ticks, pair, known, switches - begun->switches);
 }
 
 /* ---- the width of a reading; crates/host/src/step.rs looks at more readings, on every processor ------------------ */

@@ -45,13 +45,13 @@ pub struct PoolHeader {
     pub entry_offset: u32,
     /// Size of a channel entry.
     pub entry_bytes: u32,
-    /// How many there are.
+    /// Number of entries.
     pub entry_count: u32,
     /// Where the blocks begin.
     pub block_offset: u64,
     /// Size of a block, a power of two.
     pub block_bytes: u32,
-    /// How many there are.
+    /// Number of blocks.
     pub block_count: u32,
     /// The pool's random identity.
     pub instance: u64,
@@ -104,7 +104,7 @@ pub struct ChannelEntry {
     /// Low half a policy's number, high half its epoch. The hot path reads it at every stamp: on its cache line is only
     /// what changes together with it.
     pub policy: AtomicU64,
-    /// What the policy takes, each epoch's at the place of its parity ([`crate::policy`]).
+    /// Parameters of the policy, each epoch's at the place of its parity ([`crate::policy`]).
     pub parameters: [AtomicU64; 2],
     zero_to_64: [u8; 40],
     /// An [`EntryState`].
@@ -200,7 +200,7 @@ pub struct BlockHeader {
 #[repr(C)]
 #[derive(Debug)]
 pub struct SlimRecord {
-    /// What was stamped.
+    /// Id of what was stamped.
     pub id: AtomicI64,
     /// When.
     pub tick: AtomicI64,
@@ -210,11 +210,11 @@ pub struct SlimRecord {
 #[repr(C)]
 #[derive(Debug)]
 pub struct WideRecord {
-    /// What was stamped.
+    /// Id of what was stamped.
     pub id: AtomicI64,
     /// When.
     pub tick: AtomicI64,
-    /// What rode along.
+    /// Value that rode along.
     pub value: AtomicI64,
     /// Class of the id.
     pub kind: AtomicI32,
@@ -226,17 +226,17 @@ pub struct WideRecord {
 #[repr(C)]
 #[derive(Debug)]
 pub struct FullRecord {
-    /// What a wide record holds.
+    /// Fields of a wide record.
     pub wide: WideRecord,
     /// Id that this one is part of; its own: none.
     pub parent: AtomicI64,
     /// Transmissions of the id before this one; negative: not said.
     pub attempt: AtomicI32,
-    /// How many things the stamp stands for; 0 or negative: not said.
+    /// Number of things that the stamp stands for; 0 or negative: not said.
     pub batch: AtomicI32,
 }
 
-/// What a channel's records carry: the units that each takes.
+/// Fields that a channel's records carry: the units that each takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Fields {
@@ -257,7 +257,7 @@ impl Fields {
     }
 }
 
-/// Whether the program still uses its pool.
+/// State of a pool: used by its program, or closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum PoolState {
@@ -269,7 +269,7 @@ pub enum PoolState {
     Recovered = 2,
 }
 
-/// What happens to a stamp that finds no free block.
+/// Fate of a stamp that finds no free block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum WhenFull {
@@ -308,7 +308,7 @@ pub enum BlockState {
     Zeroing = 3,
 }
 
-/// What a channel keeps of its stamps: the low half of its policy word.
+/// Policy of a channel for its stamps: the low half of its policy word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Policy {

@@ -21,7 +21,7 @@ use crate::pool::MappedBlock;
 use crate::primitive::{own_add, own_exchange, own_fetch_add};
 use crate::process::{self, NewEntry, OpenError, OwnPool, Process, thread_id};
 
-/// What a stamp may carry beside tick and id. A channel keeps as much of it as its [`Fields`] have room for.
+/// Fields that a stamp may carry beyond tick and id. A channel keeps as much of it as its [`Fields`] have room for.
 ///
 /// ```
 /// use tickscope_stamp::Extra;
@@ -38,7 +38,7 @@ pub struct Extra {
     pub parent: Option<i64>,
     /// Transmissions of the id before this one; negative: not said.
     pub attempt: i32,
-    /// How many things the stamp stands for; 0 or negative: not said.
+    /// Number of things that the stamp stands for; 0 or negative: not said.
     pub batch: i32,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Handle {
     fast_full: Cell<u32>,
     ordering: ReadOrdering,
     fields: Fields,
-    /// What its ticks are of; `None`: the counter.
+    /// Clock of its ticks; `None`: the counter.
     clock: Option<Clock>,
     /// The clock that it relates to the counter.
     brackets: Option<Clock>,
@@ -107,7 +107,8 @@ impl Channel {
     pub fn open_clock(point: &str, counter: Clock, ordering: ReadOrdering, fields: Fields) -> Result<Self, OpenError> {
         if point.starts_with(BRACKET_PREFIX) {
             return Err(OpenError::new(format!(
-                "expected a point's name that does not begin with '{BRACKET_PREFIX}'; found '{point}'. Such points are opened by open_bracket"
+                "expected a point's name that does not begin with '{BRACKET_PREFIX}'; found '{point}'. Such \
+                 points are opened by open_bracket"
             )));
         }
         let clock = Some(counter).filter(|&counter| counter != Clock::STAMPED);

@@ -11,7 +11,7 @@ use tickscope_tick::{Clock, RealtimeInjection};
 use crate::environment::Environment;
 use crate::process;
 
-/// What stands between the clocks and their readers.
+/// Maps put before the clocks.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     pub counter: NodeCounter,
@@ -45,7 +45,7 @@ impl Clocks {
         Self { counter: NodeCounter::new(environment.injection), realtime: environment.realtime.clone() }
     }
 
-    /// Whether anything stands between them and their readers.
+    /// Whether any clock has a map put before it.
     pub fn are_injected(&self) -> bool {
         self.counter.injection().is_some() || self.realtime.is_some()
     }

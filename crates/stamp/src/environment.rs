@@ -1,4 +1,4 @@
-//! What a process is told through its environment: the same variables as `tickscope.h`.
+//! Settings that a process reads from its environment: the same variables as `tickscope.h`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,7 +32,8 @@ impl Environment {
             number(text, "TICKSCOPE_BLOCK_BYTES", DEFAULT_BLOCK_BYTES, *BLOCK_BYTES.start(), *BLOCK_BYTES.end())?;
         if !block_bytes.is_power_of_two() {
             return Err(format!(
-                "expected TICKSCOPE_BLOCK_BYTES as a power of two; found {block_bytes}. Unset it for {DEFAULT_BLOCK_BYTES}"
+                "expected TICKSCOPE_BLOCK_BYTES as a power of two; found {block_bytes}. Unset it for \
+                 {DEFAULT_BLOCK_BYTES}"
             ));
         }
         let when_full = match text("TICKSCOPE_WHEN_FULL").as_deref() {

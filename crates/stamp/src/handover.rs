@@ -1,4 +1,4 @@
-//! How a block changes hands between a program and a collector: each step once, for mapped memory and for the model.
+//! Hand-over of a block between a program and a collector: each step once, for mapped memory and for the model.
 //!
 //! | step | who | runs concurrently with |
 //! | --- | --- | --- |
@@ -14,7 +14,7 @@
 use crate::block::BlockState;
 use crate::primitive::{AtomicI64, AtomicU32, Ordering};
 
-/// What the steps need of a block; implemented by mapped memory and, shrunk, by the model checker's tests.
+/// Access to a block by the steps; implemented by mapped memory and, shrunk, by the model checker's tests.
 pub trait Block {
     /// `BLOCK_MAGIC` once the header stands.
     fn magic(&self) -> &AtomicU32;

@@ -11,14 +11,14 @@
 
 use crate::primitive::{AtomicU64, Ordering};
 
-/// What a channel does with its stamps: one consistent reading.
+/// Policy of a channel and its parameter: one consistent reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Setting {
     /// Number of a [`crate::block::Policy`], or of one of a later version.
     pub policy: u32,
     /// Switches since the channel was opened.
     pub epoch: u32,
-    /// What the policy takes: the n of `every n`, x and y of `x of y` in two halves; 0 where it takes nothing.
+    /// Parameter of the policy: the n of `every n`, x and y of `x of y` in two halves; 0 where it takes nothing.
     pub parameter: u64,
 }
 

@@ -152,7 +152,7 @@ impl Pool {
         self.version
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn block_count(&self) -> u32 {
         self.block_count
     }
@@ -178,7 +178,7 @@ impl Pool {
         if asked == 0 { Ok(lock.l_type != libc::F_UNLCK as i16) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// What the program said about its end; `None`: a state of no version.
+    /// End of the program as it declared it; `None`: a state of no version.
     pub fn state(&self) -> Option<PoolState> {
         let state = self.header().state.load(Ordering::Acquire);
         [PoolState::Open, PoolState::Closed, PoolState::Recovered].into_iter().find(|&known| known as u32 == state)
@@ -212,13 +212,13 @@ pub struct MappedBlock<'a> {
 pub struct Record {
     /// When.
     pub tick: i64,
-    /// What.
+    /// Id of what was stamped.
     pub id: i64,
-    /// What rode along; wide and full records only.
+    /// Value that rode along; wide and full records only.
     pub rider: Option<Rider>,
 }
 
-/// What a wide or full record carries beyond tick and id.
+/// Fields of a wide or full record beyond tick and id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rider {
     /// Class of the id.
@@ -227,7 +227,7 @@ pub struct Rider {
     pub value: i64,
     /// The core; `None`: not recorded.
     pub cpu: Option<i32>,
-    /// What only a full record carries.
+    /// Fields of a full record alone.
     pub origin: Option<Origin>,
 }
 
@@ -238,7 +238,7 @@ pub struct Origin {
     pub parent: Option<i64>,
     /// Transmissions of the id before this one.
     pub attempt: Option<i32>,
-    /// How many things the stamp stands for.
+    /// Number of things that the stamp stands for.
     pub batch: Option<i32>,
 }
 
@@ -272,7 +272,7 @@ impl<'a> MappedBlock<'a> {
             && Fields::from_number(header.shape, self.version).is_some()
     }
 
-    /// What its records carry. A shape of no version reads as slim; [`MappedBlock::is_described`] refuses it.
+    /// Fields that its records carry. A shape of no version reads as slim; [`MappedBlock::is_described`] refuses it.
     fn fields(&self) -> Fields {
         Fields::from_number(self.header().shape, self.version).unwrap_or_default()
     }

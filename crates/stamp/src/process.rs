@@ -51,7 +51,7 @@ pub(crate) struct OwnPool {
     length: usize,
 }
 
-/// What a new channel writes into its entry.
+/// Fields that a new channel writes into its entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewEntry {
     pub point: [u8; NAME_BYTES],

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use c_program::{Running, StampDirectory, Witness, build, compile_with, ids, records};
+use c_program::{ReturnedCounts, Running, StampDirectory, build, compile_with, ids, records};
 use tickscope_stamp::block::{Policy, PoolState};
 use tickscope_stamp::policy;
 use tickscope_stamp::pool::{MappedBlock, Origin, Pool, Record};
@@ -24,11 +24,11 @@ fn until(done: impl Fn() -> bool) {
 fn c_a_killed_program_leaves_exactly_the_stamps_that_returned_or_one_more() {
     let stamper = compile_with("cc", "stamper", &[], "stamper-kill");
     for round in 0..20 {
-        let (directory, witness) = (StampDirectory::new("kill"), Witness::new("kill"));
+        let (directory, returned) = (StampDirectory::new("kill"), ReturnedCounts::new("kill"));
         let mut command = Command::new(&stamper);
-        directory.measure(command.arg(&witness.0).args(["threads", "3", "0"]));
+        directory.measure(command.arg(&returned.0).args(["threads", "3", "0"]));
         let child = Running(command.spawn().unwrap());
-        until(|| witness.word(2) > 100 * round);
+        until(|| returned.word(2) > 100 * round);
         child.kill();
         let pools = directory.pools();
         assert!(!pools[0].is_held().unwrap() && pools[0].state() == Some(PoolState::Open));
@@ -40,24 +40,21 @@ fn c_a_killed_program_leaves_exactly_the_stamps_that_returned_or_one_more() {
                 stamps.len() as u64
             })
             .collect();
-        let mut witnessed: Vec<u64> = (0..3).map(|word| witness.word(word)).collect();
+        let mut counted: Vec<u64> = (0..3).map(|word| returned.word(word)).collect();
         found.sort_unstable();
-        witnessed.sort_unstable();
+        counted.sort_unstable();
         // A full pool drops: then the stamps that lie there are the first ones, and the rest was counted.
         let dropped: u64 = pools[0].entries().iter().map(|entry| entry.dropped.load(Ordering::Relaxed)).sum();
-        let (found, witnessed): (u64, u64) = (found.iter().sum(), witnessed.iter().sum());
-        assert!(
-            (witnessed..=witnessed + 3).contains(&(found + dropped)),
-            "round {round}: {found}+{dropped} of {witnessed}"
-        );
+        let (found, counted): (u64, u64) = (found.iter().sum(), counted.iter().sum());
+        assert!((counted..=counted + 3).contains(&(found + dropped)), "round {round}: {found}+{dropped} of {counted}");
     }
 }
 
 #[test]
 fn c_a_forked_child_stamps_into_a_pool_of_its_own() {
-    let (directory, witness) = (StampDirectory::new("fork"), Witness::new("fork"));
+    let (directory, returned) = (StampDirectory::new("fork"), ReturnedCounts::new("fork"));
     let mut command = build("stamper", &[]);
-    assert!(directory.measure(command.arg(&witness.0).args(["fork", "5000"])).status().unwrap().success());
+    assert!(directory.measure(command.arg(&returned.0).args(["fork", "5000"])).status().unwrap().success());
     assert_eq!(directory.pools().len(), 2);
     let mut found: Vec<usize> = directory
         .pools()
@@ -75,16 +72,16 @@ fn c_a_forked_child_stamps_into_a_pool_of_its_own() {
 #[cfg(target_arch = "x86_64")]
 fn c_a_handler_after_every_instruction_of_a_stamp_finds_and_leaves_it_whole() {
     for way in ["slim", "wide", "full", "record"] {
-        let (directory, witness) = (StampDirectory::new("steps"), Witness::new("steps"));
+        let (directory, returned) = (StampDirectory::new("steps"), ReturnedCounts::new("steps"));
         let mut command = build("stamper", &[]);
-        command.arg(&witness.0).args(["steps", way, "5000"]).env("TICKSCOPE_BLOCK_BYTES", "4096");
+        command.arg(&returned.0).args(["steps", way, "5000"]).env("TICKSCOPE_BLOCK_BYTES", "4096");
         assert!(directory.measure(&mut command).status().unwrap().success());
         let pools = directory.pools();
         let threads = records(&pools[0]);
         let (stamps, open) = threads.values().next().unwrap();
         let (handled, program): (Vec<i64>, Vec<i64>) = ids(stamps).into_iter().partition(|&id| id < 0);
         assert!(handled.len() > 20_000, "{} steps", handled.len());
-        assert_eq!(handled, (1..=witness.word(1) as i64).map(|id| -id).collect::<Vec<_>>());
+        assert_eq!(handled, (1..=returned.word(1) as i64).map(|id| -id).collect::<Vec<_>>());
         assert_eq!(program, (0..5_000).collect::<Vec<_>>());
         assert_eq!(*open, 0);
     }
@@ -94,14 +91,14 @@ fn c_a_handler_after_every_instruction_of_a_stamp_finds_and_leaves_it_whole() {
 #[cfg(target_arch = "x86_64")]
 fn c_a_child_that_a_handler_forks_within_a_stamp_goes_on_and_leaves_its_parent_alone() {
     for way in ["slim", "record"] {
-        let (directory, witness) = (StampDirectory::new("fork-steps"), Witness::new("fork-steps"));
+        let (directory, returned) = (StampDirectory::new("fork-steps"), ReturnedCounts::new("fork-steps"));
         let mut command = build("stamper", &[]);
-        directory.measure(command.arg(&witness.0).args(["fork-steps", way, "246"]));
+        directory.measure(command.arg(&returned.0).args(["fork-steps", way, "246"]));
         command.env("TICKSCOPE_BLOCK_BYTES", "4096").env("TICKSCOPE_POOL_BYTES", "16384");
         assert!(command.status().unwrap().success());
-        let (forked, failed) = (witness.word(1), witness.word(2));
+        let (forked, failed) = (returned.word(1), returned.word(2));
         assert!(forked > 300 && failed == 0, "{failed} of {forked} children crashed");
-        let parent = witness.word(0) as i32;
+        let parent = returned.word(0) as i32;
         for pool in directory.pools() {
             let (stamps, open) = records(&pool).into_values().next().unwrap();
             if pool.header().pid == parent {
@@ -116,24 +113,24 @@ fn c_a_child_that_a_handler_forks_within_a_stamp_goes_on_and_leaves_its_parent_a
 
 #[test]
 fn c_a_signal_handler_stamps_into_the_same_channel_and_nothing_is_lost_or_torn() {
-    let (directory, witness) = (StampDirectory::new("signals"), Witness::new("signals"));
+    let (directory, returned) = (StampDirectory::new("signals"), ReturnedCounts::new("signals"));
     let mut command = build("stamper", &[]);
-    assert!(directory.measure(command.arg(&witness.0).args(["signals", "2000000"])).status().unwrap().success());
+    assert!(directory.measure(command.arg(&returned.0).args(["signals", "2000000"])).status().unwrap().success());
     let pools = directory.pools();
     let threads = records(&pools[0]);
     let (stamps, open) = threads.values().next().unwrap();
     let (handled, program): (Vec<i64>, Vec<i64>) = ids(stamps).into_iter().partition(|&id| id < 0);
     assert!(handled.len() >= 40, "the timer never fired");
-    assert_eq!(handled, (1..=witness.word(1) as i64).map(|id| -id).collect::<Vec<_>>());
+    assert_eq!(handled, (1..=returned.word(1) as i64).map(|id| -id).collect::<Vec<_>>());
     assert_eq!(program, (0..2_000_000).collect::<Vec<_>>());
     assert_eq!(*open, 0);
 }
 
 #[test]
 fn c_wide_stamps_carry_kind_value_and_core() {
-    let (directory, witness) = (StampDirectory::new("wide"), Witness::new("wide"));
+    let (directory, returned) = (StampDirectory::new("wide"), ReturnedCounts::new("wide"));
     let mut command = build("stamper", &[]);
-    assert!(directory.measure(command.arg(&witness.0).args(["wide", "3000"])).status().unwrap().success());
+    assert!(directory.measure(command.arg(&returned.0).args(["wide", "3000"])).status().unwrap().success());
     let pools = directory.pools();
     let (stamps, _) = records(&pools[0]).into_values().next().unwrap();
     check_carried(&stamps, false);
@@ -141,9 +138,9 @@ fn c_wide_stamps_carry_kind_value_and_core() {
 
 #[test]
 fn c_full_stamps_carry_parent_attempt_and_batch_too() {
-    let (directory, witness) = (StampDirectory::new("full-records"), Witness::new("full-records"));
+    let (directory, returned) = (StampDirectory::new("full-records"), ReturnedCounts::new("full-records"));
     let mut command = build("stamper", &[]);
-    assert!(directory.measure(command.arg(&witness.0).args(["full", "3000"])).status().unwrap().success());
+    assert!(directory.measure(command.arg(&returned.0).args(["full", "3000"])).status().unwrap().success());
     let pools = directory.pools();
     let header = pools[0].block(0).header();
     assert_eq!((header.shape, header.header_bytes), (3, 13 * 16), "a unit is left over in 16 384 bytes");
@@ -174,9 +171,9 @@ fn check_carried(stamps: &[Record], full: bool) {
 
 #[test]
 fn c_a_policy_is_switched_with_its_parameter_while_the_program_stamps() {
-    let (directory, witness) = (StampDirectory::new("switch"), Witness::new("switch"));
+    let (directory, returned) = (StampDirectory::new("switch"), ReturnedCounts::new("switch"));
     let mut command = build("stamper", &[]);
-    switch_while_running(&directory, command.arg(&witness.0).args(["paced", "1", "0"]));
+    switch_while_running(&directory, command.arg(&returned.0).args(["paced", "1", "0"]));
 }
 
 #[test]
@@ -231,9 +228,9 @@ fn a_rust_program_stamps_what_a_c_program_does() {
 
 #[test]
 fn c_misuse_is_counted_and_told_and_never_crashes() {
-    let (directory, witness) = (StampDirectory::new("misuse"), Witness::new("misuse"));
+    let (directory, returned) = (StampDirectory::new("misuse"), ReturnedCounts::new("misuse"));
     let mut command = build("stamper", &[]);
-    let run = directory.measure(command.arg(&witness.0).arg("misuse")).output().unwrap();
+    let run = directory.measure(command.arg(&returned.0).arg("misuse")).output().unwrap();
     assert!(run.status.success());
     let told = String::from_utf8(run.stderr).unwrap();
     for expected in [
@@ -253,10 +250,10 @@ fn c_misuse_is_counted_and_told_and_never_crashes() {
 
 #[test]
 fn c_a_loaded_library_has_a_pool_of_its_own() {
-    let (directory, witness) = (StampDirectory::new("plugin"), Witness::new("plugin"));
+    let (directory, returned) = (StampDirectory::new("plugin"), ReturnedCounts::new("plugin"));
     let library = compile_with("cc", "plugin", &["-shared", "-fPIC"], "plugin.so");
     let mut command = build("stamper", &[]);
-    let command = directory.measure(command.arg(&witness.0).arg("plugin").arg(&library).arg("4000"));
+    let command = directory.measure(command.arg(&returned.0).arg("plugin").arg(&library).arg("4000"));
     assert!(command.status().unwrap().success());
     let lengths: Vec<usize> =
         directory.pools().iter().flat_map(|pool| records(pool).into_values().map(|(stamps, _)| stamps.len())).collect();
@@ -265,9 +262,9 @@ fn c_a_loaded_library_has_a_pool_of_its_own() {
 
 #[test]
 fn c_the_end_of_a_thread_releases_its_blocks() {
-    let (directory, witness) = (StampDirectory::new("threads"), Witness::new("threads"));
+    let (directory, returned) = (StampDirectory::new("threads"), ReturnedCounts::new("threads"));
     let mut command = build("stamper", &[]);
-    assert!(directory.measure(command.arg(&witness.0).args(["threads", "4", "10"])).status().unwrap().success());
+    assert!(directory.measure(command.arg(&returned.0).args(["threads", "4", "10"])).status().unwrap().success());
     let pools = directory.pools();
     assert_eq!(records(&pools[0]).len(), 4);
     let released =
@@ -278,10 +275,10 @@ fn c_the_end_of_a_thread_releases_its_blocks() {
 #[test]
 fn c_a_full_or_missing_stamp_directory_turns_points_off_and_says_so() {
     for (variable, value) in [("TICKSCOPE_POOL_BYTES", "34359738368"), ("TICKSCOPE_DIR", "/no/such/directory")] {
-        let (directory, witness) = (StampDirectory::new("full"), Witness::new("full"));
+        let (directory, returned) = (StampDirectory::new("full"), ReturnedCounts::new("full"));
         let mut command = build("stamper", &[]);
         let run = directory
-            .measure(command.arg(&witness.0).args(["threads", "1", "100"]))
+            .measure(command.arg(&returned.0).args(["threads", "1", "100"]))
             .env(variable, value)
             .output()
             .unwrap();
@@ -289,15 +286,15 @@ fn c_a_full_or_missing_stamp_directory_turns_points_off_and_says_so() {
         let told = String::from_utf8(run.stderr).unwrap();
         assert!(told.contains("tickscope: expected to") && told.contains("Points are off"), "{told}");
         assert_eq!(directory.pools().len(), 0);
-        assert_eq!(witness.word(0), 100, "the program went on");
+        assert_eq!(returned.word(0), 100, "the program went on");
     }
 }
 
 #[test]
 fn c_a_full_pool_drops_and_counts_every_stamp_it_cannot_keep() {
-    let (directory, witness) = (StampDirectory::new("drop"), Witness::new("drop"));
+    let (directory, returned) = (StampDirectory::new("drop"), ReturnedCounts::new("drop"));
     let mut command = build("stamper", &[]);
-    let command = directory.measure(command.arg(&witness.0).args(["threads", "1", "10000"]));
+    let command = directory.measure(command.arg(&returned.0).args(["threads", "1", "10000"]));
     command.env("TICKSCOPE_POOL_BYTES", "16384").env("TICKSCOPE_BLOCK_BYTES", "4096");
     assert!(command.status().unwrap().success());
     let pools = directory.pools();
@@ -313,13 +310,13 @@ fn c_a_full_pool_drops_and_counts_every_stamp_it_cannot_keep() {
 
 #[test]
 fn c_an_injected_map_stands_before_every_stamp() {
-    let (directory, witness) = (StampDirectory::new("inject"), Witness::new("inject"));
+    let (directory, returned) = (StampDirectory::new("inject"), ReturnedCounts::new("inject"));
     let text = "1000:1000000000:12500:1000:25000000000:49:2:7";
     let map: tickscope_tick::Injection = text.parse().unwrap();
     let mut command = build("stamper", &[]);
     let before = tickscope_counter::before();
     let run = directory
-        .measure(command.arg(&witness.0).args(["threads", "1", "5000"]))
+        .measure(command.arg(&returned.0).args(["threads", "1", "5000"]))
         .env("TICKSCOPE_INJECT", text)
         .status();
     let after = tickscope_counter::after();

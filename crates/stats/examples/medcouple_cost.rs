@@ -1,4 +1,4 @@
-//! What a medcouple costs beside sorting the same values. `cargo run --release --example medcouple_cost [COUNT]`.
+//! Cost of a medcouple and of sorting the same values. `cargo run --release --example medcouple_cost [COUNT]`.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -24,7 +24,7 @@ pub struct Comparison<'a> {
     other: &'a Sample,
 }
 
-/// What the shift lies between, in ticks.
+/// Confidence interval of the shift, in ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShiftInterval {
     /// `None`: too few runs for a lower end.
@@ -33,7 +33,7 @@ pub struct ShiftInterval {
     pub hi: Option<i64>,
 }
 
-/// Whether two kinds of runs could be one and the same (Mann and Whitney 1947).
+/// Test whether two kinds of runs could be one and the same (Mann and Whitney 1947).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MannWhitney {
     /// Twice U: two for each pair of runs of which the other kind's value is greater, one for each equal pair.
@@ -47,8 +47,8 @@ pub struct MannWhitney {
 }
 
 impl<'a> Comparison<'a> {
-    /// Of the `other` runs against the `base`; refused where their values are as far apart as those of one sample may
-    /// not be.
+    /// Tests the `other` runs against the `base`; refused where their values are as far apart as those of one sample
+    /// may not be.
     pub fn new(base: &'a Sample, other: &'a Sample) -> Result<Self, Error> {
         let (least, most) = (base.least().min(other.least()), base.most().max(other.most()));
         if most.abs_diff(least) < LIMIT_TICKS { Ok(Self { base, other }) } else { Err(Error::Apart(least, most)) }
@@ -63,8 +63,8 @@ impl<'a> Comparison<'a> {
         (i128::from(low) + i128::from(high)) as f64 / 2.0
     }
 
-    /// What that shift lies between: the differences at the ranks that Mann and Whitney's U leaves out with half of the
-    /// rest of the confidence on each side (Lehmann, Nonparametrics, 2.6). With ties it covers more.
+    /// Confidence interval of that shift: the differences at the ranks that Mann and Whitney's U leaves out with half
+    /// of the rest of the confidence on each side (Lehmann, Nonparametrics, 2.6). With ties it covers more.
     pub fn shift_interval(&self, confidence: Confidence) -> ShiftInterval {
         let rank = self.lowest_rank(confidence.tail());
         let at = |rank: u128| select(self, rank);

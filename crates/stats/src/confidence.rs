@@ -1,4 +1,4 @@
-//! What the quantile of a population lies between, given a sample of it: no assumption about its shape.
+//! Confidence interval of a population's quantile, given a sample: no assumption about its shape.
 //!
 //! Of `n` independent values the number at or below the true quantile of share `p` is binomial `(n, p)`, whatever the
 //! distribution; with ties the interval only covers more. So two of the values themselves bound it, their ranks
@@ -50,7 +50,8 @@ impl Confidence {
         if (1..MILLION).contains(&share) { Ok(Self(share)) } else { Err(Error::Confidence(share)) }
     }
 
-    /// What is left to one tail, a little less than half of the rest: the sums that it is compared with are rounded.
+    /// Probability left to one tail, a little less than half of the rest: the sums that it is compared with are
+    /// rounded.
     pub(crate) fn tail(self) -> f64 {
         f64::from(MILLION - self.0) / f64::from(2 * MILLION) * (1.0 - ROUNDING)
     }
@@ -68,7 +69,7 @@ impl Quantile {
 }
 
 impl Sample {
-    /// What the population's quantile lies between.
+    /// Confidence interval of the population's quantile.
     pub fn interval(&self, quantile: Quantile, confidence: Confidence) -> QuantileInterval {
         let Ranks { lo, hi, coverage } = quantile.ranks(self.count(), confidence);
         let value = |rank: usize| self.values()[rank - 1];
@@ -104,7 +105,7 @@ fn kept(at: &mut f64, next: f64) -> Option<f64> {
     (next > NEGLIGIBLE).then_some(next)
 }
 
-/// How many chances from this side add up to no more than `most`, and what they add up to.
+/// Number of chances from this side add up to no more than `most`, and what they add up to.
 fn tail<'a>(chances: impl Iterator<Item = &'a f64>, most: f64) -> (usize, f64) {
     let (mut taken, mut sum) = (0, 0.0);
     for chance in chances {

@@ -1,4 +1,4 @@
-//! What this crate refuses: expected, found, remedy.
+//! Refusals of this crate: expected, found, remedy.
 
 use std::fmt;
 

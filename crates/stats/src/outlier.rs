@@ -36,16 +36,16 @@ pub enum Rule {
     GapOrTail,
 }
 
-/// What a rule calls an outlier, and what that takes away from the sample it was asked about.
+/// Threshold of a rule, and what it removes from the sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Threshold {
     /// Values above this are outliers.
     pub upper: i64,
     /// Values below this would be, in a sample without a hard lower bound; not used here.
     pub lower: Option<i64>,
-    /// What it rests on.
+    /// Basis of the threshold.
     pub basis: Basis,
-    /// What it takes away.
+    /// Values that it removes.
     pub removal: Removal,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Fence {
     pub basis: Basis,
 }
 
-/// What a threshold rests on.
+/// Basis of a threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Basis {
     /// The formula of the rule.
@@ -111,7 +111,7 @@ pub enum Why {
     OutOfRange,
 }
 
-/// What a threshold takes away.
+/// Values that a threshold removes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Removal {
     /// Samples above it.
@@ -191,8 +191,8 @@ impl Removal {
 }
 
 impl Sample {
-    /// What a threshold of this value takes away. Nothing is taken away in silence: give this with every figure that
-    /// leaves it out.
+    /// Values that a threshold of this value removes. Nothing is taken away in silence: give this with every figure
+    /// that leaves it out.
     pub fn removal(&self, upper: i64) -> Removal {
         let (count, of) = (self.above(upper), self.count());
         let median = i128::from(self.quantile(Quantile::MEDIAN));

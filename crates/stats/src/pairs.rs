@@ -84,7 +84,7 @@ struct Stair {
     count: u128,
 }
 
-/// Whether pairs equal to the pivot belong to its stair.
+/// Side of the stair for pairs equal to the pivot.
 #[derive(Clone, Copy, PartialEq)]
 enum Edge {
     Below,

@@ -1,4 +1,4 @@
-//! What a counter advances by at once, found in values that were read from it.
+//! Step by which a counter advances, found in values that were read from it.
 //!
 //! A clock of 10 ns that is read in ticks of 0.41 ns advances by 24 or 25 of them, and durations of it lie on a
 //! lattice of that width, with values one apart where the rounding of two readings differs. So neither the greatest

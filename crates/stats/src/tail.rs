@@ -78,7 +78,7 @@ struct Tail {
 const HEAVIEST: f64 = 0.7;
 /// The heaviest upper half: where it falls to a quarter five times as far out as to a half.
 const HEAVIEST_BODY: f64 = 2.0;
-/// What a fitted shape may be too low by: three standard deviations at 10 000 values, about.
+/// Margin by which a fitted shape may be too low: three standard deviations at 10 000 values, about.
 const SHAPE_MARGIN: f64 = 0.3;
 /// Chance of a gap this wide, natural logarithm: a few hundred gaps are tested.
 const UNLIKELY: f64 = 12.0;
@@ -141,7 +141,7 @@ impl Tail {
         )
     }
 
-    /// What the tail itself says, where it may.
+    /// Fence of the tail itself, where it has enough values.
     fn fence(&self, sample: &Sample) -> Result<Fence, Why> {
         if self.shape > HEAVIEST {
             return Err(Why::HeavyTail(self.shape));

@@ -1,4 +1,4 @@
-//! What reading a clock of two words costs while it runs: figures 1 to 3 of the Cm* study (3.2).
+//! Cost of reading a clock of two words while it runs: figures 1 to 3 of the Cm* study (3.2).
 //!
 //! A reader calls a routine twice in a row; what it takes to read the clock is the difference of the two results.
 //! `Varying-Read` returns the low word that it read last where the high word flipped meanwhile, so that difference is
@@ -29,7 +29,7 @@ pub struct Pair {
     pub at: i64,
     /// From the first result to the second.
     pub elapsed: i64,
-    /// What both took.
+    /// Time of both.
     pub took: i64,
 }
 
@@ -40,7 +40,7 @@ pub struct Phase {
     pub at_ns: f64,
     /// The median of what a reading took.
     pub median_ns: f64,
-    /// What the median of all such pairs lies between with 99.9 %.
+    /// 99.9 % confidence interval of the median of all such pairs.
     pub between_ns: [f64; 2],
     /// How many.
     pub pairs: usize,
@@ -75,7 +75,7 @@ pub struct LiveTest {
     pub phases: Vec<Phase>,
 }
 
-/// What was recorded of one routine.
+/// Recording of one routine.
 #[derive(Clone, Debug)]
 pub struct Live {
     /// In order of time.
@@ -91,7 +91,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// What the pairs say, of a clock whose tick is `ns`. Refused of no pair.
+    /// Tests the pairs, of a clock whose tick is `ns`. Refused of no pair.
     pub fn test(&self, routine: Routine, writer: Writer, ns: f64) -> Result<LiveTest, Error> {
         let elapsed: Vec<i64> = self.pairs.iter().map(|pair| pair.elapsed).collect();
         let sample = Sample::new(&elapsed)?;
@@ -159,7 +159,7 @@ impl LiveTest {
         NOTABLE_WORDS * self.level_ns / words_between
     }
 
-    /// What it shows, in a sentence.
+    /// Summary of the test, in a sentence.
     pub fn words(&self) -> String {
         use tickscope_clock::advice::duration;
         let level = duration(self.level_ns);

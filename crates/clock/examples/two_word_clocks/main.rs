@@ -1,5 +1,4 @@
-//! What a reading of a running clock of two words takes, by routine and writer: figures 1 to 3 of the Cm* study, as
-//! text.
+//! Time of a reading of a running clock of two words, by routine and writer: figures 1 to 3 of the Cm* study, as text.
 //!
 //! `cargo run --release -p tickscope-clock --example two_word_clocks`. What the routines are worth is in
 //! `docs/two-word-clocks.md`; nothing of this is part of the command.

@@ -64,7 +64,7 @@ struct Words {
     low: AtomicU32,
 }
 
-/// What the clock was when the writer last came by.
+/// Value of the clock when the writer last came by.
 #[repr(align(128))]
 struct Beat(AtomicI64);
 
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         Self { clock, routine, one_read: OneRead::default(), words: 0 }
     }
 
-    /// What the clock is, by the routine.
+    /// Reads the clock by the routine.
     #[inline]
     fn call(&mut self) -> i64 {
         let Self { clock, words, .. } = self;

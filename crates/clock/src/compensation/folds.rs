@@ -19,14 +19,14 @@ const FOLDS: usize = 4;
 /// Stretches of trials, each with what is known of the cost from it.
 pub(super) struct Folds<'a>(Vec<(Fit, &'a [Trial])>);
 
-/// What a method left in folds that it was not fitted on.
+/// Residual errors of a method in folds that it was not fitted on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossed {
     /// Mean of its absolute residual in the better 19 of 20 trials, over all folds.
     pub error: f64,
-    /// What is certain of its systematic error, in the fold where that is most.
+    /// Certain part of its systematic error, in the fold where that is most.
     pub drift: f64,
-    /// Whether it left less than doing nothing in every fold, and that is more than chance.
+    /// Whether the method left less than doing nothing in every fold, and that is more than chance.
     pub gains: bool,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Folds<'a> {
         Some(Crossed { error: errors / crossings.len() as f64, drift, gains })
     }
 
-    /// What is fitted where, with what it is judged on.
+    /// Each fit with the trials that it is judged on.
     fn crossings(&self, method: Method) -> Vec<(&Fit, &'a [Trial])> {
         let fits = matches!(method, Method::Constant | Method::LongTerm) && self.0.len() > 1;
         let mut crossings = Vec::new();

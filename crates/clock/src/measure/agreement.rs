@@ -1,4 +1,4 @@
-//! Whether a clock goes on when the reading does from one processor to another.
+//! Order of a clock's readings from one processor to another.
 //!
 //! Two pinned threads pass a turn back and forth; whoever has it reads the clock and leaves the reading for the other.
 //! A reading that is less than the one it was handed went backward across processors. Deliberately absent: how far the
@@ -15,7 +15,7 @@ use tickscope_host::affinity;
 
 use super::service::{Job, Service};
 
-/// What was seen between the first processor and each other one.
+/// Readings compared between the first processor and each other one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Agreement {
     /// Readings compared with one on the other processor just before.

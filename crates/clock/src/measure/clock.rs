@@ -26,7 +26,7 @@ pub enum Clock {
     UdpSocket,
 }
 
-/// What a clock's readings count.
+/// Unit of a clock's readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -46,7 +46,7 @@ impl Clock {
         [&counter[..], &library, &system_call, &shared].concat()
     }
 
-    /// What its readings count.
+    /// Unit of its readings.
     pub fn unit(self) -> Unit {
         match self {
             Self::Library(_) | Self::SystemCall(_) => Unit::Nanoseconds,

@@ -1,5 +1,5 @@
-//! What the instructions that read the counter cost, over many readings in a row (the Cloudprofiler study, 6.2):
-//! whether a hypervisor traps them shows there, since a trap costs a hundred times more.
+//! Cost of the instructions that read the counter, over many readings in a row (the Cloudprofiler study, 6.2): whether
+//! a hypervisor traps them shows there, since a trap costs a hundred times more.
 
 use std::hint::black_box;
 
@@ -15,13 +15,14 @@ pub struct InstructionCost {
     pub instruction: &'static str,
     /// Readings.
     pub reads: u64,
-    /// What each took, nanoseconds, interruptions and all.
+    /// Time of each reading, nanoseconds, interruptions and all.
     pub ns: f64,
     /// The same in the middle one of blocks of 10 000.
     pub median_ns: f64,
 }
 
-/// What was published of one, nanoseconds: on a cloud's node, and on bare metal over 10^5 and over 10^10 readings.
+/// Published cost of one instruction, nanoseconds: on a cloud's node, and on bare metal over 10^5 and over 10^10
+/// readings.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Published {
     /// Its name.

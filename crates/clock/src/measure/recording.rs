@@ -1,4 +1,4 @@
-//! What one window of time yields: readings in a row, costs against time, trials of sections of known length.
+//! Recordings of one window of time: readings in a row, costs against time, trials of sections of known length.
 
 use std::hint::black_box;
 use std::io;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tickscope_counter as counter;
 use tickscope_host::affinity;
-use tickscope_stats::{Quantile, Sample};
+use tickscope_stats::Quantile;
 
 use super::service::{Job, Reader, Service};
 use crate::compensation::Trial;
@@ -33,7 +33,7 @@ const READINGS_LATE: usize = 2;
 /// Slices that a ramp is told in.
 const SLICES: usize = 24;
 
-/// Where and how long.
+/// Place and length of a measurement.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
     /// Allowed processors.
@@ -42,7 +42,7 @@ pub struct Window<'a> {
     pub readers: usize,
     /// Ticks of the counter.
     pub ticks: i64,
-    /// What one of them is in the clock's unit.
+    /// Length of one tick in the clock's unit.
     pub unit_per_tick: f64,
     /// The counter when time is over, for whatever is not done by then.
     pub latest: i64,
@@ -66,7 +66,7 @@ pub struct Rate {
 }
 
 /// Cost of a reading against time, while other readers start and stop.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Ramp {
     /// From when all were ready to the end of the window, or of the last reading if that ended later; ticks of the
     /// counter.
@@ -106,7 +106,7 @@ pub struct Recorded {
     pub t_1: i64,
     pub t_m: i64,
     pub t_4: i64,
-    /// What was waited between the second and the third reading, ticks of the counter.
+    /// Wait between the second and the third reading, ticks of the counter.
     pub waited: i64,
 }
 
@@ -191,29 +191,25 @@ pub fn costs(service: &Service, window: Window) -> io::Result<Costs> {
 
 /// Costs against time by one reader: when each reading ended, and what it took, ticks.
 pub fn stamped(service: &Service, window: Window) -> io::Result<Vec<[i64; 2]>> {
-    thread::scope(|scope| {
-        let measured = scope.spawn(|| {
-            let reader = ready(service, window.cpus, 0, &Barrier::new(1));
-            reader.map(|reader| reader.drive(Stamped(Limit::of(&window))))
-        });
-        let stamped = measured.join().expect(SOUND)?;
-        Ok(stamped.iter().map(|reading| [reading.at + reading.ticks, reading.ticks]).collect())
-    })
+    let stamped = alone(service, window, Stamped(Limit::of(&window)))?;
+    Ok(stamped.iter().map(|reading| [reading.at + reading.ticks, reading.ticks]).collect())
 }
 
 /// Trials of sections that wait for `wait_ticks` of the counter, or do nothing.
 pub fn trials(service: &Service, window: Window, wait_ticks: i64) -> io::Result<Vec<Recorded>> {
+    alone(service, window, Trials { limit: Limit::of(&window), wait_ticks })
+}
+
+/// Does a job with the measured reader alone.
+fn alone<J: Job<Output: Send> + Send>(service: &Service, window: Window, job: J) -> io::Result<J::Output> {
     thread::scope(|scope| {
-        let measured = scope.spawn(|| {
-            let reader = ready(service, window.cpus, 0, &Barrier::new(1));
-            reader.map(|reader| reader.drive(Trials { limit: Limit::of(&window), wait_ticks }))
-        });
+        let measured = scope.spawn(|| Ok(ready(service, window.cpus, 0, &Barrier::new(1))?.drive(job)));
         measured.join().expect(SOUND)
     })
 }
 
 /// The same while a thread on the last processor samples pairs of readings.
-pub fn trials_beside_a_sampler(
+pub fn trials_with_sampler(
     service: &Service,
     window: Window,
     wait_ticks: i64,
@@ -236,20 +232,32 @@ pub fn trials_beside_a_sampler(
 }
 
 impl Recorded {
-    /// What its readings took together, ticks of the counter.
+    /// Time of its readings together, ticks of the counter.
     pub fn spent(&self) -> i64 {
         self.to - self.from - self.waited
     }
 
-    /// The trial, its wait turned into the clock's unit; not looked at for interruptions.
-    pub fn trial(&self, truth: impl Fn(i64) -> i64, sampled: Option<[i64; 2]>) -> Trial {
+    /// The trial, its wait turned into the clock's unit.
+    pub fn trial(&self, truth: impl Fn(i64) -> i64, touched: bool) -> Trial {
         let Self { t_1, t_m, t_4, waited, .. } = *self;
-        Trial { t_1, t_m, t_4, truth: truth(waited), sampled, touched: false }
+        Trial { t_1, t_m, t_4, truth: truth(waited), sampled: None, touched }
+    }
+}
+
+/// Costs of the readings around sections of no length, in order of time.
+pub fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
+    recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
+}
+
+impl Slice {
+    /// The slice in which those readings ended.
+    pub fn of(mut costs: Vec<i64>) -> Self {
+        Self { readings: costs.len(), cost_ticks: Quantile::MEDIAN.of(&mut costs) }
     }
 }
 
 const SOUND: &str = "a reader's thread ends well";
-/// How often a reader that is to start later looks whether it is time.
+/// Interval at which a reader that is to start later looks whether it is time.
 const POLL: Duration = Duration::from_micros(100);
 
 /// Pins the calling thread to the processor of the reader with that number, and waits for the others. Where pinning is
@@ -298,8 +306,7 @@ impl Ramp {
         for reading in stamped {
             costs[(i128::from(ended(reading)) * SLICES as i128 / i128::from(ticks)) as usize].push(reading.ticks);
         }
-        let median = |costs: &[i64]| Sample::new(costs).ok().map(|sample| sample.quantile(Quantile::MEDIAN));
-        let slices = costs.iter().map(|costs| Slice { readings: costs.len(), cost_ticks: median(costs) }).collect();
+        let slices = costs.into_iter().map(Slice::of).collect();
         Self { ticks, started: Vec::new(), stopped: Vec::new(), slices }
     }
 
@@ -316,16 +323,16 @@ impl Ramp {
     }
 }
 
-/// What a window keeps, in memory that was written to once, so that recording faults in no page; spaced out over the
+/// Samples of a window, in memory that was written to once, so that recording faults in no page; spaced out over the
 /// window. Whether a reading is kept is decided before it is taken: decided after, long ones would be kept too often.
-pub(super) struct Kept<T> {
+pub(super) struct SpacedSamples<T> {
     pub(super) values: Vec<T>,
     most: usize,
     every_ticks: i64,
     last: Option<i64>,
 }
 
-impl<T: Copy> Kept<T> {
+impl<T: Copy> SpacedSamples<T> {
     /// Room for `most` values of `size` each, like `value`.
     pub(super) fn new(value: T, most: usize, window_ticks: i64) -> Self {
         let mut values = vec![value; most];
@@ -334,7 +341,7 @@ impl<T: Copy> Kept<T> {
         Self { values, most, every_ticks: window_ticks / most as i64, last: None }
     }
 
-    /// Whether what begins now is to be kept: `count` values.
+    /// Whether the `count` values that begin now are to be kept.
     pub(super) fn due(&mut self, now: i64, count: usize) -> bool {
         let due = self.last.is_none_or(|last| now - last >= self.every_ticks * count as i64);
         if due {
@@ -350,7 +357,7 @@ impl Job for Stretches {
     type Output = (Vec<i64>, Vec<Span>, Rate);
 
     fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
-        let mut kept = Kept::new(0_i64, READINGS_MAX, self.0.ticks);
+        let mut samples = SpacedSamples::new(0_i64, READINGS_MAX, self.0.ticks);
         let mut spans = Vec::with_capacity(READINGS_MAX / STRETCH);
         let mut rate = Rate { readings: 0, ticks: 0 };
         let mut longest = [0; STRETCH];
@@ -363,12 +370,12 @@ impl Job for Stretches {
             }
             let to = counter::plain();
             rate = Rate { readings: rate.readings + stretch.len() as u64, ticks: rate.ticks + to - from };
-            if kept.due(from, stretch.len()) {
-                kept.values.extend_from_slice(stretch);
+            if samples.due(from, stretch.len()) {
+                samples.values.extend_from_slice(stretch);
                 spans.push(Span { from, to });
             }
-            if self.0.reached(begun, to, kept.values.len()) {
-                return (kept.values, spans, rate);
+            if self.0.reached(begun, to, samples.values.len()) {
+                return (samples.values, spans, rate);
             }
         }
     }
@@ -432,19 +439,19 @@ impl Job for Stamped {
     type Output = Vec<StampedReading>;
 
     fn run(self, mut read: impl FnMut() -> i64) -> Self::Output {
-        let mut kept = Kept::new(StampedReading { at: 0, ticks: 0 }, READINGS_MAX, self.0.ticks);
+        let mut samples = SpacedSamples::new(StampedReading { at: 0, ticks: 0 }, READINGS_MAX, self.0.ticks);
         let first = counter::plain();
         let mut at = first;
         loop {
-            let due = kept.due(at, 1);
+            let due = samples.due(at, 1);
             let from = counter::plain();
             black_box(read());
             at = counter::plain();
             if due {
-                kept.values.push(StampedReading { at: from, ticks: at - from });
+                samples.values.push(StampedReading { at: from, ticks: at - from });
             }
-            if self.0.reached(first, at, kept.values.len()) {
-                return kept.values;
+            if self.0.reached(first, at, samples.values.len()) {
+                return samples.values;
             }
         }
     }
@@ -471,7 +478,7 @@ impl Trials {
     #[inline(always)]
     fn sections(&self, mut read: impl FnMut() -> i64, section: impl Fn() -> i64) -> Vec<Recorded> {
         let none = Recorded { from: 0, to: 0, t_1: 0, t_m: 0, t_4: 0, waited: 0 };
-        let mut kept = Kept::new(none, TRIALS_MAX, self.limit.ticks);
+        let mut samples = SpacedSamples::new(none, TRIALS_MAX, self.limit.ticks);
         let begun = counter::plain();
         loop {
             let from = counter::plain();
@@ -481,12 +488,12 @@ impl Trials {
             let third = read();
             let fourth = read();
             let to = counter::plain();
-            if kept.due(from, 1) {
+            if samples.due(from, 1) {
                 let [t_1, t_m, t_4] = [second - first, third - second, fourth - third];
-                kept.values.push(Recorded { from, to, t_1, t_m, t_4, waited });
+                samples.values.push(Recorded { from, to, t_1, t_m, t_4, waited });
             }
-            if self.limit.reached(begun, to, kept.values.len()) {
-                return kept.values;
+            if self.limit.reached(begun, to, samples.values.len()) {
+                return samples.values;
             }
         }
     }
@@ -514,18 +521,18 @@ impl Job for Pairs<'_> {
 
     fn run(self, mut read: impl FnMut() -> i64) -> Vec<Sampled> {
         // The window may last longer than it was to: twice the room.
-        let mut kept = Kept::new(Sampled { at: 0, cost: 0 }, 2 * READINGS_MAX, 2 * self.ticks);
+        let mut samples = SpacedSamples::new(Sampled { at: 0, cost: 0 }, 2 * READINGS_MAX, 2 * self.ticks);
         let mut at = counter::plain();
         while !self.over.load(Relaxed) {
-            let due = kept.due(at, 1);
+            let due = samples.due(at, 1);
             let first = read();
             let second = read();
             at = counter::plain();
             if due {
-                kept.values.push(Sampled { at, cost: second - first });
+                samples.values.push(Sampled { at, cost: second - first });
             }
         }
-        kept.values
+        samples.values
     }
 }
 

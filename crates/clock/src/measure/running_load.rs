@@ -29,7 +29,7 @@ use crate::load::{Injection, Load, LoadKind};
 pub struct RunningLoad {
     _processes: BusyProcesses,
     _threads: Threads,
-    /// What replicas read stays there as long as they do.
+    /// Keeps alive the clock that replicas read.
     _service: Arc<Service>,
     work: Arc<Work>,
     count: u32,
@@ -37,7 +37,7 @@ pub struct RunningLoad {
     frequency: Frequency,
 }
 
-/// What all members are told, and where they count.
+/// State shared with all members: their schedule, and their counts.
 struct Work {
     injected: Option<Turns>,
     /// The counter when the first turn of all members is due: they work and rest together.
@@ -72,7 +72,7 @@ enum Rest {
 struct Threads(Vec<JoinHandle<()>>, Arc<Work>);
 
 impl RunningLoad {
-    /// Starts `count` members beside readers of that clock, pinned as the load says, and waits until each is at work;
+    /// Starts `count` members while that clock is read, pinned as the load says, and waits until each is at work;
     /// `cpus` are those allowed.
     pub fn start(
         load: &Load,
@@ -156,11 +156,8 @@ impl Work {
         let ready = || self.begun.all()[READY].load(Relaxed);
         while ready() < count {
             if Instant::now() > until {
-                return Err(io::Error::other(format!(
-                    "cannot start a load of {count} processes: within {} s only {} began to work; ask for fewer",
-                    PATIENCE.as_secs(),
-                    ready()
-                )));
+                let (seconds, ready) = (PATIENCE.as_secs(), ready());
+                return Err(io::Error::other(format!("within {seconds} s only {ready} members began to work")));
             }
             thread::sleep(Duration::from_micros(100));
         }
@@ -272,7 +269,7 @@ mod tests {
         RunningLoad::start(load, count, (clock, &service), &cpus, FREQUENCY).unwrap()
     }
 
-    /// Whether it was seen to work often; what never works hangs the test.
+    /// Waits until the load was seen to work often.
     fn works(load: &RunningLoad) {
         while load.work.begun.all()[0].load(Relaxed) < 3 * u64::from(load.count) {
             thread::yield_now();

@@ -1,4 +1,4 @@
-//! What stands behind a clock, and reading it in a loop that is compiled for it.
+//! Threads and sockets that serve a clock, and reading it in a loop that is compiled for it.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -43,9 +43,9 @@ pub enum Reader<'a> {
 
 /// Something done with a clock, compiled for each kind of reading, so that no indirect call is measured.
 pub trait Job {
-    /// What comes of it.
+    /// Result of the job.
     type Output;
-    /// Does it; every call of `read` is one reading.
+    /// Does the job; every call of `read` is one reading.
     fn run(self, read: impl FnMut() -> i64) -> Self::Output;
 }
 
@@ -169,9 +169,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// So many requests in a row without an answer: the server is gone.
 const LOST_MAX: u32 = 20;
 
-/// Names of sockets, so that no two are alike.
-static SOCKETS: AtomicU64 = AtomicU64::new(0);
-
 impl<A> Server<A> {
     /// `answer_one` waits for one request for a while and answers it.
     fn start(address: A, cpu: usize, mut answer_one: impl FnMut() + Send + 'static) -> Self {
@@ -202,9 +199,14 @@ fn answered(request: &[u8; REQUEST]) -> [u8; ANSWER] {
     answer
 }
 
-fn unix_server(cpu: usize) -> io::Result<Server<SocketAddr>> {
+fn unused_address() -> io::Result<SocketAddr> {
+    static SOCKETS: AtomicU64 = AtomicU64::new(0);
     let number = SOCKETS.fetch_add(1, Relaxed);
-    let address = SocketAddr::from_abstract_name(format!("tickscope-clock-{}-{number}", std::process::id()))?;
+    SocketAddr::from_abstract_name(format!("tickscope-clock-{}-{number}", std::process::id()))
+}
+
+fn unix_server(cpu: usize) -> io::Result<Server<SocketAddr>> {
+    let address = unused_address()?;
     let socket = UnixDatagram::bind_addr(&address)?;
     socket.set_read_timeout(Some(LOOK))?;
     Ok(Server::start(address, cpu, move || {
@@ -217,9 +219,7 @@ fn unix_server(cpu: usize) -> io::Result<Server<SocketAddr>> {
 }
 
 fn unix_client(server: &SocketAddr) -> io::Result<UnixDatagram> {
-    let number = SOCKETS.fetch_add(1, Relaxed);
-    let address = SocketAddr::from_abstract_name(format!("tickscope-clock-{}-{number}", std::process::id()))?;
-    let socket = UnixDatagram::bind_addr(&address)?;
+    let socket = UnixDatagram::bind_addr(&unused_address()?)?;
     socket.connect_addr(server)?;
     socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     Ok(socket)

@@ -1,4 +1,4 @@
-//! Whether all processors run at one speed: the Cm* study's 4.3.
+//! Speed of every processor, by the same work on each: the Cm* study's 4.3.
 
 use std::hint::black_box;
 use std::thread;
@@ -50,7 +50,7 @@ pub fn speeds(cpus: &[usize], ticks: i64, frequency: Frequency) -> Vec<CoreSpeed
     cpus.iter().zip(&samples).map(of).collect()
 }
 
-/// How long the work took each time.
+/// Times of the work, ticks.
 fn works(cpu: usize, ticks: i64) -> Vec<i64> {
     // Where pinning is refused the figure is that of wherever the scheduler puts it.
     let _ = affinity::pin(cpu);

@@ -1,4 +1,4 @@
-//! Method I beside loads that work and rest by turns, from long turns to short ones: where it stops helping (the Cm*
+//! Method I under loads that work and rest by turns, from long turns to short ones: where it stops helping (the Cm*
 //! study, 4.6).
 //!
 //! Every clock is tested under every length of turn in several rounds: two passes over all of them, so that what else
@@ -16,15 +16,15 @@ use tickscope_host::{Finding, affinity};
 use tickscope_stats::{Quantile, Sample};
 use tickscope_tick::Ordering;
 
+use super::benchmark::{marked_trials, no_load, unreachable_clock};
 use super::clock::{Clock, Unit};
-use super::recording::{self, Recorded, Window};
+use super::recording::{self, Recorded, Window, read_costs};
 use super::running_load::RunningLoad;
 use super::service::Service;
-use super::survey::{broken, looked_at, no_load, no_processors};
+use crate::benchmark::{Lag, PulseTest, SectionTest, Sweep};
 use crate::compensation::{Halves, Length, Memory, Method, Trial, judge};
 use crate::factor::Factor;
 use crate::load::{Injection, Load};
-use crate::study::{Lag, PulseTest, SectionTest, Sweep};
 
 /// Passes over all tests; the second as far as the time goes.
 const PASSES: usize = 2;
@@ -41,9 +41,9 @@ const SWEPT: [Clock; 5] = [
     Clock::UdpSocket,
 ];
 
-/// Sections of no length, beside a load that works and rests by turns, for every pulse and every clock.
+/// Tests sections of no length under a load that works and rests by turns, for every pulse and every clock.
 pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Vec<PulseTest>, Finding> {
-    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let cpus = affinity::allowed_cpus()?;
     let ticks_per_ns = facts.frequency.hertz as f64 / 1e9;
     let begun = counter::plain();
     let latest = begun + (sweep.seconds * facts.frequency.hertz as f64) as i64;
@@ -60,7 +60,8 @@ pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str
                     continue;
                 }
                 progress(&format!("pass {} of {PASSES}: {clock}, pulses of {pulse_ns} ns", pass + 1));
-                let service = Service::open(clock, cpus[cpus.len() - 1]).map_err(|error| broken(clock, &error))?;
+                let service =
+                    Service::open(clock, cpus[cpus.len() - 1]).map_err(|error| unreachable_clock(clock, &error))?;
                 let service = Arc::new(service);
                 let count = sweep.busy_processes;
                 let running = RunningLoad::start(&load, count, (clock, &service), &cpus, facts.frequency)
@@ -70,7 +71,8 @@ pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str
                 let share = time / left as i64;
                 let ticks = share.max((least as i64).min(4 * share)).max(1);
                 let window = Window { cpus: &cpus, readers: 1, ticks, unit_per_tick: 1.0, latest };
-                let trials = recording::trials(&service, window, 0).map_err(|error| broken(clock, &error))?;
+                let trials =
+                    recording::trials(&service, window, 0).map_err(|error| unreachable_clock(clock, &error))?;
                 rounds[place].extend(trials.chunks(trials.len().div_ceil(ROUNDS)).map(<[Recorded]>::to_vec));
                 turns[place].extend(running.turns_per_s());
             }
@@ -83,7 +85,8 @@ pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str
         let tick_ns = facts.frequency.nanoseconds(1.0);
         let turns = &turns[place];
         let turns_per_s = (!turns.is_empty()).then(|| turns.iter().sum::<f64>() / turns.len() as f64);
-        let test = pulse_test(rounds, ns, tick_ns).map_err(|error| broken(clock, &io::Error::other(error)))?;
+        let test =
+            pulse_test(rounds, ns, tick_ns).map_err(|error| unreachable_clock(clock, &io::Error::other(error)))?;
         found.push(PulseTest { clock: clock.to_string(), pulse_ns, turns_per_s, ..test });
     }
     Ok(found)
@@ -91,7 +94,7 @@ pub fn pulses(sweep: &Sweep, facts: &CounterFacts, progress: &mut dyn FnMut(&str
 
 /// Figures of one test from its rounds; the caller fills in the clock, the pulse length and the turns.
 fn pulse_test(rounds: &[Vec<Recorded>], ns: f64, tick_ns: f64) -> Result<PulseTest, tickscope_stats::Error> {
-    let each: Vec<Vec<Trial>> = rounds.iter().map(|round| looked_at(round, |_| 0, tick_ns)).collect();
+    let each: Vec<Vec<Trial>> = rounds.iter().map(|round| marked_trials(round, |_| 0, tick_ns)).collect();
     let all: Vec<Trial> = each.concat();
     let recorded: Vec<Recorded> = rounds.concat();
     let verdict = judge(Halves::of(&all), &read_costs(&recorded[..recorded.len() / 2]), Length::Zero)?;
@@ -110,10 +113,10 @@ fn pulse_test(rounds: &[Vec<Recorded>], ns: f64, tick_ns: f64) -> Result<PulseTe
 }
 
 /// `Var(T_m) / Var(T_A)` of Method I, which fits nothing.
-fn k_of_pairs(trials: &[Trial], kept: impl Fn(&Trial) -> bool) -> Option<f64> {
-    let kept: Vec<&Trial> = trials.iter().filter(|trial| kept(trial)).collect();
+fn k_of_pairs(trials: &[Trial], counts: impl Fn(&Trial) -> bool) -> Option<f64> {
+    let counted: Vec<&Trial> = trials.iter().filter(|trial| counts(trial)).collect();
     let variance = |of: fn(&Trial) -> i64| {
-        let values: Vec<i64> = kept.iter().map(|trial| of(trial)).collect();
+        let values: Vec<i64> = counted.iter().map(|trial| of(trial)).collect();
         Some(Sample::new(&values).ok()?.moments().variance)
     };
     let before = variance(|trial| 2 * trial.t_m)?;
@@ -140,9 +143,4 @@ fn profile(rounds: &[Vec<Recorded>], tick_ns: f64) -> Vec<Lag> {
         Some(Lag { lag_ns: Quantile::MEDIAN.of(&mut apart?)? as f64 * tick_ns, rho })
     };
     LAGS.into_iter().filter_map(lag).collect()
-}
-
-/// What the readings around sections of no length cost, in order of time.
-fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
-    recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
 }

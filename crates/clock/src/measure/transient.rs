@@ -1,4 +1,4 @@
-//! What a reading costs after a load is injected, until it has settled: the transients that the Cm* study left open
+//! Cost of a reading from the injection of a load until it has settled: the transients that the Cm* study left open
 //! (4.1).
 //!
 //! The members of the load all begin at once, every period, and rest after half of it; a reader goes on all the time.
@@ -6,14 +6,14 @@
 //! what else happens does not.
 
 use serde::Serialize;
-use tickscope_stats::{Quantile, Sample};
+use tickscope_stats::Quantile;
 
 use super::recording::Slice;
 
 /// Slices of a period.
 const SLICES: usize = 40;
 
-/// One clock beside a load that is injected again and again.
+/// Costs of one clock's readings while a load is injected again and again.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Transient {
     /// The clock's name.
@@ -32,19 +32,17 @@ pub struct Transient {
 }
 
 impl Transient {
-    /// Of readings (when each ended and what it took, ticks), beside a load injected first at `origin` and then every
-    /// `period`.
+    /// Lays readings (when each ended and what it took, ticks) over one another, under a load injected first at
+    /// `origin` and then every `period`.
     pub fn of(clock: String, stamped: &[[i64; 2]], origin: i64, period: i64, ns: f64) -> Self {
         let mut costs = vec![Vec::new(); SLICES];
         for &[at, ticks] in stamped {
             let slice = i128::from((at - origin).rem_euclid(period)) * SLICES as i128 / i128::from(period);
             costs[slice as usize].push(ticks);
         }
-        let median = |costs: &[i64]| Sample::new(costs).ok().map(|sample| sample.quantile(Quantile::MEDIAN));
-        let slices: Vec<Slice> =
-            costs.iter().map(|costs| Slice { readings: costs.len(), cost_ticks: median(costs) }).collect();
+        let slices: Vec<Slice> = costs.into_iter().map(Slice::of).collect();
         let (work, settled) = (&slices[..SLICES / 2], &slices[SLICES / 4..SLICES / 2]);
-        let later: Vec<i64> = settled.iter().filter_map(|slice| slice.cost_ticks).collect();
+        let mut later: Vec<i64> = settled.iter().filter_map(|slice| slice.cost_ticks).collect();
         let range = later.iter().min().zip(later.iter().max());
         let settles = range.map(|(least, most)| {
             let within = |slice: &Slice| slice.cost_ticks.is_none_or(|cost| (*least..=*most).contains(&cost));
@@ -56,7 +54,7 @@ impl Transient {
             clock,
             period_ns: period as f64 * ns,
             injections: all.max(0) as u64,
-            settled_ticks: median(&later),
+            settled_ticks: Quantile::MEDIAN.of(&mut later),
             settles_after_ns: settles,
             slices,
         }

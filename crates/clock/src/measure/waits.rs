@@ -41,9 +41,9 @@ impl Section {
     }
 }
 
-/// In bulk: a chain of waits is timed by one pair of readings and compared with what each said of itself, so that a
-/// counter that goes in steps of 10 ns blurs each by a sixteenth of one. What a wait costs beside its length does not
-/// depend on that, so short ones do.
+/// Measures that overhead in bulk: a chain of waits is timed by one pair of readings and compared with what each said
+/// of itself, so that a counter that goes in steps of 10 ns blurs each by a sixteenth of one. What a wait costs beside
+/// its length does not depend on that, so short ones do.
 fn overhead_ticks(ticks: i64, frequency: Frequency) -> i64 {
     const CHAINED: i64 = 16;
     const CHAINS: usize = 31;

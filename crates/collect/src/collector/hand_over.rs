@@ -8,7 +8,7 @@ use tickscope_store::Result;
 use tickscope_store::{ChannelCount, Origin, StampColumns, write_segment};
 use tickscope_tick::{Place, PointName};
 
-/// What is to be written of a point.
+/// Rows to be written of a point.
 #[derive(Default)]
 struct Taken {
     stamps: StampColumns,

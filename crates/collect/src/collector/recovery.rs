@@ -1,4 +1,4 @@
-//! What comes and goes in a stamp directory: new pools, ended programs, closed channels, and files that are not ours.
+//! Changes in a stamp directory: new pools, ended programs, closed channels, and files that are not ours.
 //!
 //! Each event's file is named after its cause, so that writing it again after a kill replaces it.
 
@@ -20,7 +20,7 @@ impl Collector {
             let path = entry.map_err(unreadable)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if name.starts_with("pool-") && name.ends_with(".ticks") {
-                self.monitor(&path)?;
+                self.add_pool(&path)?;
             } else if let Some(who) = name.strip_prefix("refused-") {
                 self.note_refused_program(&path, who)?;
             }
@@ -29,7 +29,7 @@ impl Collector {
         Ok(())
     }
 
-    fn monitor(&mut self, path: &Path) -> Result<()> {
+    fn add_pool(&mut self, path: &Path) -> Result<()> {
         if self.ignored.contains(path) || self.pools.values().any(|watched| watched.pool.path() == path) {
             return Ok(());
         }

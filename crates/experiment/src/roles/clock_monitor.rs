@@ -49,7 +49,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SOURCE: &str = "watch";
 /// How often brackets are written while the run goes on.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
-const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::TOLD_WITHIN_NS as u64);
+const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::NOTICE_NS_MAX as u64);
 
 /// Watches until the process is told to end.
 pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {

@@ -1,4 +1,4 @@
-//! What an aarch64 processor says about its virtual counter. Written against the architecture's manual; untested on a
+//! Facts about the virtual counter of an aarch64 processor. Written against the architecture's manual; untested on a
 //! machine.
 
 use std::arch::asm;

@@ -1,4 +1,4 @@
-//! What an x86-64 processor says about its time-stamp counter, by `cpuid`.
+//! Facts about the time-stamp counter of an x86-64 processor, by `cpuid`.
 
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
 
@@ -53,8 +53,8 @@ fn fence_serialises(vendor: &str, extended_features: Option<u32>) -> Option<bool
 
 /// Leaf 0x15: the counter runs at `ecx` (crystal, Hz) * `ebx` / `eax`; a zero means "not told".
 fn counter_hertz(leaf: CpuidResult) -> Option<u64> {
-    let told = leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0;
-    told.then(|| u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax))
+    let reported = leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0;
+    reported.then(|| u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax))
 }
 
 /// Leaf 0x4000_0000: twelve bytes of name in `ebx`, `ecx`, `edx`, padded with zeros.

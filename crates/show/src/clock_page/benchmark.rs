@@ -2,10 +2,10 @@
 //! mean.
 
 use tickscope_clock::advice::duration;
+use tickscope_clock::benchmark::{Benchmark, Cell, ClockResult, Cost, SectionTest};
 use tickscope_clock::compensation::Method;
+use tickscope_clock::correction::Correction;
 use tickscope_clock::measure::{InstructionCost, PUBLISHED};
-use tickscope_clock::recipe::Recipe;
-use tickscope_clock::study::{Cell, ClockStudy, Cost, SectionTest, Study};
 
 use super::readers::{crowds, load_legend, ramps, spreads};
 use super::{between, cm_star, panel, part, rate};
@@ -92,7 +92,7 @@ const CLOCKS: [(&str, &str); 6] = [
 ];
 
 /// What a study found.
-pub fn study_document(study: &Study) -> Document {
+pub fn study_document(study: &Benchmark) -> Document {
     let findings = study.findings().into_iter().map(Block::Alarm);
     let chapters = study.chapters().into_iter().flat_map(|chapter| {
         let sentences = chapter.sentences.into_iter().map(Block::Paragraph);
@@ -109,7 +109,7 @@ pub fn study_document(study: &Study) -> Document {
         part("Cm*, figures 12 to 15: nothing, measured", cm_star::residuals(study)),
     ];
     parts.extend(study.plan.loads.iter().enumerate().map(|(number, &busy)| {
-        part(&format!("All figures, {}", study.plan.load.beside(busy)), figures(study, number))
+        part(&format!("All figures, {}", study.plan.load.phrase(busy)), figures(study, number))
     }));
     parts.push(part("What the columns say", vec![Block::terms(&COLUMNS)]));
     parts.push(part("What the methods and clocks are", vec![Block::terms(&METHODS), Block::terms(&CLOCKS)]));
@@ -123,7 +123,7 @@ pub fn study_document(study: &Study) -> Document {
     }
 }
 
-fn about(study: &Study) -> String {
+fn about(study: &Benchmark) -> String {
     let counter = &study.counter;
     format!(
         "{} at {} Hz, {}; {}; hypervisor {}; kernel's clocksource {}; {} processors; took {:.0} s",
@@ -139,7 +139,7 @@ fn about(study: &Study) -> String {
 }
 
 /// The recipe for every clock under every load.
-fn at_a_glance(study: &Study) -> Vec<Block> {
+fn at_a_glance(study: &Benchmark) -> Vec<Block> {
     let percent = study.plan.percent;
     let words = format!(
         "Read the clock at the start and at the end of a section, and subtract what stands here. One timing is then \
@@ -149,12 +149,13 @@ fn at_a_glance(study: &Study) -> Vec<Block> {
     let from = format!("{percent} % from");
     let mut blocks = vec![Block::Paragraph(words)];
     for (number, &busy) in study.plan.loads.iter().enumerate() {
-        let row = |clock: &ClockStudy| {
-            let Recipe { method, subtract_ns, good_to_ns, from_ns, refused } = clock.loads[number].recipe(percent);
+        let row = |clock: &ClockResult| {
+            let Correction { method, subtract_ns, good_to_ns, from_ns, refused } =
+                clock.loads[number].correction(percent);
             let method = format!("{method}{}", if refused.is_some() { "?" } else { "" });
             vec![clock.clock.clone(), duration(subtract_ns), method, or_dash(good_to_ns), or_dash(from_ns)]
         };
-        let beside = study.plan.load.beside(busy);
+        let beside = study.plan.load.phrase(busy);
         blocks.push(Block::heading(&beside));
         let columns = ["clock", "subtract", "method", "good to ±", &from];
         blocks.push(Block::table(&format!("At a glance, {beside}"), &columns, study.clocks.iter().map(row)));
@@ -180,7 +181,7 @@ struct Range {
 }
 
 /// A row a clock, a range a load, in two shapes: that which fits the screen is shown.
-fn ranges(study: &Study, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>) -> Vec<Block> {
+fn ranges(study: &Benchmark, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>) -> Vec<Block> {
     const HEIGHT: f64 = 22.0;
     const APART: f64 = 6.0;
     let names: Vec<String> = study.clocks.iter().map(|clock| clock.clock.clone()).collect();
@@ -201,7 +202,7 @@ fn ranges(study: &Study, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>
 }
 
 /// Least to 99 of 100, a dot at the median, for every clock under every load.
-fn costs(study: &Study) -> Vec<Block> {
+fn costs(study: &Benchmark) -> Vec<Block> {
     let words = "For every clock and load the cost of a reading: from the least to what 99 of 100 cost, a dot at the \
                  median. The table has the numbers.";
     let range = |cell: &Cell| Some(Range { ends: [cell.cost.min_ns, cell.cost.p99_ns], dot: cell.cost.median_ns });
@@ -211,7 +212,7 @@ fn costs(study: &Study) -> Vec<Block> {
 }
 
 /// The step, and to what more the readings' unevenness makes it.
-fn resolutions(study: &Study) -> Vec<Block> {
+fn resolutions(study: &Benchmark) -> Vec<Block> {
     let words = "For every clock and load the step that the clock itself goes in, and a dot at the usable resolution. \
                  The table has the numbers.";
     let range = |cell: &Cell| {
@@ -225,7 +226,7 @@ fn resolutions(study: &Study) -> Vec<Block> {
 }
 
 /// One small figure a clock: how many readings cost more than so much.
-fn histograms(study: &Study) -> Vec<Block> {
+fn histograms(study: &Benchmark) -> Vec<Block> {
     let note = "Share of readings that cost more than so much, both by powers of ten: the tail is to the right. \
                 Alone, one line a load as above; where a line ends, nothing costlier was seen.";
     let mut panels = Vec::new();
@@ -262,10 +263,10 @@ fn or_dash(ns: Option<f64>) -> String {
 }
 
 /// Every clock under one load: costs, what methods leave, by what factor method-1 helps.
-fn figures(study: &Study, number: usize) -> Vec<Block> {
+fn figures(study: &Benchmark, number: usize) -> Vec<Block> {
     let percent = study.plan.percent;
     let from = format!("{percent} % from");
-    let costs = |clock: &ClockStudy| {
+    let costs = |clock: &ClockResult| {
         let load = &clock.loads[number];
         let cell = load.alone();
         let crowd = load.cells.last().map(|cell| cell.cost.median_ns);
@@ -288,16 +289,16 @@ fn figures(study: &Study, number: usize) -> Vec<Block> {
         "usable",
         &from,
     ];
-    let leave = |clock: &ClockStudy| {
+    let leave = |clock: &ClockResult| {
         let load = &clock.loads[number];
-        let method = load.recipe(percent).method;
+        let method = load.correction(percent).method;
         let off = [&load.zero, &load.section].map(|test| or_dash(test.outcome(method).map(|outcome| outcome.error)));
         let left = Method::ALL.map(|method| left(&load.zero, method));
         [vec![clock.clock.clone()], left.to_vec(), vec![method.to_string()], off.to_vec()].concat()
     };
     let methods =
         ["left by", "none", "constant", "long-term", "method-1", "method-2", "use", "off", "off in a section"];
-    let factors = |clock: &ClockStudy| {
+    let factors = |clock: &ClockResult| {
         let zero = &clock.loads[number].zero;
         let pairs = zero.outcome(Method::NearestPairs);
         let [found, untouched] = [pairs.and_then(|pairs| pairs.k), pairs.and_then(|pairs| pairs.k_untouched)];
@@ -324,7 +325,7 @@ fn left(test: &SectionTest, method: Method) -> String {
 }
 
 /// What stands between a program and the clocks, and whether the processors are equally fast.
-fn machine(study: &Study) -> Vec<Block> {
+fn machine(study: &Benchmark) -> Vec<Block> {
     let mut blocks: Vec<Block> = study.order().into_iter().map(Block::Paragraph).collect();
     for published in PUBLISHED {
         let of = |cost: &&InstructionCost| cost.instruction == published.instruction;

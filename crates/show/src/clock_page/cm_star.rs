@@ -2,9 +2,9 @@
 //! clocks.
 
 use tickscope_clock::advice::duration;
+use tickscope_clock::benchmark::{Benchmark, ClockResult};
 use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_clock::measure::Transient;
-use tickscope_clock::study::{ClockStudy, Study};
 
 use super::readers::densities;
 use super::{between, panel};
@@ -12,7 +12,7 @@ use crate::document::{Block, Panel, Panels};
 use crate::plot::{Axis, Figure, Ink, short};
 
 /// Figures 12 to 15: what is measured of nothing, before and after compensation.
-pub(super) fn residuals(study: &Study) -> Vec<Block> {
+pub(super) fn residuals(study: &Benchmark) -> Vec<Block> {
     /// The clocks that are shown first: one that a program would read, one that its readers fight over.
     const FIRST: [&str; 3] = ["tsc after", "cntvct after", "mutex"];
     let mut panels = Panels { summary: "The other clocks", ..Panels::default() };
@@ -34,12 +34,12 @@ pub(super) fn residuals(study: &Study) -> Vec<Block> {
     vec![Block::note(note), Block::Panels(panels)]
 }
 
-fn zero_time(study: &Study, clock: &ClockStudy, (method, load): (Method, u32), number: u32) -> Option<Panel> {
+fn zero_time(study: &Benchmark, clock: &ClockResult, (method, load): (Method, u32), number: u32) -> Option<Panel> {
     let of_load = clock.loads.iter().find(|of| of.busy_processes == load)?;
     let Outcome { before, after, k, k_untouched, .. } = of_load.zero.outcome(method)?;
     let curves = [("before".into(), before.as_ref()?), (format!("after {method}"), after.as_ref()?)];
     let words = format!("What is measured of nothing by {}, before and after {method}.", clock.clock);
-    let title = format!("As figure {number}: {}, {method}, {}", clock.clock, study.plan.load.beside(load));
+    let title = format!("As figure {number}: {}, {method}, {}", clock.clock, study.plan.load.phrase(load));
     let factors = format!("k {}; without interrupted ones {}", between(*k), between(*k_untouched));
     let mut blocks = densities(&curves, "measured", &words);
     blocks.push(Block::note(factors));
@@ -47,7 +47,7 @@ fn zero_time(study: &Study, clock: &ClockStudy, (method, load): (Method, u32), n
 }
 
 /// What a reading costs after the load is injected, laid over one another.
-pub(super) fn transients(study: &Study) -> Vec<Block> {
+pub(super) fn transients(study: &Benchmark) -> Vec<Block> {
     if study.transients.is_empty() {
         return vec![Block::note("Without a load (--load), or without the time for it, nothing was injected.")];
     }
@@ -71,7 +71,7 @@ pub(super) fn transients(study: &Study) -> Vec<Block> {
     vec![Block::note(note), Block::panels(panels.collect())]
 }
 
-fn transient(study: &Study, of: &Transient) -> Block {
+fn transient(study: &Benchmark, of: &Transient) -> Block {
     let ns = |ticks: i64| ticks as f64 * 1e9 / study.counter.hertz as f64;
     let slice_ns = of.period_ns / of.slices.len() as f64;
     let slices = of.slices.iter().enumerate();

@@ -1,9 +1,9 @@
 //! A load in pulses: where compensation stops helping as they get shorter.
 
 use tickscope_clock::advice::duration;
-use tickscope_clock::compensation::{Method, Outcome};
+use tickscope_clock::benchmark::{PulseTest, Sweep};
+use tickscope_clock::compensation::Method;
 use tickscope_clock::granularity::{ByPulse, Effect, by_clock};
-use tickscope_clock::study::{PulseTest, Sweep};
 
 use super::{between, panel, part, rate};
 use crate::document::{Block, Document};
@@ -52,10 +52,6 @@ fn pulses(of: &ByPulse) -> Axis {
 
 fn place(test: &PulseTest) -> f64 {
     f64::from(test.pulse_ns)
-}
-
-fn nearest_pairs(test: &PulseTest) -> Option<&Outcome> {
-    test.test.outcome(Method::NearestPairs)
 }
 
 /// k against the pulses' length, what helps above 1, and the place where it stops.
@@ -165,7 +161,7 @@ fn figures_tables(clocks: &[ByPulse]) -> Vec<Block> {
             Effect::Fails => "does not help",
             Effect::Undecided => "undecided",
         };
-        let all = nearest_pairs(test).and_then(|of| of.k);
+        let all = test.nearest_pairs().and_then(|of| of.k);
         let [rho, predicted, k, all] = [test.test.rho_1, test.test.k_predicted, test.k(), all].map(between);
         vec![name(test), effect.into(), rho, predicted, k, all]
     };
@@ -189,42 +185,21 @@ fn figures_tables(clocks: &[ByPulse]) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
+    use tickscope_clock::benchmark::SectionTest;
+    use tickscope_clock::compensation::Outcome;
     use tickscope_clock::factor::Factor;
     use tickscope_clock::load::Load;
-    use tickscope_clock::study::SectionTest;
 
     use super::*;
 
     fn test(pulse_ns: u32, k: f64) -> PulseTest {
         let k = Some(Factor { median: k, between: Some([0.9 * k, 1.1 * k]), stretches: 9 });
-        let outcome = Outcome {
-            method: Method::NearestPairs,
-            subtracts: 0.0,
-            residual_median: 0.0,
-            residual_interval: None,
-            residual_mean: 0.0,
-            error: 2.0,
-            error_p95: 2.0,
-            error_fitted: 2.0,
-            drift_fitted: 0.0,
-            gains_fitted: true,
-            k,
-            k_untouched: k,
-            before: None,
-            after: None,
-        };
+        let outcome = Outcome { method: Method::NearestPairs, k, k_untouched: k, ..Outcome::default() };
         let test = SectionTest {
-            section_ns: 0,
-            trials: 8,
             outcomes: vec![outcome],
             chosen: Method::NearestPairs,
-            why: String::new(),
-            no_worse_than_none: true,
-            touched: 0,
-            memory: None,
-            rho_1: None,
             k_predicted: k,
-            no_sampler: None,
+            ..SectionTest::default()
         };
         let (clock, profile) = ("<img src=x>".into(), Vec::new());
         PulseTest { clock, pulse_ns, turns_per_s: Some(1.0), cost_ns: 1.0, profile, test }

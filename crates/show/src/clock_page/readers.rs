@@ -2,16 +2,16 @@
 //! and stop.
 
 use tickscope_clock::advice::duration;
+use tickscope_clock::benchmark::{Benchmark, Cell, ClockResult, LoadResult};
 use tickscope_clock::density::Density;
 use tickscope_clock::measure::Ramp;
-use tickscope_clock::study::{Cell, ClockStudy, LoadStudy, Study};
 
 use super::{panel, rate};
 use crate::document::{Block, Panel, Panels};
 use crate::plot::{Axis, Figure, Ink, short};
 
 /// Cost and usable resolution against the number of readers; first the clocks for which that is felt.
-pub(super) fn crowds(study: &Study) -> Vec<Block> {
+pub(super) fn crowds(study: &Benchmark) -> Vec<Block> {
     if study.plan.readers.len() < 2 {
         return vec![Block::note("Only one number of readers was asked for (--readers).")];
     }
@@ -33,19 +33,19 @@ pub(super) fn crowds(study: &Study) -> Vec<Block> {
     [vec![Block::note(note), load_legend(study)], none.into_iter().collect(), vec![Block::Panels(panels)]].concat()
 }
 
-pub(super) fn load_legend(study: &Study) -> Block {
-    Block::legend(study.plan.loads.iter().map(|&busy| study.plan.load.beside(busy)))
+pub(super) fn load_legend(study: &Benchmark) -> Block {
+    Block::legend(study.plan.loads.iter().map(|&busy| study.plan.load.phrase(busy)))
 }
 
 /// Whether it is at least twice as much with the most readers as with one, under any load.
-fn grows(clock: &ClockStudy, of: fn(&Cell) -> Option<f64>) -> bool {
+fn grows(clock: &ClockResult, of: fn(&Cell) -> Option<f64>) -> bool {
     clock.loads.iter().any(|load| {
         let most = load.cells.last().and_then(of);
         of(load.alone()).zip(most).is_some_and(|(alone, most)| most >= 2.0 * alone)
     })
 }
 
-fn against_readers(clock: &ClockStudy, what: &str, of: fn(&Cell) -> Option<f64>) -> Block {
+fn against_readers(clock: &ClockResult, what: &str, of: fn(&Cell) -> Option<f64>) -> Block {
     let cells = || clock.loads.iter().flat_map(|load| &load.cells);
     let readers = cells().map(|cell| cell.readers as f64);
     let x = Axis::from_0(readers, |at| if at.fract() == 0.0 { format!("{at}") } else { String::new() });
@@ -59,14 +59,14 @@ fn against_readers(clock: &ClockStudy, what: &str, of: fn(&Cell) -> Option<f64>)
 }
 
 /// Figures 4 to 7 of the Cm* study: how the cost of a reading is spread, a curve for each number of readers.
-pub(super) fn spreads(study: &Study) -> Vec<Block> {
+pub(super) fn spreads(study: &Benchmark) -> Vec<Block> {
     /// One clock that a program would read, one that its readers fight over.
     const FIRST: [&str; 3] = ["tsc after", "cntvct after", "mutex"];
     let mut panels = Panels { summary: "The other clocks", ..Panels::default() };
     for clock in &study.clocks {
         let ends = [clock.loads.first(), clock.loads.last().filter(|_| clock.loads.len() > 1)];
         for load in ends.into_iter().flatten() {
-            let title = format!("{}, {}", clock.clock, study.plan.load.beside(load.busy_processes));
+            let title = format!("{}, {}", clock.clock, study.plan.load.phrase(load.busy_processes));
             let among = if FIRST.contains(&clock.clock.as_str()) { &mut panels.first } else { &mut panels.others };
             among.push(panel(&title, by_readers(clock, load)));
         }
@@ -78,7 +78,7 @@ pub(super) fn spreads(study: &Study) -> Vec<Block> {
     vec![Block::note(note), Block::Panels(panels)]
 }
 
-fn by_readers(clock: &ClockStudy, load: &LoadStudy) -> Vec<Block> {
+fn by_readers(clock: &ClockResult, load: &LoadResult) -> Vec<Block> {
     let name = |cell: &Cell| {
         let turns = if cell.takes_turns { " taking turns" } else { "" };
         let [mean, deviation] = [cell.cost.mean_ns, cell.cost.deviation_ns].map(duration);
@@ -116,7 +116,7 @@ pub(super) fn densities(curves: &[(String, &Density)], axis: &str, words: &str) 
 }
 
 /// A figure for every clock, load and number of readers; first those with the most readers where the others are felt.
-pub(super) fn ramps(study: &Study) -> Vec<Block> {
+pub(super) fn ramps(study: &Benchmark) -> Vec<Block> {
     let mut panels = Panels { summary: "Every other clock, load and number of readers", ..Panels::default() };
     for clock in &study.clocks {
         for load in &clock.loads {
@@ -125,7 +125,7 @@ pub(super) fn ramps(study: &Study) -> Vec<Block> {
                     "{}, {} readers, {}",
                     clock.clock,
                     cell.readers,
-                    study.plan.load.beside(load.busy_processes)
+                    study.plan.load.phrase(load.busy_processes)
                 );
                 let most = load.cells.last().is_some_and(|last| last.readers == cell.readers);
                 let among = if most && cell.ramp.felt() { &mut panels.first } else { &mut panels.others };
@@ -159,7 +159,7 @@ pub(super) fn ramps(study: &Study) -> Vec<Block> {
     [vec![Block::note(note), keys], none.into_iter().chain(words).collect(), vec![Block::Panels(panels)]].concat()
 }
 
-fn ramp(study: &Study, clock: &ClockStudy, ramp: &Ramp) -> Block {
+fn ramp(study: &Benchmark, clock: &ClockResult, ramp: &Ramp) -> Block {
     let ns = |ticks: f64| ticks * 1e9 / study.counter.hertz as f64;
     let all_ns = ns(ramp.ticks as f64);
     let costs = ramp.slices.iter().filter_map(|slice| slice.cost_ticks).map(|ticks| ns(ticks as f64));
@@ -181,7 +181,7 @@ fn ramp(study: &Study, clock: &ClockStudy, ramp: &Ramp) -> Block {
 }
 
 /// A ramp in letters; blank where no reading ended.
-fn bars(study: &Study, ramp: &Ramp) -> String {
+fn bars(study: &Benchmark, ramp: &Ramp) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let costs = || ramp.slices.iter().filter_map(|slice| slice.cost_ticks);
     let (least, most) = (costs().min().unwrap_or(0), costs().max().unwrap_or(0));

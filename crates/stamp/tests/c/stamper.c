@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <ucontext.h>
 
-static volatile uint64_t *witness;
+static volatile uint64_t *returned;
 static int paced;
 
 struct work {
@@ -42,17 +42,17 @@ static struct tickscope_extra carried(int64_t id) {
     return extra;
 }
 
-static void stamp_and_witness(tickscope_channel *channel, int word, int64_t count) {
+static void stamp_and_count(tickscope_channel *channel, int word, int64_t count) {
     for (int64_t id = 0; count == 0 || id < count; id++) {
         tickscope_stamp(channel, id);
-        __atomic_store_n(&witness[word], (uint64_t)id + 1, __ATOMIC_RELEASE);
+        __atomic_store_n(&returned[word], (uint64_t)id + 1, __ATOMIC_RELEASE);
         if (paced && id % 300 == 299) usleep(1000);
     }
 }
 
 static void *work(void *argument) {
     struct work *mine = (struct work *)argument;
-    stamp_and_witness(tickscope_open("work", TICKSCOPE_PLAIN, 0), mine->word, mine->count);
+    stamp_and_count(tickscope_open("work", TICKSCOPE_PLAIN, 0), mine->word, mine->count);
     return 0;
 }
 
@@ -69,12 +69,12 @@ static void run_threads(int threads, int64_t count) {
 
 static void run_fork(int64_t count) {
     tickscope_channel *channel = tickscope_open("work", TICKSCOPE_PLAIN, 0);
-    stamp_and_witness(channel, 0, 1000);
+    stamp_and_count(channel, 0, 1000);
     if (fork() == 0) {
-        stamp_and_witness(channel, 32, count);
+        stamp_and_count(channel, 32, count);
         exit(0);
     }
-    stamp_and_witness(channel, 0, count);
+    stamp_and_count(channel, 0, count);
     wait(0);
 }
 
@@ -84,7 +84,7 @@ static volatile int64_t handled;
 static void on_timer(int unused) {
     (void)unused;
     for (int burst = 0; burst < 40; burst++) tickscope_stamp(signalled, -++handled);
-    __atomic_store_n(&witness[1], (uint64_t)handled, __ATOMIC_RELEASE);
+    __atomic_store_n(&returned[1], (uint64_t)handled, __ATOMIC_RELEASE);
 }
 
 static void run_signals(int64_t count) {
@@ -92,7 +92,7 @@ static void run_signals(int64_t count) {
     signalled = tickscope_open("work", TICKSCOPE_PLAIN, 0);
     signal(SIGALRM, on_timer);
     setitimer(ITIMER_REAL, &every, 0);
-    stamp_and_witness(signalled, 0, count);
+    stamp_and_count(signalled, 0, count);
     memset(&every, 0, sizeof every);
     setitimer(ITIMER_REAL, &every, 0);
 }
@@ -132,7 +132,7 @@ static void run_steps(const char *name, int64_t count) {
     begin_steps();
     for (int64_t id = 0; id < count; id++) stamp_that_way(id);
     end_steps();
-    __atomic_store_n(&witness[1], (uint64_t)handled, __ATOMIC_RELEASE);
+    __atomic_store_n(&returned[1], (uint64_t)handled, __ATOMIC_RELEASE);
 }
 
 static volatile int is_child, is_within;
@@ -149,8 +149,8 @@ static void on_step_fork(int unused, siginfo_t *unused_too, void *interrupted) {
         return;
     }
     waitpid(child, &status, 0);
-    witness[1]++;
-    if (child < 0 || status != 0) witness[2]++;
+    returned[1]++;
+    if (child < 0 || status != 0) returned[2]++;
 }
 
 static void run_fork_steps(const char *name, int64_t count) {
@@ -160,7 +160,7 @@ static void run_fork_steps(const char *name, int64_t count) {
     step.sa_flags = SA_SIGINFO;
     open_that_way(name);
     sigaction(SIGTRAP, &step, 0);
-    witness[0] = (uint64_t)getpid();
+    returned[0] = (uint64_t)getpid();
     for (int64_t id = 0; id < count; id++) {
         int watched = id < 2 || id > 242; /* the first lease, a plain stamp, a full block of 4096 bytes */
         if (watched) begin_steps();
@@ -194,15 +194,15 @@ static void run_plugin(const char *library, int64_t count) {
         exit(1);
     }
     run(count);
-    stamp_and_witness(tickscope_open("work", TICKSCOPE_PLAIN, 0), 0, count);
+    stamp_and_count(tickscope_open("work", TICKSCOPE_PLAIN, 0), 0, count);
     dlclose(plugin);
 }
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     int fd = open(argv[1], O_RDWR);
-    witness = (volatile uint64_t *)mmap(0, 512, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (witness == MAP_FAILED) return 2;
+    returned = (volatile uint64_t *)mmap(0, 512, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (returned == MAP_FAILED) return 2;
     int64_t last = argc > 3 ? atoll(argv[argc - 1]) : 0;
     paced = !strcmp(argv[2], "paced");
     if (paced || !strcmp(argv[2], "threads")) run_threads(atoi(argv[3]), last);

@@ -107,11 +107,11 @@ pub fn ids(records: &[Record]) -> Vec<i64> {
 }
 
 /// The file in which a stamper tells how many stamps have returned.
-pub struct Witness(pub PathBuf);
+pub struct ReturnedCounts(pub PathBuf);
 
-impl Witness {
+impl ReturnedCounts {
     pub fn new(name: &str) -> Self {
-        let path = PathBuf::from(format!("/dev/shm/tickscope-witness-{name}-{}", std::process::id()));
+        let path = PathBuf::from(format!("/dev/shm/tickscope-returned-{name}-{}", std::process::id()));
         fs::write(&path, [0; 512]).unwrap();
         Self(path)
     }
@@ -123,7 +123,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for ReturnedCounts {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }

@@ -1,4 +1,4 @@
-//! What clean samples look like, and the detours that are added to them: the truth that outlier rules are judged by.
+//! Clean samples, and the detours that are added to them: the truth that outlier rules are judged by.
 //!
 //! 18 families are tuned on, 12 others only judged by. The 12 are drawn from ranges by a seed; ranges and seed are
 //! older than every rule in this crate, and stay as they are: whoever moves them has tuned on them.
@@ -25,7 +25,7 @@ const HELD_OUT_SEED: u64 = 1986;
 const BASE_TICKS: (f64, f64) = (20.0, 20_000.0);
 /// The unit of the shape, as a share of the base.
 const SCALE_SHARE: (f64, f64) = (0.02, 1.0);
-/// What the counter advances by at once, in ticks.
+/// Steps of the counter, in ticks.
 const QUANTA: [f64; 4] = [1.0, 2.0, 10.0, 26.0];
 
 /// The seed of the contaminated 12 that the rules were judged by first.
@@ -44,9 +44,9 @@ const LATTICE: f64 = 24.5;
 /// A distribution of clean samples: `base + scale x shape`, in steps of `quantum`, and the noise that is added.
 #[derive(Clone, Debug)]
 pub struct Family {
-    /// What the table calls it.
+    /// Name in the table.
     pub name: String,
-    /// What the counter advances by, in ticks; where it is not whole, by the whole numbers on both sides of it.
+    /// Step of the counter, in ticks; where it is not whole, by the whole numbers on both sides of it.
     quantum: f64,
     base: f64,
     scale: f64,

@@ -31,7 +31,7 @@ const SHOWN: usize = 2;
 type Judged = Vec<Vec<Vec<Vec<Case>>>>;
 /// The threshold for a sample whose clock has this step.
 type Upper = fn(&Sample, NonZeroU64) -> Option<i64>;
-/// What is judged, by name.
+/// Rules to judge, by name.
 type Judge = (&'static str, Upper);
 
 const JUDGES: [Judge; 7] = [
@@ -96,7 +96,7 @@ fn judge(title: &str, families: &[Family], rates: &[f64]) -> Judged {
     cases
 }
 
-/// What the default is chosen by: every family at every rate that it was judged at, each trace counted once.
+/// Table that the default is chosen by: every family at every rate that it was judged at, each trace counted once.
 fn print_all(groups: &[Judged]) {
     println!("\nall 42 families, {REPEATS} traces each at every rate");
     println!(

@@ -12,16 +12,16 @@
 //! what a run's clocks guarantee stands next to it ([`Guaranteed`]), with nothing subtracted.
 
 use serde::Serialize;
+use tickscope_clock::benchmark::SectionTest;
 use tickscope_clock::compensation::{Halves, Length, Method, Trial, judge, touched};
-use tickscope_clock::study::SectionTest;
 use tickscope_stats::{Confidence, Error, Quantile, Sample};
 
 use crate::recording::{Guaranteed, Reach, RunFacts};
 
-/// What is asked of it.
+/// Settings of the example.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ExamplePlan {
-    /// Pairs of client and server, one study for each number.
+    /// Numbers of pairs of client and server to measure with.
     pub pairs: Vec<u32>,
     /// Words of 16 bits that client and server read together, ascending.
     pub words: Vec<u16>,
@@ -36,7 +36,7 @@ pub struct ExamplePlan {
 pub struct Example {
     /// Version of these fields; within it, fields are only added.
     pub version: u32,
-    /// What was asked.
+    /// The settings that it was made with.
     pub plan: ExamplePlan,
     /// How long it took, seconds.
     pub took_s: f64,
@@ -46,7 +46,7 @@ pub struct Example {
     pub cpus: [usize; 2],
     /// By number of pairs.
     pub loads: Vec<UnderPairs>,
-    /// What the paper found.
+    /// The paper's figures.
     pub published: Published,
     /// The run that it was taken from.
     pub run: RunFacts,
@@ -79,7 +79,7 @@ pub struct CallCell {
     pub latency: Figure,
     /// From there to the client's reading after it read the results.
     pub rpc: Figure,
-    /// What holds whatever the clocks did.
+    /// Guaranteed figures, whatever the clocks did.
     pub guaranteed: Guaranteed,
 }
 
@@ -92,7 +92,7 @@ pub struct Figure {
     pub deviation_ns: f64,
     /// The median.
     pub median_ns: f64,
-    /// What the median lies between with 95 %; `None`: too few repetitions.
+    /// 95 % confidence interval of the median; `None`: too few repetitions.
     pub median_interval_ns: Option<[f64; 2]>,
     /// 95 of 100 took no longer.
     pub p95_ns: f64,
@@ -105,7 +105,7 @@ pub struct Figure {
 pub struct Slope {
     /// The median of the repetitions' own slopes.
     pub median_ns: f64,
-    /// What that lies between with 95 %; `None`: too few repetitions.
+    /// 95 % confidence interval of the slope; `None`: too few repetitions.
     pub interval_ns: Option<[f64; 2]>,
     /// Of the line through the means, as published; one long interruption tilts it.
     pub of_means_ns: f64,
@@ -119,7 +119,7 @@ pub const READINGS_IN_CALL: i64 = 4;
 /// A call as measured, in the clock's units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Measured {
-    /// How many words it accessed.
+    /// Number of words accessed.
     pub words: u16,
     /// Its message, too long by the readings it holds.
     pub latency: i64,
@@ -131,7 +131,7 @@ pub struct Measured {
     pub sampled: Option<[i64; 2]>,
 }
 
-/// What reading the clock cost, by every method: the two constants are of all pairs given.
+/// Cost of reading the clock, by every method: the two constants are of all pairs given.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Costs {
     median: i64,
@@ -157,10 +157,10 @@ impl Costs {
     }
 }
 
-/// What is taken off a section.
+/// Correction of a section.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Subtracted {
-    /// What a reading cost.
+    /// Costs of a reading.
     pub costs: Costs,
     /// By which of them.
     pub method: Method,
@@ -206,7 +206,7 @@ pub fn cells(words: &[u16], calls: &[Measured], subtracted: Subtracted, ns: f64)
     })
 }
 
-/// What [`cells`] finds.
+/// Result of [`cells`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cells {
     /// Of message and call, by number of words.
@@ -250,7 +250,7 @@ impl Slope {
     }
 }
 
-/// What each ordinate is multiplied by in the slope of least squares, `n x - sum x`, and what the sum is divided by,
+/// Weights of the ordinates in the slope of least squares, `n x - sum x`, and the divisor of their sum,
 /// `n sum x^2 - (sum x)^2`: whole numbers. All 0 for one abscissa.
 pub(crate) fn weights(words: &[u16]) -> (Vec<i64>, i64) {
     let count = words.len() as i64;
@@ -259,7 +259,7 @@ pub(crate) fn weights(words: &[u16]) -> (Vec<i64>, i64) {
     (words.iter().map(|&words| count * i64::from(words) - sum).collect(), count * squares - sum * sum)
 }
 
-/// What the paper says, for the eye; nothing here is computed with it.
+/// The paper's figures, for the eye; nothing here is computed with it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Published {
     /// Section 4.4 and 4.5: k of the zero-time test by method, system and routine.
@@ -279,7 +279,7 @@ pub struct Published {
 /// One of the paper's eight.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct PublishedK {
-    /// How it was compensated.
+    /// Method of compensation.
     pub method: Method,
     /// The operating system.
     pub system: &'static str,

@@ -1,4 +1,4 @@
-//! What the example found, as a document: estimates, what is guaranteed, and what was published.
+//! Document of the example: estimates, guaranteed bounds, and published figures.
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Method, Outcome};
@@ -32,7 +32,7 @@ pub fn document(example: &Example) -> Document {
     }
 }
 
-/// What the figures are of, how far they can be trusted, and what a word costs.
+/// Source of the figures, how far they can be trusted, and what a word costs.
 fn lead(example: &Example) -> Vec<Block> {
     let RunFacts { directory, network, rho, half_width, truth, incomplete, left_out, late, abandoned } = &example.run;
     let known =
@@ -176,7 +176,7 @@ fn calls(example: &Example) -> Block {
     Block::table("Latency and time of calls", &columns, rows)
 }
 
-/// What holds whatever the clocks of the nodes did.
+/// Figures that hold whatever the clocks of the nodes did.
 fn guaranteed(example: &Example) -> Vec<Block> {
     let cells = example.loads.iter().flat_map(|load| load.cells.iter().map(move |cell| (load.pairs, cell)));
     let rows = cells.map(|(pairs, cell)| {

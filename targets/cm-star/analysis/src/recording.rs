@@ -74,10 +74,10 @@ pub struct Recording {
     pub interval_us: u32,
 }
 
-/// What [`Recording::study`] finds.
+/// Result of [`Recording::evaluate`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Recorded {
-    /// What was asked, as the calls tell it.
+    /// Settings of the example, as seen in the calls.
     pub plan: ExamplePlan,
     /// By number of pairs.
     pub loads: Vec<UnderPairs>,
@@ -85,18 +85,18 @@ pub struct Recorded {
     pub left_out: usize,
 }
 
-/// What holds whatever the clocks did: from stamp to stamp, the stamps' own cost within.
+/// Guaranteed figures, whatever the clocks did: from stamp to stamp, the stamps' own cost within.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Guaranteed {
     /// The median latency.
     pub latency_median: Bound,
-    /// What 95 of 100 latencies do not exceed.
+    /// The 95 % quantile of the latency.
     pub latency_p95: Bound,
     /// The median call.
     pub rpc_median: Bound,
 }
 
-/// What a figure lies between.
+/// Bounds of a figure.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Bound {
     /// In ticks of the reference.
@@ -143,7 +143,7 @@ pub struct RunFacts {
 
 impl Recording {
     /// The figures of every number of pairs.
-    pub fn study(&self) -> Result<Recorded, Error> {
+    pub fn evaluate(&self) -> Result<Recorded, Error> {
         let words: BTreeSet<u16> = self.calls.iter().map(|call| call.words).collect();
         let mut loads: BTreeMap<u32, BTreeMap<i64, Vec<&RecordedCall>>> = BTreeMap::new();
         for call in &self.calls {
@@ -151,7 +151,7 @@ impl Recording {
         }
         // An id passes once, so as many calls as words are one with each.
         loads.values_mut().for_each(|repetitions| repetitions.retain(|_, calls| calls.len() == words.len()));
-        let kept: usize = loads.values().flat_map(BTreeMap::values).map(Vec::len).sum();
+        let complete: usize = loads.values().flat_map(BTreeMap::values).map(Vec::len).sum();
         let repetitions = loads.values().map(BTreeMap::len).max().unwrap_or(0) as u32;
         let plan = ExamplePlan {
             pairs: loads.keys().copied().collect(),
@@ -164,7 +164,7 @@ impl Recording {
             self.under_pairs(&plan, pairs, &calls)
         };
         let loads = loads.iter().map(load).collect::<Result<_, Error>>()?;
-        Ok(Recorded { plan, loads, left_out: self.calls.len() - kept })
+        Ok(Recorded { plan, loads, left_out: self.calls.len() - complete })
     }
 
     fn under_pairs(&self, plan: &ExamplePlan, pairs: u32, calls: &[RecordedCall]) -> Result<UnderPairs, Error> {
@@ -226,7 +226,7 @@ impl Recording {
 }
 
 impl Recorded {
-    /// As an example, beside what was published.
+    /// Example of these figures, with those that were published.
     pub fn example(self, run: RunFacts, took_s: f64, optimised: bool, cpus: [usize; 2]) -> Example {
         let Self { plan, loads, left_out } = self;
         let run = RunFacts { left_out, ..run };
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn known_latencies_calls_and_slopes_come_out_of_a_run_with_its_stamps_taken_off() {
-        let found = recording(|words| 5_000 + 2 * words, |words| 9_000 + 7 * words, |_| 0).study().unwrap();
+        let found = recording(|words| 5_000 + 2 * words, |words| 9_000 + 7 * words, |_| 0).evaluate().unwrap();
         assert_eq!((found.plan.pairs.as_slice(), found.plan.words.as_slice()), (&[1, 2][..], &WORDS[..]));
         assert_eq!((found.plan.repetitions, found.left_out), (40, 0));
         for load in &found.loads {
@@ -358,7 +358,7 @@ mod tests {
     fn a_repetition_that_lacks_a_call_is_left_out_and_counted() {
         let mut recording = recording(|_| 5_000, |_| 9_000, |_| 0);
         recording.calls.remove(17);
-        let found = recording.study().unwrap();
+        let found = recording.evaluate().unwrap();
         let trials: Vec<usize> = found.loads.iter().map(|load| load.zero.trials).collect();
         assert_eq!((found.left_out, trials), (4, vec![200, 195]));
     }
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn without_a_sampler_there_is_no_method_2_and_it_says_why() {
         let recording = Recording { sampled: Vec::new(), ..recording(|_| 5_000, |_| 9_000, |_| 0) };
-        for load in recording.study().unwrap().loads {
+        for load in recording.evaluate().unwrap().loads {
             assert!(load.zero.outcome(Method::Sampler).is_none() && load.zero.no_sampler.is_some());
         }
     }
@@ -391,7 +391,7 @@ mod tests {
             moved in prop::collection::vec(0..=RELATIVE, 400),
         ) {
             let off = |id: i64| together + moved[id as usize];
-            let found = recording(|words| 5_000 + slope * words, |_| 9_000, off).study().unwrap();
+            let found = recording(|words| 5_000 + slope * words, |_| 9_000, off).evaluate().unwrap();
             for load in &found.loads {
                 let clocks = f64::from(load.latency_slope_clock);
                 let [lo, hi] = load.latency_slope.interval_ns.unwrap();
@@ -410,7 +410,7 @@ mod tests {
             // Early by all of it where words are few, late where they are many.
             let off = |id: i64| if id % 5 > 2 { relative } else { 0 };
             let made = recording(|_| 5_000, |_| 9_000, off);
-            let found = Recording { relative_ticks: relative.unsigned_abs(), ..made }.study().unwrap();
+            let found = Recording { relative_ticks: relative.unsigned_abs(), ..made }.evaluate().unwrap();
             let load = &found.loads[0];
             let (moved, allowed) = (load.latency_slope.median_ns, f64::from(load.latency_slope_clock));
             prop_assert!(moved <= allowed && allowed <= moved + 0.002 + 1e-9, "{moved} {allowed}");

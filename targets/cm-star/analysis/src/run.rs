@@ -49,7 +49,7 @@ impl From<tickscope_store::Error> for Error {
     }
 }
 
-/// What was found, and the run's own finding, if its evidence contradicts itself.
+/// Example of a run, and the run's own finding, if its evidence contradicts itself.
 pub struct Found {
     /// The figures.
     pub example: Example,
@@ -66,21 +66,21 @@ pub fn recorded(directory: &Path) -> Result<Found, Error> {
     let spans = spans(&run, &query)?;
     let nodes = Nodes::of(&run)?;
     let client = ClientStamps::of(&run, &nodes.client)?;
-    let said = said(&run)?;
+    let counted = client_counts(&run)?;
     let (calls, incomplete) = calls(&spans, &nodes, &client)?;
     let (first, last) = (calls[0].around[0], calls[calls.len() - 1].around[3]);
     let recording = Recording {
         relative_ticks: relative_ticks(&spans, &nodes, &client)?,
         sampled: client.sampled(),
         hertz: analysis.frequency.hertz,
-        interval_us: said.interval_us,
+        interval_us: counted.interval_us,
         calls,
     };
-    let facts = RunFacts { incomplete, late: said.late, abandoned: said.abandoned, ..facts(&run, &analysis) };
+    let facts = RunFacts { incomplete, late: counted.late, abandoned: counted.abandoned, ..facts(&run, &analysis) };
     let took_s = analysis.frequency.nanoseconds((last - first) as f64) / 1e9;
     let cpus = [client.cpu, most_used(&stamps(&run, &nodes.server, "received")?)];
-    let study = recording.study().map_err(Error::Stats)?;
-    Ok(Found { example: study.example(facts, took_s, said.optimised, cpus), finding })
+    let recorded = recording.evaluate().map_err(Error::Stats)?;
+    Ok(Found { example: recorded.example(facts, took_s, counted.optimised, cpus), finding })
 }
 
 /// Names of the calling and of the answering node.
@@ -244,16 +244,16 @@ fn relative_ticks(spans: &Spans, nodes: &Nodes, client: &ClientStamps) -> Result
     stage.and_then(|stage| spans.relative_ticks(stage, apart)).ok_or_else(|| no_example("no durations of a message"))
 }
 
-/// What the client's last line says.
+/// Counts in the client's last line.
 #[derive(Deserialize)]
-struct Said {
+struct ClientCounts {
     interval_us: u32,
     optimised: bool,
     late: u64,
     abandoned: u64,
 }
 
-fn said(run: &Run) -> Result<Said, Error> {
+fn client_counts(run: &Run) -> Result<ClientCounts, Error> {
     let lines = run.events()?.found.into_iter().filter(|event| event.what == "target");
     let line = lines.filter_map(|event| Some(event.text.get(event.text.find('{')?..)?.to_owned()));
     line.filter_map(|line| serde_json::from_str(&line).ok())
@@ -261,7 +261,7 @@ fn said(run: &Run) -> Result<Said, Error> {
         .ok_or_else(|| no_example("no last line of its client, which says what it counted"))
 }
 
-/// What the run says of itself; counts are left to be filled in.
+/// Facts from the run's manifest; counts are left to be filled in.
 fn facts(run: &Run, analysis: &Analysis) -> RunFacts {
     let manifest = run.manifest();
     let network = manifest.assumptions.iter().find(|assumption| assumption.statement.starts_with("the nodes are "));

@@ -1,8 +1,8 @@
 //! How to time one section by a clock under one load: what to subtract, by which method, and how well the rest is
 //! known.
 //!
-//! A recipe is put together from tests on sections of known length. Three figures say how well one timing is known, and
-//! the worst of them is taken: what two durations must differ by to be told apart, and how far off sections of no
+//! A correction is put together from tests on sections of known length. Three figures say how well one timing is known,
+//! and the worst of them is taken: what two durations must differ by to be told apart, and how far off sections of no
 //! length and of the plan's length came out in 19 of 20 trials, on the half that nothing was fitted on.
 //!
 //! Guarantees: a method that left more than nothing subtracted, on average or at the median, in either of the tests, is
@@ -11,15 +11,15 @@
 
 use serde::Serialize;
 
+use crate::benchmark::{LoadResult, SectionTest};
 use crate::compensation::{Method, Outcome};
-use crate::study::{LoadStudy, SectionTest};
 
 /// Read the clock at the start and at the end of a section, and subtract.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Recipe {
-    /// How what is subtracted is found.
+pub struct Correction {
+    /// Method that finds the value to subtract.
     pub method: Method,
-    /// What it is: one number for all sections, or of a method that finds another for each section the typical one.
+    /// Value to subtract: one for all sections, or the typical one of a method that finds another for each.
     pub subtract_ns: f64,
     /// One timing is off by no more in 19 of 20; `None`: the clock was never seen to step, or stood still through whole
     /// sections though its steps are shorter: then nothing is known of how far off it can be.
@@ -31,16 +31,16 @@ pub struct Recipe {
     pub refused: Option<Method>,
 }
 
-impl LoadStudy {
-    /// The recipe for sections that are to be measured to `percent`.
-    pub fn recipe(&self, percent: f64) -> Recipe {
+impl LoadResult {
+    /// The correction for sections that are to be measured to `percent`.
+    pub fn correction(&self, percent: f64) -> Correction {
         let tests = || [&self.zero, &self.section].into_iter();
         let refused = Some(self.zero.chosen).filter(|&method| self.harmed_by(method));
         let method = if refused.is_some() { Method::None } else { self.zero.chosen };
         let off = tests().filter_map(|test| test.outcome(method)).map(|outcome| outcome.error_p95);
         let usable_ns = self.alone().usable_ns.filter(|&usable| !self.section.missed(method, usable));
         let good_to_ns = usable_ns.map(|usable| off.fold(usable, f64::max));
-        Recipe {
+        Correction {
             method,
             subtract_ns: self.zero.outcome(method).map_or(0.0, |outcome| outcome.subtracts),
             good_to_ns,
@@ -72,9 +72,9 @@ impl SectionTest {
     }
 }
 
-impl Recipe {
-    /// How often a section must be run between the two readings, and the result divided by that, to be measured to
-    /// `percent`; 1: one timing will do. `None`: the clock was never seen to step.
+impl Correction {
+    /// Number of times that a section must be run between the two readings, and the result divided by that, to be
+    /// measured to `percent`; 1: one timing will do. `None`: the clock was never seen to step.
     pub fn repeats(&self, section_ns: f64) -> Option<u64> {
         self.from_ns.map(|from| (from / section_ns).ceil() as u64)
     }

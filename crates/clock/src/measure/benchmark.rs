@@ -8,37 +8,41 @@ use tickscope_counter as counter;
 use tickscope_host::facts::CounterFacts;
 use tickscope_host::posix_clock::PosixClock;
 use tickscope_host::step::CounterStep;
-use tickscope_host::{Finding, affinity};
+use tickscope_host::{Finding, Problem, affinity};
 use tickscope_stats::{Error, Quantile, Sample};
 use tickscope_tick::{Frequency, Ordering};
 
 use super::agreement::agreement;
 use super::clock::{Clock, Unit};
 use super::instructions::instructions;
-use super::recording::{self, Costs, Rate, Recorded, Sampled, Steady, Window};
+use super::recording::{self, Costs, Rate, Recorded, Sampled, Steady, Window, read_costs};
 use super::running_load::RunningLoad;
 use super::service::Service;
 use super::speed::speeds;
 use super::transient::Transient;
 use super::waits::Section;
+use crate::benchmark::{
+    Absent, Across, Benchmark, BenchmarkPlan, Bin, Cell, ClockResult, Cost, CounterSeen, LoadResult, SectionTest,
+};
 use crate::compensation::{Halves, Length, Trial, Verdict, judge, touched};
 use crate::density::Bins;
 use crate::load::{Injection, Load};
 use crate::series::Usable;
-use crate::study::{
-    Absent, Across, BenchmarkPlan, Bin, Cell, ClockStudy, Cost, CounterSeen, LoadStudy, SectionTest, Study,
-};
 
-/// Studies this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the
+/// Benchmarks this host's clocks; tells `progress` what it is at. Takes about `plan.seconds`: once they are over, the
 /// clock that is being read is finished with the fewest readings, and those not read yet are absent, but for the two
 /// that advice is about.
-pub fn survey(plan: &BenchmarkPlan, facts: &CounterFacts, progress: &mut dyn FnMut(&str)) -> Result<Study, Finding> {
+pub fn benchmark(
+    plan: &BenchmarkPlan,
+    facts: &CounterFacts,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Benchmark, Finding> {
     let begun = Instant::now();
-    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+    let cpus = affinity::allowed_cpus()?;
     let clocks = Clock::all();
     let deadline = begun + Duration::from_secs_f64(plan.seconds);
     let latest = counter::plain() + (plan.seconds * facts.frequency.hertz as f64) as i64;
-    let mut survey = Survey {
+    let mut run = BenchmarkRun {
         plan,
         cpus: &cpus,
         frequency: facts.frequency,
@@ -47,23 +51,23 @@ pub fn survey(plan: &BenchmarkPlan, facts: &CounterFacts, progress: &mut dyn FnM
         counter_step: CounterStep::measure(counter::after),
     };
     progress("every processor: the same work");
-    let speeds = speeds(&cpus, survey.window_ticks(SPEED_WINDOWS * cpus.len()), facts.frequency);
+    let speeds = speeds(&cpus, run.window_ticks(SPEED_WINDOWS * cpus.len()), facts.frequency);
     progress("the counter: many readings in a row");
-    let instructions = instructions(survey.window_ticks(INSTRUCTION_WINDOWS), facts.frequency);
-    let transients = survey.transients(progress)?;
-    let (mut studied, mut absent, mut cut_short) = (Vec::new(), Vec::new(), false);
+    let instructions = instructions(run.window_ticks(INSTRUCTION_WINDOWS), facts.frequency);
+    let transients = run.transients(progress)?;
+    let (mut measured, mut absent, mut cut_short) = (Vec::new(), Vec::new(), false);
     for clock in clocks {
-        match survey.studied(clock, progress)? {
-            Studied::Whole(study) => studied.push(study),
-            Studied::Absent(why) => absent.push(Absent { clock: clock.to_string(), why }),
-            Studied::TimeOver => {
+        match run.measured(clock, progress)? {
+            ClockOutcome::Whole(result) => measured.push(result),
+            ClockOutcome::Absent(why) => absent.push(Absent { clock: clock.to_string(), why }),
+            ClockOutcome::TimeOver => {
                 cut_short = true;
                 let why = format!("{} s were over before it was read under every load", plan.seconds);
                 absent.push(Absent { clock: clock.to_string(), why });
             }
         }
     }
-    Ok(Study {
+    Ok(Benchmark {
         plan: plan.clone(),
         took_s: begun.elapsed().as_secs_f64(),
         counter: seen(facts),
@@ -71,7 +75,7 @@ pub fn survey(plan: &BenchmarkPlan, facts: &CounterFacts, progress: &mut dyn FnM
         cpus,
         speeds,
         instructions,
-        clocks: studied,
+        clocks: measured,
         absent,
         cut_short,
         transients,
@@ -79,36 +83,25 @@ pub fn survey(plan: &BenchmarkPlan, facts: &CounterFacts, progress: &mut dyn FnM
 }
 
 /// Outcome of measuring one clock.
-enum Studied {
-    Whole(ClockStudy),
+enum ClockOutcome {
+    Whole(ClockResult),
     /// Why the host has no such clock.
     Absent(String),
     TimeOver,
 }
 
-pub(super) fn no_processors(error: &io::Error) -> Finding {
-    Finding {
-        about: "processors",
-        expected: "the list of allowed processors".into(),
-        found: error.to_string(),
-        remedy: "allow sched_getaffinity in the sandbox".into(),
-    }
-}
-
 pub(super) fn no_load(count: u32, error: &io::Error) -> Finding {
     Finding {
         about: "load",
-        expected: format!("to start a load of {count}"),
-        found: error.to_string(),
+        problem: Problem::Failure { action: format!("start a load of {count}"), reason: error.to_string() },
         remedy: "allow more processes (ulimit -u, pids.max), or ask for fewer with --load".into(),
     }
 }
 
-pub(super) fn broken(clock: Clock, error: &io::Error) -> Finding {
+pub(super) fn unreachable_clock(clock: Clock, error: &io::Error) -> Finding {
     Finding {
         about: "clock",
-        expected: format!("every reader of '{clock}' to reach it, as the first one did"),
-        found: error.to_string(),
+        problem: Problem::Failure { action: format!("reach the clock '{clock}'"), reason: error.to_string() },
         remedy: "ask for fewer readers with --readers, or allow more open files (ulimit -n)".into(),
     }
 }
@@ -140,14 +133,14 @@ struct Budget {
 /// Windows for readings of the counter by the ten thousand and more.
 const INSTRUCTION_WINDOWS: usize = 4;
 
-/// Windows in which a load is injected again and again beside one clock.
+/// Windows in which a load is injected again and again while one clock is read.
 const TRANSIENT_WINDOWS: usize = 8;
 
 /// Windows for a processor's speed: enough that it has it to itself once, where others run too.
 const SPEED_WINDOWS: usize = 5;
 
 /// Windows of every clock: how it agrees across processors; and under each load, costs and readings for each number of
-/// readers, and two tests of sections, each alone and beside a sampler.
+/// readers, and two tests of sections, each alone and with a sampler.
 fn windows(plan: &BenchmarkPlan, clocks: &[Clock], cpus: usize) -> usize {
     let under_load = |clock: &Clock| 2 * plan.readers.len() + 4 * windows_for_trials(*clock);
     let once = SPEED_WINDOWS * cpus + INSTRUCTION_WINDOWS + TRANSIENT_WINDOWS * TRANSIENT_CLOCKS.len();
@@ -173,14 +166,14 @@ impl Budget {
     }
 
     /// Expected overhead of the windows that are left, from that of the windows before.
-    fn beside(&self) -> Duration {
-        let beside = self.begun.elapsed().saturating_sub(self.granted);
-        beside.mul_f64(self.windows_left as f64 / self.windows_taken.max(1) as f64)
+    fn overhead(&self) -> Duration {
+        let overhead = self.begun.elapsed().saturating_sub(self.granted);
+        overhead.mul_f64(self.windows_left as f64 / self.windows_taken.max(1) as f64)
     }
 
     /// Whether the time left does not even cover that overhead.
     fn behind(&self) -> bool {
-        self.beside() >= self.left()
+        self.overhead() >= self.left()
     }
 
     /// Leaves windows out.
@@ -191,7 +184,7 @@ impl Budget {
     fn take(&mut self, windows: usize) -> Duration {
         /// Enough for a few readings of most clocks.
         const LEAST: Duration = Duration::from_millis(1);
-        let free = self.left().saturating_sub(self.beside());
+        let free = self.left().saturating_sub(self.overhead());
         let share = free.mul_f64(windows as f64 / self.windows_left.max(windows) as f64).max(LEAST);
         self.skip(windows);
         self.windows_taken += windows;
@@ -200,7 +193,7 @@ impl Budget {
     }
 }
 
-struct Survey<'a> {
+struct BenchmarkRun<'a> {
     plan: &'a BenchmarkPlan,
     cpus: &'a [usize],
     frequency: Frequency,
@@ -210,7 +203,7 @@ struct Survey<'a> {
     counter_step: CounterStep,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> BenchmarkRun<'a> {
     fn window_ticks(&mut self, windows: usize) -> i64 {
         (self.budget.take(windows).as_secs_f64() * self.frequency.hertz as f64) as i64
     }
@@ -242,32 +235,32 @@ impl<'a> Survey<'a> {
     }
 
     /// One clock, under every load.
-    fn studied(&mut self, clock: Clock, progress: &mut dyn FnMut(&str)) -> Result<Studied, Finding> {
+    fn measured(&mut self, clock: Clock, progress: &mut dyn FnMut(&str)) -> Result<ClockOutcome, Finding> {
         let needed = matches!(clock, Clock::Counter(Ordering::After) | Clock::Library(PosixClock::MONOTONIC));
         if self.budget.over() && !needed {
-            return Ok(Studied::TimeOver);
+            return Ok(ClockOutcome::TimeOver);
         }
         progress(&format!("{clock}: from one processor to another"));
-        let mut study = match self.opened(clock) {
-            Ok(study) => study,
-            Err(error) => return Ok(Studied::Absent(error.to_string())),
+        let mut result = match self.opened(clock) {
+            Ok(result) => result,
+            Err(error) => return Ok(ClockOutcome::Absent(error.to_string())),
         };
         for &count in &self.plan.loads {
             if self.budget.over() && !needed {
-                return Ok(Studied::TimeOver);
+                return Ok(ClockOutcome::TimeOver);
             }
-            progress(&format!("{clock}, {} beside", self.plan.load.words(count)));
+            progress(&format!("{clock}, with {}", self.plan.load.words(count)));
             let (load, service) = self.loaded(&self.plan.load, count, clock)?;
-            let width = study.width_ns.map_or(0, |width| (width / self.ns_per(clock.unit())).ceil() as i64);
-            let found = self.under_load(clock, &service, width).map_err(|error| broken(clock, &error))?;
-            study.loads.push(LoadStudy { busy_processes: count, turns_per_s: load.turns_per_s(), ..found });
+            let width = result.width_ns.map_or(0, |width| (width / self.ns_per(clock.unit())).ceil() as i64);
+            let found = self.under_load(clock, &service, width).map_err(|error| unreachable_clock(clock, &error))?;
+            result.loads.push(LoadResult { busy_processes: count, turns_per_s: load.turns_per_s(), ..found });
         }
-        Ok(Studied::Whole(study))
+        Ok(ClockOutcome::Whole(result))
     }
 
-    /// A load that runs beside a clock that can be read.
+    /// Starts the load, and the clock's server.
     fn loaded(&self, load: &Load, count: u32, clock: Clock) -> Result<(RunningLoad, Arc<Service>), Finding> {
-        let service = Arc::new(self.service(clock).map_err(|error| broken(clock, &error))?);
+        let service = Arc::new(self.service(clock).map_err(|error| unreachable_clock(clock, &error))?);
         let running = RunningLoad::start(load, count, (clock, &service), self.cpus, self.frequency);
         Ok((running.map_err(|error| no_load(count, &error))?, service))
     }
@@ -289,7 +282,7 @@ impl<'a> Survey<'a> {
             let injected = Some(Injection::by_turns((period_ns / 2.0) as u32));
             let load = Load { injected, ..self.plan.load.clone() };
             let (running, service) = self.loaded(&load, count, clock)?;
-            let stamped = recording::stamped(&service, window).map_err(|error| broken(clock, &error))?;
+            let stamped = recording::stamped(&service, window).map_err(|error| unreachable_clock(clock, &error))?;
             let tick_ns = self.ns_per(Unit::Ticks);
             let period = running.period().unwrap_or(1);
             found.push(Transient::of(clock.to_string(), &stamped, running.origin(), period, tick_ns));
@@ -302,7 +295,7 @@ impl<'a> Survey<'a> {
     }
 
     /// A clock that could be opened, with what is asked of it once.
-    fn opened(&mut self, clock: Clock) -> io::Result<ClockStudy> {
+    fn opened(&mut self, clock: Clock) -> io::Result<ClockResult> {
         let service = self.service(clock)?;
         let ticks = self.window_ticks(1);
         let across_processors = match clock.private() {
@@ -312,7 +305,7 @@ impl<'a> Survey<'a> {
         };
         let step = self.step(clock, &service)?;
         let width = (step.width_ticks > 0).then_some(step.width_ticks as f64);
-        Ok(ClockStudy {
+        Ok(ClockResult {
             width_ns: width.map(|width| width * self.ns_per(clock.unit())),
             step: step.to_string(),
             clock: clock.to_string(),
@@ -338,7 +331,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Measures the clock under the load that runs now; the caller fills in which load that is.
-    fn under_load(&mut self, clock: Clock, service: &Service, width: i64) -> io::Result<LoadStudy> {
+    fn under_load(&mut self, clock: Clock, service: &Service, width: i64) -> io::Result<LoadResult> {
         let mut cells = Vec::new();
         let most = self.plan.readers.last().copied();
         for &readers in &self.plan.readers {
@@ -352,7 +345,7 @@ impl<'a> Survey<'a> {
             cells.push(self.cell(readers, costs, &steady, (clock, width)));
         }
         let (zero, section) = self.tests(service, clock)?;
-        Ok(LoadStudy { busy_processes: 0, turns_per_s: None, cells, zero, section, lost_requests: service.lost() })
+        Ok(LoadResult { busy_processes: 0, turns_per_s: None, cells, zero, section, lost_requests: service.lost() })
     }
 
     fn cell(&self, readers: usize, costs: Costs, steady: &Steady, (clock, width): (Clock, i64)) -> Cell {
@@ -399,7 +392,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Sections of no length and of the plan's, each alone and beside a sampler.
+    /// Tests sections of no length and of the plan's, each alone and with a sampler.
     fn tests(&mut self, service: &Service, clock: Clock) -> io::Result<(SectionTest, SectionTest)> {
         let nothing = Section::NOTHING;
         let zero = self.recorded(service, clock, &nothing)?;
@@ -407,11 +400,11 @@ impl<'a> Survey<'a> {
         // Anew for every test: what leaving its loop costs changes with what else the processor does.
         let wait = Section::of(self.plan.section_ns, self.frequency);
         let waits = self.recorded(service, clock, &wait)?;
-        let tested = |survey: &mut Self, section: &Section, recorded: &[Recorded]| {
-            let verdict = survey.verdict(recorded, &costs, section, clock.unit());
+        let tested = |run: &mut Self, section: &Section, recorded: &[Recorded]| {
+            let verdict = run.verdict(recorded, &costs, section, clock.unit());
             let verdict = verdict.map_err(|_| io::Error::other("no section that the thread was not away from"))?;
-            let (verdict, no_sampler) = survey.beside_a_sampler(service, clock, section, &costs, verdict)?;
-            let verdict = verdict.in_nanoseconds(survey.ns_per(clock.unit()));
+            let (verdict, no_sampler) = run.extend_by_sampler(service, clock, section, &costs, verdict)?;
+            let verdict = verdict.in_nanoseconds(run.ns_per(clock.unit()));
             io::Result::Ok(SectionTest::new(section.ns, recorded.len(), verdict, no_sampler))
         };
         Ok((tested(self, &nothing, &zero)?, tested(self, &wait, &waits)?))
@@ -427,11 +420,11 @@ impl<'a> Survey<'a> {
     }
 
     fn verdict(&self, recorded: &[Recorded], costs: &[i64], section: &Section, unit: Unit) -> Result<Verdict, Error> {
-        let trials = looked_at(recorded, self.truth(section, unit), self.ns_per(Unit::Ticks));
+        let trials = marked_trials(recorded, self.truth(section, unit), self.ns_per(Unit::Ticks));
         judge(Halves::of(&trials), costs, section.length)
     }
 
-    /// How long a section was, in the clock's unit, by how long it waited.
+    /// True length of a section, in the clock's unit, by how long it waited.
     fn truth(&self, section: &Section, unit: Unit) -> impl Fn(i64) -> i64 + use<> {
         let (overhead, frequency) = (section.overhead_ticks, self.frequency);
         move |waited| match unit {
@@ -441,7 +434,7 @@ impl<'a> Survey<'a> {
     }
 
     /// The verdict `alone`, extended by Method II where that can be tried; otherwise the reason why not.
-    fn beside_a_sampler(
+    fn extend_by_sampler(
         &mut self,
         service: &Service,
         clock: Clock,
@@ -460,18 +453,18 @@ impl<'a> Survey<'a> {
             return Ok((alone, Some("there was no time for it (--seconds)".into())));
         }
         let window = self.window_for_trials(clock);
-        let (recorded, pairs) = recording::trials_beside_a_sampler(service, window, section.ticks)?;
+        let (recorded, pairs) = recording::trials_with_sampler(service, window, section.ticks)?;
         let recorded = section.known(recorded, clock);
         let own_costs = read_costs(&recorded[..recorded.len() / 2]);
         let costs = if section.length == Length::Zero { &own_costs } else { costs };
         let truth = self.truth(section, clock.unit());
-        let trials = looked_at(&recorded, truth, self.ns_per(Unit::Ticks));
-        let beside = |(trial, of): (Trial, &Recorded)| {
+        let trials = marked_trials(&recorded, truth, self.ns_per(Unit::Ticks));
+        let sampled = |(trial, of): (Trial, &Recorded)| {
             Some(Trial { sampled: Some([near(&pairs, of.from)?, near(&pairs, of.to)?]), ..trial })
         };
-        let trials: Vec<Trial> = trials.into_iter().zip(&recorded).filter_map(beside).collect();
+        let trials: Vec<Trial> = trials.into_iter().zip(&recorded).filter_map(sampled).collect();
         Ok(match judge(Halves::of(&trials), costs, section.length) {
-            Ok(beside) => (alone.with_sampler(&beside), None),
+            Ok(sampled) => (alone.with_sampler(&sampled), None),
             Err(_) => (alone, Some("the sampler did not get to run near the sections".into())),
         })
     }
@@ -479,11 +472,6 @@ impl<'a> Survey<'a> {
 
 fn declared_ns(clock: Clock) -> Option<i64> {
     clock.posix().and_then(|posix| posix.declared_resolution_ns().ok())
-}
-
-/// What the readings around sections of no length cost, in order of time.
-fn read_costs(recorded: &[Recorded]) -> Vec<i64> {
-    recorded.iter().flat_map(|trial| [trial.t_1, trial.t_m, trial.t_4]).collect()
 }
 
 /// The median cost of the sampler's pairs nearest an instant; `None` where it took none within the time of as many.
@@ -496,11 +484,11 @@ pub fn near(pairs: &[Sampled], at: i64) -> Option<i64> {
 }
 
 /// Trials with what is known of their interruptions, by what their readings took.
-pub(super) fn looked_at(recorded: &[Recorded], truth: impl Fn(i64) -> i64, tick_ns: f64) -> Vec<Trial> {
+pub(super) fn marked_trials(recorded: &[Recorded], truth: impl Fn(i64) -> i64, tick_ns: f64) -> Vec<Trial> {
     const LEAST_NS: f64 = 1_000.0;
     let spent: Vec<i64> = recorded.iter().map(Recorded::spent).collect();
     let touched = touched(&spent, (LEAST_NS / tick_ns) as i64);
-    recorded.iter().zip(touched).map(|(of, touched)| Trial { touched, ..of.trial(&truth, None) }).collect()
+    recorded.iter().zip(touched).map(|(of, touched)| of.trial(&truth, touched)).collect()
 }
 
 /// Bins of 1, 2 and 5 to the power of ten, from the one that holds the least to the one that holds the most.

@@ -11,50 +11,50 @@ use crate::factor::Factor;
 use crate::load::Load;
 use crate::measure::{Agreement, CoreSpeed, InstructionCost, Ramp, Transient, Unit};
 
-/// All of it.
+/// A benchmark of all clocks of a host.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Study {
-    /// What was asked.
+pub struct Benchmark {
+    /// The settings that it was made with.
     pub plan: BenchmarkPlan,
-    /// How long it took, seconds.
+    /// Duration of the benchmark, seconds.
     pub took_s: f64,
     /// The counter, and what stands between it and a program.
     pub counter: CounterSeen,
-    /// Whether the program that measured was compiled with optimisation; otherwise costs are its own.
+    /// Whether the measuring program was compiled with optimisation; otherwise costs are its own.
     pub optimised: bool,
     /// The processors used.
     pub cpus: Vec<usize>,
-    /// The same work on each of them.
+    /// Speed of the same work on each processor.
     pub speeds: Vec<CoreSpeed>,
     /// The instructions that read the counter, over few and over many readings in a row.
     pub instructions: Vec<InstructionCost>,
     /// Every clock that could be read.
     #[serde(skip)]
-    pub clocks: Vec<ClockStudy>,
+    pub clocks: Vec<ClockResult>,
     /// Every clock that could not.
     pub absent: Vec<Absent>,
     /// Whether the time was over before every clock was read under every load; those that were not are among the
     /// absent.
     pub cut_short: bool,
-    /// What readings cost after the largest load is injected; none without a load.
+    /// Costs of readings after the largest load is injected; none without a load.
     pub transients: Vec<Transient>,
 }
 
-/// What is asked of a study.
+/// Settings of a benchmark.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BenchmarkPlan {
-    /// How long it may take, about.
+    /// Duration, seconds, about.
     pub seconds: f64,
     /// Background-load sizes to test, in busy processes by default. Every clock is measured once per
     /// size.
     pub loads: Vec<u32>,
-    /// What each of them does, where, and when.
+    /// Kind, place and schedule of the load.
     pub load: Load,
     /// Readers at once, ascending.
     pub readers: Vec<usize>,
     /// How exactly sections are to be measured, percent.
     pub percent: f64,
-    /// Length of the sections that compensation is tested with beside those of no length, nanoseconds.
+    /// Length of the test sections, nanoseconds; sections of no length are tested too.
     pub section_ns: u32,
 }
 
@@ -65,11 +65,11 @@ pub struct CounterSeen {
     pub name: String,
     /// Ticks a second, declared.
     pub hertz: u64,
-    /// Who declares it.
+    /// Origin of the declared rate.
     pub declared: String,
     /// The hypervisor's name; `None` on bare metal.
     pub hypervisor: Option<String>,
-    /// Whether a reading costs so much that it must be trapped.
+    /// Whether a reading is so slow that a hypervisor must trap it.
     pub trapped: bool,
     /// The kernel's clocksource: the counter that its clocks are derived from.
     pub clocksource: Option<String>,
@@ -80,45 +80,45 @@ pub struct CounterSeen {
 pub struct Absent {
     /// Its name.
     pub clock: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// One clock.
+/// Figures of one clock.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ClockStudy {
+pub struct ClockResult {
     /// Its name.
     pub clock: String,
-    /// What its readings count.
+    /// Unit of its readings.
     pub unit: Unit,
     /// The resolution that the kernel declares, nanoseconds; it says 1 of every clock that is not coarse.
     pub declared_resolution_ns: Option<i64>,
     /// How wide a reading is: the clock stands less than that above what it reads; `None`: it was not seen to move. By
     /// its step, which `step` tells.
     pub width_ns: Option<f64>,
-    /// How it moves, and how that was seen.
+    /// Description of its step, with the evidence.
     pub step: String,
-    /// Whether it goes on from one processor to another.
+    /// Order of its readings from one processor to another.
     pub across_processors: Across,
     /// Under each load.
     #[serde(skip)]
-    pub loads: Vec<LoadStudy>,
+    pub loads: Vec<LoadResult>,
 }
 
-/// What is known of a clock across processors.
+/// Comparison of a clock's readings across processors.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Across {
-    /// What was seen; the worst step is in the clock's unit.
+    /// Result; the worst step is in the clock's unit.
     Seen(Agreement),
-    /// Why it was not looked at.
+    /// Reason for no comparison.
     NotLooked(String),
 }
 
 /// One clock under one load.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct LoadStudy {
-    /// Members of the load beside: busy processes, or what else the plan's load is.
+pub struct LoadResult {
+    /// Members of the background load: busy processes, or the plan's other kind of load.
     pub busy_processes: u32,
     /// Turns that each of them began a second, where they work in turns: fewer than asked where they were put aside.
     pub turns_per_s: Option<f64>,
@@ -133,13 +133,13 @@ pub struct LoadStudy {
 }
 
 /// One clock under one load and number of readers.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Cell {
     /// Threads that read the clock at once.
     pub readers: usize,
-    /// Whether these are more than there are processors, so that they take turns.
+    /// Whether there are more readers than processors, so that they take turns.
     pub takes_turns: bool,
-    /// What a reading costs one of them.
+    /// Cost of a reading by one reader.
     pub cost: Cost,
     /// Readings a second of one of them.
     pub reads_per_s: f64,
@@ -149,7 +149,7 @@ pub struct Cell {
     pub finest_step_ns: Option<f64>,
     /// Whether the clock stands still between readings.
     pub stands_still: bool,
-    /// What the clock itself leaves open: how wide its readings are, or the step within which it spends 95 % of its
+    /// Uncertainty due to the clock itself: the width of its readings, or the step within which it spends 95 % of its
     /// time if it stands still; of a kernel clock that was never seen to step, what the kernel declares. `None`: never
     /// seen to step.
     pub resolution_ns: Option<f64>,
@@ -159,14 +159,14 @@ pub struct Cell {
     pub shortest_section_ns: Option<f64>,
     /// Readings less than the one before by the same thread.
     pub backward: u64,
-    /// By how much at most.
+    /// Largest step backward.
     pub backward_worst_ns: f64,
     /// Cost against time, while the other readers start and stop.
     pub ramp: Ramp,
 }
 
 /// Cost of a reading, between two stamps of the counter: it holds the stamp's own cost, which is that of `tsc plain`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Cost {
     /// Readings that it was taken from.
     pub readings: usize,
@@ -193,24 +193,24 @@ pub struct Cost {
 pub struct Bin {
     /// The limit, nanoseconds.
     pub below_ns: f64,
-    /// How many.
+    /// Number of readings.
     pub readings: usize,
 }
 
-/// What can be subtracted from sections of one length.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+/// Test of the subtraction methods on sections of one length.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct SectionTest {
-    /// How long they were.
+    /// Length of the sections.
     pub section_ns: u32,
-    /// How many.
+    /// Number of sections.
     pub trials: usize,
-    /// What each method left, nanoseconds.
+    /// Residual errors of each method, nanoseconds.
     pub outcomes: Vec<Outcome>,
-    /// The one to use here.
+    /// The method to use under this load.
     pub chosen: Method,
-    /// Why.
+    /// Reason for the choice.
     pub why: String,
-    /// Whether it left no more than doing nothing, on the half it was not chosen on.
+    /// Whether the chosen method left no more than doing nothing, on the half that it was not chosen on.
     pub no_worse_than_none: bool,
     /// Of the half that figures are of, those that something interrupted.
     pub touched: usize,
@@ -220,24 +220,24 @@ pub struct SectionTest {
     pub rho_1: Option<Factor>,
     /// The k of Method I that it predicts, in stretches of time.
     pub k_predicted: Option<Factor>,
-    /// Why there was no Method II; `None`: there was.
+    /// Reason why Method II was not tested; `None`: it was.
     pub no_sampler: Option<String>,
 }
 
-/// What is asked of a sweep over the granularity of a load.
+/// Settings of a sweep over the granularity of a load.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Sweep {
-    /// How long it may take, about.
+    /// Duration, seconds, about.
     pub seconds: f64,
     /// Members of the load, which work and rest by turns.
     pub busy_processes: u32,
-    /// What each of them does, and where.
+    /// Kind and place of the load.
     pub load: Load,
     /// How long they work, and rest, at a time, nanoseconds; one test of every clock for each.
     pub pulses_ns: Vec<u32>,
 }
 
-/// What can be subtracted under a load in pulses.
+/// Test of the subtraction methods under a load in pulses.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PulseTest {
     /// The clock's name.
@@ -246,7 +246,7 @@ pub struct PulseTest {
     pub pulse_ns: u32,
     /// Turns that each member began a second; `None`: there were no members.
     pub turns_per_s: Option<f64>,
-    /// What a reading cost at the median, nanoseconds.
+    /// Median cost of a reading, nanoseconds.
     pub cost_ns: f64,
     /// The load's time profile: how like one another readings are, by how far apart; the nearest first.
     pub profile: Vec<Lag>,
@@ -254,23 +254,23 @@ pub struct PulseTest {
     pub test: SectionTest,
 }
 
-/// How like readings are that are so far apart.
+/// Correlation of the costs of readings at one distance in time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Lag {
-    /// How far, nanoseconds.
+    /// The distance, nanoseconds.
     pub lag_ns: f64,
     /// The correlation of what they cost, found in several rounds.
     pub rho: Factor,
 }
 
-impl Study {
-    /// The study of that clock.
-    pub fn clock(&self, name: &str) -> Option<&ClockStudy> {
+impl Benchmark {
+    /// The figures of that clock.
+    pub fn clock(&self, name: &str) -> Option<&ClockResult> {
         self.clocks.iter().find(|clock| clock.clock == name)
     }
 }
 
-impl LoadStudy {
+impl LoadResult {
     /// With one reader.
     pub fn alone(&self) -> &Cell {
         &self.cells[0]
@@ -278,7 +278,7 @@ impl LoadStudy {
 }
 
 impl SectionTest {
-    /// What a verdict says, its errors in nanoseconds.
+    /// Converts a verdict whose errors are in nanoseconds.
     pub fn new(section_ns: u32, trials: usize, verdict: Verdict, no_sampler: Option<String>) -> Self {
         Self {
             section_ns,
@@ -295,7 +295,7 @@ impl SectionTest {
         }
     }
 
-    /// What that method left; `None`: it could not be tried.
+    /// Residual errors of that method; `None`: it could not be tried.
     pub fn outcome(&self, method: Method) -> Option<&Outcome> {
         self.outcomes.iter().find(|outcome| outcome.method == method)
     }

@@ -1,10 +1,9 @@
-//! A clock read steadily as a gauge of the load on a processor: who shares it makes readings fewer, or dearer.
+//! Load of a processor, measured by reading a clock steadily: whoever shares it makes readings fewer, or dearer.
 //!
 //! The Cm* study (4.1) used a clock's reading so: it costs what memory and bus let it cost. On a host of today mostly
 //! the processor is shared, and then the reader is not dearer but *away*. Both are told: **cost** is the median time of
 //! a reading while it runs, **away** the share of the time in which the kernel did not run it, and the **load factor**
-//! what a reading took in all, beside the least cost that this gauge ever saw: 1 alone, 3 if two others take their
-//! share.
+//! time of a reading in all, over the least cost ever seen here: 1 alone, 3 if two others take their share.
 //!
 //! Assumes that the kernel's account of a thread's time is right; what a hypervisor takes it may count as running, and
 //! then it shows in the load factor alone. Deliberately absent: a limit above which a machine counts as busy.
@@ -17,15 +16,15 @@ use std::time::Duration;
 use serde::Serialize;
 use tickscope_counter as counter;
 use tickscope_host::posix_clock::PosixClock;
-use tickscope_host::{Finding, affinity};
+use tickscope_host::{Finding, Problem, affinity};
 use tickscope_stats::Quantile;
 use tickscope_tick::Frequency;
 
+use super::benchmark::no_load;
 use super::clock::Clock;
-use super::recording::Kept;
+use super::recording::SpacedSamples;
 use super::running_load::RunningLoad;
 use super::service::{Job, Service};
-use super::survey::{no_load, no_processors};
 use crate::load::Load;
 
 /// Readings in a row, between looks at the time.
@@ -34,65 +33,69 @@ const STRETCH: usize = 16;
 const STRETCHES_MAX: usize = 1 << 13;
 
 /// A clock that is read steadily by the calling thread.
-pub struct Gauge {
+pub struct LoadMeter {
     service: Arc<Service>,
     frequency: Frequency,
     least_cost_ns: f64,
 }
 
-/// What a gauge saw in one interval.
+/// Figures of one interval.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Gauged {
+pub struct LoadReading {
     /// How long it lasted, seconds.
     pub seconds: f64,
     /// Readings a second.
     pub reads_per_s: f64,
     /// Median time of a reading while the reader ran, nanoseconds.
     pub cost_ns: f64,
-    /// Time of a reading in all, as a multiple of the least cost that the gauge saw in any interval until now.
+    /// Time of a reading in all, as a multiple of the least cost seen in any interval until now.
     pub load_factor: f64,
     /// Share of the time in which the reader was not run; by rounding a hair below 0 at the least.
     pub away: f64,
 }
 
-/// What is asked of a gauge that runs for a while.
+/// Settings of a measurement of the load factor.
 #[derive(Clone, PartialEq, Debug)]
-pub struct GaugePlan {
-    /// What is read.
+pub struct LoadFactorPlan {
+    /// The clock to read.
     pub clock: Clock,
-    /// How long in all, under every load an equal part of it.
+    /// Duration in all, seconds, under every load an equal part of it.
     pub seconds: f64,
     /// Length of an interval.
     pub every: Duration,
-    /// Members of the load beside, one after another.
+    /// Sizes of the background load, one after another.
     pub loads: Vec<u32>,
-    /// What each of them does, where, and when.
+    /// Kind, place and schedule of the load.
     pub load: Load,
 }
 
-/// Gauges the first allowed processor; tells `each` what was seen under how large a load of ours as soon as an interval
-/// is over.
-pub fn gauge(plan: &GaugePlan, frequency: Frequency, each: &mut dyn FnMut(u32, Gauged)) -> Result<(), Finding> {
-    let cpus = affinity::allowed_cpus().map_err(|error| no_processors(&error))?;
+/// Measures the load of the first allowed processor; calls `each` with the figures of an interval and the size of our
+/// load as soon as it is over.
+pub fn load_factor(
+    plan: &LoadFactorPlan,
+    frequency: Frequency,
+    each: &mut dyn FnMut(u32, LoadReading),
+) -> Result<(), Finding> {
+    let cpus = affinity::allowed_cpus()?;
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
-    let mut gauge = Gauge::open(plan.clock, last, frequency).map_err(|error| unread(plan.clock, &error))?;
+    let mut meter = LoadMeter::open(plan.clock, last, frequency).map_err(|error| unread(plan.clock, &error))?;
     let share = plan.seconds / plan.loads.len() as f64 / plan.every.as_secs_f64();
     for &count in &plan.loads {
-        let service = Arc::clone(&gauge.service);
+        let service = Arc::clone(&meter.service);
         let _load = RunningLoad::start(&plan.load, count, (plan.clock, &service), &cpus, frequency)
             .map_err(|error| no_load(count, &error))?;
-        let (tell, told) = mpsc::channel();
-        let gauge = &mut gauge;
+        let (sender, readings) = mpsc::channel();
+        let meter = &mut meter;
         thread::scope(|scope| {
             // A thread of its own: the members of the next load are not to be pinned where it is.
             let reader = scope.spawn(move || {
                 let _ = affinity::pin(first);
                 (0..share.ceil() as u64).try_for_each(|_| {
                     // Whoever no longer listens has ended.
-                    gauge.interval(plan.every).map(|seen| tell.send(seen).unwrap_or_default())
+                    meter.interval(plan.every).map(|seen| sender.send(seen).unwrap_or_default())
                 })
             });
-            told.iter().for_each(|seen| each(count, seen));
+            readings.iter().for_each(|seen| each(count, seen));
             reader.join().expect("the reader's thread ends well")
         })
         .map_err(|error| unread(plan.clock, &error))?;
@@ -102,22 +105,24 @@ pub fn gauge(plan: &GaugePlan, frequency: Frequency, each: &mut dyn FnMut(u32, G
 
 fn unread(clock: Clock, error: &io::Error) -> Finding {
     Finding {
-        about: "gauge",
-        expected: format!("to read '{clock}' and the thread's own time"),
-        found: error.to_string(),
+        about: "load factor",
+        problem: Problem::Failure {
+            action: format!("read '{clock}' and the thread's own time"),
+            reason: error.to_string(),
+        },
         remedy: "read another clock, with --clock".into(),
     }
 }
 
-impl Gauge {
-    /// Of that clock; its server, if it has one, on processor `server_cpu`.
+impl LoadMeter {
+    /// Opens that clock; its server, if it has one, on processor `server_cpu`.
     pub fn open(clock: Clock, server_cpu: usize, frequency: Frequency) -> io::Result<Self> {
         let service = Arc::new(Service::open(clock, server_cpu)?);
         Ok(Self { service, frequency, least_cost_ns: f64::INFINITY })
     }
 
-    /// Reads for that long, where the calling thread is run.
-    pub fn interval(&mut self, length: Duration) -> io::Result<Gauged> {
+    /// Reads the clock for that long, where the calling thread is run.
+    pub fn interval(&mut self, length: Duration) -> io::Result<LoadReading> {
         let own_time = PosixClock::ALL.into_iter().find(|clock| clock.of_a_thread());
         let own_time = own_time.ok_or_else(|| io::Error::other("no clock of a thread's own time"))?;
         let reader = self.service.reader()?;
@@ -129,7 +134,7 @@ impl Gauge {
         let lasted_ns = self.frequency.nanoseconds((to - from) as f64);
         let cost_ns = self.frequency.nanoseconds(stretch_ticks as f64) / STRETCH as f64;
         self.least_cost_ns = self.least_cost_ns.min(cost_ns);
-        Ok(Gauged {
+        Ok(LoadReading {
             seconds: lasted_ns / 1e9,
             reads_per_s: readings as f64 * 1e9 / lasted_ns,
             cost_ns,
@@ -154,11 +159,11 @@ impl Job for Steady {
     type Output = Steadily;
 
     fn run(self, mut read: impl FnMut() -> i64) -> Steadily {
-        let mut kept = Kept::new(0_i64, STRETCHES_MAX, self.ticks);
+        let mut samples = SpacedSamples::new(0_i64, STRETCHES_MAX, self.ticks);
         let mut readings = 0;
         let mut at = counter::plain();
         loop {
-            let due = kept.due(at, 1);
+            let due = samples.due(at, 1);
             let from = counter::plain();
             for _ in 0..STRETCH {
                 std::hint::black_box(read());
@@ -166,10 +171,10 @@ impl Job for Steady {
             at = counter::plain();
             readings += STRETCH as u64;
             if due {
-                kept.values.push(at - from);
+                samples.values.push(at - from);
             }
-            if at - self.from >= self.ticks && !kept.values.is_empty() {
-                return Steadily { readings, stretches: kept.values };
+            if at - self.from >= self.ticks && !samples.values.is_empty() {
+                return Steadily { readings, stretches: samples.values };
             }
         }
     }
@@ -184,7 +189,7 @@ mod tests {
     fn the_more_processes_share_the_readers_processor_the_longer_it_is_away_and_the_fewer_it_reads() {
         let frequency = CounterFacts::of_this_host().unwrap().frequency;
         // By turns, so that what else this machine does meanwhile is felt by all three alike.
-        let plan = GaugePlan {
+        let plan = LoadFactorPlan {
             clock: Clock::Library(PosixClock::MONOTONIC),
             seconds: 4.2,
             every: Duration::from_millis(200),
@@ -192,12 +197,12 @@ mod tests {
             load: Load { cpus: vec![affinity::allowed_cpus().unwrap()[0]], ..Load::SPINNING },
         };
         let mut seen = Vec::new();
-        gauge(&plan, frequency, &mut |count, gauged| seen.push((count, gauged))).unwrap();
+        load_factor(&plan, frequency, &mut |count, reading| seen.push((count, reading))).unwrap();
         assert_eq!(seen.iter().map(|&(count, _)| count).collect::<Vec<u32>>(), plan.loads);
-        let middle = |of: fn(&Gauged) -> f64| {
+        let middle = |of: fn(&LoadReading) -> f64| {
             [0, 2, 8].map(|count| {
                 let mut values: Vec<f64> =
-                    seen.iter().filter(|(members, _)| *members == count).map(|(_, gauged)| of(gauged)).collect();
+                    seen.iter().filter(|(members, _)| *members == count).map(|(_, reading)| of(reading)).collect();
                 values.sort_by(f64::total_cmp);
                 values[values.len() / 2]
             })
@@ -207,7 +212,7 @@ mod tests {
         assert!(away[0] < away[1] && away[1] < away[2] && away[2] > 0.5, "{seen:?}");
         assert!(factor[0] < factor[1] && factor[1] < factor[2], "{seen:?}");
         assert!(rate[0] > rate[1] && rate[1] > rate[2], "{seen:?}");
-        assert!(seen.iter().all(|(_, gauged)| gauged.load_factor > 0.5 && gauged.cost_ns > 0.0), "{seen:?}");
+        assert!(seen.iter().all(|(_, reading)| reading.load_factor > 0.5 && reading.cost_ns > 0.0), "{seen:?}");
     }
 
     #[test]
