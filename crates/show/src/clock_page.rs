@@ -14,12 +14,13 @@ use crate::document::{Block, Panel, Part};
 pub use benchmark::study_document;
 pub use granularity::sweep_document;
 
-pub(crate) fn part(title: &str, blocks: Vec<Block>) -> Part {
+/// A part under its title.
+pub fn part(title: &str, blocks: Vec<Block>) -> Part {
     Part { title: title.into(), blocks }
 }
 
 /// A figure under its title, with what is said of it.
-pub(crate) fn panel(title: &str, blocks: Vec<Block>) -> Panel {
+pub fn panel(title: &str, blocks: Vec<Block>) -> Panel {
     Panel { title: title.into(), blocks, bars: None }
 }
 

@@ -32,7 +32,7 @@ use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{Analysis, Error, RunJson};
 use tickscope_store::{Channel, Event, Run};
 
-pub use clock_page::{between, rate, study_document, sweep_document};
+pub use clock_page::{between, panel, part, rate, study_document, sweep_document};
 pub use page::MOST_BYTES;
 pub use quantity::Unit;
 pub use text::Text;
@@ -57,14 +57,14 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// The page; an error if it does not fit into [`MOST_BYTES`], whatever is left out.
     pub fn html(&self) -> Result<String, String> {
-        page::html(self)
+        page::page(self)
     }
 
     /// What the page says and draws, for programs.
     pub fn json(&self) -> Result<Value, Error> {
         Ok(json!({
             "version": 1,
-            "headline": headline::sentences(self).iter().map(headline::Sentence::plain).collect::<Vec<_>>(),
+            "headline": headline::sentences(self).iter().map(document::Words::plain).collect::<Vec<_>>(),
             "table": RunJson::of(self.run, self.analysis, self.events),
             "figures": self.figures,
         }))

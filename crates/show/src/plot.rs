@@ -360,7 +360,7 @@ impl Figure {
     }
 
     /// The figure; `words` say what it shows.
-    pub fn svg(self, words: &str) -> String {
+    pub(crate) fn svg(self, words: &str) -> String {
         let Self { width, height, margin, inside, around, .. } = self;
         let (inner_width, inner_height) = (width - margin.left + 4.0, height - margin.bottom);
         format!(

@@ -95,7 +95,7 @@ const CLOCKS: [(&str, &str); 6] = [
 pub fn study_document(study: &Study) -> Document {
     let findings = study.findings().into_iter().map(Block::Alarm);
     let chapters = study.chapters().into_iter().flat_map(|chapter| {
-        let sentences = chapter.sentences.into_iter().map(Block::Paragraph);
+        let sentences = chapter.sentences.into_iter().map(Block::paragraph);
         [Block::heading(chapter.head)].into_iter().chain(sentences)
     });
     let mut parts = vec![
@@ -147,7 +147,7 @@ fn at_a_glance(study: &Study) -> Vec<Block> {
          {percent} % of the section."
     );
     let from = format!("{percent} % from");
-    let mut blocks = vec![Block::Paragraph(words)];
+    let mut blocks = vec![Block::paragraph(words)];
     for (number, &busy) in study.plan.loads.iter().enumerate() {
         let row = |clock: &ClockStudy| {
             let Recipe { method, subtract_ns, good_to_ns, from_ns, refused } = clock.loads[number].recipe(percent);
@@ -168,7 +168,7 @@ fn at_a_glance(study: &Study) -> Vec<Block> {
     }
     if !study.absent.is_empty() {
         blocks.push(Block::heading("Clocks that could not be read"));
-        blocks.push(Block::List(study.absent.iter().map(|of| format!("{}: {}", of.clock, of.why)).collect()));
+        blocks.push(Block::List(study.absent.iter().map(|of| format!("{}: {}", of.clock, of.why).into()).collect()));
     }
     blocks
 }
@@ -325,7 +325,7 @@ fn left(test: &SectionTest, method: Method) -> String {
 
 /// What stands between a program and the clocks, and whether the processors are equally fast.
 fn machine(study: &Study) -> Vec<Block> {
-    let mut blocks: Vec<Block> = study.order().into_iter().map(Block::Paragraph).collect();
+    let mut blocks: Vec<Block> = study.order().into_iter().map(Block::paragraph).collect();
     for published in PUBLISHED {
         let of = |cost: &&InstructionCost| cost.instruction == published.instruction;
         let ours: Vec<String> = study.instructions.iter().filter(of).map(instruction).collect();

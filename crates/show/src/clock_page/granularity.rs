@@ -36,7 +36,7 @@ pub fn sweep_document(sweep: &Sweep, found: &[PulseTest]) -> Document {
     Document {
         title: "Loads in pulses".into(),
         about: format!("{}, at work and at rest by turns", sweep.load.words(sweep.busy_processes)),
-        lead: [rule.into()].into_iter().chain(words).chain([scatter.into()]).map(Block::Paragraph).collect(),
+        lead: [rule.into()].into_iter().chain(words).chain([scatter.into()]).map(Block::paragraph).collect(),
         parts: vec![
             part("Does subtracting help?", factors(&clocks)),
             part("The load's time profile", profiles(&clocks)),
