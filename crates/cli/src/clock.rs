@@ -19,6 +19,7 @@ use crate::load_factor::load_factor;
 use crate::options::{
     BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions, SweepOptions,
 };
+use crate::output::{print, print_json};
 
 /// Benchmarks the clocks, or does what is asked for instead; exit code 3 where a clock breaks its promise.
 pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
@@ -46,12 +47,10 @@ fn show(output: &OutputOptions, document: impl Fn() -> Document, json: &impl Ser
     if let Some(place) = &output.html {
         write_whole(place, document().html().as_bytes())?;
     }
-    if output.json {
-        println!("{}", serde_json::to_string_pretty(json).map_err(Failure::work)?);
-    } else {
-        print!("{}", document().text());
+    match output.json {
+        true => print_json(json),
+        false => print(document().text().as_bytes()),
     }
-    Ok(())
 }
 
 /// A benchmark as JSON: every figure, with the advice and findings derived from them.

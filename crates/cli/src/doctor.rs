@@ -15,6 +15,7 @@ use tickscope_tick::Unit;
 
 use crate::failure::Failure;
 use crate::options::DoctorOptions;
+use crate::output::print_json;
 
 /// A reading wider than this is reported, because the table's last digit is 10 ns.
 const WIDE_NS: u32 = 5;
@@ -38,7 +39,7 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
     looks.extend([governor(), disciplined(), rights(), cores(&host)]);
     let unsound = looks.iter().filter(|look| look.unsound).count();
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&looks).map_err(Failure::work)?);
+        print_json(&looks)?;
     } else {
         for Look { what, found, costs, unsound } in &looks {
             let mark = if *unsound {

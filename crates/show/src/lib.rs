@@ -27,15 +27,32 @@ mod stages;
 mod text;
 mod typesetting;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Analysis, Error, RunJson};
+use tickscope_analysis::{Analysis, RunJson};
 use tickscope_store::{Channel, Event, Run};
+
+use document::Words;
 
 pub use clock_page::{between, panel, part, rate, study_document, sweep_document};
 pub use page::MOST_BYTES;
 pub use quantity::Unit;
 pub use text::Text;
+
+/// What a page says and draws, as public JSON. Within a version keys are added, never removed or renamed, nor do they
+/// change their meaning.
+#[derive(Debug, Serialize)]
+pub struct ReportJson<'a> {
+    version: u32,
+    headline: Vec<String>,
+    table: RunJson<'a>,
+    figures: &'a Figures,
+}
+
+impl ReportJson<'_> {
+    /// Version of the keys and of what they mean; `table` has its own.
+    pub const VERSION: u32 = 1;
+}
 
 /// What a page is made of.
 #[derive(Clone, Copy, Debug)]
@@ -61,13 +78,13 @@ impl Report<'_> {
     }
 
     /// What the page says and draws, for programs.
-    pub fn json(&self) -> Result<Value, Error> {
-        Ok(json!({
-            "version": 1,
-            "headline": headline::sentences(self).iter().map(document::Words::plain).collect::<Vec<_>>(),
-            "table": RunJson::of(self.run, self.analysis, self.events),
-            "figures": self.figures,
-        }))
+    pub fn json(&self) -> ReportJson<'_> {
+        ReportJson {
+            version: ReportJson::VERSION,
+            headline: headline::sentences(self).iter().map(Words::plain).collect(),
+            table: RunJson::of(self.run, self.analysis, self.events),
+            figures: self.figures,
+        }
     }
 
     /// The unit that the page's durations are in.
