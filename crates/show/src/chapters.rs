@@ -7,7 +7,7 @@ use crate::Report;
 use crate::document::{Block, Part, Tone, Words};
 use crate::headline::arrow;
 use crate::quantity::{Unit, count, counted, utc};
-use crate::text::at_most;
+use crate::typesetting::beginning;
 
 /// Events shown; a run that tells more has them all in its files.
 const MOST_EVENTS: usize = 200;
@@ -33,8 +33,8 @@ pub(crate) fn about(report: &Report<'_>) -> String {
 pub(crate) fn assumptions(report: &Report<'_>) -> Block {
     let all = tickscope_analysis::assumptions(report.run.manifest(), report.analysis);
     let line = |(statement, origin): (String, String)| {
-        let origin = at_most(MOST_LETTERS, &origin);
-        Words::from(at_most(MOST_LETTERS, &statement)).say(" ").set(Tone::Aside, origin)
+        let origin = cut(&origin);
+        Words::from(cut(&statement)).say(" ").set(Tone::Aside, origin)
     };
     Block::List(all.into_iter().map(line).collect())
 }
@@ -61,7 +61,7 @@ fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> Vec<Bl
     let nodes = &report.run.manifest().nodes;
     let node = nodes.iter().find(|node| domain_of(node) == clock.counter);
     let unit = Unit(tickscope_tick::Unit::nanoseconds(clock.hertz, 0));
-    let width = |ticks: Option<u64>| ticks.map_or("an unknown width".into(), |ticks| format!("±{} ns", unit.up(ticks)));
+    let width = |ticks: Option<u64>| unit.reach(ticks, "an unknown width");
     let words = match clock.readings {
         0 => "Evidence only,".into(),
         readings => Words::from(format!("{} known to ", counted(readings, "reading")))
@@ -94,9 +94,7 @@ fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> Vec<Bl
 }
 
 fn known(clock_map: &ClockMapSummary, unit: Unit) -> Words {
-    let width = |ticks: Option<u64>| {
-        ticks.map_or("a width that nothing bounds".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()))
-    };
+    let width = |ticks: Option<u64>| unit.reach(ticks, "a width that nothing bounds");
     let brackets = counted(clock_map.brackets, "bracket");
     let mut words = Words::from("Known to ")
         .stress(width(clock_map.half_width_ticks))
@@ -114,8 +112,7 @@ fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize
     const COLUMNS: [&str; 6] =
         ["evidence", "brackets", "sides that the band stands on", "known by it alone", "known without it", "not used"];
     let unit = report.unit();
-    let width =
-        |ticks: Option<u64>| ticks.map_or("not bounded".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()));
+    let width = |ticks: Option<u64>| unit.reach(ticks, "not bounded");
     let rows = clock_map.sources.iter().map(|source| {
         let shown = curve
             .and_then(|curve| report.figures.clock_maps[curve].sources.iter().find(|shown| shown.name == source.name));
@@ -177,10 +174,13 @@ fn list(lines: impl Iterator<Item = Words>) -> Vec<Block> {
     if lines.is_empty() { Vec::new() } else { vec![Block::List(lines)] }
 }
 
+fn cut(text: &str) -> String {
+    beginning(text, MOST_LETTERS, "")
+}
+
 fn lines(what: &str, all: &[String]) -> Vec<Block> {
     let shown = all.iter().take(MOST_LINES);
-    let shown =
-        shown.map(|line| Words::default().set(Tone::Bad, what).say(format!(" {}", at_most(MOST_LETTERS, line))));
+    let shown = shown.map(|line| Words::default().set(Tone::Bad, what).say(format!(" {}", cut(line))));
     let more = all.len().checked_sub(MOST_LINES).filter(|&more| more > 0);
     list(shown.chain(more.map(|more| format!("and {} more", count(more)).into())))
 }
@@ -234,8 +234,8 @@ pub(crate) fn events(report: &Report<'_>) -> Vec<Block> {
     }
     let rows = report.events.iter().take(MOST_EVENTS).map(|event| {
         let value = event.value.map_or("–".into(), |value| value.to_string());
-        let [what, node] = [event.what.name(), &event.node].map(|name| at_most(60, name));
-        [what, node, when(report, event), value, at_most(MOST_LETTERS, &event.text)].map(Words::from).to_vec()
+        let [what, node] = [event.what.name(), &event.node].map(|name| beginning(name, 60, ""));
+        [what, node, when(report, event), value, cut(&event.text)].map(Words::from).to_vec()
     });
     let columns = ["what", "where", "when", "how many", "in words"];
     let mut blocks = vec![Block::table_to_words("Events", &columns, rows)];
@@ -279,7 +279,7 @@ pub(crate) fn cost(report: &Report<'_>) -> Option<Part> {
     let lines = lines.iter().take(MOST_LINES).map(|line| {
         // The chapter's name says it already.
         let line = line.strip_prefix("cost: ").or_else(|| line.strip_prefix("cost ")).unwrap_or(line);
-        at_most(MOST_LETTERS, line).into()
+        cut(line).into()
     });
     let blocks = list(lines);
     (!blocks.is_empty()).then(|| Part { title: "What measuring cost".into(), blocks })
@@ -300,7 +300,7 @@ pub(crate) fn machines(report: &Report<'_>) -> Block {
             counter.frequency.hertz,
             if counter.invariant { ", invariant" } else { ", not said to be invariant" },
         );
-        Words::default().stress(node.name.as_str()).say(format!(" {}", at_most(MOST_LETTERS, &text)))
+        Words::default().stress(node.name.as_str()).say(format!(" {}", cut(&text)))
     });
     Block::List(nodes.collect())
 }

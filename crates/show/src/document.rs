@@ -1,10 +1,12 @@
-//! One document, shown twice: as text in a terminal, and as a page that opens offline.
+//! One document, shown twice: as text in a terminal, and as a page that opens offline; a run's page is a template
+//! around blocks of the same kind.
 //!
 //! Idea: whoever has something to show says it once, in headings, paragraphs, tables, terms and figures. Text leaves
 //! out the figures and what explains them; the numbers that they draw stand in tables.
 //!
-//! Assumes: nothing about the words in it: they may come from anywhere. Guarantees: on the page words are escaped,
-//! there is no script, and nothing is asked of a network; in text no line of words is longer than [`WIDTH`].
+//! Assumes: nothing about the words in it: they may come from anywhere. Guarantees: words are escaped, here for every
+//! page; on a document's page there is no script, and nothing is asked of a network; in text no line of words is longer
+//! than [`WIDTH`].
 //! Deliberately absent: computing.
 
 use std::fmt::Write;
@@ -78,16 +80,16 @@ impl Words {
 
     fn html(&self) -> String {
         let piece = |(tone, words): &(Tone, String)| {
-            let words = Text(words);
-            match tone {
-                Tone::Plain => words.to_string(),
-                Tone::Strong => format!("<strong>{words}</strong>"),
-                Tone::Bad => format!("<strong class=\"bad\">{words}</strong>"),
-                Tone::Aside => format!("<span class=\"aside\">{words}</span>"),
-                Tone::Bounds => format!("<span class=\"bounds\">{words}</span>"),
-                Tone::Open => format!("<span class=\"open\">{words}</span>"),
-                Tone::Line => format!("<br>{words}"),
-            }
+            let [begin, end] = match tone {
+                Tone::Plain => ["", ""],
+                Tone::Strong => ["<strong>", "</strong>"],
+                Tone::Bad => ["<strong class=\"bad\">", "</strong>"],
+                Tone::Aside => ["<span class=\"aside\">", "</span>"],
+                Tone::Bounds => ["<span class=\"bounds\">", "</span>"],
+                Tone::Open => ["<span class=\"open\">", "</span>"],
+                Tone::Line => ["<br>", ""],
+            };
+            format!("{begin}{}{end}", Text(words))
         };
         self.0.iter().map(piece).collect()
     }
@@ -298,6 +300,16 @@ impl Block {
             _ => false,
         }
     }
+}
+
+/// A part under its title.
+pub fn part(title: &str, blocks: Vec<Block>) -> Part {
+    Part { title: title.into(), blocks }
+}
+
+/// A figure under its title, with what is said of it.
+pub fn panel(title: &str, blocks: Vec<Block>) -> Panel {
+    Panel { title: title.into(), blocks, bars: None }
 }
 
 /// Blocks for a page.

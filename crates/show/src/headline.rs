@@ -94,9 +94,7 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
     // Beyond a few, the section on the clocks says it better.
     const MOST_NAMED: usize = 3;
     for clock_map in clock_maps.iter().take(MOST_NAMED) {
-        let known = clock_map
-            .half_width_ticks
-            .map_or("an unknown width".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()));
+        let known = unit.reach(clock_map.half_width_ticks, "an unknown width");
         let sure = format!(
             " at the median instant: a guarantee, as long as its rate stays within rho ({}).",
             clock_map.rho.to_string().replacen(" ppm", "\u{a0}ppm", 1)

@@ -6,8 +6,8 @@
 //! by ear; the figures are drawn from numbers that were computed before ([`tickscope_analysis::figures`]). Everything
 //! the page needs is in the one file, and its policy forbids it to ask for anything else.
 //!
-//! Assumes: nothing about the run's texts: names, events and assumptions are untrusted, and stand behind [`Text`].
-//! Guarantees: at most [`MOST_BYTES`]; a bound is rounded outward to the digit that is shown; what is left out is said.
+//! Assumes: nothing about the run's texts: names, events and assumptions are untrusted, and [`document`] escapes them.
+//! Guarantees: at most 2 MB; a bound is rounded outward to the digit that is shown; what is left out is said.
 //! Deliberately absent: computing, colours that mean something without a word beside them, anything from a network.
 #![forbid(unsafe_code)]
 
@@ -33,11 +33,9 @@ use tickscope_analysis::{Analysis, RunJson};
 use tickscope_store::{Channel, Event, Run};
 
 use document::Words;
+use quantity::Unit;
 
-pub use clock_page::{between, panel, part, rate, study_document, sweep_document};
-pub use page::MOST_BYTES;
-pub use quantity::Unit;
-pub use text::Text;
+pub use clock_page::{between, rate, study_document, sweep_document};
 
 /// What a page says and draws, as public JSON. Within a version keys are added, never removed or renamed, nor do they
 /// change their meaning.
@@ -72,7 +70,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// The page; an error if it does not fit into [`MOST_BYTES`], whatever is left out.
+    /// The page; an error if it does not fit into 2 MB, whatever is left out.
     pub fn html(&self) -> Result<String, String> {
         page::page(self)
     }

@@ -1,7 +1,5 @@
 //! Text for a terminal: columns that are as wide as their widest cell, paragraphs that end before the screen does.
 
-use std::iter;
-
 /// Longest line of a paragraph, in characters.
 const LINE: usize = 120;
 /// Extra indent of a paragraph's second and later lines.
@@ -69,12 +67,12 @@ pub fn fold<'a>(words: impl Iterator<Item = &'a str>, [first, others]: [usize; 2
     lines
 }
 
-/// The text, or its beginning and where the rest is.
+/// The text, or its first `most` letters, marked, and where the rest is.
 pub fn beginning(text: &str, most: usize, rest: &str) -> String {
-    if text.chars().count() <= most {
-        return text.into();
+    match text.char_indices().nth(most) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…{rest}", &text[..end]),
     }
-    text.chars().take(most).chain(iter::once('…')).collect::<String>() + rest
 }
 
 #[cfg(test)]
@@ -109,6 +107,6 @@ mod tests {
     #[test]
     fn what_is_cut_says_where_the_rest_is() {
         assert_eq!(beginning("abc", 3, " (there)"), "abc");
-        assert_eq!(beginning("abcd", 3, " (there)"), "abc… (there)");
+        assert_eq!(beginning("µµµµ", 3, " (there)"), "µµµ… (there)");
     }
 }

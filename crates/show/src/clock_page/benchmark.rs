@@ -8,8 +8,8 @@ use tickscope_clock::recipe::Recipe;
 use tickscope_clock::study::{Cell, ClockStudy, Cost, SectionTest, Study};
 
 use super::readers::{crowds, load_legend, ramps, spreads};
-use super::{between, cm_star, panel, part, rate};
-use crate::document::{Block, Document};
+use super::{between, cm_star, rate};
+use crate::document::{Block, Document, panel, part};
 use crate::plot::{Axis, Figure, Ink, Room, Row, power_of_ten};
 
 /// What the columns of the tables say.

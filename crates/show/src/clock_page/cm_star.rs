@@ -6,9 +6,9 @@ use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_clock::measure::Transient;
 use tickscope_clock::study::{ClockStudy, Study};
 
+use super::between;
 use super::readers::densities;
-use super::{between, panel};
-use crate::document::{Block, Panel, Panels};
+use crate::document::{Block, Panel, Panels, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
 /// Figures 12 to 15: what is measured of nothing, before and after compensation.

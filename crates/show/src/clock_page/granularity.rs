@@ -5,8 +5,8 @@ use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_clock::granularity::{ByPulse, Effect, by_clock};
 use tickscope_clock::study::{PulseTest, Sweep};
 
-use super::{between, panel, part, rate};
-use crate::document::{Block, Document};
+use super::{between, rate};
+use crate::document::{Block, Document, panel, part};
 use crate::plot::{Axis, Figure, Ink, power_of_ten, short};
 
 const TERMS: [(&str, &str); 7] = [

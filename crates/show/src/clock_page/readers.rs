@@ -6,8 +6,8 @@ use tickscope_clock::density::Density;
 use tickscope_clock::measure::Ramp;
 use tickscope_clock::study::{Cell, ClockStudy, LoadStudy, Study};
 
-use super::{panel, rate};
-use crate::document::{Block, Panel, Panels};
+use super::rate;
+use crate::document::{Block, Panel, Panels, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
 /// Cost and usable resolution against the number of readers; first the clocks for which that is felt.

@@ -2,9 +2,9 @@
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Method, Outcome};
-use tickscope_show::document::{Block, Document, Panel};
+use tickscope_show::between;
+use tickscope_show::document::{Block, Document, Panel, panel, part};
 use tickscope_show::plot::{Axis, Figure as Drawing, Ink};
-use tickscope_show::{between, panel, part};
 
 use crate::figures::{CallCell, Example, Figure, Published, Slope, UnderPairs};
 use crate::recording::{Guaranteed, RunFacts};
