@@ -502,6 +502,18 @@ mod tests {
     }
 
     #[test]
+    fn words_have_their_tones_on_a_page_and_lose_them_in_text() {
+        let cell = Words::from("a<b ").set(Tone::Open, "not resolved").line("c".into());
+        let table = Block::table_to_words("T", &["x", "y"], [vec!["r".into(), cell]].into_iter());
+        let expected = "<td data-label=\"y\" class=\"words\"><span>a&lt;b <span class=\"open\">not \
+                        resolved</span><br>c</span></td>";
+        assert!(table.html().contains(expected), "{}", table.html());
+        let mut text = String::new();
+        table.text(&mut text, "");
+        assert_eq!(text, "x y\nr a<b not resolved; c\n");
+    }
+
+    #[test]
     fn lines_of_text_are_as_long_as_they_may_be_and_hold_every_word() {
         let lines = wrapped("term  ", &"word ".repeat(60));
         assert_eq!(lines.split_whitespace().count(), 61);

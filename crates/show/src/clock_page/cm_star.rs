@@ -7,14 +7,12 @@ use tickscope_clock::measure::Transient;
 use tickscope_clock::study::{ClockStudy, Study};
 
 use super::between;
-use super::readers::densities;
+use super::readers::{FIRST, densities};
 use crate::document::{Block, Panel, Panels, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
 /// Figures 12 to 15: what is measured of nothing, before and after compensation.
 pub(super) fn residuals(study: &Study) -> Vec<Block> {
-    /// The clocks that are shown first: one that a program would read, one that its readers fight over.
-    const FIRST: [&str; 3] = ["tsc after", "cntvct after", "mutex"];
     let mut panels = Panels { summary: "The other clocks", ..Panels::default() };
     let loads = [study.plan.loads.first(), study.plan.loads.last()];
     for clock in &study.clocks {

@@ -10,6 +10,9 @@ use super::rate;
 use crate::document::{Block, Panel, Panels, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
+/// The clocks that are shown first: one that a program would read, one that its readers fight over.
+pub(super) const FIRST: [&str; 3] = ["tsc after", "cntvct after", "mutex"];
+
 /// Cost and usable resolution against the number of readers; first the clocks for which that is felt.
 pub(super) fn crowds(study: &Study) -> Vec<Block> {
     if study.plan.readers.len() < 2 {
@@ -60,8 +63,6 @@ fn against_readers(clock: &ClockStudy, what: &str, of: fn(&Cell) -> Option<f64>)
 
 /// Figures 4 to 7 of the Cm* study: how the cost of a reading is spread, a curve for each number of readers.
 pub(super) fn spreads(study: &Study) -> Vec<Block> {
-    /// One clock that a program would read, one that its readers fight over.
-    const FIRST: [&str; 3] = ["tsc after", "cntvct after", "mutex"];
     let mut panels = Panels { summary: "The other clocks", ..Panels::default() };
     for clock in &study.clocks {
         let ends = [clock.loads.first(), clock.loads.last().filter(|_| clock.loads.len() > 1)];
