@@ -127,7 +127,7 @@ fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize
             unused.map(Words::from).reduce(Words::line).unwrap_or_else(|| "–".into()),
         ]
     });
-    Block::table_to_words("Sources of evidence", &COLUMNS, rows)
+    Block::table_ending_in_words("Sources of evidence", &COLUMNS, rows)
 }
 
 /// What is missing, by stage and by channel.
@@ -238,7 +238,7 @@ pub(crate) fn events(report: &Report<'_>) -> Vec<Block> {
         [what, node, when(report, event), value, cut(&event.text)].map(Words::from).to_vec()
     });
     let columns = ["what", "where", "when", "how many", "in words"];
-    let mut blocks = vec![Block::table_to_words("Events", &columns, rows)];
+    let mut blocks = vec![Block::table_ending_in_words("Events", &columns, rows)];
     if report.events.len() > MOST_EVENTS {
         let [shown, all] = [MOST_EVENTS, report.events.len()].map(count);
         blocks.push(Block::paragraph(format!("The first {shown} of {all}; all are in the run's events.")));

@@ -217,7 +217,7 @@ impl Block {
     }
 
     /// A table whose last column is words.
-    pub fn table_to_words(name: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Words>>) -> Self {
+    pub fn table_ending_in_words(name: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Words>>) -> Self {
         Self::Table(Table { ends_in_words: true, ..Table::of(name, columns, rows) })
     }
 
@@ -504,7 +504,7 @@ mod tests {
     #[test]
     fn words_have_their_tones_on_a_page_and_lose_them_in_text() {
         let cell = Words::from("a<b ").set(Tone::Open, "not resolved").line("c".into());
-        let table = Block::table_to_words("T", &["x", "y"], [vec!["r".into(), cell]].into_iter());
+        let table = Block::table_ending_in_words("T", &["x", "y"], [vec!["r".into(), cell]].into_iter());
         let expected = "<td data-label=\"y\" class=\"words\"><span>a&lt;b <span class=\"open\">not \
                         resolved</span><br>c</span></td>";
         assert!(table.html().contains(expected), "{}", table.html());

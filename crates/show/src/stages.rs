@@ -30,7 +30,7 @@ pub(crate) fn table(report: &Report<'_>) -> Block {
             answers(row, unit),
         ]
     });
-    Block::table_to_words("Table of stages", &COLUMNS, rows)
+    Block::table_ending_in_words("Table of stages", &COLUMNS, rows)
 }
 
 fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String {
