@@ -11,7 +11,7 @@ use tickscope_clock::measure::{self, Clock, pulses};
 use tickscope_host::affinity;
 use tickscope_host::facts::CounterFacts;
 use tickscope_show::document::Document;
-use tickscope_show::{study_document, sweep_document};
+use tickscope_show::{benchmark_document, sweep_document};
 use tickscope_store::write_whole;
 
 use crate::failure::Failure;
@@ -19,6 +19,7 @@ use crate::load_factor::load_factor;
 use crate::options::{
     BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions, SweepOptions,
 };
+use crate::output::{print, print_json};
 
 /// Benchmarks the clocks, or does what is asked for instead; exit code 3 where a clock breaks its promise.
 pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
@@ -37,7 +38,7 @@ fn benchmark(options: &BenchmarkOptions) -> Result<(), Failure> {
     let benchmark = measure::benchmark(&plan, &facts, &mut |at| progress.say(at)).map_err(Failure::work)?;
     progress.over();
     let findings = benchmark.findings();
-    show(&options.output, || study_document(&benchmark), &BenchmarkJson::of(&benchmark))?;
+    show(&options.output, || benchmark_document(&benchmark), &BenchmarkJson::of(&benchmark))?;
     if findings.is_empty() { Ok(()) } else { Err(Failure::finding(findings.join("; "))) }
 }
 
@@ -46,12 +47,10 @@ fn show(output: &OutputOptions, document: impl Fn() -> Document, json: &impl Ser
     if let Some(place) = &output.html {
         write_whole(place, document().html().as_bytes())?;
     }
-    if output.json {
-        println!("{}", serde_json::to_string_pretty(json).map_err(Failure::work)?);
-    } else {
-        print!("{}", document().text());
+    match output.json {
+        true => print_json(json),
+        false => print(document().text().as_bytes()),
     }
-    Ok(())
 }
 
 /// A benchmark as JSON: every figure, with the advice and findings derived from them.

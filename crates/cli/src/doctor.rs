@@ -15,6 +15,7 @@ use tickscope_tick::Unit;
 
 use crate::failure::Failure;
 use crate::options::DoctorOptions;
+use crate::output::print_json;
 
 /// A reading wider than this is reported, because the table's last digit is 10 ns.
 const WIDE_NS: u32 = 5;
@@ -30,6 +31,13 @@ struct Look {
     unsound: bool,
 }
 
+impl Look {
+    /// Something that leaves durations sound.
+    fn of(what: &'static str, found: impl Into<String>, costs: Option<String>) -> Self {
+        Self { what, found: found.into(), costs, unsound: false }
+    }
+}
+
 /// Prints what there is; exit code 3 where this machine cannot give sound bounds.
 pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
     let host = Host::look()?;
@@ -38,7 +46,7 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
     looks.extend([governor(), disciplined(), rights(), cores(&host)]);
     let unsound = looks.iter().filter(|look| look.unsound).count();
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&looks).map_err(Failure::work)?);
+        print_json(&looks)?;
     } else {
         for Look { what, found, costs, unsound } in &looks {
             let mark = if *unsound {
@@ -80,11 +88,11 @@ fn counter(host: &Host) -> Vec<Look> {
     let virtualised = facts.hypervisor.as_ref().is_some_and(|name| !name.is_empty());
     let moved = "a live migration would change the counter's rate and value unseen: the run assumes there is none";
     let mut looks = vec![
-        Look { what: "counter", found, costs: None, unsound: false },
-        Look { what: "processor", found: processor, costs: virtualised.then(|| moved.into()), unsound: false },
+        Look::of("counter", found, None),
+        Look::of("processor", processor, virtualised.then(|| moved.into())),
         reading(host),
         fence(host),
-        Look { what: "cores", found: host.sharing.to_string(), costs: None, unsound: false },
+        Look::of("cores", host.sharing.to_string(), None),
     ];
     looks.extend(unsound.map(|finding| Look {
         what: finding.about,
@@ -120,17 +128,13 @@ fn fence(host: &Host) -> Look {
          docs/guarantee.md"
             .into()
     });
-    Look { what: "fence", found: found.into(), costs, unsound: false }
+    Look::of("fence", found, costs)
 }
 
 fn shared_memory(directory: &Path) -> Look {
     let what = "shared memory";
-    let wrong = |found: String| Look {
-        what,
-        found,
-        costs: Some("points would be off: name a tmpfs directory with room".into()),
-        unsound: false,
-    };
+    let remedy = "points would be off: name a tmpfs directory with room";
+    let wrong = |found: String| Look::of(what, found, Some(remedy.into()));
     let Ok(path) = CString::new(directory.as_os_str().as_bytes()) else {
         return wrong("a path with a zero byte".into());
     };
@@ -150,7 +154,7 @@ fn shared_memory(directory: &Path) -> Look {
     if free < DEFAULT_POOL_BYTES {
         return wrong(format!("{text}, a program needs {} MiB", DEFAULT_POOL_BYTES >> 20));
     }
-    Look { what, found: text, costs: None, unsound: false }
+    Look::of(what, text, None)
 }
 
 fn governor() -> Look {
@@ -160,22 +164,17 @@ fn governor() -> Look {
     let costs = slow.then(|| {
         "cores that clock down lengthen what is measured; not the bounds. Set the governor to performance".into()
     });
-    Look { what: "governor", found, costs, unsound: false }
+    Look::of("governor", found, costs)
 }
 
 fn disciplined() -> Look {
     let what = "wall clock";
     match Snapshot::of_this_host(&NodeCounter::true_counter()) {
-        Err(finding) => Look {
-            what,
-            found: finding.to_string(),
-            costs: Some("steps and slews could not be told".into()),
-            unsound: false,
-        },
+        Err(finding) => Look::of(what, finding.to_string(), Some("steps and slews could not be told".into())),
         Ok(snapshot) => {
             let found =
                 snapshot.discipline.map_or_else(|| "its discipline cannot be read".into(), |found| told(&found));
-            Look { what, found, costs: None, unsound: false }
+            Look::of(what, found, None)
         }
     }
 }
@@ -193,10 +192,8 @@ fn told(discipline: &Discipline) -> String {
 fn rights() -> Look {
     let what = "namespaces";
     match may_make_namespaces() {
-        Ok(()) => Look { what, found: "may be made".into(), costs: None, unsound: false },
-        Err(why) => {
-            Look { what, found: why, costs: Some("runs use loopback instead of a veth pair".into()), unsound: false }
-        }
+        Ok(()) => Look::of(what, "may be made", None),
+        Err(why) => Look::of(what, why, Some("runs use loopback instead of a veth pair".into())),
     }
 }
 
@@ -204,5 +201,5 @@ fn cores(host: &Host) -> Look {
     let allowed = host.facts.cpus_allowed.unwrap_or(0);
     let costs = (allowed < 4)
         .then(|| "target, probe and collector share cores: medians and tails hold their mutual delays".into());
-    Look { what: "processors", found: format!("{allowed} allowed"), costs, unsound: false }
+    Look::of("processors", format!("{allowed} allowed"), costs)
 }

@@ -10,6 +10,7 @@ use tickscope_store::{Run, WholeFile};
 
 use crate::failure::Failure;
 use crate::options::ExportOptions;
+use crate::output::print_json;
 use crate::show::query;
 
 /// What was written. Within a version keys are added, never removed or renamed.
@@ -47,7 +48,7 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     };
     let [measured, impossible, repeated, missing, refused] = rows;
     let report = Report { version: 1, file, rows: rows.iter().sum(), measured, impossible, repeated, missing, refused };
-    print(&report, options.json).map_err(Failure::work)?;
+    print(&report, options.json)?;
     match impossible {
         0 => Ok(()),
         _ => Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first"))),
@@ -72,13 +73,14 @@ impl<W: Write> Write for Reader<W> {
     }
 }
 
-fn print(report: &Report<'_>, json: bool) -> io::Result<()> {
+fn print(report: &Report<'_>, json: bool) -> Result<(), Failure> {
     if json {
-        return writeln!(io::stdout(), "{}", serde_json::to_string_pretty(report)?);
+        return print_json(report);
     }
     let counts = [report.measured, report.impossible, report.repeated, report.missing, report.refused];
     let counts = Outcome::ALL.iter().zip(counts).map(|(outcome, rows)| format!("{rows} {}", outcome.name()));
     let (rows, file) = (report.rows, report.file.display());
     // On standard error, since standard output may be the file.
     writeln!(io::stderr(), "export: {rows} rows in {file}: {}", counts.collect::<Vec<_>>().join(", "))
+        .map_err(Failure::work)
 }

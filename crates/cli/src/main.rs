@@ -8,6 +8,7 @@ mod failure;
 mod load_factor;
 mod manual;
 mod options;
+mod output;
 mod report;
 mod run;
 mod show;

@@ -7,6 +7,7 @@ use clap_mangen::Man;
 
 use crate::failure::Failure;
 use crate::options::{CompletionsOptions, Options};
+use crate::output::print;
 
 /// Prints what a shell completes by.
 pub fn completions(options: &CompletionsOptions) -> Result<(), Failure> {
@@ -74,11 +75,3 @@ docs/run-format.md.
 .SH SEE ALSO
 docs/guide.md: your own service in ten minutes. docs/commands.md: what --json holds, events and what to do.
 "#;
-
-/// Prints; a reader that has seen enough is no error.
-pub fn print(text: &[u8]) -> Result<(), Failure> {
-    match io::stdout().write_all(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::work(error)),
-        _ => Ok(()),
-    }
-}

@@ -3,23 +3,23 @@
 use std::path::Path;
 
 use tickscope_analysis::{Query, analyse_with_figures};
-use tickscope_bracket::Rho;
 use tickscope_show::Report;
 use tickscope_store::{Run, write_whole};
 
 use crate::failure::Failure;
 use crate::options::ReportOptions;
+use crate::output::print_json;
+use crate::show::rho;
 
 /// Writes the page of a run, or prints what it would say as JSON. A page is written also of a run whose evidence is a
 /// finding, which ends with exit code 3: it shows what is wrong.
 pub fn report(options: &ReportOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
-    let rho = options.rho.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input)?;
+    let rho = rho(&options.rho)?;
     let place = options.out.clone().unwrap_or_else(|| run.paths().report());
     made(&run, &Query::under(rho), |report| {
         if options.json {
-            println!("{:#}", report.json()?);
-            return Ok(());
+            return print_json(&report.json());
         }
         write(report, &place)?;
         println!("report: {}", place.display());

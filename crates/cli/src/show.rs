@@ -6,8 +6,8 @@ use tickscope_show::stage_table;
 use tickscope_store::Run;
 
 use crate::failure::Failure;
-use crate::manual;
 use crate::options::{QueryOptions, ShowOptions};
+use crate::output;
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
@@ -18,8 +18,12 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
 
 /// The query that options make.
 pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
-    let rho = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
     Ok(Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() })
+}
+
+/// A rho or a slew bound, where one is given.
+pub fn rho(text: &Option<String>) -> Result<Option<Rho>, Failure> {
+    text.as_deref().map(str::parse).transpose().map_err(Failure::input)
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
@@ -33,12 +37,9 @@ pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Fa
         eprintln!("tickscope: {refused}");
     }
     let listing = run.events()?;
-    let text = if json {
-        let table = RunJson::of(run, &analysis, &listing.found);
-        serde_json::to_string_pretty(&table).map_err(Failure::work)? + "\n"
-    } else {
-        stage_table::text(run, &analysis, &listing.found)
-    };
-    manual::print(text.as_bytes())?;
+    match json {
+        true => output::print_json(&RunJson::of(run, &analysis, &listing.found))?,
+        false => output::print(stage_table::text(run, &analysis, &listing.found).as_bytes())?,
+    }
     analysis.finding(&listing.found).map_or(Ok(()), |finding| Err(Failure::finding(finding)))
 }

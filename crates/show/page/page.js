@@ -423,11 +423,12 @@
   figure("trace", "The chosen trace over time, a lane for each node.", traceFigure);
   figure("boxes", "Box plots of every stage; the same in numbers below.", boxesFigure);
   figure("histogram", "Histogram of the durations from end to end.", histogramFigure);
-  for (const box of document.querySelectorAll(".clock-map")) {
-    const curve = data.clock_maps[Number(box.dataset.curve)];
-    figure(box.id, "Band and brackets of a clock over the run.", clockMapFigure(curve));
-    clockMapWords(box.id, curve);
-  }
+  data.clock_maps.forEach((curve, number) => {
+    const id = `clock-map-${number}`;
+    if (!byId(id)) return;
+    figure(id, "Band and brackets of a clock over the run.", clockMapFigure(curve));
+    clockMapWords(id, curve);
+  });
   byId("branch-legend").hidden = branches.length === 0;
   fillList();
   choose(typical.length);

@@ -1,13 +1,13 @@
 //! The chapters that are words and tables: assumptions, clocks, what was lost, what happened, which machines.
 
-use std::fmt::Write;
-
-use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, SourceSummary, cost, domain_of};
+use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, cost, domain_of};
 use tickscope_store::{Channel, ChannelState, Event, Node};
 
 use crate::Report;
+use crate::document::{Block, Part, Tone, Words};
+use crate::headline::arrow;
 use crate::quantity::{Unit, count, counted, utc};
-use crate::text::{Text, at_most};
+use crate::typesetting::beginning;
 
 /// Events shown; a run that tells more has them all in its files.
 const MOST_EVENTS: usize = 200;
@@ -25,88 +25,61 @@ pub(crate) fn about(report: &Report<'_>) -> String {
         "{}{lasted} · {} · reference clock {}",
         utc(manifest.started_unix_ms),
         counted(manifest.nodes.len(), "node"),
-        Text(&manifest.reference)
+        manifest.reference
     )
 }
 
 /// What the figures stand on.
-pub(crate) fn assumptions(report: &Report<'_>) -> String {
-    let mut html = String::new();
-    for (statement, origin) in tickscope_analysis::assumptions(report.run.manifest(), report.analysis) {
-        let statement = at_most(MOST_LETTERS, &statement);
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            html,
-            "<li>{} <span class=\"aside\">{}</span></li>",
-            Text(statement),
-            Text(at_most(MOST_LETTERS, &origin))
-        );
-    }
-    html
+pub(crate) fn assumptions(report: &Report<'_>) -> Block {
+    let all = tickscope_analysis::assumptions(report.run.manifest(), report.analysis);
+    let line = |(statement, origin): (String, String)| {
+        let origin = cut(&origin);
+        Words::from(cut(&statement)).say(" ").set(Tone::Aside, origin)
+    };
+    Block::List(all.into_iter().map(line).collect())
 }
 
 /// Each related clock: a sentence, a place for its figure, what each source of evidence gives.
-pub(crate) fn clocks(report: &Report<'_>) -> String {
-    let (unit, mut html) = (report.unit(), String::new());
+pub(crate) fn clocks(report: &Report<'_>) -> Vec<Block> {
+    let mut blocks = Vec::new();
     if report.analysis.clock_maps.is_empty() {
-        html.push_str("<p>The nodes read one counter: there is nothing to relate between them.</p>\n");
+        blocks.push(Block::paragraph("The nodes read one counter: there is nothing to relate between them."));
     }
-    for (number, clock_map) in report.analysis.clock_maps.iter().enumerate() {
+    for clock_map in &report.analysis.clock_maps {
         let curve = report.figures.clock_maps.iter().position(|curve| curve.domain == clock_map.domain);
-        let _ = write!(
-            html,
-            "<h3>{} against {}</h3>\n<p>{}</p>\n",
-            Text(&clock_map.domain),
-            Text(&report.run.manifest().reference),
-            known(clock_map, unit)
-        );
-        if let Some(curve) = curve {
-            let _ = writeln!(
-                html,
-                "<div class=\"figure clock-map\" id=\"clock-map-{number}\" data-curve=\"{curve}\"></div>\n<p \
-                 class=\"caption\" id=\"clock-map-{number}-caption\"></p>"
-            );
-        }
-        html.push_str(&sources(report, clock_map, curve, unit));
+        blocks.push(Block::heading(format!("{} against {}", clock_map.domain, report.run.manifest().reference)));
+        blocks.push(Block::Paragraph(known(clock_map, report.unit())));
+        blocks.extend(curve.map(|curve| Block::Place(format!("clock-map-{curve}"))));
+        blocks.push(sources(report, clock_map, curve));
     }
-    html.extend(report.analysis.auxiliary_clocks.iter().map(|clock| auxiliary_clock(report, clock)));
-    html
+    blocks.extend(report.analysis.auxiliary_clocks.iter().flat_map(|clock| auxiliary_clock(report, clock)));
+    blocks
 }
 
 /// A clock of a node beside its counter, in words.
-fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> String {
+fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> Vec<Block> {
     let nodes = &report.run.manifest().nodes;
     let node = nodes.iter().find(|node| domain_of(node) == clock.counter);
     let unit = Unit(tickscope_tick::Unit::nanoseconds(clock.hertz, 0));
-    let width = |ticks: Option<u64>| ticks.map_or("an unknown width".into(), |ticks| format!("±{} ns", unit.up(ticks)));
-    let mut html = format!(
-        "<h3>{} against {}</h3>\n<p>{} from {}, in {}; it runs off its rate by at most {} ({}).",
-        Text(&clock.domain),
-        Text(&clock.counter),
-        match clock.readings {
-            0 => "Evidence only,".into(),
-            readings => format!(
-                "{} known to <strong>{}</strong> at the median, {} at the 99th percentile,",
-                counted(readings, "reading"),
-                width(clock.half_width_ticks),
-                width(clock.half_width_p99_ticks)
-            ),
-        },
+    let width = |ticks: Option<u64>| unit.reach(ticks, "an unknown width");
+    let words = match clock.readings {
+        0 => "Evidence only,".into(),
+        readings => Words::from(format!("{} known to ", counted(readings, "reading")))
+            .stress(width(clock.half_width_ticks))
+            .say(format!(" at the median, {} at the 99th percentile,", width(clock.half_width_p99_ticks))),
+    };
+    let words = words.say(format!(
+        " from {}, in {}; it runs off its rate by at most {} ({}).",
         counted(clock.brackets, "bracket"),
         counted(clock.epochs, "stretch").replace("stretchs", "stretches"),
-        Text(clock.slew),
-        Text(&clock.slew_origin),
+        clock.slew,
+        clock.slew_origin,
+    ));
+    let published = format!(
+        " The published method, a line between the run's ends, puts {} of them outside, by {} ns at most.",
+        count(clock.readings - clock.published_inside),
+        unit.up(clock.published_furthest_ticks)
     );
-    let outside = clock.readings - clock.published_inside;
-    if clock.readings > 0 {
-        let _ = write!(
-            html,
-            " The published method, a line between the run's ends, puts {} of them outside, by {} ns at most.",
-            count(outside),
-            unit.up(clock.published_furthest_ticks)
-        );
-    }
-    html.push_str("</p>\n");
     let breaks = clock.breaks.iter().map(|found| {
         let span = span(report, node, found.span.0, Some(found.span.1));
         let who = if found.declared { "the clock monitor saw it set or slewed" } else { "the brackets show a break" };
@@ -114,122 +87,106 @@ fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> String
         format!("not trusted from {span}: {who}{jump}")
     });
     let contradictions = clock.contradictions.iter().map(|why| format!("a stretch contradicts itself: {why}"));
-    html + &lines("mind", &breaks.chain(contradictions).collect::<Vec<_>>())
+    let mind = lines("mind", &breaks.chain(contradictions).collect::<Vec<_>>());
+    let heading = Block::heading(format!("{} against {}", clock.domain, clock.counter));
+    let words = if clock.readings > 0 { words.say(published) } else { words };
+    [heading, Block::Paragraph(words)].into_iter().chain(mind).collect()
 }
 
-fn known(clock_map: &ClockMapSummary, unit: Unit) -> String {
-    let width = |ticks: Option<u64>| {
-        ticks.map_or("a width that nothing bounds".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()))
-    };
-    let mut text = format!(
-        "Known to <strong>{}</strong> at the median instant, from {}, under rho {}.",
-        width(clock_map.half_width_ticks),
-        counted(clock_map.brackets, "bracket"),
-        Text(clock_map.rho)
-    );
+fn known(clock_map: &ClockMapSummary, unit: Unit) -> Words {
+    let width = |ticks: Option<u64>| unit.reach(ticks, "a width that nothing bounds");
+    let brackets = counted(clock_map.brackets, "bracket");
+    let mut words = Words::from("Known to ")
+        .stress(width(clock_map.half_width_ticks))
+        .say(format!(" at the median instant, from {brackets}, under rho {}.", clock_map.rho));
     for (rho, ticks) in &clock_map.beside {
-        let _ = write!(text, " Under rho {}: {}.", Text(rho), width(*ticks));
+        words = words.say(format!(" Under rho {rho}: {}.", width(*ticks)));
     }
-    if let Some(half) = clock_map.half_round_trip_ticks {
-        let _ = write!(text, " Half the shortest round trip is {} {}.", unit.near(half), unit.name());
+    match clock_map.half_round_trip_ticks {
+        Some(half) => words.say(format!(" Half the shortest round trip is {} {}.", unit.near(half), unit.name())),
+        None => words,
     }
-    text
 }
 
-fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize>, unit: Unit) -> String {
-    let mut html = String::from(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Sources of evidence\"><table \
-         class=\"cards\"><thead><tr><th scope=\"col\">evidence</th><th scope=\"col\">brackets</th><th \
-         scope=\"col\">sides that the band stands on</th><th scope=\"col\">known by it alone</th><th \
-         scope=\"col\">known without it</th><th scope=\"col\" class=\"words\">not used</th></tr></thead><tbody>\n",
-    );
-    for source in &clock_map.sources {
+fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize>) -> Block {
+    const COLUMNS: [&str; 6] =
+        ["evidence", "brackets", "sides that the band stands on", "known by it alone", "known without it", "not used"];
+    let unit = report.unit();
+    let width = |ticks: Option<u64>| unit.reach(ticks, "not bounded");
+    let rows = clock_map.sources.iter().map(|source| {
         let shown = curve
             .and_then(|curve| report.figures.clock_maps[curve].sources.iter().find(|shown| shown.name == source.name));
-        let tight = shown.map_or("–".into(), |shown| count(shown.tight));
-        let width = |ticks: Option<u64>| {
-            ticks.map_or("not bounded".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()))
-        };
         let without = if clock_map.sources.len() > 1 { width(source.without_ticks) } else { "–".into() };
-        let _ = writeln!(
-            html,
-            "<tr><th scope=\"row\">{}</th><td data-label=\"brackets\">{}</td><td data-label=\"sides the band stands \
-             on\">{tight}</td><td data-label=\"known by it alone\">{}</td><td data-label=\"known without \
-             it\">{without}</td><td data-label=\"not used\" class=\"words\">{}</td></tr>",
-            Text(&source.name),
-            count(source.brackets),
-            width(source.alone_ticks),
-            unused(source)
-        );
-    }
-    html + "</tbody></table></div>\n"
-}
-
-fn unused(source: &SourceSummary) -> String {
-    let reasons: Vec<String> =
-        source.unused.iter().map(|(reason, number)| format!("{} {}", count(*number), Text(reason))).collect();
-    if reasons.is_empty() { "–".into() } else { format!("<span>{}</span>", reasons.join("<br>")) }
+        let unused = source.unused.iter().map(|(reason, number)| format!("{} {reason}", count(*number)));
+        vec![
+            source.name.into(),
+            count(source.brackets).into(),
+            shown.map_or("–".into(), |shown| count(shown.tight)).into(),
+            width(source.alone_ticks).into(),
+            without.into(),
+            unused.map(Words::from).reduce(Words::line).unwrap_or_else(|| "–".into()),
+        ]
+    });
+    Block::table_ending_in_words("Sources of evidence", &COLUMNS, rows)
 }
 
 /// What is missing, by stage and by channel.
-pub(crate) fn losses(report: &Report<'_>) -> String {
+pub(crate) fn losses(report: &Report<'_>) -> Vec<Block> {
     let traces = &report.figures.traces;
-    let mut html = format!(
-        "<p>{} of the path's traces have both ends; {} a point of the path.</p>\n",
-        count(traces.measured),
-        match traces.lacking {
-            0 => "none lacks".into(),
-            1 => "1 lacks".into(),
-            lacking => format!("<strong>{}</strong> lack", count(lacking)),
-        }
-    );
-    html.push_str(&lacking_stages(report));
+    let both = Words::from(format!("{} of the path's traces have both ends; ", count(traces.measured)));
+    let both = match traces.lacking {
+        0 => both.say("none lacks"),
+        1 => both.say("1 lacks"),
+        lacking => both.stress(count(lacking)).say(" lack"),
+    };
     let passages = report.analysis.passages_line.iter();
-    html.extend(passages.map(|line| format!("<p>{}</p>\n", Text(line))));
-    html.push_str(&lines("finding", &report.analysis.suspicions));
-    html.push_str(&lines("not read", report.refused));
-    html.push_str(&channels(report));
-    html
+    let parts = [
+        vec![Block::Paragraph(both.say(" a point of the path."))],
+        list(lacking_stages(report).map(Words::from)),
+        passages.map(Block::paragraph).collect(),
+        lines("finding", &report.analysis.suspicions),
+        lines("not read", report.refused),
+        channels(report),
+    ];
+    parts.concat()
 }
 
-fn lacking_stages(report: &Report<'_>) -> String {
-    let mut html = String::new();
-    for row in &report.analysis.rows {
-        let of = Text(format!("{} → {}", row.from, row.to));
+fn lacking_stages(report: &Report<'_>) -> impl Iterator<Item = String> {
+    let rows = report.analysis.rows.iter().flat_map(|row| {
         let kinds = [
             (row.missing, "lack a stamp of"),
             (row.refused, "have no interval for"),
             (row.impossible, "took less than no time on"),
         ];
-        for (number, what) in kinds.into_iter().filter(|&(number, _)| number > 0) {
-            let _ = writeln!(html, "<li>{} {what} {of}</li>", counted(number, "trace"));
-        }
-    }
-    for (stage, why, number) in &report.analysis.unplaced {
-        let _ = writeln!(
-            html,
-            "<li>{} of {} without an interval: {}</li>",
-            counted(*number, "duration"),
-            Text(stage),
-            Text(why)
-        );
-    }
-    if html.is_empty() { html } else { format!("<ul class=\"plain\">\n{html}</ul>\n") }
+        let kinds = kinds.into_iter().filter(|&(number, _)| number > 0);
+        kinds.map(|(number, what)| format!("{} {what} {}", counted(number, "trace"), arrow(row)))
+    });
+    rows.chain(
+        report.analysis.unplaced.iter().map(|(stage, why, number)| {
+            format!("{} of {stage} without an interval: {why}", counted(*number, "duration"))
+        }),
+    )
 }
 
-fn lines(what: &str, all: &[String]) -> String {
-    let mut html = String::new();
-    for line in all.iter().take(MOST_LINES) {
-        let _ = writeln!(html, "<li><strong class=\"bad\">{what}</strong> {}</li>", Text(at_most(MOST_LETTERS, line)));
-    }
-    if all.len() > MOST_LINES {
-        let _ = writeln!(html, "<li>and {} more</li>", count(all.len() - MOST_LINES));
-    }
-    if html.is_empty() { html } else { format!("<ul class=\"plain\">\n{html}</ul>\n") }
+/// A list, or nothing if it is empty.
+fn list(lines: impl Iterator<Item = Words>) -> Vec<Block> {
+    let lines: Vec<Words> = lines.collect();
+    if lines.is_empty() { Vec::new() } else { vec![Block::List(lines)] }
+}
+
+fn cut(text: &str) -> String {
+    beginning(text, MOST_LETTERS, "")
+}
+
+fn lines(what: &str, all: &[String]) -> Vec<Block> {
+    let shown = all.iter().take(MOST_LINES);
+    let shown = shown.map(|line| Words::default().set(Tone::Bad, what).say(format!(" {}", cut(line))));
+    let more = all.len().checked_sub(MOST_LINES).filter(|&more| more > 0);
+    list(shown.chain(more.map(|more| format!("and {} more", count(more)).into())))
 }
 
 /// Channels of one point are one row: a program has as many channels as threads.
-fn channels(report: &Report<'_>) -> String {
+fn channels(report: &Report<'_>) -> Vec<Block> {
     let mut points: Vec<(String, Vec<&Channel>)> = Vec::new();
     for channel in report.channels {
         let name = format!("{}.{}", channel.node, channel.point);
@@ -238,79 +195,55 @@ fn channels(report: &Report<'_>) -> String {
             None => points.push((name, vec![channel])),
         }
     }
+    let known = &report.figures.points;
+    let order = |name: &str| known.iter().position(|point| format!("{}.{}", point.node, point.name) == name);
     // Points of tickscope's own that were never passed say nothing.
     let idle = |of: &[&Channel]| of.iter().all(|c| c.stored + c.dropped + c.refused + c.uncommitted == 0);
-    let known = |name: &str| report.figures.points.iter().any(|point| format!("{}.{}", point.node, point.name) == name);
-    points.retain(|(name, of)| known(name) || !idle(of));
+    points.retain(|(name, of)| order(name).is_some() || !idle(of));
+    points.sort_by_cached_key(|(name, _)| (order(name).unwrap_or(known.len()), name.clone()));
     if points.is_empty() {
-        return String::new();
+        return Vec::new();
     }
-    let order = |name: &str| {
-        let known = &report.figures.points;
-        known.iter().position(|point| format!("{}.{}", point.node, point.name) == name).unwrap_or(known.len())
+    let columns = ["point", "stored", "found no room", "refused", "cut off by the program's end", "channels"];
+    let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of));
+    vec![Block::table("What became of the stamps", &columns, rows)]
+}
+
+fn channel_row(name: &str, of: &[&Channel]) -> Vec<Words> {
+    let sum = |get: fn(&Channel) -> i64| of.iter().map(|channel| get(channel)).sum::<i64>();
+    let lost = |number: i64| match number {
+        1.. => Words::default().set(Tone::Bad, format!("{} lost", count(number))),
+        _ => "0".into(),
     };
-    points.sort_by_cached_key(|(name, _)| (order(name), name.clone()));
-    let mut html = String::from(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"What became of the stamps\"><table \
-         class=\"cards\"><thead><tr><th scope=\"col\">point</th><th scope=\"col\">stored</th><th scope=\"col\">found \
-         no room</th><th scope=\"col\">refused</th><th scope=\"col\">cut off by the program's end</th><th \
-         scope=\"col\">channels</th></tr></thead><tbody>\n",
-    );
-    for (name, of) in points.iter().take(MOST_LINES) {
-        let sum = |get: fn(&Channel) -> i64| of.iter().map(|channel| get(channel)).sum::<i64>();
-        let mark = |number: i64| {
-            if number > 0 { format!("<strong class=\"bad\">{} lost</strong>", count(number)) } else { "0".into() }
-        };
-        let recovered = of.iter().filter(|channel| channel.state == ChannelState::Recovered).count();
-        let state = if recovered > 0 { format!(", {} recovered", count(recovered)) } else { String::new() };
-        let _ = writeln!(
-            html,
-            "<tr><th scope=\"row\">{}</th><td data-label=\"stored\">{}</td><td data-label=\"found no \
-             room\">{}</td><td data-label=\"refused\">{}</td><td data-label=\"cut off by the program's \
-             end\">{}</td><td data-label=\"channels\">{}{state}</td></tr>",
-            Text(name),
-            count(sum(|channel| channel.stored)),
-            mark(sum(|channel| channel.dropped)),
-            mark(sum(|channel| channel.refused)),
-            mark(sum(|channel| channel.uncommitted)),
-            count(of.len())
-        );
-    }
-    html + "</tbody></table></div>\n"
+    let recovered = of.iter().filter(|channel| channel.state == ChannelState::Recovered).count();
+    let state = if recovered > 0 { format!(", {} recovered", count(recovered)) } else { String::new() };
+    vec![
+        name.into(),
+        count(sum(|channel| channel.stored)).into(),
+        lost(sum(|channel| channel.dropped)),
+        lost(sum(|channel| channel.refused)),
+        lost(sum(|channel| channel.uncommitted)),
+        (count(of.len()) + &state).into(),
+    ]
 }
 
 /// What happened to the measuring.
-pub(crate) fn events(report: &Report<'_>) -> String {
+pub(crate) fn events(report: &Report<'_>) -> Vec<Block> {
     if report.events.is_empty() {
-        return "<p>Nothing happened that the run took note of.</p>\n".into();
+        return vec![Block::paragraph("Nothing happened that the run took note of.")];
     }
-    let mut html = String::from(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Events\"><table class=\"cards \
-         events\"><thead><tr><th scope=\"col\">what</th><th scope=\"col\">where</th><th scope=\"col\">when</th><th \
-         scope=\"col\">how many</th><th scope=\"col\" class=\"words\">in words</th></tr></thead><tbody>\n",
-    );
-    for event in report.events.iter().take(MOST_EVENTS) {
-        let _ = writeln!(
-            html,
-            "<tr><th scope=\"row\">{}</th><td data-label=\"where\">{}</td><td data-label=\"when\">{}</td><td \
-             data-label=\"how many\">{}</td><td data-label=\"in words\" class=\"words\">{}</td></tr>",
-            Text(at_most(60, event.what.name())),
-            Text(at_most(60, &event.node)),
-            when(report, event),
-            event.value.map_or("–".into(), |value| value.to_string()),
-            Text(at_most(MOST_LETTERS, &event.text))
-        );
-    }
-    html.push_str("</tbody></table></div>\n");
+    let rows = report.events.iter().take(MOST_EVENTS).map(|event| {
+        let value = event.value.map_or("–".into(), |value| value.to_string());
+        let [what, node] = [event.what.name(), &event.node].map(|name| beginning(name, 60, ""));
+        [what, node, when(report, event), value, cut(&event.text)].map(Words::from).to_vec()
+    });
+    let columns = ["what", "where", "when", "how many", "in words"];
+    let mut blocks = vec![Block::table_ending_in_words("Events", &columns, rows)];
     if report.events.len() > MOST_EVENTS {
-        let _ = writeln!(
-            html,
-            "<p>The first {} of {}; all are in the run's events.</p>",
-            count(MOST_EVENTS),
-            count(report.events.len())
-        );
+        let [shown, all] = [MOST_EVENTS, report.events.len()].map(count);
+        blocks.push(Block::paragraph(format!("The first {shown} of {all}; all are in the run's events.")));
     }
-    html
+    blocks
 }
 
 /// When: whatever clock an event is about, its ticks are of the node's counter.
@@ -341,21 +274,20 @@ fn span(report: &Report<'_>, node: Option<&Node>, tick: i64, until: Option<i64>)
 }
 
 /// What measuring cost, where the run counted it.
-pub(crate) fn cost(report: &Report<'_>) -> String {
+pub(crate) fn cost(report: &Report<'_>) -> Option<Part> {
     let lines = report.run.manifest().cost.as_ref().map(cost::lines).unwrap_or_default();
-    let mut html = String::new();
-    for line in lines.iter().take(MOST_LINES) {
+    let lines = lines.iter().take(MOST_LINES).map(|line| {
         // The chapter's name says it already.
         let line = line.strip_prefix("cost: ").or_else(|| line.strip_prefix("cost ")).unwrap_or(line);
-        let _ = writeln!(html, "<li>{}</li>", Text(at_most(MOST_LETTERS, line)));
-    }
-    if html.is_empty() { html } else { format!("<h2>What measuring cost</h2>\n<ul class=\"plain\">\n{html}</ul>\n") }
+        cut(line).into()
+    });
+    let blocks = list(lines);
+    (!blocks.is_empty()).then(|| Part { title: "What measuring cost".into(), blocks })
 }
 
 /// The machines, for who wants to measure it again.
-pub(crate) fn machines(report: &Report<'_>) -> String {
-    let mut html = String::new();
-    for node in report.run.manifest().nodes.iter().take(MOST_LINES) {
+pub(crate) fn machines(report: &Report<'_>) -> Block {
+    let nodes = report.run.manifest().nodes.iter().take(MOST_LINES).map(|node| {
         let counter = &node.counter;
         let hypervisor = counter.hypervisor.as_ref().map_or(String::new(), |name| format!(", under {name}"));
         let injected =
@@ -368,12 +300,7 @@ pub(crate) fn machines(report: &Report<'_>) -> String {
             counter.frequency.hertz,
             if counter.invariant { ", invariant" } else { ", not said to be invariant" },
         );
-        let _ = writeln!(
-            html,
-            "<li><strong>{}</strong> {}</li>",
-            Text(node.name.as_str()),
-            Text(at_most(MOST_LETTERS, &text))
-        );
-    }
-    html
+        Words::default().stress(node.name.as_str()).say(format!(" {}", cut(&text)))
+    });
+    Block::List(nodes.collect())
 }

@@ -9,19 +9,8 @@ mod readers;
 
 use tickscope_clock::factor::Factor;
 
-use crate::document::{Block, Panel, Part};
-
-pub use benchmark::study_document;
+pub use benchmark::benchmark_document;
 pub use granularity::sweep_document;
-
-pub(crate) fn part(title: &str, blocks: Vec<Block>) -> Part {
-    Part { title: title.into(), blocks }
-}
-
-/// A figure under its title, with what is said of it.
-pub(crate) fn panel(title: &str, blocks: Vec<Block>) -> Panel {
-    Panel { title: title.into(), blocks, bars: None }
-}
 
 /// A factor with what it lies between.
 pub fn between(factor: Option<Factor>) -> String {

@@ -1,21 +1,99 @@
-//! One document, shown twice: as text in a terminal, and as a page that opens offline.
+//! One document, shown twice: as text in a terminal, and as a page that opens offline; a run's page is a template
+//! around blocks of the same kind.
 //!
 //! Idea: whoever has something to show says it once, in headings, paragraphs, tables, terms and figures. Text leaves
 //! out the figures and what explains them; the numbers that they draw stand in tables.
 //!
-//! Assumes: nothing about the words in it: they may come from anywhere. Guarantees: on the page words are escaped,
-//! there is no script, and nothing is asked of a network; in text no line of words is longer than [`WIDTH`].
+//! Assumes: nothing about the words in it: they may come from anywhere. Guarantees: words are escaped, here for every
+//! page; on a document's page there is no script, and nothing is asked of a network; in text no line of words is longer
+//! than [`WIDTH`].
 //! Deliberately absent: computing.
 
 use std::fmt::Write;
 
 use crate::plot::Ink;
 use crate::text::Text;
+use crate::typesetting::{Side, columns, fold};
 
 /// Characters in a line of text; a table may be a little wider.
 pub const WIDTH: usize = 100;
 
 const STYLE: &str = include_str!("../page/page.css");
+
+/// Words, some of them set off from the others.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Words(Vec<(Tone, String)>);
+
+/// How words are set off on a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tone {
+    /// Like all others.
+    Plain,
+    /// What matters most.
+    Strong,
+    /// What contradicts something or is lost.
+    Bad,
+    /// What is said in passing.
+    Aside,
+    /// What the number before may be off by.
+    Bounds,
+    /// What is not resolved.
+    Open,
+    /// A line ends before it.
+    Line,
+}
+
+impl<W: Into<String>> From<W> for Words {
+    fn from(words: W) -> Self {
+        Self::default().say(words)
+    }
+}
+
+impl Words {
+    /// More words.
+    pub fn say(self, words: impl Into<String>) -> Self {
+        self.set(Tone::Plain, words)
+    }
+
+    /// More words, which matter most.
+    pub fn stress(self, words: impl Into<String>) -> Self {
+        self.set(Tone::Strong, words)
+    }
+
+    /// More words in a tone.
+    pub fn set(mut self, tone: Tone, words: impl Into<String>) -> Self {
+        self.0.push((tone, words.into()));
+        self
+    }
+
+    /// These words, then others on a line of their own.
+    pub fn line(mut self, others: Self) -> Self {
+        self.0.push((Tone::Line, String::new()));
+        self.0.extend(others.0);
+        self
+    }
+
+    /// All of them without their tones.
+    pub fn plain(&self) -> String {
+        self.0.iter().flat_map(|(tone, words)| [if *tone == Tone::Line { "; " } else { "" }, words]).collect()
+    }
+
+    fn html(&self) -> String {
+        let piece = |(tone, words): &(Tone, String)| {
+            let [begin, end] = match tone {
+                Tone::Plain => ["", ""],
+                Tone::Strong => ["<strong>", "</strong>"],
+                Tone::Bad => ["<strong class=\"bad\">", "</strong>"],
+                Tone::Aside => ["<span class=\"aside\">", "</span>"],
+                Tone::Bounds => ["<span class=\"bounds\">", "</span>"],
+                Tone::Open => ["<span class=\"open\">", "</span>"],
+                Tone::Line => ["<br>", ""],
+            };
+            format!("{begin}{}{end}", Text(words))
+        };
+        self.0.iter().map(piece).collect()
+    }
+}
 
 /// What is shown.
 #[derive(Clone, Debug, Default)]
@@ -45,13 +123,13 @@ pub enum Block {
     /// A heading within a part.
     Heading(String),
     /// A sentence or more.
-    Paragraph(String),
+    Paragraph(Words),
     /// What contradicts something.
     Alarm(String),
     /// How to read a figure; not in text.
     Note(String),
     /// Short lines.
-    List(Vec<String>),
+    List(Vec<Words>),
     /// Terms, and what each means.
     Terms(Vec<(String, String)>),
     /// Figures in rows and columns.
@@ -60,6 +138,8 @@ pub enum Block {
     Legend(Vec<Key>),
     /// A figure; not in text.
     Figure(String),
+    /// The place of a figure that the page's script draws, and of its caption, by its id; not in text.
+    Place(String),
     /// The same figure in two shapes, of which a page shows what fits its screen; not in text.
     WideOrNarrow([String; 2]),
     /// Figures side by side.
@@ -73,8 +153,10 @@ pub struct Table {
     pub name: String,
     /// A head for every column.
     pub columns: Vec<String>,
-    /// As many cells as columns.
-    pub rows: Vec<Vec<String>>,
+    /// As many cells as columns, or fewer.
+    pub rows: Vec<Vec<Words>>,
+    /// Whether the last column is words, not numbers.
+    pub ends_in_words: bool,
 }
 
 /// An entry of a legend.
@@ -110,7 +192,7 @@ pub struct Panel {
 
 impl Block {
     /// A paragraph.
-    pub fn paragraph(words: impl Into<String>) -> Self {
+    pub fn paragraph(words: impl Into<Words>) -> Self {
         Self::Paragraph(words.into())
     }
 
@@ -130,9 +212,13 @@ impl Block {
     }
 
     /// A table.
-    pub fn table(name: &str, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Self {
-        let columns = columns.iter().map(|&column| column.into()).collect();
-        Self::Table(Table { name: name.into(), columns, rows: rows.collect() })
+    pub fn table<W: Into<Words>>(name: &str, columns: &[&str], rows: impl Iterator<Item = Vec<W>>) -> Self {
+        Self::Table(Table::of(name, columns, rows))
+    }
+
+    /// A table whose last column is words.
+    pub fn table_ending_in_words(name: &str, columns: &[&str], rows: impl Iterator<Item = Vec<Words>>) -> Self {
+        Self::Table(Table { ends_in_words: true, ..Table::of(name, columns, rows) })
     }
 
     /// A legend of lines, in the order of their inks.
@@ -155,8 +241,9 @@ impl Block {
         // Writing to a String cannot fail.
         let _ = match self {
             Self::Heading(words) => writeln!(text, "\n{words}"),
-            Self::Paragraph(words) | Self::Alarm(words) => writeln!(text, "{}", wrapped(first, words)),
-            Self::List(lines) => lines.iter().try_for_each(|line| writeln!(text, "{}", wrapped("- ", line))),
+            Self::Paragraph(words) => writeln!(text, "{}", wrapped(first, &words.plain())),
+            Self::Alarm(words) => writeln!(text, "{}", wrapped(first, words)),
+            Self::List(lines) => lines.iter().try_for_each(|line| writeln!(text, "{}", wrapped("- ", &line.plain()))),
             Self::Terms(terms) => {
                 terms.iter().try_for_each(|(term, words)| writeln!(text, "{}", wrapped(&format!("{term:20} "), words)))
             }
@@ -165,19 +252,19 @@ impl Block {
                 Some(bars) => writeln!(text, "{}: {bars}", panel.title),
                 None => Ok(()),
             }),
-            Self::Note(_) | Self::Legend(_) | Self::Figure(_) | Self::WideOrNarrow(_) => Ok(()),
+            Self::Note(_) | Self::Legend(_) | Self::Figure(_) | Self::Place(_) | Self::WideOrNarrow(_) => Ok(()),
         };
     }
 
     fn html(&self) -> String {
         match self {
             Self::Heading(words) => format!("<h3>{}</h3>", Text(words)),
-            Self::Paragraph(words) => format!("<p>{}</p>\n", Text(words)),
+            Self::Paragraph(words) => format!("<p>{}</p>\n", words.html()),
             Self::Alarm(words) => format!("<p class=\"bad\">{}</p>\n", Text(words)),
             Self::Note(words) => format!("<p class=\"note\">{}</p>", Text(words)),
             Self::List(lines) => {
-                let lines: String = lines.iter().map(|line| format!("<li>{}</li>", Text(line))).collect();
-                format!("<ul>{lines}</ul>")
+                let lines: String = lines.iter().map(|line| format!("<li>{}</li>\n", line.html())).collect();
+                format!("<ul>\n{lines}</ul>\n")
             }
             Self::Terms(terms) => {
                 let entries =
@@ -191,6 +278,12 @@ impl Block {
                 format!("<p class=\"legend\">{}</p>", keys.iter().map(key).collect::<String>())
             }
             Self::Figure(svg) => svg.clone(),
+            Self::Place(id) => {
+                format!(
+                    "<div class=\"figure\" id=\"{0}\"></div>\n<p class=\"caption\" id=\"{0}-caption\"></p>\n",
+                    Text(id)
+                )
+            }
             Self::WideOrNarrow([wide, narrow]) => {
                 format!("<div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div>")
             }
@@ -201,15 +294,33 @@ impl Block {
     /// Whether it says nothing without a figure.
     fn is_drawn(&self) -> bool {
         match self {
-            Self::Note(_) | Self::Legend(_) | Self::Figure(_) | Self::WideOrNarrow(_) | Self::Heading(_) => true,
+            Self::Note(_) | Self::Legend(_) | Self::Figure(_) | Self::Place(_) | Self::WideOrNarrow(_) => true,
+            Self::Heading(_) => true,
             Self::Panels(panels) => panels.first.iter().all(|panel| panel.bars.is_none()),
             _ => false,
         }
     }
 }
 
-fn html(blocks: &[Block]) -> String {
+/// A part under its title.
+pub fn part(title: &str, blocks: Vec<Block>) -> Part {
+    Part { title: title.into(), blocks }
+}
+
+/// A figure under its title, with what is said of it.
+pub fn panel(title: &str, blocks: Vec<Block>) -> Panel {
+    Panel { title: title.into(), blocks, bars: None }
+}
+
+/// Blocks for a page.
+pub(crate) fn html(blocks: &[Block]) -> String {
     blocks.iter().map(Block::html).collect()
+}
+
+impl Part {
+    pub(crate) fn html(&self) -> String {
+        format!("<h2>{}</h2>\n{}", Text(&self.title), html(&self.blocks))
+    }
 }
 
 impl Panels {
@@ -229,52 +340,65 @@ impl Panels {
 }
 
 impl Table {
+    fn of<W: Into<Words>>(name: &str, columns: &[&str], rows: impl Iterator<Item = Vec<W>>) -> Self {
+        let columns = columns.iter().map(|&column| column.into()).collect();
+        let rows = rows.map(|row| row.into_iter().map(Into::into).collect()).collect();
+        Self { name: name.into(), columns, rows, ends_in_words: false }
+    }
+
+    fn is_words(&self, column: usize) -> bool {
+        self.ends_in_words && column + 1 == self.columns.len()
+    }
+
     /// Numbers to the right; a head of several words stands in several lines.
     fn text(&self) -> String {
         let letters = |text: &str| text.chars().count();
-        let widths: Vec<usize> = (0..self.columns.len())
-            .map(|at| {
-                let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| letters(cell));
-                let words = self.columns[at].split(' ').map(letters);
-                cells.chain(words).max().unwrap_or(0)
-            })
-            .collect();
-        let heads: Vec<Vec<String>> =
-            self.columns.iter().zip(&widths).map(|(head, &width)| fold(head, width)).collect();
+        let rows: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(Words::plain).collect()).collect();
+        let heads = self.columns.iter().enumerate().map(|(at, head)| {
+            let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| letters(cell));
+            let width = cells.chain(head.split(' ').map(letters)).max().unwrap_or(0);
+            fold(head.split_whitespace(), [width; 2])
+        });
+        let heads: Vec<Vec<String>> = heads.collect();
         let height = heads.iter().map(Vec::len).max().unwrap_or(0);
         let head = |line: usize| -> Vec<String> {
             let of = |head: &Vec<String>| (line + head.len()).checked_sub(height).map(|at| head[at].clone());
             heads.iter().map(|head| of(head).unwrap_or_default()).collect()
         };
-        let line = |cells: &[String]| {
-            let mut line = String::new();
-            for (at, (cell, &width)) in cells.iter().zip(&widths).enumerate() {
-                let _ = if at == 0 { write!(line, "{cell:width$}") } else { write!(line, " {cell:>width$}") };
-            }
-            line.trim_end().to_owned()
+        let lines: Vec<Vec<String>> = (0..height).map(head).chain(rows).collect();
+        let side = |at| match at {
+            0 => Side::Left,
+            _ if self.is_words(at) => Side::LeftClose,
+            _ => Side::RightClose,
         };
-        let lines = (0..height).map(|at| line(&head(at))).chain(self.rows.iter().map(|row| line(row)));
-        lines.collect::<Vec<_>>().join("\n")
+        columns(&(0..heads.len()).map(side).collect::<Vec<_>>(), &lines).join("\n")
     }
 
     fn html(&self) -> String {
-        let heads = self.columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", Text(column)));
+        let class = |at| if self.is_words(at) { " class=\"words\"" } else { "" };
+        let heads = self.columns.iter().enumerate();
+        let heads = heads.map(|(at, column)| format!("<th scope=\"col\"{}>{}</th>", class(at), Text(column)));
         let mut html = format!(
             "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table \
-             class=\"cards\"><thead><tr>{}</tr></thead><tbody>",
+             class=\"cards\"><thead><tr>{}</tr></thead><tbody>\n",
             Text(&self.name),
             heads.collect::<String>()
         );
         for row in &self.rows {
-            let mut cells = row.iter().zip(&self.columns);
-            let first = cells.next().map(|(cell, _)| cell.as_str()).unwrap_or_default();
-            let _ = write!(html, "<tr><th scope=\"row\">{}</th>", Text(first));
-            for (cell, column) in cells {
-                let _ = write!(html, "<td data-label=\"{}\">{}</td>", Text(column), Text(cell));
+            for (at, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
+                let (label, cell) = (Text(column), cell.html());
+                let _ = match at {
+                    0 => write!(html, "<tr><th scope=\"row\">{cell}</th>"),
+                    // One element: in a card it stands beside its label as a whole.
+                    _ if self.is_words(at) => {
+                        write!(html, "<td data-label=\"{label}\" class=\"words\"><span>{cell}</span></td>")
+                    }
+                    _ => write!(html, "<td data-label=\"{label}\">{cell}</td>"),
+                };
             }
-            html.push_str("</tr>");
+            html.push_str("</tr>\n");
         }
-        html + "</tbody></table></div>"
+        html + "</tbody></table></div>\n"
     }
 }
 
@@ -298,43 +422,19 @@ impl Document {
     pub fn html(&self) -> String {
         let links = self.parts.iter().enumerate();
         let links = links.map(|(number, part)| format!("<a href=\"#part-{number}\">{}</a>", Text(&part.title)));
-        let parts = self.parts.iter().enumerate().map(|(number, part)| {
-            format!("<section id=\"part-{number}\"><h2>{}</h2>{}</section>\n", Text(&part.title), html(&part.blocks))
-        });
+        let parts = self.parts.iter().enumerate();
+        let parts = parts.map(|(number, part)| format!("<section id=\"part-{number}\">{}</section>\n", part.html()));
         format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
-             http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src \
-             data:\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0} · \
-             tickscope</title>\n<link rel=\"icon\" \
-             href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<div class=\"bar\"><p \
-             class=\"brand\">tickscope</p></div>\n<h1>{0}</h1>\n<p \
-             class=\"about\">{1}</p>\n</header>\n<main>\n<section class=\"lead\" \
-             aria-label=\"Advice\">{2}</section><nav aria-label=\"Parts of this \
-             page\">{3}</nav>\n{4}\n</main>\n<footer><p>tickscope {5}</p></footer>\n</body>\n</html>\n",
-            Text(&self.title),
-            Text(&self.about),
-            html(&self.lead),
-            links.collect::<String>(),
-            parts.collect::<String>(),
-            env!("CARGO_PKG_VERSION")
+            include_str!("../page/document.html"),
+            title = Text(&self.title),
+            about = Text(&self.about),
+            style = STYLE,
+            lead = html(&self.lead),
+            links = links.collect::<String>(),
+            parts = parts.collect::<String>(),
+            version = env!("CARGO_PKG_VERSION"),
         )
     }
-}
-
-/// Words in lines of so many letters, a longer word on a line of its own.
-fn fold(words: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = vec![String::new()];
-    for word in words.split_whitespace() {
-        let line = lines.last_mut().expect("there is a line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= width {
-            let _ = write!(line, " {word}");
-        } else {
-            lines.push(word.into());
-        }
-    }
-    lines
 }
 
 /// Text in lines of at most [`WIDTH`] letters; all but the first stand under the text of the first, unless that begins
@@ -342,7 +442,7 @@ fn fold(words: &str, width: usize) -> Vec<String> {
 fn wrapped(first: &str, words: &str) -> String {
     let begins = first.chars().count();
     let indent = if begins <= 24 { begins } else { 2 };
-    let lines = fold(words, WIDTH - begins);
+    let lines = fold(words.split_whitespace(), [WIDTH - begins; 2]);
     format!("{first}{}", lines.join(&format!("\n{}", " ".repeat(indent))))
 }
 
@@ -399,6 +499,18 @@ mod tests {
             page.find("not that") < page.find("<nav") && page.find("<nav") < page.find("<h2>"),
             "advice stands first"
         );
+    }
+
+    #[test]
+    fn words_have_their_tones_on_a_page_and_lose_them_in_text() {
+        let cell = Words::from("a<b ").set(Tone::Open, "not resolved").line("c".into());
+        let table = Block::table_ending_in_words("T", &["x", "y"], [vec!["r".into(), cell]].into_iter());
+        let expected = "<td data-label=\"y\" class=\"words\"><span>a&lt;b <span class=\"open\">not \
+                        resolved</span><br>c</span></td>";
+        assert!(table.html().contains(expected), "{}", table.html());
+        let mut text = String::new();
+        table.text(&mut text, "");
+        assert_eq!(text, "x y\nr a<b not resolved; c\n");
     }
 
     #[test]

@@ -1,49 +1,14 @@
 //! Headline of a report, in three sentences: what was measured, which stage is the slowest, and how certain that
 //! is.
 
-use std::fmt::Write;
-
 use tickscope_trace::{QuantileBounds, StageRole, StageRow, slowest};
 
 use crate::Report;
+use crate::document::Words;
 use crate::quantity::{Unit, count, counted};
-use crate::text::Text;
-
-/// A sentence, some of whose words matter most.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Sentence(Vec<(bool, String)>);
-
-impl Sentence {
-    fn say(mut self, words: impl Into<String>) -> Self {
-        self.0.push((false, words.into()));
-        self
-    }
-
-    fn stress(mut self, words: impl Into<String>) -> Self {
-        self.0.push((true, words.into()));
-        self
-    }
-
-    pub(crate) fn plain(&self) -> String {
-        self.0.iter().map(|(_, words)| words.as_str()).collect()
-    }
-
-    pub(crate) fn html(&self) -> String {
-        let mut html = String::new();
-        for (stressed, words) in &self.0 {
-            // Writing to a String cannot fail.
-            let _ = if *stressed {
-                write!(html, "<strong>{}</strong>", Text(words))
-            } else {
-                write!(html, "{}", Text(words))
-            };
-        }
-        html
-    }
-}
 
 /// The headline, a sentence a line.
-pub(crate) fn sentences(report: &Report<'_>) -> Vec<Sentence> {
+pub(crate) fn sentences(report: &Report<'_>) -> Vec<Words> {
     let unit = report.unit();
     let mut all = vec![measured(report, unit), slowest_stage(&report.analysis.rows, unit)];
     all.extend(surety(report, unit));
@@ -51,17 +16,14 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<Sentence> {
     all
 }
 
-fn measured(report: &Report<'_>, unit: Unit) -> Sentence {
+fn measured(report: &Report<'_>, unit: Unit) -> Words {
     let whole = report.analysis.rows.iter().find(|row| row.role == StageRole::EndToEnd);
     let Some((row, p50, p99)) = whole.and_then(|row| Some((row, row.p50?, row.p99?))) else {
-        return Sentence::default().say("No trace passed the path from end to end: there is nothing to measure yet.");
+        return Words::from("No trace passed the path from end to end: there is nothing to measure yet.");
     };
     let took = if row.count == 1 { " trace took " } else { " traces took " };
-    Sentence::default()
-        .say(count(row.count))
-        .say(took)
-        .stress(format!("{} {}", unit.near(p50.estimate), unit.name()))
-        .say(format!(
+    Words::default().say(count(row.count)).say(took).stress(format!("{} {}", unit.near(p50.estimate), unit.name())).say(
+        format!(
             " from {} to {} at the median{}, and {} {} at the 99th percentile{}.",
             row.from,
             row.to,
@@ -69,7 +31,8 @@ fn measured(report: &Report<'_>, unit: Unit) -> Sentence {
             unit.near(p99.estimate),
             unit.name(),
             between(p99, unit)
-        ))
+        ),
+    )
 }
 
 /// Nothing where the bounds leave nothing open.
@@ -77,7 +40,7 @@ fn between(bounds: QuantileBounds, unit: Unit) -> String {
     if bounds.lo == bounds.hi { String::new() } else { format!(" {}", unit.interval(bounds.lo, bounds.hi)) }
 }
 
-fn slowest_stage(rows: &[StageRow], unit: Unit) -> Sentence {
+fn slowest_stage(rows: &[StageRow], unit: Unit) -> Words {
     let named = |row: &StageRow| {
         let median = row.p50.map_or(String::new(), |p50| {
             let surely = if p50.lo == p50.hi {
@@ -90,16 +53,14 @@ fn slowest_stage(rows: &[StageRow], unit: Unit) -> Sentence {
         (arrow(row), median)
     };
     match slowest(rows).as_slice() {
-        [] => Sentence::default().say("No stage of the path has a duration."),
+        [] => Words::from("No stage of the path has a duration."),
         [only] => {
             let (name, median) = named(&rows[*only]);
-            Sentence::default().say("The slowest stage at the median is ").stress(name).say(median).say(".")
+            Words::from("The slowest stage at the median is ").stress(name).say(median).say(".")
         }
         several => {
-            let mut sentence = Sentence::default()
-                .say("Which stage is the slowest at the median is ")
-                .stress("not resolved")
-                .say(" between ");
+            let mut sentence =
+                Words::from("Which stage is the slowest at the median is ").stress("not resolved").say(" between ");
             // More names than that say less.
             const MOST_NAMED: usize = 3;
             let named_ones = if several.len() > MOST_NAMED { MOST_NAMED - 1 } else { several.len() };
@@ -122,48 +83,38 @@ pub(crate) fn arrow(row: &StageRow) -> String {
     format!("{} → {}", row.from, row.to)
 }
 
-fn surety(report: &Report<'_>, unit: Unit) -> Vec<Sentence> {
+fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
     let clock_maps = &report.analysis.clock_maps;
     let mut all = Vec::new();
     if clock_maps.is_empty() {
-        all.push(
-            Sentence::default()
-                .say("All points read one counter, so only what the readings of each packet leave open is not known."),
-        );
+        all.push(Words::from(
+            "All points read one counter, so only what the readings of each packet leave open is not known.",
+        ));
     }
     // Beyond a few, the section on the clocks says it better.
     const MOST_NAMED: usize = 3;
     for clock_map in clock_maps.iter().take(MOST_NAMED) {
-        let known = clock_map
-            .half_width_ticks
-            .map_or("an unknown width".into(), |ticks| format!("±{} {}", unit.up(ticks), unit.name()));
+        let known = unit.reach(clock_map.half_width_ticks, "an unknown width");
         let sure = format!(
             " at the median instant: a guarantee, as long as its rate stays within rho ({}).",
             clock_map.rho.to_string().replacen(" ppm", "\u{a0}ppm", 1)
         );
-        all.push(Sentence::default().say(format!("{} is known to ", clock_map.domain)).stress(known).say(sure));
+        all.push(Words::from(format!("{} is known to ", clock_map.domain)).stress(known).say(sure));
     }
     if clock_maps.len() > MOST_NAMED {
-        all.push(
-            Sentence::default().say(format!("{} more clocks are described below.", clock_maps.len() - MOST_NAMED)),
-        );
+        all.push(Words::from(format!("{} more clocks are described below.", clock_maps.len() - MOST_NAMED)));
     }
     if let Some(truth) = &report.analysis.truth {
         let (inside, known) = (count(truth.inside), count(truth.known));
         let all_in = truth.inside == truth.known;
         let held = if all_in { format!("all {known}") } else { format!("{inside} of {known}") };
-        all.push(
-            Sentence::default()
-                .say("The truth is known here: ")
-                .stress(held)
-                .say(" true durations lie in their intervals."),
-        );
+        all.push(Words::from("The truth is known here: ").stress(held).say(" true durations lie in their intervals."));
     }
     all
 }
 
 /// What went wrong, or that nothing did.
-fn state(report: &Report<'_>) -> Sentence {
+fn state(report: &Report<'_>) -> Words {
     let mut wrong = Vec::new();
     let lost: i64 = report.channels.iter().map(|channel| channel.dropped + channel.refused + channel.uncommitted).sum();
     let lacking = report.figures.traces.lacking;
@@ -185,7 +136,7 @@ fn state(report: &Report<'_>) -> Sentence {
         wrong.push(format!("{} could not be read", counted(report.refused.len(), "file")));
     }
     if wrong.is_empty() {
-        return Sentence::default().say("Nothing was lost, and nothing contradicts itself.");
+        return Words::from("Nothing was lost, and nothing contradicts itself.");
     }
-    Sentence::default().stress("Mind").say(format!(": {}.", wrong.join("; ")))
+    Words::default().stress("Mind").say(format!(": {}.", wrong.join("; ")))
 }

@@ -6,8 +6,8 @@
 //! by ear; the figures are drawn from numbers that were computed before ([`tickscope_analysis::figures`]). Everything
 //! the page needs is in the one file, and its policy forbids it to ask for anything else.
 //!
-//! Assumes: nothing about the run's texts: names, events and assumptions are untrusted, and stand behind [`Text`].
-//! Guarantees: at most [`MOST_BYTES`]; a bound is rounded outward to the digit that is shown; what is left out is said.
+//! Assumes: nothing about the run's texts: names, events and assumptions are untrusted, and [`document`] escapes them.
+//! Guarantees: at most 2 MB; a bound is rounded outward to the digit that is shown; what is left out is said.
 //! Deliberately absent: computing, colours that mean something without a word beside them, anything from a network.
 #![forbid(unsafe_code)]
 
@@ -27,15 +27,30 @@ mod stages;
 mod text;
 mod typesetting;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Analysis, Error, RunJson};
+use tickscope_analysis::{Analysis, RunJson};
 use tickscope_store::{Channel, Event, Run};
 
-pub use clock_page::{between, rate, study_document, sweep_document};
-pub use page::MOST_BYTES;
-pub use quantity::Unit;
-pub use text::Text;
+use document::Words;
+use quantity::Unit;
+
+pub use clock_page::{benchmark_document, between, rate, sweep_document};
+
+/// What a page says and draws, as public JSON. Within a version keys are added, never removed or renamed, nor do they
+/// change their meaning.
+#[derive(Debug, Serialize)]
+pub struct ReportJson<'a> {
+    version: u32,
+    headline: Vec<String>,
+    table: RunJson<'a>,
+    figures: &'a Figures,
+}
+
+impl ReportJson<'_> {
+    /// Version of the keys and of what they mean; `table` has its own.
+    pub const VERSION: u32 = 1;
+}
 
 /// What a page is made of.
 #[derive(Clone, Copy, Debug)]
@@ -55,19 +70,19 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// The page; an error if it does not fit into [`MOST_BYTES`], whatever is left out.
+    /// The page; an error if it does not fit into 2 MB, whatever is left out.
     pub fn html(&self) -> Result<String, String> {
-        page::html(self)
+        page::page(self)
     }
 
     /// What the page says and draws, for programs.
-    pub fn json(&self) -> Result<Value, Error> {
-        Ok(json!({
-            "version": 1,
-            "headline": headline::sentences(self).iter().map(headline::Sentence::plain).collect::<Vec<_>>(),
-            "table": RunJson::of(self.run, self.analysis, self.events),
-            "figures": self.figures,
-        }))
+    pub fn json(&self) -> ReportJson<'_> {
+        ReportJson {
+            version: ReportJson::VERSION,
+            headline: headline::sentences(self).iter().map(Words::plain).collect(),
+            table: RunJson::of(self.run, self.analysis, self.events),
+            figures: self.figures,
+        }
     }
 
     /// The unit that the page's durations are in.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use tickscope_analysis::figures::{ClockMapCurve, DrawnTrace, FigurePoint, Histogram, KeptTraces, StageBox};
 
+use crate::document::{Block, html};
 use crate::quantity::{Unit, count};
 use crate::text::{Text, inline_json};
 use crate::{Report, chapters, headline, stages};
@@ -38,7 +39,7 @@ struct Shown {
 }
 
 /// The page, with as many of the worst traces and of the brackets as fit.
-pub(crate) fn html(report: &Report<'_>) -> Result<String, String> {
+pub(crate) fn page(report: &Report<'_>) -> Result<String, String> {
     let unit = report.unit();
     let mut clock_maps = report.figures.clock_maps.clone();
     loop {
@@ -90,23 +91,22 @@ fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: us
         incomplete: &figures.traces.incomplete,
         clock_maps,
     };
-    let sentences = headline::sentences(report);
-    let lead: String = sentences.iter().map(|sentence| format!("<p>{}</p>\n", sentence.html())).collect();
+    let lead: Vec<Block> = headline::sentences(report).into_iter().map(Block::Paragraph).collect();
     Ok(format!(
         include_str!("../page/page.html"),
         title = Text(report.name()),
-        about = chapters::about(report),
-        lead = lead,
-        assumptions = chapters::assumptions(report),
+        about = Text(chapters::about(report)),
+        lead = html(&lead),
+        assumptions = html(&[chapters::assumptions(report)]),
         unit = unit.name(),
-        rows = stages::rows(report),
+        stages = html(&[stages::table(report)]),
         measured = count(figures.traces.measured),
-        quantiles = stages::quantiles(report),
-        clocks = chapters::clocks(report),
-        losses = chapters::losses(report),
-        events = chapters::events(report),
-        cost = chapters::cost(report),
-        machines = chapters::machines(report),
+        quantiles = html(&[stages::quantiles(report)]),
+        clocks = html(&chapters::clocks(report)),
+        losses = html(&chapters::losses(report)),
+        events = html(&chapters::events(report)),
+        cost = chapters::cost(report).map_or_else(String::new, |part| part.html()),
+        machines = html(&[chapters::machines(report)]),
         run = format_args!("{:016x}", report.run.manifest().run),
         version = Text(&report.run.manifest().tickscope),
         writer = env!("CARGO_PKG_VERSION"),

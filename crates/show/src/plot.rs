@@ -71,29 +71,20 @@ impl Axis {
 
     /// From 0 to above the greatest of `values`, labelled by `label`.
     pub fn from_0(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
-        const LABELS: f64 = 5.0;
         let most = values.filter(|value| value.is_finite()).fold(0.0_f64, f64::max);
-        let most = if most > 0.0 { most } else { 1.0 };
-        let power = 10_f64.powf((most / LABELS).log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power).into_iter().find(|step| most / step <= LABELS);
-        let step = step.unwrap_or(most);
-        let count = (most / step).ceil() as u32;
-        let labels = (0..=count).map(|number| f64::from(number) * step).map(|at| (at, label(at)));
-        Self {
-            name: String::new(),
-            from: 0.0,
-            to: step * f64::from(count),
-            logarithmic: false,
-            labels: labels.collect(),
-        }
+        Self::evenly([0.0, if most > 0.0 { most } else { 1.0 }], label)
     }
 
     /// From below the least of `values` to above the greatest, labelled by `label`.
     pub fn around(values: impl Iterator<Item = f64>, label: impl Fn(f64) -> String) -> Self {
-        const LABELS: f64 = 5.0;
         let ends = values.filter(|value| value.is_finite());
         let (least, most) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), at| (lo.min(at), hi.max(at)));
-        let (least, most) = if least < most { (least, most) } else { (0.0, 1.0) };
+        Self::evenly(if least < most { [least, most] } else { [0.0, 1.0] }, label)
+    }
+
+    /// Around both ends, a label at every multiple of a round number.
+    fn evenly([least, most]: [f64; 2], label: impl Fn(f64) -> String) -> Self {
+        const LABELS: f64 = 5.0;
         let power = 10_f64.powf(((most - least) / LABELS).log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);
         let step = steps.into_iter().find(|step| (most - least) / step <= LABELS).unwrap_or(most - least);
@@ -360,7 +351,7 @@ impl Figure {
     }
 
     /// The figure; `words` say what it shows.
-    pub fn svg(self, words: &str) -> String {
+    pub(crate) fn svg(self, words: &str) -> String {
         let Self { width, height, margin, inside, around, .. } = self;
         let (inner_width, inner_height) = (width - margin.left + 4.0, height - margin.bottom);
         format!(

@@ -27,6 +27,11 @@ impl Unit {
         typeset(self.0.up(ticks))
     }
 
+    /// `±1.25 µs`, outward; `unknown` where nothing bounds it.
+    pub fn reach(self, ticks: Option<u64>, unknown: &str) -> String {
+        ticks.map_or_else(|| unknown.into(), |ticks| format!("±{} {}", self.up(ticks), self.name()))
+    }
+
     /// `[lo, hi]`, outward.
     pub fn interval(self, lo: i64, hi: i64) -> String {
         format!("[{},\u{a0}{}]", self.down(lo), self.up(hi))

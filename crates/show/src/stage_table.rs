@@ -122,13 +122,12 @@ fn clock_map_line(clock_map: &ClockMapSummary, unit: Unit) -> String {
     let mut line = format!(
         "{}: known to {} (median) from {} brackets, at rho {}",
         clock_map.domain,
-        clock_map.half_width_ticks.map_or("an unknown width".into(), |ticks| format!("±{} us", unit.up(ticks))),
+        reach(clock_map.half_width_ticks, unit, "an unknown width"),
         clock_map.brackets,
         clock_map.rho
     );
     for (rho, width) in &clock_map.beside {
-        let width = width.map_or("contradicted".into(), |ticks| format!("±{} us", unit.up(ticks)));
-        let _ = write!(line, "; {width} at {rho}");
+        let _ = write!(line, "; {} at {rho}", reach(*width, unit, "contradicted"));
     }
     if let Some(half) = clock_map.half_round_trip_ticks {
         let _ = write!(line, "; half the shortest round trip: {} us", unit.near(half));
@@ -173,11 +172,15 @@ fn ppm(clock: &AuxiliaryClockSummary) -> f64 {
     f64::from(clock.slew.ppb()) / 1000.0
 }
 
+/// How far something reaches to both sides, in words.
+fn reach(ticks: Option<u64>, unit: Unit, unknown: &str) -> String {
+    ticks.map_or_else(|| unknown.into(), |ticks| format!("±{} us", unit.up(ticks)))
+}
+
 /// What one source of evidence does to the width.
 fn source_line(source: &SourceSummary, unit: Unit) -> String {
-    let width = |ticks: Option<u64>| ticks.map_or("unbounded".into(), |ticks| format!("±{} us", unit.up(ticks)));
-    let mut line =
-        format!("  evidence {}: {} brackets, alone {}", source.name, source.brackets, width(source.alone_ticks));
+    let alone = reach(source.alone_ticks, unit, "unbounded");
+    let mut line = format!("  evidence {}: {} brackets, alone {alone}", source.name, source.brackets);
     if let Some(without) = source.without_ticks {
         let _ = write!(line, ", all others ±{} us", unit.up(without));
     }

@@ -1,39 +1,36 @@
 //! The table of stages, and the table that says in numbers what the box plots draw.
 
-use std::fmt::Write;
-
 use tickscope_analysis::figures::{Bounded, StageBox};
 use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow};
 
 use crate::Report;
+use crate::document::{Block, Tone, Words};
 use crate::headline::arrow;
 use crate::quantity::{Unit, count};
-use crate::text::Text;
 
-/// The rows of the table of stages.
-pub(crate) fn rows(report: &Report<'_>) -> String {
-    let (unit, mut html) = (report.unit(), String::new());
-    for (row, &relative) in report.analysis.rows.iter().zip(&report.analysis.relative_1ms_ticks) {
-        let own = match row.own == Common::default() {
-            true => String::new(),
-            false => format!("<span class=\"bounds\">own {}</span>", either_way(row.own, unit)),
+/// The table of stages.
+pub(crate) fn table(report: &Report<'_>) -> Block {
+    const COLUMNS: [&str; 8] =
+        ["stage", "traces", "median", "99th percentile", "common", "relative, 1\u{a0}ms", "relative, run", "answers"];
+    let unit = report.unit();
+    let rows = report.analysis.rows.iter().zip(&report.analysis.relative_1ms_ticks).map(|(row, &relative)| {
+        let common = Words::from(either_way(row.common, unit));
+        let common = match row.own == Common::default() {
+            true => common,
+            false => common.set(Tone::Bounds, format!("own {}", either_way(row.own, unit))),
         };
-        let cells = [
-            ("traces", count(row.count)),
-            ("median", quantile(row.p50, unit)),
-            ("99th percentile", quantile(row.p99, unit)),
-            ("common", either_way(row.common, unit) + &own),
-            ("relative, 1 ms", unit.up(relative)),
-            ("relative, run", unit.up(row.relative_ticks)),
-        ];
-        // Writing to a String cannot fail.
-        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", name(row));
-        for (label, cell) in cells {
-            let _ = write!(html, "<td data-label=\"{label}\">{cell}</td>");
-        }
-        let _ = writeln!(html, "<td data-label=\"answers\" class=\"words\">{}</td></tr>", answers(row, unit));
-    }
-    html
+        vec![
+            name(row),
+            count(row.count).into(),
+            quantile(row.p50, unit),
+            quantile(row.p99, unit),
+            common,
+            unit.up(relative).into(),
+            unit.up(row.relative_ticks).into(),
+            answers(row, unit),
+        ]
+    });
+    Block::table_ending_in_words("Table of stages", &COLUMNS, rows)
 }
 
 fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String {
@@ -46,70 +43,61 @@ fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String
 }
 
 /// The stage's name, and what it is beside the path.
-fn name(row: &StageRow) -> String {
-    if row.role == StageRole::EndToEnd {
-        return format!("end to end <span class=\"aside\">{}</span>", Text(arrow(row)));
+fn name(row: &StageRow) -> Words {
+    match row.role {
+        StageRole::EndToEnd => Words::from("end to end ").set(Tone::Aside, arrow(row)),
+        StageRole::Branch => Words::from(arrow(row)).say(" ").set(Tone::Aside, "branch"),
+        StageRole::Extra => Words::from(arrow(row)).say(" ").set(Tone::Aside, "extra"),
+        StageRole::Path => arrow(row).into(),
     }
-    let aside = match row.role {
-        StageRole::Branch => " <span class=\"aside\">branch</span>",
-        StageRole::Extra => " <span class=\"aside\">extra</span>",
-        StageRole::Path | StageRole::EndToEnd => "",
-    };
-    format!("{}{aside}", Text(arrow(row)))
 }
 
-fn quantile(bounds: Option<QuantileBounds>, unit: Unit) -> String {
+fn quantile(bounds: Option<QuantileBounds>, unit: Unit) -> Words {
     bounds.map_or("–".into(), |QuantileBounds { estimate, lo, hi }| bounded(Bounded { estimate, lo, hi }, unit))
 }
 
-fn bounded(Bounded { estimate, lo, hi }: Bounded, unit: Unit) -> String {
-    format!("{} <span class=\"bounds\">{}</span>", unit.near(estimate), unit.interval(lo, hi))
+fn bounded(Bounded { estimate, lo, hi }: Bounded, unit: Unit) -> Words {
+    Words::from(unit.near(estimate)).say(" ").set(Tone::Bounds, unit.interval(lo, hi))
 }
 
 /// Which questions the bounds can answer.
-fn answers(row: &StageRow, unit: Unit) -> String {
-    const OPEN: &str = "<span class=\"open\">not resolved</span>";
+fn answers(row: &StageRow, unit: Unit) -> Words {
+    const OPEN: &str = "not resolved";
     let sign = match row.sign() {
         None => "no durations".into(),
         Some(Answer::Resolved(Sign::Positive)) => "longer than 0".into(),
         Some(Answer::Resolved(Sign::Zero)) => "exactly 0".into(),
         Some(Answer::Resolved(Sign::Negative)) => "shorter than 0".into(),
-        Some(Answer::NotResolved { .. }) => format!("longer than 0? {OPEN}"),
+        Some(Answer::NotResolved { .. }) => Words::from("longer than 0? ").set(Tone::Open, OPEN),
     };
-    let spread = match row.spread() {
+    sign.line(match row.spread() {
         None => "no spread".into(),
-        Some(Answer::Resolved(ticks)) => format!("spread {}", unit.near(ticks as i64)),
-        Some(Answer::NotResolved { .. }) => format!("spread? {OPEN}"),
-    };
-    // One element: in a card it stands beside its label as a whole.
-    format!("<span>{sign}<br>{spread}</span>")
+        Some(Answer::Resolved(ticks)) => format!("spread {}", unit.near(ticks as i64)).into(),
+        Some(Answer::NotResolved { .. }) => Words::from("spread? ").set(Tone::Open, OPEN),
+    })
 }
 
-/// The rows of the table of quantiles.
-pub(crate) fn quantiles(report: &Report<'_>) -> String {
-    let (unit, mut html) = (report.unit(), String::new());
-    for (row, of) in report.analysis.rows.iter().zip(&report.figures.stages) {
-        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", name(row));
-        for (label, cell) in quantile_cells(of, unit) {
-            let _ = write!(html, "<td data-label=\"{label}\">{cell}</td>");
-        }
-        html.push_str("</tr>\n");
-    }
-    html
-}
-
-fn quantile_cells(of: &StageBox, unit: Unit) -> Vec<(&'static str, String)> {
-    let Some(found) = &of.quantiles else { return vec![("shortest", "–".into())] };
-    let all = [
-        ("shortest", found.least),
-        ("quarter", found.q1),
-        ("median", found.median),
-        ("three quarters", found.q3),
-        ("99 %", found.p99),
-        ("99.9 %", found.p999),
-        ("longest", found.most),
+/// The table of quantiles.
+pub(crate) fn quantiles(report: &Report<'_>) -> Block {
+    const COLUMNS: [&str; 9] = [
+        "stage",
+        "shortest",
+        "quarter",
+        "median",
+        "three quarters",
+        "99 %",
+        "99.9 %",
+        "longest",
+        "beyond the whiskers",
     ];
-    let mut cells: Vec<_> = all.into_iter().map(|(label, value)| (label, bounded(value, unit))).collect();
-    cells.push(("beyond the whiskers", count(found.outliers)));
-    cells
+    let unit = report.unit();
+    let rows = report.analysis.rows.iter().zip(&report.figures.stages);
+    let rows = rows.map(|(row, of)| [vec![name(row)], quantile_cells(of, unit)].concat());
+    Block::table("Quantiles of each stage", &COLUMNS, rows)
+}
+
+fn quantile_cells(of: &StageBox, unit: Unit) -> Vec<Words> {
+    let Some(found) = &of.quantiles else { return vec!["–".into()] };
+    let all = [found.least, found.q1, found.median, found.q3, found.p99, found.p999, found.most];
+    all.map(|value| bounded(value, unit)).into_iter().chain([count(found.outliers).into()]).collect()
 }

@@ -1,7 +1,5 @@
 //! Text for a terminal: columns that are as wide as their widest cell, paragraphs that end before the screen does.
 
-use std::iter;
-
 /// Longest line of a paragraph, in characters.
 const LINE: usize = 120;
 /// Extra indent of a paragraph's second and later lines.
@@ -14,6 +12,8 @@ pub enum Side {
     Left,
     /// Numbers.
     Right,
+    /// Numbers one space away from the cell before instead of two.
+    RightClose,
     /// What belongs to the cell before it: one space away instead of two.
     LeftClose,
 }
@@ -28,6 +28,7 @@ pub fn columns(sides: &[Side], rows: &[Vec<String>]) -> Vec<String> {
                 Side::Left => format!("  {cell:width$}"),
                 Side::Right => format!("  {cell:>width$}"),
                 Side::LeftClose => format!(" {cell:width$}"),
+                Side::RightClose => format!(" {cell:>width$}"),
             }
         });
         let line: String = cells.collect();
@@ -44,34 +45,34 @@ fn width(rows: &[Vec<String>], column: usize) -> usize {
 pub fn paragraph(text: &str) -> String {
     let words = text.trim_start();
     let begin = &text[..text.len() - words.len()];
-    let mut lines = vec![begin.to_owned()];
-    let mut used = begin.chars().count();
-    for word in words.split(' ') {
-        let length = word.chars().count();
-        let is_first = lines.last().is_some_and(|line| line.trim_start().is_empty());
-        if !is_first && used + 1 + length > LINE {
-            lines.push(format!("{begin}{INDENT}"));
-            used = begin.chars().count() + INDENT.len();
-        } else if !is_first {
-            append(&mut lines, " ");
-            used += 1;
+    let room = LINE.saturating_sub(begin.chars().count());
+    let lines = fold(words.split(' '), [room, room.saturating_sub(INDENT.len())]);
+    format!("{begin}{}", lines.join(&format!("\n{begin}{INDENT}")))
+}
+
+/// Words in lines of so many characters, the first line and each of the others; a longer word has a line of its own.
+pub fn fold<'a>(words: impl Iterator<Item = &'a str>, [first, others]: [usize; 2]) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words {
+        let room = if lines.len() == 1 { first } else { others };
+        let line = lines.last_mut().expect("there is a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= room {
+            line.extend([" ", word]);
+        } else {
+            lines.push(word.into());
         }
-        append(&mut lines, word);
-        used += length;
     }
-    lines.join("\n")
+    lines
 }
 
-fn append(lines: &mut [String], text: &str) {
-    lines.iter_mut().rev().take(1).for_each(|line| line.push_str(text));
-}
-
-/// The text, or its beginning and where the rest is.
+/// The text, or its first `most` letters, marked, and where the rest is.
 pub fn beginning(text: &str, most: usize, rest: &str) -> String {
-    if text.chars().count() <= most {
-        return text.into();
+    match text.char_indices().nth(most) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…{rest}", &text[..end]),
     }
-    text.chars().take(most).chain(iter::once('…')).collect::<String>() + rest
 }
 
 #[cfg(test)]
@@ -106,6 +107,6 @@ mod tests {
     #[test]
     fn what_is_cut_says_where_the_rest_is() {
         assert_eq!(beginning("abc", 3, " (there)"), "abc");
-        assert_eq!(beginning("abcd", 3, " (there)"), "abc… (there)");
+        assert_eq!(beginning("µµµµ", 3, " (there)"), "µµµ… (there)");
     }
 }

@@ -1,4 +1,4 @@
-//! A study of all clocks: advice, a recipe for every clock under every load, figures, tables, and what their words
+//! The benchmark of all clocks: advice, a correction for every clock under every load, figures, tables, and what their words
 //! mean.
 
 use tickscope_clock::advice::duration;
@@ -8,8 +8,8 @@ use tickscope_clock::correction::Correction;
 use tickscope_clock::measure::{InstructionCost, PUBLISHED};
 
 use super::readers::{crowds, load_legend, ramps, spreads};
-use super::{between, cm_star, panel, part, rate};
-use crate::document::{Block, Document};
+use super::{between, cm_star, rate};
+use crate::document::{Block, Document, panel, part};
 use crate::plot::{Axis, Figure, Ink, Room, Row, power_of_ten};
 
 /// What the columns of the tables say.
@@ -91,40 +91,40 @@ const CLOCKS: [(&str, &str); 6] = [
     ("unix socket, udp socket", "the counter, asked of another thread by a message"),
 ];
 
-/// What a study found.
-pub fn study_document(study: &Benchmark) -> Document {
-    let findings = study.findings().into_iter().map(Block::Alarm);
-    let chapters = study.chapters().into_iter().flat_map(|chapter| {
-        let sentences = chapter.sentences.into_iter().map(Block::Paragraph);
+/// The benchmark as a document.
+pub fn benchmark_document(benchmark: &Benchmark) -> Document {
+    let findings = benchmark.findings().into_iter().map(Block::Alarm);
+    let chapters = benchmark.chapters().into_iter().flat_map(|chapter| {
+        let sentences = chapter.sentences.into_iter().map(Block::paragraph);
         [Block::heading(chapter.head)].into_iter().chain(sentences)
     });
     let mut parts = vec![
-        part("Each clock at a glance", at_a_glance(study)),
-        part("What a reading costs", costs(study)),
-        part("How finely each clock can be used", resolutions(study)),
-        part("Several readers at once", crowds(study)),
-        part("While readers start and stop", ramps(study)),
-        part("After a load is injected", cm_star::transients(study)),
-        part("Cm*, figures 4 to 7: how readings are spread", spreads(study)),
-        part("Cm*, figures 12 to 15: nothing, measured", cm_star::residuals(study)),
+        part("Each clock at a glance", at_a_glance(benchmark)),
+        part("What a reading costs", costs(benchmark)),
+        part("How finely each clock can be used", resolutions(benchmark)),
+        part("Several readers at once", crowds(benchmark)),
+        part("While readers start and stop", ramps(benchmark)),
+        part("After a load is injected", cm_star::transients(benchmark)),
+        part("Cm*, figures 4 to 7: how readings are spread", spreads(benchmark)),
+        part("Cm*, figures 12 to 15: nothing, measured", cm_star::residuals(benchmark)),
     ];
-    parts.extend(study.plan.loads.iter().enumerate().map(|(number, &busy)| {
-        part(&format!("All figures, {}", study.plan.load.phrase(busy)), figures(study, number))
+    parts.extend(benchmark.plan.loads.iter().enumerate().map(|(number, &busy)| {
+        part(&format!("All figures, {}", benchmark.plan.load.phrase(busy)), figures(benchmark, number))
     }));
     parts.push(part("What the columns say", vec![Block::terms(&COLUMNS)]));
     parts.push(part("What the methods and clocks are", vec![Block::terms(&METHODS), Block::terms(&CLOCKS)]));
-    parts.push(part("Cost, reading by reading", histograms(study)));
-    parts.push(part("The machine", machine(study)));
+    parts.push(part("Cost, reading by reading", histograms(benchmark)));
+    parts.push(part("The machine", machine(benchmark)));
     Document {
         title: "Clocks of this host".into(),
-        about: about(study),
+        about: about(benchmark),
         lead: findings.chain(chapters).collect(),
         parts,
     }
 }
 
-fn about(study: &Benchmark) -> String {
-    let counter = &study.counter;
+fn about(benchmark: &Benchmark) -> String {
+    let counter = &benchmark.counter;
     format!(
         "{} at {} Hz, {}; {}; hypervisor {}; kernel's clocksource {}; {} processors; took {:.0} s",
         counter.name,
@@ -133,43 +133,44 @@ fn about(study: &Benchmark) -> String {
         if counter.trapped { "each reading of it is trapped" } else { "read directly, not trapped" },
         counter.hypervisor.as_deref().unwrap_or("none"),
         counter.clocksource.as_deref().unwrap_or("unknown"),
-        study.cpus.len(),
-        study.took_s
+        benchmark.cpus.len(),
+        benchmark.took_s
     )
 }
 
 /// The recipe for every clock under every load.
-fn at_a_glance(study: &Benchmark) -> Vec<Block> {
-    let percent = study.plan.percent;
+fn at_a_glance(benchmark: &Benchmark) -> Vec<Block> {
+    let percent = benchmark.plan.percent;
     let words = format!(
         "Read the clock at the start and at the end of a section, and subtract what stands here. One timing is then \
          good to the next column in 19 of 20, by one reader; from the length in the last one on that is at most \
          {percent} % of the section."
     );
     let from = format!("{percent} % from");
-    let mut blocks = vec![Block::Paragraph(words)];
-    for (number, &busy) in study.plan.loads.iter().enumerate() {
+    let mut blocks = vec![Block::paragraph(words)];
+    for (number, &busy) in benchmark.plan.loads.iter().enumerate() {
         let row = |clock: &ClockResult| {
             let Correction { method, subtract_ns, good_to_ns, from_ns, refused } =
                 clock.loads[number].correction(percent);
             let method = format!("{method}{}", if refused.is_some() { "?" } else { "" });
             vec![clock.clock.clone(), duration(subtract_ns), method, or_dash(good_to_ns), or_dash(from_ns)]
         };
-        let beside = study.plan.load.phrase(busy);
+        let beside = benchmark.plan.load.phrase(busy);
         blocks.push(Block::heading(&beside));
         let columns = ["clock", "subtract", "method", "good to ±", &from];
-        blocks.push(Block::table(&format!("At a glance, {beside}"), &columns, study.clocks.iter().map(row)));
-        if let Some(turns) = study.clocks.iter().find_map(|clock| clock.loads[number].turns_per_s) {
+        blocks.push(Block::table(&format!("At a glance, {beside}"), &columns, benchmark.clocks.iter().map(row)));
+        if let Some(turns) = benchmark.clocks.iter().find_map(|clock| clock.loads[number].turns_per_s) {
             blocks.push(Block::paragraph(format!(
                 "The load: {}, {} turns/s",
-                study.plan.load.words(busy),
+                benchmark.plan.load.words(busy),
                 rate(turns)
             )));
         }
     }
-    if !study.absent.is_empty() {
+    if !benchmark.absent.is_empty() {
         blocks.push(Block::heading("Clocks that could not be read"));
-        blocks.push(Block::List(study.absent.iter().map(|of| format!("{}: {}", of.clock, of.why)).collect()));
+        blocks
+            .push(Block::List(benchmark.absent.iter().map(|of| format!("{}: {}", of.clock, of.why).into()).collect()));
     }
     blocks
 }
@@ -181,15 +182,15 @@ struct Range {
 }
 
 /// A row a clock, a range a load, in two shapes: that which fits the screen is shown.
-fn ranges(study: &Benchmark, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>) -> Vec<Block> {
+fn ranges(benchmark: &Benchmark, axis: &str, words: &str, of: fn(&Cell) -> Option<Range>) -> Vec<Block> {
     const HEIGHT: f64 = 22.0;
     const APART: f64 = 6.0;
-    let names: Vec<String> = study.clocks.iter().map(|clock| clock.clock.clone()).collect();
-    let all = study.clocks.iter().flat_map(|clock| &clock.loads).filter_map(|load| of(load.alone()));
+    let names: Vec<String> = benchmark.clocks.iter().map(|clock| clock.clock.clone()).collect();
+    let all = benchmark.clocks.iter().flat_map(|clock| &clock.loads).filter_map(|load| of(load.alone()));
     let axis = Axis::of_durations(all.flat_map(|range| range.ends)).named(axis);
     let draw = |room| {
         let mut figure = Figure::rows(axis.clone(), &names, HEIGHT, room);
-        for (number, clock) in study.clocks.iter().enumerate() {
+        for (number, clock) in benchmark.clocks.iter().enumerate() {
             for (kind, load) in clock.loads.iter().enumerate() {
                 let Some(Range { ends, dot }) = of(load.alone()) else { continue };
                 let shift = (kind as f64 - (clock.loads.len() as f64 - 1.0) / 2.0) * APART;
@@ -198,21 +199,21 @@ fn ranges(study: &Benchmark, axis: &str, words: &str, of: fn(&Cell) -> Option<Ra
         }
         figure.svg(words)
     };
-    vec![load_legend(study), Block::WideOrNarrow([draw(Room::Wide), draw(Room::Narrow)])]
+    vec![load_legend(benchmark), Block::WideOrNarrow([draw(Room::Wide), draw(Room::Narrow)])]
 }
 
 /// Least to 99 of 100, a dot at the median, for every clock under every load.
-fn costs(study: &Benchmark) -> Vec<Block> {
+fn costs(benchmark: &Benchmark) -> Vec<Block> {
     let words = "For every clock and load the cost of a reading: from the least to what 99 of 100 cost, a dot at the \
                  median. The table has the numbers.";
     let range = |cell: &Cell| Some(Range { ends: [cell.cost.min_ns, cell.cost.p99_ns], dot: cell.cost.median_ns });
     let note = "One reader. From the cheapest reading to what 99 of 100 cost at most, a dot at the median. Each holds \
                 a stamp of the counter.";
-    [vec![Block::note(note)], ranges(study, "cost of a reading", words, range)].concat()
+    [vec![Block::note(note)], ranges(benchmark, "cost of a reading", words, range)].concat()
 }
 
 /// The step, and to what more the readings' unevenness makes it.
-fn resolutions(study: &Benchmark) -> Vec<Block> {
+fn resolutions(benchmark: &Benchmark) -> Vec<Block> {
     let words = "For every clock and load the step that the clock itself goes in, and a dot at the usable resolution. \
                  The table has the numbers.";
     let range = |cell: &Cell| {
@@ -222,15 +223,15 @@ fn resolutions(study: &Benchmark) -> Vec<Block> {
     let note = "One reader. The dot: durations that differ by less cannot be told apart by measuring each once. The \
                 line begins at the step that the clock itself goes in; where there is only a dot, the step is all. A \
                 row without a dot: the clock was never seen to step.";
-    [vec![Block::note(note)], ranges(study, "usable resolution", words, range)].concat()
+    [vec![Block::note(note)], ranges(benchmark, "usable resolution", words, range)].concat()
 }
 
 /// One small figure a clock: how many readings cost more than so much.
-fn histograms(study: &Benchmark) -> Vec<Block> {
+fn histograms(benchmark: &Benchmark) -> Vec<Block> {
     let note = "Share of readings that cost more than so much, both by powers of ten: the tail is to the right. \
                 Alone, one line a load as above; where a line ends, nothing costlier was seen.";
     let mut panels = Vec::new();
-    for clock in &study.clocks {
+    for clock in &benchmark.clocks {
         let tails: Vec<Vec<[f64; 2]>> = clock.loads.iter().map(|load| tail(&load.alone().cost)).collect();
         let of = |axis: usize| tails.iter().flatten().map(move |point| point[axis]);
         let percent = |share: f64| format!("{} %", power_of_ten(share * 100.0));
@@ -243,7 +244,7 @@ fn histograms(study: &Benchmark) -> Vec<Block> {
         let words = format!("Share of readings of {} that cost more than so much, one line a load.", clock.clock);
         panels.push(panel(&clock.clock, vec![figure.block(&words)]));
     }
-    vec![Block::note(note), load_legend(study), Block::panels(panels)]
+    vec![Block::note(note), load_legend(benchmark), Block::panels(panels)]
 }
 
 /// What share of the readings cost as much as a bin's limit or more; from the limit that none lay below.
@@ -263,8 +264,8 @@ fn or_dash(ns: Option<f64>) -> String {
 }
 
 /// Every clock under one load: costs, what methods leave, by what factor method-1 helps.
-fn figures(study: &Benchmark, number: usize) -> Vec<Block> {
-    let percent = study.plan.percent;
+fn figures(benchmark: &Benchmark, number: usize) -> Vec<Block> {
+    let percent = benchmark.plan.percent;
     let from = format!("{percent} % from");
     let costs = |clock: &ClockResult| {
         let load = &clock.loads[number];
@@ -309,11 +310,11 @@ fn figures(study: &Benchmark, number: usize) -> Vec<Block> {
     let of_factors = ["clock", "rho_1", "k predicted", "k", "k uninterrupted", "touched"];
     vec![
         Block::heading("Cost and resolution"),
-        Block::table("Cost and resolution", &columns, study.clocks.iter().map(costs)),
+        Block::table("Cost and resolution", &columns, benchmark.clocks.iter().map(costs)),
         Block::heading("What methods leave of sections that do nothing"),
-        Block::table("What methods leave of sections that do nothing", &methods, study.clocks.iter().map(leave)),
+        Block::table("What methods leave of sections that do nothing", &methods, benchmark.clocks.iter().map(leave)),
         Block::heading("By what factor method-1 makes these scatter less"),
-        Block::table("Factors of method-1", &of_factors, study.clocks.iter().map(factors)),
+        Block::table("Factors of method-1", &of_factors, benchmark.clocks.iter().map(factors)),
     ]
 }
 
@@ -325,11 +326,11 @@ fn left(test: &SectionTest, method: Method) -> String {
 }
 
 /// What stands between a program and the clocks, and whether the processors are equally fast.
-fn machine(study: &Benchmark) -> Vec<Block> {
-    let mut blocks: Vec<Block> = study.order().into_iter().map(Block::Paragraph).collect();
+fn machine(benchmark: &Benchmark) -> Vec<Block> {
+    let mut blocks: Vec<Block> = benchmark.order().into_iter().map(Block::paragraph).collect();
     for published in PUBLISHED {
         let of = |cost: &&InstructionCost| cost.instruction == published.instruction;
-        let ours: Vec<String> = study.instructions.iter().filter(of).map(instruction).collect();
+        let ours: Vec<String> = benchmark.instructions.iter().filter(of).map(instruction).collect();
         if !ours.is_empty() {
             let ([few, many], cloud) = (published.bare_ns, published.cloud_ns);
             blocks.push(Block::paragraph(format!(
@@ -343,7 +344,7 @@ fn machine(study: &Benchmark) -> Vec<Block> {
     blocks.push(Block::paragraph(
         "The same piece of computing, again and again on each processor, to see whether they are equally fast:",
     ));
-    let speed = study.speeds.iter().map(|speed| {
+    let speed = benchmark.speeds.iter().map(|speed| {
         let [least, median] = [speed.work_ns_min, speed.work_ns_median].map(duration);
         vec![speed.cpu.to_string(), least, median, format!("{:.2} %", speed.slower_percent)]
     });

@@ -6,23 +6,21 @@ use tickscope_clock::benchmark::{Benchmark, ClockResult};
 use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_clock::measure::Transient;
 
-use super::readers::densities;
-use super::{between, panel};
-use crate::document::{Block, Panel, Panels};
+use super::between;
+use super::readers::{FIRST, densities};
+use crate::document::{Block, Panel, Panels, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
 /// Figures 12 to 15: what is measured of nothing, before and after compensation.
-pub(super) fn residuals(study: &Benchmark) -> Vec<Block> {
-    /// The clocks that are shown first: one that a program would read, one that its readers fight over.
-    const FIRST: [&str; 3] = ["tsc after", "cntvct after", "mutex"];
+pub(super) fn residuals(benchmark: &Benchmark) -> Vec<Block> {
     let mut panels = Panels { summary: "The other clocks", ..Panels::default() };
-    let loads = [study.plan.loads.first(), study.plan.loads.last()];
-    for clock in &study.clocks {
+    let loads = [benchmark.plan.loads.first(), benchmark.plan.loads.last()];
+    for clock in &benchmark.clocks {
         let mut number = 11;
         for method in [Method::NearestPairs, Method::Sampler] {
             for &load in loads.into_iter().flatten() {
                 number += 1;
-                let drawn = zero_time(study, clock, (method, load), number);
+                let drawn = zero_time(benchmark, clock, (method, load), number);
                 let among = if FIRST.contains(&clock.clock.as_str()) { &mut panels.first } else { &mut panels.others };
                 among.extend(drawn);
             }
@@ -34,12 +32,12 @@ pub(super) fn residuals(study: &Benchmark) -> Vec<Block> {
     vec![Block::note(note), Block::Panels(panels)]
 }
 
-fn zero_time(study: &Benchmark, clock: &ClockResult, (method, load): (Method, u32), number: u32) -> Option<Panel> {
+fn zero_time(benchmark: &Benchmark, clock: &ClockResult, (method, load): (Method, u32), number: u32) -> Option<Panel> {
     let of_load = clock.loads.iter().find(|of| of.busy_processes == load)?;
     let Outcome { before, after, k, k_untouched, .. } = of_load.zero.outcome(method)?;
     let curves = [("before".into(), before.as_ref()?), (format!("after {method}"), after.as_ref()?)];
     let words = format!("What is measured of nothing by {}, before and after {method}.", clock.clock);
-    let title = format!("As figure {number}: {}, {method}, {}", clock.clock, study.plan.load.phrase(load));
+    let title = format!("As figure {number}: {}, {method}, {}", clock.clock, benchmark.plan.load.phrase(load));
     let factors = format!("k {}; without interrupted ones {}", between(*k), between(*k_untouched));
     let mut blocks = densities(&curves, "measured", &words);
     blocks.push(Block::note(factors));
@@ -47,11 +45,11 @@ fn zero_time(study: &Benchmark, clock: &ClockResult, (method, load): (Method, u3
 }
 
 /// What a reading costs after the load is injected, laid over one another.
-pub(super) fn transients(study: &Benchmark) -> Vec<Block> {
-    if study.transients.is_empty() {
+pub(super) fn transients(benchmark: &Benchmark) -> Vec<Block> {
+    if benchmark.transients.is_empty() {
         return vec![Block::note("Without a load (--load), or without the time for it, nothing was injected.")];
     }
-    let panels = study.transients.iter().map(|of| {
+    let panels = benchmark.transients.iter().map(|of| {
         let said = match of.settles_after_ns {
             None => "no reading ended while the load worked".into(),
             Some(0.0) => "settled at once".into(),
@@ -59,20 +57,20 @@ pub(super) fn transients(study: &Benchmark) -> Vec<Block> {
         };
         let readings = of.slices.iter().map(|slice| slice.readings).sum::<usize>();
         let said = format!("{said}; {readings} readings over {} injections", of.injections);
-        panel(&of.clock, vec![transient(study, of), Block::note(said)])
+        panel(&of.clock, vec![transient(benchmark, of), Block::note(said)])
     });
-    let most = study.plan.loads.iter().max().copied().unwrap_or(0);
+    let most = benchmark.plan.loads.iter().max().copied().unwrap_or(0);
     let note = format!(
         "The load ({}) works in the first half of each period and rests in the second; all injections are laid over \
          one another. The median cost of readings in each slice; solid upright: the load is injected, dashed: it \
          rests.",
-        study.plan.load.words(most)
+        benchmark.plan.load.words(most)
     );
     vec![Block::note(note), Block::panels(panels.collect())]
 }
 
-fn transient(study: &Benchmark, of: &Transient) -> Block {
-    let ns = |ticks: i64| ticks as f64 * 1e9 / study.counter.hertz as f64;
+fn transient(benchmark: &Benchmark, of: &Transient) -> Block {
+    let ns = |ticks: i64| ticks as f64 * 1e9 / benchmark.counter.hertz as f64;
     let slice_ns = of.period_ns / of.slices.len() as f64;
     let slices = of.slices.iter().enumerate();
     let points: Vec<[f64; 2]> =

@@ -5,8 +5,8 @@ use tickscope_clock::benchmark::{PulseTest, Sweep};
 use tickscope_clock::compensation::Method;
 use tickscope_clock::granularity::{ByPulse, Effect, by_clock};
 
-use super::{between, panel, part, rate};
-use crate::document::{Block, Document};
+use super::{between, rate};
+use crate::document::{Block, Document, panel, part};
 use crate::plot::{Axis, Figure, Ink, power_of_ten, short};
 
 const TERMS: [(&str, &str); 7] = [
@@ -36,7 +36,7 @@ pub fn sweep_document(sweep: &Sweep, found: &[PulseTest]) -> Document {
     Document {
         title: "Loads in pulses".into(),
         about: format!("{}, at work and at rest by turns", sweep.load.words(sweep.busy_processes)),
-        lead: [rule.into()].into_iter().chain(words).chain([scatter.into()]).map(Block::Paragraph).collect(),
+        lead: [rule.into()].into_iter().chain(words).chain([scatter.into()]).map(Block::paragraph).collect(),
         parts: vec![
             part("Does subtracting help?", factors(&clocks)),
             part("The load's time profile", profiles(&clocks)),

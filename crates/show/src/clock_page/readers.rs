@@ -6,17 +6,20 @@ use tickscope_clock::benchmark::{Benchmark, Cell, ClockResult, LoadResult};
 use tickscope_clock::density::Density;
 use tickscope_clock::measure::Ramp;
 
-use super::{panel, rate};
-use crate::document::{Block, Panel, Panels};
+use super::rate;
+use crate::document::{Block, Panel, Panels, panel};
 use crate::plot::{Axis, Figure, Ink, short};
 
+/// The clocks that are shown first: one that a program would read, one that its readers fight over.
+pub(super) const FIRST: [&str; 3] = ["tsc after", "cntvct after", "mutex"];
+
 /// Cost and usable resolution against the number of readers; first the clocks for which that is felt.
-pub(super) fn crowds(study: &Benchmark) -> Vec<Block> {
-    if study.plan.readers.len() < 2 {
+pub(super) fn crowds(benchmark: &Benchmark) -> Vec<Block> {
+    if benchmark.plan.readers.len() < 2 {
         return vec![Block::note("Only one number of readers was asked for (--readers).")];
     }
     let mut panels = Panels { summary: "The other clocks", ..Panels::default() };
-    for clock in &study.clocks {
+    for clock in &benchmark.clocks {
         let is_felt = grows(clock, |cell| Some(cell.cost.median_ns)) || grows(clock, |cell| cell.usable_ns);
         let cost = against_readers(clock, "median cost", |cell| Some(cell.cost.median_ns));
         let usable = against_readers(clock, "usable resolution", |cell| cell.usable_ns);
@@ -27,14 +30,14 @@ pub(super) fn crowds(study: &Benchmark) -> Vec<Block> {
         "The median cost of a reading and the usable resolution against the readers at once, one line a load; first \
          the clocks of which either is at least twice as much with the most readers as with one. Readers beyond the \
          {} processors take turns: their curve is not that of as many processors.",
-        study.cpus.len()
+        benchmark.cpus.len()
     );
     let none = panels.first.is_empty().then(|| Block::note("There is no such clock."));
-    [vec![Block::note(note), load_legend(study)], none.into_iter().collect(), vec![Block::Panels(panels)]].concat()
+    [vec![Block::note(note), load_legend(benchmark)], none.into_iter().collect(), vec![Block::Panels(panels)]].concat()
 }
 
-pub(super) fn load_legend(study: &Benchmark) -> Block {
-    Block::legend(study.plan.loads.iter().map(|&busy| study.plan.load.phrase(busy)))
+pub(super) fn load_legend(benchmark: &Benchmark) -> Block {
+    Block::legend(benchmark.plan.loads.iter().map(|&busy| benchmark.plan.load.phrase(busy)))
 }
 
 /// Whether it is at least twice as much with the most readers as with one, under any load.
@@ -59,14 +62,12 @@ fn against_readers(clock: &ClockResult, what: &str, of: fn(&Cell) -> Option<f64>
 }
 
 /// Figures 4 to 7 of the Cm* study: how the cost of a reading is spread, a curve for each number of readers.
-pub(super) fn spreads(study: &Benchmark) -> Vec<Block> {
-    /// One clock that a program would read, one that its readers fight over.
-    const FIRST: [&str; 3] = ["tsc after", "cntvct after", "mutex"];
+pub(super) fn spreads(benchmark: &Benchmark) -> Vec<Block> {
     let mut panels = Panels { summary: "The other clocks", ..Panels::default() };
-    for clock in &study.clocks {
+    for clock in &benchmark.clocks {
         let ends = [clock.loads.first(), clock.loads.last().filter(|_| clock.loads.len() > 1)];
         for load in ends.into_iter().flatten() {
-            let title = format!("{}, {}", clock.clock, study.plan.load.phrase(load.busy_processes));
+            let title = format!("{}, {}", clock.clock, benchmark.plan.load.phrase(load.busy_processes));
             let among = if FIRST.contains(&clock.clock.as_str()) { &mut panels.first } else { &mut panels.others };
             among.push(panel(&title, by_readers(clock, load)));
         }
@@ -116,28 +117,28 @@ pub(super) fn densities(curves: &[(String, &Density)], axis: &str, words: &str) 
 }
 
 /// A figure for every clock, load and number of readers; first those with the most readers where the others are felt.
-pub(super) fn ramps(study: &Benchmark) -> Vec<Block> {
+pub(super) fn ramps(benchmark: &Benchmark) -> Vec<Block> {
     let mut panels = Panels { summary: "Every other clock, load and number of readers", ..Panels::default() };
-    for clock in &study.clocks {
+    for clock in &benchmark.clocks {
         for load in &clock.loads {
             for cell in load.cells.iter().filter(|cell| cell.readers > 1) {
                 let title = format!(
                     "{}, {} readers, {}",
                     clock.clock,
                     cell.readers,
-                    study.plan.load.phrase(load.busy_processes)
+                    benchmark.plan.load.phrase(load.busy_processes)
                 );
                 let most = load.cells.last().is_some_and(|last| last.readers == cell.readers);
                 let among = if most && cell.ramp.felt() { &mut panels.first } else { &mut panels.others };
-                let bars = Some(bars(study, &cell.ramp));
-                among.push(Panel { bars, ..panel(&title, vec![ramp(study, clock, &cell.ramp)]) });
+                let bars = Some(bars(benchmark, &cell.ramp));
+                among.push(Panel { bars, ..panel(&title, vec![ramp(benchmark, clock, &cell.ramp)]) });
             }
         }
     }
     if panels.first.is_empty() && panels.others.is_empty() {
         return vec![Block::note("Only one reader was asked for (--readers), so nobody started or stopped.")];
     }
-    let slices = study.clocks.iter().flat_map(|clock| &clock.loads).map(|load| load.alone().ramp.slices.len());
+    let slices = benchmark.clocks.iter().flat_map(|clock| &clock.loads).map(|load| load.alone().ramp.slices.len());
     let note = format!(
         "One reader goes on all the time; others start one after another and later stop one after another. The median \
          cost of its readings in each of {} slices of that time, first for the clocks whose cost at least doubles in \
@@ -159,8 +160,8 @@ pub(super) fn ramps(study: &Benchmark) -> Vec<Block> {
     [vec![Block::note(note), keys], none.into_iter().chain(words).collect(), vec![Block::Panels(panels)]].concat()
 }
 
-fn ramp(study: &Benchmark, clock: &ClockResult, ramp: &Ramp) -> Block {
-    let ns = |ticks: f64| ticks * 1e9 / study.counter.hertz as f64;
+fn ramp(benchmark: &Benchmark, clock: &ClockResult, ramp: &Ramp) -> Block {
+    let ns = |ticks: f64| ticks * 1e9 / benchmark.counter.hertz as f64;
     let all_ns = ns(ramp.ticks as f64);
     let costs = ramp.slices.iter().filter_map(|slice| slice.cost_ticks).map(|ticks| ns(ticks as f64));
     let x = Axis::from_0([all_ns].into_iter(), short).named("time");
@@ -181,12 +182,12 @@ fn ramp(study: &Benchmark, clock: &ClockResult, ramp: &Ramp) -> Block {
 }
 
 /// A ramp in letters; blank where no reading ended.
-fn bars(study: &Benchmark, ramp: &Ramp) -> String {
+fn bars(benchmark: &Benchmark, ramp: &Ramp) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let costs = || ramp.slices.iter().filter_map(|slice| slice.cost_ticks);
     let (least, most) = (costs().min().unwrap_or(0), costs().max().unwrap_or(0));
     let bar = |cost: i64| BARS[((cost - least) * (BARS.len() as i64 - 1) / (most - least).max(1)) as usize];
     let bars: String = ramp.slices.iter().map(|slice| slice.cost_ticks.map_or(' ', bar)).collect();
-    let [least, most] = [least, most].map(|ticks| duration(ticks as f64 * 1e9 / study.counter.hertz as f64));
+    let [least, most] = [least, most].map(|ticks| duration(ticks as f64 * 1e9 / benchmark.counter.hertz as f64));
     format!("{least} to {most} |{bars}|")
 }

@@ -3,7 +3,7 @@
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Method, Outcome};
 use tickscope_show::between;
-use tickscope_show::document::{Block, Document, Part};
+use tickscope_show::document::{Block, Document, Panel, panel, part};
 use tickscope_show::plot::{Axis, Figure as Drawing, Ink};
 
 use crate::figures::{CallCell, Example, Figure, Published, Slope, UnderPairs};
@@ -19,7 +19,6 @@ pub fn document(example: &Example) -> Document {
         duration(f64::from(example.plan.interval_us) * 1e3),
         example.took_s
     );
-    let part = |title: &str, blocks| Part { title: title.into(), blocks };
     Document {
         title: "Messages and calls between processes".into(),
         about,
@@ -64,7 +63,7 @@ fn lead(example: &Example) -> Vec<Block> {
         lead.push(format!("{pairs}: {}", slope_words("call", &load.rpc_slope, 0.0)));
         lead.push(format!("{pairs}: {}", slope_words("message", &load.latency_slope, load.latency_slope_clock.into())));
     }
-    lead.into_iter().map(Block::Paragraph).collect()
+    lead.into_iter().map(Block::paragraph).collect()
 }
 
 fn count(pairs: u32) -> String {
@@ -93,11 +92,10 @@ fn estimates(example: &Example) -> Vec<Block> {
             "Lines through the medians; thick: what the median lies between with 95 %; thin: up to what 95 of 100 \
              took at most.",
         ),
-        Block::Figure(format!(
-            "<div class=\"multiples\">{}{}</div>",
+        Block::panels(vec![
             drawn(example, "Latency of a message", |cell| cell.latency),
-            drawn(example, "Time of a call", |cell| cell.rpc)
-        )),
+            drawn(example, "Time of a call", |cell| cell.rpc),
+        ]),
         calls(example),
     ];
     for UnderPairs { pairs, zero, cells, .. } in &example.loads {
@@ -123,7 +121,7 @@ fn estimates(example: &Example) -> Vec<Block> {
     blocks
 }
 
-fn drawn(example: &Example, name: &str, of: fn(&CallCell) -> Figure) -> String {
+fn drawn(example: &Example, name: &str, of: fn(&CallCell) -> Figure) -> Panel {
     let cells = || example.loads.iter().flat_map(|load| &load.cells);
     let x = Axis::from_0(cells().map(|cell| f64::from(cell.words)), |at| format!("{at:.0}"));
     let y = Axis::of_durations_by_spread(cells().flat_map(|cell| [of(cell).median_ns, of(cell).p95_ns]));
@@ -143,7 +141,7 @@ fn drawn(example: &Example, name: &str, of: fn(&CallCell) -> Figure) -> String {
         figure.line(&points, ink);
     }
     let words = format!("{name} against the words accessed, one line a number of pairs. The table has the numbers.");
-    format!("<div><h3>{name} against words</h3>{}</div>", figure.svg(&words))
+    panel(&format!("{name} against words"), vec![figure.block(&words)])
 }
 
 fn calls(example: &Example) -> Block {
@@ -193,7 +191,7 @@ fn guaranteed(example: &Example) -> Vec<Block> {
         words += &format!(" The clocks can have moved what a word costs a message by {} ns at most.", most.ns(2));
     }
     let columns = ["pairs", "latency, median", "95 of 100", "call, median"];
-    vec![Block::Paragraph(words), Block::table("Guaranteed intervals", &columns, rows)]
+    vec![Block::paragraph(words), Block::table("Guaranteed intervals", &columns, rows)]
 }
 
 /// The published k and latencies next to ours.
@@ -241,7 +239,7 @@ fn published(example: &Example) -> Vec<Block> {
     vec![
         Block::paragraph(words),
         Block::table("Improvement factors", &columns, ours.chain(printed).chain([of_example])),
-        Block::Paragraph(latencies),
+        Block::paragraph(latencies),
     ]
 }
 
