@@ -534,13 +534,14 @@ fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickscope_store::BracketSource;
 
     #[test]
     fn brackets_of_plain_stamps_are_counted_and_not_used() {
         let mut columns = BracketColumns::default();
         for (at, ordering) in (0..).zip(["before/after", "plain/plain", "before/after", "plain/after", "before/after"])
         {
-            columns.push(Some(100 * at), 100 * at, None, "probe-request", ordering);
+            columns.push(Some(100 * at), 100 * at, None, BracketSource::ProbeRequest, ordering);
         }
         let widths = ReadingWidths { local_ticks: 26, reference_ticks: 4 };
         let Evidence { pieces, brackets, unused, .. } = Evidence::of_probes(&columns, widths).unwrap();

@@ -380,7 +380,7 @@ mod tests {
             channel: Some(3),
             tick: Some(20),
             until: Some(22),
-            what: "lost".into(),
+            what: EventKind::Lost,
             value: Some(2),
             ..Event::default()
         };

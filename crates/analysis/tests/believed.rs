@@ -8,7 +8,8 @@ use site::{Site, Stamped, write};
 use tickscope_analysis::{Analysis, CORES_PROVED, Query, RunJson, analyse, assumptions, run_rho};
 use tickscope_show::stage_table;
 use tickscope_store::{
-    Assumption, BracketColumns, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run, write_channels,
+    Assumption, BracketColumns, BracketSource, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run,
+    write_channels,
 };
 use tickscope_tick::BootId;
 
@@ -38,8 +39,8 @@ fn run(site: &Site, ahead: i64, messages: &[&str], told: impl FnOnce(&mut Manife
     );
     let mut brackets = BracketColumns::default();
     for (sent, at, received) in (0..send.len()).map(|row| (send[row].1, received[row].1, response[row].1)) {
-        brackets.push(Some(sent + 1_900), at, None, "probe-request", "before/after");
-        brackets.push(None, at, Some(received - 2_900), "probe-reply", "before/after");
+        brackets.push(Some(sent + 1_900), at, None, BracketSource::ProbeRequest, "before/after");
+        brackets.push(None, at, Some(received - 2_900), BracketSource::ProbeReply, "before/after");
     }
     let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
     run.add_brackets(&pair, "probes", &brackets).unwrap();
@@ -246,7 +247,7 @@ fn a_clock_of_a_node_that_contradicts_itself_is_a_finding_and_a_larger_slew_woul
     let mut monitor = BracketColumns::default();
     for tick in (999_000_000..1_130_000_000).step_by(250_000) {
         let ends = if tick == 1_050_000_000 { (tick + 40, tick - 30) } else { (tick - 30, tick + 40) };
-        monitor.push(Some(ends.0), tick * 2 / 5, Some(ends.1), "watch", "before/after");
+        monitor.push(Some(ends.0), tick * 2 / 5, Some(ends.1), BracketSource::Watch, "before/after");
     }
     run.add_brackets(&Pair { reference: "client.tsc".into(), domain: "client.realtime".into() }, "watch", &monitor)
         .unwrap();

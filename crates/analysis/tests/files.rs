@@ -79,7 +79,13 @@ fn durations_of_other_evidence_are_not_taken_for_todays() {
     let mut evidence = run.brackets(&pair).unwrap().found;
     let (before_first, at_first) = (evidence.before.iter().flatten().min().copied().unwrap(), evidence.at[0]);
     evidence = tickscope_store::BracketColumns::default();
-    evidence.push(Some(before_first + 2_000), at_first, None, "probe-request", "before/after");
+    evidence.push(
+        Some(before_first + 2_000),
+        at_first,
+        None,
+        tickscope_store::BracketSource::ProbeRequest,
+        "before/after",
+    );
     run.add_brackets(&pair, "more", &evidence).unwrap();
     assert_ne!(derived(&copied, None).1, before);
 }

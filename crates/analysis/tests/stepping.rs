@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Query, Spanned, Spans, analyse, assumptions, spans};
 use tickscope_store::{
-    BracketColumns, Manifest, Origin, Pair, Point, ReadingWidth, Rho, Run, StampColumns, join_run, next_segment,
-    write_channels, write_segment,
+    BracketColumns, BracketSource, Manifest, Origin, Pair, Point, ReadingWidth, Rho, Run, StampColumns, join_run,
+    next_segment, write_channels, write_segment,
 };
 use tickscope_tick::{NodeName, Ordering, PointName, Stairs};
 use tickscope_trace::Apart;
@@ -123,7 +123,7 @@ fn run(site: &Site, clocks: Clocks, requests: &[Request]) -> (Run, Vec<Vec<i64>>
     for number in 0..1_000 {
         let instant = first + (last - first) / 999 * number + number * 37 % 97;
         let counter = clocks.client_at(instant);
-        monitor.push(Some(counter), clocks.realtime_at(instant), Some(counter), "watch", "before/after");
+        monitor.push(Some(counter), clocks.realtime_at(instant), Some(counter), BracketSource::Watch, "before/after");
     }
     let pair = Pair { reference: "client.tsc".into(), domain: "client.realtime".into() };
     run.add_brackets(&pair, "watch", &monitor).unwrap();

@@ -26,9 +26,7 @@ use crate::ledger::{Ledger, Parts};
 use crate::steps::Steps;
 use crate::watched_pool::{ReadyBlock, WatchedPool};
 use lock::Lock;
-use tickscope_store::Event;
-use tickscope_store::Paths;
-use tickscope_store::{Error, Result};
+use tickscope_store::{Error, Event, EventKind, Paths, Result};
 use tickscope_tick::{NodeName, PointName};
 
 /// What to collect, where to, and how long stamps may wait.
@@ -269,8 +267,8 @@ impl Collector {
         Paths::of(&self.settings.run).events().join(file)
     }
 
-    fn event(&self, what: &str, text: String) -> Event {
-        Event { node: self.settings.node.to_string(), what: what.into(), text, ..Event::default() }
+    fn event(&self, what: EventKind, text: String) -> Event {
+        Event { node: self.settings.node.to_string(), what, text, ..Event::default() }
     }
 }
 

@@ -16,7 +16,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tickscope_store::{Event, Run, SameBoot};
+use tickscope_store::{Event, EventKind, Run, SameBoot};
 use tickscope_tick::{Clock, Label, NodeName};
 
 use crate::agent::{Agent, Ended, Target, Task, TaskId};
@@ -145,17 +145,17 @@ impl<'a> Conductor<'a> {
         // What a host's counter lacks is an event of the run, not only a line on a screen.
         for (host, finding) in findings {
             eprintln!("tickscope: {finding}");
-            conductor.note(&host, "counter", None, finding);
+            conductor.note(&host, EventKind::Counter, None, finding);
         }
         Ok(conductor)
     }
 
-    fn note(&mut self, node: &str, what: &str, value: Option<i64>, text: String) {
-        self.events.push(Event { node: node.into(), what: what.into(), value, text, ..Event::default() });
+    fn note(&mut self, node: &str, what: EventKind, value: Option<i64>, text: String) {
+        self.events.push(Event { node: node.into(), what, value, text, ..Event::default() });
     }
 
     /// An event of the node at that position.
-    fn note_at(&mut self, at: usize, what: &str, value: Option<i64>, text: String) {
+    fn note_at(&mut self, at: usize, what: EventKind, value: Option<i64>, text: String) {
         let node = self.nodes[at].name.clone();
         self.note(node.as_str(), what, value, text);
     }
@@ -208,7 +208,7 @@ impl<'a> Conductor<'a> {
                 }
                 Err(why) => {
                     let host = host.clone();
-                    self.note(&host, "stamp-untimed", None, why.to_string());
+                    self.note(&host, EventKind::StampUntimed, None, why.to_string());
                 }
             }
         }
@@ -325,11 +325,11 @@ impl<'a> Conductor<'a> {
             self.nodes[at].charge_target(&ended);
             let what = &ended.what;
             if let Some(line) = &ended.last {
-                self.note("run", "target", None, format!("{what} said: {line}"));
+                self.note("run", EventKind::Target, None, format!("{what} said: {line}"));
             }
             if !ended.is_well() && !interrupt::ended() {
                 let why = format!("{what}: expected it to end well, found {}. See its message above", ended.status());
-                self.note("run", "target-failed", None, why.clone());
+                self.note("run", EventKind::TargetFailed, None, why.clone());
                 failed.get_or_insert(Error::work(why));
             }
             self.nodes[at].said = ended.last;

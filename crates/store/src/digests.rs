@@ -206,14 +206,14 @@ mod tests {
     use super::*;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
-    use crate::{BracketColumns, Event, Manifest, Pair, write_events};
+    use crate::{BracketColumns, BracketSource, Event, Manifest, Pair, write_events};
 
     /// An ended run with brackets, events and derived files.
     fn run(scratch: &Scratch) -> Run {
         let run = Run::create(scratch.path(), manifest()).unwrap();
         let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
         let mut brackets = BracketColumns::default();
-        brackets.push(Some(1), 2, None, "probe-request", "before/after");
+        brackets.push(Some(1), 2, None, BracketSource::ProbeRequest, "before/after");
         run.add_brackets(&pair, "probe", &brackets).unwrap();
         write_events(&run.paths().events().join("a.parquet"), &[Event::default()]).unwrap();
         run.write_digests().unwrap();

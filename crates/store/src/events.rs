@@ -71,7 +71,7 @@ mod tests {
     use tickscope_tick::Local;
 
     fn event(what: &str, domain: &str, tick: Option<i64>, until: Option<i64>) -> Event {
-        Event { what: what.into(), domain: Some(domain.into()), tick, until, ..Event::default() }
+        Event { what: what.parse().unwrap(), domain: Some(domain.into()), tick, until, ..Event::default() }
     }
 
     fn spans(events: &[Event]) -> Vec<(i64, i64)> {

@@ -361,7 +361,7 @@ mod tests {
         let old = r#"{"node": "a", "ran_ns": 1, "stamps": 2, "subject_cpu_ns": 3, "watch_cpu_ns": 4}"#;
         let read: crate::NodeCost = serde_json::from_str(old).unwrap();
         assert_eq!((read.target_cpu_ns, read.monitor_cpu_ns), (Some(3), Some(4)));
-        assert_eq!(crate::EventKind::from("subject-failed"), crate::EventKind::TargetFailed);
+        assert_eq!("subject-failed".parse(), Ok(crate::EventKind::TargetFailed));
     }
 
     #[test]

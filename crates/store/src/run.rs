@@ -107,9 +107,11 @@ impl<'a> Paths<'a> {
         self.root.join("events")
     }
 
-    /// File of what happened to a node's clocks.
-    pub fn clock_events(&self, node: &str) -> PathBuf {
-        self.events().join(format!("{node}+clocks.parquet"))
+    /// The next free file for what happened to a node's clocks: a clock monitor that is started again takes a new one.
+    pub fn next_clock_events(&self, node: &str) -> PathBuf {
+        let first = self.events().join(format!("{node}+clocks.parquet"));
+        let later = (1..).map(|again| self.events().join(format!("{node}+clocks+{again}.parquet")));
+        std::iter::once(first).chain(later).find(|place| !place.exists()).expect("numbers without an end")
     }
 
     /// Folder of a pair's brackets.
@@ -310,6 +312,7 @@ impl<T: Default> Listing<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EventKind;
     use crate::events::write_events;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
@@ -330,7 +333,7 @@ mod tests {
     fn a_refused_file_does_not_hide_the_others() {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
-        let event = Event { node: "client".into(), what: "lost".into(), ..Event::default() };
+        let event = Event { node: "client".into(), what: EventKind::Lost, ..Event::default() };
         write_events(&run.paths().events().join("b.parquet"), std::slice::from_ref(&event)).unwrap();
         std::fs::write(run.paths().events().join("a.parquet"), "not a table").unwrap();
         let events = run.events().unwrap();

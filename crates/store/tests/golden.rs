@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use tickscope_store::{
-    BlockRange, BracketColumns, BracketSource, Channel, ChannelCount, ChannelState, Event, KeyedRows, KeyedWriter,
-    Manifest, Nullable, Origin, Pair, Run, StampColumns, next_segment, write_channels, write_events, write_segment,
+    BlockRange, BracketColumns, BracketSource, Channel, ChannelCount, ChannelState, Event, EventKind, KeyedRows,
+    KeyedWriter, Manifest, Nullable, Origin, Pair, Run, StampColumns, next_segment, write_channels, write_events,
+    write_segment,
 };
 use tickscope_tick::{BootId, Clock, Domain, NodeName, PointName};
 
@@ -83,11 +84,11 @@ fn events() -> Vec<Event> {
         domain: Some("server.tsc".into()),
         tick: Some(6_000_000_500),
         until: Some(6_000_000_900),
-        what: "lost".into(),
+        what: EventKind::Lost,
         value: Some(2),
         text: "2 stamps found no block".into(),
     };
-    let recovered = Event { node: "server".into(), what: "recovered".into(), ..Event::default() };
+    let recovered = Event { node: "server".into(), what: EventKind::Recovered, ..Event::default() };
     vec![lost, recovered]
 }
 

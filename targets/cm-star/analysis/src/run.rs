@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use tickscope_analysis::{Analysis, Query, Span, Spanned, Spans, analyse, spans};
 use tickscope_clock::measure::Sampled;
-use tickscope_store::{Run, StampColumns};
+use tickscope_store::{EventKind, Run, StampColumns};
 use tickscope_tick::Place;
 use tickscope_trace::Apart;
 
@@ -254,7 +254,7 @@ struct Said {
 }
 
 fn said(run: &Run) -> Result<Said, Error> {
-    let lines = run.events()?.found.into_iter().filter(|event| event.what == "target");
+    let lines = run.events()?.found.into_iter().filter(|event| event.what == EventKind::Target);
     let line = lines.filter_map(|event| Some(event.text.get(event.text.find('{')?..)?.to_owned()));
     line.filter_map(|line| serde_json::from_str(&line).ok())
         .next()
