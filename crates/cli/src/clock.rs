@@ -183,7 +183,7 @@ fn example(options: &ExampleOptions) -> Result<(), Failure> {
     use tickscope_cm_star::{Error, Found, document, recorded};
     let Found { example, finding } = recorded(&options.run).map_err(|error| match error {
         Error::Input(message) => Failure::input(message),
-        Error::Analysis(error) => error.into(),
+        Error::Analysis(error) => error,
         Error::Stats(error) => Failure::work(error),
     })?;
     show(&options.output, || document(&example), &example)?;

@@ -78,7 +78,7 @@ fn e2e_a_command_that_fails_is_an_event_and_its_message_is_seen() {
     let site = Site::new("fails");
     let text = Experiment::new(1.0, 100).text().replace("\"--rate\", \"100\"", "\"--rate\", \"no\"");
     let ended = Ended::of(&mut site.run_command(&text));
-    ended.said(1, &["expected --rate", "command of client", "expected it to end well"]);
+    ended.said(1, &["expected --rate", "command of client", "failed with exit status"]);
     assert_eq!(site.events("target-failed").len(), 1, "{ended:?}");
 }
 

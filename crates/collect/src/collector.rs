@@ -126,7 +126,7 @@ impl Collector {
 
     pub(crate) fn start_with(settings: Settings, steps: Steps) -> Result<Self> {
         let stamps = Paths::of(&settings.run).node_stamps(settings.node.as_str());
-        std::fs::create_dir_all(&stamps).map_err(|e| Error::io(&stamps, "a folder for stamps", e))?;
+        std::fs::create_dir_all(&stamps).map_err(|e| Error::io(&stamps, "make the folder", e))?;
         let locks = [Lock::take(&settings.directory.join("collector.lock"))?, Lock::take(&stamps.join(".lock"))?];
         let (ledger, refused) = Ledger::read(&settings.run, &settings.node)?;
         Ok(Self {
@@ -256,7 +256,7 @@ impl Collector {
             return tickscope_store::write_events(&place, events);
         }
         match std::fs::remove_file(&place) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&place, "to remove old events", e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&place, "remove the old events in", e)),
             _ => Ok(()),
         }
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tickscope_store::{Node, ReadingWidth};
 use tickscope_tick::NodeName;
 
-use crate::error::Error;
+use crate::Error;
 use crate::plan::NodePlan;
 use crate::roles::Role;
 

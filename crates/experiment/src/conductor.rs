@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use tickscope_store::{Event, EventKind, Run, SameBoot};
 use tickscope_tick::{Clock, Label, NodeName};
 
+use crate::Error;
 use crate::agent::{Agent, Ended, Target, Task, TaskId};
 use crate::declaration::manifest;
-use crate::error::Error;
 use crate::interrupt;
 use crate::local_agent::LocalAgent;
 use crate::node_run::{NodeRun, Service};
@@ -328,7 +328,7 @@ impl<'a> Conductor<'a> {
                 self.note("run", EventKind::Target, None, format!("{what} said: {line}"));
             }
             if !ended.is_well() && !interrupt::ended() {
-                let why = format!("{what}: expected it to end well, found {}. See its message above", ended.status());
+                let why = format!("{what} failed with {}; see its message above", ended.status());
                 self.note("run", EventKind::TargetFailed, None, why.clone());
                 failed.get_or_insert(Error::work(why));
             }

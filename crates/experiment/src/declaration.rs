@@ -6,7 +6,7 @@ use tickscope_tick::{Clock, Label, NodeName, PointName};
 
 use tickscope_analysis::CORES_PROVED;
 
-use crate::error::Error;
+use crate::Error;
 use crate::plan::{Cores, Plan};
 
 /// The manifest of run number `run` of a plan, whose nodes are as their agents describe them.

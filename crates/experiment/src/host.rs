@@ -11,7 +11,7 @@ use tickscope_host::step::{CounterStep, Evidence};
 use tickscope_store as store;
 use tickscope_tick::{Injection, NodeName, Ordering, RealtimeInjection};
 
-use crate::error::Error;
+use crate::Error;
 
 /// A machine's facts before measuring.
 pub struct Host {

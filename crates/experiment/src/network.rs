@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::error::Error;
+use crate::Error;
 use crate::plan::NetworkKind;
 
 /// Where one node lives; its namespace is taken down when dropped.

@@ -13,7 +13,7 @@ use tickscope_bracket::Rho;
 use tickscope_store::{Evidence, LayoutText, PolicyRule, SameBoot};
 use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
 
-use crate::error::Error;
+use crate::Error;
 use crate::run_file;
 
 /// One experiment, checked.

@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use crate::agent::Ended;
-use crate::error::Error;
 
 /// A process that is asked to end, and then made to, when dropped.
 #[derive(Debug)]

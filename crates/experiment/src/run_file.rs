@@ -14,7 +14,7 @@ use tickscope_stamp::block::Policy;
 use tickscope_store::{Evidence, PolicyRule};
 use tickscope_tick::{Clock, Injection};
 
-use crate::error::Error;
+use crate::Error;
 use crate::plan::{Log, NodePlan, Plan, Slew};
 
 impl Plan {

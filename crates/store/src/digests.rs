@@ -130,7 +130,7 @@ impl Run {
         let told = match fs::read_to_string(&place) {
             Ok(told) => told,
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io(&place, "the digests of the run's files", e));
+                return Err(Error::io(&place, "read", e));
             }
             Err(_) if self.manifest().schema < 2 => {
                 return none("digests, since schema 2", "a run of schema 1: it has none");
@@ -182,7 +182,7 @@ fn entries(root: &Path) -> Result<Vec<Entry>> {
 
 fn walk(root: &Path, folder: &str, found: &mut Vec<Entry>) -> Result<()> {
     let here = root.join(folder);
-    let wrong = |e| Error::io(&here, "a folder of a run", e);
+    let wrong = |e| Error::io(&here, "list", e);
     for entry in fs::read_dir(&here).map_err(wrong)? {
         let entry = entry.map_err(wrong)?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -195,7 +195,7 @@ fn walk(root: &Path, folder: &str, found: &mut Vec<Entry>) -> Result<()> {
             continue;
         }
         let mut digest = Digest::default();
-        let bytes = digest.read(&entry.path()).map_err(|e| Error::io(&entry.path(), "a file of a run", e))?;
+        let bytes = digest.read(&entry.path()).map_err(|e| Error::io(&entry.path(), "read", e))?;
         found.push(Entry { path, bytes, xxh3_128: format!("{:032x}", digest.finish_128()) });
     }
     Ok(())

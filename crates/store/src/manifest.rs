@@ -5,7 +5,6 @@
 //! but for what measuring cost.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,7 +14,7 @@ use tickscope_trace::LayoutText;
 use crate::SCHEMA;
 use crate::cost::Cost;
 use crate::error::{Error, Result};
-use crate::whole_file::WholeFile;
+use crate::whole_file::write_whole;
 
 /// The contents of `run.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -233,7 +232,7 @@ impl Point {
 impl Manifest {
     /// Reads `run.json` at `place`; refuses what is torn, foreign or of a later schema.
     pub fn read(place: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(place).map_err(|e| Error::io(place, "a run's run.json", e))?;
+        let text = std::fs::read_to_string(place).map_err(|e| Error::io(place, "open", e))?;
         let json: serde_json::Value = serde_json::from_str(&text)
             .map_err(|e| Error::corrupt(place, "a complete JSON document", e.to_string()))?;
         // The number comes first: a later schema may differ in everything else.
@@ -266,9 +265,7 @@ impl Manifest {
         self.refuse_unmeasured(place)?;
         let mut text = serde_json::to_string_pretty(self).expect("a manifest of text and numbers is JSON");
         text.push('\n');
-        let whole = WholeFile::begin(place)?;
-        whole.file().write_all(text.as_bytes()).map_err(|e| Error::io(place, "room for a manifest", e))?;
-        whole.finish()
+        write_whole(place, text.as_bytes())
     }
 }
 

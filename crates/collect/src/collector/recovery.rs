@@ -14,7 +14,7 @@ impl Collector {
     /// Finds new pools, and what programs left that could not make one.
     pub(super) fn list(&mut self, now: Instant) -> Result<()> {
         let directory = self.settings.directory.clone();
-        let unreadable = |e| Error::io(&directory, "a directory of pools", e);
+        let unreadable = |e| Error::io(&directory, "list the pools in", e);
         for entry in fs::read_dir(&directory).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -70,7 +70,7 @@ impl Collector {
 
     fn remove(&self, path: &Path) -> Result<()> {
         match fs::remove_file(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, "to remove it", e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, "remove", e)),
             _ => Ok(()),
         }
     }

@@ -20,7 +20,7 @@ use tickscope_store::{
 use tickscope_tick::{Clock, Label};
 
 use super::{RoleContext, ready};
-use crate::error::Error;
+use crate::Error;
 use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
 

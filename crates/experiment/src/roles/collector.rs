@@ -9,7 +9,7 @@ use tickscope_store::{Manifest, Paths, SameBoot};
 use tickscope_tick::NodeName;
 
 use super::{RoleContext, ready};
-use crate::error::Error;
+use crate::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
 

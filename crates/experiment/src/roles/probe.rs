@@ -21,7 +21,7 @@ use tickscope_tick::Label;
 
 use super::kernel_points::{self, KernelPoints};
 use super::{RoleContext, ready};
-use crate::error::Error;
+use crate::Error;
 use crate::interrupt;
 
 /// Settings of the end that answers.

@@ -10,7 +10,7 @@ use tickscope_stamp::{Channel, Fields};
 use tickscope_store::StampCost;
 use tickscope_tick::Ordering;
 
-use crate::error::Error;
+use crate::Error;
 
 /// Blocks of stamps whose median is taken: of so many, half are seldom disturbed.
 const BLOCKS: usize = 31;

@@ -7,8 +7,8 @@ use serde_json::json;
 use tickscope_store::Node;
 use tickscope_tick::NodeName;
 
+use crate::Error;
 use crate::agent::{Agent, Ended, Ground, Look, SecondLook, Task, TaskId};
-use crate::error::Error;
 use crate::plan::NodePlan;
 use crate::roles::Role;
 
