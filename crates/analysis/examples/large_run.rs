@@ -34,7 +34,7 @@ fn stages(root: &Path) -> Result<(), Box<dyn Error>> {
 
 fn make(root: &Path, ids: i64) -> Result<(), Box<dyn Error>> {
     let run = Run::create(root, manifest()?)?;
-    let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
     run.add_brackets(&pair, "probe", &brackets(ids))?;
     let names: Vec<String> = (0..POINTS).map(name).collect();
     let mut writer = KeyedWriter::begin(&run.paths().traces().join("part-00000000.parquet"), &names, &[])?;

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
-use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up};
+use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, RhoKind, Run, SameBoot};
+use tickscope_tick::{Label, Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
 use crate::assumptions::{Assumption, SendProof};
@@ -22,8 +22,8 @@ use crate::query::Query;
 /// How well a node's counter is known in ticks of the reference.
 #[derive(Debug)]
 pub struct ClockMapSummary {
-    /// Label of the domain, `node.counter`.
-    pub domain: String,
+    /// The domain, `node.counter`.
+    pub domain: Label,
     /// Under which rho.
     pub rho: Rho,
     /// How many pieces of evidence.
@@ -144,7 +144,7 @@ pub(crate) fn relate(
             related.of_node.push((node.name.to_string(), 0));
             continue;
         }
-        let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
+        let pair = Pair { reference: manifest.reference.clone(), domain: node.domain() };
         let nominal =
             Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
         let mut sources = Vec::new();
@@ -180,11 +180,12 @@ pub(crate) fn relate(
 pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, Error> {
     let layout = run.layout()?;
     let related = relate(run, &layout, query, None)?;
-    let found = related.clock_maps.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain == domain);
+    let found =
+        related.clock_maps.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain.to_string() == domain);
     match found {
         Some((_, Clock::Related(clock_map))) => Ok(clock_map.clone()),
         _ => {
-            let known: Vec<_> = related.clock_maps.iter().map(|summary| summary.domain.as_str()).collect();
+            let known: Vec<_> = related.clock_maps.iter().map(|summary| summary.domain.to_string()).collect();
             let known = if known.is_empty() { "no other domain".into() } else { known.join(", ") };
             let reference = &run.manifest().reference;
             Err(Error::work(format!(
@@ -197,7 +198,7 @@ pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, 
 
 /// The rho that the run declared between its nodes' counters.
 pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
-    let others = manifest.nodes.iter().map(domain_of).filter(|domain| *domain != manifest.reference);
+    let others = manifest.nodes.iter().map(Node::domain).filter(|domain| *domain != manifest.reference);
     let pair = |domain| Pair { reference: manifest.reference.clone(), domain };
     let declared = others.map(|domain| declared_for(manifest, &pair(domain))).find_map(Result::transpose);
     declared.unwrap_or(Ok((Rho::default(), String::new()))).map(|(rho, _)| rho)
@@ -210,8 +211,8 @@ fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
 
 /// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
 pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
-    let of = |reference: &str, domain: &str| {
-        let declared_twice = manifest.rho.iter().filter(|rho| rho.reference == reference && rho.domain == domain);
+    let of = |reference: &Label, domain: &Label| {
+        let declared_twice = manifest.rho.iter().filter(|rho| rho.reference == *reference && rho.domain == *domain);
         let found = declared_twice.max_by_key(|rho| rho.ppb); // the narrower one may be the wrong one
         found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
     };
@@ -234,9 +235,13 @@ fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
 
 /// A preset keeps its name as long as the number next to it is the preset's.
 pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
-    let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
+    let named = match rho.kind() {
+        RhoKind::Default => Some(Rho::default()),
+        RhoKind::Preset => rho.origin.parse::<Rho>().ok(),
+        _ => None,
+    };
     match named {
-        Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
+        Some(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
         _ => {
             // More than 32 bits are more than any rho: refused with the same words.
             let ppb = u32::try_from(rho.ppb).ok().and_then(|ppb| Rho::declared_ppb(ppb).ok());
@@ -252,18 +257,13 @@ pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
 }
 
 pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
-    let found = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
+    let found = manifest.nodes.iter().find(|node| node.domain() == manifest.reference);
     found.ok_or_else(|| {
         Error::work(format!(
             "run.json: expected a node with the domain {}, found none. Restore it as it was written",
             manifest.reference
         ))
     })
-}
-
-/// The label of the domain that a node's stamps are read from.
-pub fn domain_of(node: &Node) -> String {
-    format!("{}.{}", node.name, node.counter.counter)
 }
 
 /// Whether two nodes are taken to read one counter.

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use tickscope_store::{Event, Run};
-use tickscope_tick::Unit;
+use tickscope_tick::{Label, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow, slowest};
 
 use crate::assumptions::Assumption;
@@ -26,7 +26,7 @@ pub struct RunJson<'a> {
     version: u32,
     run: String,
     run_id: String,
-    reference: &'a str,
+    reference: &'a Label,
     frequency: FrequencyJson,
     stages: Vec<StageJson<'a>>,
     slowest: Vec<&'a str>,
@@ -108,7 +108,7 @@ struct PassagesJson {
 
 #[derive(Debug, Serialize)]
 struct ClockMapJson<'a> {
-    domain: &'a str,
+    domain: &'a Label,
     rho_ppm: f64,
     rho: String,
     brackets: usize,
@@ -146,8 +146,8 @@ struct UnusedJson<'a> {
 
 #[derive(Debug, Serialize)]
 struct AuxiliaryClockJson<'a> {
-    domain: &'a str,
-    counter: &'a str,
+    domain: &'a Label,
+    counter: &'a Label,
     slew: String,
     slew_ppm: f64,
     slew_origin: &'a str,

@@ -33,8 +33,7 @@ impl Truth {
             let map = node.injected.as_ref().map(|text| text.parse::<Injection>()).transpose().ok()?;
             maps.insert(node.name.to_string(), map);
         }
-        let reference =
-            manifest.nodes.iter().find(|node| manifest.reference.starts_with(&format!("{}.", node.name)))?;
+        let reference = manifest.nodes.iter().find(|node| node.name == manifest.reference.node)?;
         let reference = maps[reference.name.as_str()];
         Some(Self { maps, reference, known: 0, inside: 0 })
     }

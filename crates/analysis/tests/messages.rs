@@ -51,7 +51,7 @@ fn bracket_realtime(run: &Run, first: i64, last: i64) {
     for tick in (first - 1_000_000..last + 1_000_000).step_by(250_000) {
         columns.push(Some(tick - 30), realtime(tick), Some(tick + 40), BracketSource::Watch, "before/after");
     }
-    let pair = Pair { reference: "client.tsc".into(), domain: "client.realtime".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "client.realtime".parse().unwrap() };
     run.add_brackets(&pair, "watch", &columns).unwrap();
 }
 
@@ -262,7 +262,7 @@ fn only_messages_that_are_evidence_name_what_they_rest_on() {
         columns.push(Some(sent), sent + AHEAD + 500, None, BracketSource::ProbeRequest, "before/after");
         columns.push(None, sent + AHEAD + 600, Some(sent + 1100), BracketSource::ProbeReply, "before/after");
     }
-    let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
     run.add_brackets(&pair, "probe", &columns).unwrap();
     let mut manifest = run.manifest().clone();
     manifest.evidence.probes = true;

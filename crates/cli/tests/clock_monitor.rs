@@ -180,7 +180,8 @@ impl Seen {
     /// The brackets of a clock, in the order in which they were taken.
     fn brackets(&self, clock: &str) -> BracketColumns {
         let run = self.site.run_directory();
-        let pair = Pair { reference: format!("n.{}", Clock::STAMPED), domain: format!("n.{clock}") };
+        let label = |clock: &str| format!("n.{clock}").parse().unwrap();
+        let pair = Pair { reference: label(Clock::STAMPED.name()), domain: label(clock) };
         let folder = Paths::of(&run).brackets(&pair);
         let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();

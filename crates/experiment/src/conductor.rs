@@ -249,7 +249,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn counter(&self, at: usize) -> Label {
-        self.label(at, self.run.manifest().nodes[at].counter.counter)
+        self.run.manifest().nodes[at].domain()
     }
 
     fn label(&self, at: usize, clock: Clock) -> Label {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, SourceSummary, cost, domain_of};
+use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, SourceSummary, cost};
 use tickscope_store::{Channel, ChannelState, Event, Node};
 
 use crate::Report;
@@ -76,7 +76,7 @@ pub(crate) fn clocks(report: &Report<'_>) -> String {
 /// A clock of a node beside its counter, in words.
 fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> String {
     let nodes = &report.run.manifest().nodes;
-    let node = nodes.iter().find(|node| domain_of(node) == clock.counter);
+    let node = nodes.iter().find(|node| node.domain() == clock.counter);
     let unit = Unit(tickscope_tick::Unit::nanoseconds(clock.hertz, 0));
     let width = |ticks: Option<u64>| ticks.map_or("an unknown width".into(), |ticks| format!("±{} ns", unit.up(ticks)));
     let mut html = format!(
@@ -364,7 +364,7 @@ pub(crate) fn machines(report: &Report<'_>) -> String {
             "{}, Linux {}{hypervisor}; {} at {} Hz{}{injected}",
             node.cpu_model,
             node.kernel,
-            domain_of(node),
+            node.domain(),
             counter.frequency.hertz,
             if counter.invariant { ", invariant" } else { ", not said to be invariant" },
         );

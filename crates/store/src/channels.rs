@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use tickscope_tick::{NodeName, Place, PointName};
+use tickscope_tick::{Domain, DomainError, NodeName, Place, PointName};
 
 use crate::error::Result;
 use crate::table::{Columns, columns, named_values};
@@ -93,6 +93,11 @@ impl FromStr for ChannelState {
 named_values!(ChannelState);
 
 impl Channel {
+    /// The domain of its ticks; error: `domain` is no text of one.
+    pub fn domain(&self) -> std::result::Result<Domain, DomainError> {
+        self.domain.parse()
+    }
+
     /// Whether its stamps are of that point.
     pub fn is_at(&self, place: &Place) -> bool {
         place.node == self.node && place.point == self.point

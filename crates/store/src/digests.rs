@@ -211,7 +211,7 @@ mod tests {
     /// An ended run with brackets, events and derived files.
     fn run(scratch: &Scratch) -> Run {
         let run = Run::create(scratch.path(), manifest()).unwrap();
-        let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+        let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
         let mut brackets = BracketColumns::default();
         brackets.push(Some(1), 2, None, BracketSource::ProbeRequest, "before/after");
         run.add_brackets(&pair, "probe", &brackets).unwrap();

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tickscope_tick::{BootId, Clock, NodeName, Ordering, Place, PointName};
+use tickscope_bracket::Rho as PresetRho;
+use tickscope_tick::{BootId, Clock, Label, NodeName, Ordering, Place, PointName};
 use tickscope_trace::LayoutText;
 
 use crate::SCHEMA;
@@ -33,8 +34,8 @@ pub struct Manifest {
     pub ended_unix_ms: Option<i64>,
     /// Machines taking part.
     pub nodes: Vec<Node>,
-    /// Label of the domain that durations are expressed in, `node.counter`.
-    pub reference: String,
+    /// The domain that durations are expressed in, `node.counter`.
+    pub reference: Label,
     /// How far rates may be off, for each pair of domains.
     #[serde(default)]
     pub rho: Vec<Rho>,
@@ -67,7 +68,6 @@ pub struct Node {
     /// Its name.
     pub name: NodeName,
     /// Boot of its kernel.
-    #[serde(with = "as_text")]
     pub boot: BootId,
     /// Model of its processor, as the kernel names it.
     pub cpu_model: String,
@@ -90,7 +90,6 @@ pub struct Node {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CounterFacts {
     /// Which counter.
-    #[serde(with = "as_text")]
     pub counter: Clock,
     /// Whether the processor says that it runs at one rate in every power state.
     pub invariant: bool,
@@ -145,14 +144,34 @@ pub struct Sharing {
 /// How far the rate of one domain may wander against another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Rho {
-    /// Label of the reference.
-    pub reference: String,
-    /// Label of the other domain.
-    pub domain: String,
+    /// The reference.
+    pub reference: Label,
+    /// The other domain.
+    pub domain: Label,
     /// Parts per billion of the nominal ratio, both oscillators together.
     pub ppb: u64,
-    /// `declared`, or the preset it came from.
+    /// The preset's name, or where the number came from, in words.
     pub origin: String,
+    /// The same for programs; absent in runs that tell it by the words alone ([`Rho::kind`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RhoKind>,
+}
+
+/// Where a rho came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RhoKind {
+    /// Nobody declared anything else.
+    Default,
+    /// A preset, which `origin` names.
+    Preset,
+    /// The run file's number.
+    Declared,
+    /// The clock monitor's.
+    Watched,
+    /// A kind of a later version.
+    #[serde(other)]
+    Other,
 }
 
 /// What is done with nodes whose kernels turn out to be one.
@@ -193,11 +212,10 @@ pub struct Point {
     /// Its name.
     pub name: PointName,
     /// What its stamps are ordered against.
-    #[serde(with = "as_text")]
     pub ordering: Ordering,
     /// Which of the node's clocks it was stamped with, by name; absent: its counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counter: Option<String>,
+    pub counter: Option<Clock>,
     /// How coarsely a log gives its readings, in ticks of that clock: the clock may have read as much less or more.
     /// Absent: as the clock was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,6 +238,28 @@ pub struct Assumption {
     pub statement: String,
     /// `declared`, `default`, `checked`, ...
     pub origin: String,
+    /// Which assumption it is, where the analysis acts on it; absent in runs that tell it by the origin alone
+    /// ([`Manifest::cores_proved`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<AssumptionKind>,
+}
+
+/// An assumption that the analysis acts on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AssumptionKind {
+    /// Stages carry what the check of the cores leaves open.
+    CoresProved,
+    /// A kind of a later version.
+    #[serde(other)]
+    Other,
+}
+
+impl Node {
+    /// The domain that its stamps are read from.
+    pub fn domain(&self) -> Label {
+        Label { node: self.name.clone(), clock: self.counter.counter }
+    }
 }
 
 impl Point {
@@ -229,7 +269,41 @@ impl Point {
     }
 }
 
+/// The words by which runs without `kind` say the same; nothing else recognises a sentence.
+mod words {
+    pub(super) const DEFAULT_RHO: &str = "default";
+    pub(super) const CORES_PROVED: &str = "declared: proved, term added";
+}
+
+impl Rho {
+    /// Where it came from.
+    pub fn kind(&self) -> RhoKind {
+        self.kind.unwrap_or_else(|| match self.origin.as_str() {
+            words::DEFAULT_RHO => RhoKind::Default,
+            origin if PresetRho::PRESETS.iter().any(|(name, _)| *name == origin) => RhoKind::Preset,
+            _ => RhoKind::Declared,
+        })
+    }
+}
+
+impl Assumption {
+    /// Makes the analysis add what the check of the cores leaves open.
+    pub fn cores_proved() -> Self {
+        let statement = "stages carry what the check of the cores leaves open, those between nodes that of both".into();
+        Self { statement, origin: words::CORES_PROVED.into(), kind: Some(AssumptionKind::CoresProved) }
+    }
+}
+
 impl Manifest {
+    /// Whether the run adds to its figures what the check of its cores leaves open.
+    pub fn cores_proved(&self) -> bool {
+        let proved = |one: &Assumption| match one.kind {
+            Some(kind) => kind == AssumptionKind::CoresProved,
+            None => one.origin == words::CORES_PROVED,
+        };
+        self.assumptions.iter().any(proved)
+    }
+
     /// Reads `run.json` at `place`; refuses what is torn, foreign or of a later schema.
     pub fn read(place: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(place).map_err(|e| Error::io(place, "open", e))?;
@@ -288,25 +362,6 @@ mod hexadecimal {
     }
 }
 
-/// A value by the name that it is printed by and read from.
-mod as_text {
-    use super::*;
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> std::result::Result<S::Ok, S::Error> {
-        to.collect_str(value)
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> std::result::Result<T, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,6 +414,18 @@ mod tests {
         let read: crate::NodeCost = serde_json::from_str(old).unwrap();
         assert_eq!((read.target_cpu_ns, read.monitor_cpu_ns), (Some(3), Some(4)));
         assert_eq!("subject-failed".parse(), Ok(crate::EventKind::TargetFailed));
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_read_and_is_none_of_ours() {
+        let rho = r#"{"reference": "a.tsc", "domain": "b.tsc", "ppb": 1, "origin": "default""#;
+        let kind = |more: &str| serde_json::from_str::<Rho>(&format!("{rho}{more}}}")).unwrap().kind();
+        assert_eq!([kind(""), kind(r#", "kind": "declared""#)], [RhoKind::Default, RhoKind::Declared]);
+        assert_eq!(kind(r#", "kind": "of-a-later-version""#), RhoKind::Other);
+        let mut later = manifest();
+        let kind = Some(serde_json::from_str(r#""of-a-later-version""#).unwrap());
+        later.assumptions.push(Assumption { kind, ..Assumption::cores_proved() });
+        assert!(!later.cores_proved());
     }
 
     #[test]

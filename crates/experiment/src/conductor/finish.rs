@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use tickscope_collect::{LogPoint, LogRead, import_log};
-use tickscope_store::{Assumption, Cost, Joined, Manifest, Overhead, Point, Rho, write_events};
+use tickscope_store::{Assumption, Cost, Joined, Manifest, Overhead, Point, Rho, RhoKind, write_events};
 use tickscope_tick::{Domain, Ordering, PointName};
 
 use super::*;
@@ -117,13 +117,14 @@ impl Conductor<'_> {
             if let Ok(report) = &report {
                 self.note_sets(at, report);
             }
-            let (ppb, origin) = match (self.plan.clock.slew, report) {
+            let (ppb, kind, origin) = match (self.plan.clock.slew, report) {
                 (Slew::Declared(bound), report) => {
                     self.hold_against(at, bound.ppb(), report);
-                    (bound.ppb(), "declared".into())
+                    (bound.ppb(), RhoKind::Declared, "declared".into())
                 }
                 (Slew::Auto, Ok(report)) => {
-                    (report.slew_bound_ppm.saturating_mul(1000), format!("watched: {}", report.slew_bound_origin))
+                    let origin = format!("watched: {}", report.slew_bound_origin);
+                    (report.slew_bound_ppm.saturating_mul(1000), RhoKind::Watched, origin)
                 }
                 (Slew::Auto, Err(why)) => {
                     self.note_at(at, EventKind::ClockUnwatched, None, why.to_string());
@@ -131,8 +132,9 @@ impl Conductor<'_> {
                 }
             };
             for clock in [Clock::Realtime, Clock::Monotonic] {
-                let (reference, domain) = (self.counter(at).to_string(), self.label(at, clock).to_string());
-                manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin: origin.clone() });
+                let (reference, domain) = (self.counter(at), self.label(at, clock));
+                let (origin, kind) = (origin.clone(), Some(kind));
+                manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin, kind });
             }
         }
         Ok(self.run.set_manifest(manifest)?)
@@ -281,7 +283,7 @@ impl Conductor<'_> {
                 facts.counter.reading = look.reading.clone().or(facts.counter.reading.take());
             }
             let statement = format!("cores looked at again at the end: {}", look.sharing);
-            manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into() });
+            manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into(), kind: None });
         }
         self.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)

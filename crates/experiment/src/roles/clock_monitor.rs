@@ -146,8 +146,8 @@ impl<'a> Watching<'a> {
         Ok((now, set))
     }
 
-    fn label(&self, clock: Clock) -> String {
-        Label { node: self.place.node.clone(), clock }.to_string()
+    fn label(&self, clock: Clock) -> Label {
+        Label { node: self.place.node.clone(), clock }
     }
 
     fn write_events(&self) -> Result<(), Error> {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tickscope_analysis::domain_of;
 use tickscope_collect::{Collector, Report};
 use tickscope_store::{Manifest, Paths, SameBoot};
 use tickscope_tick::NodeName;
@@ -84,7 +83,7 @@ fn undeclared(node: &NodeName) -> Result<Manifest, Error> {
         tickscope: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: crate::unix_ms(),
         ended_unix_ms: None,
-        reference: domain_of(&described),
+        reference: described.domain(),
         nodes: vec![described],
         rho: Vec::new(),
         evidence: Default::default(),

@@ -99,7 +99,7 @@ impl Nodes {
             return Err(no_example(&format!("the path {}", path.join(", "))));
         }
         let reference = &run.manifest().reference;
-        if reference.split('.').next() != Some(client) {
+        if reference.node != client {
             return Err(Error::Input(format!(
                 "expected a run whose reference is the node that calls, '{client}', found '{reference}'. Set \
                  clock.reference in the run file"
