@@ -38,11 +38,11 @@ pub struct Analysis {
     pub reference: Label,
     /// All counters that points of the layout were stamped with.
     pub counters: Vec<Label>,
-    /// What the run says of its counters, or their evidence of another clock, that leaves a bound without ground.
+    /// Findings about counters and other clocks that leave a bound without ground.
     pub unsound: Vec<String>,
     /// How fast the reference is declared to run.
     pub frequency: Frequency,
-    /// What was held against the truth, where it is known.
+    /// Durations held against the truth, where it is known.
     pub truth: Option<Truth>,
     /// Durations that were refused because a stamp's auxiliary clock has no interval for it, or because nothing tells
     /// which stamps of an id belong together: stage, reason, how many.
@@ -51,7 +51,7 @@ pub struct Analysis {
     pub suspicions: Vec<String>,
     /// Ids that passed some point more than once.
     pub passages: PassageSummary,
-    /// What was done with them, in words; `None` where there are none.
+    /// Treatment of those ids, in words; `None` where there are none.
     pub passages_line: Option<String>,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
@@ -59,7 +59,7 @@ pub struct Analysis {
     pub refused: Vec<tickscope_store::Error>,
 }
 
-/// What a scan of traces needs: everything between a run's files and its durations.
+/// Inputs of a scan of traces: everything between a run's files and its durations.
 pub(crate) struct Inputs {
     pub layout: Layout,
     pub clocks: Clocks,

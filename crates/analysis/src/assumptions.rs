@@ -23,7 +23,7 @@ pub enum Assumption {
     Slew { domain: Label, counter: Label, slew: Rho, origin: String },
     /// That rate lies near what the counter's frequency declares.
     SlewRate { domain: Label, counter: Label, carries: bool },
-    /// What the kernel's stamps are.
+    /// The meaning of the kernel's stamps.
     KernelStamps,
     /// The same fact about each of these domains, nodes or points.
     Of { names: Vec<String>, fact: Fact },
@@ -43,13 +43,13 @@ pub enum Assumption {
     Trapped { domain: Label },
     /// A counter is stable though its node's kernel keeps time by another.
     ForeignClockSource { domain: Label, node: String, source: String },
-    /// What the check of the cores leaves open is in no figure.
+    /// The ticks that the check of the cores leaves open are in no figure.
     CoresUncounted,
     /// Quantiles are of the traces that have a duration.
     Quantiles,
     /// How fast the reference runs, and who declared it.
     Seconds { reference: Label, hertz: u64, tolerance_ppm: u32, origin: String },
-    /// What `run.json` holds, as it stands there.
+    /// An assumption of `run.json`, as it stands there.
     Recorded { statement: String, origin: String },
 }
 
@@ -69,7 +69,7 @@ pub enum Fact {
     Cores { checked: String },
 }
 
-/// What shows that a message was sent once.
+/// Proof that a message was sent once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SendProof {
     /// The program's own stamp before every send.
@@ -154,7 +154,7 @@ impl Assumption {
         all
     }
 
-    /// What is assumed, as a sentence.
+    /// The assumption as a sentence.
     pub fn statement(&self) -> String {
         match self {
             Self::Drift { domain, reference, .. } => {

@@ -20,7 +20,7 @@ use crate::domains;
 use crate::error::Error;
 use crate::query::Query;
 
-/// What is known of a clock of a node that is not its counter.
+/// Summary of a clock of a node that is not its counter.
 #[derive(Debug)]
 pub struct AuxiliaryClockSummary {
     /// The domain, `node.clock`.
@@ -33,7 +33,7 @@ pub struct AuxiliaryClockSummary {
     pub slew_origin: String,
     /// How fast its counter is declared to run.
     pub hertz: u64,
-    /// Whether the evidence of an epoch leaves the clock's rate as open as the prior does.
+    /// True if the evidence of an epoch leaves the clock's rate as open as the prior does.
     pub rests_on_prior: bool,
     /// How many brackets.
     pub brackets: usize,
@@ -52,7 +52,7 @@ pub struct AuxiliaryClockSummary {
     pub half_width_ticks: Option<u64>,
     /// The same at the 99th percentile.
     pub half_width_p99_ticks: Option<u64>,
-    /// Of those readings, how many the published method (the line between the run's ends) puts into their intervals.
+    /// Readings that the published method (the line between the run's ends) puts into their intervals.
     pub published_inside: u64,
     /// How far outside it puts the others at most, in ticks of the counter.
     pub published_furthest_ticks: u64,
@@ -65,7 +65,7 @@ pub struct AuxiliaryClockSummary {
 pub struct BreakSummary {
     /// First and last tick of the node's counter.
     pub span: (i64, i64),
-    /// Whether the clock monitor reported it; else the brackets show it.
+    /// True if the clock monitor reported it; else the brackets show it.
     pub declared: bool,
     /// By how much it jumped, as far as the brackets tell; nanoseconds.
     pub jump_ns: Option<(i64, i64)>,
@@ -123,7 +123,7 @@ impl AuxiliaryClocks {
         Ok(clocks)
     }
 
-    /// Whether every point was stamped with its node's counter.
+    /// Returns whether every point was stamped with its node's counter.
     pub(crate) fn is_empty(&self) -> bool {
         self.of_point.is_empty()
     }
@@ -326,7 +326,7 @@ fn brackets(run: &Run, pair: &Pair, channels: &[Channel]) -> Result<(Vec<Bracket
     Ok((all, unused + unordered))
 }
 
-/// What voids the clock: every change that the clock monitor saw, but for a slew that the bound covers.
+/// Spans that void the clock: every change that the clock monitor saw, but for a slew that the bound covers.
 fn breaks(events: &[Event], domain: &str, slew: Rho) -> Result<Vec<Interval<Tick<Reference>>>, Error> {
     // The rate that the clock monitor tells is a mean between two looks, and off by as much as they leave open.
     let at_most = |told_ppb: i64| told_ppb.unsigned_abs().saturating_add(told_ppb.unsigned_abs() / 10 + TOLD_OFF_PPB);
@@ -365,7 +365,7 @@ impl Widths {
 }
 
 impl AuxiliaryClockSummary {
-    /// What contradicts its brackets, and what would help: an epoch in which no clock within the slew bound fits them.
+    /// Findings about its brackets: epochs in which no clock within the slew bound fits them.
     pub(crate) fn findings(&self) -> impl Iterator<Item = String> {
         self.contradictions.iter().map(|why| {
             format!(

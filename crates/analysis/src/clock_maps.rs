@@ -34,17 +34,17 @@ pub struct ClockMapSummary {
     pub half_round_trip_ticks: Option<i64>,
     /// The same half-width under other rho, by preset.
     pub beside: Vec<(Rho, Option<u64>)>,
-    /// What each source of evidence gives.
+    /// Contribution of each source of evidence.
     pub sources: Vec<SourceSummary>,
     /// Slopes of the cone, reference ticks a local tick.
     pub slopes: (f64, f64),
     /// How far the rate was taken to lie from the ratio of the declared frequencies, parts per million.
     pub prior_ppm: u32,
-    /// Whether the evidence leaves the rate as open as that: then the prior carries a slope, and with it the bounds.
+    /// True if the evidence leaves the rate as open as that: then the prior carries a slope, and with it the bounds.
     pub rests_on_prior: bool,
 }
 
-/// What one source of evidence gives.
+/// Contribution of one source of evidence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceSummary {
     /// Name of the [`Source`].
@@ -55,7 +55,7 @@ pub struct SourceSummary {
     pub alone_ticks: Option<u64>,
     /// The half-width that the others give without it; `None`: they do not bound both sides.
     pub without_ticks: Option<u64>,
-    /// What did not serve as evidence, by reason.
+    /// Counts of unused evidence, by reason.
     pub unused: Vec<(&'static str, u64)>,
 }
 
@@ -72,12 +72,12 @@ pub(crate) struct Related {
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
-/// What one source says of a pair of nodes.
+/// Evidence of one source about a pair of nodes.
 struct Evidence {
     source: Source,
     /// Pieces of evidence: exchanges' halves, messages.
     pieces: usize,
-    /// What they say of the continuous counters behind the readings, a side each.
+    /// Brackets of the continuous counters behind the readings, a side each.
     brackets: Vec<Bracket>,
     /// Half the shortest round trip among them, the peer's turnaround taken off.
     half_round_trip_ticks: Option<i64>,
@@ -266,13 +266,13 @@ pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
     })
 }
 
-/// Whether two nodes are taken to read one counter.
+/// Returns whether two nodes are taken to read one counter.
 pub fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
     let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
     manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none() && reference.injected.is_none()
 }
 
-/// What the messages of one pair of points say, in ticks of both nodes' counters.
+/// Messages of one pair of points, in ticks of both nodes' counters.
 struct Messages {
     pair: MessagePair,
     source: Source,
@@ -281,7 +281,7 @@ struct Messages {
     unused: Vec<(&'static str, u64)>,
 }
 
-/// What it rests on that the messages of a pair were sent once.
+/// The assumption that the messages of a pair were sent once.
 fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &AuxiliaryClocks) -> Assumption {
     let proof = match own_send {
         Some(send) => SendProof::OwnStamp(send.clone()),
@@ -465,7 +465,7 @@ fn clock_map(
     Ok((clock_map, summary))
 }
 
-/// What each source gives alone, and what is left without it.
+/// Contribution of each source: the bound it gives alone, and the bound without it.
 fn by_source(sources: &[Evidence], half_width: impl Fn(&[Bracket]) -> Option<u64>) -> Vec<SourceSummary> {
     let mut names: BTreeMap<Source, SourceSummary> = BTreeMap::new();
     for source in sources {

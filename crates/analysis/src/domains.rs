@@ -44,7 +44,7 @@ pub(crate) fn expect_one_domain_each<'a>(
     Ok(())
 }
 
-/// What is assumed where two nodes are taken to read one counter, once all evidence between them was held against it:
+/// The assumption that two nodes read one counter, once all evidence between them was held against it:
 /// `brackets`, of `checked` exchanges and messages.
 pub(crate) fn one_counter<'a>(
     pair: &Pair,

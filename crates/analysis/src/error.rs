@@ -34,7 +34,7 @@ impl Error {
         Self { kind: Kind::Finding, message: message.to_string() }
     }
 
-    /// Whether the evidence contradicts itself or an assumption, rather than anything having failed.
+    /// Returns whether the evidence contradicts itself or an assumption, rather than anything having failed.
     pub fn is_finding(&self) -> bool {
         self.kind == Kind::Finding
     }

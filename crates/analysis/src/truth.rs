@@ -9,14 +9,14 @@ use tickscope_store::{Manifest, SameBoot};
 use tickscope_tick::Injection;
 use tickscope_trace::{Durations, Layout, Traces};
 
-/// What the nodes' counters truly are; and how many durations were held against it.
+/// The nodes' true counters, and counts of the durations held against them.
 #[derive(Clone, Debug)]
 pub struct Truth {
     maps: BTreeMap<String, Option<Injection>>,
     reference: Option<Injection>,
     /// Durations whose truth is known.
     pub known: u64,
-    /// Of those, how many lie in their intervals.
+    /// Durations with a known truth that lie in their intervals.
     pub inside: u64,
 }
 

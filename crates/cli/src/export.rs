@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::options::ExportOptions;
 use crate::show::query;
 
-/// What was written. Within a version keys are added, never removed or renamed.
+/// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
 struct Report<'a> {
     version: u32,

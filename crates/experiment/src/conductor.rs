@@ -29,7 +29,7 @@ use crate::overhead;
 use crate::plan::Plan;
 use crate::roles::{Role, probe};
 
-/// What is run, and what of it differs from the run file.
+/// The run file, and options that replace its values.
 #[derive(Clone, Debug, Default)]
 pub struct RunSettings {
     /// The run file.
@@ -71,7 +71,7 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     }
 }
 
-/// Whether a pass of the target is measured.
+/// Choice between a measured pass of the target and one without measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measuring {
     /// With all that a run does: stamps, collectors, probes, clock monitors.
@@ -240,7 +240,7 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Whether two nodes are known to read one counter.
+    /// Returns whether two nodes are known to read one counter.
     fn share_a_counter(&self, a: usize, b: usize) -> bool {
         let manifest = self.run.manifest();
         let [a, b] = [a, b].map(|at| &manifest.nodes[at]);
@@ -297,7 +297,7 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Whether a command that ends the run goes on.
+    /// Returns whether a command that ends the run goes on.
     fn awaits_a_target(&mut self) -> Result<bool, Error> {
         for (at, of_plan) in self.plan.nodes.iter().enumerate() {
             if let (true, Some(task)) = (of_plan.ends_run, self.nodes[at].target)

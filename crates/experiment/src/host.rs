@@ -17,7 +17,7 @@ use crate::Error;
 pub struct Host {
     /// Its counter.
     pub facts: CounterFacts,
-    /// Whether its cores share it.
+    /// True if its cores share it.
     pub sharing: Sharing,
     /// How its counter moves.
     pub step: CounterStep,

@@ -83,7 +83,7 @@ impl Drop for Home {
     }
 }
 
-/// Whether this process may make namespaces, and if not, why.
+/// Returns whether this process may make namespaces, and if not, why.
 pub fn may_make_namespaces() -> Result<(), String> {
     // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {

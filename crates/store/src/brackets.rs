@@ -76,7 +76,8 @@ pub fn write_brackets(place: &Path, brackets: &BracketColumns) -> Result<()> {
     brackets.write(place, &[]).map(|_| ())
 }
 
-/// Whether the stamp on the sending side was read before the message could leave, and the other after it was seen.
+/// Returns whether the stamp on the sending side was read before the message could leave, and the other after it was
+/// seen.
 fn is_ordered(ordering: &str) -> bool {
     ordering == "before/after"
 }

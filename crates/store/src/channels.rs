@@ -38,7 +38,7 @@ columns! {
         domain: String,
         /// The policy at the last look.
         policy: String,
-        /// What that policy takes, 64 bits as they stand; null: nothing. Older files lack the column.
+        /// The parameter of that policy, 64 bits as they stand; null: none. Older files lack the column.
         parameter: Option<i64>,
         /// Stamps stored.
         stored: i64,
@@ -54,7 +54,7 @@ columns! {
     }
 }
 
-/// Whether more stamps may come on a channel.
+/// State of a channel: more stamps may come, or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ChannelState {
     /// In use.
@@ -98,7 +98,7 @@ impl Channel {
         self.domain.parse()
     }
 
-    /// Whether its stamps are of that point.
+    /// Returns whether its stamps are of that point.
     pub fn is_at(&self, place: &Place) -> bool {
         place.node == self.node && place.point == self.point
     }

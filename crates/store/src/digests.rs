@@ -22,7 +22,7 @@ use crate::{Run, SCHEMA, write_whole};
 
 /// The file's name.
 pub(crate) const FILE: &str = "digests.json";
-/// What is derived from the other files of a run.
+/// Files that are derived from the others of a run.
 const DERIVED: [&str; 2] = ["durations", "report.html"];
 
 /// Something about a run's files that is not as it was when the run ended.
@@ -30,9 +30,9 @@ const DERIVED: [&str; 2] = ["durations", "report.html"];
 pub struct Difference {
     /// The file, relative to the run's directory.
     pub path: String,
-    /// What it was.
+    /// Size and digest when the run ended.
     pub expected: String,
-    /// What it is.
+    /// Size and digest now.
     pub found: String,
 }
 

@@ -20,21 +20,21 @@ enum Kind {
     Busy,
 }
 
-/// What a function of this crate returns.
+/// The result of a function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Whether the file was written by a later version of tickscope than this one reads.
+    /// Returns whether the file was written by a later version of tickscope than this one reads.
     pub fn is_newer(&self) -> bool {
         self.kind == Kind::Newer
     }
 
-    /// Whether the file was written by something else than tickscope.
+    /// Returns whether the file was written by something else than tickscope.
     pub fn is_foreign(&self) -> bool {
         self.kind == Kind::Foreign
     }
 
-    /// Whether someone else holds what was asked for.
+    /// Returns whether someone else holds what was asked for.
     pub fn is_busy(&self) -> bool {
         self.kind == Kind::Busy
     }

@@ -24,7 +24,7 @@ columns! {
         tick: Option<i64>,
         /// Last tick concerned.
         until: Option<i64>,
-        /// What happened, a word from the table below.
+        /// The kind of the event, a word from the table below.
         what: EventKind,
         /// How many, or how much.
         value: Option<i64>,

@@ -39,10 +39,10 @@ pub struct Manifest {
     /// How far rates may be off, for each pair of domains.
     #[serde(default)]
     pub rho: Vec<Rho>,
-    /// What serves as evidence between nodes.
+    /// Sources of evidence between nodes.
     #[serde(default)]
     pub evidence: Evidence,
-    /// What is done with nodes that turn out to share one kernel.
+    /// Treatment of nodes that turn out to share one kernel.
     #[serde(default)]
     pub same_boot: SameBoot,
     /// Paths in code that were stamped.
@@ -54,10 +54,10 @@ pub struct Manifest {
     /// How an id passes the points.
     #[serde(default)]
     pub layout: LayoutText,
-    /// What the figures stand on.
+    /// Assumptions that the figures stand on.
     #[serde(default)]
     pub assumptions: Vec<Assumption>,
-    /// What measuring cost the measured; absent in runs that did not count it.
+    /// The cost of measuring to the target; absent in runs that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
@@ -75,7 +75,7 @@ pub struct Node {
     pub kernel: String,
     /// The counter that its stamps were read from.
     pub counter: CounterFacts,
-    /// What was run there.
+    /// The command that was run there.
     #[serde(default)]
     pub command: Vec<String>,
     /// The known map that its counters were read through, in tests.
@@ -86,21 +86,21 @@ pub struct Node {
     pub clocks: BTreeMap<String, ReadingWidth>,
 }
 
-/// What is known of a node's counter.
+/// Facts about a node's counter.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CounterFacts {
     /// Which counter.
     pub counter: Clock,
-    /// Whether the processor says that it runs at one rate in every power state.
+    /// True if the processor says that it runs at one rate in every power state.
     pub invariant: bool,
     /// The kernel's clock source.
     pub clocksource: String,
     /// The hypervisor, if there is one.
     #[serde(default)]
     pub hypervisor: Option<String>,
-    /// Whether reading it traps into a hypervisor.
+    /// True if reading it traps into a hypervisor.
     pub trapped: bool,
-    /// Whether the processor says that the fence around ordered readings waits for what precedes; absent: nobody says.
+    /// True if the processor says that the fence around ordered readings waits for what precedes; absent: nobody says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence_serialises: Option<bool>,
     /// How fast it is declared to run.
@@ -135,7 +135,7 @@ pub struct DeclaredFrequency {
 /// How far the cores of a node are known to read one counter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sharing {
-    /// What can be proven: two cores differ by at most so many ticks; absent: not checked.
+    /// The proven bound: two cores differ by at most so many ticks; absent: not checked.
     pub bound_ticks: Option<u64>,
     /// How it was checked.
     pub checked: String,
@@ -174,7 +174,7 @@ pub enum RhoKind {
     Other,
 }
 
-/// What is done with nodes whose kernels turn out to be one.
+/// Treatment of nodes whose kernels turn out to be one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SameBoot {
@@ -185,7 +185,7 @@ pub enum SameBoot {
     Ignore,
 }
 
-/// What serves as evidence between the counters of two nodes.
+/// Sources of evidence between the counters of two nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
@@ -211,7 +211,7 @@ pub struct Point {
     pub node: NodeName,
     /// Its name.
     pub name: PointName,
-    /// What its stamps are ordered against.
+    /// The order of its stamps against the code around them.
     pub ordering: Ordering,
     /// Which of the node's clocks it was stamped with, by name; absent: its counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -234,7 +234,7 @@ pub struct PolicyRule {
 /// A sentence that the figures stand on, and where it came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Assumption {
-    /// What is assumed.
+    /// The assumption, as a sentence.
     pub statement: String,
     /// `declared`, `default`, `checked`, ...
     pub origin: String,
@@ -295,7 +295,7 @@ impl Assumption {
 }
 
 impl Manifest {
-    /// Whether the run adds to its figures what the check of its cores leaves open.
+    /// Returns whether the run adds to its figures what the check of its cores leaves open.
     pub fn cores_proved(&self) -> bool {
         let proved = |one: &Assumption| match one.kind {
             Some(kind) => kind == AssumptionKind::CoresProved,

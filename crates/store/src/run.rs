@@ -24,7 +24,7 @@ pub struct Run {
     manifest: Manifest,
 }
 
-/// What was read, and the files that were not, with the reason of each.
+/// Contents of the readable files, and the others with the reason of each.
 #[derive(Debug)]
 pub struct Listing<T> {
     /// From the files that can be read.
@@ -49,7 +49,7 @@ pub enum Table<'a> {
     Stamps(&'a Place),
     /// The channels of all nodes.
     Channels,
-    /// What happened.
+    /// The events of all nodes.
     Events,
     /// The brackets of all pairs.
     Brackets,
@@ -157,7 +157,7 @@ impl Run {
         Ok(Self { root: root.into(), manifest })
     }
 
-    /// What the run was.
+    /// The contents of `run.json`.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -376,6 +376,16 @@ mod tests {
         for table in [Table::Stamps(&place), Table::Channels, Table::Events, Table::Brackets] {
             assert_eq!(told(&run.files(table).unwrap().refused), 1);
         }
+    }
+
+    #[test]
+    fn a_table_of_a_later_version_is_ignored() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let fields = [Field::of::<i64>("colour".into())];
+        TableWriter::begin(&scratch.path().join("counts/x.parquet"), &fields, &[]).unwrap().finish().unwrap();
+        run.write_digests().unwrap();
+        assert!(run.refused().unwrap().is_empty() && run.check().unwrap().is_empty());
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub fn keyed_folders(folder: &Path, key: &str) -> Result<Vec<(String, PathBuf)>>
     Ok(entries(folder)?.iter().filter_map(value).collect())
 }
 
-/// What is in `folder` and not hidden, sorted; nothing if there is no such folder.
+/// Entries of `folder` that are not hidden, sorted; nothing if there is no such folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let wrong = |e| Error::io(folder, "list", e);
     let listing = match fs::read_dir(folder) {

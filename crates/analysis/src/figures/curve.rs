@@ -41,13 +41,13 @@ pub struct ShownBracket {
     pub height: i64,
     /// True: `after`, the truth is not above. False: `before`, the truth is not below.
     pub above: bool,
-    /// Whether the envelope stands on it.
+    /// True if the envelope stands on it.
     pub tight: bool,
     /// Index into the sources.
     pub source: usize,
 }
 
-/// What one source of evidence gives.
+/// The brackets of one source of evidence.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ShownSource {
     /// Its name, such as `probes`.

@@ -27,7 +27,7 @@ use crate::interrupt;
 /// Report of a clock monitor.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ClockReport {
-    /// Whether one rate was in force all the while by the kernel's account.
+    /// True if one rate was in force all the while by the kernel's account.
     pub constant: bool,
     /// How far the rate of REALTIME or MONOTONIC against the counter may be off a constant, where no event voids it.
     pub slew_bound_ppm: u32,
@@ -41,7 +41,7 @@ pub struct ClockReport {
     pub suspends: u64,
     /// Clocks that ran backward.
     pub backward: u64,
-    /// Whether the kernel would have told of a step that is narrower than the readings.
+    /// True if the kernel would have told of a step that is narrower than the readings.
     pub sets_are_told: bool,
     /// Brackets taken of each clock.
     pub brackets: u64,
@@ -155,7 +155,7 @@ impl<'a> Watching<'a> {
         Ok(write_events(&self.events, &events)?)
     }
 
-    /// What happened, once for each clock concerned.
+    /// Rows of one change, one for each clock concerned.
     fn rows(&self, happened: &Happened) -> Vec<Event> {
         let Row { what, clocks, from, until, value } = match happened {
             Happened::Sudden(event) => Row::of_event(event, self.facts.counter),
@@ -225,7 +225,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// What rows of a run's events say of one change.
+/// The common part of the rows of one change.
 struct Row {
     what: EventKind,
     /// Of the clocks concerned, the part of the label after the node.

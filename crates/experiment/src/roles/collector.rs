@@ -12,7 +12,7 @@ use crate::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
 
-/// What is collected, and into which run.
+/// The stamp directory, and the run that it is collected into.
 #[derive(Clone, Debug)]
 pub struct CollectorSettings {
     /// The stamp directory.

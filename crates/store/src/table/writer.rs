@@ -20,7 +20,7 @@ use crate::whole_file::WholeFile;
 
 /// A column in memory, of which some rows can be written.
 pub trait WriteRows {
-    /// Whether no row has a value.
+    /// Returns whether no row has a value.
     fn is_all_null(&self) -> bool {
         false
     }
@@ -29,7 +29,7 @@ pub trait WriteRows {
     fn write(&self, rows: Range<usize>, column: SerializedColumnWriter<'_>) -> Outcome;
 }
 
-/// What writing comes to.
+/// The result of writing with the Parquet crate.
 pub type Outcome = std::result::Result<(), ParquetError>;
 
 /// A table being written.
