@@ -4,6 +4,7 @@
 //! holds of several nodes or points alike is one assumption that names them. Deliberately absent: whether they are
 //! true. Where the run itself contradicts one, that is a finding.
 
+use serde::Serialize;
 use tickscope_bracket::{Epochs, Rho, RhoOrigin};
 use tickscope_store::{Manifest, Node, ReadingWidth};
 use tickscope_tick::{Label, Ordering, Place};
@@ -89,8 +90,9 @@ pub struct Origin {
     pub words: String,
 }
 
-/// Kinds of origins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Kinds of origins, in JSON by their names in lower case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OriginKind {
     /// Nobody declared anything else.
     Default,
@@ -113,21 +115,6 @@ pub enum OriginKind {
 }
 
 impl OriginKind {
-    /// Its name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Preset => "preset",
-            Self::Declared => "declared",
-            Self::Measured => "measured",
-            Self::Checked => "checked",
-            Self::Platform => "platform",
-            Self::Method => "method",
-            Self::Assumed => "assumed",
-            Self::Recorded => "recorded",
-        }
-    }
-
     fn by(self, words: impl Into<String>) -> Origin {
         Origin { kind: self, words: words.into() }
     }

@@ -343,11 +343,11 @@ impl Messages {
             match (counted(&pair.from, sent, widths[0]), counted(&pair.to, received, widths[1])) {
                 // An earlier copy's own stamp may have been lost only before the kernel stamped this one.
                 (Ok(Some((_, sent))), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
-                    count(&mut unused, AFTER_A_LOSS);
+                    count(&mut unused, AFTER_A_LOSS, 1);
                 }
                 (Ok(Some((first, _))), Ok(Some((_, last)))) => ticks.push((first, last)),
-                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END),
-                (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused)),
+                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END, 1),
+                (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused), 1),
             }
         }
         unused.retain(|&(_, count)| count > 0);
@@ -406,10 +406,10 @@ fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
     })
 }
 
-fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
+fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str, more: u64) {
     match unused.iter_mut().find(|(known, _)| *known == reason) {
-        Some((_, count)) => *count += 1,
-        None => unused.push((reason, 1)),
+        Some((_, count)) => *count += more,
+        None => unused.push((reason, more)),
     }
 }
 
@@ -478,10 +478,7 @@ fn by_source(sources: &[Evidence], half_width: impl Fn(&[Bracket]) -> Option<u64
         });
         summary.brackets += source.pieces;
         for &(reason, more) in &source.unused {
-            match summary.unused.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, sum)) => *sum += more,
-                None => summary.unused.push((reason, more)),
-            }
+            count(&mut summary.unused, reason, more);
         }
     }
     let only = |chosen: &dyn Fn(Source) -> bool| {

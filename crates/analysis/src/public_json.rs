@@ -9,7 +9,7 @@ use tickscope_store::{Event, Run};
 use tickscope_tick::{Label, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow, slowest};
 
-use crate::assumptions::Assumption;
+use crate::assumptions::{Assumption, OriginKind};
 use crate::cost::CostJson;
 use crate::{Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, SourceSummary};
 
@@ -200,7 +200,7 @@ struct TruthJson {
 struct AssumptionJson {
     statement: String,
     origin: String,
-    origin_kind: &'static str,
+    origin_kind: OriginKind,
 }
 
 #[derive(Debug, Serialize)]
@@ -367,7 +367,7 @@ impl<'a> AuxiliaryClockJson<'a> {
 impl AssumptionJson {
     fn of(assumption: &Assumption) -> Self {
         let origin = assumption.origin();
-        Self { statement: assumption.statement(), origin: origin.words, origin_kind: origin.kind.name() }
+        Self { statement: assumption.statement(), origin: origin.words, origin_kind: origin.kind }
     }
 }
 

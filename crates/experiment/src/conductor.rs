@@ -16,7 +16,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tickscope_store::{Event, EventKind, Run, SameBoot};
+use tickscope_store::{Event, EventKind, Run};
 use tickscope_tick::{Clock, Label, NodeName};
 
 use crate::Error;
@@ -215,11 +215,13 @@ impl<'a> Conductor<'a> {
     }
 
     fn start_probes(&mut self) -> Result<(), Error> {
-        let (reference, run) = (self.plan.reference_at(), self.run.manifest().run);
+        let reference = self.plan.reference_at();
+        let manifest = self.run.manifest().clone();
+        let run = manifest.run;
         let (hertz, kernel_every) = (self.plan.clock.probes_hz, self.plan.kernel_every());
         for pair in self.plan.probe_pairs() {
             let at = pair.node;
-            if self.share_a_counter(reference, at) {
+            if tickscope_analysis::shares_counter(&manifest, &manifest.nodes[at], &manifest.nodes[reference]) {
                 continue;
             }
             let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
@@ -238,14 +240,6 @@ impl<'a> Conductor<'a> {
             self.nodes[at].probe_client = Some(self.start_role(reference, Role::ProbeAsk(client))?);
         }
         Ok(())
-    }
-
-    /// Returns whether two nodes are known to read one counter.
-    fn share_a_counter(&self, a: usize, b: usize) -> bool {
-        let manifest = self.run.manifest();
-        let [a, b] = [a, b].map(|at| &manifest.nodes[at]);
-        let one = a.boot == b.boot && a.counter.counter == b.counter.counter;
-        manifest.same_boot == SameBoot::Detect && one && a.injected.is_none() && b.injected.is_none()
     }
 
     fn counter(&self, at: usize) -> Label {
