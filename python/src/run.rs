@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use tickscope_analysis::{Query, RunJson, analyse, clock_map_of, domain_of, durations};
+use tickscope_analysis::{Query, RunJson, analyse, clock_map_of, durations};
 use tickscope_bracket::Rho;
 use tickscope_store::Table;
 use tickscope_tick::{Place, Source};
@@ -59,7 +59,7 @@ impl Run {
     /// `node.counter` for a node's name; anything else as it is.
     fn label(&self, name: &str) -> String {
         let node = self.0.manifest().nodes.iter().find(|node| node.name.as_str() == name);
-        node.map_or_else(|| name.into(), domain_of)
+        node.map_or_else(|| name.into(), |node| node.domain().to_string())
     }
 
     /// Files of `stamps` (of `node.point`), `channels`, `events`, `brackets` or `traces`.

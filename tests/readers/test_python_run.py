@@ -207,7 +207,6 @@ def test_a_run_without_events_has_a_table_of_none(swinging_copy):
 @pytest.mark.parametrize(
     ("ask", "expected", "found"),
     [
-        (lambda run: tickscope.open(run / "nowhere"), "run.json", "No such file"),
         (lambda run: tickscope.open(run).stages("much"), "unknown, server-room, lab, laptop", "'much'"),
         (lambda run: tickscope.open(run).stages(-1), "a number of ppm from 0", "'-1'"),
         (lambda run: tickscope.open(run).clock_map("nobody"), "server.tsc", "'nobody'"),
@@ -217,7 +216,6 @@ def test_a_run_without_events_has_a_table_of_none(swinging_copy):
         (lambda run: tickscope.open(run).stamps("../../etc"), "client.send", "etc"),
         (lambda run: tickscope.open(run).stamps("client"), "node.point", "'client'"),
         (lambda run: tickscope.open(run).stage_durations("end"), "end-to-end", "'end'"),
-        (lambda run: tickscope.open(run / "stamps"), "run.json", "No such file"),
     ],
 )
 def test_bad_input_is_told_with_expected_and_found(swinging_run, ask, expected, found):
@@ -227,6 +225,12 @@ def test_bad_input_is_told_with_expected_and_found(swinging_run, ask, expected, 
     expectation, _, rest = str(error.value).partition("found")
     assert expected in expectation
     assert found in rest
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "stamps"])
+def test_a_folder_without_a_run_is_named(swinging_run, folder):
+    with pytest.raises(tickscope.TickscopeError, match=rf"cannot open .*{folder}/run\.json: No such file"):
+        tickscope.open(swinging_run / folder)
 
 
 def test_traces_of_some_ids_are_those(swinging_run):

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::json;
-use tickscope_store::{BracketColumns, KeyedRows, KeyedWriter, Manifest, Pair, Run};
+use tickscope_store::{BracketColumns, BracketSource, KeyedRows, KeyedWriter, Manifest, Pair, Run};
 
 const POINTS: i64 = 10;
 const HERTZ: i64 = 2_500_000_000;
@@ -34,7 +34,7 @@ fn stages(root: &Path) -> Result<(), Box<dyn Error>> {
 
 fn make(root: &Path, ids: i64) -> Result<(), Box<dyn Error>> {
     let run = Run::create(root, manifest()?)?;
-    let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
     run.add_brackets(&pair, "probe", &brackets(ids))?;
     let names: Vec<String> = (0..POINTS).map(name).collect();
     let mut writer = KeyedWriter::begin(&run.paths().traces().join("part-00000000.parquet"), &names, &[])?;
@@ -76,8 +76,8 @@ fn brackets(ids: i64) -> BracketColumns {
     for sent in (HERTZ..end).step_by(HERTZ as usize / 1000) {
         let delay = |of| 20_000 + (scattered(sent, of) % 40_000) as i64;
         let (there, back) = (sent + delay(1), sent + delay(1) + delay(2));
-        brackets.push(Some(sent), at_server(there), None, "probe-request", "before/after");
-        brackets.push(None, at_server(there), Some(back), "probe-reply", "before/after");
+        brackets.push(Some(sent), at_server(there), None, BracketSource::ProbeRequest, "before/after");
+        brackets.push(None, at_server(there), Some(back), BracketSource::ProbeReply, "before/after");
     }
     brackets
 }

@@ -2,12 +2,12 @@
 
 use tickscope_bracket::{Refused, Rho};
 use tickscope_store::{Event, EventKind, KeyedReader, Manifest, Node, Run};
-use tickscope_tick::Frequency;
+use tickscope_tick::{Frequency, Label};
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
 use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
-use crate::clock_maps::{ClockMapSummary, Related, domain_of, reading_ticks, reference_node, relate, run_rho};
+use crate::clock_maps::{ClockMapSummary, Related, reading_ticks, reference_node, relate, run_rho};
 use crate::counts::Counts;
 use crate::domains;
 use crate::duration_cache::{DurationRows, Table};
@@ -34,15 +34,15 @@ pub struct Analysis {
     pub one_counter: Vec<Assumption>,
     /// Clocks other than counters that points were stamped with.
     pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
-    /// Label of the reference.
-    pub reference: String,
-    /// Labels of all counters that points of the layout were stamped with.
-    pub counters: Vec<String>,
-    /// What the run says of its counters, or their evidence of another clock, that leaves a bound without ground.
+    /// The reference.
+    pub reference: Label,
+    /// All counters that points of the layout were stamped with.
+    pub counters: Vec<Label>,
+    /// Findings about counters and other clocks that leave a bound without ground.
     pub unsound: Vec<String>,
     /// How fast the reference is declared to run.
     pub frequency: Frequency,
-    /// What was held against the truth, where it is known.
+    /// Durations held against the truth, where it is known.
     pub truth: Option<Truth>,
     /// Durations that were refused because a stamp's auxiliary clock has no interval for it, or because nothing tells
     /// which stamps of an id belong together: stage, reason, how many.
@@ -51,7 +51,7 @@ pub struct Analysis {
     pub suspicions: Vec<String>,
     /// Ids that passed some point more than once.
     pub passages: PassageSummary,
-    /// What was done with them, in words; `None` where there are none.
+    /// Treatment of those ids, in words; `None` where there are none.
     pub passages_line: Option<String>,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
@@ -59,7 +59,7 @@ pub struct Analysis {
     pub refused: Vec<tickscope_store::Error>,
 }
 
-/// What a scan of traces needs: everything between a run's files and its durations.
+/// Inputs of a scan of traces: everything between a run's files and its durations.
 pub(crate) struct Inputs {
     pub layout: Layout,
     pub clocks: Clocks,
@@ -168,7 +168,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         domains::unfit(nodes()).into_iter().chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings));
     let analysis = Analysis {
         unsound: unsound.collect(),
-        counters: nodes().map(domain_of).collect(),
+        counters: nodes().map(Node::domain).collect(),
         one_counter,
         rows,
         relative_1ms_ticks,
@@ -201,7 +201,8 @@ impl Analysis {
         // Across these no bound holds, whatever the evidence seems to say.
         let counters = || self.counters.iter().chain([&self.reference]);
         let broke = |event: &&Event| {
-            let of_counter = event.domain.as_ref().is_none_or(|domain| counters().any(|counter| counter == domain));
+            let of_counter =
+                event.domain.as_ref().is_none_or(|domain| counters().any(|counter| counter.to_string() == *domain));
             event.what == EventKind::ClockSuspend || event.what == EventKind::ClockBackward && of_counter
         };
         if let Some(event) = events.iter().find(broke) {
@@ -242,7 +243,7 @@ fn a_millisecond(manifest: &Manifest, layout: &Layout, stage: usize) -> Apart {
 /// Adds what the check of the cores leaves open, where the run asked for it.
 fn with_cores(run: &Run, layout: &Layout, clocks: Clocks) -> Result<Clocks, Error> {
     let manifest = run.manifest();
-    if !cores_proved(manifest) {
+    if !manifest.cores_proved() {
         return Ok(clocks);
     }
     let reference_hertz = reference_node(manifest)?.counter.frequency.hertz;
@@ -265,14 +266,6 @@ fn on_reference(ticks: u64, hertz: u64, reference_hertz: u64) -> u64 {
     let scaled = u128::from(ticks) * u128::from(reference_hertz) * 101;
     u64::try_from(scaled.div_ceil(u128::from(hertz.max(1)) * 100)).unwrap_or(u64::MAX)
 }
-
-/// Whether the run adds to its figures what the check of its cores leaves open.
-pub(crate) fn cores_proved(manifest: &Manifest) -> bool {
-    manifest.assumptions.iter().any(|assumption| assumption.origin == CORES_PROVED)
-}
-
-/// Marks the assumption that makes the analysis add the cores' term.
-pub const CORES_PROVED: &str = "declared: proved, term added";
 
 /// The files of traces, joined by this layout.
 pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Error> {

@@ -4,27 +4,27 @@
 //! holds of several nodes or points alike is one assumption that names them. Deliberately absent: whether they are
 //! true. Where the run itself contradicts one, that is a finding.
 
+use serde::Serialize;
 use tickscope_bracket::{Epochs, Rho, RhoOrigin};
 use tickscope_store::{Manifest, Node, ReadingWidth};
-use tickscope_tick::{Ordering, Place};
+use tickscope_tick::{Label, Ordering, Place};
 
-use crate::analysis::cores_proved;
 use crate::messages::MessagePair;
-use crate::{Analysis, domain_of, domains};
+use crate::{Analysis, domains};
 
 /// Something that a run's figures rest on.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the comment of a variant names its fields")]
 pub enum Assumption {
     /// The rate of two counters stays within rho of one value.
-    Drift { domain: String, reference: String, rho: Rho },
+    Drift { domain: Label, reference: Label, rho: Rho },
     /// That rate lies near what their frequencies declare; `carries`: the evidence leaves it as open as that.
-    Rate { domain: String, reference: String, ppm: u32, carries: bool },
+    Rate { domain: Label, reference: Label, ppm: u32, carries: bool },
     /// A clock runs within its slew bound of one rate against its node's counter.
-    Slew { domain: String, counter: String, slew: Rho, origin: String },
+    Slew { domain: Label, counter: Label, slew: Rho, origin: String },
     /// That rate lies near what the counter's frequency declares.
-    SlewRate { domain: String, counter: String, carries: bool },
-    /// What the kernel's stamps are.
+    SlewRate { domain: Label, counter: Label, carries: bool },
+    /// The meaning of the kernel's stamps.
     KernelStamps,
     /// The same fact about each of these domains, nodes or points.
     Of { names: Vec<String>, fact: Fact },
@@ -37,20 +37,20 @@ pub enum Assumption {
     /// Overlapping passages stay on their threads, of so many ids.
     PassageThreads { ids: u64 },
     /// Two nodes read one counter; no bracket of so many contradicts it.
-    OneCounter { domain: String, reference: String, brackets: usize },
+    OneCounter { domain: Label, reference: Label, brackets: usize },
     /// Every id passes a pair of points once.
     SentOnce { pair: MessagePair, proof: SendProof },
     /// A hypervisor that traps readings shows every reader one steady counter.
-    Trapped { domain: String },
+    Trapped { domain: Label },
     /// A counter is stable though its node's kernel keeps time by another.
-    ForeignClockSource { domain: String, node: String, source: String },
-    /// What the check of the cores leaves open is in no figure.
+    ForeignClockSource { domain: Label, node: String, source: String },
+    /// The ticks that the check of the cores leaves open are in no figure.
     CoresUncounted,
     /// Quantiles are of the traces that have a duration.
     Quantiles,
     /// How fast the reference runs, and who declared it.
-    Seconds { reference: String, hertz: u64, tolerance_ppm: u32, origin: String },
-    /// What `run.json` holds, as it stands there.
+    Seconds { reference: Label, hertz: u64, tolerance_ppm: u32, origin: String },
+    /// An assumption of `run.json`, as it stands there.
     Recorded { statement: String, origin: String },
 }
 
@@ -70,7 +70,7 @@ pub enum Fact {
     Cores { checked: String },
 }
 
-/// What shows that a message was sent once.
+/// Proof that a message was sent once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SendProof {
     /// The program's own stamp before every send.
@@ -90,8 +90,9 @@ pub struct Origin {
     pub words: String,
 }
 
-/// Kinds of origins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Kinds of origins, in JSON by their names in lower case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OriginKind {
     /// Nobody declared anything else.
     Default,
@@ -114,21 +115,6 @@ pub enum OriginKind {
 }
 
 impl OriginKind {
-    /// Its name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Preset => "preset",
-            Self::Declared => "declared",
-            Self::Measured => "measured",
-            Self::Checked => "checked",
-            Self::Platform => "platform",
-            Self::Method => "method",
-            Self::Assumed => "assumed",
-            Self::Recorded => "recorded",
-        }
-    }
-
     fn by(self, words: impl Into<String>) -> Origin {
         Origin { kind: self, words: words.into() }
     }
@@ -155,7 +141,7 @@ impl Assumption {
         all
     }
 
-    /// What is assumed, as a sentence.
+    /// The assumption as a sentence.
     pub fn statement(&self) -> String {
         match self {
             Self::Drift { domain, reference, .. } => {
@@ -340,13 +326,14 @@ fn auxiliary_clocks(analysis: &Analysis) -> Vec<Assumption> {
 
 /// How wide the readings of every counter and clock are.
 fn readings(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
-    let auxiliary = |node: &Node| {
-        let prefix = format!("{}.", node.name);
-        let used = analysis.auxiliary_clocks.iter().filter_map(|clock| clock.domain.strip_prefix(&prefix));
-        used.map(|name| (format!("{prefix}{name}"), node.clocks.get(name).cloned())).collect::<Vec<_>>()
+    let of_node = |node: &'_ Node| {
+        let used =
+            analysis.auxiliary_clocks.iter().map(|clock| &clock.domain).filter(|domain| domain.node == node.name);
+        let used = used.map(|domain| (domain.clone(), node.clocks.get(domain.clock.name()).cloned()));
+        std::iter::once((node.domain(), node.counter.reading.clone())).chain(used).collect::<Vec<_>>()
     };
-    let of_node = |node: &Node| [vec![(domain_of(node), node.counter.reading.clone())], auxiliary(node)].concat();
-    let widths = manifest.nodes.iter().flat_map(of_node).map(|(domain, width)| (domain, Fact::Reading(width)));
+    let widths = manifest.nodes.iter().flat_map(of_node);
+    let widths = widths.map(|(domain, width)| (domain.to_string(), Fact::Reading(width)));
     let coarse = manifest
         .points
         .iter()
@@ -374,7 +361,8 @@ fn orderings(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
 fn counters(manifest: &Manifest) -> Vec<Assumption> {
     let fence = |node: &Node| Fact::Fence { vouched: node.counter.fence_serialises };
     let rate = |node: &Node| Fact::OneRate { vouched: node.counter.invariant };
-    let all = manifest.nodes.iter().flat_map(|node| [(domain_of(node), rate(node)), (domain_of(node), fence(node))]);
+    let all =
+        manifest.nodes.iter().flat_map(|node| [rate(node), fence(node)].map(|fact| (node.domain().to_string(), fact)));
     together(all)
 }
 
@@ -382,13 +370,13 @@ fn counters(manifest: &Manifest) -> Vec<Assumption> {
 fn cores(manifest: &Manifest) -> Vec<Assumption> {
     let checked = |node: &Node| Fact::Cores { checked: node.counter.sharing.checked.clone() };
     let mut all = together(manifest.nodes.iter().map(|node| (node.name.to_string(), checked(node))));
-    all.extend((!cores_proved(manifest)).then_some(Assumption::CoresUncounted));
+    all.extend((!manifest.cores_proved()).then_some(Assumption::CoresUncounted));
     all
 }
 
 /// How fast the reference is taken to run.
 fn seconds(manifest: &Manifest, analysis: &Analysis) -> Assumption {
-    let node = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
+    let node = manifest.nodes.iter().find(|node| node.domain() == manifest.reference);
     Assumption::Seconds {
         reference: manifest.reference.clone(),
         hertz: analysis.frequency.hertz,

@@ -12,28 +12,28 @@ use std::collections::btree_map::Entry;
 
 use tickscope_bracket::{Bracket, ClockMap, Epochs, Model, Ratio, ReadingWidths, Refused, Rho};
 use tickscope_store::{Channel, Event, EventKind, Manifest, Node, Pair, ReadingWidth, Run};
-use tickscope_tick::{Interval, Place, Reference, Tick};
+use tickscope_tick::{Clock, Interval, Label, NodeName, Place, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
-use crate::clock_maps::{UNORDERED, declared_for, domain_of};
+use crate::clock_maps::{UNORDERED, declared_for};
 use crate::domains;
 use crate::error::Error;
 use crate::query::Query;
 
-/// What is known of a clock of a node that is not its counter.
+/// Summary of a clock of a node that is not its counter.
 #[derive(Debug)]
 pub struct AuxiliaryClockSummary {
-    /// Label of the domain, `node.clock`.
-    pub domain: String,
-    /// Label of the node's counter.
-    pub counter: String,
+    /// The domain, `node.clock`.
+    pub domain: Label,
+    /// The node's counter.
+    pub counter: Label,
     /// How far it may run off its rate.
     pub slew: Rho,
     /// Where that bound came from.
     pub slew_origin: String,
     /// How fast its counter is declared to run.
     pub hertz: u64,
-    /// Whether the evidence of an epoch leaves the clock's rate as open as the prior does.
+    /// True if the evidence of an epoch leaves the clock's rate as open as the prior does.
     pub rests_on_prior: bool,
     /// How many brackets.
     pub brackets: usize,
@@ -52,7 +52,7 @@ pub struct AuxiliaryClockSummary {
     pub half_width_ticks: Option<u64>,
     /// The same at the 99th percentile.
     pub half_width_p99_ticks: Option<u64>,
-    /// Of those readings, how many the published method (the line between the run's ends) puts into their intervals.
+    /// Readings that the published method (the line between the run's ends) puts into their intervals.
     pub published_inside: u64,
     /// How far outside it puts the others at most, in ticks of the counter.
     pub published_furthest_ticks: u64,
@@ -65,7 +65,7 @@ pub struct AuxiliaryClockSummary {
 pub struct BreakSummary {
     /// First and last tick of the node's counter.
     pub span: (i64, i64),
-    /// Whether the clock monitor reported it; else the brackets show it.
+    /// True if the clock monitor reported it; else the brackets show it.
     pub declared: bool,
     /// By how much it jumped, as far as the brackets tell; nanoseconds.
     pub jump_ns: Option<(i64, i64)>,
@@ -77,13 +77,14 @@ const TOLD_OFF_PPB: u64 = 30_000;
 
 /// The clocks other than counters that a run's points need.
 pub(crate) struct AuxiliaryClocks {
-    known: BTreeMap<(String, String), (Epochs, AuxiliaryClockSummary)>,
+    /// By node and name of the clock.
+    known: BTreeMap<(NodeName, &'static str), (Epochs, AuxiliaryClockSummary)>,
     of_point: BTreeMap<Place, AuxiliaryClock>,
 }
 
-/// The clock of a point, by name, and by how much its stamps may be off what that read, in its ticks.
+/// The clock of a point, and by how much its stamps may be off what that read, in its ticks.
 struct AuxiliaryClock {
-    name: String,
+    clock: Clock,
     coarse: u64,
 }
 
@@ -113,25 +114,24 @@ impl AuxiliaryClocks {
                 continue;
             };
             let coarse = coarse(run.manifest(), place);
-            clocks.of_point.insert(place.clone(), AuxiliaryClock { name: clock.clone(), coarse });
-            let key = (place.node.to_string(), clock);
-            if let Entry::Vacant(unknown) = clocks.known.entry(key) {
-                let related = relate(run, unknown.key(), (channels, events), query)?;
-                unknown.insert(related);
+            clocks.of_point.insert(place.clone(), AuxiliaryClock { clock, coarse });
+            if let Entry::Vacant(unknown) = clocks.known.entry((place.node.clone(), clock.name())) {
+                let domain = Label { node: place.node.clone(), clock };
+                unknown.insert(relate(run, domain, (channels, events), query)?);
             }
         }
         Ok(clocks)
     }
 
-    /// Whether every point was stamped with its node's counter.
+    /// Returns whether every point was stamped with its node's counter.
     pub(crate) fn is_empty(&self) -> bool {
         self.of_point.is_empty()
     }
 
     /// The clock that a point was stamped with; `None`: its node's counter.
     pub(crate) fn at(&self, place: &Place) -> Option<&Epochs> {
-        let clock = self.of_point.get(place)?;
-        self.known.get(&(place.node.to_string(), clock.name.clone())).map(|(epochs, _)| epochs)
+        let clock = self.of_point.get(place)?.clock;
+        self.known.get(&(place.node.clone(), clock.name())).map(|(epochs, _)| epochs)
     }
 
     /// Between which ticks of its node's counter a stamp of a point was read; `width`: how far that counter may stand
@@ -156,9 +156,8 @@ impl AuxiliaryClocks {
         let (keys, related): (Vec<_>, Vec<_>) = self.known.into_iter().unzip();
         let (clocks, mut summaries): (Vec<_>, Vec<AuxiliaryClockSummary>) = related.into_iter().unzip();
         let of_point = layout.points().iter().filter_map(|point| {
-            let clock = self.of_point.get(&point.place)?;
-            let index =
-                keys.iter().position(|(node, known)| point.place.node == node.as_str() && *known == clock.name)?;
+            let clock = self.of_point.get(&point.place)?.clock;
+            let index = keys.iter().position(|(node, known)| point.place.node == *node && *known == clock.name())?;
             Some((point.place.to_string(), index))
         });
         let of_point: Vec<(String, usize)> = of_point.collect();
@@ -170,20 +169,20 @@ impl AuxiliaryClocks {
 }
 
 /// The one clock that all channels of a point read, if it is not the node's counter.
-fn clock_of(manifest: &Manifest, place: &Place, channels: &[Channel]) -> Result<Option<String>, Error> {
+fn clock_of(manifest: &Manifest, place: &Place, channels: &[Channel]) -> Result<Option<Clock>, Error> {
     let of_node = manifest.nodes.iter().find(|known| known.name == place.node);
-    let counter = of_node.map(|known| known.counter.counter.name());
-    let mut clocks =
-        channels.iter().filter(|channel| channel.is_at(place)).filter_map(|channel| channel.domain.split('/').nth(1));
+    let counter = of_node.map(|known| known.counter.counter);
+    let of_point = channels.iter().filter(|channel| channel.is_at(place));
+    let mut clocks = of_point.filter_map(|channel| Some(channel.domain().ok()?.counter));
     let declared = manifest.points.iter().find(|known| known.place() == *place);
-    let declared = declared.and_then(|known| known.counter.as_deref());
+    let declared = declared.and_then(|known| known.counter);
     let Some(first) = clocks.next().or(declared) else { return Ok(None) };
     if let Some(other) = clocks.find(|&other| other != first) {
         return Err(Error::work(format!(
             "{place}: expected stamps of one clock, found {first} and {other}. Give each clock a point of its own"
         )));
     }
-    Ok((Some(first) != counter).then(|| first.to_owned()))
+    Ok((Some(first) != counter).then_some(first))
 }
 
 /// How coarsely the stamps of a point were written down, where the run says.
@@ -194,25 +193,29 @@ fn coarse(manifest: &Manifest, place: &Place) -> u64 {
 
 /// How far a clock of a node, and its counter, may stand beyond what they read; single ticks where the run does not
 /// say.
-fn widths(node: &Node, clock: &str) -> ReadingWidths {
+fn widths(node: &Node, clock: Clock) -> ReadingWidths {
     let ticks = |known: Option<&ReadingWidth>| known.map_or(1, |known| known.width_ticks);
-    ReadingWidths { local_ticks: ticks(node.clocks.get(clock)), reference_ticks: ticks(node.counter.reading.as_ref()) }
+    ReadingWidths {
+        local_ticks: ticks(node.clocks.get(clock.name())),
+        reference_ticks: ticks(node.counter.reading.as_ref()),
+    }
 }
 
 fn relate(
     run: &Run,
-    (node, clock): &(String, String),
+    domain: Label,
     (channels, events): (&[Channel], &[Event]),
     query: &Query,
 ) -> Result<(Epochs, AuxiliaryClockSummary), Error> {
     let manifest = run.manifest();
-    let of_node = manifest.nodes.iter().find(|known| known.name.as_str() == node);
+    let of_node = manifest.nodes.iter().find(|known| known.name == domain.node);
     let of_node = of_node.ok_or_else(|| {
+        let node = &domain.node;
         Error::work(format!("run.json: expected the node {node}, found none. Was the run put together from two?"))
     })?;
-    let pair = Pair { reference: domain_of(of_node), domain: format!("{node}.{clock}") };
+    let pair = Pair { reference: of_node.domain(), domain };
     let (slew, slew_origin) = slew_of(manifest, &pair, query)?;
-    let (brackets, unused) = brackets(run, &pair, (node, clock), channels)?;
+    let (brackets, unused) = brackets(run, &pair, channels)?;
     let Pair { reference: counter, domain } = pair;
     if brackets.is_empty() {
         return Err(Error::work(format!(
@@ -220,9 +223,9 @@ fn relate(
              under tickscope run, which watches the clocks"
         )));
     }
-    let breaks = breaks(events, &domain, slew)?;
+    let breaks = breaks(events, &domain.to_string(), slew)?;
     let model = Model::new(slew, nominal(of_node)?, Tick::new(0));
-    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, widths: widths(of_node, clock), ..model };
+    let model = Model { prior_ppm: Epochs::KERNEL_PRIOR_PPM, widths: widths(of_node, domain.clock), ..model };
     let epochs = Epochs::new(&brackets, &breaks, &model).map_err(|e| Error::work(format!("{domain}: {e}")))?;
     let summary = AuxiliaryClockSummary {
         domain,
@@ -284,12 +287,7 @@ fn slew_of(manifest: &Manifest, pair: &Pair, query: &Query) -> Result<(Rho, Stri
 /// what it held might have shown a break.
 ///
 /// Returns them, and how many more were not made of ordered readings.
-fn brackets(
-    run: &Run,
-    pair: &Pair,
-    (node, clock): (&str, &str),
-    channels: &[Channel],
-) -> Result<(Vec<Bracket>, usize), Error> {
+fn brackets(run: &Run, pair: &Pair, channels: &[Channel]) -> Result<(Vec<Bracket>, usize), Error> {
     let mut listing = run.brackets(pair)?;
     if let Some(refused) = listing.refused.pop() {
         return Err(refused.into());
@@ -297,6 +295,7 @@ fn brackets(
     let columns = listing.found;
     let mut all: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
     let unused = columns.len() - all.len();
+    let Label { node, clock } = &pair.domain;
     let place: Place = format!("{node}.{BRACKET_POINT}{clock}").parse().map_err(Error::work)?;
     let stamps = run.stamps(&place)?;
     if let Some(refused) = stamps.refused().first() {
@@ -321,13 +320,13 @@ fn brackets(
         return Err(Error::work(format!(
             "{}: expected the channel {channel} of {place}, found none: whether its stamps were ordered is not known. \
              Restore the file",
-            run.paths().channels(node).display()
+            run.paths().channels(node.as_str()).display()
         )));
     }
     Ok((all, unused + unordered))
 }
 
-/// What voids the clock: every change that the clock monitor saw, but for a slew that the bound covers.
+/// Spans that void the clock: every change that the clock monitor saw, but for a slew that the bound covers.
 fn breaks(events: &[Event], domain: &str, slew: Rho) -> Result<Vec<Interval<Tick<Reference>>>, Error> {
     // The rate that the clock monitor tells is a mean between two looks, and off by as much as they leave open.
     let at_most = |told_ppb: i64| told_ppb.unsigned_abs().saturating_add(told_ppb.unsigned_abs() / 10 + TOLD_OFF_PPB);
@@ -366,7 +365,7 @@ impl Widths {
 }
 
 impl AuxiliaryClockSummary {
-    /// What contradicts its brackets, and what would help: an epoch in which no clock within the slew bound fits them.
+    /// Findings about its brackets: epochs in which no clock within the slew bound fits them.
     pub(crate) fn findings(&self) -> impl Iterator<Item = String> {
         self.contradictions.iter().map(|why| {
             format!(

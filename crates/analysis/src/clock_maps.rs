@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
-use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, Run, SameBoot};
-use tickscope_tick::{Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up};
+use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, RhoKind, Run, SameBoot};
+use tickscope_tick::{Label, Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, Layout};
 
 use crate::assumptions::{Assumption, SendProof};
@@ -22,8 +22,8 @@ use crate::query::Query;
 /// How well a node's counter is known in ticks of the reference.
 #[derive(Debug)]
 pub struct ClockMapSummary {
-    /// Label of the domain, `node.counter`.
-    pub domain: String,
+    /// The domain, `node.counter`.
+    pub domain: Label,
     /// Under which rho.
     pub rho: Rho,
     /// How many pieces of evidence.
@@ -34,17 +34,17 @@ pub struct ClockMapSummary {
     pub half_round_trip_ticks: Option<i64>,
     /// The same half-width under other rho, by preset.
     pub beside: Vec<(Rho, Option<u64>)>,
-    /// What each source of evidence gives.
+    /// Contribution of each source of evidence.
     pub sources: Vec<SourceSummary>,
     /// Slopes of the cone, reference ticks a local tick.
     pub slopes: (f64, f64),
     /// How far the rate was taken to lie from the ratio of the declared frequencies, parts per million.
     pub prior_ppm: u32,
-    /// Whether the evidence leaves the rate as open as that: then the prior carries a slope, and with it the bounds.
+    /// True if the evidence leaves the rate as open as that: then the prior carries a slope, and with it the bounds.
     pub rests_on_prior: bool,
 }
 
-/// What one source of evidence gives.
+/// Contribution of one source of evidence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceSummary {
     /// Name of the [`Source`].
@@ -55,7 +55,7 @@ pub struct SourceSummary {
     pub alone_ticks: Option<u64>,
     /// The half-width that the others give without it; `None`: they do not bound both sides.
     pub without_ticks: Option<u64>,
-    /// What did not serve as evidence, by reason.
+    /// Counts of unused evidence, by reason.
     pub unused: Vec<(&'static str, u64)>,
 }
 
@@ -72,12 +72,12 @@ pub(crate) struct Related {
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
-/// What one source says of a pair of nodes.
+/// Evidence of one source about a pair of nodes.
 struct Evidence {
     source: Source,
     /// Pieces of evidence: exchanges' halves, messages.
     pieces: usize,
-    /// What they say of the continuous counters behind the readings, a side each.
+    /// Brackets of the continuous counters behind the readings, a side each.
     brackets: Vec<Bracket>,
     /// Half the shortest round trip among them, the peer's turnaround taken off.
     half_round_trip_ticks: Option<i64>,
@@ -144,7 +144,7 @@ pub(crate) fn relate(
             related.of_node.push((node.name.to_string(), 0));
             continue;
         }
-        let pair = Pair { reference: manifest.reference.clone(), domain: domain_of(node) };
+        let pair = Pair { reference: manifest.reference.clone(), domain: node.domain() };
         let nominal =
             Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
         let mut sources = Vec::new();
@@ -180,11 +180,12 @@ pub(crate) fn relate(
 pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, Error> {
     let layout = run.layout()?;
     let related = relate(run, &layout, query, None)?;
-    let found = related.clock_maps.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain == domain);
+    let found =
+        related.clock_maps.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain.to_string() == domain);
     match found {
         Some((_, Clock::Related(clock_map))) => Ok(clock_map.clone()),
         _ => {
-            let known: Vec<_> = related.clock_maps.iter().map(|summary| summary.domain.as_str()).collect();
+            let known: Vec<_> = related.clock_maps.iter().map(|summary| summary.domain.to_string()).collect();
             let known = if known.is_empty() { "no other domain".into() } else { known.join(", ") };
             let reference = &run.manifest().reference;
             Err(Error::work(format!(
@@ -197,7 +198,7 @@ pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, 
 
 /// The rho that the run declared between its nodes' counters.
 pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
-    let others = manifest.nodes.iter().map(domain_of).filter(|domain| *domain != manifest.reference);
+    let others = manifest.nodes.iter().map(Node::domain).filter(|domain| *domain != manifest.reference);
     let pair = |domain| Pair { reference: manifest.reference.clone(), domain };
     let declared = others.map(|domain| declared_for(manifest, &pair(domain))).find_map(Result::transpose);
     declared.unwrap_or(Ok((Rho::default(), String::new()))).map(|(rho, _)| rho)
@@ -210,8 +211,8 @@ fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
 
 /// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
 pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
-    let of = |reference: &str, domain: &str| {
-        let declared_twice = manifest.rho.iter().filter(|rho| rho.reference == reference && rho.domain == domain);
+    let of = |reference: &Label, domain: &Label| {
+        let declared_twice = manifest.rho.iter().filter(|rho| rho.reference == *reference && rho.domain == *domain);
         let found = declared_twice.max_by_key(|rho| rho.ppb); // the narrower one may be the wrong one
         found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
     };
@@ -234,9 +235,13 @@ fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
 
 /// A preset keeps its name as long as the number next to it is the preset's.
 pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
-    let named = if rho.origin == "default" { Ok(Rho::default()) } else { rho.origin.parse::<Rho>() };
+    let named = match rho.kind() {
+        RhoKind::Default => Some(Rho::default()),
+        RhoKind::Preset => rho.origin.parse::<Rho>().ok(),
+        _ => None,
+    };
     match named {
-        Ok(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
+        Some(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
         _ => {
             // More than 32 bits are more than any rho: refused with the same words.
             let ppb = u32::try_from(rho.ppb).ok().and_then(|ppb| Rho::declared_ppb(ppb).ok());
@@ -252,7 +257,7 @@ pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
 }
 
 pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
-    let found = manifest.nodes.iter().find(|node| domain_of(node) == manifest.reference);
+    let found = manifest.nodes.iter().find(|node| node.domain() == manifest.reference);
     found.ok_or_else(|| {
         Error::work(format!(
             "run.json: expected a node with the domain {}, found none. Restore it as it was written",
@@ -261,18 +266,13 @@ pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
     })
 }
 
-/// The label of the domain that a node's stamps are read from.
-pub fn domain_of(node: &Node) -> String {
-    format!("{}.{}", node.name, node.counter.counter)
-}
-
-/// Whether two nodes are taken to read one counter.
+/// Returns whether two nodes are taken to read one counter.
 pub fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
     let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
     manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none() && reference.injected.is_none()
 }
 
-/// What the messages of one pair of points say, in ticks of both nodes' counters.
+/// Messages of one pair of points, in ticks of both nodes' counters.
 struct Messages {
     pair: MessagePair,
     source: Source,
@@ -281,7 +281,7 @@ struct Messages {
     unused: Vec<(&'static str, u64)>,
 }
 
-/// What it rests on that the messages of a pair were sent once.
+/// The assumption that the messages of a pair were sent once.
 fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &AuxiliaryClocks) -> Assumption {
     let proof = match own_send {
         Some(send) => SendProof::OwnStamp(send.clone()),
@@ -343,11 +343,11 @@ impl Messages {
             match (counted(&pair.from, sent, widths[0]), counted(&pair.to, received, widths[1])) {
                 // An earlier copy's own stamp may have been lost only before the kernel stamped this one.
                 (Ok(Some((_, sent))), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
-                    count(&mut unused, AFTER_A_LOSS);
+                    count(&mut unused, AFTER_A_LOSS, 1);
                 }
                 (Ok(Some((first, _))), Ok(Some((_, last)))) => ticks.push((first, last)),
-                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END),
-                (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused)),
+                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END, 1),
+                (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused), 1),
             }
         }
         unused.retain(|&(_, count)| count > 0);
@@ -406,10 +406,10 @@ fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
     })
 }
 
-fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str) {
+fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str, more: u64) {
     match unused.iter_mut().find(|(known, _)| *known == reason) {
-        Some((_, count)) => *count += 1,
-        None => unused.push((reason, 1)),
+        Some((_, count)) => *count += more,
+        None => unused.push((reason, more)),
     }
 }
 
@@ -465,7 +465,7 @@ fn clock_map(
     Ok((clock_map, summary))
 }
 
-/// What each source gives alone, and what is left without it.
+/// Contribution of each source: the bound it gives alone, and the bound without it.
 fn by_source(sources: &[Evidence], half_width: impl Fn(&[Bracket]) -> Option<u64>) -> Vec<SourceSummary> {
     let mut names: BTreeMap<Source, SourceSummary> = BTreeMap::new();
     for source in sources {
@@ -478,10 +478,7 @@ fn by_source(sources: &[Evidence], half_width: impl Fn(&[Bracket]) -> Option<u64
         });
         summary.brackets += source.pieces;
         for &(reason, more) in &source.unused {
-            match summary.unused.iter_mut().find(|(known, _)| *known == reason) {
-                Some((_, sum)) => *sum += more,
-                None => summary.unused.push((reason, more)),
-            }
+            count(&mut summary.unused, reason, more);
         }
     }
     let only = |chosen: &dyn Fn(Source) -> bool| {
@@ -534,13 +531,14 @@ fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickscope_store::BracketSource;
 
     #[test]
     fn brackets_of_plain_stamps_are_counted_and_not_used() {
         let mut columns = BracketColumns::default();
         for (at, ordering) in (0..).zip(["before/after", "plain/plain", "before/after", "plain/after", "before/after"])
         {
-            columns.push(Some(100 * at), 100 * at, None, "probe-request", ordering);
+            columns.push(Some(100 * at), 100 * at, None, BracketSource::ProbeRequest, ordering);
         }
         let widths = ReadingWidths { local_ticks: 26, reference_ticks: 4 };
         let Evidence { pieces, brackets, unused, .. } = Evidence::of_probes(&columns, widths).unwrap();

@@ -1,4 +1,4 @@
-//! What measuring cost the measured, as lines for people and as JSON.
+//! The cost of measuring to the target, as lines for people and as JSON.
 
 use serde::Serialize;
 use tickscope_store::{Compared, Cost, NodeCost, Overhead, StampCost};

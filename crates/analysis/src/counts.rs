@@ -10,7 +10,7 @@ use crate::passages::PassageSummary;
 use crate::scan::{Part, Piece, Sink};
 use crate::truth::Truth;
 
-/// What is counted of some traces.
+/// Counts over some traces.
 #[derive(Clone)]
 pub(crate) struct Counts {
     /// By stage.

@@ -11,7 +11,6 @@ use tickscope_store::{Channel, Manifest, Node, Pair, Run, SameBoot};
 use tickscope_tick::{Clock, Domain, Place};
 
 use crate::assumptions::Assumption;
-use crate::clock_maps::domain_of;
 use crate::error::Error;
 
 /// Refuses channels of `places` (node, point) whose stamps are of another boot than their node, or of two epochs.
@@ -29,7 +28,7 @@ pub(crate) fn expect_one_domain_each<'a>(
         for channel in channels.iter().filter(|channel| channel.is_at(place)) {
             let file = run.paths().channels(node);
             let named = |why: &dyn std::fmt::Display| format!("{}: channel {}: {why}", file.display(), channel.channel);
-            let domain: Domain = channel.domain.parse().map_err(|why| Error::work(named(&why)))?;
+            let domain = channel.domain().map_err(|why| Error::work(named(&why)))?;
             let declared = Domain { boot: of_node.boot, ..domain };
             let of = if shared { of_node.boot.to_string() } else { node.into() };
             let first = *found.entry((of, domain.counter)).or_insert(declared);
@@ -45,7 +44,7 @@ pub(crate) fn expect_one_domain_each<'a>(
     Ok(())
 }
 
-/// What is assumed where two nodes are taken to read one counter, once all evidence between them was held against it:
+/// The assumption that two nodes read one counter, once all evidence between them was held against it:
 /// `brackets`, of `checked` exchanges and messages.
 pub(crate) fn one_counter<'a>(
     pair: &Pair,
@@ -90,7 +89,7 @@ pub(crate) fn unfit<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<String> {
             format!(
                 "{}: expected a counter that runs at one rate in every power state, found one that does not (run.json: \
                  invariant is false), so no bound holds. Measure on a processor with an invariant counter",
-                domain_of(node)
+                node.domain()
             )
         })
         .collect()
@@ -100,7 +99,7 @@ pub(crate) fn unfit<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<String> {
 pub(crate) fn unusual(manifest: &Manifest) -> Vec<Assumption> {
     let mut all = Vec::new();
     for node in &manifest.nodes {
-        let (domain, facts) = (domain_of(node), &node.counter);
+        let (domain, facts) = (node.domain(), &node.counter);
         if facts.trapped {
             all.push(Assumption::Trapped { domain: domain.clone() });
         }

@@ -43,7 +43,7 @@ pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, E
     Ok(folder)
 }
 
-/// What a file of durations holds and was derived from.
+/// Columns of a file of durations, and the inputs it was derived from.
 pub(crate) struct Table {
     names: Vec<String>,
     keys: [(&'static str, String); 6],

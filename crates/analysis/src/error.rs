@@ -1,32 +1,51 @@
-//! Why a run could not be analysed.
+//! Why a run could not be made or analysed, and the exit code that says so.
 
-use std::fmt;
+use std::fmt::{self, Display};
 
-/// A message that says what was expected, what was found, and what would help.
-#[derive(Debug)]
+use serde::{Deserialize, Serialize};
+
+/// A message for the user: what failed or was not as expected, and what would help.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Error {
-    finding: bool,
+    kind: Kind,
     message: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+enum Kind {
+    Work,
+    Input,
+    Finding,
 }
 
 impl Error {
     /// Something went wrong while working.
-    pub fn work(message: impl fmt::Display) -> Self {
-        Self { finding: false, message: message.to_string() }
+    pub fn work(message: impl Display) -> Self {
+        Self { kind: Kind::Work, message: message.to_string() }
+    }
+
+    /// The input is not what it should be.
+    pub fn input(message: impl Display) -> Self {
+        Self { kind: Kind::Input, message: message.to_string() }
     }
 
     /// The evidence contradicts itself or an assumption.
-    pub(crate) fn finding(message: impl fmt::Display) -> Self {
-        Self { finding: true, message: message.to_string() }
+    pub fn finding(message: impl Display) -> Self {
+        Self { kind: Kind::Finding, message: message.to_string() }
     }
 
-    /// Whether the evidence contradicts itself or an assumption, rather than anything having failed.
+    /// Returns whether the evidence contradicts itself or an assumption, rather than anything having failed.
     pub fn is_finding(&self) -> bool {
-        self.finding
+        self.kind == Kind::Finding
+    }
+
+    /// Exit code of a command that ends with it: 1 work, 2 input, 3 finding.
+    pub fn code(&self) -> u8 {
+        self.kind as u8 + 1
     }
 }
 
-impl fmt::Display for Error {
+impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }

@@ -1,4 +1,4 @@
-//! What a page draws of a run: everything computed, nothing left to the page but to place it.
+//! Data of a run's figures: everything computed, nothing left to the page but to place it.
 //!
 //! Idea: one scan of the traces feeds the table and a sink, [`Collector`], that keeps the few traces worth drawing;
 //! each stage's values are sorted once, and box and histogram are read from them. Guarantees: memory grows with the
@@ -43,14 +43,14 @@ pub struct FigurePoint {
     pub node: String,
     /// Its name within the node.
     pub name: String,
-    /// Whether edges join it; else it is at the end of a branch.
+    /// True if edges join it; else it is at the end of a branch.
     pub on_path: bool,
     /// The first and the last raw tick of all traces there; `None` also where it is stamped with another clock than its
     /// node's counter.
     pub ticks: Option<(i64, i64)>,
 }
 
-/// What a page draws of one stage.
+/// Data of one stage's figures.
 #[derive(Debug)]
 pub(crate) struct StageFigures {
     stage_box: StageBox,

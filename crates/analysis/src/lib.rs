@@ -27,10 +27,10 @@ mod spans;
 mod truth;
 mod values;
 
-pub use analysis::{Analysis, CORES_PROVED, analyse, analyse_with_figures};
+pub use analysis::{Analysis, analyse, analyse_with_figures};
 pub use assumptions::{Assumption, Fact, Origin, OriginKind, SendProof, assumptions};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
-pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, domain_of, run_rho, shares_counter};
+pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, run_rho, shares_counter};
 pub use duration_cache::durations;
 pub use error::Error;
 pub use messages::{MessagePair, Passages, own_send};

@@ -252,7 +252,7 @@ fn channels_of<'a>(place: &'a Place, channels: &'a [Channel]) -> impl Iterator<I
     channels.iter().filter(|channel| channel.is_at(place))
 }
 
-/// Whether its stamps are of the counter that programs read, rather than of another clock.
+/// Returns whether its stamps are of the counter that programs read, rather than of another clock.
 fn reads_counter(channel: &Channel) -> bool {
     channel.domain.split('/').nth(1) == Some(Clock::STAMPED.name())
 }
@@ -380,7 +380,7 @@ mod tests {
             channel: Some(3),
             tick: Some(20),
             until: Some(22),
-            what: "lost".into(),
+            what: EventKind::Lost,
             value: Some(2),
             ..Event::default()
         };

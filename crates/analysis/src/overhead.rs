@@ -1,4 +1,4 @@
-//! What measuring added to the numbers that the target reports of itself: from pairs of passes, with an interval.
+//! The overhead of measuring on the numbers that the target reports of itself: from pairs of passes, with an interval.
 //!
 //! Idea: each pair gives one difference. Whatever they are distributed like, their median lies between the r-th
 //! smallest and the r-th largest of them unless fewer than r of the k fell on one side of it, which is a matter of k
@@ -28,7 +28,7 @@ pub struct Added {
     pub alone: f64,
 }
 
-/// What measuring added; `None`: too few pairs for an interval.
+/// Overhead of measuring; `None`: too few pairs for an interval.
 pub fn added(compared: &Compared) -> Option<Added> {
     let mut differences: Vec<f64> = compared.pairs.iter().map(|Passes { measured, alone }| measured - alone).collect();
     let mut alone: Vec<f64> = compared.pairs.iter().map(|passes| passes.alone).collect();

@@ -25,13 +25,13 @@ pub struct PassageSummary {
     pub ids: u64,
     /// Those that passed some point more than once.
     pub repeated: u64,
-    /// Of those, the ones whose passages overlap and were told apart by thread at some point.
+    /// Ids whose passages overlap and were told apart by thread at some point.
     pub by_thread: u64,
-    /// Of those, the ones with stamps that can be paired in more than one way, or in none: their durations are refused.
+    /// Ids with stamps that can be paired in more than one way, or in none: their durations are refused.
     pub untold: u64,
     /// By point of the layout: ids that passed there more than once.
     pub points: Vec<u64>,
-    /// Whether the run was joined before passages were told apart: then the k-th stamp here was paired with the k-th
+    /// True if the run was joined before passages were told apart: then the k-th stamp here was paired with the k-th
     /// there.
     pub by_rank: bool,
 }
@@ -79,7 +79,7 @@ impl PassageSummary {
         self.points.iter_mut().zip(&later.points).for_each(|(all, more)| *all += more);
     }
 
-    /// What was done with them, in a line; `None` where there are none.
+    /// Treatment of those ids, in a line; `None` where there are none.
     pub(crate) fn line(&self, layout: &Layout) -> Option<String> {
         if self.repeated == 0 {
             return None;

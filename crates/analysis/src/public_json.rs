@@ -6,10 +6,10 @@
 
 use serde::Serialize;
 use tickscope_store::{Event, Run};
-use tickscope_tick::Unit;
+use tickscope_tick::{Label, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow, slowest};
 
-use crate::assumptions::Assumption;
+use crate::assumptions::{Assumption, OriginKind};
 use crate::cost::CostJson;
 use crate::{Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, SourceSummary};
 
@@ -26,7 +26,7 @@ pub struct RunJson<'a> {
     version: u32,
     run: String,
     run_id: String,
-    reference: &'a str,
+    reference: &'a Label,
     frequency: FrequencyJson,
     stages: Vec<StageJson<'a>>,
     slowest: Vec<&'a str>,
@@ -108,7 +108,7 @@ struct PassagesJson {
 
 #[derive(Debug, Serialize)]
 struct ClockMapJson<'a> {
-    domain: &'a str,
+    domain: &'a Label,
     rho_ppm: f64,
     rho: String,
     brackets: usize,
@@ -146,8 +146,8 @@ struct UnusedJson<'a> {
 
 #[derive(Debug, Serialize)]
 struct AuxiliaryClockJson<'a> {
-    domain: &'a str,
-    counter: &'a str,
+    domain: &'a Label,
+    counter: &'a Label,
     slew: String,
     slew_ppm: f64,
     slew_origin: &'a str,
@@ -200,7 +200,7 @@ struct TruthJson {
 struct AssumptionJson {
     statement: String,
     origin: String,
-    origin_kind: &'static str,
+    origin_kind: OriginKind,
 }
 
 #[derive(Debug, Serialize)]
@@ -367,7 +367,7 @@ impl<'a> AuxiliaryClockJson<'a> {
 impl AssumptionJson {
     fn of(assumption: &Assumption) -> Self {
         let origin = assumption.origin();
-        Self { statement: assumption.statement(), origin: origin.words, origin_kind: origin.kind.name() }
+        Self { statement: assumption.statement(), origin: origin.words, origin_kind: origin.kind }
     }
 }
 

@@ -3,7 +3,7 @@
 use tickscope_bracket::Rho;
 use tickscope_tick::Source;
 
-/// What may be asked differently than the run declares. Default: nothing.
+/// Choices of whoever asks that replace the run's. Default: none.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Query {
     /// Takes the place of the run's rho, for every pair of nodes.
@@ -20,7 +20,7 @@ impl Query {
         Self { rho, ..Self::default() }
     }
 
-    /// Whether evidence of that source may be used.
+    /// Returns whether evidence of that source may be used.
     pub(crate) fn admit(&self, source: Source) -> bool {
         self.sources.as_ref().is_none_or(|sources| sources.contains(&source))
     }

@@ -26,7 +26,7 @@ const PIECE_ROWS: usize = 1 << 11;
 
 /// Gathers something of all traces of a run.
 pub trait Sink {
-    /// What it gathers of one row group.
+    /// The part gathered from one row group.
     type Part: Part;
 
     /// A part that has seen nothing yet.
@@ -36,7 +36,7 @@ pub trait Sink {
     fn merge(&mut self, part: Self::Part) -> Result<(), Error>;
 }
 
-/// What a [`Sink`] gathers of one row group, on whichever thread reads it.
+/// The part of a [`Sink`] gathered from one row group, on whichever thread reads it.
 pub trait Part: Send {
     /// Looks at the next traces of the group; all traces of one id come together.
     fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error>;

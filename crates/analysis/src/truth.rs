@@ -9,14 +9,14 @@ use tickscope_store::{Manifest, SameBoot};
 use tickscope_tick::Injection;
 use tickscope_trace::{Durations, Layout, Traces};
 
-/// What the nodes' counters truly are; and how many durations were held against it.
+/// The nodes' true counters, and counts of the durations held against them.
 #[derive(Clone, Debug)]
 pub struct Truth {
     maps: BTreeMap<String, Option<Injection>>,
     reference: Option<Injection>,
     /// Durations whose truth is known.
     pub known: u64,
-    /// Of those, how many lie in their intervals.
+    /// Durations with a known truth that lie in their intervals.
     pub inside: u64,
 }
 
@@ -33,8 +33,7 @@ impl Truth {
             let map = node.injected.as_ref().map(|text| text.parse::<Injection>()).transpose().ok()?;
             maps.insert(node.name.to_string(), map);
         }
-        let reference =
-            manifest.nodes.iter().find(|node| manifest.reference.starts_with(&format!("{}.", node.name)))?;
+        let reference = manifest.nodes.iter().find(|node| node.name == manifest.reference.node)?;
         let reference = maps[reference.name.as_str()];
         Some(Self { maps, reference, known: 0, inside: 0 })
     }

@@ -21,7 +21,7 @@ impl Values {
         Self { stages, parts: Vec::new() }
     }
 
-    /// What `finish` makes of the values of each stage, by stage; in parallel, since order statistics take as long as
+    /// Results of `finish` over the values of each stage, by stage; in parallel, since order statistics take as long as
     /// the scan.
     pub(crate) fn finish_stages<R: Send>(mut self, finish: impl Fn(usize, StageValues) -> R + Sync) -> Vec<R> {
         let mut results = Vec::with_capacity(self.stages);

@@ -5,10 +5,11 @@ mod site;
 use std::fs;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, CORES_PROVED, Query, RunJson, analyse, assumptions, run_rho};
+use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, run_rho};
 use tickscope_show::stage_table;
 use tickscope_store::{
-    Assumption, BracketColumns, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run, write_channels,
+    Assumption, BracketColumns, BracketSource, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run,
+    write_channels,
 };
 use tickscope_tick::BootId;
 
@@ -38,10 +39,10 @@ fn run(site: &Site, ahead: i64, messages: &[&str], told: impl FnOnce(&mut Manife
     );
     let mut brackets = BracketColumns::default();
     for (sent, at, received) in (0..send.len()).map(|row| (send[row].1, received[row].1, response[row].1)) {
-        brackets.push(Some(sent + 1_900), at, None, "probe-request", "before/after");
-        brackets.push(None, at, Some(received - 2_900), "probe-reply", "before/after");
+        brackets.push(Some(sent + 1_900), at, None, BracketSource::ProbeRequest, "before/after");
+        brackets.push(None, at, Some(received - 2_900), BracketSource::ProbeReply, "before/after");
     }
-    let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
     run.add_brackets(&pair, "probes", &brackets).unwrap();
     join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
     run
@@ -211,11 +212,9 @@ fn a_counter_that_is_not_invariant_is_a_finding_and_what_is_unusual_about_one_is
 
 #[test]
 fn a_rho_declared_the_other_way_round_holds_for_the_pair() {
-    let rho = |reference: &str, domain: &str, ppb| Rho {
-        reference: reference.into(),
-        domain: domain.into(),
-        ppb,
-        origin: "declared".into(),
+    let rho = |reference: &str, domain: &str, ppb| {
+        let (reference, domain) = (reference.parse().unwrap(), domain.parse().unwrap());
+        Rho { reference, domain, ppb, origin: "declared".into(), kind: None }
     };
     // 1 / (1 - 10 %) is 11.1 % more: rounded up, never down.
     for (ppb, inverse) in [(0, 0), (200_000, 200_041), (1_000, 1_001), (1_000_000, 1_001_002), (90_000_000, 98_901_099)]
@@ -246,10 +245,14 @@ fn a_clock_of_a_node_that_contradicts_itself_is_a_finding_and_a_larger_slew_woul
     let mut monitor = BracketColumns::default();
     for tick in (999_000_000..1_130_000_000).step_by(250_000) {
         let ends = if tick == 1_050_000_000 { (tick + 40, tick - 30) } else { (tick - 30, tick + 40) };
-        monitor.push(Some(ends.0), tick * 2 / 5, Some(ends.1), "watch", "before/after");
+        monitor.push(Some(ends.0), tick * 2 / 5, Some(ends.1), BracketSource::Watch, "before/after");
     }
-    run.add_brackets(&Pair { reference: "client.tsc".into(), domain: "client.realtime".into() }, "watch", &monitor)
-        .unwrap();
+    run.add_brackets(
+        &Pair { reference: "client.tsc".parse().unwrap(), domain: "client.realtime".parse().unwrap() },
+        "watch",
+        &monitor,
+    )
+    .unwrap();
     let analysis = ask(&run).unwrap();
     let finding = analysis.finding(&[]).unwrap();
     for part in ["client.realtime", "contradicts itself", "expected before <= after", "--slew"] {
@@ -260,13 +263,13 @@ fn a_clock_of_a_node_that_contradicts_itself_is_a_finding_and_a_larger_slew_woul
 
 #[test]
 fn proved_cores_add_the_largest_bound_of_all_nodes() {
-    for bounds in [[270, 900], [900, 270]] {
+    let of_an_old_run = Assumption { kind: None, ..Assumption::cores_proved() };
+    for (bounds, proved) in [([270, 900], Assumption::cores_proved()), ([900, 270], of_an_old_run)] {
         let site = Site::new();
         let run = run(&site, 0, &[], |manifest| {
             one_boot(manifest);
             (0..2).for_each(|node| manifest.nodes[node].counter.sharing.bound_ticks = Some(bounds[node]));
-            let statement = "the cores share one counter".into();
-            manifest.assumptions.push(Assumption { statement, origin: CORES_PROVED.into() });
+            manifest.assumptions.push(proved.clone());
         });
         let analysis = ask(&run).unwrap();
         assert!(analysis.rows.iter().all(|row| row.core_ticks == 909), "{bounds:?}");
@@ -276,7 +279,7 @@ fn proved_cores_add_the_largest_bound_of_all_nodes() {
     let unchecked = Site::new();
     let run = run(&unchecked, 0, &[], |manifest| {
         manifest.nodes[1].counter.sharing.bound_ticks = None;
-        manifest.assumptions.push(Assumption { statement: String::new(), origin: CORES_PROVED.into() });
+        manifest.assumptions.push(Assumption::cores_proved());
     });
     assert!(ask(&run).unwrap_err().to_string().contains("expected a checked bound between the cores"));
 }

@@ -75,11 +75,17 @@ fn durations_of_other_traces_are_not_taken_for_these() {
 fn durations_of_other_evidence_are_not_taken_for_todays() {
     let copied = Copied::new(1);
     let before = derived(&copied, None).1;
-    let (run, pair) = (copied.run(), copied.run().pairs().unwrap().remove(0));
+    let (run, pair) = (copied.run(), copied.run().pairs().unwrap().found.remove(0));
     let mut evidence = run.brackets(&pair).unwrap().found;
     let (before_first, at_first) = (evidence.before.iter().flatten().min().copied().unwrap(), evidence.at[0]);
     evidence = tickscope_store::BracketColumns::default();
-    evidence.push(Some(before_first + 2_000), at_first, None, "probe-request", "before/after");
+    evidence.push(
+        Some(before_first + 2_000),
+        at_first,
+        None,
+        tickscope_store::BracketSource::ProbeRequest,
+        "before/after",
+    );
     run.add_brackets(&pair, "more", &evidence).unwrap();
     assert_ne!(derived(&copied, None).1, before);
 }
@@ -90,7 +96,7 @@ fn durations_derived_under_anything_that_changed_since_are_derived_again() {
     type Change = fn(&Copied);
     let changes: [(&str, Change); 5] = [
         ("as many other brackets", |copied| {
-            let pair = copied.run().pairs().unwrap().remove(0);
+            let pair = copied.run().pairs().unwrap().found.remove(0);
             let places = copied.run().paths().brackets(&pair);
             let told = copied.run().brackets(&pair).unwrap().found;
             let mut moved = tickscope_store::BracketColumns::default();
@@ -102,10 +108,7 @@ fn durations_derived_under_anything_that_changed_since_are_derived_again() {
             copied.run().add_brackets(&pair, "moved", &moved).unwrap();
         }),
         ("proved cores", |copied| {
-            copied.retell(|manifest| {
-                let origin = tickscope_analysis::CORES_PROVED.into();
-                manifest.assumptions.push(Assumption { statement: "cores share a counter".into(), origin });
-            });
+            copied.retell(|manifest| manifest.assumptions.push(Assumption::cores_proved()));
         }),
         ("another frequency", |copied| copied.retell(|manifest| manifest.nodes[1].counter.frequency.hertz += 1_000)),
         ("another layout", |copied| copied.retell(|manifest| manifest.layout.rules.clear())),

@@ -5,7 +5,7 @@ mod site;
 use proptest::prelude::*;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Query, SourceSummary, analyse, assumptions};
-use tickscope_store::{BracketColumns, Pair, Run, join_run};
+use tickscope_store::{BracketColumns, BracketSource, Pair, Run, join_run};
 
 const PATH: [&str; 4] = ["client.send", "server.received", "server.reply", "client.response"];
 const MESSAGES: [&str; 2] = ["client.send > server.received", "server.reply > client.response"];
@@ -49,9 +49,9 @@ fn realtime(tick: i64) -> i64 {
 fn bracket_realtime(run: &Run, first: i64, last: i64) {
     let mut columns = BracketColumns::default();
     for tick in (first - 1_000_000..last + 1_000_000).step_by(250_000) {
-        columns.push(Some(tick - 30), realtime(tick), Some(tick + 40), "watch", "before/after");
+        columns.push(Some(tick - 30), realtime(tick), Some(tick + 40), BracketSource::Watch, "before/after");
     }
-    let pair = Pair { reference: "client.tsc".into(), domain: "client.realtime".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "client.realtime".parse().unwrap() };
     run.add_brackets(&pair, "watch", &columns).unwrap();
 }
 
@@ -259,10 +259,10 @@ fn only_messages_that_are_evidence_name_what_they_rest_on() {
     join_run(&run, &layout, 1 << 20, &|_, _| true).unwrap();
     let mut columns = BracketColumns::default();
     for (_, sent) in at(0) {
-        columns.push(Some(sent), sent + AHEAD + 500, None, "probe", "before/after");
-        columns.push(None, sent + AHEAD + 600, Some(sent + 1100), "probe", "before/after");
+        columns.push(Some(sent), sent + AHEAD + 500, None, BracketSource::ProbeRequest, "before/after");
+        columns.push(None, sent + AHEAD + 600, Some(sent + 1100), BracketSource::ProbeReply, "before/after");
     }
-    let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
     run.add_brackets(&pair, "probe", &columns).unwrap();
     let mut manifest = run.manifest().clone();
     manifest.evidence.probes = true;

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Query, Spanned, Spans, analyse, assumptions, spans};
 use tickscope_store::{
-    BracketColumns, Manifest, Origin, Pair, Point, ReadingWidth, Rho, Run, StampColumns, join_run, next_segment,
-    write_channels, write_segment,
+    BracketColumns, BracketSource, Manifest, Origin, Pair, Point, ReadingWidth, Rho, Run, StampColumns, join_run,
+    next_segment, write_channels, write_segment,
 };
-use tickscope_tick::{NodeName, Ordering, PointName, Stairs};
+use tickscope_tick::{Clock, NodeName, Ordering, PointName, Stairs};
 use tickscope_trace::Apart;
 
 /// Of one tick.
@@ -39,7 +39,7 @@ fn point(place: &str, ordering: Ordering) -> Point {
         node: NodeName::new(node).unwrap(),
         name: PointName::new(name).unwrap(),
         ordering,
-        counter: of_realtime(name).then(|| "realtime".into()),
+        counter: of_realtime(name).then_some(Clock::Realtime),
         resolution_ticks: (name == "logged").then_some(LOG_NS as u64),
     }
 }
@@ -123,9 +123,9 @@ fn run(site: &Site, clocks: Clocks, requests: &[Request]) -> (Run, Vec<Vec<i64>>
     for number in 0..1_000 {
         let instant = first + (last - first) / 999 * number + number * 37 % 97;
         let counter = clocks.client_at(instant);
-        monitor.push(Some(counter), clocks.realtime_at(instant), Some(counter), "watch", "before/after");
+        monitor.push(Some(counter), clocks.realtime_at(instant), Some(counter), BracketSource::Watch, "before/after");
     }
-    let pair = Pair { reference: "client.tsc".into(), domain: "client.realtime".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "client.realtime".parse().unwrap() };
     run.add_brackets(&pair, "watch", &monitor).unwrap();
     join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
     (run, passed)
@@ -341,7 +341,13 @@ fn what_only_a_log_can_be_said_to_round_and_the_narrower_of_two_rhos_are_not_bel
     let site = Site::new();
     let (mut run, _) = run(&site, clocks, &requests);
     let told = run.manifest().clone();
-    let rho = |ppb| Rho { reference: "client.tsc".into(), domain: "server.tsc".into(), ppb, origin: "declared".into() };
+    let rho = |ppb| Rho {
+        reference: "client.tsc".parse().unwrap(),
+        domain: "server.tsc".parse().unwrap(),
+        ppb,
+        origin: "declared".into(),
+        kind: None,
+    };
     run.set_manifest(Manifest { rho: vec![rho(50_000), rho(200_000)], ..told.clone() }).unwrap();
     assert_eq!(analyse(&run, &Query::default(), false).unwrap().clock_maps[0].rho.ppb(), 200_000);
     let mut rounded = told;

@@ -14,7 +14,7 @@ use crate::{Error, ReadingWidths};
 pub struct Bracket {
     /// The event did not happen before this tick of the reference; `None`: nothing is known.
     pub before: Option<Tick<Reference>>,
-    /// What the local domain's counter read at the event.
+    /// Reading of the local domain's counter at the event.
     pub at: Tick<Local>,
     /// The event did not happen after this tick of the reference; `None`: nothing is known.
     pub after: Option<Tick<Reference>>,
@@ -26,7 +26,7 @@ impl Bracket {
         Self { before: before.map(Tick::new), at: Tick::new(at), after: after.map(Tick::new) }
     }
 
-    /// What raw readings say of the continuous clocks behind them, a side each. While the local clock read `at` it
+    /// Brackets of the continuous clocks behind raw readings, a side each. While the local clock read `at` it
     /// stood below `at + width`, and while the reference read `after` it stood below `after + width`; so
     /// `f(at + width) >= before` and `f(at) <= after + width`. An error where 64 bits do not hold such a sum; `index`
     /// names the bracket in it.

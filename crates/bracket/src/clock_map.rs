@@ -7,7 +7,7 @@ use crate::envelope::{Bounds, Envelope, ceil, floor};
 use crate::evidence::{Evidence, Frame, LIMIT_TICKS};
 use crate::{Bracket, Cone, Error, Finding, HalfWidths, Model, Placement, Segment, outlier, segment};
 
-/// What all brackets together say about the map from local ticks to reference ticks. Immutable.
+/// Map from local ticks to reference ticks, as far as all brackets together bound it. Immutable.
 ///
 /// Build: O(n log n) in the number of brackets; a question: O(log n).
 #[derive(Clone, Hash, Debug)]
@@ -17,8 +17,8 @@ pub struct ClockMap {
     envelope: Envelope,
 }
 
-/// What holds the reference while the local clock stands within some ticks: looked up once, used for every span from or
-/// to there.
+/// Interval of the reference while the local clock stands within some ticks: looked up once, used for every span from
+/// or to there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
     /// In units of 2^-60 ticks from the frame's first reference tick, as [`Bounds`].
@@ -109,7 +109,7 @@ impl ClockMap {
         Ok(Held { lo: first.lo, hi: last.hi, doubled_middle: first.doubled_middle() })
     }
 
-    /// What holds the reference, rounded outward to whole ticks; and the estimate at the first local tick, rounded
+    /// Interval of the reference, rounded outward to whole ticks; and the estimate at the first local tick, rounded
     /// down.
     #[inline]
     pub fn placed(&self, held: &Held) -> Option<Placement> {
@@ -155,14 +155,15 @@ impl ClockMap {
         self.envelope.cone()
     }
 
-    /// Whether the evidence leaves the rate as open as the prior does, on either side: then the prior carries a slope.
+    /// Returns whether the evidence leaves the rate as open as the prior does, on either side: then the prior carries a
+    /// slope.
     pub fn rests_on_prior(&self) -> bool {
         let Ok((slow, fast)) = self.model.prior() else { return true };
         let (prior, found) = (Cone::new(slow, fast, self.model.rho), self.cone());
         found.slowest() == prior.slowest() || found.fastest() == prior.fastest()
     }
 
-    /// What was assumed.
+    /// The assumptions it was built under.
     pub fn model(&self) -> &Model {
         &self.model
     }

@@ -18,7 +18,7 @@ pub(crate) struct Contradiction {
 }
 
 impl Envelope {
-    /// What `points`, sorted by `at`, allow under `premise`.
+    /// Envelope of `points`, sorted by `at`, under `premise`.
     pub fn of(points: &[Point], premise: Premise) -> Result<Self, Contradiction> {
         let slopes = Slopes::new(points, premise)?;
         let cone = Cone::new(slopes.r_min, slopes.r_max, premise.rho);

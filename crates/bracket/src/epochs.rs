@@ -32,7 +32,7 @@ use crate::epochs::division::{Cut, Division, Group, Looseness, Reading};
 use crate::epochs::readings::{Range, Readings};
 use crate::{Bracket, ClockMap, Cone, Error, Finding, HalfWidths, Model, NamedBracket};
 
-/// What the readings of a clock say about the counter of its node. Immutable.
+/// Map from the readings of a clock to the counter of its node. Immutable.
 ///
 /// Build: O(n log n) in the number of brackets; a question: O(log n).
 ///
@@ -72,8 +72,8 @@ pub struct Epoch {
     pub last: Tick<Local>,
     /// How many brackets it has.
     pub brackets: usize,
-    /// What they say; or why they contradict each other, with positions in the evidence that was given: then no
-    /// reading of this epoch has an interval.
+    /// The clock map of the brackets; or why they contradict each other, with positions in the evidence that was given:
+    /// then no reading of this epoch has an interval.
     pub clock_map: Result<ClockMap, Finding>,
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with evidence: errors that say what was expected, what was found and what would mend it.
+//! Errors of evidence: each says what was expected, what was found and what would mend it.
 
 use std::fmt;
 
@@ -73,9 +73,9 @@ pub enum Error {
     Declaration {
         /// Which value.
         what: &'static str,
-        /// What it may be.
+        /// Values that are allowed.
         expected: &'static str,
-        /// What it was.
+        /// The value found.
         found: String,
     },
     /// No bracket bounds this side, so no interval has that end.
@@ -120,7 +120,7 @@ pub struct Inconsistency {
     /// True: leaving out *all* outliers is needed. False: leaving out any *one* of them resolves the contradiction, and
     /// the first is the one that most others speak against.
     pub outliers_together: bool,
-    /// Whether leaving them out resolves the contradiction.
+    /// True if leaving them out resolves the contradiction.
     pub resolved: bool,
     /// The model's rho, under which the contradiction stands.
     pub rho: Rho,

@@ -1,4 +1,4 @@
-//! What is assumed of the two clocks: everything a bound rests on besides the brackets.
+//! Assumptions about the two clocks: everything a bound rests on besides the brackets.
 
 use tickscope_tick::{Local, Tick};
 

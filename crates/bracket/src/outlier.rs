@@ -107,12 +107,12 @@ impl Culprits {
     }
 }
 
-/// Whether two brackets cannot both be true under this cone.
+/// Returns whether two brackets cannot both be true under this cone.
 fn contradict(a: &Point, b: &Point, cone: Cone) -> bool {
     too_early(a, b, cone) || too_early(b, a, cone)
 }
 
-/// Whether `a` puts the map above what `b` allows.
+/// Returns whether `a` puts the map above what `b` allows.
 fn too_early(a: &Point, b: &Point, cone: Cone) -> bool {
     let (Some(before), Some(after)) = (a.before, b.after) else {
         return false;

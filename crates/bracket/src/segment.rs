@@ -23,7 +23,7 @@ pub struct Segment {
     pub mult: i64,
     /// Bits to shift the product right by.
     pub shift: i32,
-    /// What to subtract and add for the guaranteed interval, in reference ticks.
+    /// Ticks of the reference to subtract and add for the guaranteed interval.
     pub pad: i64,
 }
 

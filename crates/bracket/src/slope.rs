@@ -124,7 +124,7 @@ impl Tangent {
         scaled(self.y, rate) < I256::from(self.x) * I256::from(rate.numerator())
     }
 
-    /// Whether the piece grows in the direction of search; where it does not, a negative gap stays negative.
+    /// Returns whether the piece grows in the direction of search; where it does not, a negative gap stays negative.
     fn improves(&self, side: Side) -> bool {
         if side == Side::Rising { self.x < 0 } else { self.x > 0 }
     }
@@ -184,14 +184,14 @@ impl Hull {
         self.corners.get(low)
     }
 
-    /// Whether `y - rate * x` is smaller at the far end of this edge than at the near one.
+    /// Returns whether `y - rate * x` is smaller at the far end of this edge than at the near one.
     fn falls_along(&self, edge: usize, rate: Ratio) -> bool {
         let (near, far) = (&self.corners[edge], &self.corners[edge + 1]);
         scaled(far.y - near.y, rate) < I256::from(far.x - near.x) * I256::from(rate.numerator())
     }
 }
 
-/// Whether the last corner lies on or above the line from the one before it to `new`.
+/// Returns whether the last corner lies on or above the line from the one before it to `new`.
 fn bends_down(corners: &[Corner], new: Corner) -> bool {
     let [.., a, b] = corners else {
         return false;

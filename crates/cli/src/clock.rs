@@ -180,12 +180,8 @@ fn sweep(options: &SweepOptions) -> Result<(), Failure> {
 
 /// The example of the Cm* study, from a run.
 fn example(options: &ExampleOptions) -> Result<(), Failure> {
-    use tickscope_cm_star::{Error, Found, document, recorded};
-    let Found { example, finding } = recorded(&options.run).map_err(|error| match error {
-        Error::Input(message) => Failure::input(message),
-        Error::Analysis(error) => error.into(),
-        Error::Stats(error) => Failure::work(error),
-    })?;
+    use tickscope_cm_star::{Found, document, recorded};
+    let Found { example, finding } = recorded(&options.run)?;
     show(&options.output, || document(&example), &example)?;
     finding.map_or(Ok(()), |finding| Err(Failure::finding(finding)))
 }

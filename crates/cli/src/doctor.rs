@@ -25,9 +25,9 @@ const WIDE_NS: u32 = 5;
 struct Look {
     what: &'static str,
     found: String,
-    /// What it costs the result; absent: nothing.
+    /// The cost to the result; absent: none.
     costs: Option<String>,
-    /// Whether durations measured here would be unsound.
+    /// True if durations measured here would be unsound.
     unsound: bool,
 }
 
@@ -115,7 +115,7 @@ fn reading(host: &Host) -> Look {
     Look { what: "readings", found: format!("{} ticks wide: {step}", step.width_ticks), costs, unsound: unknown }
 }
 
-/// Whether ordered stamps are ordered.
+/// Returns whether ordered stamps are ordered.
 fn fence(host: &Host) -> Look {
     let known = host.facts.fence_serialises == Some(true);
     let found = if known {

@@ -13,7 +13,7 @@ use crate::options::ExportOptions;
 use crate::output::print_json;
 use crate::show::query;
 
-/// What was written. Within a version keys are added, never removed or renamed.
+/// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
 struct Report<'a> {
     version: u32,

@@ -1,3 +1,3 @@
-//! What ends a command early, and with which exit code: an experiment's error, also of the commands that run none.
+//! The error that ends a command early, with its exit code: an experiment's, also of the commands that run none.
 
 pub use tickscope_experiment::Error as Failure;

@@ -68,7 +68,7 @@ fn e2e_a_command_that_does_not_exist_is_named_and_the_run_is_kept() {
     let site = Site::new("no-command");
     let ended = site.run(&Experiment { client: "/no/such/program".into(), ..Experiment::new(1.0, 100) });
     ended.said(1, &["command of client", "/no/such/program", "cannot start", "Is it built"]);
-    let pairs = site.opened().pairs().unwrap();
+    let pairs = site.opened().pairs().unwrap().found;
     assert!(!site.opened().brackets(&pairs[0]).unwrap().found.is_empty(), "the probes had begun");
 }
 
@@ -78,7 +78,7 @@ fn e2e_a_command_that_fails_is_an_event_and_its_message_is_seen() {
     let site = Site::new("fails");
     let text = Experiment::new(1.0, 100).text().replace("\"--rate\", \"100\"", "\"--rate\", \"no\"");
     let ended = Ended::of(&mut site.run_command(&text));
-    ended.said(1, &["expected --rate", "command of client", "expected it to end well"]);
+    ended.said(1, &["expected --rate", "command of client", "failed with exit status"]);
     assert_eq!(site.events("target-failed").len(), 1, "{ended:?}");
 }
 
@@ -164,10 +164,10 @@ fn foreign(file: &Path) {
 fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
     let _alone = alone();
     let site = measured("refused");
-    let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+    let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
     let (root, run) = (site.run_directory(), site.opened());
-    let across = |known: &Pair| known.reference.starts_with("client.") && known.domain.starts_with("server.");
-    let pair = run.pairs().unwrap().into_iter().find(across).unwrap_or(pair);
+    let across = |known: &Pair| known.reference.node == "client" && known.domain.node == "server";
+    let pair = run.pairs().unwrap().found.into_iter().find(across).unwrap_or(pair);
     let brackets = first_of(&run.paths().brackets(&pair));
     let more = |name: &str| brackets.with_file_name(name);
     for name in ["torn.parquet", "newer.parquet", "foreign.parquet"] {

@@ -18,7 +18,7 @@ use serde_json::Value;
 use site::c_program::Running;
 use site::{Site, tickscope};
 use tickscope_host::host_clocks::{ClockReading, Discipline, HostClocks, KernelClock};
-use tickscope_store::{BracketColumns, Event, Pair, Paths, breaks, read_brackets, read_events};
+use tickscope_store::{BracketColumns, Event, Pair, Paths, breaks, files_in, read_brackets, read_events};
 use tickscope_tick::{Clock, Interval, RealtimeInjection, Reference, Tick};
 
 const MS: i64 = 1_000_000;
@@ -55,7 +55,11 @@ struct Truth {
 impl Scene {
     /// Begins a clock monitor under a map; `None`: under none.
     fn begin(name: &str, map: Option<&RealtimeInjection>) -> Self {
-        let (site, truth) = (Site::new(name), Witnessing::begin());
+        Self::begin_in(Site::new(name), map)
+    }
+
+    fn begin_in(site: Site, map: Option<&RealtimeInjection>) -> Self {
+        let truth = Witnessing::begin();
         let mut command = tickscope(&["role", "clock-monitor", "--node", "n", "--run"]);
         command.arg(site.run_directory()).stdout(Stdio::piped()).env_remove("TICKSCOPE_INJECT");
         match map {
@@ -176,7 +180,8 @@ impl Seen {
     /// The brackets of a clock, in the order in which they were taken.
     fn brackets(&self, clock: &str) -> BracketColumns {
         let run = self.site.run_directory();
-        let pair = Pair { reference: format!("n.{}", Clock::STAMPED), domain: format!("n.{clock}") };
+        let label = |clock: &str| format!("n.{clock}").parse().unwrap();
+        let pair = Pair { reference: label(Clock::STAMPED.name()), domain: label(clock) };
         let folder = Paths::of(&run).brackets(&pair);
         let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
@@ -222,8 +227,8 @@ impl Seen {
 }
 
 fn events_at(run: &std::path::Path) -> Vec<Event> {
-    let place = Paths::of(run).clock_events("n");
-    if place.exists() { read_events(&place).unwrap() } else { Vec::new() }
+    let files = files_in(&Paths::of(run).events(), "parquet").unwrap();
+    files.iter().flat_map(|file| read_events(file).unwrap()).collect()
 }
 
 fn rows(brackets: &BracketColumns) -> Vec<(i64, i64, i64)> {
@@ -326,7 +331,7 @@ fn e2e_a_rate_unlike_the_account_voids_the_whole_run_and_offset_and_wander_keep_
 }
 
 #[test]
-fn e2e_a_watch_that_is_killed_leaves_the_slew_it_saw_without_an_end() {
+fn e2e_a_watch_that_is_killed_leaves_the_slew_it_saw_without_an_end_and_one_started_again_adds_to_it() {
     let begun = now();
     let map: RealtimeInjection =
         format!("{begun}:0:0:0:2;slew@{}:{}:-500000", begun + SECOND, begun + 3600 * SECOND).parse().unwrap();
@@ -337,8 +342,16 @@ fn e2e_a_watch_that_is_killed_leaves_the_slew_it_saw_without_an_end() {
     }
     scene.monitor.kill();
     let truth = scene.truth.end();
-    let void = void(&events_at(&run), "n.realtime");
+    let left = events_at(&run);
+    let void = void(&left, "n.realtime");
     assert_eq!(void.len(), 1);
     assert_eq!(void[0].hi().get(), i64::MAX);
     assert!(void[0].lo().get() <= truth.tick_at(begun + SECOND).1);
+
+    let again = now();
+    let stepping = format!("{again}:0:0:0:2;step@{}:{SECOND}", again + SECOND).parse().unwrap();
+    let seen = Scene::begin_in(scene.site, Some(&stepping)).until(again + 2 * SECOND);
+    assert_eq!(seen.events("clock-step", "n.realtime").len(), 1);
+    let all = events_at(&run);
+    assert!(left.iter().all(|event| all.contains(event)), "{all:#?}");
 }

@@ -69,7 +69,7 @@ const MOST_BYTES: u64 = 256;
 
 /// Takes the log at `file` into `run` as stamps of `place`.
 pub fn import_log(run: &Run, place: &LogPoint, file: &Path) -> Result<LogRead> {
-    let unreadable = |e| Error::io(file, "a log of lines id,ns", e);
+    let unreadable = |e| Error::io(file, "read the log", e);
     let log = BufReader::new(File::open(file).map_err(unreadable)?);
     store(run, place, log, MOST_ROWS, unreadable)
 }
@@ -235,7 +235,7 @@ mod tests {
         let (node, point) = (NodeName::new("client").unwrap(), PointName::new("first").unwrap());
         let place = LogPoint { node, point, domain, ordering: Ordering::After };
         let stored = |log: &mut dyn Read| {
-            store(&run, &place, BufReader::new(log), 2, |e| Error::io(scratch.path(), "a log of lines id,ns", e))
+            store(&run, &place, BufReader::new(log), 2, |e| Error::io(scratch.path(), "read the log", e))
         };
         stored(&mut "1,100\n2,200\n3,300\n".as_bytes()).unwrap();
         let error = stored(&mut "4,400\n5,500\n".as_bytes().chain(Unreadable)).unwrap_err().to_string();
@@ -268,6 +268,6 @@ mod tests {
             assert_eq!(import_log(&run, &place, &file).unwrap().resolution_ns, resolution_ns, "{log}");
         }
         let missing = import_log(&run, &place, &scratch.path().join("none.csv")).unwrap_err().to_string();
-        assert!(missing.contains("a log of lines id,ns") && missing.contains("none.csv"), "{missing}");
+        assert!(missing.contains("read the log") && missing.contains("none.csv"), "{missing}");
     }
 }

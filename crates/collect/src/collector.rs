@@ -26,9 +26,7 @@ use crate::ledger::{Ledger, Parts};
 use crate::steps::Steps;
 use crate::watched_pool::{ReadyBlock, WatchedPool};
 use lock::Lock;
-use tickscope_store::Event;
-use tickscope_store::Paths;
-use tickscope_store::{Error, Result};
+use tickscope_store::{Error, Event, EventKind, Paths, Result};
 use tickscope_tick::{NodeName, PointName};
 
 /// Settings of a collector: what it collects, where to, and how long stamps may wait.
@@ -128,7 +126,7 @@ impl Collector {
 
     pub(crate) fn start_with(settings: Settings, steps: Steps) -> Result<Self> {
         let stamps = Paths::of(&settings.run).node_stamps(settings.node.as_str());
-        std::fs::create_dir_all(&stamps).map_err(|e| Error::io(&stamps, "a folder for stamps", e))?;
+        std::fs::create_dir_all(&stamps).map_err(|e| Error::io(&stamps, "make the folder", e))?;
         let locks = [Lock::take(&settings.directory.join("collector.lock"))?, Lock::take(&stamps.join(".lock"))?];
         let (ledger, refused) = Ledger::read(&settings.run, &settings.node)?;
         Ok(Self {
@@ -258,7 +256,7 @@ impl Collector {
             return tickscope_store::write_events(&place, events);
         }
         match std::fs::remove_file(&place) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&place, "to remove old events", e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&place, "remove the old events in", e)),
             _ => Ok(()),
         }
     }
@@ -269,8 +267,8 @@ impl Collector {
         Paths::of(&self.settings.run).events().join(file)
     }
 
-    fn event(&self, what: &str, text: String) -> Event {
-        Event { node: self.settings.node.to_string(), what: what.into(), text, ..Event::default() }
+    fn event(&self, what: EventKind, text: String) -> Event {
+        Event { node: self.settings.node.to_string(), what, text, ..Event::default() }
     }
 }
 

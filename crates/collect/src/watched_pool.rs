@@ -17,8 +17,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::ledger::{Handle, Ledger};
 use crate::steps::Steps;
-use tickscope_store::StampColumns;
-use tickscope_store::{Channel, ChannelState};
+use tickscope_store::{Channel, ChannelState, EventKind, StampColumns};
 
 /// A pool, and what is already known of its blocks.
 pub(crate) struct WatchedPool {
@@ -394,14 +393,14 @@ impl WatchedPool {
     }
 
     /// Stamps that belong to no channel, as a word and how many.
-    pub(crate) fn homeless(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn homeless(&self) -> Vec<(EventKind, u64)> {
         let header = self.pool.header();
         let all = [
-            ("stamps-without-channel", header.without_channel.load(Relaxed)),
-            ("stamps-after-close", header.after_close.load(Relaxed)),
-            ("channels-refused", header.channels_refused.load(Relaxed)),
+            (EventKind::StampsWithoutChannel, header.without_channel.load(Relaxed)),
+            (EventKind::StampsAfterClose, header.after_close.load(Relaxed)),
+            (EventKind::ChannelsRefused, header.channels_refused.load(Relaxed)),
         ];
-        all.into_iter().filter(|&(_, count)| count > 0).collect()
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
     /// The domain of a channel's ticks, by the number of its counter, where 0 is the pool's; `None`: of no version.

@@ -1,4 +1,4 @@
-//! What the conductor asks of a machine that nodes live on.
+//! The interface between the conductor and a machine that nodes live on.
 //!
 //! Arguments and answers are plain data that serialize: no process handle, no descriptor, no path of the conductor's
 //! own. So an agent may as well sit at the far end of a pipe, where another copy of this program asks a
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tickscope_store::{Node, ReadingWidth};
 use tickscope_tick::NodeName;
 
-use crate::error::Error;
+use crate::Error;
 use crate::plan::NodePlan;
 use crate::roles::Role;
 
@@ -31,7 +31,7 @@ pub trait Agent {
     /// Starts a process of a prepared node; a role is ready when this returns.
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error>;
 
-    /// Whether the process goes on.
+    /// Returns whether the process goes on.
     fn is_running(&mut self, task: TaskId) -> Result<bool, Error>;
 
     /// Asks the process to end, and waits for it. `Err`: it had to be killed.
@@ -67,7 +67,7 @@ pub struct Target {
     pub command: Vec<String>,
     /// Variables that it gets besides the agent's own.
     pub environment: BTreeMap<String, String>,
-    /// Whether it finds a stamp directory; without one its points are off.
+    /// True if it finds a stamp directory; without one its points are off.
     pub measured: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Look {
     pub name: String,
     /// The network that its nodes are on, in words.
     pub network: String,
-    /// What its counter lacks, in words.
+    /// Shortcomings of its counter, in words.
     pub findings: Vec<String>,
 }
 
@@ -98,9 +98,9 @@ pub struct Ground {
 /// A machine at the end of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SecondLook {
-    /// What happened to its clocks: first and last tick of its counter, and a sentence.
+    /// Changes of its clocks: first and last tick of its counter, and a sentence.
     pub clock_changes: Vec<(i64, i64, String)>,
-    /// What the check of its cores finds now, in words.
+    /// Findings of the new check of its cores, in words.
     pub findings: Vec<String>,
     /// The outcome of that check, in words.
     pub sharing: String,
@@ -111,7 +111,7 @@ pub struct SecondLook {
 /// How a process ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ended {
-    /// What it was, in words.
+    /// The process, in words.
     pub what: String,
     /// Its process id, as its channels have it.
     pub pid: u32,
@@ -119,7 +119,7 @@ pub struct Ended {
     pub last: Option<String>,
     /// Its exit code or signal, as `wait` gives them.
     pub wait_status: i32,
-    /// Whether it was still running when it was asked to end.
+    /// True if it was still running when it was asked to end.
     pub asked: bool,
     /// From its start until its end was seen.
     pub ran_ns: u64,
@@ -133,7 +133,7 @@ impl Ended {
         ExitStatus::from_raw(self.wait_status)
     }
 
-    /// Whether it ended as it should. A service without a handler ends by the signal that it was sent.
+    /// Returns whether it ended as it should. A service without a handler ends by the signal that it was sent.
     pub fn is_well(&self) -> bool {
         self.status().success() || self.asked && self.status().signal() == Some(libc::SIGTERM)
     }

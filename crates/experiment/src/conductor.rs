@@ -16,12 +16,12 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tickscope_store::{Event, Run, SameBoot};
+use tickscope_store::{Event, EventKind, Run};
 use tickscope_tick::{Clock, Label, NodeName};
 
+use crate::Error;
 use crate::agent::{Agent, Ended, Target, Task, TaskId};
 use crate::declaration::manifest;
-use crate::error::Error;
 use crate::interrupt;
 use crate::local_agent::LocalAgent;
 use crate::node_run::{NodeRun, Service};
@@ -29,7 +29,7 @@ use crate::overhead;
 use crate::plan::Plan;
 use crate::roles::{Role, probe};
 
-/// What is run, and what of it differs from the run file.
+/// The run file, and options that replace its values.
 #[derive(Clone, Debug, Default)]
 pub struct RunSettings {
     /// The run file.
@@ -71,7 +71,7 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     }
 }
 
-/// Whether a pass of the target is measured.
+/// Choice between a measured pass of the target and one without measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measuring {
     /// With all that a run does: stamps, collectors, probes, clock monitors.
@@ -145,17 +145,17 @@ impl<'a> Conductor<'a> {
         // What a host's counter lacks is an event of the run, not only a line on a screen.
         for (host, finding) in findings {
             eprintln!("tickscope: {finding}");
-            conductor.note(&host, "counter", None, finding);
+            conductor.note(&host, EventKind::Counter, None, finding);
         }
         Ok(conductor)
     }
 
-    fn note(&mut self, node: &str, what: &str, value: Option<i64>, text: String) {
-        self.events.push(Event { node: node.into(), what: what.into(), value, text, ..Event::default() });
+    fn note(&mut self, node: &str, what: EventKind, value: Option<i64>, text: String) {
+        self.events.push(Event { node: node.into(), what, value, text, ..Event::default() });
     }
 
     /// An event of the node at that position.
-    fn note_at(&mut self, at: usize, what: &str, value: Option<i64>, text: String) {
+    fn note_at(&mut self, at: usize, what: EventKind, value: Option<i64>, text: String) {
         let node = self.nodes[at].name.clone();
         self.note(node.as_str(), what, value, text);
     }
@@ -208,18 +208,20 @@ impl<'a> Conductor<'a> {
                 }
                 Err(why) => {
                     let host = host.clone();
-                    self.note(&host, "stamp-untimed", None, why.to_string());
+                    self.note(&host, EventKind::StampUntimed, None, why.to_string());
                 }
             }
         }
     }
 
     fn start_probes(&mut self) -> Result<(), Error> {
-        let (reference, run) = (self.plan.reference_at(), self.run.manifest().run);
+        let reference = self.plan.reference_at();
+        let manifest = self.run.manifest().clone();
+        let run = manifest.run;
         let (hertz, kernel_every) = (self.plan.clock.probes_hz, self.plan.kernel_every());
         for pair in self.plan.probe_pairs() {
             let at = pair.node;
-            if self.share_a_counter(reference, at) {
+            if tickscope_analysis::shares_counter(&manifest, &manifest.nodes[at], &manifest.nodes[reference]) {
                 continue;
             }
             let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
@@ -240,16 +242,8 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Whether two nodes are known to read one counter.
-    fn share_a_counter(&self, a: usize, b: usize) -> bool {
-        let manifest = self.run.manifest();
-        let [a, b] = [a, b].map(|at| &manifest.nodes[at]);
-        let one = a.boot == b.boot && a.counter.counter == b.counter.counter;
-        manifest.same_boot == SameBoot::Detect && one && a.injected.is_none() && b.injected.is_none()
-    }
-
     fn counter(&self, at: usize) -> Label {
-        self.label(at, self.run.manifest().nodes[at].counter.counter)
+        self.run.manifest().nodes[at].domain()
     }
 
     fn label(&self, at: usize, clock: Clock) -> Label {
@@ -297,7 +291,7 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Whether a command that ends the run goes on.
+    /// Returns whether a command that ends the run goes on.
     fn awaits_a_target(&mut self) -> Result<bool, Error> {
         for (at, of_plan) in self.plan.nodes.iter().enumerate() {
             if let (true, Some(task)) = (of_plan.ends_run, self.nodes[at].target)
@@ -325,11 +319,11 @@ impl<'a> Conductor<'a> {
             self.nodes[at].charge_target(&ended);
             let what = &ended.what;
             if let Some(line) = &ended.last {
-                self.note("run", "target", None, format!("{what} said: {line}"));
+                self.note("run", EventKind::Target, None, format!("{what} said: {line}"));
             }
             if !ended.is_well() && !interrupt::ended() {
-                let why = format!("{what}: expected it to end well, found {}. See its message above", ended.status());
-                self.note("run", "target-failed", None, why.clone());
+                let why = format!("{what} failed with {}; see its message above", ended.status());
+                self.note("run", EventKind::TargetFailed, None, why.clone());
                 failed.get_or_insert(Error::work(why));
             }
             self.nodes[at].said = ended.last;

@@ -1,24 +1,23 @@
 //! The manifest of a run before it is measured: nodes, rho, assumptions; and the points that were stamped, afterwards.
 
 use tickscope_bracket::RhoOrigin;
-use tickscope_store::{Assumption, Manifest, Node, Point, Rho, Run};
-use tickscope_tick::{Clock, Label, NodeName, PointName};
+use tickscope_store::{Assumption, Manifest, Node, Point, Rho, RhoKind, Run};
+use tickscope_tick::Clock;
 
-use tickscope_analysis::CORES_PROVED;
-
-use crate::error::Error;
+use crate::Error;
 use crate::plan::{Cores, Plan};
 
 /// The manifest of run number `run` of a plan, whose nodes are as their agents describe them.
 pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -> Manifest {
-    let label = |node: &Node| Label { node: node.name.clone(), clock: node.counter.counter }.to_string();
-    let reference = label(&nodes[plan.reference_at()]);
+    let reference = nodes[plan.reference_at()].domain();
+    let (kind, origin) = rho_origin(plan.clock.rho);
     let others = nodes.iter().filter(|node| node.name != plan.clock.reference);
     let rho = others.map(|node| Rho {
         reference: reference.clone(),
-        domain: label(node),
+        domain: node.domain(),
         ppb: plan.clock.rho.ppb().into(),
-        origin: rho_origin(plan.clock.rho),
+        origin: origin.clone(),
+        kind: Some(kind),
     });
     Manifest {
         schema: tickscope_store::SCHEMA,
@@ -27,7 +26,7 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         started_unix_ms: crate::unix_ms(),
         ended_unix_ms: None,
         rho: rho.collect(),
-        reference: reference.clone(),
+        reference,
         nodes,
         evidence: plan.evidence.clone(),
         same_boot: plan.clock.same_boot,
@@ -39,17 +38,18 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
     }
 }
 
-/// The preset's name, or the number: what the run's rho can be read from again.
-fn rho_origin(rho: tickscope_bracket::Rho) -> String {
+/// Where the rho came from, and in words: the preset's name, or the number.
+fn rho_origin(rho: tickscope_bracket::Rho) -> (RhoKind, String) {
     match rho.origin() {
-        RhoOrigin::Default => "default".into(),
-        RhoOrigin::Preset(name) => name.into(),
-        RhoOrigin::Number => rho.key(),
+        RhoOrigin::Default => (RhoKind::Default, "default".into()),
+        RhoOrigin::Preset(name) => (RhoKind::Preset, name.into()),
+        RhoOrigin::Number => (RhoKind::Declared, rho.key()),
     }
 }
 
 fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
-    let assume = |statement: &str, origin: &str| Assumption { statement: statement.into(), origin: origin.into() };
+    let assume =
+        |statement: &str, origin: &str| Assumption { statement: statement.into(), origin: origin.into(), kind: None };
     let mut all = vec![
         assume(&format!("the nodes are {network}"), "the run file"),
         assume(
@@ -59,10 +59,7 @@ fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
         assume("no live migration and no suspend during the run", "not observable from inside every guest"),
     ];
     if plan.clock.cores == Cores::Prove {
-        all.push(assume(
-            "stages carry what the check of the cores leaves open, those between nodes that of both",
-            CORES_PROVED,
-        ));
+        all.push(Assumption::cores_proved());
     }
     all
 }
@@ -71,11 +68,10 @@ fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
 pub(crate) fn points(run: &Run) -> Result<Vec<Point>, Error> {
     let mut points: Vec<Point> = Vec::new();
     for channel in run.channels()?.found {
-        let (node, name) = (NodeName::new(channel.node), PointName::new(channel.point));
-        let (Ok(node), Ok(name), Ok(ordering)) = (node, name, channel.ordering.parse()) else { continue };
-        if !points.iter().any(|known| known.node == node && known.name == name) {
-            let counter = channel.domain.split('/').nth(1).map(String::from);
-            let counter = counter.filter(|name| name != Clock::STAMPED.name());
+        let Ok(ordering) = channel.ordering.parse() else { continue };
+        if !points.iter().any(|known| known.node == channel.node && known.name == channel.point) {
+            let counter = channel.domain().ok().map(|domain| domain.counter).filter(|&clock| clock != Clock::STAMPED);
+            let (node, name) = (channel.node, channel.point);
             points.push(Point { node, name, ordering, counter, resolution_ticks: None });
         }
     }

@@ -11,13 +11,13 @@ use tickscope_host::step::{CounterStep, Evidence};
 use tickscope_store as store;
 use tickscope_tick::{Injection, NodeName, Ordering, RealtimeInjection};
 
-use crate::error::Error;
+use crate::Error;
 
 /// A machine's facts before measuring.
 pub struct Host {
     /// Its counter.
     pub facts: CounterFacts,
-    /// Whether its cores share it.
+    /// True if its cores share it.
     pub sharing: Sharing,
     /// How its counter moves.
     pub step: CounterStep,

@@ -17,7 +17,7 @@ pub fn catch() {
     }
 }
 
-/// Whether it is set.
+/// Returns whether it is set.
 pub fn ended() -> bool {
     ENDED.load(std::sync::atomic::Ordering::Relaxed)
 }

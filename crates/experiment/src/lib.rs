@@ -13,7 +13,6 @@
 mod agent;
 mod conductor;
 mod declaration;
-mod error;
 mod host;
 pub mod interrupt;
 mod local_agent;
@@ -27,11 +26,11 @@ mod run_file;
 
 pub use agent::{Agent, Ended, Ground, Look, SecondLook, Target, Task, TaskId};
 pub use conductor::{Conductor, RunSettings, run};
-pub use error::Error;
 pub use host::Host;
 pub use local_agent::LocalAgent;
 pub use network::may_make_namespaces;
 pub use plan::{NodePlan, Plan};
+pub use tickscope_analysis::Error;
 
 /// Milliseconds since the epoch of Unix, by an ordinary clock: a label, no measurement.
 fn unix_ms() -> i64 {

@@ -13,8 +13,8 @@ use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
 use tickscope_host::sharing::Sharing;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
+use crate::Error;
 use crate::agent::{Agent, Ended, Ground, Look, SecondLook, Target, Task, TaskId};
-use crate::error::Error;
 use crate::host::{Host, KnownMaps, clock_widths, reading_width};
 use crate::network::{Home, homes};
 use crate::plan::{NodePlan, Plan};

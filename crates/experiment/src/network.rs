@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::error::Error;
+use crate::Error;
 use crate::plan::NetworkKind;
 
 /// Where one node lives; its namespace is taken down when dropped.
@@ -83,7 +83,7 @@ impl Drop for Home {
     }
 }
 
-/// Whether this process may make namespaces, and if not, why.
+/// Returns whether this process may make namespaces, and if not, why.
 pub fn may_make_namespaces() -> Result<(), String> {
     // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {

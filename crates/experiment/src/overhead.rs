@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use tickscope_store::{Compared, Overhead, Passes};
 use tickscope_tick::NodeName;
 
+use crate::Error;
 use crate::conductor::{Measuring, pass};
-use crate::error::Error;
 use crate::interrupt;
 use crate::plan::{OverheadPlan, Plan};
 

@@ -1,4 +1,4 @@
-//! What an experiment is: its nodes, what runs on them, how their clocks are related. The fields are those of a run
+//! The plan of an experiment: its nodes, their commands, how their clocks are related. The fields are those of a run
 //! file.
 //!
 //! Guarantees: a plan that was read was checked as a whole; only what a host finds out (an address, a right) can still
@@ -13,7 +13,7 @@ use tickscope_bracket::Rho;
 use tickscope_store::{Evidence, LayoutText, PolicyRule, SameBoot};
 use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
 
-use crate::error::Error;
+use crate::Error;
 use crate::run_file;
 
 /// One experiment, checked.
@@ -45,7 +45,7 @@ pub struct Plan {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunPlan {
     pub name: PointName,
-    /// What `{seconds}` stands for in commands.
+    /// The value of `{seconds}` in commands.
     pub seconds: f64,
     pub out: Option<PathBuf>,
     pub pool_bytes: Option<u64>,
@@ -98,20 +98,20 @@ fn probe_port() -> u16 {
 /// How far a clock that somebody may set can run off the rate that the kernel gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Slew {
-    /// What the clock monitor recommends at the end, with its reason.
+    /// The bound that the clock monitor recommends at the end, with its reason.
     #[default]
     Auto,
     Declared(Rho),
 }
 
-/// What is done about the cores of a node, which are taken to share one counter.
+/// Treatment of a node's cores, which are taken to share one counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Cores {
     /// Assume what the kernel says, that they share it; the outcome of the check is printed.
     #[default]
     Assume,
-    /// What the check leaves open is added to stages between different threads.
+    /// The ticks that the check leaves open are added to stages between different threads.
     Prove,
 }
 
@@ -126,7 +126,7 @@ pub struct NodePlan {
     /// Variables that the target gets.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Whether the run is over when the target ends.
+    /// True if the run is over when the target ends.
     #[serde(default)]
     pub ends_run: bool,
     /// A known map before its counter.

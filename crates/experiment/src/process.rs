@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use crate::agent::Ended;
-use crate::error::Error;
 
 /// A process that is asked to end, and then made to, when dropped.
 #[derive(Debug)]
@@ -127,8 +127,8 @@ impl Process {
     }
 }
 
-/// Whether a child may have ended, and the processor time that it took; looked at before it is reaped, when that is
-/// still known.
+/// Returns whether a child may have ended, and the processor time that it took; looked at before it is reaped, when
+/// that is still known.
 fn account(pid: u32) -> (bool, Option<u64>) {
     // SAFETY: all-zero is a valid value of both.
     let (mut info, mut usage): (libc::siginfo_t, libc::rusage) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tickscope_tick::NodeName;
 
-use crate::error::Error;
+use crate::Error;
 
 /// A role and its settings.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

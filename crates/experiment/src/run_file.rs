@@ -14,7 +14,7 @@ use tickscope_stamp::block::Policy;
 use tickscope_store::{Evidence, PolicyRule};
 use tickscope_tick::{Clock, Injection};
 
-use crate::error::Error;
+use crate::Error;
 use crate::plan::{Log, NodePlan, Plan, Slew};
 
 impl Plan {
@@ -36,7 +36,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What spans several fields.
+    /// Rules that span several fields.
     fn check(&self) -> Result<(), String> {
         within("run.seconds", self.run.seconds, 0.1, 1e6)?;
         within("clock.probes_hz", self.clock.probes_hz, 0.0, 100_000.0)?;

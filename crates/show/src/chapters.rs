@@ -1,6 +1,6 @@
 //! The chapters that are words and tables: assumptions, clocks, what was lost, what happened, which machines.
 
-use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, cost, domain_of};
+use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, cost};
 use tickscope_store::{Channel, ChannelState, Event, Node};
 
 use crate::Report;
@@ -59,7 +59,7 @@ pub(crate) fn clocks(report: &Report<'_>) -> Vec<Block> {
 /// A clock of a node beside its counter, in words.
 fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> Vec<Block> {
     let nodes = &report.run.manifest().nodes;
-    let node = nodes.iter().find(|node| domain_of(node) == clock.counter);
+    let node = nodes.iter().find(|node| node.domain() == clock.counter);
     let unit = Unit(tickscope_tick::Unit::nanoseconds(clock.hertz, 0));
     let width = |ticks: Option<u64>| unit.reach(ticks, "an unknown width");
     let words = match clock.readings {
@@ -296,7 +296,7 @@ pub(crate) fn machines(report: &Report<'_>) -> Block {
             "{}, Linux {}{hypervisor}; {} at {} Hz{}{injected}",
             node.cpu_model,
             node.kernel,
-            domain_of(node),
+            node.domain(),
             counter.frequency.hertz,
             if counter.invariant { ", invariant" } else { ", not said to be invariant" },
         );

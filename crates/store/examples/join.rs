@@ -108,7 +108,7 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         started_unix_ms: 0,
         ended_unix_ms: None,
         nodes: Vec::new(),
-        reference: "node.tsc".into(),
+        reference: "node.tsc".parse().unwrap(),
         rho: Vec::new(),
         evidence: Default::default(),
         same_boot: SameBoot::Detect,

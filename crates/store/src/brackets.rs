@@ -44,16 +44,8 @@ words! {
 
 impl BracketColumns {
     /// Adds a bracket that belongs to no exchange.
-    pub fn push(
-        &mut self,
-        before: Option<i64>,
-        at: i64,
-        after: Option<i64>,
-        source: impl Into<BracketSource>,
-        ordering: &str,
-    ) {
-        let (source, ordering) = (source.into(), ordering.into());
-        self.push_row(BracketRow { before, at, after, source, ordering, exchange: None });
+    pub fn push(&mut self, before: Option<i64>, at: i64, after: Option<i64>, source: BracketSource, ordering: &str) {
+        self.push_row(BracketRow { before, at, after, source, ordering: ordering.into(), exchange: None });
     }
 
     /// Adds both brackets of exchange `number` of a probe: the reference sent at `t1`, the domain received at `t2` and
@@ -84,7 +76,8 @@ pub fn write_brackets(place: &Path, brackets: &BracketColumns) -> Result<()> {
     brackets.write(place, &[]).map(|_| ())
 }
 
-/// Whether the stamp on the sending side was read before the message could leave, and the other after it was seen.
+/// Returns whether the stamp on the sending side was read before the message could leave, and the other after it was
+/// seen.
 fn is_ordered(ordering: &str) -> bool {
     ordering == "before/after"
 }
@@ -103,7 +96,7 @@ mod tests {
     fn evidence_from_a_plain_stamp_is_never_written() {
         let scratch = Scratch::new();
         let mut brackets = BracketColumns::default();
-        brackets.push(Some(1), 2, None, "probe-request", "plain/after");
+        brackets.push(Some(1), 2, None, BracketSource::ProbeRequest, "plain/after");
         let place = scratch.path().join("x.parquet");
         assert!(write_brackets(&place, &brackets).unwrap_err().to_string().contains("plain/after"));
         assert!(!place.exists());
@@ -114,7 +107,7 @@ mod tests {
         let scratch = Scratch::new();
         let mut brackets = BracketColumns::default();
         brackets.push_exchange(7, [1, 20, 30, 4], "before/after");
-        brackets.push(Some(1), 2, Some(3), "of-a-stranger", "before/after");
+        brackets.push(Some(1), 2, Some(3), BracketSource::Other("of-a-stranger".into()), "before/after");
         let place = scratch.path().join("x.parquet");
         write_brackets(&place, &brackets).unwrap();
         let read = read_brackets(&place).unwrap();
@@ -130,7 +123,7 @@ mod tests {
         for (at, ordering) in
             (0..).zip(["before/after", "plain/plain", "plain/after", "before/plain", "", "after", "after/before"])
         {
-            brackets.push(Some(at - 1), at, (at > 2).then_some(at + 1), "foreign", ordering);
+            brackets.push(Some(at - 1), at, (at > 2).then_some(at + 1), BracketSource::Watch, ordering);
         }
         assert_eq!(brackets.ordered().collect::<Vec<_>>(), [(Some(-1), 0, None)]);
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use tickscope_tick::{NodeName, Place, PointName};
+use tickscope_tick::{Domain, DomainError, NodeName, Place, PointName};
 
 use crate::error::Result;
 use crate::table::{Columns, columns, named_values};
@@ -38,7 +38,7 @@ columns! {
         domain: String,
         /// The policy at the last look.
         policy: String,
-        /// What that policy takes, 64 bits as they stand; null: nothing. Older files lack the column.
+        /// The parameter of that policy, 64 bits as they stand; null: none. Older files lack the column.
         parameter: Option<i64>,
         /// Stamps stored.
         stored: i64,
@@ -54,7 +54,7 @@ columns! {
     }
 }
 
-/// Whether more stamps may come on a channel.
+/// State of a channel: more stamps may come, or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ChannelState {
     /// In use.
@@ -93,7 +93,12 @@ impl FromStr for ChannelState {
 named_values!(ChannelState);
 
 impl Channel {
-    /// Whether its stamps are of that point.
+    /// The domain of its ticks; error: `domain` is no text of one.
+    pub fn domain(&self) -> std::result::Result<Domain, DomainError> {
+        self.domain.parse()
+    }
+
+    /// Returns whether its stamps are of that point.
     pub fn is_at(&self, place: &Place) -> bool {
         place.node == self.node && place.point == self.point
     }

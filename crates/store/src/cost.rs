@@ -1,4 +1,4 @@
-//! What measuring cost the measured: counted by the run itself, kept in `run.json`.
+//! The cost of measuring to the target: counted by the run itself, kept in `run.json`.
 //!
 //! Processor times are the kernel's accounts of ended processes. Absent wherever a process could not be accounted for.
 
@@ -13,7 +13,7 @@ pub struct Cost {
     /// One stamp on this host; absent if it could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<StampCost>,
-    /// What each node spent.
+    /// The cost of each node.
     #[serde(default)]
     pub nodes: Vec<NodeCost>,
     /// The target with and without being measured, if that was asked for.
@@ -32,7 +32,7 @@ pub struct StampCost {
     pub after_ps: u64,
 }
 
-/// What one node spent.
+/// The cost of one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NodeCost {
     /// Its name.
@@ -41,7 +41,7 @@ pub struct NodeCost {
     pub ran_ns: u64,
     /// Stamps that its command took, those that found no block included.
     pub stamps: u64,
-    /// What these took of the command's processor time, estimated: each at its [`StampCost`], ns.
+    /// Their part of the command's processor time, estimated: each at its [`StampCost`], ns.
     #[serde(default)]
     pub stamping_ns: Option<u64>,
     /// Processor time of the command, stamping included, ns.

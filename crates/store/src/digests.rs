@@ -22,7 +22,7 @@ use crate::{Run, SCHEMA, write_whole};
 
 /// The file's name.
 pub(crate) const FILE: &str = "digests.json";
-/// What is derived from the other files of a run.
+/// Files that are derived from the others of a run.
 const DERIVED: [&str; 2] = ["durations", "report.html"];
 
 /// Something about a run's files that is not as it was when the run ended.
@@ -30,9 +30,9 @@ const DERIVED: [&str; 2] = ["durations", "report.html"];
 pub struct Difference {
     /// The file, relative to the run's directory.
     pub path: String,
-    /// What it was.
+    /// Size and digest when the run ended.
     pub expected: String,
-    /// What it is.
+    /// Size and digest now.
     pub found: String,
 }
 
@@ -130,7 +130,7 @@ impl Run {
         let told = match fs::read_to_string(&place) {
             Ok(told) => told,
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::io(&place, "the digests of the run's files", e));
+                return Err(Error::io(&place, "read", e));
             }
             Err(_) if self.manifest().schema < 2 => {
                 return none("digests, since schema 2", "a run of schema 1: it has none");
@@ -182,7 +182,7 @@ fn entries(root: &Path) -> Result<Vec<Entry>> {
 
 fn walk(root: &Path, folder: &str, found: &mut Vec<Entry>) -> Result<()> {
     let here = root.join(folder);
-    let wrong = |e| Error::io(&here, "a folder of a run", e);
+    let wrong = |e| Error::io(&here, "list", e);
     for entry in fs::read_dir(&here).map_err(wrong)? {
         let entry = entry.map_err(wrong)?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -195,7 +195,7 @@ fn walk(root: &Path, folder: &str, found: &mut Vec<Entry>) -> Result<()> {
             continue;
         }
         let mut digest = Digest::default();
-        let bytes = digest.read(&entry.path()).map_err(|e| Error::io(&entry.path(), "a file of a run", e))?;
+        let bytes = digest.read(&entry.path()).map_err(|e| Error::io(&entry.path(), "read", e))?;
         found.push(Entry { path, bytes, xxh3_128: format!("{:032x}", digest.finish_128()) });
     }
     Ok(())
@@ -206,14 +206,14 @@ mod tests {
     use super::*;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
-    use crate::{BracketColumns, Event, Manifest, Pair, write_events};
+    use crate::{BracketColumns, BracketSource, Event, Manifest, Pair, write_events};
 
     /// An ended run with brackets, events and derived files.
     fn run(scratch: &Scratch) -> Run {
         let run = Run::create(scratch.path(), manifest()).unwrap();
-        let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+        let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
         let mut brackets = BracketColumns::default();
-        brackets.push(Some(1), 2, None, "probe-request", "before/after");
+        brackets.push(Some(1), 2, None, BracketSource::ProbeRequest, "before/after");
         run.add_brackets(&pair, "probe", &brackets).unwrap();
         write_events(&run.paths().events().join("a.parquet"), &[Event::default()]).unwrap();
         run.write_digests().unwrap();

@@ -1,16 +1,14 @@
-//! What went wrong with a run's files, said so that the reader knows what to do next.
+//! Errors of a run's files, said so that the reader knows what to do next.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
-/// A file or directory that could not be used: what was expected of it, what was found, what would help.
+/// A file or directory that could not be used: what failed or was not as expected, and what would help.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
     place: PathBuf,
-    expected: String,
-    found: String,
-    remedy: &'static str,
+    message: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,21 +20,21 @@ enum Kind {
     Busy,
 }
 
-/// What a function of this crate returns.
+/// The result of a function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Whether the file was written by a later version of tickscope than this one reads.
+    /// Returns whether the file was written by a later version of tickscope than this one reads.
     pub fn is_newer(&self) -> bool {
         self.kind == Kind::Newer
     }
 
-    /// Whether the file was written by something else than tickscope.
+    /// Returns whether the file was written by something else than tickscope.
     pub fn is_foreign(&self) -> bool {
         self.kind == Kind::Foreign
     }
 
-    /// Whether someone else holds what was asked for.
+    /// Returns whether someone else holds what was asked for.
     pub fn is_busy(&self) -> bool {
         self.kind == Kind::Busy
     }
@@ -46,54 +44,57 @@ impl Error {
         &self.place
     }
 
-    /// The system refused.
-    pub fn io(place: &Path, expected: impl Into<String>, error: std::io::Error) -> Self {
+    /// The system refused what was tried; `action` is a verb that the place follows: "open", "make the folder".
+    pub fn io(place: &Path, action: &str, error: std::io::Error) -> Self {
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "check the path",
             std::io::ErrorKind::PermissionDenied => "check the rights of the directory, or run as its owner",
             std::io::ErrorKind::StorageFull => "free some space; nothing that was already stored is lost",
             _ => "check the file system and try again",
         };
-        Self { kind: Kind::Io, place: place.into(), expected: expected.into(), found: error.to_string(), remedy }
+        let message = format!("cannot {action} {}: {error}; {remedy}", place.display());
+        Self { kind: Kind::Io, place: place.into(), message }
+    }
+
+    fn unlike(kind: Kind, place: &Path, expected: impl Display, found: impl Display, remedy: &str) -> Self {
+        let message = format!("{}: expected {expected}, found {found}; {remedy}", place.display());
+        Self { kind, place: place.into(), message }
     }
 
     /// Not written by tickscope.
-    pub fn foreign(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
+    pub fn foreign(place: &Path, expected: impl Display, found: impl Display) -> Self {
         let remedy = "it was not written by tickscope: move it out of the run";
-        Self { kind: Kind::Foreign, place: place.into(), expected: expected.into(), found: found.into(), remedy }
+        Self::unlike(Kind::Foreign, place, expected, found, remedy)
     }
 
     /// Written by a later tickscope.
-    pub fn newer(place: &Path, what: &str, known: u32, found: impl fmt::Display) -> Self {
-        let expected = format!("{what} {known} or older");
+    pub fn newer(place: &Path, what: &str, known: u32, found: impl Display) -> Self {
         let remedy = "read it with the tickscope that wrote it, or a later one";
-        Self { kind: Kind::Newer, place: place.into(), expected, found: found.to_string(), remedy }
+        Self::unlike(Kind::Newer, place, format_args!("{what} {known} or older"), found, remedy)
     }
 
     /// Torn, damaged or changed.
-    pub fn corrupt(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
+    pub fn corrupt(place: &Path, expected: impl Display, found: impl Display) -> Self {
         let remedy = "remove it or restore it from a copy; the other files of the run are not affected";
-        Self { kind: Kind::Corrupt, place: place.into(), expected: expected.into(), found: found.into(), remedy }
+        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
     }
 
     /// A table with a column that this version knows nothing of.
     pub(crate) fn unknown_column(place: &Path, known: &str, found: &str) -> Self {
-        let (expected, found) = (format!("columns {known}"), format!("a column '{found}'"));
+        let (expected, found) = (format_args!("columns {known}"), format_args!("a column '{found}'"));
         let remedy = "remove that column, or read the run with the tickscope that wrote it";
-        Self { kind: Kind::Corrupt, place: place.into(), expected, found, remedy }
+        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
     }
 
     /// Held by someone else.
-    pub fn busy(place: &Path, expected: impl Into<String>, found: impl Into<String>) -> Self {
-        let remedy = "stop the other one, or give each its own directory";
-        Self { kind: Kind::Busy, place: place.into(), expected: expected.into(), found: found.into(), remedy }
+    pub fn busy(place: &Path, expected: impl Display, found: impl Display) -> Self {
+        Self::unlike(Kind::Busy, place, expected, found, "stop the other one, or give each its own directory")
     }
 }
 
-impl fmt::Display for Error {
+impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, expected, found, remedy, .. } = self;
-        write!(f, "{}: expected {expected}, found {found}; {remedy}", place.display())
+        f.write_str(&self.message)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::words::words;
 
 words! {
-    /// What happened to the measuring itself.
+    /// Kinds of events, which tell of the measuring itself.
     pub enum EventKind {
         /// Stamps of a channel found no free block.
         Lost = "lost",
@@ -83,7 +83,7 @@ words! {
 }
 
 impl EventKind {
-    /// Whether evidence about the clock concerned is void across it.
+    /// Returns whether evidence about the clock concerned is void across it.
     pub fn is_break(&self) -> bool {
         matches!(self, Self::ClockStep | Self::ClockSlew | Self::ClockSuspend | Self::ClockBackward)
     }

@@ -24,7 +24,7 @@ columns! {
         tick: Option<i64>,
         /// Last tick concerned.
         until: Option<i64>,
-        /// What happened, a word from the table below.
+        /// The kind of the event, a word from the table below.
         what: EventKind,
         /// How many, or how much.
         value: Option<i64>,
@@ -71,7 +71,7 @@ mod tests {
     use tickscope_tick::Local;
 
     fn event(what: &str, domain: &str, tick: Option<i64>, until: Option<i64>) -> Event {
-        Event { what: what.into(), domain: Some(domain.into()), tick, until, ..Event::default() }
+        Event { what: what.parse().unwrap(), domain: Some(domain.into()), tick, until, ..Event::default() }
     }
 
     fn spans(events: &[Event]) -> Vec<(i64, i64)> {

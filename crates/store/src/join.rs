@@ -16,10 +16,10 @@ use crate::run::Run;
 use crate::stamps::PointStamps;
 use crate::traces::{KeyedRows, KeyedWriter, attribute_column, layout_key};
 
-/// What the join met, and the segments it could not read.
+/// Counts of the join, and the segments it could not read.
 #[derive(Debug)]
 pub struct Joined {
-    /// What was counted at each point and in the whole.
+    /// Counts at each point and in the whole.
     pub counts: JoinCounts,
     /// Segments that were not read, and why: their stamps count as missing.
     pub refused: Vec<Error>,

@@ -42,8 +42,8 @@ pub use event_kind::EventKind;
 pub use events::{Event, breaks, read_events, write_events};
 pub use join::{Joined, join_run};
 pub use manifest::{
-    Assumption, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule, ReadingWidth, Rho,
-    SameBoot, Sharing,
+    Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule,
+    ReadingWidth, Rho, RhoKind, SameBoot, Sharing,
 };
 pub use run::{Listing, Pair, Paths, Run, Table};
 pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};

@@ -5,17 +5,17 @@
 //! but for what measuring cost.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tickscope_tick::{BootId, Clock, NodeName, Ordering, Place, PointName};
+use tickscope_bracket::Rho as PresetRho;
+use tickscope_tick::{BootId, Clock, Label, NodeName, Ordering, Place, PointName};
 use tickscope_trace::LayoutText;
 
 use crate::SCHEMA;
 use crate::cost::Cost;
 use crate::error::{Error, Result};
-use crate::whole_file::WholeFile;
+use crate::whole_file::write_whole;
 
 /// The contents of `run.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -34,15 +34,15 @@ pub struct Manifest {
     pub ended_unix_ms: Option<i64>,
     /// Machines taking part.
     pub nodes: Vec<Node>,
-    /// Label of the domain that durations are expressed in, `node.counter`.
-    pub reference: String,
+    /// The domain that durations are expressed in, `node.counter`.
+    pub reference: Label,
     /// How far rates may be off, for each pair of domains.
     #[serde(default)]
     pub rho: Vec<Rho>,
-    /// What serves as evidence between nodes.
+    /// Sources of evidence between nodes.
     #[serde(default)]
     pub evidence: Evidence,
-    /// What is done with nodes that turn out to share one kernel.
+    /// Treatment of nodes that turn out to share one kernel.
     #[serde(default)]
     pub same_boot: SameBoot,
     /// Paths in code that were stamped.
@@ -54,10 +54,10 @@ pub struct Manifest {
     /// How an id passes the points.
     #[serde(default)]
     pub layout: LayoutText,
-    /// What the figures stand on.
+    /// Assumptions that the figures stand on.
     #[serde(default)]
     pub assumptions: Vec<Assumption>,
-    /// What measuring cost the measured; absent in runs that did not count it.
+    /// The cost of measuring to the target; absent in runs that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
 }
@@ -68,7 +68,6 @@ pub struct Node {
     /// Its name.
     pub name: NodeName,
     /// Boot of its kernel.
-    #[serde(with = "as_text")]
     pub boot: BootId,
     /// Model of its processor, as the kernel names it.
     pub cpu_model: String,
@@ -76,7 +75,7 @@ pub struct Node {
     pub kernel: String,
     /// The counter that its stamps were read from.
     pub counter: CounterFacts,
-    /// What was run there.
+    /// The command that was run there.
     #[serde(default)]
     pub command: Vec<String>,
     /// The known map that its counters were read through, in tests.
@@ -87,22 +86,21 @@ pub struct Node {
     pub clocks: BTreeMap<String, ReadingWidth>,
 }
 
-/// What is known of a node's counter.
+/// Facts about a node's counter.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CounterFacts {
     /// Which counter.
-    #[serde(with = "as_text")]
     pub counter: Clock,
-    /// Whether the processor says that it runs at one rate in every power state.
+    /// True if the processor says that it runs at one rate in every power state.
     pub invariant: bool,
     /// The kernel's clock source.
     pub clocksource: String,
     /// The hypervisor, if there is one.
     #[serde(default)]
     pub hypervisor: Option<String>,
-    /// Whether reading it traps into a hypervisor.
+    /// True if reading it traps into a hypervisor.
     pub trapped: bool,
-    /// Whether the processor says that the fence around ordered readings waits for what precedes; absent: nobody says.
+    /// True if the processor says that the fence around ordered readings waits for what precedes; absent: nobody says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence_serialises: Option<bool>,
     /// How fast it is declared to run.
@@ -137,7 +135,7 @@ pub struct DeclaredFrequency {
 /// How far the cores of a node are known to read one counter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sharing {
-    /// What can be proven: two cores differ by at most so many ticks; absent: not checked.
+    /// The proven bound: two cores differ by at most so many ticks; absent: not checked.
     pub bound_ticks: Option<u64>,
     /// How it was checked.
     pub checked: String,
@@ -146,17 +144,37 @@ pub struct Sharing {
 /// How far the rate of one domain may wander against another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Rho {
-    /// Label of the reference.
-    pub reference: String,
-    /// Label of the other domain.
-    pub domain: String,
+    /// The reference.
+    pub reference: Label,
+    /// The other domain.
+    pub domain: Label,
     /// Parts per billion of the nominal ratio, both oscillators together.
     pub ppb: u64,
-    /// `declared`, or the preset it came from.
+    /// The preset's name, or where the number came from, in words.
     pub origin: String,
+    /// The same for programs; absent in runs that tell it by the words alone ([`Rho::kind`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RhoKind>,
 }
 
-/// What is done with nodes whose kernels turn out to be one.
+/// Where a rho came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RhoKind {
+    /// Nobody declared anything else.
+    Default,
+    /// A preset, which `origin` names.
+    Preset,
+    /// The run file's number.
+    Declared,
+    /// The clock monitor's.
+    Watched,
+    /// A kind of a later version.
+    #[serde(other)]
+    Other,
+}
+
+/// Treatment of nodes whose kernels turn out to be one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SameBoot {
@@ -167,7 +185,7 @@ pub enum SameBoot {
     Ignore,
 }
 
-/// What serves as evidence between the counters of two nodes.
+/// Sources of evidence between the counters of two nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
@@ -193,12 +211,11 @@ pub struct Point {
     pub node: NodeName,
     /// Its name.
     pub name: PointName,
-    /// What its stamps are ordered against.
-    #[serde(with = "as_text")]
+    /// The order of its stamps against the code around them.
     pub ordering: Ordering,
     /// Which of the node's clocks it was stamped with, by name; absent: its counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counter: Option<String>,
+    pub counter: Option<Clock>,
     /// How coarsely a log gives its readings, in ticks of that clock: the clock may have read as much less or more.
     /// Absent: as the clock was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,10 +234,32 @@ pub struct PolicyRule {
 /// A sentence that the figures stand on, and where it came from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Assumption {
-    /// What is assumed.
+    /// The assumption, as a sentence.
     pub statement: String,
     /// `declared`, `default`, `checked`, ...
     pub origin: String,
+    /// Which assumption it is, where the analysis acts on it; absent in runs that tell it by the origin alone
+    /// ([`Manifest::cores_proved`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<AssumptionKind>,
+}
+
+/// An assumption that the analysis acts on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AssumptionKind {
+    /// Stages carry what the check of the cores leaves open.
+    CoresProved,
+    /// A kind of a later version.
+    #[serde(other)]
+    Other,
+}
+
+impl Node {
+    /// The domain that its stamps are read from.
+    pub fn domain(&self) -> Label {
+        Label { node: self.name.clone(), clock: self.counter.counter }
+    }
 }
 
 impl Point {
@@ -230,10 +269,44 @@ impl Point {
     }
 }
 
+/// The words by which runs without `kind` say the same; nothing else recognises a sentence.
+mod words {
+    pub(super) const DEFAULT_RHO: &str = "default";
+    pub(super) const CORES_PROVED: &str = "declared: proved, term added";
+}
+
+impl Rho {
+    /// Where it came from.
+    pub fn kind(&self) -> RhoKind {
+        self.kind.unwrap_or_else(|| match self.origin.as_str() {
+            words::DEFAULT_RHO => RhoKind::Default,
+            origin if PresetRho::PRESETS.iter().any(|(name, _)| *name == origin) => RhoKind::Preset,
+            _ => RhoKind::Declared,
+        })
+    }
+}
+
+impl Assumption {
+    /// Makes the analysis add what the check of the cores leaves open.
+    pub fn cores_proved() -> Self {
+        let statement = "stages carry what the check of the cores leaves open, those between nodes that of both".into();
+        Self { statement, origin: words::CORES_PROVED.into(), kind: Some(AssumptionKind::CoresProved) }
+    }
+}
+
 impl Manifest {
+    /// Returns whether the run adds to its figures what the check of its cores leaves open.
+    pub fn cores_proved(&self) -> bool {
+        let proved = |one: &Assumption| match one.kind {
+            Some(kind) => kind == AssumptionKind::CoresProved,
+            None => one.origin == words::CORES_PROVED,
+        };
+        self.assumptions.iter().any(proved)
+    }
+
     /// Reads `run.json` at `place`; refuses what is torn, foreign or of a later schema.
     pub fn read(place: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(place).map_err(|e| Error::io(place, "a run's run.json", e))?;
+        let text = std::fs::read_to_string(place).map_err(|e| Error::io(place, "open", e))?;
         let json: serde_json::Value = serde_json::from_str(&text)
             .map_err(|e| Error::corrupt(place, "a complete JSON document", e.to_string()))?;
         // The number comes first: a later schema may differ in everything else.
@@ -266,9 +339,7 @@ impl Manifest {
         self.refuse_unmeasured(place)?;
         let mut text = serde_json::to_string_pretty(self).expect("a manifest of text and numbers is JSON");
         text.push('\n');
-        let whole = WholeFile::begin(place)?;
-        whole.file().write_all(text.as_bytes()).map_err(|e| Error::io(place, "room for a manifest", e))?;
-        whole.finish()
+        write_whole(place, text.as_bytes())
     }
 }
 
@@ -288,25 +359,6 @@ mod hexadecimal {
             ))
         };
         u64::from_str_radix(&text, 16).map_err(wrong)
-    }
-}
-
-/// A value by the name that it is printed by and read from.
-mod as_text {
-    use super::*;
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    pub(super) fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> std::result::Result<S::Ok, S::Error> {
-        to.collect_str(value)
-    }
-
-    pub(super) fn deserialize<'de, T, D>(from: D) -> std::result::Result<T, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -361,7 +413,19 @@ mod tests {
         let old = r#"{"node": "a", "ran_ns": 1, "stamps": 2, "subject_cpu_ns": 3, "watch_cpu_ns": 4}"#;
         let read: crate::NodeCost = serde_json::from_str(old).unwrap();
         assert_eq!((read.target_cpu_ns, read.monitor_cpu_ns), (Some(3), Some(4)));
-        assert_eq!(crate::EventKind::from("subject-failed"), crate::EventKind::TargetFailed);
+        assert_eq!("subject-failed".parse(), Ok(crate::EventKind::TargetFailed));
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_read_and_is_none_of_ours() {
+        let rho = r#"{"reference": "a.tsc", "domain": "b.tsc", "ppb": 1, "origin": "default""#;
+        let kind = |more: &str| serde_json::from_str::<Rho>(&format!("{rho}{more}}}")).unwrap().kind();
+        assert_eq!([kind(""), kind(r#", "kind": "declared""#)], [RhoKind::Default, RhoKind::Declared]);
+        assert_eq!(kind(r#", "kind": "of-a-later-version""#), RhoKind::Other);
+        let mut later = manifest();
+        let kind = Some(serde_json::from_str(r#""of-a-later-version""#).unwrap());
+        later.assumptions.push(Assumption { kind, ..Assumption::cores_proved() });
+        assert!(!later.cores_proved());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tickscope_tick::{Interval, Place, Tick};
+use tickscope_tick::{Interval, Label, NameError, Place, Tick};
 
 use crate::brackets::{BracketColumns, read_brackets, write_brackets};
 use crate::channels::{Channel, ChannelColumns, read_channels};
@@ -24,7 +24,7 @@ pub struct Run {
     manifest: Manifest,
 }
 
-/// What was read, and the files that were not, with the reason of each.
+/// Contents of the readable files, and the others with the reason of each.
 #[derive(Debug)]
 pub struct Listing<T> {
     /// From the files that can be read.
@@ -33,13 +33,13 @@ pub struct Listing<T> {
     pub refused: Vec<Error>,
 }
 
-/// A pair of domains that there are brackets of, by their labels.
+/// A pair of domains that there are brackets of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pair {
     /// The domain that brackets are expressed in.
-    pub reference: String,
+    pub reference: Label,
     /// The domain that is related to it.
-    pub domain: String,
+    pub domain: Label,
 }
 
 /// The tables of a run whose rows are as they were written: what readers other than this crate may be pointed at.
@@ -49,7 +49,7 @@ pub enum Table<'a> {
     Stamps(&'a Place),
     /// The channels of all nodes.
     Channels,
-    /// What happened.
+    /// The events of all nodes.
     Events,
     /// The brackets of all pairs.
     Brackets,
@@ -107,9 +107,11 @@ impl<'a> Paths<'a> {
         self.root.join("events")
     }
 
-    /// File of what happened to a node's clocks.
-    pub fn clock_events(&self, node: &str) -> PathBuf {
-        self.events().join(format!("{node}+clocks.parquet"))
+    /// The next free file for what happened to a node's clocks: a clock monitor that is started again takes a new one.
+    pub fn next_clock_events(&self, node: &str) -> PathBuf {
+        let first = self.events().join(format!("{node}+clocks.parquet"));
+        let later = (1..).map(|again| self.events().join(format!("{node}+clocks+{again}.parquet")));
+        std::iter::once(first).chain(later).find(|place| !place.exists()).expect("numbers without an end")
     }
 
     /// Folder of a pair's brackets.
@@ -155,7 +157,7 @@ impl Run {
         Ok(Self { root: root.into(), manifest })
     }
 
-    /// What the run was.
+    /// The contents of `run.json`.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -225,12 +227,18 @@ impl Run {
         })
     }
 
-    /// Pairs of domains that there are brackets of.
-    pub fn pairs(&self) -> Result<Vec<Pair>> {
-        let mut pairs = Vec::new();
+    /// Pairs of domains that there are brackets of; folders whose names are no labels are refused.
+    pub fn pairs(&self) -> Result<Listing<Vec<Pair>>> {
+        let mut pairs = Listing { found: Vec::new(), refused: Vec::new() };
         for (reference, folder) in keyed_folders(&self.root.join("brackets"), "reference")? {
-            for (domain, _) in keyed_folders(&folder, "domain")? {
-                pairs.push(Pair { reference: reference.clone(), domain });
+            for (domain, folder) in keyed_folders(&folder, "domain")? {
+                let pair = reference.parse().and_then(|reference| Ok(Pair { reference, domain: domain.parse()? }));
+                match pair {
+                    Ok(pair) => pairs.found.push(pair),
+                    Err(NameError { expected, found, .. }) => {
+                        pairs.refused.push(Error::foreign(&folder, expected, format!("'{found}'")));
+                    }
+                }
             }
         }
         Ok(pairs)
@@ -262,11 +270,16 @@ impl Run {
 
     /// The files of a table, judged by their footers.
     pub fn files(&self, table: Table<'_>) -> Result<Listing<Vec<PathBuf>>> {
+        let mut refused = Vec::new();
         let folders = match table {
             Table::Stamps(place) => vec![self.paths().stamps(place)],
             Table::Channels => vec![self.root.join("channels")],
             Table::Events => vec![self.paths().events()],
-            Table::Brackets => self.pairs()?.iter().map(|pair| self.paths().brackets(pair)).collect(),
+            Table::Brackets => {
+                let pairs = self.pairs()?;
+                refused = pairs.refused;
+                pairs.found.iter().map(|pair| self.paths().brackets(pair)).collect()
+            }
             Table::Traces => vec![self.paths().traces()],
         };
         let mut files = Vec::new();
@@ -278,7 +291,9 @@ impl Run {
             fields.map_or_else(|| TableReader::open(file), |known| TableReader::open_as(file, known))?;
             Ok(file.to_path_buf())
         };
-        Ok(Listing::gather(&files, readable, Vec::push))
+        let mut listing = Listing::gather(&files, readable, Vec::push);
+        listing.refused.append(&mut refused);
+        Ok(listing)
     }
 
     /// The files of traces.
@@ -310,6 +325,7 @@ impl<T: Default> Listing<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EventKind;
     use crate::events::write_events;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
@@ -330,7 +346,7 @@ mod tests {
     fn a_refused_file_does_not_hide_the_others() {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
-        let event = Event { node: "client".into(), what: "lost".into(), ..Event::default() };
+        let event = Event { node: "client".into(), what: EventKind::Lost, ..Event::default() };
         write_events(&run.paths().events().join("b.parquet"), std::slice::from_ref(&event)).unwrap();
         std::fs::write(run.paths().events().join("a.parquet"), "not a table").unwrap();
         let events = run.events().unwrap();
@@ -344,7 +360,7 @@ mod tests {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
         let place: Place = "client.send".parse().unwrap();
-        let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+        let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
         let paths = run.paths();
         let folders = [paths.stamps(&place), paths.root.join("channels"), paths.events(), paths.brackets(&pair)];
         for folder in folders {
@@ -363,15 +379,28 @@ mod tests {
     }
 
     #[test]
+    fn a_table_of_a_later_version_is_ignored() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let fields = [Field::of::<i64>("colour".into())];
+        TableWriter::begin(&scratch.path().join("counts/x.parquet"), &fields, &[]).unwrap().finish().unwrap();
+        run.write_digests().unwrap();
+        assert!(run.refused().unwrap().is_empty() && run.check().unwrap().is_empty());
+    }
+
+    #[test]
     fn a_table_is_its_readable_files_and_beside_them_the_others() {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
-        let pair = Pair { reference: "client.tsc".into(), domain: "server.tsc".into() };
+        let pair = Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() };
         run.add_brackets(&pair, "probe", &BracketColumns::default()).unwrap();
         std::fs::write(run.paths().brackets(&pair).join("torn.parquet"), "PAR1").unwrap();
         let brackets = run.files(Table::Brackets).unwrap();
         assert_eq!(brackets.found, [run.paths().brackets(&pair).join("probe.parquet")]);
         assert_eq!(brackets.refused.len(), 1);
         assert!(run.files(Table::Traces).unwrap().found.is_empty());
+        std::fs::create_dir(run.paths().brackets(&pair).with_file_name("domain=elsewhere")).unwrap();
+        let refused = run.files(Table::Brackets).unwrap().refused;
+        assert!(refused.len() == 2 && refused[1].to_string().contains("'elsewhere'"), "{refused:?}");
     }
 }

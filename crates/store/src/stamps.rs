@@ -26,7 +26,7 @@ columns! {
     pub columns StampColumns {
         /// The counter's reading; domain: the channel's.
         tick: i64 [ranged],
-        /// What was stamped, equal at every point.
+        /// The id of the stamped thing, equal at every point.
         id: i64 [ranged],
         /// Row of `channels`.
         channel: i32,
@@ -34,7 +34,7 @@ columns! {
         kind: Option<i32>,
         /// The core that the stamp was read on, where the channel records it.
         cpu: Option<i32>,
-        /// What rode along.
+        /// A number that the program gave with the stamp.
         value: Option<i64>,
         /// The id that this one is part of, or was made from.
         parent: Option<i64> [spared],
@@ -59,7 +59,7 @@ pub struct BlockRange {
     pub last: u32,
 }
 
-/// What a segment adds to the counts of one channel.
+/// Counts that a segment adds to one channel's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(i32, u64, u64)", into = "(i32, u64, u64)")]
 pub struct ChannelCount {
@@ -76,7 +76,7 @@ pub struct ChannelCount {
 pub struct Origin {
     /// The blocks it holds; none for a segment that was made from something else than blocks.
     pub blocks: Vec<BlockRange>,
-    /// What it adds to each channel's counts.
+    /// Counts that it adds to each channel's.
     pub counts: Vec<ChannelCount>,
 }
 
@@ -192,7 +192,7 @@ impl Segment {
         (0..self.table.groups()).map(|group| self.table.rows(group)).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -211,7 +211,7 @@ impl Segment {
         Columns::read_group(&self.table, group)
     }
 
-    /// What a join needs of one row group: ids, ticks, kinds.
+    /// Ids, ticks and kinds of one row group, for a join.
     pub(crate) fn read_keys(&self, group: usize) -> Result<(Vec<i64>, Vec<i64>, Nullable<i32>)> {
         let table = &self.table;
         Ok((table.column(group, "id")?, table.column(group, "tick")?, table.nullable(group, "kind")?))
@@ -228,7 +228,7 @@ impl Segment {
         })
     }
 
-    /// Whether some stamp has an attribute.
+    /// Returns whether some stamp has an attribute.
     pub(crate) fn has_attribute(&self, attribute: Attribute) -> Result<bool> {
         let name = attribute.name();
         let has = |group| match attribute {
@@ -276,7 +276,7 @@ impl PointStamps {
         self.segments.iter().map(Segment::len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

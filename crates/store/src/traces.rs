@@ -37,7 +37,7 @@ pub struct KeyedRows {
 pub struct KeyedWriter {
     table: TableWriter,
     pending: KeyedRows,
-    /// Whether there is a column for the marks of traces.
+    /// True if there is a column for the marks of traces.
     passages: bool,
 }
 
@@ -58,7 +58,7 @@ impl KeyedRows {
         self.id.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.id.is_empty()
     }
@@ -165,7 +165,7 @@ impl KeyedReader {
         self.table.path().metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// Whether it tells the passages of an id apart; tables of traces before did not.
+    /// Returns whether it tells the passages of an id apart; tables of traces before did not.
     pub fn has_passages(&self) -> bool {
         self.table.names().iter().any(|name| name == PASSAGES)
     }

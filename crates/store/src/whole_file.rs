@@ -24,9 +24,9 @@ impl WholeFile {
     pub fn begin(place: &Path) -> Result<Self> {
         let hidden = hidden_name(place);
         if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder).map_err(|e| Error::io(folder, "a folder for the run's files", e))?;
+            fs::create_dir_all(folder).map_err(|e| Error::io(folder, "make the folder", e))?;
         }
-        let file = File::create(&hidden).map_err(|e| Error::io(&hidden, "a file to write", e))?;
+        let file = File::create(&hidden).map_err(|e| Error::io(&hidden, "write", e))?;
         Ok(Self { file, hidden, place: place.into() })
     }
 
@@ -37,7 +37,7 @@ impl WholeFile {
 
     /// Gives the file its name, in place of any other of that name.
     pub fn finish(self) -> Result<()> {
-        fs::rename(&self.hidden, &self.place).map_err(|e| Error::io(&self.place, "a complete file to be named", e))
+        fs::rename(&self.hidden, &self.place).map_err(|e| Error::io(&self.place, "give its name to", e))
     }
 }
 
@@ -51,7 +51,7 @@ impl Drop for WholeFile {
 /// Writes `bytes` as the file at `place`, whole, in place of any other of that name.
 pub fn write_whole(place: &Path, bytes: &[u8]) -> Result<()> {
     let whole = WholeFile::begin(place)?;
-    whole.file().write_all(bytes).map_err(|e| Error::io(place, "room for the file", e))?;
+    whole.file().write_all(bytes).map_err(|e| Error::io(place, "write", e))?;
     whole.finish()
 }
 
@@ -78,9 +78,9 @@ pub fn keyed_folders(folder: &Path, key: &str) -> Result<Vec<(String, PathBuf)>>
     Ok(entries(folder)?.iter().filter_map(value).collect())
 }
 
-/// What is in `folder` and not hidden, sorted; nothing if there is no such folder.
+/// Entries of `folder` that are not hidden, sorted; nothing if there is no such folder.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
-    let wrong = |e| Error::io(folder, "a folder of a run", e);
+    let wrong = |e| Error::io(folder, "list", e);
     let listing = match fs::read_dir(folder) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(wrong)?,

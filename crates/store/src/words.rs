@@ -29,19 +29,14 @@ macro_rules! words {
             }
         }
 
-        impl From<&str> for $name {
-            fn from(word: &str) -> Self {
-                match word {
-                    $($word $(| $old)* => Self::$variant,)+
-                    other => Self::Other(other.into()),
-                }
-            }
-        }
-
+        /// Reads a word of a file; in code a variant is named, so that a typo does not compile.
         impl std::str::FromStr for $name {
             type Err = std::convert::Infallible;
             fn from_str(word: &str) -> std::result::Result<Self, Self::Err> {
-                Ok(word.into())
+                Ok(match word {
+                    $($word $(| $old)* => Self::$variant,)+
+                    other => Self::Other(other.into()),
+                })
             }
         }
 

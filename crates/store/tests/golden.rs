@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use tickscope_store::{
-    BlockRange, BracketColumns, BracketSource, Channel, ChannelCount, ChannelState, Event, KeyedRows, KeyedWriter,
-    Manifest, Nullable, Origin, Pair, Run, StampColumns, next_segment, write_channels, write_events, write_segment,
+    BlockRange, BracketColumns, BracketSource, Channel, ChannelCount, ChannelState, Event, EventKind, KeyedRows,
+    KeyedWriter, Manifest, Nullable, Origin, Pair, Run, StampColumns, next_segment, write_channels, write_events,
+    write_segment,
 };
 use tickscope_tick::{BootId, Clock, Domain, NodeName, PointName};
 
@@ -26,7 +27,7 @@ fn runs() -> impl Iterator<Item = (u32, Run)> {
 }
 
 fn pair() -> Pair {
-    Pair { reference: "client.tsc".into(), domain: "server.tsc".into() }
+    Pair { reference: "client.tsc".parse().unwrap(), domain: "server.tsc".parse().unwrap() }
 }
 
 /// Stamps `first..first + 100` of the point at place `place` of the path; the server's counter is 10^9 ahead.
@@ -83,11 +84,11 @@ fn events() -> Vec<Event> {
         domain: Some("server.tsc".into()),
         tick: Some(6_000_000_500),
         until: Some(6_000_000_900),
-        what: "lost".into(),
+        what: EventKind::Lost,
         value: Some(2),
         text: "2 stamps found no block".into(),
     };
-    let recovered = Event { node: "server".into(), what: "recovered".into(), ..Event::default() };
+    let recovered = Event { node: "server".into(), what: EventKind::Recovered, ..Event::default() };
     vec![lost, recovered]
 }
 
@@ -195,7 +196,7 @@ fn the_stamps_and_channels_of_every_schema_are_read() {
 fn the_events_and_brackets_of_every_schema_are_read() {
     for (schema, run) in runs() {
         assert_eq!(run.events().unwrap().found, events());
-        assert_eq!(run.pairs().unwrap(), [pair()]);
+        assert_eq!(run.pairs().unwrap().found, [pair()]);
         assert_eq!(run.brackets(&pair()).unwrap().found, brackets(schema));
     }
 }

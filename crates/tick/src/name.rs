@@ -9,9 +9,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{Clock, DomainError};
 #[cfg(feature = "serde")]
-use crate::{Ordering, Source};
+use crate::{BootId, Ordering, Source};
+use crate::{Clock, DomainError};
 
 /// The longest name of a node or a point, in bytes: what a block's header has room for.
 pub const NAME_BYTES: usize = 47;
@@ -219,7 +219,7 @@ macro_rules! text_in_files {
     )*};
 }
 #[cfg(feature = "serde")]
-text_in_files!(NodeName, PointName, Place, Label, Ordering, Source, Clock);
+text_in_files!(NodeName, PointName, Place, Label, Ordering, Source, Clock, BootId);
 
 #[cfg(test)]
 mod tests {

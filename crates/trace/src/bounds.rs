@@ -64,7 +64,7 @@ pub struct Suspicion {
     pub refusal: Option<Refusal>,
 }
 
-/// What is known of one stage over all its traces; grows trace by trace, in any order.
+/// Errors of one stage over all its traces; grows trace by trace, in any order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StageTally {
     /// Traces with a duration.
@@ -82,7 +82,7 @@ pub struct StageTally {
     pub suspicions: Vec<Suspicion>,
     /// The common bound.
     pub common: Common,
-    /// What each value may be wrong by besides that, differently from trace to trace, because of what the readings of
+    /// Errors of each value besides the common one, differently from trace to trace, because of what the readings of
     /// its stamps leave open, of counters and of other clocks. Every true value lies in `[estimate - common.below -
     /// own.below, estimate + common.above + own.above]`.
     pub own: Common,
@@ -109,7 +109,7 @@ pub struct RefusedBy {
     pub untold: u64,
 }
 
-/// What is known of one end of a stage, over all counted traces.
+/// Errors at one end of a stage, over all counted traces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct End {
     /// Smallest and largest tick of the counter, as estimated.
@@ -148,7 +148,7 @@ pub struct StageValues {
     hi: Vec<i64>,
 }
 
-/// What is known of how far the intervals of a stage's values reach.
+/// Extremes of how far the intervals of a stage's values reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Reach {
     /// No value yet.
@@ -343,7 +343,7 @@ impl Common {
         self.each(other, u64::min)
     }
 
-    /// What is left of it beyond the other; nothing where the other reaches further.
+    /// The rest of it beyond the other; nothing where the other reaches further.
     fn beyond(self, other: Self) -> Self {
         self.each(other, u64::saturating_sub)
     }

@@ -204,8 +204,8 @@ impl Clocks {
         }
     }
 
-    /// Whether the first stamp may have been taken before the second, or when it was: readings of one counter by their
-    /// order, any others by what is known of their clocks. Nothing known: it may.
+    /// Returns whether the first stamp may have been taken before the second, or when it was: readings of one counter
+    /// by their order, any others by what is known of their clocks. Nothing known: it may.
     pub fn may_precede(&self, first: StampAt, second: StampAt) -> bool {
         let (from, to) = (first.point, second.point);
         let stage = Stage { name: String::new(), from, to, role: StageRole::Extra };

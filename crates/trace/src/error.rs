@@ -1,4 +1,4 @@
-//! What this crate refuses, in one shape: expected, found, remedy.
+//! Errors of this crate, in one shape: expected, found, remedy.
 
 use std::fmt;
 

@@ -101,19 +101,19 @@ pub fn join<S: StampSource>(
     Ok(tally.counts())
 }
 
-/// What a join needs while it goes on.
+/// State of a join while it goes on.
 struct Joiner<'a, S> {
     layout: &'a Layout,
     source: &'a mut S,
     limits: Limits,
     may_precede: &'a MayPrecede<'a>,
-    /// What the stamps of each point have.
+    /// Attributes of the stamps of each point.
     attributes: Vec<(usize, Attribute)>,
     /// By range edge, kinds of whose offsets the last one was read.
     ended: HashSet<(usize, i32)>,
 }
 
-/// What is done with each chunk.
+/// Receiver of each chunk.
 type Visit<'a, J, E> = dyn FnMut(&mut J, Gathered) -> Result<(), E> + 'a;
 
 impl<S: StampSource> Joiner<'_, S> {

@@ -25,10 +25,10 @@ pub use text::LayoutText;
 /// one stamp is followed by several. Further points follow the passage. Order is that of the ticks, not of arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rule {
-    /// Of those that came furthest, the one that came here first.
+    /// The first passage here of those that came furthest.
     #[default]
     First,
-    /// Of those that came furthest, the one that came here last.
+    /// The last passage here of those that came furthest.
     Last,
     /// Every one, each a trace of its own.
     All,
@@ -39,7 +39,7 @@ pub enum Rule {
 pub struct Point {
     /// Where it is.
     pub place: Place,
-    /// What to do with an id that passed here several times.
+    /// Rule for an id that passed here several times.
     pub rule: Rule,
 }
 
@@ -64,7 +64,7 @@ pub struct Edge {
     pub by: Match,
 }
 
-/// What a stage means in its layout.
+/// Role of a stage in its layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StageRole {
     /// An edge; those along a route sum to the whole of it.
@@ -86,7 +86,7 @@ pub struct Stage {
     pub from: usize,
     /// Index of the point it ends at.
     pub to: usize,
-    /// What it means in the layout.
+    /// Role in the layout.
     pub role: StageRole,
 }
 
@@ -147,8 +147,8 @@ impl Layout {
         route
     }
 
-    /// Whether an id that passed the points for which `seen` holds came from some start to some end with no point of
-    /// that route missing.
+    /// Returns whether an id that passed the points for which `seen` holds came from some start to some end with no
+    /// point of that route missing.
     pub fn is_complete(&self, seen: impl Fn(usize) -> bool) -> bool {
         let mut whole = vec![false; self.trunk];
         (0..self.trunk).any(|point| {
@@ -158,8 +158,8 @@ impl Layout {
         })
     }
 
-    /// Whether an id passed two points of the trunk, one of which leads to the other, and misses a point on every route
-    /// between them.
+    /// Returns whether an id passed two points of the trunk, one of which leads to the other, and misses a point on
+    /// every route between them.
     pub(crate) fn has_hole(&self, seen: impl Fn(usize) -> bool) -> bool {
         let mut connected = vec![false; self.trunk];
         (0..self.trunk).filter(|&from| seen(from)).any(|from| {
@@ -172,7 +172,7 @@ impl Layout {
         })
     }
 
-    /// Whether `meeting`, which every way to both points passes, leads to each of them by one way only.
+    /// Returns whether `meeting`, which every way to both points passes, leads to each of them by one way only.
     pub(crate) fn is_chain_between(&self, meeting: usize, one: usize, other: usize) -> bool {
         let leads = |point: usize, to: usize| point == to || self.graph.precedes(point, to);
         let between = |&point: &usize| (leads(point, one) || leads(point, other)) && !leads(point, meeting);
@@ -182,7 +182,7 @@ impl Layout {
         !parts(meeting) && (0..self.trunk).filter(between).all(plain)
     }
 
-    /// Whether a way leads from one point to the other.
+    /// Returns whether a way leads from one point to the other.
     pub(crate) fn precedes(&self, from: usize, to: usize) -> bool {
         self.graph.precedes(from, to)
     }
@@ -192,7 +192,7 @@ impl Layout {
         self.graph.depths[point]
     }
 
-    /// Whether the same id at both points names the same thing: no range edge separates them.
+    /// Returns whether the same id at both points names the same thing: no range edge separates them.
     pub fn shares_ids(&self, one: usize, other: usize) -> bool {
         self.spaces[one] == self.spaces[other]
     }

@@ -8,7 +8,7 @@
 
 use crate::Layout;
 
-/// What is known of the stamps of one id at one point.
+/// Mark of the stamps of one id at one point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// No stamp of the id.
@@ -39,7 +39,7 @@ impl Mark {
         (Self::SeveralUntold, '*'),
     ];
 
-    /// Whether it is not known which stamp of the point before belongs to the one here.
+    /// Returns whether it is not known which stamp of the point before belongs to the one here.
     pub fn is_untold(self) -> bool {
         matches!(self, Self::OnceUntold | Self::SeveralUntold)
     }
@@ -72,7 +72,7 @@ impl Marks {
         &self.0
     }
 
-    /// Whether the stamps of two points are of one passage, in either order of the points.
+    /// Returns whether the stamps of two points are of one passage, in either order of the points.
     pub(crate) fn together(&self, layout: &Layout, one: usize, other: usize) -> bool {
         let (ways_one, ways_other) = (layout.way_back(one), layout.way_back(other));
         let shared = || ways_one.iter().copied().filter(|point| ways_other.contains(point));

@@ -33,12 +33,12 @@ impl<T> Nullable<T> {
         self.rows
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Whether no row has a value.
+    /// Returns whether no row has a value.
     pub fn is_all_null(&self) -> bool {
         self.values.is_empty()
     }

@@ -13,9 +13,9 @@ use crate::{Clocks, Durations, Traces};
 pub struct Reconstruction {
     /// Stamps with an interval and a published value.
     pub stamps: u64,
-    /// Of those, how many published values lie in the interval.
+    /// Published values that lie in the interval.
     pub inside: u64,
-    /// How far the worst of them lies outside.
+    /// Distance of the worst of them from the interval.
     pub largest_ticks: u64,
 }
 

@@ -16,7 +16,7 @@ pub struct StampColumns<'a> {
     attributes: [Option<&'a [Option<i64>]>; Attribute::COUNT],
 }
 
-/// What a stamp may have besides its id, kind and tick; kept with it in its trace.
+/// An attribute of a stamp besides its id, kind and tick; kept with it in its trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Attribute {
     /// The core that the stamp was read on.
@@ -25,7 +25,7 @@ pub enum Attribute {
     Value,
 }
 
-/// What is wanted of stamps.
+/// A request for stamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Columns {
     /// Ids, ticks and kinds.
@@ -45,9 +45,9 @@ pub struct Extent {
     pub stamps: u64,
 }
 
-/// What the join reads from. A point is named by its index in [`crate::Layout::points`].
+/// A source of stamps for the join. A point is named by its index in [`crate::Layout::points`].
 pub trait StampSource {
-    /// What can go wrong while reading.
+    /// The error of reading.
     type Error;
 
     /// Which ids `point` may have: extents that together hold every stamp. The finer they are, the fewer ids the join
@@ -115,7 +115,7 @@ impl<'a> StampColumns<'a> {
         Err(Error::new("columns of equal length", found, "hand over whole rows"))
     }
 
-    /// What was stamped.
+    /// The id of the stamped thing.
     pub fn ids(&self) -> &'a [i64] {
         self.ids
     }

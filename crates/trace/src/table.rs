@@ -17,7 +17,7 @@ pub struct StageRow {
     pub from: String,
     /// `node.point` it ends at.
     pub to: String,
-    /// What it means in the layout.
+    /// Role in the layout.
     pub role: StageRole,
     /// Traces with a duration.
     pub count: u64,
@@ -35,7 +35,7 @@ pub struct StageRow {
     pub p99: Option<QuantileBounds>,
     /// How far all values may be shifted together.
     pub common: Common,
-    /// What each value may be wrong by besides that, from trace to trace: the reading errors of its stamps.
+    /// Errors of each value besides the common one, from trace to trace: the reading errors of its stamps.
     pub own: Common,
     /// How far any two values of the run may be wrong against each other.
     pub relative_ticks: u64,
@@ -43,7 +43,7 @@ pub struct StageRow {
     pub core_ticks: u64,
 }
 
-/// What can be said to a question.
+/// Answer to a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer<T> {
     /// This, whatever the clocks did within their bounds.
@@ -52,7 +52,7 @@ pub enum Answer<T> {
     NotResolved {
         /// The bound, in ticks.
         bound_ticks: u64,
-        /// What the bound has to be smaller than, in ticks.
+        /// Limit that the bound has to stay below, in ticks.
         needed_ticks: u64,
     },
 }

@@ -57,7 +57,7 @@ impl Traces {
         self.ids.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -77,13 +77,13 @@ impl Traces {
         if self.marks.is_empty() { None } else { self.marks.get(&row) }
     }
 
-    /// Whether both stamps of a stage are of one passage in this row.
+    /// Returns whether both stamps of a stage are of one passage in this row.
     pub fn together(&self, layout: &Layout, stage: &Stage, row: usize) -> bool {
         self.marks(row).is_none_or(|marks| marks.together(layout, stage.from, stage.to))
     }
 
-    /// Whether this row only repeats what the row before says of these points: a further trace of the same id that has
-    /// the same stamps there, or none.
+    /// Returns whether this row only repeats what the row before says of these points: a further trace of the same id
+    /// that has the same stamps there, or none.
     pub fn repeats(&self, row: usize, points: [usize; 2]) -> bool {
         if self.occurrences[row] == 0 {
             return false;

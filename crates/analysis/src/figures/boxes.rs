@@ -19,7 +19,7 @@ pub struct Bounded {
 pub struct StageBox {
     /// The stage's name.
     pub stage: String,
-    /// What it means in its layout: `path`, `end-to-end`, `branch`, ...
+    /// Role in its layout: `path`, `end-to-end`, `branch`, ...
     pub role: String,
     /// Index of the point it starts at.
     pub from: usize,

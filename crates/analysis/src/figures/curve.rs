@@ -7,16 +7,16 @@
 use serde::Serialize;
 use tickscope_bracket::{Bracket, ClockMap};
 use tickscope_store::Pair;
-use tickscope_tick::{Local, Tick};
+use tickscope_tick::{Label, Local, Tick};
 
 /// A clock map over the run. Paths along it are ticks of the reference after its first; heights are ticks of the
 /// reference above the straight line.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClockMapCurve {
-    /// Label of the domain.
-    pub domain: String,
-    /// Label of the reference.
-    pub reference: String,
+    /// The domain.
+    pub domain: Label,
+    /// The reference.
+    pub reference: Label,
     /// `[place, lo, estimate, hi]` at even distances, and at the brackets shown that the envelope stands on.
     pub samples: Vec<[i64; 4]>,
     /// Some of the brackets' sides, in the order of their places.
@@ -41,13 +41,13 @@ pub struct ShownBracket {
     pub height: i64,
     /// True: `after`, the truth is not above. False: `before`, the truth is not below.
     pub above: bool,
-    /// Whether the envelope stands on it.
+    /// True if the envelope stands on it.
     pub tight: bool,
     /// Index into the sources.
     pub source: usize,
 }
 
-/// What one source of evidence gives.
+/// The brackets of one source of evidence.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ShownSource {
     /// Its name, such as `probes`.
@@ -213,7 +213,7 @@ mod tests {
         let brackets: Vec<Bracket> = quicks.iter().chain(&slows).copied().collect();
         let model = Model::new("1".parse::<Rho>().unwrap(), Ratio::new(1, 1).unwrap(), Tick::new(count * 500_000));
         let clock_map = ClockMap::new(&brackets, &model).unwrap();
-        let pair = Pair { reference: "a.tsc".into(), domain: "b.tsc".into() };
+        let pair = Pair { reference: "a.tsc".parse().unwrap(), domain: "b.tsc".parse().unwrap() };
         ClockMapCurve::of(&pair, &[("quick", &quicks), ("slow", &slows)], &clock_map).unwrap()
     }
 

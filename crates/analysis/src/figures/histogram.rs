@@ -20,7 +20,7 @@ pub struct Histogram {
     pub most: Vec<usize>,
     /// Estimates, least and most that are longer than the last edge.
     pub beyond: [usize; 3],
-    /// Whether the edges grow by a factor rather than by a step.
+    /// True if the edges grow by a factor rather than by a step.
     pub logarithmic: bool,
 }
 

@@ -51,7 +51,7 @@ pub struct DrawnTrace {
     pub since_first: Vec<Option<Drawn>>,
     /// By stage: how long it took.
     pub stages: Vec<Option<Drawn>>,
-    /// What made it slower than the median of its stage; `None` where no stage of the path is.
+    /// The stage that made it slower than the median; `None` where no stage of the path is.
     pub cause: Option<Cause>,
 }
 
@@ -62,7 +62,7 @@ pub struct Cause {
     pub stage: usize,
     /// By how many ticks.
     pub excess_ticks: i64,
-    /// Whether it is more than any other stage's, for all that the relative bounds allow.
+    /// True if it is more than any other stage's, for all that the relative bounds allow.
     pub resolved: bool,
 }
 
@@ -150,7 +150,7 @@ impl Keeper {
         self.incomplete.extend(later.incomplete.into_iter().take(room));
     }
 
-    /// What was kept, with its durations.
+    /// The traces kept, with their durations.
     pub(super) fn finish(
         self,
         layout: &Layout,
@@ -236,7 +236,7 @@ fn place(durations: &StageDurations, row: usize) -> Option<Drawn> {
     Some((estimate, estimate.abs_diff(durations.lo.get(row)?), durations.hi.get(row)?.abs_diff(estimate)))
 }
 
-/// What shifts all values of a stage shifts its median too, so an excess is wrong by the relative bound at most.
+/// Common errors of a stage shift its median too, so an excess is wrong by the relative bound at most.
 fn cause(layout: &Layout, boxes: &[StageBox], relative: &[u64], stages: &[Option<Drawn>]) -> Option<Cause> {
     let path = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == StageRole::Path);
     let excess = path.filter_map(|(stage, _)| {
@@ -269,7 +269,7 @@ mod tests {
         kept_in_parts_of(1000, ticks, relative)
     }
 
-    /// What is kept of traces with these ticks, in parts that are merged.
+    /// Traces kept of those with these ticks, in parts that are merged.
     fn kept_in_parts_of(rows: usize, ticks: &[[Option<i64>; 3]], relative: [u64; 3]) -> KeptTraces {
         let layout = layout();
         let clocks = Clocks::new(&layout, vec![Clock::Reference], &[("a".into(), 0)]).unwrap();

@@ -75,7 +75,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         unused: vec![],
     };
     let clock_map = ClockMapSummary {
-        domain: "b.tsc".into(),
+        domain: "b.tsc".parse().unwrap(),
         rho,
         brackets: 1,
         half_width_ticks: Some(half),
@@ -87,8 +87,8 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         rests_on_prior: false,
     };
     let clock = AuxiliaryClockSummary {
-        domain: "b.realtime".into(),
-        counter: "b.tsc".into(),
+        domain: "b.realtime".parse().unwrap(),
+        counter: "b.tsc".parse().unwrap(),
         slew: rho,
         slew_origin: "declared".into(),
         hertz: own_hertz,
@@ -114,7 +114,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         passages: PassageSummary::default(),
         passages_line: None,
         auxiliary_clocks: vec![clock],
-        reference: "a.tsc".into(),
+        reference: "a.tsc".parse().unwrap(),
         counters: vec![],
         unsound: vec![],
         frequency: Frequency { hertz, tolerance_ppm: 100 },

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tickscope_store::{
-    Channel, ChannelState, Event, Evidence, LayoutText, Manifest, Origin, Run, StampColumns, next_segment,
+    Channel, ChannelState, Event, EventKind, Evidence, LayoutText, Manifest, Origin, Run, StampColumns, next_segment,
     write_channels, write_events, write_segment,
 };
 use tickscope_tick::BootId;
@@ -105,7 +105,7 @@ fn lost(of: &Stamped<'_>, channel: i32) -> Option<Event> {
         channel: Some(channel),
         tick: Some(*of.lost.first()?),
         until: of.lost.last().copied(),
-        what: "lost".into(),
+        what: EventKind::Lost,
         value: Some(of.lost.len() as i64),
         ..Event::default()
     })

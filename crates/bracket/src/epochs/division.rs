@@ -22,7 +22,8 @@ pub(super) struct Reading {
     pub index: usize,
 }
 
-/// What two readings of a clock leave open: its slopes, and how far clock and counter may stand beyond what they read.
+/// Uncertainty between two readings of a clock: its slopes, and how far clock and counter may stand beyond what they
+/// read.
 pub(super) struct Looseness {
     pub widest: Cone,
     pub clock_width: i64,
@@ -110,7 +111,7 @@ impl Reading {
         Ok(Self { before, at: bracket.at.get(), after, index })
     }
 
-    /// Whether no clock that is as loose can have read both, this one earlier in the order of the counter.
+    /// Returns whether no clock that is as loose can have read both, this one earlier in the order of the counter.
     fn contradicts(&self, later: &Self, loose: &Looseness) -> bool {
         let read = i128::from(later.at) - i128::from(self.at);
         let least = i128::from(later.before) - i128::from(self.after) - 1;

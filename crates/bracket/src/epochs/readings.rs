@@ -6,7 +6,7 @@ use crate::Cone;
 use crate::epochs::division::{Cut, Reading};
 use crate::epochs::{Epoch, Refused};
 
-/// What a clock read in one epoch: between its brackets, and at most up to the breaks around.
+/// Readings of a clock in one epoch: between its brackets, and at most up to the breaks around.
 pub(super) struct Range {
     known: [i128; 2],
     reach: [i128; 2],
@@ -42,7 +42,7 @@ impl Range {
     }
 }
 
-/// What begins or ends at a reading.
+/// An event at a reading: something begins or ends there.
 #[derive(Clone, Copy)]
 enum Edge {
     Known { epoch: usize, begins: bool },

@@ -2,10 +2,7 @@
 
 use super::{Collector, Pending, stem};
 use crate::watched_pool::{Lost, ReadyBlock, count};
-use tickscope_store::Event;
-use tickscope_store::Paths;
-use tickscope_store::Result;
-use tickscope_store::{ChannelCount, Origin, StampColumns, write_segment};
+use tickscope_store::{ChannelCount, Event, EventKind, Origin, Paths, Result, StampColumns, write_segment};
 use tickscope_tick::{Place, PointName};
 
 /// Rows to be written of a point.
@@ -91,7 +88,7 @@ impl Collector {
             until: Some(lost.last),
             value: Some(count(lost.stamps)),
             domain: Some(format!("{}.{}", self.settings.node, lost.counter)),
-            ..self.event("lost", text)
+            ..self.event(EventKind::Lost, text)
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Lock {
 impl Lock {
     /// Takes the lock at `place`, or says that someone else has it.
     pub(super) fn take(place: &Path) -> Result<Self> {
-        let unusable = |e| Error::io(place, "a lock file that can be written", e);
+        let unusable = |e| Error::io(place, "lock", e);
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(place);
         let file = file.map_err(unusable)?;
         let lock = lock_of_first_byte();

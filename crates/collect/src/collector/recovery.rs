@@ -8,14 +8,13 @@ use std::time::{Instant, UNIX_EPOCH};
 
 use super::{Collector, Watched};
 use crate::watched_pool::{WatchedPool, count};
-use tickscope_store::Event;
-use tickscope_store::{Error, Result};
+use tickscope_store::{Error, Event, EventKind, Result};
 
 impl Collector {
     /// Finds new pools, and what programs left that could not make one.
     pub(super) fn list(&mut self, now: Instant) -> Result<()> {
         let directory = self.settings.directory.clone();
-        let unreadable = |e| Error::io(&directory, "a directory of pools", e);
+        let unreadable = |e| Error::io(&directory, "list the pools in", e);
         for entry in fs::read_dir(&directory).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -51,7 +50,7 @@ impl Collector {
         self.ignored.insert(path.into());
         self.report.left_alone += 1;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.write_events(&format!("left-alone-{name}"), &[self.event("pool-left-alone", why)])
+        self.write_events(&format!("left-alone-{name}"), &[self.event(EventKind::PoolLeftAlone, why)])
     }
 
     fn note_refused_program(&mut self, path: &Path, who: &str) -> Result<()> {
@@ -64,14 +63,14 @@ impl Collector {
         );
         let made = fs::metadata(path).and_then(|file| file.modified()).ok();
         let since = made.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |time| time.as_millis());
-        self.write_events(&format!("refused-{who}-{since}"), &[self.event("pool-refused", text)])?;
+        self.write_events(&format!("refused-{who}-{since}"), &[self.event(EventKind::PoolRefused, text)])?;
         self.steps.reached("a refused program is noted")?;
         self.remove(path)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
         match fs::remove_file(path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, "to remove it", e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, "remove", e)),
             _ => Ok(()),
         }
     }
@@ -153,7 +152,7 @@ impl Collector {
                  stamp(s) it was in the middle of are not",
                 pool.process()
             );
-            events.push(Event { value: Some(uncommitted), ..self.event("recovered", text) });
+            events.push(Event { value: Some(uncommitted), ..self.event(EventKind::Recovered, text) });
         }
         for (what, number) in pool.homeless() {
             let text = format!("{number} by {}; open a channel before stamping, and no more than 256", pool.process());
@@ -161,7 +160,7 @@ impl Collector {
         }
         for (block, why) in pool.damaged() {
             let text = format!("{}: block {block} holds {why}; the file is left alone", pool.path().display());
-            events.push(self.event("block-left-alone", text));
+            events.push(self.event(EventKind::BlockLeftAlone, text));
         }
         events
     }

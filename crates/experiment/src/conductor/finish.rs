@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use tickscope_collect::{LogPoint, LogRead, import_log};
-use tickscope_store::{Assumption, Cost, Joined, Manifest, Overhead, Point, Rho, write_events};
+use tickscope_store::{Assumption, Cost, Joined, Manifest, Overhead, Point, Rho, RhoKind, write_events};
 use tickscope_tick::{Domain, Ordering, PointName};
 
 use super::*;
@@ -61,7 +61,7 @@ impl Conductor<'_> {
     /// Notes a step that failed; the first one is what the command ends with.
     fn go_on(&mut self, failed: &mut Option<Error>, step: Result<(), Error>) {
         if let Err(why) = step {
-            self.note("run", "finish-failed", None, why.to_string());
+            self.note("run", EventKind::FinishFailed, None, why.to_string());
             failed.get_or_insert(why);
         }
     }
@@ -89,17 +89,17 @@ impl Conductor<'_> {
             let text = format!(
                 "the probe ({side}) refused datagrams: {reason}. They are no evidence; nothing is lost by them"
             );
-            self.note_at(at, "datagrams-refused", Some(*count as i64), text);
+            self.note_at(at, EventKind::DatagramsRefused, Some(*count as i64), text);
         }
         for stamps in &report.impossible {
-            self.note_at(at, "impossible-exchange", None, stamps.clone());
+            self.note_at(at, EventKind::ImpossibleExchange, None, stamps.clone());
         }
         if let Some((text, missing)) = &report.kernel {
-            self.note_at(at, "kernel-stamps", Some(*missing as i64), format!("the probe ({side}): {text}"));
+            self.note_at(at, EventKind::KernelStamps, Some(*missing as i64), format!("the probe ({side}): {text}"));
         }
         for (what, count, text) in [
-            ("probes-lost", report.lost, "requests without a reply; the bound is a little wider"),
-            ("probes-undelivered", report.undelivered, "datagrams that the network did not take"),
+            (EventKind::ProbesLost, report.lost, "requests without a reply; the bound is a little wider"),
+            (EventKind::ProbesUndelivered, report.undelivered, "datagrams that the network did not take"),
         ] {
             if count > 0 {
                 self.note_at(at, what, Some(count as i64), text.into());
@@ -117,22 +117,24 @@ impl Conductor<'_> {
             if let Ok(report) = &report {
                 self.note_sets(at, report);
             }
-            let (ppb, origin) = match (self.plan.clock.slew, report) {
+            let (ppb, kind, origin) = match (self.plan.clock.slew, report) {
                 (Slew::Declared(bound), report) => {
                     self.hold_against(at, bound.ppb(), report);
-                    (bound.ppb(), "declared".into())
+                    (bound.ppb(), RhoKind::Declared, "declared".into())
                 }
                 (Slew::Auto, Ok(report)) => {
-                    (report.slew_bound_ppm.saturating_mul(1000), format!("watched: {}", report.slew_bound_origin))
+                    let origin = format!("watched: {}", report.slew_bound_origin);
+                    (report.slew_bound_ppm.saturating_mul(1000), RhoKind::Watched, origin)
                 }
                 (Slew::Auto, Err(why)) => {
-                    self.note_at(at, "clock-unwatched", None, why.to_string());
+                    self.note_at(at, EventKind::ClockUnwatched, None, why.to_string());
                     continue; // the analysis then takes what a kernel slews by at most
                 }
             };
             for clock in [Clock::Realtime, Clock::Monotonic] {
-                let (reference, domain) = (self.counter(at).to_string(), self.label(at, clock).to_string());
-                manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin: origin.clone() });
+                let (reference, domain) = (self.counter(at), self.label(at, clock));
+                let (origin, kind) = (origin.clone(), Some(kind));
+                manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin, kind });
             }
         }
         Ok(self.run.set_manifest(manifest)?)
@@ -141,7 +143,7 @@ impl Conductor<'_> {
     /// Keeps a declared slew bound; a clock monitor that failed, or that asks for a wider bound, becomes an event.
     fn hold_against(&mut self, at: usize, declared_ppb: u32, report: Result<ClockReport, Error>) {
         match report {
-            Err(why) => self.note_at(at, "clock-unwatched", None, why.to_string()),
+            Err(why) => self.note_at(at, EventKind::ClockUnwatched, None, why.to_string()),
             Ok(report) if report.slew_bound_ppm.saturating_mul(1000) > declared_ppb => {
                 let (wanted, why) = (report.slew_bound_ppm, &report.slew_bound_origin);
                 let text = format!(
@@ -150,7 +152,7 @@ impl Conductor<'_> {
                     f64::from(declared_ppb) / 1000.0
                 );
                 eprintln!("tickscope: {text}");
-                self.note_at(at, "clock-slew-declared", Some(wanted.into()), text);
+                self.note_at(at, EventKind::ClockSlewDeclared, Some(wanted.into()), text);
             }
             Ok(_) => {}
         }
@@ -161,7 +163,7 @@ impl Conductor<'_> {
         if !report.sets_are_told {
             let text = "the kernel does not tell when its clock is set: steps that are narrower than two readings of \
                         the clocks leave open (some 0.3 us) pass unseen";
-            self.note_at(at, "clock-sets-untold", None, text.into());
+            self.note_at(at, EventKind::ClockSetsUntold, None, text.into());
         }
     }
 
@@ -177,7 +179,7 @@ impl Conductor<'_> {
             Err(killed) => killed.to_string(),
         };
         eprintln!("tickscope: {why}; collecting again");
-        self.note_at(at, "collector-killed", None, format!("{why}. Another took over where it stood"));
+        self.note_at(at, EventKind::CollectorKilled, None, format!("{why}. Another took over where it stood"));
         let node = self.nodes[at].name.clone();
         let again = self.agent(at).perform(&node, &Role::CollectOnce)?;
         if again.status().success() {
@@ -204,7 +206,7 @@ impl Conductor<'_> {
             );
             eprintln!("tickscope: {text}");
             let (node, name) = (point.place.node.clone(), point.place.point.clone());
-            self.note(node.as_str(), "point-unstamped", None, text);
+            self.note(node.as_str(), EventKind::PointUnstamped, None, text);
             unstamped.push(Point { node, name, ordering: Ordering::Plain, counter: None, resolution_ticks: None });
         }
         Ok(unstamped)
@@ -226,16 +228,20 @@ impl Conductor<'_> {
             }
             let (what, value, text) = match read {
                 Ok(LogRead { stamps, refused: 0, .. }) => {
-                    ("log", stamps, format!("{stamps} readings of {} as {node}.{point}", file.display()))
+                    (EventKind::Log, stamps, format!("{stamps} readings of {} as {node}.{point}", file.display()))
                 }
                 Ok(LogRead { refused, first_refused, .. }) => {
                     let (line, text) = first_refused.unwrap_or_default();
                     let place = format!("{}:{line}", file.display());
-                    ("log-refused", refused, format!("{place}: expected id,ns, found '{text}'. Mend what writes it"))
+                    (
+                        EventKind::LogRefused,
+                        refused,
+                        format!("{place}: expected id,ns, found '{text}'. Mend what writes it"),
+                    )
                 }
-                Err(why) => ("log-refused", 0, why.to_string()),
+                Err(why) => (EventKind::LogRefused, 0, why.to_string()),
             };
-            if what == "log-refused" {
+            if what == EventKind::LogRefused {
                 eprintln!("tickscope: {text}");
             }
             self.note_at(at, what, Some(value as i64), text);
@@ -265,11 +271,11 @@ impl Conductor<'_> {
                 }
             };
             for (tick, until, text) in look.clock_changes {
-                let (tick, until, what) = (Some(tick), Some(until), "clock".into());
+                let (tick, until, what) = (Some(tick), Some(until), EventKind::Clock);
                 self.events.push(Event { node: host.clone(), tick, until, what, text, ..Event::default() });
             }
             for finding in look.findings {
-                self.note(&host, "cores", None, finding);
+                self.note(&host, EventKind::Cores, None, finding);
             }
             let here = manifest.nodes.iter_mut().zip(&self.nodes).filter(|(_, node)| node.agent == number);
             for (facts, _) in here.filter(|(facts, _)| facts.injected.is_none()) {
@@ -277,7 +283,7 @@ impl Conductor<'_> {
                 facts.counter.reading = look.reading.clone().or(facts.counter.reading.take());
             }
             let statement = format!("cores looked at again at the end: {}", look.sharing);
-            manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into() });
+            manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into(), kind: None });
         }
         self.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)
@@ -285,14 +291,14 @@ impl Conductor<'_> {
 
     fn note_join(&mut self, joined: &Joined) {
         for refused in &joined.refused {
-            self.note("run", "file-refused", None, refused.to_string());
+            self.note("run", EventKind::FileRefused, None, refused.to_string());
         }
         if joined.counts.untold > 0 {
             let text = format!(
                 "ids whose passages nothing tells apart, of {} that passed a point more than once",
                 joined.counts.repeated
             );
-            self.note("run", "passages-untold", Some(joined.counts.untold as i64), text);
+            self.note("run", EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
         }
         let layout = self.run.layout().ok();
         let points = layout.iter().flat_map(|layout| layout.points());
@@ -300,13 +306,13 @@ impl Conductor<'_> {
         for (place, counts) in places.iter().zip(&joined.counts.points) {
             let ids = joined.counts.ids;
             for (what, count, text) in [
-                ("ids-missing", counts.missing, format!("at {place}, of {ids} ids")),
+                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids} ids")),
                 (
-                    "ids-repeated",
+                    EventKind::IdsRepeated,
                     counts.duplicates,
                     format!("stamps at {place} of ids that were there before; {ids} ids"),
                 ),
-                ("ids-out-of-order", counts.out_of_order, format!("at {place}, of {ids} ids")),
+                (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids} ids")),
             ] {
                 if count > 0 {
                     self.note(place.node.as_str(), what, Some(count as i64), text);

@@ -3,8 +3,10 @@
 //! Every so often, at once when the kernel tells that somebody set the clock, and at both ends of the run: a snapshot
 //! of all clocks, then a bracket of each that is related to the counter. So every bracket lies between two snapshots,
 //! and what the two show to have happened is known before anyone rests on it. Events are written as they happen:
-//! whoever kills this process leaves what it had seen, a slew that went on then without an end.
+//! whoever kills this process leaves what it had seen, a slew that went on then without an end, and one that is started
+//! again adds to it.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -12,18 +14,20 @@ use tickscope_host::clock_monitor::{ClockMonitor, Happened, SlewBound, Slewing};
 use tickscope_host::facts::CounterFacts;
 use tickscope_host::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
 use tickscope_host::step_alarm::StepAlarm;
-use tickscope_store::{BracketColumns, Event, EventKind, Pair, Paths, next_segment, write_brackets, write_events};
+use tickscope_store::{
+    BracketColumns, BracketSource, Event, EventKind, Pair, Paths, next_segment, write_brackets, write_events,
+};
 use tickscope_tick::{Clock, Label};
 
 use super::{RoleContext, ready};
-use crate::error::Error;
+use crate::Error;
 use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
 
 /// Report of a clock monitor.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ClockReport {
-    /// Whether one rate was in force all the while by the kernel's account.
+    /// True if one rate was in force all the while by the kernel's account.
     pub constant: bool,
     /// How far the rate of REALTIME or MONOTONIC against the counter may be off a constant, where no event voids it.
     pub slew_bound_ppm: u32,
@@ -37,7 +41,7 @@ pub struct ClockReport {
     pub suspends: u64,
     /// Clocks that ran backward.
     pub backward: u64,
-    /// Whether the kernel would have told of a step that is narrower than the readings.
+    /// True if the kernel would have told of a step that is narrower than the readings.
     pub sets_are_told: bool,
     /// Brackets taken of each clock.
     pub brackets: u64,
@@ -45,8 +49,6 @@ pub struct ClockReport {
 
 /// From one look at the clocks to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Source of its brackets, in the run's files.
-const SOURCE: &str = "watch";
 /// How often brackets are written while the run goes on.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::NOTICE_NS_MAX as u64);
@@ -74,6 +76,8 @@ pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {
 
 struct Watching<'a> {
     place: &'a RoleContext,
+    /// Its file of events, written anew at each: none that an earlier clock monitor wrote.
+    events: PathBuf,
     facts: CounterFacts,
     clocks: HostClocks,
     alarm: Option<StepAlarm>,
@@ -92,7 +96,8 @@ impl<'a> Watching<'a> {
         let maps = KnownMaps { counter: counter.as_ref(), realtime: clocks.realtime_injection() };
         let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));
         let (realtime, monotonic) = Default::default();
-        Ok(Self { place, facts, clocks, alarm, monitor, brackets: 0, realtime, monotonic })
+        let events = Paths::of(&place.run).next_clock_events(place.node.as_str());
+        Ok(Self { place, events, facts, clocks, alarm, monitor, brackets: 0, realtime, monotonic })
     }
 
     /// Waits for the alarm, a signal or the end of `most`; whether the kernel tells of a set.
@@ -112,7 +117,7 @@ impl<'a> Watching<'a> {
         let each = [(KernelClock::Realtime, &mut self.realtime), (KernelClock::Monotonic, &mut self.monotonic)];
         for (clock, taken) in each {
             let ClockReading { before, at, after } = self.clocks.bracketed(clock).map_err(Error::work)?;
-            taken.push(Some(before), at, Some(after), SOURCE, ClockReading::ORDERING);
+            taken.push(Some(before), at, Some(after), BracketSource::Watch, ClockReading::ORDERING);
         }
         self.brackets += 1;
         Ok(())
@@ -141,16 +146,16 @@ impl<'a> Watching<'a> {
         Ok((now, set))
     }
 
-    fn label(&self, clock: Clock) -> String {
-        Label { node: self.place.node.clone(), clock }.to_string()
+    fn label(&self, clock: Clock) -> Label {
+        Label { node: self.place.node.clone(), clock }
     }
 
     fn write_events(&self) -> Result<(), Error> {
         let events: Vec<Event> = self.monitor.happened().iter().flat_map(|happened| self.rows(happened)).collect();
-        Ok(write_events(&Paths::of(&self.place.run).clock_events(self.place.node.as_str()), &events)?)
+        Ok(write_events(&self.events, &events)?)
     }
 
-    /// What happened, once for each clock concerned.
+    /// Rows of one change, one for each clock concerned.
     fn rows(&self, happened: &Happened) -> Vec<Event> {
         let Row { what, clocks, from, until, value } = match happened {
             Happened::Sudden(event) => Row::of_event(event, self.facts.counter),
@@ -220,7 +225,7 @@ impl<'a> Watching<'a> {
     }
 }
 
-/// What rows of a run's events say of one change.
+/// The common part of the rows of one change.
 struct Row {
     what: EventKind,
     /// Of the clocks concerned, the part of the label after the node.

@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tickscope_analysis::domain_of;
 use tickscope_collect::{Collector, Report};
 use tickscope_store::{Manifest, Paths, SameBoot};
 use tickscope_tick::NodeName;
 
 use super::{RoleContext, ready};
-use crate::error::Error;
+use crate::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
 
-/// What is collected, and into which run.
+/// The stamp directory, and the run that it is collected into.
 #[derive(Clone, Debug)]
 pub struct CollectorSettings {
     /// The stamp directory.
@@ -84,7 +83,7 @@ fn undeclared(node: &NodeName) -> Result<Manifest, Error> {
         tickscope: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: crate::unix_ms(),
         ended_unix_ms: None,
-        reference: domain_of(&described),
+        reference: described.domain(),
         nodes: vec![described],
         rho: Vec::new(),
         evidence: Default::default(),

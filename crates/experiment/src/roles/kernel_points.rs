@@ -8,7 +8,7 @@ use tickscope_probe::kernel::{KernelCounts, KernelStamps, Passage};
 use tickscope_stamp::{Channel, Fields};
 use tickscope_tick::{Clock, Ordering, RealtimeInjection};
 
-use crate::error::Error;
+use crate::Error;
 
 /// This process's channels for what the kernel stamps.
 pub(super) struct KernelPoints {

@@ -21,7 +21,7 @@ use tickscope_tick::Label;
 
 use super::kernel_points::{self, KernelPoints};
 use super::{RoleContext, ready};
-use crate::error::Error;
+use crate::Error;
 use crate::interrupt;
 
 /// Settings of the end that answers.
@@ -104,7 +104,7 @@ pub(super) fn ask(client: &Client, place: &RoleContext) -> Result<ProbeReport, E
     let counter = NodeCounter::from_environment().map_err(Error::input)?;
     let socket = bind(&(client.bind.clone(), 0))?;
     let (send, receive) = channel();
-    let (reference, domain) = (client.counters.0.to_string(), client.counters.1.to_string());
+    let (reference, domain) = client.counters.clone();
     let folder = Paths::of(&place.run).brackets(&Pair { reference, domain });
     let writer = thread::spawn(move || write_as_they_come(&folder, &receive));
     let parties = Parties { run: RunId(client.run), client: NodeId(client.id), server: NodeId(client.server_id) };

@@ -1,4 +1,4 @@
-//! What one stamp costs on a host, timed in a process of its own with a pool of its own.
+//! The cost of one stamp on a host, timed in a process of its own with a pool of its own.
 //!
 //! The stamps of a run's target can't be timed one by one without taking longer than they do; so as many are timed
 //! here, in a tight loop, in the machine's state of just before the run. Between other work, with cold caches, a stamp
@@ -10,7 +10,7 @@ use tickscope_stamp::{Channel, Fields};
 use tickscope_store::StampCost;
 use tickscope_tick::Ordering;
 
-use crate::error::Error;
+use crate::Error;
 
 /// Blocks of stamps whose median is taken: of so many, half are seldom disturbed.
 const BLOCKS: usize = 31;

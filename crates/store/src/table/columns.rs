@@ -13,7 +13,7 @@ use tickscope_trace::Nullable;
 use super::{Field, GROUP_ROWS, TableReader, TableWriter, Value, WriteRows};
 use crate::error::Result;
 
-/// What one row holds of one column.
+/// One row's value in one column.
 pub trait Cell: Sized {
     /// Many of them.
     type Column: CellColumn<Cell = Self>;
@@ -21,9 +21,9 @@ pub trait Cell: Sized {
 
 /// One column in memory.
 pub trait CellColumn: WriteRows + Default + Sized {
-    /// What a row holds.
+    /// One row's value.
     type Cell;
-    /// Whether it may be null.
+    /// True if a value may be null.
     const NULLABLE: bool;
     /// Parquet's type.
     const PHYSICAL: Physical;
@@ -102,7 +102,7 @@ impl<V: Value + Default> CellColumn for Nullable<V> {
 pub(crate) trait Columns: Default {
     /// The columns in the order of the file.
     const FIELDS: &'static [Field];
-    /// What a cell of each means.
+    /// The meaning of each column's cells.
     #[cfg(test)]
     const MEANINGS: &'static [&'static str];
     /// Number of rows: of the first column, as of every one that is complete.
@@ -181,7 +181,7 @@ macro_rules! columns {
                 $crate::table::Columns::rows(self)
             }
 
-            /// Whether there is no row.
+            /// Returns whether there is no row.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }

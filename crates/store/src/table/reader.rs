@@ -30,7 +30,7 @@ const BATCH: usize = 1 << 16;
 impl TableReader {
     /// Opens the table at `path`; refuses what is torn, foreign or of a later schema.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io(path, "a readable file", e))?;
+        let file = File::open(path).map_err(|e| Error::io(path, "open", e))?;
         let torn = |e: ParquetError| Error::corrupt(path, "a complete Parquet file", e.to_string());
         let table =
             Self { reader: SerializedFileReader::new(file).map_err(torn)?, path: path.into(), one_thread: PhantomData };
@@ -54,7 +54,7 @@ impl TableReader {
 
     /// The Parquet crate asserts on such a footer where it should return an error.
     fn refuse_columns_outside_the_file(&self) -> Result<()> {
-        let size = std::fs::metadata(&self.path).map_err(|e| Error::io(&self.path, "a readable file", e))?.len();
+        let size = std::fs::metadata(&self.path).map_err(|e| Error::io(&self.path, "open", e))?.len();
         let columns = self.reader.metadata().row_groups().iter().flat_map(|group| group.columns());
         for column in columns {
             let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());

@@ -20,7 +20,7 @@ use crate::whole_file::WholeFile;
 
 /// A column in memory, of which some rows can be written.
 pub trait WriteRows {
-    /// Whether no row has a value.
+    /// Returns whether no row has a value.
     fn is_all_null(&self) -> bool {
         false
     }
@@ -29,7 +29,7 @@ pub trait WriteRows {
     fn write(&self, rows: Range<usize>, column: SerializedColumnWriter<'_>) -> Outcome;
 }
 
-/// What writing comes to.
+/// The result of writing with the Parquet crate.
 pub type Outcome = std::result::Result<(), ParquetError>;
 
 /// A table being written.
@@ -50,7 +50,7 @@ impl TableWriter {
     /// As [`TableWriter::begin`], without the schema's number: such a file is refused by readers.
     pub(super) fn begin_unmarked(place: &Path, fields: &[Field], keys: &[(&str, String)]) -> Result<Self> {
         let whole = WholeFile::begin(place)?;
-        let file = whole.file().try_clone().map_err(|e| Error::io(place, "a second handle of a new file", e))?;
+        let file = whole.file().try_clone().map_err(|e| Error::io(place, "write", e))?;
         let types: std::result::Result<Vec<_>, _> = fields.iter().map(|f| f.parquet_type().map(Arc::new)).collect();
         let schema = types.and_then(|types| Type::group_type_builder("tickscope").with_fields(types).build());
         let writer = schema
@@ -152,5 +152,5 @@ fn write_batch<V: Value>(column: &mut SerializedColumnWriter<'_>, values: &[V], 
 }
 
 fn unwritten(place: &Path, error: ParquetError) -> Error {
-    Error::io(place, "a table to be written", std::io::Error::other(error))
+    Error::io(place, "write", std::io::Error::other(error))
 }

@@ -14,12 +14,13 @@ pub fn manifest() -> Manifest {
         started_unix_ms: 1_700_000_000_000,
         ended_unix_ms: Some(1_700_000_010_000),
         nodes: vec![node("client", 1), node("server", 2)],
-        reference: "client.tsc".into(),
+        reference: "client.tsc".parse().unwrap(),
         rho: vec![Rho {
-            reference: "client.tsc".into(),
-            domain: "server.tsc".into(),
+            reference: "client.tsc".parse().unwrap(),
+            domain: "server.tsc".parse().unwrap(),
             ppb: 50_000,
             origin: "preset unknown".into(),
+            kind: None,
         }],
         evidence: Default::default(),
         same_boot: SameBoot::Detect,
@@ -39,6 +40,7 @@ pub fn manifest() -> Manifest {
         assumptions: vec![Assumption {
             statement: "client.tsc and server.tsc: rates differ by at most 50 ppm from their ratio".into(),
             origin: "preset unknown".into(),
+            kind: None,
         }],
         cost: None,
     }

@@ -31,7 +31,7 @@ pub struct StampAt {
     pub tick: i64,
 }
 
-/// Whether the first stamp may have been taken before the second, or when it was, for all that is known of their
+/// Test whether the first stamp may have been taken before the second, or when it was, for all that is known of their
 /// clocks.
 pub type MayPrecede<'a> = dyn Fn(StampAt, StampAt) -> bool + 'a;
 
@@ -63,7 +63,7 @@ enum Link {
     Matched(usize, Vec<Option<usize>>),
 }
 
-/// What is known of one id's stamps.
+/// The stamps of one id.
 struct Id<'a> {
     layout: &'a Layout,
     may_precede: &'a MayPrecede<'a>,
@@ -121,8 +121,8 @@ impl Id<'_> {
         way.into_iter().skip(1).find(seen).or_else(|| (0..point).find(seen))
     }
 
-    /// Whether the k-th stamp here comes from the k-th there in the only way to assign them: no later one can precede
-    /// it.
+    /// Returns whether the k-th stamp here comes from the k-th there in the only way to assign them: no later one can
+    /// precede it.
     fn one_by_one(&self, there: &[Threaded], here: &[Threaded]) -> bool {
         // A clock that was set back reads in another order than that of time.
         let apart = |stamps: &[Threaded]| stamps.windows(2).all(|two| !self.may_precede(two[1], two[0]));

@@ -30,7 +30,7 @@ pub struct JoinPlan {
     pending: Vec<Chunk>,
     /// The most ids that a scattered chunk may span, less one; shrinks when several kinds share the memory.
     reach: u64,
-    /// Whether a chunk had too many kinds to scatter; the others are taken to be like it.
+    /// True if a chunk had too many kinds to scatter; the others are taken to be like it.
     hash_all: bool,
 }
 

@@ -91,7 +91,7 @@ impl Rows {
         }
     }
 
-    /// Whether a row has several stamps at some point: then all of its stamps are needed, with their threads.
+    /// Returns whether a row has several stamps at some point: then all of its stamps are needed, with their threads.
     pub fn find_repeated(&mut self) -> bool {
         let rows = self.points.iter_mut().flat_map(|slots| std::mem::take(&mut slots.again));
         self.repeated = rows.map(|row| (row, Vec::new())).collect();

@@ -1,4 +1,4 @@
-//! What the join met on its way: nothing is lost, repeated or reordered in silence.
+//! Counts of the join: nothing is lost, repeated or reordered in silence.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::RangeCounts;
 use super::batches::Gathered;
 use crate::{Layout, Mark, Rule, Traces};
 
-/// What was counted at one point.
+/// Counts at one point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PointCounts {
     /// Stamps read.
@@ -17,13 +17,13 @@ pub struct PointCounts {
     pub missing: u64,
     /// Stamps beyond the first of their key.
     pub duplicates: u64,
-    /// What was done with those.
+    /// Treatment of those keys.
     pub rule: Rule,
     /// Keys whose tick is earlier than that of the next smaller id of their kind here: they overtook it.
     pub out_of_order: u64,
 }
 
-/// What was counted in the whole join.
+/// Counts of the whole join.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JoinCounts {
     /// By point, in the layout's order.
@@ -39,7 +39,7 @@ pub struct JoinCounts {
     pub holes: u64,
     /// Keys that passed some point several times.
     pub repeated: u64,
-    /// Of those, keys with stamps that can be assigned to those before them in more than one way, or in none.
+    /// Repeated keys with stamps that can be assigned to those before them in more than one way, or in none.
     pub untold: u64,
     /// By range edge, in the layout's order: outcomes of the keys stamped at its first point.
     pub ranges: Vec<RangeCounts>,
@@ -137,7 +137,7 @@ fn first_rows(traces: &Traces) -> impl Iterator<Item = usize> + '_ {
     (0..traces.len()).filter(|&row| traces.occurrences()[row] == 0)
 }
 
-/// Whether the key of a row was stamped at a point, by whatever passage.
+/// Returns whether the key of a row was stamped at a point, by whatever passage.
 #[inline]
 fn seen(traces: &Traces, point: usize, row: usize) -> bool {
     let column = &traces.points()[point];

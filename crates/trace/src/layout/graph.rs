@@ -2,14 +2,14 @@
 
 use super::{Edge, Match};
 
-/// What is known of each point, by index. Trunk points come first and in topological order.
+/// Facts about each point, by index. Trunk points come first and in topological order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Graph {
     /// Points of the trunk with an edge to this one; none of a branch's point.
     pub predecessors: Vec<Vec<usize>>,
     /// The nearest other point that every way to this one passes; of a branch's point the one it leaves.
     pub dominators: Vec<Option<usize>>,
-    /// Whether no edge leaves the point; false of a branch's point.
+    /// True if no edge leaves the point; false of a branch's point.
     pub is_end: Vec<bool>,
     /// Edges on the longest route to the point; of a branch's point, to the one it leaves.
     pub depths: Vec<usize>,
@@ -44,7 +44,7 @@ impl Graph {
         graph
     }
 
-    /// Whether a way leads from one point to the other.
+    /// Returns whether a way leads from one point to the other.
     pub fn precedes(&self, from: usize, to: usize) -> bool {
         self.leads[to][from]
     }

@@ -8,4 +8,4 @@ pub mod recording;
 mod run;
 
 pub use presentation::document;
-pub use run::{Error, Found, recorded};
+pub use run::{Found, recorded};

@@ -1,53 +1,17 @@
 //! The calls of a run of `targets/cm-star`, read from its files.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::path::Path;
 
 use serde::Deserialize;
-use tickscope_analysis::{Analysis, Query, Span, Spanned, Spans, analyse, spans};
+use tickscope_analysis::{Analysis, Error, Query, Span, Spanned, Spans, analyse, spans};
 use tickscope_clock::measure::Sampled;
-use tickscope_store::{Run, StampColumns};
+use tickscope_store::{EventKind, Run, StampColumns};
 use tickscope_tick::Place;
 use tickscope_trace::Apart;
 
 use crate::figures::Example;
 use crate::recording::{Bounded, Reach, RecordedCall, Recording, RunFacts};
-
-/// Why a run has no example.
-#[derive(Debug)]
-pub enum Error {
-    /// It is not a run of the example.
-    Input(String),
-    /// It could not be read or analysed.
-    Analysis(tickscope_analysis::Error),
-    /// Its calls have no figures.
-    Stats(tickscope_stats::Error),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input(message) => f.write_str(message),
-            Self::Analysis(error) => error.fmt(f),
-            Self::Stats(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<tickscope_analysis::Error> for Error {
-    fn from(error: tickscope_analysis::Error) -> Self {
-        Self::Analysis(error)
-    }
-}
-
-impl From<tickscope_store::Error> for Error {
-    fn from(error: tickscope_store::Error) -> Self {
-        Self::Analysis(error.into())
-    }
-}
 
 /// Example of a run, and the run's own finding, if its evidence contradicts itself.
 pub struct Found {
@@ -79,7 +43,7 @@ pub fn recorded(directory: &Path) -> Result<Found, Error> {
     let facts = RunFacts { incomplete, late: counted.late, abandoned: counted.abandoned, ..facts(&run, &analysis) };
     let took_s = analysis.frequency.nanoseconds((last - first) as f64) / 1e9;
     let cpus = [client.cpu, most_used(&stamps(&run, &nodes.server, "received")?)];
-    let recorded = recording.evaluate().map_err(Error::Stats)?;
+    let recorded = recording.evaluate().map_err(Error::work)?;
     Ok(Found { example: recorded.example(facts, took_s, counted.optimised, cpus), finding })
 }
 
@@ -99,8 +63,8 @@ impl Nodes {
             return Err(no_example(&format!("the path {}", path.join(", "))));
         }
         let reference = &run.manifest().reference;
-        if reference.split('.').next() != Some(client) {
-            return Err(Error::Input(format!(
+        if reference.node != client {
+            return Err(Error::input(format!(
                 "expected a run whose reference is the node that calls, '{client}', found '{reference}'. Set \
                  clock.reference in the run file"
             )));
@@ -122,7 +86,7 @@ impl Nodes {
 }
 
 fn no_example(found: &str) -> Error {
-    Error::Input(format!(
+    Error::input(format!(
         "expected a run of targets/cm-star, whose path is send, received, reply, response, results, found {found}. \
          experiments/cm-star.toml is its run file"
     ))
@@ -165,7 +129,7 @@ impl ClientStamps {
 }
 
 fn stamps(run: &Run, node: &str, point: &str) -> Result<StampColumns, Error> {
-    let place: Place = format!("{node}.{point}").parse().map_err(|error| Error::Input(format!("{error}")))?;
+    let place: Place = format!("{node}.{point}").parse().map_err(|error| Error::input(format!("{error}")))?;
     Ok(run.stamps(&place)?.read_all()?)
 }
 
@@ -254,7 +218,7 @@ struct ClientCounts {
 }
 
 fn client_counts(run: &Run) -> Result<ClientCounts, Error> {
-    let lines = run.events()?.found.into_iter().filter(|event| event.what == "target");
+    let lines = run.events()?.found.into_iter().filter(|event| event.what == EventKind::Target);
     let line = lines.filter_map(|event| Some(event.text.get(event.text.find('{')?..)?.to_owned()));
     line.filter_map(|line| serde_json::from_str(&line).ok())
         .next()

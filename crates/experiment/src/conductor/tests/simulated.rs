@@ -7,12 +7,12 @@ use serde_json::json;
 use tickscope_store::Node;
 use tickscope_tick::NodeName;
 
+use crate::Error;
 use crate::agent::{Agent, Ended, Ground, Look, SecondLook, Task, TaskId};
-use crate::error::Error;
 use crate::plan::NodePlan;
 use crate::roles::Role;
 
-/// What was asked, in order: `start collect a`, `end collect a`, ...
+/// Requests to the agent, in order: `start collect a`, `end collect a`, ...
 pub type Asked = Rc<RefCell<Vec<String>>>;
 
 /// A machine of its own boot.
@@ -24,7 +24,7 @@ pub struct SimulatedAgent {
     pub never_ready: Option<&'static str>,
     /// A process whose name begins so is killed before it is asked to end.
     pub dies: Option<&'static str>,
-    /// What was started, by its number.
+    /// Tasks that were started, by number.
     pub started: Vec<Option<String>>,
 }
 
@@ -37,7 +37,7 @@ impl SimulatedAgent {
         self.asked.borrow_mut().push(what.into());
     }
 
-    /// What is running still.
+    /// Tasks that still run.
     pub fn running(&self) -> Vec<&str> {
         self.started.iter().flatten().map(String::as_str).collect()
     }
