@@ -1,5 +1,5 @@
-//! The benchmark of all clocks: advice, a correction for every clock under every load, figures, tables, and what their words
-//! mean.
+//! The benchmark of all clocks: advice, a correction for every clock under every load, figures, tables, and what
+//! their words mean.
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::benchmark::{Benchmark, Cell, ClockResult, Cost, SectionTest};
