@@ -47,9 +47,9 @@ def runner(request, tmp_path_factory):
 def run(runner, collector, tmp_path):
     """Takes the steps, collects; gives the run, or none where the language lacks a step."""
 
-    def take(steps):
+    def take(steps, variables):
         (tmp_path / "stamps").mkdir()
-        environment = os.environ | {"TICKSCOPE_DIR": str(tmp_path / "stamps"), "TICKSCOPE_NODE": "here"}
+        environment = os.environ | {"TICKSCOPE_DIR": str(tmp_path / "stamps"), "TICKSCOPE_NODE": "here"} | variables
         ended = subprocess.run(runner, env=environment, input="\n".join(steps) + "\n", text=True, check=False)
         if ended.returncode == LACKS and pathlib.Path(runner[-1]).suffix == ".py":
             return None
@@ -83,7 +83,7 @@ def channels(run):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["name"])
 def test_the_same_steps_leave_the_same_run(program, run):
-    found = run(program["steps"])
+    found = run(program["steps"], program.get("environment", {}))
     if found is None:
         # A language may lack a step, which its page says; it may not take it otherwise.
         assert any(step.split()[0] in {"record", "record_with", "close"} for step in program["steps"])

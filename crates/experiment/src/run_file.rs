@@ -170,7 +170,8 @@ pub(crate) fn policies<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PolicyR
     let rule = |Table { channels, policy }| {
         let known = Policy::from_name(&policy).ok_or_else(|| {
             D::Error::custom(format!(
-                "expected null or buffered for '{channels}', found '{policy}'. Choose one of them"
+                "expected {} for '{channels}', found '{policy}'. Choose one of them",
+                Policy::names("or")
             ))
         })?;
         Ok(PolicyRule { channels, policy: known.name().into() })

@@ -241,6 +241,8 @@ enum { TICKSCOPE__POOL_OPEN = 0, TICKSCOPE__POOL_CLOSED = 1 };
 enum { TICKSCOPE__ENTRY_FREE, TICKSCOPE__ENTRY_OPENING, TICKSCOPE__ENTRY_OPEN, TICKSCOPE__ENTRY_CLOSED };
 enum { TICKSCOPE__BLOCK_FREE, TICKSCOPE__BLOCK_LEASED, TICKSCOPE__BLOCK_RELEASED };
 enum { TICKSCOPE__POLICY_NULL = 0, TICKSCOPE__POLICY_BUFFERED = 1 };
+/* Names of the policies, each at its number. */
+static const char *const tickscope__policies[] = {"null", "buffered"};
 enum { TICKSCOPE__DROP = 0, TICKSCOPE__WAIT = 1 };
 
 TICKSCOPE__ASSERT(sizeof(struct tickscope__pool_header) == 4096, "pool header");
@@ -1070,15 +1072,13 @@ TICKSCOPE__COLD void tickscope__start_held(void) {
 
 /* The policy that TICKSCOPE_POLICY gives the point: glob=policy,... */
 TICKSCOPE__COLD uint32_t tickscope__policy_of(const char *point) {
-    char rules[1024], *rule, *rest = rules;
+    char rules[1024], *policy, *rest = rules;
     strcpy(rules, tickscope__process.policies);
-    while ((rule = strsep(&rest, ",")) != 0) {
-        char *policy = strchr(rule, '=');
-        if (policy == 0) continue;
-        *policy++ = 0;
-        if (fnmatch(rule, point, 0) != 0) continue;
-        if (strcmp(policy, "null") == 0) return TICKSCOPE__POLICY_NULL;
-        if (strcmp(policy, "buffered") == 0) return TICKSCOPE__POLICY_BUFFERED;
+    while ((policy = strsep(&rest, ",")) != 0) {
+        const char *glob = strsep(&policy, "=");
+        if (policy == 0 || fnmatch(glob, point, 0) != 0) continue;
+        for (uint32_t at = 0; at < sizeof tickscope__policies / sizeof *tickscope__policies; at++)
+            if (strcmp(policy, tickscope__policies[at]) == 0) return at;
         tickscope__complain("TICKSCOPE_POLICY with the policies null and buffered", policy, "The point is off; choose one of them.");
         return TICKSCOPE__POLICY_NULL;
     }

@@ -319,6 +319,9 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// Every policy; `tickscope.h` has their names in a table, each at its number.
+    pub const ALL: [Self; 2] = [Self::Null, Self::Buffered];
+
     /// The name in files and options.
     pub fn name(self) -> &'static str {
         match self {
@@ -329,12 +332,18 @@ impl Policy {
 
     /// The policy with that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Policy::Null, Policy::Buffered].into_iter().find(|policy| policy.name() == name)
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
     /// The policy of that number; `None`: of a later version.
     pub fn from_number(number: u32) -> Option<Self> {
-        [Policy::Null, Policy::Buffered].into_iter().find(|&policy| policy as u32 == number)
+        Self::ALL.into_iter().find(|&policy| policy as u32 == number)
+    }
+
+    /// All names as a message lists them, `word` before the last.
+    pub fn names(word: &str) -> String {
+        let [others @ .., last] = Self::ALL.map(Self::name);
+        format!("{} {word} {last}", others.join(", "))
     }
 }
 

@@ -95,7 +95,8 @@ fn policies(rules: &str) -> Result<Vec<(String, Policy)>, String> {
         let known = Policy::from_name(policy);
         let wrong = || {
             format!(
-                "expected TICKSCOPE_POLICY with the policies null and buffered; found '{policy}'. Choose one of them"
+                "expected TICKSCOPE_POLICY with the policies {}; found '{policy}'. Choose one of them",
+                Policy::names("and")
             )
         };
         Ok((glob.to_owned(), known.ok_or_else(wrong)?))

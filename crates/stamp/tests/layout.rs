@@ -1,11 +1,11 @@
-//! The C header and the Rust descriptor are one layout.
+//! The C header and the Rust descriptor are one layout, and know the same policies.
 
 mod c_program;
 
 use std::mem::{offset_of, size_of, size_of_val};
 
 use tickscope_stamp::block::{
-    BLOCK_MAGIC, BlockHeader, ChannelEntry, FullRecord, POOL_MAGIC, PoolHeader, SlimRecord, VERSION, WideRecord,
+    BLOCK_MAGIC, BlockHeader, ChannelEntry, FullRecord, POOL_MAGIC, Policy, PoolHeader, SlimRecord, VERSION, WideRecord,
 };
 
 macro_rules! fields {
@@ -38,6 +38,7 @@ fn c_every_field_has_the_same_offset_and_size_in_c_and_rust() {
     ]);
     lines.push(format!("pool_magic = {POOL_MAGIC} 0"));
     lines.extend([format!("block_magic = {BLOCK_MAGIC} 0"), format!("version = {VERSION} 0")]);
+    lines.extend(Policy::ALL.map(|policy| format!("policy {} {} 0", policy.name(), policy as u32)));
 
     let printed = c_program::build("offsets", &[]).output().unwrap();
     assert_eq!(String::from_utf8(printed.stdout).unwrap().lines().collect::<Vec<_>>(), lines);

@@ -1,4 +1,4 @@
-/* Prints every offset of tickscope.h's structs as "struct field offset size", for tests/layout.rs. */
+/* Prints every offset of tickscope.h's structs as "struct field offset size", and the policies, for tests/layout.rs. */
 #include "tickscope.h"
 
 #define FIELD(type, field) \
@@ -36,5 +36,7 @@ int main(void) {
            sizeof(struct tickscope__entry), sizeof(struct tickscope__block_header));
     printf("pool_magic = %llu 0\nblock_magic = %llu 0\nversion = %d 0\n", (unsigned long long)TICKSCOPE__POOL_MAGIC,
            (unsigned long long)TICKSCOPE__BLOCK_MAGIC, TICKSCOPE_VERSION);
+    for (size_t at = 0; at < sizeof tickscope__policies / sizeof *tickscope__policies; at++)
+        printf("policy %s %zu 0\n", tickscope__policies[at], at);
     return 0;
 }
