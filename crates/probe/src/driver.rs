@@ -23,7 +23,7 @@ pub const POLL: Duration = Duration::from_millis(50);
 /// One node's network and counter, as a driver uses them.
 pub trait Endpoint {
     /// Whom a datagram goes to or comes from, as the transport names it.
-    type Address: Copy;
+    type Address: Clone;
 
     /// Reads the node's counter.
     fn stamp(&mut self, ordering: Ordering) -> i64;
@@ -246,8 +246,9 @@ impl<E: Endpoint, F: FnMut(&Exchange)> Probe<'_, E, F> {
     fn ask(&mut self) -> io::Result<()> {
         let nonce = self.endpoint.nonce()?;
         let request = self.client.request(nonce).map_err(io::Error::other)?;
+        let peer = self.peer.clone();
         let t1 = self.endpoint.stamp(Ordering::Before);
-        let sent = self.endpoint.send(&request.bytes, self.peer);
+        let sent = self.endpoint.send(&request.bytes, peer);
         match sent {
             Ok(()) => self.client.sent(nonce, Tick::new(t1)),
             Err(error) => {
