@@ -118,17 +118,6 @@ impl StampColumns {
         stamps
     }
 
-    /// Makes every nullable column as long as `tick`.
-    pub fn fill_with_nulls(&mut self) {
-        let rows = self.len();
-        for column in [&mut self.kind, &mut self.cpu, &mut self.attempt, &mut self.batch] {
-            column.push_nulls(rows - column.len());
-        }
-        for column in [&mut self.value, &mut self.parent] {
-            column.push_nulls(rows - column.len());
-        }
-    }
-
     /// Makes room for `more` stamps.
     pub fn reserve(&mut self, more: usize) {
         self.tick.reserve(more);

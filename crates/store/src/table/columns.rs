@@ -35,6 +35,8 @@ pub trait CellColumn: WriteRows + Default + Sized {
     fn join(&mut self, more: Self);
     /// Keeps the rows whose entry in `kept` is true.
     fn keep(&mut self, kept: &[bool]);
+    /// Appends nulls up to `rows`; a column that may not be null has as many.
+    fn fill(&mut self, rows: usize);
     /// Reads one row group of a table.
     fn read(table: &TableReader, group: usize, name: &str) -> Result<Self>;
     /// Every row in order.
@@ -66,6 +68,9 @@ impl<V: Value> CellColumn for Vec<V> {
         let mut kept = kept.iter();
         self.retain(|_| kept.next() == Some(&true));
     }
+    fn fill(&mut self, rows: usize) {
+        debug_assert_eq!(self.len(), rows);
+    }
     fn read(table: &TableReader, group: usize, name: &str) -> Result<Self> {
         table.column(group, name)
     }
@@ -89,6 +94,9 @@ impl<V: Value + Default> CellColumn for Nullable<V> {
     }
     fn keep(&mut self, kept: &[bool]) {
         self.retain(kept);
+    }
+    fn fill(&mut self, rows: usize) {
+        self.push_nulls(rows - self.len());
     }
     fn read(table: &TableReader, group: usize, name: &str) -> Result<Self> {
         table.nullable(group, name)
@@ -189,6 +197,12 @@ macro_rules! columns {
             /// Appends all of `other`.
             pub fn append(&mut self, other: Self) {
                 $crate::table::Columns::join(self, other);
+            }
+
+            /// Makes every nullable column as long as the first.
+            pub fn fill_with_nulls(&mut self) {
+                let rows = self.len();
+                $($crate::table::CellColumn::fill(&mut self.$field, rows);)+
             }
 
             /// Keeps the rows whose entry in `kept` is true.
