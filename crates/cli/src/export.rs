@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tickscope_analysis::{Outcome, Scan};
-use tickscope_export::Csv;
+use tickscope_export::{CSV, write};
 use tickscope_store::{Run, WholeFile};
 
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ struct Report<'a> {
 
 /// Writes the durations of a run. A duration that cannot be ends with exit code 3, once all is written.
 pub fn export(options: &ExportOptions) -> Result<(), Failure> {
-    let file = options.csv.as_path();
+    let (file, format) = (options.csv.as_path(), &CSV);
     let to_stdout = file == Path::new("-");
     if to_stdout && options.json {
         return Err(Failure::input("--json and --csv - both print to standard output: give --csv a file"));
@@ -36,13 +36,13 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     let scan = Scan::of(&Run::open(&options.run)?, &query(&options.query)?)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
-        match Csv::write(&scan, BufWriter::new(&mut out)).map(|csv| csv.rows) {
+        match write(&scan, BufWriter::new(&mut out), format) {
             Err(_) if out.gone => return Ok(()),
             rows => rows?,
         }
     } else {
         let whole = WholeFile::begin(file)?;
-        let rows = Csv::write(&scan, BufWriter::new(whole.file()))?.rows;
+        let rows = write(&scan, BufWriter::new(whole.file()), format)?;
         whole.finish()?;
         rows
     };

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use copied::{Copied, FILE};
 use tickscope_analysis::{Query, Scan, analyse, durations};
-use tickscope_export::Csv;
+use tickscope_export::{CSV, write};
 use tickscope_store::KeyedReader;
 
 /// The lines of an export, each split at its commas.
 fn exported(copied: &Copied) -> (Vec<Vec<String>>, [u64; 5]) {
     let mut text = Vec::new();
-    let rows = Csv::write(&Scan::of(&copied.run(), &Query::default()).unwrap(), &mut text).unwrap().rows;
+    let rows = write(&Scan::of(&copied.run(), &Query::default()).unwrap(), &mut text, &CSV).unwrap();
     let text = String::from_utf8(text).unwrap();
     (text.lines().map(|line| line.split(',').map(String::from).collect()).collect(), rows)
 }

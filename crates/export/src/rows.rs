@@ -1,0 +1,102 @@
+//! Formats of text with a row for every trace and stage, in the order of the traces.
+
+use std::io::{self, Write};
+
+use tickscope_analysis::{Error, Outcome, Part, Piece, Scan, Sink, Span};
+use tickscope_tick::{Decimal, Unit};
+
+/// Decimals of a nanosecond.
+const DECIMALS: u32 = 3;
+
+/// Rows written, by outcome, in the order of [`Outcome::ALL`].
+pub type RowCounts = [u64; Outcome::ALL.len()];
+
+/// A format, by what stands ahead of the rows and how one is written.
+#[derive(Debug)]
+pub struct Format {
+    pub(crate) name: &'static str,
+    pub(crate) head: &'static str,
+    /// Writes one row with its end of line.
+    pub(crate) row: fn(&mut Vec<u8>, &Row<'_>) -> io::Result<()>,
+}
+
+/// One stage of one trace.
+pub(crate) struct Row<'a> {
+    /// Kind, id, occurrence of the trace.
+    pub trace: (i32, i64, i32),
+    pub stage: &'a str,
+    pub outcome: Outcome,
+    /// The duration in ticks of the reference, and its estimate, lower and upper end in nanoseconds, rounded outward.
+    pub duration: Option<(Span, [Decimal; 3])>,
+}
+
+/// Writes the durations of all traces of `scan` in that format.
+pub fn write(scan: &Scan, out: impl Write, format: &'static Format) -> Result<RowCounts, Error> {
+    let part = RowsPart {
+        text: Vec::new(),
+        format,
+        unit: Unit::nanoseconds(scan.hertz(), DECIMALS),
+        counts: Default::default(),
+    };
+    let mut rows = Rows { out, all: part };
+    rows.put(format.head.as_bytes())?;
+    scan.stream(&mut rows)?;
+    rows.out.flush().map_err(|error| format.cannot_write(error))?;
+    Ok(rows.all.counts)
+}
+
+struct Rows<W> {
+    out: W,
+    /// The counts of all parts that were written.
+    all: RowsPart,
+}
+
+/// Rows of one part, to be written in order.
+struct RowsPart {
+    text: Vec<u8>,
+    format: &'static Format,
+    unit: Unit,
+    counts: RowCounts,
+}
+
+impl<W: Write> Rows<W> {
+    fn put(&mut self, text: &[u8]) -> Result<(), Error> {
+        self.out.write_all(text).map_err(|error| self.all.format.cannot_write(error))
+    }
+}
+
+impl<W: Write> Sink for Rows<W> {
+    type Part = RowsPart;
+
+    fn part(&self) -> RowsPart {
+        RowsPart { text: Vec::new(), counts: Default::default(), ..self.all }
+    }
+
+    fn merge(&mut self, part: RowsPart) -> Result<(), Error> {
+        self.all.counts.iter_mut().zip(part.counts).for_each(|(all, more)| *all += more);
+        self.put(&part.text)
+    }
+}
+
+impl Part for RowsPart {
+    fn add(&mut self, piece: &Piece<'_>) -> Result<(), Error> {
+        let (traces, unit) = (piece.traces, self.unit);
+        for row in 0..traces.len() {
+            let trace = (traces.kinds()[row], traces.ids()[row], traces.occurrences()[row]);
+            for (at, stage) in piece.layout.stages().iter().enumerate() {
+                let (outcome, span) = piece.outcome(at, row);
+                self.counts[outcome as usize] += 1;
+                let ns = |span: Span| [unit.near(span.estimate), unit.down(span.lo), unit.up(span.hi)];
+                let row = Row { trace, stage: &stage.name, outcome, duration: span.map(|span| (span, ns(span))) };
+                (self.format.row)(&mut self.text, &row).map_err(|error| self.format.cannot_write(error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Format {
+    fn cannot_write(&self, error: io::Error) -> Error {
+        Error::work(format!("cannot write the {}: {error}", self.name))
+    }
+}
