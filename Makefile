@@ -13,16 +13,15 @@ python: setup ## the Python package, installed in .venv
 machine: ## check what a build needs
 	@scripts/setup.sh build
 
-build: machine build/udp-echo build/cm-star ## the tickscope command and the demos' targets
+# A target in C is targets/NAME/NAME.c.
+TARGETS := $(foreach name,$(notdir $(wildcard targets/*)),$(if $(wildcard targets/$(name)/$(name).c),build/$(name)))
+build: machine $(TARGETS) ## the tickscope command and the demos' targets
 	cargo build --release --locked --bin tickscope
 
-build/udp-echo: $(wildcard targets/udp-echo/* targets/harness/*) crates/stamp/include/tickscope.h crates/stamp/include/tickscope_kernel.h
+.SECONDEXPANSION:
+$(TARGETS): build/%: $$(wildcard targets/$$*/* targets/harness/*) $(wildcard crates/stamp/include/*.h)
 	@mkdir -p build
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/udp-echo/udp-echo.c
-
-build/cm-star: $(wildcard targets/cm-star/* targets/harness/*) crates/stamp/include/tickscope.h
-	@mkdir -p build
-	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/cm-star/cm-star.c
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -pthread -I crates/stamp/include -o $@ targets/$*/$*.c
 
 try: build ## the demo for five seconds; no rights needed
 	target/release/tickscope run experiments/demo.toml --seconds 5

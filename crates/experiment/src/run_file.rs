@@ -194,6 +194,14 @@ mod tests {
     const DEMO: &str = include_str!("../../../experiments/demo.toml");
 
     #[test]
+    fn every_file_in_experiments_is_a_plan() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+        for file in std::fs::read_dir(folder).unwrap() {
+            Plan::read(&file.unwrap().path()).unwrap();
+        }
+    }
+
+    #[test]
     fn the_demo_is_a_run_file() {
         let demo = Plan::parse(DEMO).unwrap();
         assert_eq!((demo.nodes.len(), demo.clock.rho.ppb(), demo.clock.probes_hz), (2, 50_000, 1000.0));
