@@ -68,10 +68,11 @@ impl<T> Nullable<T> {
         self.iter().flatten()
     }
 
-    /// The values of `range`, if each of its rows has one.
-    pub fn dense(&self, range: Range<usize>) -> Option<&[T]> {
-        let values = self.values.get(range.clone())?;
-        (self.valid.is_empty() || !self.valid[range].contains(&false)).then_some(values)
+    /// The rows of `range`, where some row of the column has a value: a value each, of no meaning where the row is null,
+    /// and whether each has one; no row of a range is null where the second is empty.
+    pub fn parts(&self, range: Range<usize>) -> Option<(&[T], &[bool])> {
+        let (values, valid) = (self.values.get(range.clone())?, self.valid.get(range).unwrap_or_default());
+        Some((values, if valid.contains(&false) { valid } else { &[] }))
     }
 
     /// Removes every row.
@@ -275,9 +276,12 @@ mod tests {
             retained.retain(&kept[..rows.len()]);
             let expected: Vec<_> = rows.iter().zip(kept).filter(|&(_, kept)| kept).map(|(&row, _)| row).collect();
             prop_assert_eq!(retained, column(&expected));
-            let dense: Option<Vec<i64>> = rows[start..].iter().copied().collect();
-            let found = column(&rows).dense(start..rows.len()).map(<[i64]>::to_vec);
-            prop_assert!(found == dense || rows.iter().all(Option::is_none), "{found:?} {dense:?}");
+            let whole = column(&rows);
+            let found = whole.parts(start..rows.len()).map(|(values, valid)| {
+                let is_valid = |at: usize| valid.is_empty() || valid[at];
+                values.iter().enumerate().map(|(at, &value)| is_valid(at).then_some(value)).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(found.unwrap_or(vec![None; rows.len() - start]), &rows[start..]);
         }
     }
 }

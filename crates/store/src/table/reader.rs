@@ -116,17 +116,9 @@ impl TableReader {
     /// A column without nulls.
     pub(crate) fn column<V: Value>(&self, group: usize, name: &str) -> Result<Vec<V>> {
         let index = self.index(name).ok_or_else(|| self.unlike::<V>(name, "no such column"))?;
-        let mut all = Vec::new();
-        self.decode::<V>(group, index, name, |values, levels| {
-            if levels.contains(&0) {
-                return Err(self.unlike::<V>(name, "a null in it"));
-            }
-            if all.is_empty() {
-                all = std::mem::take(values)
-            } else {
-                all.append(values)
-            }
-            Ok(())
+        let all = self.decode::<V>(group, index, name, |_, levels| match levels.contains(&0) {
+            true => Err(self.unlike::<V>(name, "a null in it")),
+            false => Ok(()),
         })?;
         V::decode(all).map_err(|found| self.unlike::<V>(name, &found))
     }
@@ -158,14 +150,14 @@ impl TableReader {
     }
 
     /// Hands a column to `take` piece by piece: the values that are there, and a definition level a row where the
-    /// column is nullable.
+    /// column is nullable. Values that it leaves stand before the next piece's; returns what is left in the end.
     fn decode<V: Value>(
         &self,
         group: usize,
         index: usize,
         name: &str,
         mut take: impl FnMut(&mut Vec<<V::Parquet as DataType>::T>, &mut Vec<i16>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<Vec<<V::Parquet as DataType>::T>> {
         let column = self.reader.metadata().file_metadata().schema_descr().column(index);
         if column.physical_type() != V::PHYSICAL || column.max_rep_level() > 0 {
             return Err(self.unlike::<V>(name, &format!("{}", column.physical_type())));
@@ -175,7 +167,6 @@ impl TableReader {
         let mut reader = get_typed_column_reader::<V::Parquet>(group_reader.get_column_reader(index).map_err(damaged)?);
         let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
         loop {
-            values.clear();
             levels.clear();
             let (read, _, _) = reader.read_records(BATCH, Some(&mut levels), None, &mut values).map_err(damaged)?;
             rows += read as u64;
@@ -185,7 +176,7 @@ impl TableReader {
             take(&mut values, &mut levels)?;
         }
         if rows == self.rows(group) {
-            return Ok(());
+            return Ok(values);
         }
         Err(self.unlike::<V>(name, &format!("{rows} rows where the file says {}", self.rows(group))))
     }

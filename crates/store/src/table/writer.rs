@@ -131,14 +131,13 @@ impl<V: Value> WriteRows for Nullable<V> {
     fn write(&self, rows: Range<usize>, mut column: SerializedColumnWriter<'_>) -> Outcome {
         for start in rows.clone().step_by(BATCH) {
             let batch = start..rows.end.min(start + BATCH);
-            match self.dense(batch.clone()) {
-                _ if Nullable::is_all_null(self) => {
-                    write_batch::<V>(&mut column, &[], Some(&[0; BATCH][..batch.len()]))?
-                }
-                Some(values) => write_batch::<V>(&mut column, values, Some(&[1; BATCH][..batch.len()]))?,
-                None => {
-                    let levels: Vec<i16> = batch.clone().map(|row| self.at(row).is_some().into()).collect();
-                    let present: Vec<V> = batch.filter_map(|row| self.at(row).cloned()).collect();
+            match self.parts(batch.clone()) {
+                None => write_batch::<V>(&mut column, &[], Some(&[0; BATCH][..batch.len()]))?,
+                Some((values, [])) => write_batch::<V>(&mut column, values, Some(&[1; BATCH][..batch.len()]))?,
+                Some((values, valid)) => {
+                    let levels: Vec<i16> = valid.iter().map(|&valid| valid.into()).collect();
+                    let present = values.iter().zip(valid).filter(|(_, valid)| **valid);
+                    let present: Vec<V> = present.map(|(value, _)| value.clone()).collect();
                     write_batch::<V>(&mut column, &present, Some(&levels))?;
                 }
             }

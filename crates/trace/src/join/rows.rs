@@ -43,6 +43,7 @@ pub(super) struct Slots {
     pub seen: Vec<bool>,
     /// The attributes that some stamp of the point has, by row.
     pub attributes: [Option<Vec<Option<i64>>>; Attribute::COUNT],
+    has_attributes: bool,
     /// The row of every stamp but the first to arrive.
     pub again: Vec<u32>,
     pub stamps: u64,
@@ -68,6 +69,7 @@ impl Rows {
         let mut points: Vec<Slots> = (0..points).map(|_| Slots::default()).collect();
         for &(point, attribute) in attributes {
             points[point].attributes[attribute as usize] = Some(Vec::new());
+            points[point].has_attributes = true;
         }
         let (first, span) = (chunk.first, chunk.span());
         let most = (span > 0).then_some(limits.keys);
@@ -222,6 +224,14 @@ impl Slots {
         }
         self.seen[row] = true;
         self.ticks[row] = tick;
+        if self.has_attributes {
+            self.put_attributes(row, stamps, index);
+        }
+    }
+
+    // Most points have none, and `put` is to be inlined where stamps are scattered.
+    #[inline(never)]
+    fn put_attributes(&mut self, row: usize, stamps: &StampColumns<'_>, index: usize) {
         for (attribute, values) in Attribute::ALL.into_iter().zip(&mut self.attributes) {
             if let Some(values) = values {
                 values[row] = stamps.attribute(attribute, index);

@@ -118,9 +118,12 @@ impl<'a> Tally<'a> {
         let trunk = self.layout.trunk().len();
         for row in first_rows(traces) {
             let seen = |point: usize| seen(traces, point, row);
-            let whole = (0..trunk).all(seen);
-            self.counts.complete += u64::from(whole || self.layout.is_complete(seen));
-            self.counts.holes += u64::from(!whole && self.layout.has_hole(seen));
+            if (0..trunk).all(seen) {
+                self.counts.complete += 1;
+            } else {
+                self.counts.complete += u64::from(self.layout.is_complete(seen));
+                self.counts.holes += u64::from(self.layout.has_hole(seen));
+            }
         }
     }
 
