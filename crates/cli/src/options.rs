@@ -107,9 +107,8 @@ pub struct ReportOptions {
     /// The file to write [default: RUN/report.html]
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Ask under another rho: unknown, server-room, lab, laptop, or a number of ppm
-    #[arg(long)]
-    pub rho: Option<String>,
+    #[command(flatten)]
+    pub query: QueryOptions,
     /// Print what the page says and draws as JSON, and write no page
     #[arg(long, conflicts_with = "out")]
     pub json: bool,
