@@ -17,7 +17,8 @@ use tickscope_store::write_whole;
 use crate::failure::Failure;
 use crate::load_factor::load_factor;
 use crate::options::{
-    BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions, SweepOptions,
+    BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions,
+    RestingLoadOptions, SweepOptions,
 };
 use crate::output::{print, print_json};
 
@@ -139,14 +140,15 @@ fn plan(options: &BenchmarkOptions) -> Result<BenchmarkPlan, Failure> {
     if options.readers == Some(0) {
         return refuse("--readers of at least 1", 0);
     }
-    let load = load(&options.placed, options.inject)?;
+    let RestingLoadOptions { placed, inject } = &options.background;
+    let load = load(placed, *inject)?;
     let processors = affinity::allowed_cpus().map_err(Failure::work)?.len();
     let most = options.readers.unwrap_or(processors.max(4));
     let doubling = std::iter::successors(Some(1), |readers| Some(readers * 2)).take_while(|&readers| readers < most);
     let loads = sizes(&options.load);
     // A load is started for each clock anew: one that seldom works would meet some of them never.
     let each_ns = seconds * 1e9 / loads.len().max(1) as f64 / Clock::all().len() as f64;
-    if let Some(injected) = options.inject.filter(|injected| f64::from(injected.period_ns) > each_ns / TURNS_MIN) {
+    if let Some(injected) = inject.filter(|injected| f64::from(injected.period_ns) > each_ns / TURNS_MIN) {
         let most = duration(each_ns / TURNS_MIN);
         return refuse(
             &format!(

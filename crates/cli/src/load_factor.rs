@@ -32,7 +32,7 @@ pub fn load_factor(options: &LoadFactorOptions) -> Result<(), Failure> {
         seconds: seconds(options.seconds)?,
         every: Duration::from_millis(options.every_ms.into()),
         loads: sizes(&options.load),
-        load: load(&options.placed, options.inject)?,
+        load: load(&options.background.placed, options.background.inject)?,
     };
     let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
     if !options.json {
