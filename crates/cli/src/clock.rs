@@ -78,7 +78,6 @@ struct ClockJson<'a> {
 struct LoadJson<'a> {
     #[serde(flatten)]
     load: &'a LoadResult,
-    #[serde(rename = "recipe")]
     correction: Correction,
 }
 

@@ -19,9 +19,7 @@ struct ReadingJson<'a> {
     version: u32,
     at_s: f64,
     members: u32,
-    #[serde(rename = "beside")]
     load: &'a str,
-    #[serde(rename = "gauged")]
     reading: LoadReading,
 }
 

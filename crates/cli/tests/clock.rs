@@ -61,7 +61,7 @@ fn e2e_a_benchmark_of_the_clocks_names_every_clock_and_hangs_together() {
         for load in list(clock, "loads") {
             let readers: Vec<u64> = list(load, "cells").iter().map(|cell| cell["readers"].as_u64().unwrap()).collect();
             assert_eq!(readers, [1, 2], "{clock}");
-            let (correction, cell) = (&load["recipe"], &load["cells"][0]);
+            let (correction, cell) = (&load["correction"], &load["cells"][0]);
             // What is recommended is doubted by no table: it left no more than nothing, on average and at the median.
             let left = |test: &Value, method: &Value| {
                 let outcome = list(test, "outcomes").iter().find(|outcome| outcome["method"] == *method);
@@ -243,7 +243,7 @@ fn e2e_a_load_factor_tells_every_interval_under_every_load_and_that_eight_others
     assert_eq!(members, [0, 0, 0, 8, 8, 8]);
     for line in &lines[3..] {
         // Its fair share is a ninth.
-        assert!(number(&line["gauged"], "away") > 0.5 && number(&line["gauged"], "load_factor") > 2.0, "{line}");
+        assert!(number(&line["reading"], "away") > 0.5 && number(&line["reading"], "load_factor") > 2.0, "{line}");
     }
     let asked = ["clock", "load-factor", "--seconds", "0.2", "--every-ms", "100", "--clock", "mutex"];
     let text = Ended::of(&mut tickscope(&asked));
