@@ -2,6 +2,7 @@
 
 mod site;
 
+use std::fs::File;
 use std::process::Stdio;
 
 use site::{Ended, Site, tickscope};
@@ -61,4 +62,11 @@ fn e2e_a_reader_that_stops_early_is_no_error() {
         let ended = child.wait_with_output().unwrap();
         assert!(ended.status.success() && ended.stderr.is_empty(), "{words:?}: {ended:?}");
     }
+}
+
+#[test]
+fn e2e_an_export_that_cannot_be_written_says_where_to() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    Ended::of(tickscope(&["export", GOLDEN, "--csv", "-"]).stdout(full))
+        .said(1, &["cannot write the CSV to standard output: No space left"]);
 }
