@@ -36,7 +36,7 @@ fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
     sides.extend(has_own.then_some(Left));
     sides.extend([Right, Right]);
     let heads = ["stage", "count", "p50 us", "", "p99 us", "", "common"];
-    let heads = heads.into_iter().chain(has_own.then_some("own")).chain(["rel 1ms", "rel run"]);
+    let heads = heads.into_iter().chain(has_own.then_some("reading")).chain(["rel 1ms", "rel run"]);
     let mut rows: Vec<Vec<String>> = vec![heads.map(String::from).collect()];
     let mut role = StageRole::Path;
     for (row, &relative) in analysis.rows.iter().zip(&analysis.relative_1ms_ticks) {
