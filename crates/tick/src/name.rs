@@ -171,7 +171,7 @@ impl FromStr for Place {
             Some(Self { node: NodeName::new(node).ok()?, point: PointName::new(point).ok()? })
         });
         parts.ok_or_else(|| NameError {
-            expected: "a point as node.point, each 1 to 47 letters, digits, '_' or '-', the point also dots, none first",
+            expected: "a point as node.point, each 1 to 47 letters, digits, '_' or '-', the point also '.', not first",
             found: text.into(),
             remedy: "write the node's name, a dot and the point's name, such as client.send",
         })

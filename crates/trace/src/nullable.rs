@@ -68,8 +68,8 @@ impl<T> Nullable<T> {
         self.iter().flatten()
     }
 
-    /// The rows of `range`, where some row of the column has a value: a value each, of no meaning where the row is null,
-    /// and whether each has one; no row of a range is null where the second is empty.
+    /// The rows of `range`, where some row of the column has a value: a value each, of no meaning where the row is
+    /// null, and whether each has one; no row of a range is null where the second is empty.
     pub fn parts(&self, range: Range<usize>) -> Option<(&[T], &[bool])> {
         let (values, valid) = (self.values.get(range.clone())?, self.valid.get(range).unwrap_or_default());
         Some((values, if valid.contains(&false) { valid } else { &[] }))
