@@ -10,8 +10,8 @@ use tickscope_clock::load::{self, Load};
 use tickscope_clock::measure::{self, Clock, pulses};
 use tickscope_host::affinity;
 use tickscope_host::facts::CounterFacts;
+use tickscope_show::clock_page::{benchmark_document, sweep_document};
 use tickscope_show::document::Document;
-use tickscope_show::{benchmark_document, sweep_document};
 use tickscope_store::write_whole;
 
 use crate::failure::Failure;

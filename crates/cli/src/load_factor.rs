@@ -7,7 +7,7 @@ use serde::Serialize;
 use tickscope_clock::advice::duration;
 use tickscope_clock::measure::{self, LoadFactorPlan, LoadReading};
 use tickscope_host::facts::CounterFacts;
-use tickscope_show::rate;
+use tickscope_show::clock_page::rate;
 
 use crate::clock::{load, seconds, sizes};
 use crate::failure::Failure;
