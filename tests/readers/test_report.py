@@ -108,7 +108,7 @@ def test_the_table_of_stages_says_what_show_says_with_bounds_rounded_outward(tic
             assert quantile["lo_ticks"] < quantile["hi_ticks"], "a reading is never exact"
             lo, hi = re.fullmatch(r"\[(.*),\u00a0(.*)\]", bounds).groups()
             assert (hundredths(lo), hundredths(hi)) == (outward(quantile["lo_ticks"], False), outward(quantile["hi_ticks"], True))
-        for cell, bound in zip(row[4].split("own "), (stage["common"], stage["reading"]), strict=True):
+        for cell, bound in zip(row[4].split("reading "), (stage["common"], stage["reading"]), strict=True):
             shown = [hundredths(part.lstrip("±\u2212+")) for part in cell.split()]
             below, above = shown if len(shown) == 2 else shown * 2
             assert (below, above) == tuple(outward(bound[f"{side}_ticks"], True) for side in ("below", "above"))

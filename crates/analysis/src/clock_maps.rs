@@ -33,7 +33,7 @@ pub struct ClockMapSummary {
     /// Half the shortest round trip of the probes, the peer's turnaround taken off.
     pub half_round_trip_ticks: Option<i64>,
     /// The same half-width under other rho, by preset.
-    pub beside: Vec<(Rho, Option<u64>)>,
+    pub other_rho: Vec<(Rho, Option<u64>)>,
     /// Contribution of each source of evidence.
     pub sources: Vec<SourceSummary>,
     /// Slopes of the cone, reference ticks a local tick.
@@ -446,9 +446,9 @@ fn clock_map(
         clock_map.half_widths((0..=SAMPLES).map(|step| along(step, SAMPLES))).ok().and_then(|widths| widths.median())
     };
     let width_of = |brackets: &[Bracket], rho| built(brackets, rho).ok().as_ref().and_then(half_width);
-    let beside = ["unknown", "server-room"].into_iter().filter_map(|preset| preset.parse::<Rho>().ok());
-    let beside = beside.filter(|other| other.ppb() != rho.ppb());
-    let beside = beside.map(|other| (other, width_of(&brackets, other))).collect();
+    let other_rho = ["unknown", "server-room"].into_iter().filter_map(|preset| preset.parse::<Rho>().ok());
+    let other_rho = other_rho.filter(|other| other.ppb() != rho.ppb());
+    let other_rho = other_rho.map(|other| (other, width_of(&brackets, other))).collect();
     let cone = clock_map.cone();
     let summary = ClockMapSummary {
         domain: pair.domain.clone(),
@@ -456,7 +456,7 @@ fn clock_map(
         brackets: sources.iter().map(|source| source.pieces).sum(),
         half_width_ticks: half_width(&clock_map),
         half_round_trip_ticks: sources.iter().find_map(|source| source.half_round_trip_ticks),
-        beside,
+        other_rho,
         sources: by_source(sources, |brackets| width_of(brackets, rho)),
         slopes: (fraction_down(cone.slowest(), ONE), fraction_up(cone.fastest(), ONE)),
         prior_ppm: clock_map.model().prior_ppm,

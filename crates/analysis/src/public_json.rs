@@ -296,7 +296,7 @@ impl SidesJson {
 
 impl<'a> ClockMapJson<'a> {
     fn of(clock_map: &'a ClockMapSummary, unit: Unit) -> Self {
-        let other_rho = clock_map.beside.iter();
+        let other_rho = clock_map.other_rho.iter();
         let other_rho =
             other_rho.map(|(rho, width)| OtherRhoJson { rho: rho.to_string(), half_width_ns: ns(*width, unit) });
         Self {

@@ -83,10 +83,10 @@ proptest! {
         prop_assert_eq!(parts, [2, 2, 2, 2, 2]);
         let clock_map = &json["clock_maps"][0];
         prop_assert_eq!((held(clock_map, hertz), held(&clock_map["sources"][0], hertz)), (1, 2));
-        let (beside, clock) = (&analysis.clock_maps[0].beside[0], &analysis.auxiliary_clocks[0]);
+        let (other_rho, clock) = (&analysis.clock_maps[0].other_rho[0], &analysis.auxiliary_clocks[0]);
         let own = &json["auxiliary_clocks"][0];
         for (ns, ticks, hertz) in [
-            (&clock_map["other_rho"][0]["half_width_ns"], beside.1, hertz),
+            (&clock_map["other_rho"][0]["half_width_ns"], other_rho.1, hertz),
             (&own["half_width_ns"]["p50"], clock.half_width_ticks, clock.hertz),
             (&own["half_width_ns"]["p99"], clock.half_width_p99_ticks, clock.hertz),
             (&own["published"]["furthest_outside_ns"], Some(clock.published_furthest_ticks), clock.hertz),

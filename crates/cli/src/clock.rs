@@ -10,14 +10,15 @@ use tickscope_clock::load::{self, Load};
 use tickscope_clock::measure::{self, Clock, pulses};
 use tickscope_host::affinity;
 use tickscope_host::facts::CounterFacts;
+use tickscope_show::clock_page::{benchmark_document, sweep_document};
 use tickscope_show::document::Document;
-use tickscope_show::{benchmark_document, sweep_document};
 use tickscope_store::write_whole;
 
 use crate::failure::Failure;
 use crate::load_factor::load_factor;
 use crate::options::{
-    BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions, SweepOptions,
+    BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions,
+    RestingLoadOptions, SweepOptions,
 };
 use crate::output::{print, print_json};
 
@@ -77,7 +78,6 @@ struct ClockJson<'a> {
 struct LoadJson<'a> {
     #[serde(flatten)]
     load: &'a LoadResult,
-    #[serde(rename = "recipe")]
     correction: Correction,
 }
 
@@ -139,14 +139,15 @@ fn plan(options: &BenchmarkOptions) -> Result<BenchmarkPlan, Failure> {
     if options.readers == Some(0) {
         return refuse("--readers of at least 1", 0);
     }
-    let load = load(&options.placed, options.inject)?;
+    let RestingLoadOptions { placed, inject } = &options.background;
+    let load = load(placed, *inject)?;
     let processors = affinity::allowed_cpus().map_err(Failure::work)?.len();
     let most = options.readers.unwrap_or(processors.max(4));
     let doubling = std::iter::successors(Some(1), |readers| Some(readers * 2)).take_while(|&readers| readers < most);
     let loads = sizes(&options.load);
     // A load is started for each clock anew: one that seldom works would meet some of them never.
     let each_ns = seconds * 1e9 / loads.len().max(1) as f64 / Clock::all().len() as f64;
-    if let Some(injected) = options.inject.filter(|injected| f64::from(injected.period_ns) > each_ns / TURNS_MIN) {
+    if let Some(injected) = inject.filter(|injected| f64::from(injected.period_ns) > each_ns / TURNS_MIN) {
         let most = duration(each_ns / TURNS_MIN);
         return refuse(
             &format!(

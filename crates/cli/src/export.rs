@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tickscope_analysis::{Outcome, Scan};
-use tickscope_export::{CSV, write};
+use tickscope_export::{CSV, RowCounts, write};
 use tickscope_store::{Run, WholeFile};
 
 use crate::failure::Failure;
@@ -36,22 +36,36 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     let scan = Scan::of(&Run::open(&options.run)?, &query(&options.query)?)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
-        match write(&scan, BufWriter::new(&mut out), format) {
+        match write(&scan, BufWriter::new(&mut out), format, "standard output") {
             Err(_) if out.gone => return Ok(()),
             rows => rows?,
         }
     } else {
         let whole = WholeFile::begin(file)?;
-        let rows = write(&scan, BufWriter::new(whole.file()), format)?;
+        let rows = write(&scan, BufWriter::new(whole.file()), format, &file.display().to_string())?;
         whole.finish()?;
         rows
     };
-    let [measured, impossible, repeated, missing, refused] = rows;
-    let report = Report { version: 1, file, rows: rows.iter().sum(), measured, impossible, repeated, missing, refused };
-    print(&report, options.json)?;
-    match impossible {
+    let count = |outcome: Outcome| rows[outcome as usize];
+    let report = Report {
+        version: 1,
+        file,
+        rows: rows.iter().sum(),
+        measured: count(Outcome::Measured),
+        impossible: count(Outcome::Impossible),
+        repeated: count(Outcome::Repeated),
+        missing: count(Outcome::Missing),
+        refused: count(Outcome::Refused),
+    };
+    match options.json {
+        true => print_json(&report)?,
+        false => print(file, &rows)?,
+    }
+    match report.impossible {
         0 => Ok(()),
-        _ => Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first"))),
+        impossible => {
+            Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first")))
+        }
     }
 }
 
@@ -73,14 +87,9 @@ impl<W: Write> Write for Reader<W> {
     }
 }
 
-fn print(report: &Report<'_>, json: bool) -> Result<(), Failure> {
-    if json {
-        return print_json(report);
-    }
-    let counts = [report.measured, report.impossible, report.repeated, report.missing, report.refused];
-    let counts = Outcome::ALL.iter().zip(counts).map(|(outcome, rows)| format!("{rows} {}", outcome.name()));
-    let (rows, file) = (report.rows, report.file.display());
+fn print(file: &Path, rows: &RowCounts) -> Result<(), Failure> {
+    let counts = Outcome::ALL.map(|outcome| format!("{} {}", rows[outcome as usize], outcome.name()));
+    let (sum, file) = (rows.iter().sum::<u64>(), file.display());
     // On standard error, since standard output may be the file.
-    writeln!(io::stderr(), "export: {rows} rows in {file}: {}", counts.collect::<Vec<_>>().join(", "))
-        .map_err(Failure::work)
+    writeln!(io::stderr(), "export: {sum} rows in {file}: {}", counts.join(", ")).map_err(Failure::work)
 }

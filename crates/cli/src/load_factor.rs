@@ -7,7 +7,7 @@ use serde::Serialize;
 use tickscope_clock::advice::duration;
 use tickscope_clock::measure::{self, LoadFactorPlan, LoadReading};
 use tickscope_host::facts::CounterFacts;
-use tickscope_show::rate;
+use tickscope_show::clock_page::rate;
 
 use crate::clock::{load, seconds, sizes};
 use crate::failure::Failure;
@@ -19,9 +19,7 @@ struct ReadingJson<'a> {
     version: u32,
     at_s: f64,
     members: u32,
-    #[serde(rename = "beside")]
     load: &'a str,
-    #[serde(rename = "gauged")]
     reading: LoadReading,
 }
 
@@ -32,7 +30,7 @@ pub fn load_factor(options: &LoadFactorOptions) -> Result<(), Failure> {
         seconds: seconds(options.seconds)?,
         every: Duration::from_millis(options.every_ms.into()),
         loads: sizes(&options.load),
-        load: load(&options.placed, options.inject)?,
+        load: load(&options.background.placed, options.background.inject)?,
     };
     let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
     if !options.json {

@@ -107,9 +107,8 @@ pub struct ReportOptions {
     /// The file to write [default: RUN/report.html]
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Ask under another rho: unknown, server-room, lab, laptop, or a number of ppm
-    #[arg(long)]
-    pub rho: Option<String>,
+    #[command(flatten)]
+    pub query: QueryOptions,
     /// Print what the page says and draws as JSON, and write no page
     #[arg(long, conflicts_with = "out")]
     pub json: bool,
@@ -146,21 +145,6 @@ pub struct ClockOptions {
     pub part: Option<ClockPart>,
     #[command(flatten)]
     pub benchmark: BenchmarkOptions,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_parser = |_: &str| moved("clock sweep"))]
-    granularity: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_parser = |_: &str| moved("clock load-factor"))]
-    gauge: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_parser = |_: &str| moved("clock example RUN"))]
-    example: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "", value_parser = |_: &str| {
-        Err::<String, _>("see docs/two-word-clocks.md: the result is the same on every machine")
-    })]
-    two_words: Option<String>,
-}
-
-/// A flag of an earlier version, refused with the command to use instead.
-fn moved(command: &str) -> Result<String, String> {
-    Err(format!("it is a command of its own now: `tickscope {command}`"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -182,10 +166,7 @@ pub struct BenchmarkOptions {
     #[arg(long, value_delimiter = ',', default_value = "0,2")]
     pub load: Vec<u32>,
     #[command(flatten)]
-    pub placed: LoadOptions,
-    /// Let the load work for a LENGTH every PERIOD, such as 1ms/10ms, and rest meanwhile [default: it never rests]
-    #[arg(long, value_name = "LENGTH/PERIOD")]
-    pub inject: Option<Injection>,
+    pub background: RestingLoadOptions,
     /// Readers at once, from 1 by doubling up to this [default: the processors, at least 4]
     #[arg(long)]
     pub readers: Option<usize>,
@@ -228,10 +209,7 @@ pub struct LoadFactorOptions {
     #[arg(long, value_delimiter = ',', default_value = "0")]
     pub load: Vec<u32>,
     #[command(flatten)]
-    pub placed: LoadOptions,
-    /// Let the load work for a LENGTH every PERIOD, such as 1ms/10ms, and rest meanwhile [default: it never rests]
-    #[arg(long, value_name = "LENGTH/PERIOD")]
-    pub inject: Option<Injection>,
+    pub background: RestingLoadOptions,
     /// Print an object a line
     #[arg(long)]
     pub json: bool,
@@ -254,6 +232,16 @@ pub struct LoadOptions {
     /// Pin the load to these processors in turn [default: spin runs anywhere, a replica on the next processor]
     #[arg(long, value_delimiter = ',')]
     pub load_cpus: Vec<usize>,
+}
+
+/// A background load that may rest in between.
+#[derive(Debug, Args)]
+pub struct RestingLoadOptions {
+    #[command(flatten)]
+    pub placed: LoadOptions,
+    /// Let the load work for a LENGTH every PERIOD, such as 1ms/10ms, and rest meanwhile [default: it never rests]
+    #[arg(long, value_name = "LENGTH/PERIOD")]
+    pub inject: Option<Injection>,
 }
 
 /// What is made of the figures.

@@ -18,12 +18,8 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
 
 /// The query that options make.
 pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
-    Ok(Query { rho: rho(&options.rho)?, slew: rho(&options.slew)?, sources: options.evidence.clone() })
-}
-
-/// A rho or a slew bound, where one is given.
-pub fn rho(text: &Option<String>) -> Result<Option<Rho>, Failure> {
-    text.as_deref().map(str::parse).transpose().map_err(Failure::input)
+    let bound = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
+    Ok(Query { rho: bound(&options.rho)?, slew: bound(&options.slew)?, sources: options.evidence.clone() })
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.

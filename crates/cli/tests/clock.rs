@@ -61,7 +61,7 @@ fn e2e_a_benchmark_of_the_clocks_names_every_clock_and_hangs_together() {
         for load in list(clock, "loads") {
             let readers: Vec<u64> = list(load, "cells").iter().map(|cell| cell["readers"].as_u64().unwrap()).collect();
             assert_eq!(readers, [1, 2], "{clock}");
-            let (correction, cell) = (&load["recipe"], &load["cells"][0]);
+            let (correction, cell) = (&load["correction"], &load["cells"][0]);
             // What is recommended is doubted by no table: it left no more than nothing, on average and at the median.
             let left = |test: &Value, method: &Value| {
                 let outcome = list(test, "outcomes").iter().find(|outcome| outcome["method"] == *method);
@@ -200,18 +200,6 @@ fn e2e_an_option_that_another_command_takes_is_refused() {
 }
 
 #[test]
-fn e2e_a_flag_of_an_earlier_version_is_refused_with_the_command_to_use() {
-    for (flag, instead) in [
-        ("--granularity", "`tickscope clock sweep`"),
-        ("--gauge", "`tickscope clock load-factor`"),
-        ("--example", "`tickscope clock example RUN`"),
-        ("--two-words", "docs/two-word-clocks.md"),
-    ] {
-        Ended::of(&mut tickscope(&["clock", flag, "--seconds", "1"])).said(2, &[flag, instead]);
-    }
-}
-
-#[test]
 fn e2e_a_benchmark_that_cannot_be_made_is_refused_with_what_was_expected() {
     for (option, value) in
         [("--seconds", "0"), ("--seconds", "2000000"), ("--percent", "0"), ("--percent", "NaN"), ("--readers", "0")]
@@ -245,7 +233,7 @@ fn e2e_a_benchmark_says_of_its_load_what_it_is_where_and_how_often_it_works() {
 }
 
 #[test]
-fn e2e_the_gauge_tells_every_interval_under_every_load_and_that_eight_others_take_the_most() {
+fn e2e_a_load_factor_tells_every_interval_under_every_load_and_that_eight_others_take_the_most() {
     let cpu = allowed_cpu().to_string();
     let asked = ["--load", "0,8", "--load-cpus", &cpu, "--seconds", "3", "--every-ms", "500", "--json"];
     let ended = Ended::of(&mut tickscope(&[&["clock", "load-factor"][..], &asked].concat()));
@@ -255,7 +243,7 @@ fn e2e_the_gauge_tells_every_interval_under_every_load_and_that_eight_others_tak
     assert_eq!(members, [0, 0, 0, 8, 8, 8]);
     for line in &lines[3..] {
         // Its fair share is a ninth.
-        assert!(number(&line["gauged"], "away") > 0.5 && number(&line["gauged"], "load_factor") > 2.0, "{line}");
+        assert!(number(&line["reading"], "away") > 0.5 && number(&line["reading"], "load_factor") > 2.0, "{line}");
     }
     let asked = ["clock", "load-factor", "--seconds", "0.2", "--every-ms", "100", "--clock", "mutex"];
     let text = Ended::of(&mut tickscope(&asked));
@@ -263,7 +251,7 @@ fn e2e_the_gauge_tells_every_interval_under_every_load_and_that_eight_others_tak
 }
 
 #[test]
-fn e2e_a_load_or_a_gauge_that_cannot_be_is_refused_with_what_was_expected() {
+fn e2e_a_load_or_a_load_factor_that_cannot_be_is_refused_with_what_was_expected() {
     for (option, value, expected) in [
         ("--inject", "2ms/1ms", "below its PERIOD"),
         ("--inject", "often", "expected LENGTH/PERIOD"),

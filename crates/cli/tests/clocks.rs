@@ -7,7 +7,7 @@
 mod site;
 
 use serde_json::Value;
-use site::{Ended, Site, free_port, truth, udp_echo};
+use site::{Ended, Site, free_port, tickscope, truth, udp_echo};
 
 /// A run of a few seconds whose nodes' `CLOCK_REALTIME` are read through these maps.
 fn run(site: &Site, server_map: &str, client_map: &str, clock: &str) -> Ended {
@@ -77,6 +77,8 @@ fn e2e_no_bound_is_false_under_slews_of_100_and_500_ppm_and_each_is_told() {
     assert_eq!(clock(&covered, "client.realtime")["breaks"].as_array().unwrap().len(), 0);
     let used = |table: &Value| source(table, "kernel-probes")["brackets"].as_u64().unwrap();
     assert!(used(&covered) > used(&table));
+    let report = Ended::of(tickscope(&["report", "--json", "--slew", "600"]).arg(site.run_directory())).json(0);
+    assert_eq!(report["table"], covered);
 }
 
 #[test]

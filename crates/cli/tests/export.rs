@@ -2,6 +2,7 @@
 
 mod site;
 
+use std::fs::File;
 use std::process::Stdio;
 
 use site::{Ended, Site, tickscope};
@@ -33,10 +34,22 @@ fn e2e_what_cannot_be_meant_is_refused_with_exit_code_2() {
     let refused = |words: &[&str], said: &[&str]| Ended::of(&mut tickscope(words)).said(2, said);
     refused(&["export", GOLDEN, "--csv", "-", "--json"], &["both print to standard output"]);
     refused(&["export", GOLDEN], &["--csv"]);
-    for command in ["show", "export"] {
-        let words = [command, GOLDEN, "--evidence", "probes,bogus", "--csv", "-"];
-        let words = if command == "show" { &words[..4] } else { &words[..] };
-        refused(words, &["bogus", "kernel-probes"]);
+    for command in [&["show", GOLDEN][..], &["report", GOLDEN, "--json"], &["export", GOLDEN, "--csv", "-"]] {
+        refused(&[command, &["--evidence", "probes,bogus"]].concat(), &["bogus", "kernel-probes"]);
+        refused(&[command, &["--slew", "bogus"]].concat(), &["bogus", "expected"]);
+    }
+}
+
+#[test]
+fn e2e_a_report_answers_the_query_that_show_answers() {
+    let ask = |command, query: &[&str]| Ended::of(tickscope(&[command, GOLDEN, "--json"]).args(query));
+    let shown = ask("show", &["--rho", "laptop"]).json(0);
+    assert_eq!(ask("report", &["--rho", "laptop"]).json(0)["table"], shown);
+    assert_ne!(ask("show", &[]).json(0), shown);
+    // The golden run has probes alone.
+    for command in ["show", "report"] {
+        ask(command, &["--evidence", "probes"]).json(0);
+        ask(command, &["--evidence", "messages"]).said(1, &["sources left out"]);
     }
 }
 
@@ -49,4 +62,11 @@ fn e2e_a_reader_that_stops_early_is_no_error() {
         let ended = child.wait_with_output().unwrap();
         assert!(ended.status.success() && ended.stderr.is_empty(), "{words:?}: {ended:?}");
     }
+}
+
+#[test]
+fn e2e_an_export_that_cannot_be_written_says_where_to() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    Ended::of(tickscope(&["export", GOLDEN, "--csv", "-"]).stdout(full))
+        .said(1, &["cannot write the CSV to standard output: No space left"]);
 }

@@ -6,8 +6,8 @@
 //! length and of the plan's length came out in 19 of 20 trials, on the half that nothing was fitted on.
 //!
 //! Guarantees: a method that left more than nothing subtracted, on average or at the median, in either of the tests, is
-//! recommended by no recipe: nothing is subtracted then, and the recipe names what was refused. Deliberately absent: a
-//! bound.
+//! recommended by no correction: nothing is subtracted then, and the correction names what was refused. Deliberately
+//! absent: a bound.
 
 use serde::Serialize;
 

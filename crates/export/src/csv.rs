@@ -1,4 +1,4 @@
-//! Comma-separated values; names of stages have no comma, nor anything else to quote.
+//! Comma-separated values. Stage names need no quoting: they consist of letters, digits and `_ - . > :` and space.
 
 use std::io::{self, Write};
 

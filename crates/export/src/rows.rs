@@ -8,7 +8,7 @@ use tickscope_tick::{Decimal, Unit};
 /// Decimals of a nanosecond.
 const DECIMALS: u32 = 3;
 
-/// Rows written, by outcome, in the order of [`Outcome::ALL`].
+/// Rows written, by `Outcome as usize`.
 pub type RowCounts = [u64; Outcome::ALL.len()];
 
 /// A format, by what stands ahead of the rows and how one is written.
@@ -30,23 +30,24 @@ pub(crate) struct Row<'a> {
     pub duration: Option<(Span, [Decimal; 3])>,
 }
 
-/// Writes the durations of all traces of `scan` in that format.
-pub fn write(scan: &Scan, out: impl Write, format: &'static Format) -> Result<RowCounts, Error> {
+/// Writes the durations of all traces of `scan` in that format. `place` names `out` in errors.
+pub fn write(scan: &Scan, out: impl Write, format: &'static Format, place: &str) -> Result<RowCounts, Error> {
     let part = RowsPart {
         text: Vec::new(),
         format,
         unit: Unit::nanoseconds(scan.hertz(), DECIMALS),
         counts: Default::default(),
     };
-    let mut rows = Rows { out, all: part };
+    let mut rows = Rows { out, place, all: part };
     rows.put(format.head.as_bytes())?;
     scan.stream(&mut rows)?;
-    rows.out.flush().map_err(|error| format.cannot_write(error))?;
+    rows.out.flush().map_err(|error| rows.cannot_write(error))?;
     Ok(rows.all.counts)
 }
 
-struct Rows<W> {
+struct Rows<'a, W> {
     out: W,
+    place: &'a str,
     /// The counts of all parts that were written.
     all: RowsPart,
 }
@@ -59,13 +60,17 @@ struct RowsPart {
     counts: RowCounts,
 }
 
-impl<W: Write> Rows<W> {
+impl<W: Write> Rows<'_, W> {
     fn put(&mut self, text: &[u8]) -> Result<(), Error> {
-        self.out.write_all(text).map_err(|error| self.all.format.cannot_write(error))
+        self.out.write_all(text).map_err(|error| self.cannot_write(error))
+    }
+
+    fn cannot_write(&self, error: io::Error) -> Error {
+        Error::work(format!("cannot write the {} to {}: {error}", self.all.format.name, self.place))
     }
 }
 
-impl<W: Write> Sink for Rows<W> {
+impl<W: Write> Sink for Rows<'_, W> {
     type Part = RowsPart;
 
     fn part(&self) -> RowsPart {
@@ -88,15 +93,9 @@ impl Part for RowsPart {
                 self.counts[outcome as usize] += 1;
                 let ns = |span: Span| [unit.near(span.estimate), unit.down(span.lo), unit.up(span.hi)];
                 let row = Row { trace, stage: &stage.name, outcome, duration: span.map(|span| (span, ns(span))) };
-                (self.format.row)(&mut self.text, &row).map_err(|error| self.format.cannot_write(error))?;
+                (self.format.row)(&mut self.text, &row).map_err(Error::work)?;
             }
         }
         Ok(())
-    }
-}
-
-impl Format {
-    fn cannot_write(&self, error: io::Error) -> Error {
-        Error::work(format!("cannot write the {}: {error}", self.name))
     }
 }

@@ -13,7 +13,7 @@ use tickscope_store::KeyedReader;
 /// The lines of an export, each split at its commas.
 fn exported(copied: &Copied) -> (Vec<Vec<String>>, [u64; 5]) {
     let mut text = Vec::new();
-    let rows = write(&Scan::of(&copied.run(), &Query::default()).unwrap(), &mut text, &CSV).unwrap();
+    let rows = write(&Scan::of(&copied.run(), &Query::default()).unwrap(), &mut text, &CSV, "memory").unwrap();
     let text = String::from_utf8(text).unwrap();
     (text.lines().map(|line| line.split(',').map(String::from).collect()).collect(), rows)
 }

@@ -99,7 +99,7 @@ fn known(clock_map: &ClockMapSummary, unit: Unit) -> Words {
     let mut words = Words::from("Known to ")
         .stress(width(clock_map.half_width_ticks))
         .say(format!(" at the median instant, from {brackets}, under rho {}.", clock_map.rho));
-    for (rho, ticks) in &clock_map.beside {
+    for (rho, ticks) in &clock_map.other_rho {
         words = words.say(format!(" Under rho {rho}: {}.", width(*ticks)));
     }
     match clock_map.half_round_trip_ticks {

@@ -16,7 +16,7 @@
 #[allow(dead_code, reason = "the tests of the public JSON use the rest")]
 mod any_analysis;
 mod chapters;
-mod clock_page;
+pub mod clock_page;
 pub mod document;
 mod headline;
 mod page;
@@ -34,8 +34,6 @@ use tickscope_store::{Channel, Event, Run};
 
 use document::Words;
 use quantity::Unit;
-
-pub use clock_page::{benchmark_document, between, rate, sweep_document};
 
 /// What a page says and draws, as public JSON. Within a version keys are added, never removed or renamed, nor do they
 /// change their meaning.

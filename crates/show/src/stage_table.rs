@@ -36,7 +36,7 @@ fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
     sides.extend(has_own.then_some(Left));
     sides.extend([Right, Right]);
     let heads = ["stage", "count", "p50 us", "", "p99 us", "", "common"];
-    let heads = heads.into_iter().chain(has_own.then_some("own")).chain(["rel 1ms", "rel run"]);
+    let heads = heads.into_iter().chain(has_own.then_some("reading")).chain(["rel 1ms", "rel run"]);
     let mut rows: Vec<Vec<String>> = vec![heads.map(String::from).collect()];
     let mut role = StageRole::Path;
     for (row, &relative) in analysis.rows.iter().zip(&analysis.relative_1ms_ticks) {
@@ -126,7 +126,7 @@ fn clock_map_line(clock_map: &ClockMapSummary, unit: Unit) -> String {
         clock_map.brackets,
         clock_map.rho
     );
-    for (rho, width) in &clock_map.beside {
+    for (rho, width) in &clock_map.other_rho {
         let _ = write!(line, "; {} at {rho}", reach(*width, unit, "contradicted"));
     }
     if let Some(half) = clock_map.half_round_trip_ticks {
@@ -296,7 +296,7 @@ mod tests {
             let us = |ticks: Option<u64>| exact(ticks.unwrap(), analysis.frequency.hertz, 1_000_000);
             let (clock_map, clock) = (&analysis.clock_maps[0], &analysis.auxiliary_clocks[0]);
             prop_assert!(after(line("b.tsc:"), "known to") >= us(clock_map.half_width_ticks));
-            prop_assert!(after(line("b.tsc:"), ";") >= us(clock_map.beside[0].1));
+            prop_assert!(after(line("b.tsc:"), ";") >= us(clock_map.other_rho[0].1));
             prop_assert!(after(line("evidence"), "alone") >= us(clock_map.sources[0].alone_ticks));
             prop_assert!(after(line("evidence"), "all others") >= us(clock_map.sources[0].without_ticks));
             let ns = |ticks: u64| exact(ticks, clock.hertz, 1_000_000_000);

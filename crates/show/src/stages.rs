@@ -17,7 +17,7 @@ pub(crate) fn table(report: &Report<'_>) -> Block {
         let common = Words::from(either_way(row.common, unit));
         let common = match row.own == Common::default() {
             true => common,
-            false => common.set(Tone::Bounds, format!("own {}", either_way(row.own, unit))),
+            false => common.set(Tone::Bounds, format!("reading {}", either_way(row.own, unit))),
         };
         vec![
             name(row),

@@ -155,7 +155,12 @@ name!(
     "the name of a node, 1 to 47 letters, digits, '_' or '-'",
     "a dot parts node and point: rename the node"
 );
-name!(PointName, dots: true, "the name of a point, 1 to 47 letters, digits, '_', '-' or '.'", "rename the point");
+name!(
+    PointName,
+    dots: true,
+    "the name of a point, 1 to 47 letters, digits, '_', '-' or '.', no dot first",
+    "rename the point"
+);
 
 impl FromStr for Place {
     type Err = NameError;
@@ -166,7 +171,7 @@ impl FromStr for Place {
             Some(Self { node: NodeName::new(node).ok()?, point: PointName::new(point).ok()? })
         });
         parts.ok_or_else(|| NameError {
-            expected: "a point as node.point, each of letters, digits, '_' and '-', at most 47 bytes",
+            expected: "a point as node.point, each 1 to 47 letters, digits, '_' or '-', the point also '.', not first",
             found: text.into(),
             remedy: "write the node's name, a dot and the point's name, such as client.send",
         })

@@ -117,8 +117,8 @@ impl Clocks {
         Ok(Self { counters, own: Vec::new(), chains, widths, core: CoreTerm::default() })
     }
 
-    /// The same, with counters whose readings are wider than a tick; `of_node`: a node's name with how far its counter
-    /// may stand beyond what it reads, in its own ticks. Nodes that are not named keep single ticks.
+    /// Sets how wide the readings of counters are. `of_node`: a node's name with how far its counter may stand beyond
+    /// what it reads, in its own ticks. Nodes that are not named keep single ticks.
     pub fn with_widths(self, layout: &Layout, of_node: &[(String, u64)]) -> Result<Self, Error> {
         let mut widths = self.widths;
         for (point, width) in layout.points().iter().zip(&mut widths) {
@@ -138,9 +138,9 @@ impl Clocks {
         Ok(Self { widths, ..self })
     }
 
-    /// The same, with some points stamped by other clocks than their nodes' counters; `of_point`: each such
-    /// `node.point` with the index of its clock in `own`. A clock's reference is the counter of the points' node. Those
-    /// given before are forgotten.
+    /// Sets the points that are stamped by other clocks than their nodes' counters. `of_point`: each such `node.point`
+    /// with the index of its clock in `own`. A clock's reference is the counter of the points' node. Those given before
+    /// are forgotten.
     pub fn with_own(self, layout: &Layout, own: Vec<Epochs>, of_point: &[(String, usize)]) -> Result<Self, Error> {
         let names: Vec<String> = layout.points().iter().map(|point| point.place.to_string()).collect();
         let mut chains: Vec<Chain> = self.chains.iter().map(|chain| Chain { own: None, ..*chain }).collect();
@@ -165,9 +165,9 @@ impl Clocks {
         Ok(Self { own, chains, ..self })
     }
 
-    /// The same, with points whose stamps of another clock were rounded, as a log rounds what it prints: each such
-    /// `node.point` with how far its stamps may be off what the clock read, in ticks of that clock. To be given after
-    /// [`Clocks::with_own`].
+    /// Sets the points whose stamps of another clock were rounded, as a log rounds what it prints. `of_point`: each
+    /// such `node.point` with how far its stamps may be off what the clock read, in ticks of that clock. To be given
+    /// after [`Clocks::with_own`].
     pub fn with_coarse(self, layout: &Layout, of_point: &[(String, u64)]) -> Result<Self, Error> {
         let mut chains = self.chains;
         for (point, chain) in layout.points().iter().zip(&mut chains) {
@@ -183,7 +183,7 @@ impl Clocks {
         Ok(Self { chains, ..self })
     }
 
-    /// The same clocks, not trusting cores of one host to agree.
+    /// Widens stages between cores by `core`, for hosts whose cores are not trusted to agree; one thread a point.
     pub fn with_core_term(self, core: CoreTerm) -> Result<Self, Error> {
         if core.threads.len() == self.chains.len() {
             return Ok(Self { core, ..self });

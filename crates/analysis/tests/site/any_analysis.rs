@@ -80,7 +80,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         brackets: 1,
         half_width_ticks: Some(half),
         half_round_trip_ticks: None,
-        beside: vec![(rho, Some(alone))],
+        other_rho: vec![(rho, Some(alone))],
         sources: vec![source],
         slopes: (1.0, 1.0),
         prior_ppm: 500,

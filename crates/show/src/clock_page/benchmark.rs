@@ -42,7 +42,7 @@ const COLUMNS: [(&str, &str); 17] = [
          of reading is subtracted by each method. Negative: too much was subtracted. '!': further from 0 than with \
          nothing subtracted",
     ),
-    ("use", "the method of the recipe"),
+    ("use", "the method of the correction"),
     ("off", "what that method leaves on average in the better 19 of 20: of sections that do nothing"),
     ("off in a section", "the same of waits whose length is known"),
     ("rho_1", "the correlation of a reading's cost with the next one's, which method-1 assumes not to be negative"),
@@ -138,7 +138,7 @@ fn about(benchmark: &Benchmark) -> String {
     )
 }
 
-/// The recipe for every clock under every load.
+/// The correction of every clock under every load.
 fn at_a_glance(benchmark: &Benchmark) -> Vec<Block> {
     let percent = benchmark.plan.percent;
     let words = format!(

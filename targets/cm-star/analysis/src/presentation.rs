@@ -2,7 +2,7 @@
 
 use tickscope_clock::advice::duration;
 use tickscope_clock::compensation::{Method, Outcome};
-use tickscope_show::between;
+use tickscope_show::clock_page::between;
 use tickscope_show::document::{Block, Document, Panel, panel, part};
 use tickscope_show::plot::{Axis, Figure as Drawing, Ink};
 
