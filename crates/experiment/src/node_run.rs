@@ -83,10 +83,12 @@ impl NodeRun {
             Service::ClockMonitor => &mut self.cost.monitor_cpu_ns,
         };
         *total = ended.cpu_ns.map(|ns| ns + total.unwrap_or(0)).or(*total);
-        if let Service::Collector = service {
-            // A killed collector reports nothing: its memory stays unknown.
-            self.cost.shared_memory_bytes = ended.report().ok().map(|Collected { pool_bytes }| pool_bytes);
-        }
+    }
+
+    /// Keeps how much shared memory the node's collector saw. One that was killed saw only a part, and so did the one
+    /// that followed it: then the amount stays unknown.
+    pub fn keep_memory(&mut self, collector: &Ended) {
+        self.cost.shared_memory_bytes = collector.report().ok().map(|Collected { pool_bytes }| pool_bytes);
     }
 
     /// The node's account, with the stamps that the run's channels count.

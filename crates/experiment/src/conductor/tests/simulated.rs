@@ -20,7 +20,7 @@ pub struct SimulatedAgent {
     /// Described by its facts; the name of each node that lives here takes the place of theirs.
     pub machine: Node,
     pub asked: Asked,
-    /// A process whose name begins so never becomes ready.
+    /// A process whose name begins so never becomes ready; `look again`: that fails.
     pub never_ready: Option<&'static str>,
     /// A process whose name begins so is killed before it is asked to end.
     pub dies: Option<&'static str>,
@@ -102,6 +102,9 @@ impl Agent for SimulatedAgent {
 
     fn look_again(&mut self) -> Result<SecondLook, Error> {
         self.ask("look again");
+        if self.never_ready == Some("look again") {
+            return Err(Error::work("look again: it fails in this test"));
+        }
         Ok(SecondLook::default())
     }
 
