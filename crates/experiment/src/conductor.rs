@@ -319,11 +319,11 @@ impl<'a> Conductor<'a> {
             self.nodes[at].charge_target(&ended);
             let what = &ended.what;
             if let Some(line) = &ended.last {
-                self.note("run", EventKind::Target, None, format!("{what} said: {line}"));
+                self.note(Event::RUN, EventKind::Target, None, format!("{what} said: {line}"));
             }
             if !ended.is_well() && !interrupt::ended() {
                 let why = format!("{what} failed with {}; see its message above", ended.status());
-                self.note("run", EventKind::TargetFailed, None, why.clone());
+                self.note(Event::RUN, EventKind::TargetFailed, None, why.clone());
                 failed.get_or_insert(Error::work(why));
             }
             self.nodes[at].said = ended.last;

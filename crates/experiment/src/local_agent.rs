@@ -11,6 +11,7 @@ use std::process::Command;
 use tickscope_counter::NodeCounter;
 use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
 use tickscope_host::sharing::Sharing;
+use tickscope_store::Event;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
 use crate::Error;
@@ -132,7 +133,7 @@ impl Agent for LocalAgent {
         let findings = self.host.facts.findings().into_iter().chain(self.host.sharing.findings());
         let network = self.nodes.values().next().map_or("empty", |node| node.home.network());
         Ok(Look {
-            name: "host".into(),
+            name: Event::HOST.into(),
             network: network.into(),
             findings: findings.map(|finding| finding.to_string()).collect(),
         })

@@ -74,7 +74,7 @@ impl Conductor<'_> {
     /// Notes a step that failed; the first one is what the command ends with.
     fn go_on(&mut self, failed: &mut Option<Error>, step: Result<(), Error>) {
         if let Err(why) = step {
-            self.note("run", EventKind::FinishFailed, None, why.to_string());
+            self.note(Event::RUN, EventKind::FinishFailed, None, why.to_string());
             failed.get_or_insert(why);
         }
     }
@@ -308,14 +308,14 @@ impl Conductor<'_> {
 
     fn note_join(&mut self, joined: &Joined) {
         for refused in &joined.refused {
-            self.note("run", EventKind::FileRefused, None, refused.to_string());
+            self.note(Event::RUN, EventKind::FileRefused, None, refused.to_string());
         }
         if joined.counts.untold > 0 {
             let text = format!(
                 "ids whose passages nothing tells apart, of {} that passed a point more than once",
                 joined.counts.repeated
             );
-            self.note("run", EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
+            self.note(Event::RUN, EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
         }
         let layout = self.run.layout().ok();
         let points = layout.iter().flat_map(|layout| layout.points());

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde_json::json;
-use tickscope_store::Node;
+use tickscope_store::{Event, Node};
 use tickscope_tick::NodeName;
 
 use crate::Error;
@@ -63,7 +63,7 @@ fn name(task: &Task) -> String {
 
 impl Agent for SimulatedAgent {
     fn look(&mut self) -> Result<Look, Error> {
-        Ok(Look { name: "host".into(), network: "simulated".into(), findings: Vec::new() })
+        Ok(Look { name: Event::HOST.into(), network: "simulated".into(), findings: Vec::new() })
     }
 
     fn prepare(&mut self, node: &NodePlan) -> Result<Ground, Error> {
