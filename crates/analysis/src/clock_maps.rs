@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
 use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, RhoKind, Run, SameBoot};
-use tickscope_tick::{Label, Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up};
+use tickscope_tick::{Label, Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up, own_points};
 use tickscope_trace::{Clock, Layout};
 
 use crate::assumptions::{Assumption, SendProof};
@@ -65,9 +65,9 @@ pub(crate) struct Related {
     pub(crate) of_node: Vec<(String, usize)>,
     pub(crate) own: AuxiliaryClocks,
     pub(crate) clock_maps: Vec<ClockMapSummary>,
-    /// On what it rests that a message was sent once.
+    /// Assumptions behind "each message was sent once".
     pub(crate) sent_once: Vec<Assumption>,
-    /// On what it rests that two nodes read one counter.
+    /// Assumptions behind "these two nodes read one counter".
     pub(crate) one_counter: Vec<Assumption>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
@@ -306,8 +306,8 @@ fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(Messa
             point: PointName::new(point).expect("names of the probes' points are names"),
         };
         let node = &node.name;
-        let there = [place(reference, "probe-request-sent"), place(node, "probe-request-received")];
-        let back = [place(node, "probe-reply-sent"), place(reference, "probe-reply-received")];
+        let there = [place(reference, own_points::PROBE_REQUEST_SENT), place(node, own_points::PROBE_REQUEST_RECEIVED)];
+        let back = [place(node, own_points::PROBE_REPLY_SENT), place(reference, own_points::PROBE_REPLY_RECEIVED)];
         for [from, to] in [there, back] {
             let stamped = |place: &Place| channels.iter().any(|known| known.is_at(place));
             if stamped(&from) && stamped(&to) {

@@ -222,6 +222,7 @@ mod tests {
             ("branches = [", "extra = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
             ("kind = \"auto\"", "kind = \"wifi\"", "wifi"),
             ("name = \"server\"", "name = \"client\"", "twice"),
+            ("name = \"demo\"", "name = \"a/b\"", "expected the name of a run"),
             ("name = \"server\"", "name = \"host\"", "expected a node's name, found 'host'"),
             ("name = \"server\"", "name = \"run\"", "expected a node's name, found 'run'"),
             ("[layout]", "[layuot]", "layuot"),
