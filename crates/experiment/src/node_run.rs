@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tickscope_store::{Channel, NodeCost, StampCost};
 use tickscope_tick::{NodeName, Ordering};
 
-use crate::agent::{Ended, Ground, TaskId};
+use crate::agent::{Ended, PreparedNode, TaskId};
 
 /// All that belongs to one node.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct NodeRun {
     pub probe_client: Option<TaskId>,
     pub target: Option<TaskId>,
     /// The last line that the target printed.
-    pub said: Option<String>,
+    pub last_line: Option<String>,
     pub stamp_cost: Option<StampCost>,
     cost: NodeCost,
     /// PIDs of tickscope's own processes; their stamps are not charged to the target.
@@ -49,20 +49,20 @@ struct Collected {
 }
 
 impl NodeRun {
-    pub fn new(name: NodeName, agent: usize, ground: &Ground) -> Self {
+    pub fn new(name: NodeName, agent: usize, prepared: &PreparedNode) -> Self {
         Self {
             cost: NodeCost::none(name.clone()),
             name,
             agent,
-            address: ground.address.clone(),
-            run: ground.run.clone(),
-            stamps: ground.stamps.clone(),
+            address: prepared.address.clone(),
+            run: prepared.run.clone(),
+            stamps: prepared.stamps.clone(),
             collector: None,
             monitor: None,
             probe_server: None,
             probe_client: None,
             target: None,
-            said: None,
+            last_line: None,
             stamp_cost: None,
             own: HashSet::new(),
         }

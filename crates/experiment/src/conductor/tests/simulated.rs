@@ -8,7 +8,7 @@ use tickscope_store::{Event, Node};
 use tickscope_tick::NodeName;
 
 use crate::Error;
-use crate::agent::{Agent, Ended, Ground, Look, SecondLook, Task, TaskId};
+use crate::agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Task, TaskId};
 use crate::plan::NodePlan;
 use crate::roles::Role;
 
@@ -66,9 +66,14 @@ impl Agent for SimulatedAgent {
         Ok(Look { name: Event::HOST.into(), network: "simulated".into(), findings: Vec::new() })
     }
 
-    fn prepare(&mut self, node: &NodePlan) -> Result<Ground, Error> {
+    fn prepare(&mut self, node: &NodePlan) -> Result<PreparedNode, Error> {
         let facts = Node { name: node.name.clone(), ..self.machine.clone() };
-        Ok(Ground { address: format!("{}.test", node.name), run: "/there".into(), stamps: "/stamps".into(), facts })
+        Ok(PreparedNode {
+            address: format!("{}.test", node.name),
+            run: "/there".into(),
+            stamps: "/stamps".into(),
+            facts,
+        })
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
@@ -100,12 +105,12 @@ impl Agent for SimulatedAgent {
         Ok(self.ended(&what, 0))
     }
 
-    fn look_again(&mut self) -> Result<SecondLook, Error> {
+    fn look_again(&mut self) -> Result<FinalCheck, Error> {
         self.ask("look again");
         if self.never_ready == Some("look again") {
             return Err(Error::work("look again: it fails in this test"));
         }
-        Ok(SecondLook::default())
+        Ok(FinalCheck::default())
     }
 
     fn clear(&mut self) {
