@@ -137,12 +137,28 @@ pub(crate) fn relate(
     let (clocks, of_node, clock_maps, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
     let mut related = Related { clocks, of_node, own, clock_maps, sent_once, one_counter: Vec::new(), refused };
     for node in &manifest.nodes {
-        if !layout.points().iter().any(|point| point.place.node == node.name) {
-            continue;
+        if layout.points().iter().any(|point| point.place.node == node.name) {
+            related.add(run, [reference, node], &messages, query, curves.as_deref_mut())?;
         }
+    }
+    Ok(related)
+}
+
+impl Related {
+    /// Adds a node's clock: the reference's own, shared with it, or through the clock map that the probes' brackets and
+    /// `messages` give.
+    fn add(
+        &mut self,
+        run: &Run,
+        [reference, node]: [&Node; 2],
+        messages: &[Messages],
+        query: &Query,
+        curves: Option<&mut Vec<ClockMapCurve>>,
+    ) -> Result<(), Error> {
+        let manifest = run.manifest();
         if node.name == reference.name {
-            related.of_node.push((node.name.to_string(), 0));
-            continue;
+            self.of_node.push((node.name.to_string(), 0));
+            return Ok(());
         }
         let pair = Pair { reference: manifest.reference.clone(), domain: node.domain() };
         let nominal =
@@ -150,30 +166,27 @@ pub(crate) fn relate(
         let mut sources = Vec::new();
         if manifest.evidence.probes && query.admit(Source::Probes) {
             let listing = run.brackets(&pair)?;
-            related.refused.extend(listing.refused);
-            let widths = [node, reference].map(reading_ticks);
-            sources.push(Evidence::of_probes(
-                &listing.found,
-                ReadingWidths { local_ticks: widths[0], reference_ticks: widths[1] },
-            )?);
+            self.refused.extend(listing.refused);
+            let [local_ticks, reference_ticks] = [node, reference].map(reading_ticks);
+            sources.push(Evidence::of_probes(&listing.found, ReadingWidths { local_ticks, reference_ticks })?);
         }
         sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
         if shares_counter(manifest, node, reference) {
-            related.one_counter.push(one_counter(&pair, [reference, node], &sources)?);
-            related.of_node.push((node.name.to_string(), 0));
-            continue;
+            self.one_counter.push(one_counter(&pair, [reference, node], &sources)?);
+            self.of_node.push((node.name.to_string(), 0));
+            return Ok(());
         }
         let rho = query.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
         let (clock_map, summary) = clock_map(&sources, &pair, rho, nominal)?;
-        if let Some(curves) = &mut curves {
+        if let Some(curves) = curves {
             let evidence = sources.iter().map(|source| (source.source.name(), source.brackets.as_slice()));
             curves.extend(ClockMapCurve::of(&pair, &evidence.collect::<Vec<_>>(), &clock_map));
         }
-        related.of_node.push((node.name.to_string(), related.clocks.len()));
-        related.clocks.push(Clock::Related(clock_map));
-        related.clock_maps.push(summary);
+        self.of_node.push((node.name.to_string(), self.clocks.len()));
+        self.clocks.push(Clock::Related(clock_map));
+        self.clock_maps.push(summary);
+        Ok(())
     }
-    Ok(related)
 }
 
 /// The clock map through which ticks of `domain` (`node.counter`) become ticks of the run's reference.
