@@ -112,19 +112,36 @@ pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(An
     ))
 }
 
-fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
-    let manifest = run.manifest();
+/// Outcome of one scan over the traces.
+struct Scanned {
+    inputs: Inputs,
+    counts: Counts,
+    values: Values,
+    collector: Option<Collector>,
+    curves: Vec<ClockMapCurve>,
+}
+
+fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned, Error> {
     let mut curves = Vec::new();
     let inputs = Inputs::of(run, query, draw.then_some(&mut curves))?;
     let readers = traces_of(run, &inputs.layout)?;
     let table = Table::of(run, &inputs, &readers)?;
     let folder = run.paths().durations(inputs.rho.ppb().into());
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
-    let counts = Counts::none(&inputs, &readers, Truth::of(manifest));
+    let counts = Counts::none(&inputs, &readers, Truth::of(run.manifest()));
     let gathered = (counts, Values::none(inputs.layout.stages().len()));
     let mut sink = (gathered, (draw.then(Collector::default), writer.as_mut().map(DurationRows)));
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
     let ((counts, values), (collector, _)) = sink;
+    if let Some(writer) = writer {
+        writer.finish()?;
+    }
+    Ok(Scanned { inputs, counts, values, collector, curves })
+}
+
+fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
+    let manifest = run.manifest();
+    let Scanned { inputs, counts, values, collector, curves } = scanned(run, query, write, draw)?;
     let Inputs {
         layout,
         clocks,
@@ -136,9 +153,6 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         refused,
         ..
     } = inputs;
-    if let Some(writer) = writer {
-        writer.finish()?;
-    }
     for (clock, summary) in auxiliary_clocks.iter_mut().enumerate() {
         let points = clock_of_point.iter().zip(&counts.published).filter(|(of, _)| **of == Some(clock));
         summary.tell(&counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());

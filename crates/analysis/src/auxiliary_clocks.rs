@@ -12,6 +12,7 @@ use std::collections::btree_map::Entry;
 
 use tickscope_bracket::{Bracket, ClockMap, Epochs, Model, Ratio, ReadingWidths, Refused, Rho};
 use tickscope_store::{Channel, Event, EventKind, Manifest, Node, Pair, ReadingWidth, Run};
+use tickscope_tick::own_points::CLOCK_BRACKET;
 use tickscope_tick::{Clock, Interval, Label, NodeName, Place, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
@@ -88,8 +89,6 @@ struct AuxiliaryClock {
     coarse: u64,
 }
 
-/// The point whose stamps are brackets of a clock.
-const BRACKET_POINT: &str = "clock-bracket.";
 /// For a clock that nobody watched: what the kernel itself slews by at most.
 const UNWATCHED_SLEW_PPB: u32 = 500_000;
 
@@ -296,7 +295,7 @@ fn brackets(run: &Run, pair: &Pair, channels: &[Channel]) -> Result<(Vec<Bracket
     let mut all: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
     let unused = columns.len() - all.len();
     let Label { node, clock } = &pair.domain;
-    let place: Place = format!("{node}.{BRACKET_POINT}{clock}").parse().map_err(Error::work)?;
+    let place: Place = format!("{node}.{CLOCK_BRACKET}{clock}").parse().map_err(Error::work)?;
     let stamps = run.stamps(&place)?;
     if let Some(refused) = stamps.refused().first() {
         return Err(Error::work(refused));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
 use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, RhoKind, Run, SameBoot};
-use tickscope_tick::{Label, Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up};
+use tickscope_tick::{Label, Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up, own_points};
 use tickscope_trace::{Clock, Layout};
 
 use crate::assumptions::{Assumption, SendProof};
@@ -65,9 +65,9 @@ pub(crate) struct Related {
     pub(crate) of_node: Vec<(String, usize)>,
     pub(crate) own: AuxiliaryClocks,
     pub(crate) clock_maps: Vec<ClockMapSummary>,
-    /// On what it rests that a message was sent once.
+    /// Assumptions behind "each message was sent once".
     pub(crate) sent_once: Vec<Assumption>,
-    /// On what it rests that two nodes read one counter.
+    /// Assumptions behind "these two nodes read one counter".
     pub(crate) one_counter: Vec<Assumption>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
@@ -137,12 +137,28 @@ pub(crate) fn relate(
     let (clocks, of_node, clock_maps, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
     let mut related = Related { clocks, of_node, own, clock_maps, sent_once, one_counter: Vec::new(), refused };
     for node in &manifest.nodes {
-        if !layout.points().iter().any(|point| point.place.node == node.name) {
-            continue;
+        if layout.points().iter().any(|point| point.place.node == node.name) {
+            related.add(run, [reference, node], &messages, query, curves.as_deref_mut())?;
         }
+    }
+    Ok(related)
+}
+
+impl Related {
+    /// Adds a node's clock: the reference's own, shared with it, or through the clock map that the probes' brackets and
+    /// `messages` give.
+    fn add(
+        &mut self,
+        run: &Run,
+        [reference, node]: [&Node; 2],
+        messages: &[Messages],
+        query: &Query,
+        curves: Option<&mut Vec<ClockMapCurve>>,
+    ) -> Result<(), Error> {
+        let manifest = run.manifest();
         if node.name == reference.name {
-            related.of_node.push((node.name.to_string(), 0));
-            continue;
+            self.of_node.push((node.name.to_string(), 0));
+            return Ok(());
         }
         let pair = Pair { reference: manifest.reference.clone(), domain: node.domain() };
         let nominal =
@@ -150,30 +166,27 @@ pub(crate) fn relate(
         let mut sources = Vec::new();
         if manifest.evidence.probes && query.admit(Source::Probes) {
             let listing = run.brackets(&pair)?;
-            related.refused.extend(listing.refused);
-            let widths = [node, reference].map(reading_ticks);
-            sources.push(Evidence::of_probes(
-                &listing.found,
-                ReadingWidths { local_ticks: widths[0], reference_ticks: widths[1] },
-            )?);
+            self.refused.extend(listing.refused);
+            let [local_ticks, reference_ticks] = [node, reference].map(reading_ticks);
+            sources.push(Evidence::of_probes(&listing.found, ReadingWidths { local_ticks, reference_ticks })?);
         }
         sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
         if shares_counter(manifest, node, reference) {
-            related.one_counter.push(one_counter(&pair, [reference, node], &sources)?);
-            related.of_node.push((node.name.to_string(), 0));
-            continue;
+            self.one_counter.push(one_counter(&pair, [reference, node], &sources)?);
+            self.of_node.push((node.name.to_string(), 0));
+            return Ok(());
         }
         let rho = query.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
         let (clock_map, summary) = clock_map(&sources, &pair, rho, nominal)?;
-        if let Some(curves) = &mut curves {
+        if let Some(curves) = curves {
             let evidence = sources.iter().map(|source| (source.source.name(), source.brackets.as_slice()));
             curves.extend(ClockMapCurve::of(&pair, &evidence.collect::<Vec<_>>(), &clock_map));
         }
-        related.of_node.push((node.name.to_string(), related.clocks.len()));
-        related.clocks.push(Clock::Related(clock_map));
-        related.clock_maps.push(summary);
+        self.of_node.push((node.name.to_string(), self.clocks.len()));
+        self.clocks.push(Clock::Related(clock_map));
+        self.clock_maps.push(summary);
+        Ok(())
     }
-    Ok(related)
 }
 
 /// The clock map through which ticks of `domain` (`node.counter`) become ticks of the run's reference.
@@ -306,8 +319,8 @@ fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(Messa
             point: PointName::new(point).expect("names of the probes' points are names"),
         };
         let node = &node.name;
-        let there = [place(reference, "probe-request-sent"), place(node, "probe-request-received")];
-        let back = [place(node, "probe-reply-sent"), place(reference, "probe-reply-received")];
+        let there = [place(reference, own_points::PROBE_REQUEST_SENT), place(node, own_points::PROBE_REQUEST_RECEIVED)];
+        let back = [place(node, own_points::PROBE_REPLY_SENT), place(reference, own_points::PROBE_REPLY_RECEIVED)];
         for [from, to] in [there, back] {
             let stamped = |place: &Place| channels.iter().any(|known| known.is_at(place));
             if stamped(&from) && stamped(&to) {

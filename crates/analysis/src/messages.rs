@@ -290,9 +290,8 @@ impl Complete {
             // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its
             // event. Nor does a clock that can be set back order what was lost and what was sent.
             let ordered = reads_counter(channel) || channel.dropped == 0;
-            let on = channel.policy != "null"; // else it was passed unseen
-            let timed =
-                on && ordered && channel.uncommitted == 0 && channel.refused == 0 && reported >= channel.dropped;
+            let all = channel.keeps_all() && channel.uncommitted == 0 && channel.refused == 0;
+            let timed = all && ordered && reported >= channel.dropped;
             if timed { lost.filter_map(|event| event.tick).min() } else { Some(i64::MIN) }
         };
         if channels_of(place, channels).next().is_none() {
@@ -395,7 +394,9 @@ mod tests {
         assert_eq!(complete(&[channel(0, 1)], &[]), i64::MIN);
         assert_eq!(complete(&[Channel { refused: 1, ..channel(0, 0) }], &[]), i64::MIN, "a stamp that was refused");
         assert_eq!(complete(&[], &[]), i64::MIN, "nobody tells of any");
-        assert_eq!(complete(&[Channel { policy: "null".into(), ..channel(0, 0) }], &[]), i64::MIN);
+        for (policy, before) in [("null", i64::MIN), ("every", i64::MIN), ("log", i64::MAX)] {
+            assert_eq!(complete(&[Channel { policy: policy.into(), ..channel(0, 0) }], &[]), before, "{policy}");
+        }
         for what in UNTOLD.into_iter().chain([EventKind::FinishFailed]) {
             let untold = Event { node: "client".into(), what: what.clone(), ..Event::default() };
             assert_eq!(complete(&[channel(0, 0)], &[untold]), i64::MIN, "{what}");

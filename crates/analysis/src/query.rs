@@ -1,4 +1,4 @@
-//! How a run is asked: by what it declares, or by something else.
+//! Overrides for a query of a run: rho, slew bound, sources of evidence.
 
 use tickscope_bracket::Rho;
 use tickscope_tick::Source;

@@ -176,7 +176,7 @@ fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
         point: place.point.clone(),
         ordering: place.ordering.to_string(),
         domain: format!("{boot}/{counter}/{epoch}"),
-        policy: "log".into(),
+        policy: Channel::LOG_POLICY.into(),
         parameter: None,
         stored: read.stamps as i64,
         dropped: 0,

@@ -4,7 +4,8 @@
 //! own. So an agent may as well sit at the far end of a pipe, where another copy of this program asks a
 //! [`crate::LocalAgent`].
 //!
-//! Assumes: one conductor an agent. Guarantees asked of an implementor: a role that was started is ready, and an agent
+//! Assumes: one conductor an agent; as long as nothing fetches files, the run's directory is shared by agent and
+//! conductor: the import of logs and the join read it. Guarantees asked of an implementor: a role that was started is ready, and an agent
 //! that is dropped leaves no process behind. Deliberately absent: the order of things; that is the conductor's.
 
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ pub trait Agent {
     fn look(&mut self) -> Result<Look, Error>;
 
     /// Makes a place for a node: its address, its stamp directory, the known maps before its clocks.
-    fn prepare(&mut self, node: &NodePlan) -> Result<Ground, Error>;
+    fn prepare(&mut self, node: &NodePlan) -> Result<PreparedNode, Error>;
 
     /// Starts a process of a prepared node; a role is ready when this returns.
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error>;
@@ -41,7 +42,7 @@ pub trait Agent {
     fn perform(&mut self, node: &NodeName, role: &Role) -> Result<Ended, Error>;
 
     /// The machine at the end of the run, held against [`Agent::look`].
-    fn look_again(&mut self) -> Result<SecondLook, Error>;
+    fn look_again(&mut self) -> Result<FinalCheck, Error>;
 
     /// Removes the stamp directories of its nodes.
     fn clear(&mut self);
@@ -67,7 +68,7 @@ pub struct Target {
     pub command: Vec<String>,
     /// Variables that it gets besides the agent's own.
     pub environment: BTreeMap<String, String>,
-    /// True if it finds a stamp directory; without one its points are off.
+    /// Whether TICKSCOPE_DIR is set for it; if not, its points are off.
     pub measured: bool,
 }
 
@@ -82,9 +83,9 @@ pub struct Look {
     pub findings: Vec<String>,
 }
 
-/// The place that a node was given.
+/// Address, directories and facts of a node, once its agent has set it up.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Ground {
+pub struct PreparedNode {
     /// Address that other nodes reach it by.
     pub address: String,
     /// The run's directory there: what `{run}` stands for in commands.
@@ -95,9 +96,9 @@ pub struct Ground {
     pub facts: Node,
 }
 
-/// A machine at the end of a run.
+/// What changed on a machine between the start and the end of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct SecondLook {
+pub struct FinalCheck {
     /// Changes of its clocks: first and last tick of its counter, and a sentence.
     pub clock_changes: Vec<(i64, i64, String)>,
     /// Findings of the new check of its cores, in words.

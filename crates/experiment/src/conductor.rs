@@ -88,7 +88,7 @@ pub(crate) fn pass(plan: &Plan, root: &Path, measuring: Measuring) -> Result<Vec
         Measuring::Nothing => conductor.run_targets(measuring),
     };
     conductor.discard();
-    outcome.map(|()| conductor.nodes.into_iter().map(|node| (node.name, node.said)).collect())
+    outcome.map(|()| conductor.nodes.into_iter().map(|node| (node.name, node.last_line)).collect())
 }
 
 /// Time that a command gets before the next is started: a service listed before its client must bind.
@@ -133,9 +133,9 @@ impl<'a> Conductor<'a> {
         let network = networks.join(" and ");
         let (mut nodes, mut facts) = (Vec::new(), Vec::new());
         for (node, &agent) in plan.nodes.iter().zip(lives) {
-            let ground = known[agent].1.prepare(node)?;
-            nodes.push(NodeRun::new(node.name.clone(), agent, &ground));
-            facts.push(ground.facts);
+            let prepared = known[agent].1.prepare(node)?;
+            nodes.push(NodeRun::new(node.name.clone(), agent, &prepared));
+            facts.push(prepared.facts);
         }
         for ((facts, node), of_plan) in facts.iter_mut().zip(&nodes).zip(&plan.nodes) {
             facts.command = plan.fill(of_plan, &addresses(&nodes), &node.run)?;
@@ -227,7 +227,7 @@ impl<'a> Conductor<'a> {
             let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
             let server = probe::ServerSettings { run, id: pair.server, listen: listen.clone(), kernel_every };
             self.nodes[at].probe_server = Some(self.start_role(at, Role::ProbeServe(server))?);
-            let client = probe::Client {
+            let client = probe::ClientSettings {
                 run,
                 id: pair.client,
                 server_id: pair.server,
@@ -319,14 +319,14 @@ impl<'a> Conductor<'a> {
             self.nodes[at].charge_target(&ended);
             let what = &ended.what;
             if let Some(line) = &ended.last {
-                self.note("run", EventKind::Target, None, format!("{what} said: {line}"));
+                self.note(Event::RUN, EventKind::Target, None, format!("{what} printed: {line}"));
             }
             if !ended.is_well() && !interrupt::ended() {
                 let why = format!("{what} failed with {}; see its message above", ended.status());
-                self.note("run", EventKind::TargetFailed, None, why.clone());
+                self.note(Event::RUN, EventKind::TargetFailed, None, why.clone());
                 failed.get_or_insert(Error::work(why));
             }
-            self.nodes[at].said = ended.last;
+            self.nodes[at].last_line = ended.last;
         }
         failed.map_or(Ok(()), Err)
     }

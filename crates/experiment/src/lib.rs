@@ -24,7 +24,7 @@ mod process;
 pub mod roles;
 mod run_file;
 
-pub use agent::{Agent, Ended, Ground, Look, SecondLook, Target, Task, TaskId};
+pub use agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
 pub use conductor::{Conductor, RunSettings, run};
 pub use host::Host;
 pub use local_agent::LocalAgent;

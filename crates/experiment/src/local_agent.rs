@@ -11,10 +11,11 @@ use std::process::Command;
 use tickscope_counter::NodeCounter;
 use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
 use tickscope_host::sharing::Sharing;
+use tickscope_store::Event;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
 use crate::Error;
-use crate::agent::{Agent, Ended, Ground, Look, SecondLook, Target, Task, TaskId};
+use crate::agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
 use crate::host::{Host, KnownMaps, clock_widths, reading_width};
 use crate::network::{Home, homes};
 use crate::plan::{NodePlan, Plan};
@@ -132,13 +133,13 @@ impl Agent for LocalAgent {
         let findings = self.host.facts.findings().into_iter().chain(self.host.sharing.findings());
         let network = self.nodes.values().next().map_or("empty", |node| node.home.network());
         Ok(Look {
-            name: "host".into(),
+            name: Event::HOST.into(),
             network: network.into(),
             findings: findings.map(|finding| finding.to_string()).collect(),
         })
     }
 
-    fn prepare(&mut self, plan: &NodePlan) -> Result<Ground, Error> {
+    fn prepare(&mut self, plan: &NodePlan) -> Result<PreparedNode, Error> {
         let name = &plan.name;
         let Some(node) = self.nodes.get_mut(name) else {
             return Err(Error::work(format!("node {name} does not live on this host")));
@@ -151,7 +152,7 @@ impl Agent for LocalAgent {
         let maps = KnownMaps { counter: node.counter.as_ref(), realtime: node.realtime.as_ref() };
         let facts = self.host.node(name.clone(), maps)?;
         let (address, run) = (node.home.address.clone(), self.run.display().to_string());
-        Ok(Ground { address, run, stamps: self.stamps_of(name).display().to_string(), facts })
+        Ok(PreparedNode { address, run, stamps: self.stamps_of(name).display().to_string(), facts })
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
@@ -183,14 +184,14 @@ impl Agent for LocalAgent {
         }
     }
 
-    fn look_again(&mut self) -> Result<SecondLook, Error> {
+    fn look_again(&mut self) -> Result<FinalCheck, Error> {
         let after = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
         let widths = SnapshotWidths { counter_ticks: self.host.step.width_ticks, ..clock_widths(None) };
         let tolerance = Tolerance { widths, ..Tolerance::of(self.host.facts.frequency) };
         let changes = host_clocks::between(self.clocks_before, after, &tolerance);
         let sharing = Sharing::of_this_host().map_err(Error::work)?;
         self.host.look_at_step_again();
-        Ok(SecondLook {
+        Ok(FinalCheck {
             clock_changes: changes
                 .iter()
                 .map(|change| (change.earlier.before, change.later.after, change.to_string()))

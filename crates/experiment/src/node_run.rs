@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tickscope_store::{Channel, NodeCost, StampCost};
 use tickscope_tick::{NodeName, Ordering};
 
-use crate::agent::{Ended, Ground, TaskId};
+use crate::agent::{Ended, PreparedNode, TaskId};
 
 /// All that belongs to one node.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct NodeRun {
     pub probe_client: Option<TaskId>,
     pub target: Option<TaskId>,
     /// The last line that the target printed.
-    pub said: Option<String>,
+    pub last_line: Option<String>,
     pub stamp_cost: Option<StampCost>,
     cost: NodeCost,
     /// PIDs of tickscope's own processes; their stamps are not charged to the target.
@@ -49,20 +49,20 @@ struct Collected {
 }
 
 impl NodeRun {
-    pub fn new(name: NodeName, agent: usize, ground: &Ground) -> Self {
+    pub fn new(name: NodeName, agent: usize, prepared: &PreparedNode) -> Self {
         Self {
             cost: NodeCost::none(name.clone()),
             name,
             agent,
-            address: ground.address.clone(),
-            run: ground.run.clone(),
-            stamps: ground.stamps.clone(),
+            address: prepared.address.clone(),
+            run: prepared.run.clone(),
+            stamps: prepared.stamps.clone(),
             collector: None,
             monitor: None,
             probe_server: None,
             probe_client: None,
             target: None,
-            said: None,
+            last_line: None,
             stamp_cost: None,
             own: HashSet::new(),
         }
@@ -83,10 +83,12 @@ impl NodeRun {
             Service::ClockMonitor => &mut self.cost.monitor_cpu_ns,
         };
         *total = ended.cpu_ns.map(|ns| ns + total.unwrap_or(0)).or(*total);
-        if let Service::Collector = service {
-            // A killed collector reports nothing: its memory stays unknown.
-            self.cost.shared_memory_bytes = ended.report().ok().map(|Collected { pool_bytes }| pool_bytes);
-        }
+    }
+
+    /// Keeps how much shared memory the node's collector saw. One that was killed saw only a part, and so did the one
+    /// that followed it: then the amount stays unknown.
+    pub fn keep_memory(&mut self, collector: &Ended) {
+        self.cost.shared_memory_bytes = collector.report().ok().map(|Collected { pool_bytes }| pool_bytes);
     }
 
     /// The node's account, with the stamps that the run's channels count.

@@ -29,11 +29,11 @@ pub(crate) fn compare(plan: &Plan, root: &Path) -> Result<Overhead, Error> {
     let scratch = Scratch::new(root)?;
     let told = |number: u32, measuring| {
         eprintln!("overhead: pass {number} of {}, {}", 2 * pairs, what(measuring));
-        let said = pass(&shorter, &scratch.pass(number), measuring)?;
+        let last_lines = pass(&shorter, &scratch.pass(number), measuring)?;
         if interrupt::ended() {
             return Err(Error::work("interrupted between passes with and without measuring; nothing was kept"));
         }
-        numbers(&said, fields)
+        numbers(&last_lines, fields)
     };
     let names = told(0, Measuring::All)?.into_iter().map(|(name, _)| name);
     let mut all: Vec<Compared> =
@@ -63,9 +63,9 @@ fn what(measuring: Measuring) -> &'static str {
 }
 
 /// The numbers of the commands' last lines: those asked for, each of which must be there, or all in nanoseconds.
-fn numbers(said: &[(NodeName, Option<String>)], fields: &[String]) -> Result<Numbers, Error> {
+fn numbers(last_lines: &[(NodeName, Option<String>)], fields: &[String]) -> Result<Numbers, Error> {
     let objects: Vec<(&NodeName, Map<String, Value>)> =
-        said.iter().filter_map(|(node, last)| Some((node, object(last.as_deref()?)?))).collect();
+        last_lines.iter().filter_map(|(node, last)| Some((node, object(last.as_deref()?)?))).collect();
     let mut found = Numbers::new();
     for (node, object) in &objects {
         for (field, value) in object {
@@ -78,7 +78,7 @@ fn numbers(said: &[(NodeName, Option<String>)], fields: &[String]) -> Result<Num
     let missing = |field: &&String| !found.iter().any(|((_, known), _)| known == *field);
     match fields.iter().find(missing) {
         None if !found.is_empty() => Ok(found),
-        missing => Err(nothing_to_compare(said, missing)),
+        missing => Err(nothing_to_compare(last_lines, missing)),
     }
 }
 
@@ -86,9 +86,9 @@ fn object(line: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(line).ok()
 }
 
-fn nothing_to_compare(said: &[(NodeName, Option<String>)], missing: Option<&String>) -> Error {
+fn nothing_to_compare(last_lines: &[(NodeName, Option<String>)], missing: Option<&String>) -> Error {
     let expected = missing.map_or("numbers whose names end in _ns".into(), |field| format!("a number '{field}'"));
-    let lines: Vec<String> = said
+    let lines: Vec<String> = last_lines
         .iter()
         .map(|(node, last)| format!("{node}: {}", last.as_ref().map_or("nothing".into(), |line| format!("'{line}'"))))
         .collect();

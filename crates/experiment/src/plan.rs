@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tickscope_bracket::Rho;
 use tickscope_store::{Evidence, LayoutText, PolicyRule, SameBoot};
-use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName, RealtimeInjection, Stairs};
+use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName, RealtimeInjection, RunName, Stairs};
 
 use crate::Error;
 use crate::run_file;
@@ -44,7 +44,7 @@ pub struct Plan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunPlan {
-    pub name: PointName,
+    pub name: RunName,
     /// The value of `{seconds}` in commands.
     pub seconds: f64,
     pub out: Option<PathBuf>,
@@ -266,7 +266,7 @@ pub(crate) struct ProbePair {
 }
 
 impl Plan {
-    /// The kernel stamps one exchange of the probes in so many; 0: none.
+    /// The kernel stamps every n-th probe exchange; 0 turns this off.
     pub(crate) fn kernel_every(&self) -> u32 {
         /// About 100 a second at most: collecting a transmit stamp slows its sender, and more of them narrow nothing.
         const MOST_HZ: f64 = 100.0;

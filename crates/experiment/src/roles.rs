@@ -29,7 +29,7 @@ pub enum Role {
     /// Answers a probe.
     ProbeServe(probe::ServerSettings),
     /// Asks a probe's server, and writes brackets.
-    ProbeAsk(probe::Client),
+    ProbeAsk(probe::ClientSettings),
     /// Watches the node's other clocks.
     ClockMonitor,
     /// Times stamps.

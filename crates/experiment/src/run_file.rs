@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Evidence, PolicyRule};
+use tickscope_store::{Event, Evidence, PolicyRule};
 use tickscope_tick::{Clock, Injection};
 
 use crate::Error;
@@ -91,6 +91,7 @@ impl Plan {
 
 fn check_node(NodePlan { name, command, environment, inject, .. }: &NodePlan) -> Result<(), String> {
     let variable = Injection::VARIABLE;
+    Event::expect_node(name)?;
     if command.is_empty() {
         return Err(format!(
             "node '{name}': expected a command, found an empty list. Give the program and its arguments"
@@ -221,6 +222,9 @@ mod tests {
             ("branches = [", "extra = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
             ("kind = \"auto\"", "kind = \"wifi\"", "wifi"),
             ("name = \"server\"", "name = \"client\"", "twice"),
+            ("name = \"demo\"", "name = \"a/b\"", "expected the name of a run"),
+            ("name = \"server\"", "name = \"host\"", "expected a node's name, found 'host'"),
+            ("name = \"server\"", "name = \"run\"", "expected a node's name, found 'run'"),
             ("[layout]", "[layuot]", "layuot"),
         ] {
             assert!(DEMO.contains(right), "{right}");

@@ -251,7 +251,7 @@ fn when(report: &Report<'_>, event: &Event) -> String {
     let nodes = &report.run.manifest().nodes;
     let node = nodes.iter().find(|node| node.name.as_str() == event.node);
     // The host's own counter is what a node reads that no map was injected into.
-    let node = node.or_else(|| nodes.iter().find(|node| event.node == "host" && node.injected.is_none()));
+    let node = node.or_else(|| nodes.iter().find(|node| event.node == Event::HOST && node.injected.is_none()));
     event.tick.map_or("–".into(), |tick| span(report, node, tick, event.until))
 }
 

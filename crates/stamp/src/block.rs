@@ -330,6 +330,14 @@ impl Policy {
         }
     }
 
+    /// Returns whether it stores every stamp or counts it as lost: only then is a message known to be sent once.
+    pub fn keeps_all(self) -> bool {
+        match self {
+            Policy::Null => false,
+            Policy::Buffered => true,
+        }
+    }
+
     /// The policy with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tickscope_counter as counter;
 use tickscope_tick::Ordering as ReadOrdering;
+use tickscope_tick::own_points::CLOCK_BRACKET;
 use tickscope_tick::{Clock, PointName};
 
 use crate::block::{
@@ -105,9 +106,9 @@ impl Channel {
     /// The same with ticks of another clock. [`Channel::stamp`] then reads that clock; mostly they come by
     /// [`Channel::record`].
     pub fn open_clock(point: &str, counter: Clock, ordering: ReadOrdering, fields: Fields) -> Result<Self, OpenError> {
-        if point.starts_with(BRACKET_PREFIX) {
+        if point.starts_with(CLOCK_BRACKET) {
             return Err(OpenError::new(format!(
-                "expected a point's name that does not begin with '{BRACKET_PREFIX}'; found '{point}'. Such \
+                "expected a point's name that does not begin with '{CLOCK_BRACKET}'; found '{point}'. Such \
                  points are opened by open_bracket"
             )));
         }
@@ -117,7 +118,7 @@ impl Channel {
 
     /// A channel for [`Channel::bracket`], of the point `clock-bracket.NAME` with the clock's name.
     pub fn open_bracket(clock: Clock) -> Result<Self, OpenError> {
-        let name = name_of(&format!("{BRACKET_PREFIX}{clock}"))?;
+        let name = name_of(&format!("{CLOCK_BRACKET}{clock}"))?;
         let handle = Handle::new(name, ReadOrdering::Before, Fields::Wide);
         Self::enter(Handle { brackets: Some(clock), ..handle })
     }
@@ -340,9 +341,6 @@ enum Reserved {
     Off,
     Uncommon,
 }
-
-/// Points of this prefix hold readings of a clock between two of the counter.
-const BRACKET_PREFIX: &str = "clock-bracket.";
 
 fn name_of(point: &str) -> Result<[u8; NAME_BYTES], OpenError> {
     PointName::new(point).map(|name| padded(&name)).map_err(|wrong| OpenError::new(wrong.to_string()))

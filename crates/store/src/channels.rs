@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use tickscope_stamp::block::Policy;
 use tickscope_tick::{Domain, DomainError, NodeName, Place, PointName};
 
 use crate::error::Result;
@@ -93,6 +94,14 @@ impl FromStr for ChannelState {
 named_values!(ChannelState);
 
 impl Channel {
+    /// `policy` of the channel that a log was imported as: every line that is a reading is a stamp.
+    pub const LOG_POLICY: &str = "log";
+
+    /// Returns whether every stamp was stored or counted as lost; false for a policy of a later version.
+    pub fn keeps_all(&self) -> bool {
+        self.policy == Self::LOG_POLICY || Policy::from_name(&self.policy).is_some_and(Policy::keeps_all)
+    }
+
     /// The domain of its ticks; error: `domain` is no text of one.
     pub fn domain(&self) -> std::result::Result<Domain, DomainError> {
         self.domain.parse()

@@ -37,7 +37,7 @@ words! {
         ClockSuspend = "clock-suspend",
         /// A clock that cannot run backward did.
         ClockBackward = "clock-backward",
-        /// The kernel disciplines the clock otherwise from then on; the slew bound tells what that means.
+        /// From here on the kernel corrects the clock with other parameters.
         ClockDiscipline = "clock-discipline",
         /// The cost of a stamp could not be measured.
         StampUntimed = "stamp-untimed",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tickscope_tick::{Contradiction, Interval, Tick};
+use tickscope_tick::{Contradiction, Interval, NodeName, Tick};
 
 use crate::EventKind;
 use crate::error::Result;
@@ -30,6 +30,23 @@ columns! {
         value: Option<i64>,
         /// A sentence for people.
         text: String,
+    }
+}
+
+impl Event {
+    /// `node` of events of the host that nodes live on.
+    pub const HOST: &str = "host";
+    /// `node` of events of the run as a whole.
+    pub const RUN: &str = "run";
+
+    /// Refuses a node whose events would be taken for the host's or the run's.
+    pub fn expect_node(name: &NodeName) -> std::result::Result<(), String> {
+        if ![Self::HOST, Self::RUN].contains(&name.as_str()) {
+            return Ok(());
+        }
+        Err(format!(
+            "expected a node's name, found '{name}', which stands for the whole {name} in events; rename the node"
+        ))
     }
 }
 

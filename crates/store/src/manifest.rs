@@ -45,7 +45,7 @@ pub struct Manifest {
     /// Treatment of nodes that turn out to share one kernel.
     #[serde(default)]
     pub same_boot: SameBoot,
-    /// Paths in code that were stamped.
+    /// Points that were stamped.
     #[serde(default)]
     pub points: Vec<Point>,
     /// Which channels keep what, the first match decides.

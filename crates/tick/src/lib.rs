@@ -26,7 +26,7 @@ mod unit;
 pub use domain::{BootId, Clock, Domain, DomainError, Frequency};
 pub use injection::{Injection, InjectionError};
 pub use interval::{Contradiction, Count, Interval};
-pub use name::{Label, NAME_BYTES, NameError, NodeName, Place, PointName};
+pub use name::{Label, NAME_BYTES, NameError, NodeName, Place, PointName, RunName, own_points};
 pub use ordering::Ordering;
 pub use realtime_injection::RealtimeInjection;
 pub use source::Source;

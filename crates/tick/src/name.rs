@@ -16,6 +16,20 @@ use crate::{Clock, DomainError};
 /// The longest name of a node or a point, in bytes: what a block's header has room for.
 pub const NAME_BYTES: usize = 47;
 
+/// Points that tickscope itself stamps.
+pub mod own_points {
+    /// Beginning of points that hold brackets of a clock, whose name ends theirs.
+    pub const CLOCK_BRACKET: &str = "clock-bracket.";
+    /// The kernel's stamp of a probe's request, where it was sent.
+    pub const PROBE_REQUEST_SENT: &str = "probe-request-sent";
+    /// The kernel's stamp of a probe's request, where it was received.
+    pub const PROBE_REQUEST_RECEIVED: &str = "probe-request-received";
+    /// The kernel's stamp of a probe's reply, where it was sent.
+    pub const PROBE_REPLY_SENT: &str = "probe-reply-sent";
+    /// The kernel's stamp of a probe's reply, where it was received.
+    pub const PROBE_REPLY_RECEIVED: &str = "probe-reply-received";
+}
+
 /// The name of a node: 1 to 47 letters, digits, `_` or `-`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeName(String);
@@ -23,6 +37,10 @@ pub struct NodeName(String);
 /// The name of a point within its node: 1 to 47 letters, digits, `_`, `-` or `.`, the first of them no dot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PointName(String);
+
+/// The name of a run: what a point's name may be.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RunName(String);
 
 /// A point of a node, `node.point`.
 ///
@@ -161,6 +179,12 @@ name!(
     "the name of a point, 1 to 47 letters, digits, '_', '-' or '.', no dot first",
     "rename the point"
 );
+name!(
+    RunName,
+    dots: true,
+    "the name of a run, 1 to 47 letters, digits, '_', '-' or '.', no dot first",
+    "rename the run"
+);
 
 impl FromStr for Place {
     type Err = NameError;
@@ -224,7 +248,7 @@ macro_rules! text_in_files {
     )*};
 }
 #[cfg(feature = "serde")]
-text_in_files!(NodeName, PointName, Place, Label, Ordering, Source, Clock, BootId);
+text_in_files!(NodeName, PointName, RunName, Place, Label, Ordering, Source, Clock, BootId);
 
 #[cfg(test)]
 mod tests {

@@ -33,35 +33,48 @@ impl Conductor<'_> {
         let coarse = self.import_logs();
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
-        self.write_events()?; // also where the join fails
-        let joined = tickscope_analysis::join(&self.run, JOIN_BYTES)?;
-        self.note_join(&joined);
+        self.go_on(&mut failed, self.write_events()); // which the join reads
+        let joined = tickscope_analysis::join(&self.run, JOIN_BYTES).map(|joined| self.note_join(&joined));
+        self.go_on(&mut failed, joined);
         let mut manifest = self.run.manifest().clone();
         manifest.ended_unix_ms = Some(crate::unix_ms());
-        manifest.points = points(&self.run)?;
-        for (node, point, ticks) in coarse {
-            let known = manifest.points.iter_mut().find(|known| known.node == node && known.name == point);
-            known.into_iter().for_each(|known| known.resolution_ticks = Some(ticks));
-        }
-        let channels = self.run.channels()?.found;
-        let nodes = self.nodes.iter().map(|node| node.cost(&channels)).collect();
-        let stamp = self.nodes[self.plan.reference_at()].stamp_cost;
-        manifest.cost = Some(Cost { stamp, nodes, overhead });
-        let unstamped = self.unstamped(&manifest)?;
-        manifest.points.extend(unstamped);
-        self.run.set_manifest(manifest)?;
-        self.write_events()?;
-        self.run.write_digests()?;
+        let declared = self.declare_points(&mut manifest, &coarse);
+        self.go_on(&mut failed, declared);
+        let counted = self.cost(overhead).map(|cost| manifest.cost = Some(cost));
+        self.go_on(&mut failed, counted);
+        let completed = self.run.set_manifest(manifest);
+        self.go_on(&mut failed, completed.map_err(Error::from));
+        self.go_on(&mut failed, self.write_events());
+        self.go_on(&mut failed, self.run.write_digests().map_err(Error::from));
         if collected {
             self.agents.iter_mut().for_each(|(_, agent)| agent.clear());
         }
         failed.map_or_else(|| Ok(self.run.clone()), Err)
     }
 
+    /// The points that were stamped, with the resolution of those that a log gave, and those of the layout that were
+    /// not.
+    fn declare_points(&mut self, manifest: &mut Manifest, coarse: &[(NodeName, PointName, u64)]) -> Result<(), Error> {
+        manifest.points = points(&self.run)?;
+        for (node, point, ticks) in coarse {
+            let known = manifest.points.iter_mut().find(|known| known.node == *node && known.name == *point);
+            known.into_iter().for_each(|known| known.resolution_ticks = Some(*ticks));
+        }
+        let unstamped = self.unstamped(manifest)?;
+        manifest.points.extend(unstamped);
+        Ok(())
+    }
+
+    fn cost(&self, overhead: Option<Overhead>) -> Result<Cost, Error> {
+        let channels = self.run.channels()?.found;
+        let nodes = self.nodes.iter().map(|node| node.cost(&channels)).collect();
+        Ok(Cost { stamp: self.nodes[self.plan.reference_at()].stamp_cost, nodes, overhead })
+    }
+
     /// Notes a step that failed; the first one is what the command ends with.
     fn go_on(&mut self, failed: &mut Option<Error>, step: Result<(), Error>) {
         if let Err(why) = step {
-            self.note("run", EventKind::FinishFailed, None, why.to_string());
+            self.note(Event::RUN, EventKind::FinishFailed, None, why.to_string());
             failed.get_or_insert(why);
         }
     }
@@ -171,7 +184,10 @@ impl Conductor<'_> {
     fn stop_collector(&mut self, at: usize) -> Result<(), Error> {
         let Some(task) = self.nodes[at].collector.take() else { return Ok(()) };
         let why = match self.end(at, Service::Collector, task) {
-            Ok(ended) if ended.status().success() => return Ok(()),
+            Ok(ended) if ended.status().success() => {
+                self.nodes[at].keep_memory(&ended);
+                return Ok(());
+            }
             Ok(ended) => {
                 let status = ended.status();
                 format!("the collector failed with {status}; what it had not stored is still in shared memory")
@@ -182,6 +198,7 @@ impl Conductor<'_> {
         self.note_at(at, EventKind::CollectorKilled, None, format!("{why}. Another took over where it stood"));
         let node = self.nodes[at].name.clone();
         let again = self.agent(at).perform(&node, &Role::CollectOnce)?;
+        self.nodes[at].charge(Service::Collector, &again);
         if again.status().success() {
             return Ok(());
         }
@@ -291,14 +308,14 @@ impl Conductor<'_> {
 
     fn note_join(&mut self, joined: &Joined) {
         for refused in &joined.refused {
-            self.note("run", EventKind::FileRefused, None, refused.to_string());
+            self.note(Event::RUN, EventKind::FileRefused, None, refused.to_string());
         }
         if joined.counts.untold > 0 {
             let text = format!(
                 "ids whose passages nothing tells apart, of {} that passed a point more than once",
                 joined.counts.repeated
             );
-            self.note("run", EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
+            self.note(Event::RUN, EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
         }
         let layout = self.run.layout().ok();
         let points = layout.iter().flat_map(|layout| layout.points());

@@ -79,6 +79,27 @@ fn a_collector_that_dies_is_followed_by_another_before_the_join_and_is_told() {
     assert_eq!(asked.last().unwrap(), "clear", "stamps are given up when all are taken");
     assert_eq!(site.events("collector-killed"), 2);
     assert!(run.manifest().ended_unix_ms.is_some());
+    for node in &run.manifest().cost.as_ref().unwrap().nodes {
+        assert_eq!(node.collector_cpu_ns, Some(2), "of the one that died and of the one that followed");
+        assert_eq!(node.shared_memory_bytes, None, "neither saw all of it");
+    }
+}
+
+#[test]
+fn a_join_that_fails_leaves_out_the_traces_alone_and_the_first_failure_is_told() {
+    let (site, plan, asked) = (Site::new("join"), plan(&["a", "b"], "detect"), Asked::default());
+    let agent = SimulatedAgent { never_ready: Some("look again"), ..SimulatedAgent::new(machine(1), &asked) };
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
+    conductor.measure().unwrap();
+    std::fs::write(site.0.join("traces"), "a file where the join makes its folder").unwrap();
+    let why = conductor.finish(None).unwrap_err().to_string();
+    assert!(why.starts_with("look again"), "{why}");
+    assert_eq!(asked.borrow().last().unwrap(), "clear", "all was collected");
+    let run = Run::open(&site.0).unwrap();
+    let manifest = run.manifest();
+    assert!(manifest.ended_unix_ms.is_some() && manifest.cost.is_some() && manifest.points.len() == 2);
+    assert_eq!(site.events("finish-failed"), 2, "the look and the join");
+    assert!(site.0.join("digests.json").exists());
 }
 
 #[test]

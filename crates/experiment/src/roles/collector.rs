@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tickscope_collect::{Collector, Report};
-use tickscope_store::{Manifest, Paths, SameBoot};
+use tickscope_store::{Event, Manifest, Paths, SameBoot};
 use tickscope_tick::NodeName;
 
 use super::{RoleContext, ready};
@@ -19,7 +19,7 @@ pub struct CollectorSettings {
     pub directory: PathBuf,
     /// The run's directory; it is given a manifest where it has none.
     pub run: PathBuf,
-    /// The node that the stamps belong to.
+    /// The node that the stamps belong to; events keep `host` and `run` for themselves.
     pub node: NodeName,
     /// Go on until the process is told to end, instead of taking once what lies there.
     pub follow: bool,
@@ -37,6 +37,7 @@ impl CollectorSettings {
 pub fn collect(settings: &CollectorSettings) -> Result<Report, Error> {
     interrupt::catch();
     let CollectorSettings { directory, run, node, follow } = settings;
+    Event::expect_node(node).map_err(Error::input)?;
     if !directory.is_dir() {
         let directory = directory.display();
         return Err(Error::input(format!(
@@ -94,4 +95,21 @@ fn undeclared(node: &NodeName) -> Result<Manifest, Error> {
         assumptions: Vec::new(),
         cost: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_named_as_events_name_the_host_or_the_run_is_refused_and_leaves_nothing() {
+        let run = std::env::temp_dir().join(format!("tickscope-collect-{}", std::process::id()));
+        for name in [Event::HOST, Event::RUN] {
+            let node = NodeName::new(name).unwrap();
+            let settings = CollectorSettings { directory: std::env::temp_dir(), run: run.clone(), node, follow: false };
+            let why = collect(&settings).unwrap_err();
+            assert!(why.code() == 2 && why.to_string().contains("rename the node"), "{why}");
+        }
+        assert!(!run.exists());
+    }
 }

@@ -6,7 +6,7 @@
 use tickscope_probe::datagram::Nonce;
 use tickscope_probe::kernel::{KernelCounts, KernelStamps, Passage};
 use tickscope_stamp::{Channel, Fields};
-use tickscope_tick::{Clock, Ordering, RealtimeInjection};
+use tickscope_tick::{Clock, Ordering, RealtimeInjection, own_points};
 
 use crate::Error;
 
@@ -26,10 +26,10 @@ impl KernelPoints {
         let open =
             |point, ordering| Channel::open_clock(point, Clock::Realtime, ordering, Fields::Slim).map_err(Error::work);
         Ok(Self {
-            request_sent: open("probe-request-sent", Ordering::Before)?,
-            request_received: open("probe-request-received", Ordering::After)?,
-            reply_sent: open("probe-reply-sent", Ordering::Before)?,
-            reply_received: open("probe-reply-received", Ordering::After)?,
+            request_sent: open(own_points::PROBE_REQUEST_SENT, Ordering::Before)?,
+            request_received: open(own_points::PROBE_REQUEST_RECEIVED, Ordering::After)?,
+            reply_sent: open(own_points::PROBE_REPLY_SENT, Ordering::Before)?,
+            reply_received: open(own_points::PROBE_REPLY_RECEIVED, Ordering::After)?,
             clock: Channel::open_bracket(Clock::Realtime).map_err(Error::work)?,
             injection: RealtimeInjection::from_environment().map_err(Error::input)?,
         })

@@ -39,7 +39,7 @@ pub struct ServerSettings {
 
 /// Settings of the end that asks.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Client {
+pub struct ClientSettings {
     /// The run's id.
     pub run: u64,
     /// Its own number within the run.
@@ -100,7 +100,7 @@ pub(super) fn serve(server: &ServerSettings) -> Result<ProbeReport, Error> {
 }
 
 /// Asks until the process is told to end, then once more in a burst.
-pub(super) fn ask(client: &Client, place: &RoleContext) -> Result<ProbeReport, Error> {
+pub(super) fn ask(client: &ClientSettings, place: &RoleContext) -> Result<ProbeReport, Error> {
     let counter = NodeCounter::from_environment().map_err(Error::input)?;
     let socket = bind(&(client.bind.clone(), 0))?;
     let (send, receive) = channel();

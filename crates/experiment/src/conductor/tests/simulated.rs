@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde_json::json;
-use tickscope_store::Node;
+use tickscope_store::{Event, Node};
 use tickscope_tick::NodeName;
 
 use crate::Error;
-use crate::agent::{Agent, Ended, Ground, Look, SecondLook, Task, TaskId};
+use crate::agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Task, TaskId};
 use crate::plan::NodePlan;
 use crate::roles::Role;
 
@@ -20,7 +20,7 @@ pub struct SimulatedAgent {
     /// Described by its facts; the name of each node that lives here takes the place of theirs.
     pub machine: Node,
     pub asked: Asked,
-    /// A process whose name begins so never becomes ready.
+    /// A process whose name begins so never becomes ready; `look again`: that fails.
     pub never_ready: Option<&'static str>,
     /// A process whose name begins so is killed before it is asked to end.
     pub dies: Option<&'static str>,
@@ -63,12 +63,17 @@ fn name(task: &Task) -> String {
 
 impl Agent for SimulatedAgent {
     fn look(&mut self) -> Result<Look, Error> {
-        Ok(Look { name: "host".into(), network: "simulated".into(), findings: Vec::new() })
+        Ok(Look { name: Event::HOST.into(), network: "simulated".into(), findings: Vec::new() })
     }
 
-    fn prepare(&mut self, node: &NodePlan) -> Result<Ground, Error> {
+    fn prepare(&mut self, node: &NodePlan) -> Result<PreparedNode, Error> {
         let facts = Node { name: node.name.clone(), ..self.machine.clone() };
-        Ok(Ground { address: format!("{}.test", node.name), run: "/there".into(), stamps: "/stamps".into(), facts })
+        Ok(PreparedNode {
+            address: format!("{}.test", node.name),
+            run: "/there".into(),
+            stamps: "/stamps".into(),
+            facts,
+        })
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
@@ -100,9 +105,12 @@ impl Agent for SimulatedAgent {
         Ok(self.ended(&what, 0))
     }
 
-    fn look_again(&mut self) -> Result<SecondLook, Error> {
+    fn look_again(&mut self) -> Result<FinalCheck, Error> {
         self.ask("look again");
-        Ok(SecondLook::default())
+        if self.never_ready == Some("look again") {
+            return Err(Error::work("look again: it fails in this test"));
+        }
+        Ok(FinalCheck::default())
     }
 
     fn clear(&mut self) {
