@@ -4,9 +4,10 @@
 //! own. So an agent may as well sit at the far end of a pipe, where another copy of this program asks a
 //! [`crate::LocalAgent`].
 //!
-//! Assumes: one conductor an agent; as long as nothing fetches files, the run's directory is shared by agent and
-//! conductor: the import of logs and the join read it. Guarantees asked of an implementor: a role that was started is ready, and an agent
-//! that is dropped leaves no process behind. Deliberately absent: the order of things; that is the conductor's.
+//! Assumes: one conductor an agent; as long as nothing fetches files, agent and conductor share the run's directory,
+//! which the import of logs and the join read. Guarantees asked of an implementor: a role that was started is ready,
+//! and an agent that is dropped leaves no process behind. Deliberately absent: the order of things; that is the
+//! conductor's.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
