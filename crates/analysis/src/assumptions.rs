@@ -36,6 +36,8 @@ pub enum Assumption {
     Passages { ids: u64 },
     /// Overlapping passages stay on their threads, of so many ids.
     PassageThreads { ids: u64 },
+    /// An id stamped at several of these starts of the layout is one passage, whose parts meet.
+    JoiningStarts { starts: Vec<String> },
     /// Two nodes read one counter; no bracket of so many contradicts it.
     OneCounter { domain: Label, reference: Label, brackets: usize },
     /// Every id passes a pair of points once.
@@ -174,6 +176,10 @@ impl Assumption {
             Self::PassageThreads { .. } => {
                 "where passages of one id overlap, each stays on its thread between two points".into()
             }
+            Self::JoiningStarts { starts } => format!(
+                "an id stamped at several of {} is one passage: what began at each of them met the others",
+                starts.join(", ")
+            ),
             Self::OneCounter { domain, reference, .. } => {
                 format!("{domain} and {reference} are one counter, since their nodes have one boot id")
             }
@@ -236,6 +242,7 @@ impl Assumption {
             Self::Passages { ids } | Self::PassageThreads { ids } => {
                 Method.by(format!("how the passages of {ids} ids are told apart"))
             }
+            Self::JoiningStarts { .. } => Method.by("how a layout of several starts is joined"),
             Self::OneCounter { brackets, .. } => {
                 Checked.by(format!("detected by boot id; checked against {brackets} brackets"))
             }

@@ -34,6 +34,8 @@ pub struct PassageSummary {
     /// True if the run was joined before passages were told apart: then the k-th stamp here was paired with the k-th
     /// there.
     pub by_rank: bool,
+    /// Starts of the layout whose ways meet.
+    pub joining_starts: Vec<String>,
 }
 
 /// Joins the stamps of `run` by its layout, holding about `bytes` at once.
@@ -50,12 +52,14 @@ pub fn join(run: &Run, bytes: usize) -> Result<Joined, Error> {
 impl PassageSummary {
     pub(crate) fn none(layout: &Layout, readers: &[KeyedReader]) -> Self {
         let by_rank = readers.iter().any(|reader| !reader.has_passages());
-        Self { points: vec![0; layout.points().len()], by_rank, ..Self::default() }
+        let joining_starts = layout.joining_starts().iter().map(|start| start.place.to_string()).collect();
+        Self { points: vec![0; layout.points().len()], by_rank, joining_starts, ..Self::default() }
     }
 
     /// The same run's, of no traces.
     pub(crate) fn uncounted(&self) -> Self {
-        Self { points: vec![0; self.points.len()], by_rank: self.by_rank, ..Self::default() }
+        let (points, joining_starts) = (vec![0; self.points.len()], self.joining_starts.clone());
+        Self { points, by_rank: self.by_rank, joining_starts, ..Self::default() }
     }
 
     pub(crate) fn add(&mut self, traces: &Traces) {
@@ -109,6 +113,29 @@ impl PassageSummary {
     /// On what the pairs rest; none where there are none.
     pub(crate) fn assumptions(&self) -> impl Iterator<Item = Assumption> {
         let passages = (self.repeated > 0).then_some(Assumption::Passages { ids: self.repeated });
-        passages.into_iter().chain((self.by_thread > 0).then_some(Assumption::PassageThreads { ids: self.by_thread }))
+        let threads = (self.by_thread > 0).then_some(Assumption::PassageThreads { ids: self.by_thread });
+        let starts = Some(self.joining_starts.clone()).filter(|starts| !starts.is_empty());
+        let starts = starts.map(|starts| Assumption::JoiningStarts { starts });
+        passages.into_iter().chain(threads).chain(starts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickscope_trace::LayoutText;
+
+    use super::*;
+
+    #[test]
+    fn what_holds_of_starts_whose_ways_meet_is_an_assumption_of_such_layouts_alone() {
+        let told = |edges: &[&str]| {
+            let edges = edges.iter().map(ToString::to_string).collect();
+            let layout = LayoutText { edges, ..LayoutText::default() }.parse(None).unwrap();
+            let summary = PassageSummary::none(&layout, &[]).uncounted();
+            summary.assumptions().map(|assumption| assumption.statement()).collect::<Vec<_>>()
+        };
+        assert!(told(&["a.s > c.m", "c.m > d.n"]).is_empty());
+        let joined = "an id stamped at several of a.s, b.z is one passage: what began at each of them met the others";
+        assert_eq!(told(&["a.s > c.m", "b.z > c.m"]), [joined]);
     }
 }

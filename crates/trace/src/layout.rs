@@ -147,6 +147,17 @@ impl Layout {
         route
     }
 
+    /// Points without a predecessor that lead to a point which another such point leads to as well.
+    pub fn joining_starts(&self) -> Vec<&Point> {
+        let is_start = |point: &usize| self.graph.predecessors[*point].is_empty();
+        let starts: Vec<usize> = (0..self.trunk).filter(is_start).collect();
+        let meet = |one: usize, other: usize| {
+            (0..self.trunk).any(|point| self.precedes(one, point) && self.precedes(other, point))
+        };
+        let joins = |&start: &usize| starts.iter().any(|&other| other != start && meet(start, other));
+        starts.iter().copied().filter(joins).map(|start| &self.points[start]).collect()
+    }
+
     /// Returns whether an id that passed the points for which `seen` holds came from some start to some end with no
     /// point of that route missing.
     pub fn is_complete(&self, seen: impl Fn(usize) -> bool) -> bool {

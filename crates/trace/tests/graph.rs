@@ -320,6 +320,19 @@ proptest! {
 }
 
 #[test]
+fn starts_whose_ways_meet_are_named() {
+    let starts = |edges: &[&str]| {
+        let edges = edges.iter().map(ToString::to_string).collect();
+        let layout = LayoutText { edges, ..LayoutText::default() }.parse(None).unwrap();
+        layout.joining_starts().iter().map(|start| start.place.to_string()).collect::<Vec<_>>()
+    };
+    assert!(starts(&["a.x > b.y", "b.y > c.z"]).is_empty());
+    assert!(starts(&["a.x > b.y", "a.x > c.z"]).is_empty(), "one start of two ways");
+    assert_eq!(starts(&["a.s > c.m", "b.z > c.m", "a.other > d.end"]), ["a.s", "b.z"]);
+    assert_eq!(starts(&["a.s > c.m", "c.m > d.n", "b.z > d.n"]), ["a.s", "b.z"], "they meet further on");
+}
+
+#[test]
 fn a_block_belongs_to_the_packet_that_holds_its_last_byte() {
     let edges = vec!["a.written ~ a.sent".to_string()];
     let layout = LayoutText { edges, ..LayoutText::default() }.parse(None).unwrap();
