@@ -51,7 +51,7 @@ fn e2e_a_missing_run_file_or_run_is_named() {
     Ended::of(&mut tickscope(&["run", "/no/such/file.toml"]))
         .said(2, &["/no/such/file.toml", "cannot read the run file"]);
     let ended = Ended::of(&mut tickscope(&["show", "/no/such/run"]));
-    ended.said(1, &["/no/such/run/run.json", "expected", "found"]);
+    ended.said(1, &["cannot open /no/such/run/run.json", "check the path"]);
     let ended = Ended::of(&mut tickscope(&["collect", "/no/such/stamps", "--run", "/no/such/run"]));
     ended.said(2, &["/no/such/stamps", "TICKSCOPE_DIR"]);
 }
