@@ -172,6 +172,7 @@ fn clock_of(manifest: &Manifest, place: &Place, channels: &[Channel]) -> Result<
     let of_node = manifest.nodes.iter().find(|known| known.name == place.node);
     let counter = of_node.map(|known| known.counter.counter);
     let of_point = channels.iter().filter(|channel| channel.is_at(place));
+    // A domain that is no text of one was refused before (`domains::expect_one_domain_each`).
     let mut clocks = of_point.filter_map(|channel| Some(channel.domain().ok()?.counter));
     let declared = manifest.points.iter().find(|known| known.place() == *place);
     let declared = declared.and_then(|known| known.counter);

@@ -254,7 +254,7 @@ fn channels_of<'a>(place: &'a Place, channels: &'a [Channel]) -> impl Iterator<I
 
 /// Returns whether its stamps are of the counter that programs read, rather than of another clock.
 fn reads_counter(channel: &Channel) -> bool {
-    channel.domain.split('/').nth(1) == Some(Clock::STAMPED.name())
+    channel.domain().is_ok_and(|domain| domain.counter == Clock::STAMPED)
 }
 
 /// Events of a node after which nobody knows what was stamped there.

@@ -167,7 +167,8 @@ fn e2e_killed_programs_leave_exactly_what_returned_or_one_more_a_thread() {
             // The returned does not say which thread has which word: in order of their counts they must agree.
             of_pid.sort_by_key(|channel| channel.stored + channel.dropped);
             for (channel, counted) in of_pid.into_iter().zip(words) {
-                is_exact(ids.get(&channel.channel).map_or(&[], Vec::as_slice), channel, counted); // killed before its first: none
+                // One that was killed before its first stamp has none.
+                is_exact(ids.get(&channel.channel).map_or(&[], Vec::as_slice), channel, counted);
                 stamps += channel.stored;
                 at_work += u64::from(channel.stored % A_BLOCK != 0);
                 dropped += channel.dropped;

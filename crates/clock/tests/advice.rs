@@ -1,5 +1,5 @@
-//! What a benchmark is put into words as: each sentence where its figure calls for it, and only there; and no sentence, of
-//! studies made at random, that contradicts another or a table.
+//! The words that a benchmark is put into: each sentence where its figure calls for it, and only there; and no sentence,
+//! of studies made at random, that contradicts another or a table.
 
 use proptest::prelude::*;
 use tickscope_clock::advice::duration;

@@ -69,7 +69,7 @@ pub struct Target {
     pub command: Vec<String>,
     /// Variables that it gets besides the agent's own.
     pub environment: BTreeMap<String, String>,
-    /// Whether TICKSCOPE_DIR is set for it; if not, its points are off.
+    /// True if `TICKSCOPE_DIR` is set for it; if not, its points are off.
     pub measured: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct PreparedNode {
     pub facts: Node,
 }
 
-/// What changed on a machine between the start and the end of a run.
+/// Changes of a machine between the start and the end of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct FinalCheck {
     /// Changes of its clocks: first and last tick of its counter, and a sentence.

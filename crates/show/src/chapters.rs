@@ -206,7 +206,11 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     }
     let columns = ["point", "stored", "found no room", "refused", "cut off by the program's end", "channels"];
     let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of));
-    vec![Block::table("What became of the stamps", &columns, rows)]
+    let table = Block::table("What became of the stamps", &columns, rows);
+    let more = points.len().checked_sub(MOST_LINES).filter(|&more| more > 0);
+    let more = more
+        .map(|more| Block::paragraph(format!("And {} more; all are in the run's channels.", counted(more, "point"))));
+    [table].into_iter().chain(more).collect()
 }
 
 fn channel_row(name: &str, of: &[&Channel]) -> Vec<Words> {

@@ -29,15 +29,15 @@ pub struct Words(Vec<(Tone, String)>);
 pub enum Tone {
     /// Like all others.
     Plain,
-    /// What matters most.
+    /// Those that matter most.
     Strong,
-    /// What contradicts something or is lost.
+    /// A contradiction or a loss.
     Bad,
-    /// What is said in passing.
+    /// A remark in passing.
     Aside,
-    /// What the number before may be off by.
+    /// The bounds of the number before.
     Bounds,
-    /// What is not resolved.
+    /// An answer that the bounds leave open.
     Open,
     /// A line ends before it.
     Line,
@@ -153,7 +153,7 @@ pub struct Table {
     pub name: String,
     /// A head for every column.
     pub columns: Vec<String>,
-    /// As many cells as columns, or fewer.
+    /// Rows from top to bottom: a cell a column; columns at the end may lack theirs.
     pub rows: Vec<Vec<Words>>,
     /// Whether the last column is words, not numbers.
     pub ends_in_words: bool,

@@ -155,10 +155,10 @@ fn at_a_glance(benchmark: &Benchmark) -> Vec<Block> {
             let method = format!("{method}{}", if refused.is_some() { "?" } else { "" });
             vec![clock.clock.clone(), duration(subtract_ns), method, or_dash(good_to_ns), or_dash(from_ns)]
         };
-        let beside = benchmark.plan.load.phrase(busy);
-        blocks.push(Block::heading(&beside));
+        let load = benchmark.plan.load.phrase(busy);
+        blocks.push(Block::heading(&load));
         let columns = ["clock", "subtract", "method", "good to ±", &from];
-        blocks.push(Block::table(&format!("At a glance, {beside}"), &columns, benchmark.clocks.iter().map(row)));
+        blocks.push(Block::table(&format!("At a glance, {load}"), &columns, benchmark.clocks.iter().map(row)));
         if let Some(turns) = benchmark.clocks.iter().find_map(|clock| clock.loads[number].turns_per_s) {
             blocks.push(Block::paragraph(format!(
                 "The load: {}, {} turns/s",
