@@ -79,6 +79,7 @@ impl Host {
         Ok(store::Node {
             name,
             boot,
+            host: None,
             cpu_model: self.facts.cpu_model.clone().unwrap_or_else(|| "unknown".into()),
             kernel: self.facts.kernel_release.clone().unwrap_or_else(|| "unknown".into()),
             counter,

@@ -22,8 +22,8 @@ use crate::{Run, SCHEMA, write_whole};
 
 /// The file's name.
 pub(crate) const FILE: &str = "digests.json";
-/// Files that are derived from the others of a run.
-const DERIVED: [&str; 2] = ["durations", "report.html"];
+/// Files that hold nothing of their own: derived from the others of a run, or locked only.
+const DERIVED: [&str; 3] = ["durations", "report.html", "run.lock"];
 
 /// Something about a run's files that is not as it was when the run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -230,7 +230,7 @@ mod tests {
         let run = run(&scratch);
         assert_eq!(run.check().unwrap(), []);
         fs::create_dir(scratch.path().join("durations")).unwrap();
-        for derived in ["durations/x.parquet", "report.html", ".hidden.part"] {
+        for derived in ["durations/x.parquet", "report.html", "run.lock", ".hidden.part"] {
             fs::write(scratch.path().join(derived), "derived").unwrap();
         }
         assert_eq!(run.check().unwrap(), []);

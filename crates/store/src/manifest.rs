@@ -5,7 +5,7 @@
 //! but for what measuring cost.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tickscope_bracket::Rho as PresetRho;
@@ -60,6 +60,15 @@ pub struct Manifest {
     /// The cost of measuring to the target; absent in runs that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// Directories of shared memory, by node, whose stamps this run has not taken yet; none once all is stored.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stamp_directories: BTreeMap<NodeName, PathBuf>,
+    /// The run file as it was read; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_file: Option<String>,
+    /// Revision of the repository that the run file lies in, with `-dirty` if it was changed since; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 }
 
 /// A machine, container or namespace taking part.
@@ -73,6 +82,9 @@ pub struct Node {
     pub cpu_model: String,
     /// Release of its kernel.
     pub kernel: String,
+    /// The name that its kernel has for the machine; absent in runs that did not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The counter that its stamps were read from.
     pub counter: CounterFacts,
     /// The command that was run there.

@@ -87,6 +87,11 @@ impl<'a> Paths<'a> {
         self.root.join("run.json")
     }
 
+    /// `run.lock`, which whoever writes the run holds.
+    pub fn lock(&self) -> PathBuf {
+        self.root.join("run.lock")
+    }
+
     /// Folder of all stamps of a node.
     pub fn node_stamps(&self, node: &str) -> PathBuf {
         self.root.join(format!("stamps/node={node}"))

@@ -44,6 +44,7 @@ fn machine(boot: u8) -> Node {
     Node {
         name: NodeName::new("unnamed").unwrap(),
         boot: BootId([boot; 16]),
+        host: None,
         cpu_model: "a processor".into(),
         kernel: "6.1.0".into(),
         counter: CounterFacts {

@@ -12,6 +12,9 @@ pub fn manifest() -> Manifest {
         run: 0x00c0_ffee_0000_0001,
         tickscope: "0.1.0".into(),
         started_unix_ms: 1_700_000_000_000,
+        stamp_directories: std::collections::BTreeMap::new(),
+        run_file: None,
+        revision: None,
         ended_unix_ms: Some(1_700_000_010_000),
         nodes: vec![node("client", 1), node("server", 2)],
         reference: "client.tsc".parse().unwrap(),
@@ -50,6 +53,7 @@ fn node(name: &str, boot: u8) -> Node {
     Node {
         name: NodeName::new(name).unwrap(),
         boot: BootId([boot; 16]),
+        host: None,
         cpu_model: "a processor at 2.5 GHz".into(),
         kernel: "6.1.0".into(),
         counter: CounterFacts {
