@@ -55,6 +55,10 @@ words! {
         ProbesUndelivered = "probes-undelivered",
         /// A collector ended early and another took over.
         CollectorKilled = "collector-killed",
+        /// The disk took nothing for a while; value: seconds.
+        DiskFull = "disk-full",
+        /// Stamps that were stored before are no longer in the run; value: how many.
+        PartsMissing = "parts-missing",
         /// A file was left out of the join.
         FileRefused = "file-refused",
         /// Ids that other points saw.
