@@ -2,7 +2,7 @@
 //! being ended by SIGBUS.
 //!
 //! Files on tmpfs cannot be kept from being truncated, so the handler of SIGBUS puts memory of this process, all zero,
-//! in place of what is gone, and the access that failed is done again. Assumes: nobody else installs a handler of SIGBUS
+//! in place of what is gone, and the failed access is done again. Assumes: nobody else installs a handler of SIGBUS
 //! later. Guarantees: a fault within a guarded mapping never ends the process; any other fault does what it did before.
 
 use std::sync::Once;
