@@ -22,5 +22,5 @@ mod sample;
 #[path = "../../store/src/scratch.rs"]
 mod scratch;
 
-pub use clock_log::{LogPoint, LogRead, import_log};
+pub use clock_log::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
 pub use collector::{Collector, Report, Settings};
