@@ -4,11 +4,11 @@
 //! library in it: its readings are ticks of a domain like any other, and brackets of that clock against the node's
 //! counter relate them.
 //!
-//! Assumes: the collector of the node has ended (the node's channels are rewritten). Guarantees: every line of the log's
-//! form is a stamp, every other is counted, and the first of them is told with its number; how coarse the readings are is
-//! told by themselves, so that a rounded one is never believed to the nanosecond; a log of any size is read a segment at
-//! a time; what has no end is refused. Deliberately absent: any claim that a log's readings are ordered against
-//! anything: they are `plain` unless the run file says otherwise.
+//! Assumes: the collector of the node has ended (the node's channels are rewritten). Guarantees: every line of the
+//! log's form is a stamp, every other is counted, and the first of them is told with its number; how coarse the
+//! readings are is told by themselves, so that a rounded one is never believed to the nanosecond; a log of any size is
+//! read a segment at a time; what has no end is refused. Deliberately absent: any claim that a log's readings are
+//! ordered against anything: they are `plain` unless the run file says otherwise.
 
 mod form;
 mod grid;
@@ -88,7 +88,7 @@ fn open(file: &Path) -> io::Result<File> {
     if fs::metadata(file)?.is_file() {
         return File::open(file);
     }
-    Err(io::Error::other("expected a regular file, found a directory, a pipe or a device"))
+    Err(io::Error::other("it is no regular file, and may have no end"))
 }
 
 /// All of the log or none: stamps of a channel that no file lists could not be told from those of a damaged run.
@@ -474,9 +474,9 @@ mod tests {
         let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
         // SAFETY: a path that outlives the call.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        for endless in [pipe.as_path(), Path::new("/dev/zero"), scratch.path()] {
+        for endless in [Path::new("/dev/null"), pipe.as_path(), Path::new("/dev/zero"), scratch.path()] {
             let error = import_log(&run, &place(), &form(&["x"]), endless).unwrap_err().to_string();
-            assert!(error.contains("expected a regular file"), "{error}");
+            assert!(error.contains("it is no regular file"), "{error}");
         }
     }
 }

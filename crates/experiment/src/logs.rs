@@ -87,7 +87,7 @@ impl Log {
             ));
         }
         if self.clock == LogClock::Counter && node.inject.is_some() {
-            let why = "expected a node without a known map before its counter, which the log's program does not see, found \
+            let why = "expected a node whose counter is read as it is, which is what the log's program does, found \
                        inject. Leave it out";
             return Err(wrong(why.into()));
         }
@@ -134,10 +134,7 @@ impl Log {
                 read.points.iter().map(|LogPoint { point, resolution, .. }| (point.clone(), resolution.unsigned_abs()));
             wide.filter(move |(_, ticks)| *ticks > most).collect::<Vec<_>>()
         };
-        Imported {
-            coarse: if self.clock == LogClock::Counter { coarse(width) } else { coarse(1) },
-            ..self.told(&read, file)
-        }
+        Imported { coarse: coarse(if self.clock == LogClock::Counter { width } else { 1 }), ..self.told(&read, file) }
     }
 
     fn told(&self, read: &LogRead, file: &Path) -> Imported {

@@ -1,7 +1,7 @@
 //! Homes of the nodes of a local run: loopback addresses, or network namespaces joined by a veth pair or by a bridge.
 //!
-//! Two namespaces are joined directly, which is the shortest way between two. More than two have a pair each to a bridge
-//! in a namespace of its own, so that nothing of this host's network is touched.
+//! Two namespaces are joined directly, which is the shortest way between two. More than two have a pair each to a
+//! bridge in a namespace of its own, so that nothing of this host's network is touched.
 
 use std::fs::File;
 use std::net::Ipv4Addr;

@@ -37,7 +37,8 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
     for (at, node) in plan.nodes.iter().enumerate() {
         let command: Vec<String> = plan.fill(node, &addresses, &run)?.iter().map(|word| quoted(word)).collect();
         let ends = if node.ends_run { "; the run ends with it" } else { "" };
-        let _ = writeln!(text, "{} at {}{ends}: {}", node.name, arrangement.address(at), command.join(" ")); // cannot fail
+        let (name, address) = (&node.name, arrangement.address(at));
+        let _ = writeln!(text, "{name} at {address}{ends}: {}", command.join(" ")); // to a String
     }
     let folder = plan.origin.folder.display();
     let layout = if plan.has_layout() {
@@ -49,8 +50,7 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         0 => "none: the nodes read one counter".to_owned(),
         _ => format!("{} a second from {}, port {}", plan.clock.probes_hz, plan.clock.reference, plan.clock.probe_port),
     };
-    let _ = write!(text, "commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {run}\n"); // cannot fail
-    Ok(text)
+    Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {run}\n"))
 }
 
 fn quoted(word: &str) -> String {
@@ -90,11 +90,11 @@ fn check_command(plan: &Plan, node: &NodePlan) -> Result<(), Error> {
         let path = path.display();
         return wrong(format!("no directory of PATH has it ({path}). Install it, or give its path: './{program}'"));
     }
-    let file = folder.join(program);
+    let file: PathBuf = folder.join(program).components().collect();
     match is_program(&file) {
         Ok(()) => Ok(()),
         Err(why) => {
-            let here = env::current_dir().unwrap_or_default().join(program);
+            let here: PathBuf = env::current_dir().unwrap_or_default().join(program).components().collect();
             let elsewhere = if here != file && is_program(&here).is_ok() {
                 format!("; there is one at {}", here.display())
             } else {
@@ -124,7 +124,8 @@ fn check_logs(plan: &Plan) -> Result<(), Error> {
         if fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
             let file = file.display();
             return Err(Error::input(format!(
-                "[[log]] {file}: expected a regular file, found a directory, a pipe or a device. Let the program write a file"
+                "[[log]] {file}: expected a regular file, found a directory, a pipe or a device. Let the program \
+                 write a file"
             )));
         }
     }

@@ -38,8 +38,8 @@ impl Process {
         Self::start_printing(what, command, Forward::Nowhere, None)
     }
 
-    /// Starts `command`, whose standard output goes on to `forward`. `ready_text`: a line of either output that contains
-    /// it says that it is ready.
+    /// Starts `command`, whose standard output goes on to `forward`. `ready_text`: a line of either output that
+    /// contains it says that it is ready.
     pub fn start_printing(
         what: &str,
         command: &mut Command,

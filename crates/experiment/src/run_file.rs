@@ -145,14 +145,14 @@ pub(crate) fn open_regular(path: &Path) -> std::io::Result<File> {
         kind if kind.is_fifo() => "a pipe",
         _ => "a device",
     };
-    Err(std::io::Error::other(format!("expected a regular file, found {found}")))
+    Err(std::io::Error::other(format!("it is {found}")))
 }
 
 fn text_of(file: impl Read) -> std::io::Result<String> {
     let mut text = String::new();
     let bytes = file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64;
     if bytes > MOST_BYTES {
-        return Err(std::io::Error::other(format!("expected at most {MOST_BYTES} bytes, found more")));
+        return Err(std::io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
     }
     Ok(text)
 }

@@ -13,8 +13,9 @@ fn of_one_command(command: &[String]) -> String {
     ONE_COMMAND.replace("NODE", node_of(command).as_str()).replace("COMMAND", &words.join(", "))
 }
 
-const TWO_NODES: &str = r#"# A run file: what tickscope starts, and in which order an id passes its points. docs/run-file.md in tickscope's
-# repository has all that it may say. Paths start from this file's directory, and commands run there.
+const TWO_NODES: &str = r#"# A run file: what tickscope starts, and in which order an id passes its points. All that
+# it may say is in docs/run-file.md of tickscope's repository. Paths start from this file's directory, and
+# commands run there.
 
 [run]
 name = "first"
@@ -53,8 +54,9 @@ path = ["client.send", "server.received", "server.reply", "client.response"]
 # clock = "monotonic"            # realtime | monotonic | counter
 "#;
 
-const ONE_COMMAND: &str = r#"# A run file: what tickscope starts, and in which order an id passes its points. docs/run-file.md in tickscope's
-# repository has all that it may say. Paths start from this file's directory, and the command runs there.
+const ONE_COMMAND: &str = r#"# A run file: what tickscope starts, and in which order an id passes its points. All that
+# it may say is in docs/run-file.md of tickscope's repository. Paths start from this file's directory, and
+# the command runs there.
 
 [run]
 name = "NODE"

@@ -35,8 +35,8 @@ pub trait Endpoint {
     /// past asks for what has already come. A longer datagram than the buffer may be cut off.
     fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<Self::Address>>>;
 
-    /// The datagram that was received last has become part of an exchange. Not called for one that was refused, nor before
-    /// its reply was sent.
+    /// The datagram that was received last has become part of an exchange. Not called for one that was refused, nor
+    /// before its reply was sent.
     fn admitted(&mut self) {}
 
     /// Time since the endpoint was made; never steps back. For schedules only, never evidence.

@@ -13,8 +13,8 @@
 //! Assumes: `skb_tx_timestamp` precedes the hand-over to the device, the receive stamp follows it: so the first is
 //! `before` the datagram could leave, the second `after` it came. Guarantees: the first tenth of a second after
 //! enabling is discarded and counted, since the kernel enables stamping late and then fills in the time of reading;
-//! nothing is matched by guessing; a datagram that the exchange refuses leaves no stamp, so that strangers' packets fill
-//! nobody's disk. Deliberately absent: hardware stamps; relating the clocks.
+//! nothing is matched by guessing; a datagram that the exchange refuses leaves no stamp, so that strangers' packets
+//! fill nobody's disk. Deliberately absent: hardware stamps; relating the clocks.
 
 use std::io;
 use std::net::SocketAddr;
