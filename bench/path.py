@@ -19,6 +19,7 @@ PAIRS, SECONDS = 3, 6
 
 def run_file(mode, kernel):
     text = (ROOT / "experiments" / f"path-{mode}.toml").read_text()
+    text = text.replace("../build/", f"{ROOT}/build/")  # it is read elsewhere
     if kernel:
         return text
     for point in KERNEL_POINTS:

@@ -50,7 +50,7 @@ def example_run(tickscope, tmp_path_factory):
     subprocess.run(["cc", *flags, "-o", program, TREE / "targets/cm-star/cm-star.c"], check=True)
     text = (TREE / "experiments/cm-star.toml").read_text()
     for was, now in {
-        "build/cm-star": str(program), '"auto"': '"loopback"', "probes_hz = 1000": f"probes_hz = 500\nprobe_port = {free_port()}",
+        "../build/cm-star": str(program), '"auto"': '"loopback"', "probes_hz = 1000": f"probes_hz = 500\nprobe_port = {free_port()}",
         '"512"': '"8", "--interval", "500"',
     }.items():
         assert was in text, was

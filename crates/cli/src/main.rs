@@ -5,6 +5,7 @@ mod collection;
 mod doctor;
 mod export;
 mod failure;
+mod init;
 mod load_factor;
 mod manual;
 mod options;
@@ -22,6 +23,7 @@ use options::{Command, Options};
 fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),
+        Command::Init(options) => init::init(options),
         Command::Show(options) => show::show(options),
         Command::Report(options) => report::report(options),
         Command::Export(options) => export::export(options),

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 /// Measure where time goes - across layers, cores and hosts - with a guaranteed error bound on every duration.
 ///
-/// Start with `tickscope doctor`, then `tickscope run FILE.toml`.
+/// Start with `tickscope doctor`, then `tickscope run -- COMMAND`, or `tickscope init` and `tickscope run FILE.toml`.
 ///
 /// Exit codes: 0 done; 1 something went wrong; 2 wrong input; 3 the evidence contradicts itself or an assumption.
 #[derive(Debug, Parser)]
@@ -25,8 +25,10 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run one experiment file: start the nodes, take brackets, collect, print the table
+    /// Run one experiment file, or one command: start the nodes, take brackets, collect, print the table
     Run(RunOptions),
+    /// Write a run file to start from
+    Init(InitOptions),
     /// Print a run's table of stages, also under another rho
     Show(ShowOptions),
     /// Write a run's page: one HTML file that opens offline
@@ -50,14 +52,21 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct RunOptions {
-    /// The run file (TOML)
-    pub file: PathBuf,
-    /// Directory of the run; it must not hold one yet [default: runs/NAME-TIME]
+    /// The run file (TOML); - is standard input
+    #[arg(required_unless_present = "command")]
+    pub file: Option<PathBuf>,
+    /// A command to measure without a run file, as one node; what it prints passes through
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["file", "seconds", "overhead"])]
+    pub command: Vec<String>,
+    /// Directory of the run, which must not exist or be empty [default: runs/NAME-TIME]
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Seconds to measure, instead of the file's
-    #[arg(long)]
+    /// Seconds to measure, instead of the file's: what {seconds} stands for in its commands
+    #[arg(long, allow_hyphen_values = true, value_parser = seconds)]
     pub seconds: Option<f64>,
+    /// Check everything that can be checked before a run, say what it would do, and run nothing
+    #[arg(long)]
+    pub check: bool,
     /// Write the run's page too, as `tickscope report` does
     #[arg(long)]
     pub report: bool,
@@ -67,6 +76,27 @@ pub struct RunOptions {
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Reads a number of seconds, `3` or `3s`.
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('s').unwrap_or(text).parse::<f64>().ok();
+    let within = number.filter(|seconds| (0.1..=1e6).contains(seconds));
+    within
+        .ok_or_else(|| "expected seconds from 0.1 to 1000000, such as 3 or 0.5. Leave it out for the run file's".into())
+}
+
+#[derive(Debug, Args)]
+pub struct InitOptions {
+    /// The run file to write; - is standard output
+    #[arg(default_value = "tickscope.toml")]
+    pub file: PathBuf,
+    /// A command to measure, which the file then names
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -84,10 +114,10 @@ pub struct ShowOptions {
 #[derive(Debug, Args)]
 pub struct QueryOptions {
     /// Ask under another rho: unknown, server-room, lab, laptop, or a number of ppm
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub rho: Option<String>,
     /// Ask under another slew bound for clocks that somebody may set, in ppm
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     pub slew: Option<String>,
     /// Use these sources of evidence between nodes only
     #[arg(long, value_delimiter = ',', value_parser = source())]

@@ -1,16 +1,18 @@
 //! `tickscope run`: one experiment from start to end, and its table.
 
 use tickscope_analysis::Query;
-use tickscope_experiment::{RunSettings, interrupt};
+use tickscope_experiment::{Forward, RunSettings, RunSource, interrupt};
 
 use crate::failure::Failure;
 use crate::options::RunOptions;
-use crate::{report, show};
+use crate::{output, report, show};
 
 /// Runs an experiment and prints its table.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
-    let RunOptions { file, out, seconds, overhead, .. } = options;
-    let settings = RunSettings { file: file.clone(), out: out.clone(), seconds: *seconds, overhead: *overhead };
+    let settings = settings(options);
+    if options.check {
+        return output::print(tickscope_experiment::check(&settings)?.as_bytes());
+    }
     let (run, measured) = tickscope_experiment::run(&settings)?;
     let root = run.root().display();
     if !options.json {
@@ -34,4 +36,15 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         return Err(Failure::work("interrupted; what was measured until then is kept and shown above"));
     }
     Ok(())
+}
+
+fn settings(options: &RunOptions) -> RunSettings {
+    let RunOptions { file, command, out, seconds, overhead, json, .. } = options;
+    // JSON alone goes to standard output.
+    let forward = if *json { Forward::Stderr } else { Forward::Stdout };
+    let source = match file {
+        Some(file) => RunSource::File(file.clone()),
+        None => RunSource::Command(command.clone(), forward),
+    };
+    RunSettings { source, out: out.clone(), seconds: *seconds, overhead: *overhead }
 }

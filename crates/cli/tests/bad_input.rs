@@ -63,16 +63,6 @@ fn e2e_a_source_of_evidence_that_does_not_exist_is_refused_with_those_that_do() 
 }
 
 #[test]
-fn e2e_a_command_that_does_not_exist_is_named_and_the_run_is_kept() {
-    let _alone = alone();
-    let site = Site::new("no-command");
-    let ended = site.run(&Experiment { client: "/no/such/program".into(), ..Experiment::new(1.0, 100) });
-    ended.said(1, &["command of client", "/no/such/program", "cannot start", "Is it built"]);
-    let pairs = site.opened().pairs().unwrap().found;
-    assert!(!site.opened().brackets(&pairs[0]).unwrap().found.is_empty(), "the probes had begun");
-}
-
-#[test]
 fn e2e_a_command_that_fails_is_an_event_and_its_message_is_seen() {
     let _alone = alone();
     let site = Site::new("fails");
@@ -123,7 +113,7 @@ fn e2e_a_directory_that_holds_a_run_is_left_as_it_is() {
     let _alone = alone();
     let site = measured("busy");
     let before = fs::read(site.path("run/run.json")).unwrap();
-    site.run(&Experiment::new(1.0, 100)).said(1, &["a directory without a run", "give each its own directory"]);
+    site.run(&Experiment::new(1.0, 100)).said(2, &["a directory without a run", "give each its own directory"]);
     assert_eq!(fs::read(site.path("run/run.json")).unwrap(), before);
     assert_eq!(count(&site.show(&[]).json(0), "end-to-end"), 500);
 }

@@ -11,7 +11,7 @@ fn demo(wait: &str) -> String {
     let text = std::fs::read_to_string(&file).unwrap();
     let (echo, port, probe_port) = (udp_echo().display().to_string(), free_port(), free_port());
     let replaced = [
-        ("build/udp-echo", echo),
+        ("../build/udp-echo", echo),
         ("\"7400\"", format!("\"{port}\"")),
         ("kind = \"auto\"", "kind = \"loopback\"".into()),
         ("seconds = 20", "seconds = 2".into()),

@@ -24,7 +24,7 @@ fn demo(pairs: &str, words: &str, repetitions: u32) -> String {
 fn anywhere(pairs: &str, words: &str, repetitions: u32) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/cm-star.toml");
     let replaced = [
-        ("build/cm-star", cm_star().display().to_string()),
+        ("../build/cm-star", cm_star().display().to_string()),
         ("\"7430\"", format!("\"{}\"", ports())),
         ("probes_hz = 1000", format!("probes_hz = 500\nprobe_port = {}", free_port())),
         ("\"1,2,3\"", format!("\"{pairs}\"")),

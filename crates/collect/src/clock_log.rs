@@ -1,32 +1,37 @@
-//! A log of a program that read another clock than the counter: lines `id,ns`, taken into the run as stamps of a point.
+//! A log of a program that read another clock than ours: lines `id,time`, taken into the run as stamps of its points.
 //!
-//! A program that only logs `clock_gettime`, or a virtual machine's `nanoTime`, is measured with no library in it: its
-//! readings are ticks of a domain like any other, and brackets of that clock against the node's counter relate them.
+//! A program that only logs `clock_gettime`, a virtual machine's `nanoTime` or a tracer's counter is measured with no
+//! library in it: its readings are ticks of a domain like any other, and brackets of that clock against the node's
+//! counter relate them.
 //!
-//! Assumes: the collector of the node has ended (the node's channels are rewritten). Guarantees: every line that is
-//! two whole numbers is a stamp, every other is counted, and the first of them is told with its number; a log of any
-//! size is read a segment at a time. Deliberately absent: other layouts of lines; and any claim that a log's readings
-//! are ordered against anything: they are `plain` unless the run file says otherwise.
+//! Assumes: the collector of the node has ended (the node's channels are rewritten). Guarantees: every line of the
+//! log's form is a stamp, every other is counted, and the first of them is told with its number; how coarse the
+//! readings are is told by themselves, so that a rounded one is never believed to the nanosecond; a log of any size is
+//! read a segment at a time; what has no end is refused. Deliberately absent: any claim that a log's readings are
+//! ordered against anything: they are `plain` unless the run file says otherwise.
+
+mod form;
+mod grid;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use tickscope_tick::{Domain, Ordering};
-
 use tickscope_store::Run;
 use tickscope_store::{Channel, ChannelState, read_channels, write_channels};
 use tickscope_store::{ChannelCount, Origin, StampColumns, next_segment, write_segment};
 use tickscope_store::{Error, Result};
-use tickscope_tick::{NodeName, Place, PointName};
+use tickscope_tick::{Domain, NodeName, Ordering, Place, PointName};
+
+use form::{Columns, Time, Times};
+pub use form::{LogForm, LogUnit};
+use grid::Grid;
 
 /// Where a log's readings belong.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogPoint {
+pub struct LogPlace {
     /// The node that the program ran on.
     pub node: NodeName,
-    /// The point that its readings are stamps of.
-    pub point: PointName,
     /// The clock that it read, of that node's boot.
     pub domain: Domain,
     /// Ordering of each reading, as declared by the program's author.
@@ -36,70 +41,85 @@ pub struct LogPoint {
 /// Contents of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogRead {
-    /// Lines that became stamps.
-    pub stamps: u64,
-    /// Lines that are no reading; a header `id,ns` is not counted.
+    /// What became of it, point by point.
+    pub points: Vec<LogPoint>,
+    /// Lines that are no reading; a header is not counted.
     pub refused: u64,
     /// The first of those: its number from 1, and what it says.
     pub first_refused: Option<(usize, String)>,
-    /// Resolution of the log's readings: the largest power of ten, up to a second, that all of them are whole multiples
-    /// of. 0: it has none.
-    pub resolution_ns: i64,
+    /// What was expected of every line.
+    pub columns: String,
 }
 
-/// The coarsest resolution that is looked for in a log.
-const COARSEST_NS: i64 = 1_000_000_000;
+/// A point of a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogPoint {
+    /// Its name.
+    pub point: PointName,
+    /// Readings that became stamps.
+    pub stamps: u64,
+    /// How coarse its readings are, in ticks of the clock; 0: it has none.
+    pub resolution: i64,
+}
 
 impl LogRead {
-    fn add(&mut self, ns: i64) {
-        self.stamps += 1;
-        if self.resolution_ns == 0 {
-            self.resolution_ns = COARSEST_NS;
-        }
-        while ns % self.resolution_ns != 0 {
-            self.resolution_ns /= 10;
-        }
+    /// Readings that became stamps.
+    pub fn stamps(&self) -> u64 {
+        self.points.iter().map(|point| point.stamps).sum()
     }
 }
 
-/// Stamps of one segment.
+/// Stamps of the segments that are written at once.
 const MOST_ROWS: usize = 1 << 20;
-/// Bytes of a line: two of the longest numbers, with room. What is longer is no reading.
-const MOST_BYTES: u64 = 256;
+/// Bytes of a line: a few of the longest numbers, with room. What is longer is no reading.
+const MOST_BYTES: u64 = 4096;
+/// Points that a log may name by itself.
+const MOST_POINTS: usize = 256;
 
-/// Takes the log at `file` into `run` as stamps of `place`.
-pub fn import_log(run: &Run, place: &LogPoint, file: &Path) -> Result<LogRead> {
+/// Takes the log at `file` into `run` as stamps of its points.
+pub fn import_log(run: &Run, place: &LogPlace, form: &LogForm, file: &Path) -> Result<LogRead> {
     let unreadable = |e| Error::io(file, "read the log", e);
-    let log = BufReader::new(File::open(file).map_err(unreadable)?);
-    store(run, place, log, MOST_ROWS, unreadable)
+    let log = BufReader::new(open(file).map_err(unreadable)?);
+    store(run, place, Lines::of(log, form), MOST_ROWS, unreadable)
+}
+
+/// A pipe's writer may never come, and a device may never end.
+fn open(file: &Path) -> io::Result<File> {
+    if fs::metadata(file)?.is_file() {
+        return File::open(file);
+    }
+    Err(io::Error::other("it is no regular file, and may have no end"))
 }
 
 /// All of the log or none: stamps of a channel that no file lists could not be told from those of a damaged run.
 fn store(
     run: &Run,
-    place: &LogPoint,
-    log: impl BufRead,
+    place: &LogPlace,
+    mut lines: Lines<impl BufRead>,
     most: usize,
     unreadable: impl Fn(io::Error) -> Error,
 ) -> Result<LogRead> {
-    let mut lines = Lines::of(log);
     let channels_file = run.paths().channels(place.node.as_str());
     let mut channels = if channels_file.exists() { read_channels(&channels_file)? } else { Vec::new() };
-    let number = channels.iter().map(|channel| channel.channel).max().map_or(0, |last| last + 1);
-    let folder = run.paths().stamps(&Place { node: place.node.clone(), point: place.point.clone() });
+    let first = channels.iter().map(|channel| channel.channel).max().map_or(0, |last| last + 1);
     let mut segments = Vec::new();
     let mut segment_by_segment = || {
-        loop {
-            let stamps = lines.stamps(number, most).map_err(&unreadable)?;
-            let segment = next_segment(&folder)?;
-            segments.push(segment.clone());
-            let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
-            write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), open: Vec::new(), counts: vec![count] })?;
-            if stamps.len() < most {
-                break;
+        lines.begin().map_err(&unreadable)?;
+        let mut more = true;
+        while more {
+            more = lines.fill(first, most).map_err(&unreadable)?;
+            for (number, point) in (first..).zip(&mut lines.points).filter(|(_, point)| !point.stamps.is_empty()) {
+                let place = Place { node: place.node.clone(), point: point.name.clone() };
+                let segment = next_segment(&run.paths().stamps(&place))?;
+                segments.push(segment.clone());
+                let mut stamps = std::mem::take(&mut point.stamps);
+                stamps.fill_with_nulls();
+                let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
+                write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), open: Vec::new(), counts: vec![count] })?;
             }
         }
-        channels.push(channel(place, number, &lines.read));
+        let refused = lines.read.refused as i64;
+        channels.extend((first..).zip(&lines.points).map(|(number, point)| channel(place, number, point, refused)));
         write_channels(&channels_file, &channels)
     };
     if let Err(error) = segment_by_segment() {
@@ -108,46 +128,146 @@ fn store(
         }
         return Err(error);
     }
-    Ok(lines.read)
+    Ok(lines.finish())
 }
 
 /// A log, and what was found in it so far.
-struct Lines<R> {
+struct Lines<'a, R> {
     log: R,
+    form: &'a LogForm,
+    columns: Columns,
+    /// A first line that was no header.
+    pending: Option<Vec<u8>>,
     number: usize,
+    points: Vec<Readings>,
+    /// All readings of the log: what is too few of a point may be enough of them.
+    grid: Grid,
     read: LogRead,
 }
 
-impl<R: BufRead> Lines<R> {
-    fn of(log: R) -> Self {
-        Self { log, number: 0, read: LogRead::default() }
+/// Readings of one point.
+struct Readings {
+    name: PointName,
+    stamps: StampColumns,
+    grid: Grid,
+}
+
+impl Readings {
+    fn of(name: PointName) -> Self {
+        Self { name, stamps: StampColumns::default(), grid: Grid::default() }
+    }
+}
+
+/// What a line says.
+struct Row {
+    id: i64,
+    kind: Option<i32>,
+    value: Option<i64>,
+    /// Position of the point, and the time.
+    times: Vec<(usize, Time)>,
+}
+
+impl<'a, R: BufRead> Lines<'a, R> {
+    fn of(log: R, form: &'a LogForm) -> Self {
+        let columns = Columns { names: Vec::new(), id: 0, kind: None, value: None, times: Times::One(0) };
+        let points = form.points.iter().cloned().map(Readings::of).collect();
+        let (grid, read) = (Grid::default(), LogRead::default());
+        Self { log, form, columns, pending: None, number: 0, points, grid, read }
     }
 
-    /// The next stamps; fewer than `most`: the log is over.
-    fn stamps(&mut self, channel: i32, most: usize) -> io::Result<StampColumns> {
-        let mut stamps = StampColumns::default();
+    /// Finds out what the columns are; a first line that names them is no reading.
+    fn begin(&mut self) -> io::Result<()> {
         let mut line = Vec::new();
-        while stamps.len() < most && self.next(&mut line)? {
+        self.next(&mut line)?;
+        let text = String::from_utf8_lossy(&line);
+        let cells: Vec<String> = text.split(',').map(|cell| cell.trim().to_owned()).collect();
+        let is_header =
+            self.form.columns.as_ref().map_or(cells.iter().any(|cell| cell == "id"), |names| *names == cells);
+        let names = match &self.form.columns {
+            Some(names) => names.clone(),
+            None if is_header => cells,
+            None => ["id", "time"].map(String::from).to_vec(),
+        };
+        self.columns = self.form.columns_of(&names).map_err(io::Error::other)?;
+        self.pending = (!is_header).then_some(line);
+        Ok(())
+    }
+
+    /// Reads up to `most` stamps for channels from `first` on, one a point; false: the log is over.
+    fn fill(&mut self, first: i32, most: usize) -> io::Result<bool> {
+        let (mut line, mut rows) = (Vec::new(), 0);
+        while rows < most {
+            match self.pending.take() {
+                Some(pending) => line = pending,
+                None if !self.next(&mut line)? => return Ok(false),
+                None => {}
+            }
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end_matches(['\r', '\n']);
-            let numbers = text.split_once(',').map(|(id, ns)| (id.trim().parse::<i64>(), ns.trim().parse::<i64>()));
-            match numbers {
+            match self.row(text) {
                 _ if text.trim().is_empty() => {}
-                Some((Ok(id), Ok(ns))) => {
-                    stamps.tick.push(ns);
-                    stamps.id.push(id);
-                    stamps.channel.push(channel);
-                    self.read.add(ns);
+                Some(row) => {
+                    rows += row.times.len();
+                    self.keep(&row, first);
                 }
-                _ if self.number == 1 && text.trim() == "id,ns" => {}
-                _ => {
+                None => {
                     self.read.refused += 1;
                     self.read.first_refused.get_or_insert_with(|| (self.number, text.chars().take(80).collect()));
                 }
             }
         }
-        stamps.fill_with_nulls();
-        Ok(stamps)
+        Ok(true)
+    }
+
+    fn row(&mut self, text: &str) -> Option<Row> {
+        let cells: Vec<&str> = text.split(',').map(str::trim).collect();
+        if cells.len() != self.columns.names.len() {
+            return None;
+        }
+        let number = |column: Option<usize>| column.map(|at| cells[at]).filter(|cell| !cell.is_empty());
+        let kind = number(self.columns.kind).map(str::parse).transpose().ok()?;
+        let value = number(self.columns.value).map(str::parse).transpose().ok()?;
+        let id = cells[self.columns.id].parse().ok()?;
+        let unit = self.form.unit;
+        let times = match &self.columns.times {
+            Times::One(at) => vec![(0, unit.read(cells[*at])?)],
+            Times::Named { point, time } => {
+                let (name, time) = (cells[*point], unit.read(cells[*time])?);
+                vec![(self.position(name)?, time)]
+            }
+            Times::Each(columns) => {
+                let given = columns.iter().enumerate().filter(|(_, at)| !cells[**at].is_empty());
+                given.map(|(point, at)| Some((point, unit.read(cells[*at])?))).collect::<Option<Vec<_>>>()?
+            }
+        };
+        Some(Row { id, kind, value, times }).filter(|row| !row.times.is_empty())
+    }
+
+    /// Position of the point of that name; a log whose points are not declared may name new ones.
+    fn position(&mut self, name: &str) -> Option<usize> {
+        let known = self.points.iter().position(|point| point.name.as_str() == name);
+        if known.is_some() || !self.form.points.is_empty() || self.points.len() == MOST_POINTS {
+            return known;
+        }
+        self.points.push(Readings::of(PointName::new(name).ok()?));
+        Some(self.points.len() - 1)
+    }
+
+    fn keep(&mut self, row: &Row, first: i32) {
+        for &(at, time) in &row.times {
+            let Readings { stamps, grid, .. } = &mut self.points[at];
+            stamps.tick.push(time.ticks);
+            stamps.id.push(row.id);
+            stamps.channel.push(first + at as i32);
+            if self.columns.kind.is_some() {
+                stamps.kind.push(row.kind);
+            }
+            if self.columns.value.is_some() {
+                stamps.value.push(row.value);
+            }
+            grid.add(time);
+            self.grid.add(time);
+        }
     }
 
     /// Reads a line, of a long one the beginning and a mark that no number has; whether there was one.
@@ -161,9 +281,19 @@ impl<R: BufRead> Lines<R> {
         }
         Ok(bytes > 0)
     }
+
+    fn finish(self) -> LogRead {
+        let point = |Readings { name, grid, .. }: Readings| LogPoint {
+            point: name,
+            stamps: grid.readings,
+            resolution: grid.step_within(&self.grid).max(self.form.resolution),
+        };
+        let points = self.points.into_iter().map(point).collect();
+        LogRead { points, columns: self.columns.names.join(","), ..self.read }
+    }
 }
 
-fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
+fn channel(place: &LogPlace, number: i32, point: &Readings, refused: i64) -> Channel {
     let Domain { boot, counter, epoch } = place.domain;
     Channel {
         channel: number,
@@ -173,14 +303,14 @@ fn channel(place: &LogPoint, number: i32, read: &LogRead) -> Channel {
         pool: 0,
         serial: 0,
         thread: 0,
-        point: place.point.clone(),
+        point: point.name.clone(),
         ordering: place.ordering.to_string(),
         domain: format!("{boot}/{counter}/{epoch}"),
         policy: Channel::LOG_POLICY.into(),
         parameter: None,
-        stored: read.stamps as i64,
+        stored: point.grid.readings as i64,
         dropped: 0,
-        refused: read.refused as i64,
+        refused,
         uncommitted: 0,
         state: ChannelState::Closed,
     }
@@ -194,29 +324,84 @@ mod tests {
     use crate::scratch::Scratch;
     use tickscope_tick::{BootId, Clock};
 
+    fn form(points: &[&str]) -> LogForm {
+        LogForm { points: points.iter().map(|name| PointName::new(*name).unwrap()).collect(), ..LogForm::default() }
+    }
+
+    fn place() -> LogPlace {
+        let domain = Domain { boot: BootId([7; 16]), counter: Clock::Monotonic, epoch: 0 };
+        LogPlace { node: NodeName::new("client").unwrap(), domain, ordering: Ordering::After }
+    }
+
+    /// Stamps by point, as id, time, kind and value; how many lines were refused.
+    type Found = (Vec<(String, i64, i64, Option<i32>, Option<i64>)>, u64);
+
+    fn read(form: &LogForm, log: &str) -> Found {
+        let mut lines = Lines::of(log.as_bytes(), form);
+        lines.begin().unwrap();
+        assert!(!lines.fill(0, 1000).unwrap());
+        let mut all = Vec::new();
+        for point in &mut lines.points {
+            point.stamps.fill_with_nulls();
+            let StampColumns { tick, id, kind, value, .. } = &point.stamps;
+            let row = |at| (point.name.to_string(), id[at], tick[at], kind.get(at), value.get(at));
+            all.extend((0..point.stamps.len()).map(row));
+        }
+        (all, lines.read.refused)
+    }
+
     #[test]
     fn every_line_of_two_numbers_is_a_stamp_and_every_other_is_told() {
-        let mut lines = Lines::of("id,ns\r\n1,100\n\n 2 , 200\r\nthree,300\n4,4x\n-5,500".as_bytes());
-        let (stamps, read) = (lines.stamps(7, 100).unwrap(), lines.read);
-        assert_eq!((stamps.id, stamps.tick, stamps.channel), (vec![1, 2, -5], vec![100, 200, 500], vec![7, 7, 7]));
+        let form = form(&["a"]);
+        let mut lines = Lines::of("id,ns\r\n1,100\n\n 2 , 200\r\nthree,300\n4,4x\n-5,500".as_bytes(), &form);
+        lines.begin().unwrap();
+        assert!(!lines.fill(7, 100).unwrap());
+        let stamps = &lines.points[0].stamps;
         assert_eq!(
-            read,
-            LogRead { stamps: 3, refused: 2, first_refused: Some((5, "three,300".into())), resolution_ns: 100 }
+            (&stamps.id[..], &stamps.tick[..], &stamps.channel[..]),
+            (&[1, 2, -5][..], &[100, 200, 500][..], &[7; 3][..])
         );
+        let read = lines.finish();
+        assert_eq!((read.stamps(), read.points[0].resolution, read.refused), (3, 100, 2));
+        assert_eq!(read.first_refused, Some((5, "three,300".into())));
+    }
+
+    #[test]
+    fn kinds_values_units_and_several_points_are_read_as_the_columns_say() {
+        let row = |point: &str, id, time, kind, value| (point.to_owned(), id, time, kind, value);
+        let in_seconds = LogForm { unit: LogUnit::Seconds, ..form(&["a"]) };
+        let log = "kind,id,time,colour,value\n3,1,0.5,red,9\n,2,1.000000001,blue,\n3,3,1,\n";
+        let expected = vec![row("a", 1, 500_000_000, Some(3), Some(9)), row("a", 2, 1_000_000_001, None, None)];
+        assert_eq!(read(&in_seconds, log), (expected, 1), "the last lacks a cell");
+
+        let log = "point,id,time\nx,1,10\ny,1,20\nx,2,30\n?!,3,40\n";
+        let expected = vec![row("x", 1, 10, None, None), row("x", 2, 30, None, None), row("y", 1, 20, None, None)];
+        assert_eq!(read(&form(&[]), log), (expected, 1));
+        assert_eq!(read(&form(&["y"]), log), (vec![row("y", 1, 20, None, None)], 3), "of the declared points alone");
+
+        let columns = Some(["id", "received", "sent"].map(String::from).to_vec());
+        let each = LogForm { columns, ..form(&["sent", "received"]) };
+        let expected = vec![
+            row("sent", 1, 20, None, None),
+            row("received", 1, 10, None, None),
+            row("received", 2, 30, None, None),
+        ];
+        assert_eq!(read(&each, "1,10,20\n2,30,\n3,,\n4,1,x\n"), (expected, 2));
     }
 
     #[test]
     fn a_log_is_read_a_segment_at_a_time_and_a_line_without_end_is_no_reading() {
         let long = "7,".to_owned() + &"1".repeat(5_000_000);
         let log = [b"1,100\n2,200\n\xff\n" as &[u8], long.as_bytes(), b"\n3,300\n4,400\n5,500"].concat();
-        let mut lines = Lines::of(log.as_slice());
-        let mut segment = || lines.stamps(0, 2).unwrap().id;
-        assert_eq!([segment(), segment(), segment(), segment()], [vec![1, 2], vec![3, 4], vec![5], vec![]]);
-        assert_eq!((lines.read.stamps, lines.read.refused), (5, 2));
+        let form = form(&["a"]);
+        let mut lines = Lines::of(log.as_slice(), &form);
+        lines.begin().unwrap();
+        let mut segment = || (lines.fill(0, 2).unwrap(), std::mem::take(&mut lines.points[0].stamps).id);
+        assert_eq!([segment(), segment(), segment()], [(true, vec![1, 2]), (true, vec![3, 4]), (false, vec![5])]);
+        assert_eq!((lines.grid.readings, lines.read.refused), (5, 2));
         let padded = format!("1,2{}\n3,4\n", " ".repeat(MOST_BYTES as usize)); // a number whose end is not read is none
-        let mut lines = Lines::of(padded.as_bytes());
-        assert_eq!(lines.stamps(0, 9).unwrap().id, [3]);
-        assert_eq!(lines.read.refused, 1);
+        let (stamps, refused) = read(&form, &padded);
+        assert_eq!((stamps.len(), stamps[0].1, refused), (1, 3, 1));
     }
 
     struct Unreadable;
@@ -231,11 +416,10 @@ mod tests {
     fn a_log_that_cannot_be_read_to_its_end_leaves_no_stamps_and_what_was_there_before() {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
-        let domain = Domain { boot: BootId([7; 16]), counter: Clock::Monotonic, epoch: 0 };
-        let (node, point) = (NodeName::new("client").unwrap(), PointName::new("first").unwrap());
-        let place = LogPoint { node, point, domain, ordering: Ordering::After };
+        let form = form(&["first"]);
         let stored = |log: &mut dyn Read| {
-            store(&run, &place, BufReader::new(log), 2, |e| Error::io(scratch.path(), "read the log", e))
+            let unreadable = |e| Error::io(scratch.path(), "read the log", e);
+            store(&run, &place(), Lines::of(BufReader::new(log), &form), 2, unreadable)
         };
         stored(&mut "1,100\n2,200\n3,300\n".as_bytes()).unwrap();
         let error = stored(&mut "4,400\n5,500\n".as_bytes().chain(Unreadable)).unwrap_err().to_string();
@@ -248,26 +432,51 @@ mod tests {
     fn a_log_becomes_stamps_of_its_auxiliary_clock_beside_what_was_collected() {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
-        let node = NodeName::new("client").unwrap();
-        let domain = Domain { boot: BootId([7; 16]), counter: Clock::Monotonic, epoch: 0 };
-        let mut place =
-            LogPoint { node: node.clone(), point: PointName::new("first").unwrap(), domain, ordering: Ordering::After };
         let file = scratch.path().join("a.csv");
         fs::write(&file, "1,100\n2,200\n").unwrap();
-        import_log(&run, &place, &file).unwrap();
-        place.point = PointName::new("second").unwrap();
-        import_log(&run, &place, &file).unwrap();
+        import_log(&run, &place(), &form(&["first"]), &file).unwrap();
+        import_log(&run, &place(), &form(&["second"]), &file).unwrap();
         let channels = run.channels().unwrap().found;
         let seen: Vec<_> = channels.iter().map(|c| (c.channel, c.point.as_str(), c.ordering.as_str())).collect();
         assert_eq!(seen, [(0, "first", "after"), (1, "second", "after")]);
         assert!(channels[0].domain.ends_with("/monotonic/0"), "{}", channels[0].domain);
         assert_eq!(run.stamps(&"client.second".parse().unwrap()).unwrap().read_all().unwrap().tick, [100, 200]);
-        for (log, resolution_ns) in [("1,100\n2,250\n", 10), ("1,5000\n2,-3000\n", 1000), ("1,0\n2,7\n", 1), ("", 0)] {
-            fs::write(&file, log).unwrap();
-            place.point = PointName::new(format!("resolution-{resolution_ns}")).unwrap();
-            assert_eq!(import_log(&run, &place, &file).unwrap().resolution_ns, resolution_ns, "{log}");
-        }
-        let missing = import_log(&run, &place, &scratch.path().join("none.csv")).unwrap_err().to_string();
+        let missing =
+            import_log(&run, &place(), &form(&["x"]), &scratch.path().join("none.csv")).unwrap_err().to_string();
         assert!(missing.contains("read the log") && missing.contains("none.csv"), "{missing}");
+    }
+
+    #[test]
+    fn the_resolution_is_the_coarser_of_what_is_declared_and_what_the_readings_show() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let file = scratch.path().join("a.csv");
+        let of = |log: &str, resolution: i64| {
+            fs::write(&file, log).unwrap();
+            import_log(&run, &place(), &LogForm { resolution, ..form(&["x"]) }, &file).unwrap().points[0].resolution
+        };
+        assert_eq!([of("1,100\n2,250\n", 0), of("1,0\n2,7\n", 0), of("", 0)], [10, 1, 0]);
+        assert_eq!([of("1,100\n2,250\n", 1000), of("1,1000000\n", 1000)], [1000, 1_000_000]);
+        // Two readings of a point are few; of the log, which one program wrote, there are enough.
+        let mut log: String = (0..40).map(|k| format!("many,{k},{}\n", k * k * 40 + 7)).collect();
+        log.insert_str(0, "point,id,time\nfew,1,407\nfew,2,807\n");
+        fs::write(&file, log).unwrap();
+        let read = import_log(&run, &place(), &form(&[]), &file).unwrap();
+        let resolutions: Vec<_> = read.points.iter().map(|point| (point.point.as_str(), point.resolution)).collect();
+        assert_eq!(resolutions, [("few", 40), ("many", 40)]);
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused_and_not_waited_for() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let pipe = scratch.path().join("pipe");
+        let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+        // SAFETY: a path that outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        for endless in [Path::new("/dev/null"), pipe.as_path(), Path::new("/dev/zero"), scratch.path()] {
+            let error = import_log(&run, &place(), &form(&["x"]), endless).unwrap_err().to_string();
+            assert!(error.contains("it is no regular file"), "{error}");
+        }
     }
 }

@@ -24,5 +24,5 @@ mod sample;
 mod scratch;
 
 pub use clear::{Cleared, Stays, clear};
-pub use clock_log::{LogPoint, LogRead, import_log};
+pub use clock_log::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
 pub use collector::{Collector, Report, Settings};

@@ -20,6 +20,8 @@ use tickscope_tick::NodeName;
 
 use crate::Error;
 use crate::plan::NodePlan;
+use crate::process::Forward;
+use crate::readiness::Readiness;
 use crate::roles::Role;
 
 /// A machine and the processes that a run has there.
@@ -30,7 +32,7 @@ pub trait Agent {
     /// Makes a place for a node: its address, its stamp directory, the known maps before its clocks.
     fn prepare(&mut self, node: &NodePlan) -> Result<PreparedNode, Error>;
 
-    /// Starts a process of a prepared node; a role is ready when this returns.
+    /// Starts a process of a prepared node; a role is ready when this returns, and a target that says when it is.
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error>;
 
     /// Returns whether the process goes on.
@@ -71,6 +73,10 @@ pub struct Target {
     pub environment: BTreeMap<String, String>,
     /// True if `TICKSCOPE_DIR` is set for it; if not, its points are off.
     pub measured: bool,
+    /// What is waited for before the start is over.
+    pub readiness: Option<Readiness>,
+    /// Where its standard output goes on to.
+    pub forward: Forward,
 }
 
 /// Facts about a machine, gathered before measuring.
@@ -129,15 +135,21 @@ pub struct Ended {
     pub cpu_ns: Option<u64>,
 }
 
+/// Added to a signal's number, it is the exit code of a program that caught the signal and ended by it.
+const TOLD_BY_CODE: i32 = 128;
+
 impl Ended {
     /// Its exit code, or the signal.
     pub fn status(&self) -> ExitStatus {
         ExitStatus::from_raw(self.wait_status)
     }
 
-    /// Returns whether it ended as it should. A service without a handler ends by the signal that it was sent.
+    /// Returns whether it ended as it should. A service without a handler ends by the signal that it was sent; shells
+    /// and virtual machines tell of that signal by an exit code of 128 more.
     pub fn is_well(&self) -> bool {
-        self.status().success() || self.asked && self.status().signal() == Some(libc::SIGTERM)
+        let of_signal =
+            |signal| self.status().signal() == Some(signal) || self.status().code() == Some(TOLD_BY_CODE + signal);
+        self.status().success() || self.asked && [libc::SIGTERM, libc::SIGINT].into_iter().any(of_signal)
     }
 
     /// The report that a role prints as its last line.

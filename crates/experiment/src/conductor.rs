@@ -27,13 +27,15 @@ use crate::local_agent::LocalAgent;
 use crate::node_run::{NodeRun, Service};
 use crate::overhead;
 use crate::plan::Plan;
+use crate::preflight;
+use crate::process::Forward;
 use crate::roles::{Role, probe};
 
-/// The run file, and options that replace its values.
-#[derive(Clone, Debug, Default)]
+/// What to run, and options that replace a run file's values.
+#[derive(Clone, Debug)]
 pub struct RunSettings {
-    /// The run file.
-    pub file: PathBuf,
+    /// What to run.
+    pub source: RunSource,
     /// Directory of the run; `None`: the run file's, or `runs/NAME-TIME`.
     pub out: Option<PathBuf>,
     /// Seconds to measure; `None`: the run file's.
@@ -42,24 +44,58 @@ pub struct RunSettings {
     pub overhead: bool,
 }
 
+/// Where a plan is taken from.
+#[derive(Clone, Debug)]
+pub enum RunSource {
+    /// A run file; `-`: standard input.
+    File(PathBuf),
+    /// One command, whose standard output goes on to ours or elsewhere.
+    Command(Vec<String>, Forward),
+}
+
+impl RunSettings {
+    /// The plan, and the run's directory.
+    fn plan(&self) -> Result<(Plan, PathBuf), Error> {
+        let mut plan = match &self.source {
+            RunSource::File(file) => Plan::read(file)?,
+            RunSource::Command(command, forward) => {
+                let mut plan = Plan::of_command(command)?;
+                plan.origin.forward = *forward;
+                plan
+            }
+        };
+        plan.run.seconds = self.seconds.unwrap_or(plan.run.seconds);
+        let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
+        let root = self.out.clone().or_else(|| plan.run.out.clone()).unwrap_or_else(named);
+        Ok((plan, root))
+    }
+}
+
+/// Checks what would be run, without running it; says what it would do.
+pub fn check(settings: &RunSettings) -> Result<String, Error> {
+    let (plan, root) = settings.plan()?;
+    let arrangement = preflight::check(&plan, &root)?;
+    preflight::describe(&plan, &root, arrangement)
+}
+
 /// Runs an experiment on this host. The run, and why it was cut short, if it was; `Err`: there is no run to show.
 pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     interrupt::catch();
-    let mut plan = Plan::read(&settings.file)?;
-    if let Some(seconds) = settings.seconds {
-        if !(0.1..=1e6).contains(&seconds) {
-            return Err(Error::input(format!(
-                "expected --seconds from 0.1 to 1000000, found {seconds}. Leave it out for the run file's"
-            )));
-        }
-        plan.run.seconds = seconds;
-    }
-    let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
-    let root = settings.out.clone().or_else(|| plan.run.out.clone()).unwrap_or_else(named);
-    Run::expect_none(&root)?;
-    let overhead = settings.overhead.then(|| overhead::compare(&plan, &root)).transpose()?;
-    let mut conductor = Conductor::local(&plan, &root)?;
+    let (plan, root) = settings.plan()?;
+    preflight::check(&plan, &root)?;
+    let missing = preflight::missing(&root);
+    let nothing_left = |why| {
+        preflight::remove(&root, &missing);
+        why
+    };
+    let overhead = settings.overhead.then(|| overhead::compare(&plan, &root)).transpose().map_err(nothing_left)?;
+    let quiet = plan.origin.forward != Forward::Nowhere;
+    let mut conductor = Conductor { quiet, ..Conductor::local(&plan, &root).map_err(nothing_left)? };
     let measured = conductor.measure();
+    if let (Err(why), false) = (&measured, conductor.started) {
+        conductor.discard();
+        return Err(nothing_left(why.clone()));
+    }
     match (conductor.finish(overhead), measured) {
         (Ok(run), measured) => Ok((run, measured)),
         (Err(why), measured) => {
@@ -91,7 +127,7 @@ pub(crate) fn pass(plan: &Plan, root: &Path, measuring: Measuring) -> Result<Vec
     outcome.map(|()| conductor.nodes.into_iter().map(|node| (node.name, node.last_line)).collect())
 }
 
-/// Time that a command gets before the next is started: a service listed before its client must bind.
+/// Time that a command that does not say when it is ready gets before the next is started: it must bind.
 const START_PAUSE: Duration = Duration::from_millis(200);
 
 /// A run while it goes on.
@@ -104,6 +140,8 @@ pub struct Conductor<'a> {
     network: String,
     events: Vec<Event>,
     quiet: bool,
+    /// Every command was started: there is something to keep.
+    started: bool,
 }
 
 impl<'a> Conductor<'a> {
@@ -141,7 +179,8 @@ impl<'a> Conductor<'a> {
             facts.command = plan.fill(of_plan, &addresses(&nodes), &node.run)?;
         }
         let run = Run::create(root, manifest(plan, id, facts, &network))?;
-        let mut conductor = Self { plan, agents: known, nodes, run, network, events: Vec::new(), quiet: false };
+        let mut conductor =
+            Self { plan, agents: known, nodes, run, network, events: Vec::new(), quiet: false, started: false };
         // What a host's counter lacks is an event of the run, not only a line on a screen.
         for (host, finding) in findings {
             eprintln!("tickscope: {finding}");
@@ -261,16 +300,24 @@ impl<'a> Conductor<'a> {
         let rules: Vec<String> =
             self.plan.policies.iter().map(|rule| format!("{}={}", rule.channels, rule.policy)).collect();
         for (at, of_plan) in self.plan.nodes.iter().enumerate() {
+            if interrupt::ended() {
+                break;
+            }
             let mut environment = of_plan.environment.clone();
             environment.insert("TICKSCOPE_POLICY".into(), rules.join(","));
             if let Some(bytes) = self.plan.run.pool_bytes {
                 environment.insert("TICKSCOPE_POOL_BYTES".into(), bytes.to_string());
             }
             let command = self.run.manifest().nodes[at].command.clone();
-            let target = Target { command, environment, measured: measuring == Measuring::All };
+            let (readiness, forward) = (self.plan.readiness(at), self.plan.origin.forward);
+            let tells = readiness.is_some();
+            let target = Target { command, environment, measured: measuring == Measuring::All, readiness, forward };
             self.nodes[at].target = Some(self.start(at, &Task::Target(target))?);
-            std::thread::sleep(START_PAUSE);
+            if !tells {
+                std::thread::sleep(START_PAUSE);
+            }
         }
+        self.started = true;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use tickscope_tick::Clock;
 
 use crate::Error;
 use crate::plan::{Cores, Plan};
+use crate::revision::revision;
 
 /// The manifest of run number `run` of a plan, whose nodes are as their agents describe them.
 pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -> Manifest {
@@ -25,8 +26,8 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         tickscope: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: crate::unix_ms(),
         stamp_directories: std::collections::BTreeMap::new(),
-        run_file: None,
-        revision: None,
+        run_file: plan.origin.text.clone(),
+        revision: revision(&plan.origin.folder),
         ended_unix_ms: None,
         rho: rho.collect(),
         reference,
@@ -56,7 +57,8 @@ fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
     let mut all = vec![
         assume(&format!("the nodes are {network}"), "the run file"),
         assume(
-            "peers are honest, the path may be hostile: no datagram is authenticated yet",
+            "nobody who can read the probes' requests sends replies of his own: no datagram is authenticated yet; who \
+             cannot read them must guess 64 random bits",
             "the probe's protocol, version 1",
         ),
         assume("no live migration and no suspend during the run", "not observable from inside every guest"),

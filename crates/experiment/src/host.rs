@@ -79,7 +79,7 @@ impl Host {
         Ok(store::Node {
             name,
             boot,
-            host: None,
+            host: hostname(),
             cpu_model: self.facts.cpu_model.clone().unwrap_or_else(|| "unknown".into()),
             kernel: self.facts.kernel_release.clone().unwrap_or_else(|| "unknown".into()),
             counter,
@@ -88,6 +88,12 @@ impl Host {
             clocks: clocks(maps.realtime),
         })
     }
+}
+
+/// The name that the kernel has for this machine.
+fn hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// How the counter moves, as a node with that map reads it.

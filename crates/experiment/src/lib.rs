@@ -16,20 +16,28 @@ mod declaration;
 mod host;
 pub mod interrupt;
 mod local_agent;
+mod logs;
 mod network;
 mod node_run;
 mod overhead;
 mod plan;
+mod preflight;
 mod process;
+mod readiness;
+mod revision;
 pub mod roles;
 mod run_file;
+mod sample;
 
 pub use agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
-pub use conductor::{Conductor, RunSettings, run};
+pub use conductor::{Conductor, RunSettings, RunSource, check, run};
 pub use host::Host;
 pub use local_agent::LocalAgent;
 pub use network::may_make_namespaces;
 pub use plan::{NodePlan, Plan};
+pub use process::Forward;
+pub use readiness::{Readiness, Ready};
+pub use sample::run_file_to_start_from;
 pub use tickscope_analysis::Error;
 
 /// Milliseconds since the epoch of Unix, by an ordinary clock: a label, no measurement.

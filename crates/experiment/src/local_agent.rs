@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tickscope_counter::NodeCounter;
 use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
@@ -17,9 +18,9 @@ use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 use crate::Error;
 use crate::agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
 use crate::host::{Host, KnownMaps, clock_widths, reading_width};
-use crate::network::{Home, homes};
+use crate::network::{Arrangement, Home, Namespace, Network, network};
 use crate::plan::{NodePlan, Plan};
-use crate::process::Process;
+use crate::process::{Forward, Process};
 use crate::roles::Role;
 
 /// This host.
@@ -28,9 +29,13 @@ pub struct LocalAgent {
     processes: BTreeMap<TaskId, Process>,
     started: u32,
     nodes: BTreeMap<NodeName, LocalNode>,
+    /// Goes after the nodes whose links end there.
+    _bridge: Option<Namespace>,
     host: Host,
     clocks_before: Snapshot,
     run: PathBuf,
+    /// The folder that commands run in.
+    folder: PathBuf,
     stamps: PathBuf,
 }
 
@@ -47,17 +52,19 @@ impl LocalAgent {
         let host = Host::look()?;
         let clocks_before = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
         let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
-        let homes = homes(plan.network.kind, &names, run)?;
+        let Network { homes, bridge } = network(plan.network.kind, &names, run)?;
         let node =
             |(node, home): (&NodePlan, Home)| (node.name.clone(), LocalNode { home, counter: None, realtime: None });
         Ok(Self {
             processes: BTreeMap::new(),
             started: 0,
             nodes: plan.nodes.iter().zip(homes).map(node).collect(),
+            _bridge: bridge,
             host,
             clocks_before,
             // From the file system's root on: a command may run elsewhere.
             run: std::path::absolute(root).unwrap_or_else(|_| root.into()),
+            folder: plan.origin.folder.clone(),
             stamps: Path::new("/dev/shm").join(format!("tickscope-{run:016x}")),
         })
     }
@@ -82,7 +89,7 @@ impl LocalAgent {
             Task::Role(role) => (role.title(), self.role(node, role)?),
             Task::Target(Target { command: words, environment, .. }) => {
                 let mut command = Command::new(&words[0]);
-                command.args(&words[1..]).envs(environment);
+                command.args(&words[1..]).envs(environment).current_dir(&self.folder);
                 ("command of", command)
             }
         };
@@ -101,7 +108,11 @@ impl LocalAgent {
             Task::Target(Target { measured: false, .. }) => command.env_remove("TICKSCOPE_DIR"),
             _ => command.env("TICKSCOPE_DIR", self.stamps_of(node)),
         };
-        Process::start(&format!("{what} {node}"), &mut command)
+        let what = format!("{what} {node}");
+        let Task::Target(Target { readiness, forward, .. }) = task else { return Process::start(&what, &mut command) };
+        command.stdin(input(*forward));
+        let ready_text = readiness.as_ref().and_then(|readiness| readiness.ready.text());
+        Process::start_printing(&what, &mut command, *forward, ready_text)
     }
 
     /// The cost of a stamp, with a pool that is of no run.
@@ -123,6 +134,12 @@ impl LocalAgent {
     }
 }
 
+/// A command whose output goes on to ours gets our input as well; not a terminal, which would stop a process of another
+/// group that reads it.
+fn input(forward: Forward) -> Stdio {
+    if forward == Forward::Nowhere || std::io::stdin().is_terminal() { Stdio::null() } else { Stdio::inherit() }
+}
+
 fn make(directory: &Path) -> Result<(), Error> {
     fs::create_dir_all(directory)
         .map_err(|e| Error::work(format!("cannot make {}: {e}. Mount a tmpfs there", directory.display())))
@@ -131,10 +148,10 @@ fn make(directory: &Path) -> Result<(), Error> {
 impl Agent for LocalAgent {
     fn look(&mut self) -> Result<Look, Error> {
         let findings = self.host.facts.findings().into_iter().chain(self.host.sharing.findings());
-        let network = self.nodes.values().next().map_or("empty", |node| node.home.network());
+        let arrangement = self.nodes.values().next().map_or(Arrangement::Loopback, |node| node.home.arrangement);
         Ok(Look {
             name: Event::HOST.into(),
-            network: network.into(),
+            network: arrangement.words().into(),
             findings: findings.map(|finding| finding.to_string()).collect(),
         })
     }
@@ -160,8 +177,12 @@ impl Agent for LocalAgent {
             make(&self.stamps_of(node))?;
         }
         let mut process = self.process(node, task)?;
-        if let Task::Role(_) = task {
-            process.ready()?;
+        match task {
+            Task::Role(_) => process.ready()?,
+            Task::Target(Target { readiness: Some(readiness), .. }) => {
+                readiness.wait(&mut process, &self.nodes[node].home.address)?;
+            }
+            Task::Target(_) => {}
         }
         let id = TaskId(self.started);
         self.started += 1;

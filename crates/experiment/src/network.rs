@@ -1,6 +1,10 @@
-//! Homes of the nodes of a local run: loopback addresses, or network namespaces joined by a veth pair.
+//! Homes of the nodes of a local run: loopback addresses, or network namespaces joined by a veth pair or by a bridge.
+//!
+//! Two namespaces are joined directly, which is the shortest way between two. More than two have a pair each to a
+//! bridge in a namespace of its own, so that nothing of this host's network is touched.
 
 use std::fs::File;
+use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -8,53 +12,136 @@ use std::process::Command;
 use crate::Error;
 use crate::plan::NetworkKind;
 
-/// Where one node lives; its namespace is taken down when dropped.
+/// How the nodes of a local run are joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arrangement {
+    /// Addresses of this host's loopback.
+    Loopback,
+    /// Two network namespaces and a veth pair.
+    Pair,
+    /// Any number of network namespaces, and a bridge in one more.
+    Bridge,
+}
+
+/// Namespaces and addresses of a run's nodes.
+#[derive(Debug)]
+pub struct Network {
+    /// In the order of the nodes.
+    pub homes: Vec<Home>,
+    /// Taken down after the homes that hang on it.
+    pub bridge: Option<Namespace>,
+}
+
+/// Where one node lives.
 #[derive(Debug)]
 pub struct Home {
     /// Its address.
     pub address: String,
-    namespace: Option<String>,
+    /// How it is joined to the others.
+    pub arrangement: Arrangement,
+    namespace: Option<Namespace>,
 }
 
-/// Sets up homes for the nodes of these names, in their order.
-pub fn homes(kind: NetworkKind, names: &[&str], run: u64) -> Result<Vec<Home>, Error> {
-    match (kind, may_make_namespaces(), names) {
-        (NetworkKind::Namespaces, Err(why), _) => Err(Error::work(format!(
-            "cannot make network namespaces: {why}. Run as root, or set network.kind to loopback"
-        ))),
-        (NetworkKind::Namespaces | NetworkKind::Auto, Ok(()), &[first, second]) => veth([first, second], run),
-        (NetworkKind::Namespaces, ..) => Err(Error::input(format!(
-            "expected two nodes in namespaces, found {}. Set network.kind to loopback",
-            names.len()
-        ))),
-        _ => {
-            let home = |position| Home { address: format!("127.0.0.{}", position + 1), namespace: None };
-            Ok((0..names.len()).map(home).collect())
+/// A network namespace of this run; taken down when dropped.
+#[derive(Debug)]
+pub struct Namespace(String);
+
+/// Most nodes of a run on one host: their addresses are numbered in two bytes, and a bridge has 1023 ports.
+pub const MOST_NODES: usize = 1000;
+
+impl Arrangement {
+    /// The arrangement of so many nodes where the run file asks for `kind`; a run that can be on loopback alone says
+    /// so.
+    pub fn of(kind: NetworkKind, nodes: usize) -> Result<Self, Error> {
+        match (kind, may_make_namespaces(), nodes) {
+            (NetworkKind::Namespaces, Err(why), _) => Err(Error::work(format!(
+                "cannot make network namespaces: {why}. Run as root, or set network.kind to loopback"
+            ))),
+            (NetworkKind::Loopback, ..) | (NetworkKind::Auto, Err(_), _) | (NetworkKind::Auto, _, 1) => {
+                Ok(Self::Loopback)
+            }
+            (_, Ok(()), 2) => Ok(Self::Pair),
+            _ => Ok(Self::Bridge),
+        }
+    }
+
+    /// Address of the node at that position.
+    pub fn address(self, position: usize) -> String {
+        let number = position as u32 + 1;
+        let first = match self {
+            Self::Loopback => Ipv4Addr::new(127, 0, 0, 0),
+            Self::Pair | Self::Bridge => Ipv4Addr::new(10, 231, 0, 0),
+        };
+        Ipv4Addr::from(u32::from(first) + number).to_string()
+    }
+
+    /// The network, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Loopback => "loopback",
+            Self::Pair => "two network namespaces joined by veth",
+            Self::Bridge => "network namespaces joined by a bridge",
         }
     }
 }
 
-fn veth(names: [&str; 2], run: u64) -> Result<Vec<Home>, Error> {
-    let spaces = names.map(|name| format!("tickscope-{:06x}-{name}", run & 0xff_ffff));
-    let mut homes = Vec::new();
-    for (position, space) in spaces.iter().enumerate() {
-        // From here on a failure takes down, by dropping, what was set up before it.
-        homes.push(Home { address: format!("10.231.0.{}", position + 1), namespace: Some(space.clone()) });
-        ip(&["netns", "add", space])?;
+/// Sets up homes for the nodes of these names, in their order.
+pub fn network(kind: NetworkKind, names: &[&str], run: u64) -> Result<Network, Error> {
+    let arrangement = Arrangement::of(kind, names.len())?;
+    let mut network = Network { homes: Vec::new(), bridge: None };
+    // From here on a failure takes down, by dropping, what was set up before it.
+    for (position, name) in names.iter().enumerate() {
+        let namespace = match arrangement {
+            Arrangement::Loopback => None,
+            Arrangement::Pair | Arrangement::Bridge => Some(Namespace::make(run, name)?),
+        };
+        network.homes.push(Home { address: arrangement.address(position), arrangement, namespace });
     }
-    ip(&["link", "add", "veth0", "netns", &spaces[0], "type", "veth", "peer", "name", "veth0", "netns", &spaces[1]])?;
-    for (space, home) in spaces.iter().zip(&homes) {
-        ip(&["-n", space, "addr", "add", &format!("{}/24", home.address), "dev", "veth0"])?;
-        ip(&["-n", space, "link", "set", "veth0", "up"])?;
-        ip(&["-n", space, "link", "set", "lo", "up"])?;
+    match arrangement {
+        Arrangement::Loopback => {}
+        Arrangement::Pair => join_directly(&network)?,
+        Arrangement::Bridge => join_by_bridge(&mut network, run)?,
     }
-    Ok(homes)
+    Ok(network)
+}
+
+fn join_directly(network: &Network) -> Result<(), Error> {
+    let spaces: Vec<&str> = network.namespaces().collect();
+    ip(&["link", "add", "veth0", "netns", spaces[0], "type", "veth", "peer", "name", "veth0", "netns", spaces[1]])?;
+    network.homes.iter().zip(spaces).try_for_each(|(home, space)| bring_up(space, &home.address, 24))
+}
+
+fn join_by_bridge(network: &mut Network, run: u64) -> Result<(), Error> {
+    // No node has a dot in its name.
+    let bridge = network.bridge.insert(Namespace::make(run, ".bridge")?).0.clone();
+    // Ports forward at once: there is no loop that a spanning tree would have to find.
+    ip(&["-n", &bridge, "link", "add", "bridge0", "type", "bridge", "stp_state", "0", "forward_delay", "0"])?;
+    ip(&["-n", &bridge, "link", "set", "bridge0", "up"])?;
+    for (position, (home, space)) in network.homes.iter().zip(network.namespaces()).enumerate() {
+        let port = format!("port{position}");
+        ip(&["link", "add", &port, "netns", &bridge, "type", "veth", "peer", "name", "veth0", "netns", space])?;
+        ip(&["-n", &bridge, "link", "set", &port, "master", "bridge0", "up"])?;
+        bring_up(space, &home.address, 16)?;
+    }
+    Ok(())
+}
+
+fn bring_up(space: &str, address: &str, prefix: u32) -> Result<(), Error> {
+    ip(&["-n", space, "addr", "add", &format!("{address}/{prefix}"), "dev", "veth0"])?;
+    ip(&["-n", space, "link", "set", "veth0", "up"])?;
+    ip(&["-n", space, "link", "set", "lo", "up"])
+}
+
+impl Network {
+    fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.homes.iter().filter_map(|home| home.namespace.as_ref()).map(|namespace| namespace.0.as_str())
+    }
 }
 
 impl Home {
     /// Makes `command` run there.
     pub fn enter(&self, command: &mut Command) -> Result<(), Error> {
-        let Some(namespace) = &self.namespace else { return Ok(()) };
+        let Some(Namespace(namespace)) = &self.namespace else { return Ok(()) };
         let path = format!("/var/run/netns/{namespace}");
         let file = File::open(&path).map_err(|e| {
             Error::work(format!("cannot open network namespace {path}: {e}. It may have been deleted; run again"))
@@ -68,18 +155,19 @@ impl Home {
         }
         Ok(())
     }
+}
 
-    /// The network that it is on, in words.
-    pub fn network(&self) -> &'static str {
-        if self.namespace.is_none() { "loopback" } else { "two network namespaces joined by veth" }
+impl Namespace {
+    fn make(run: u64, name: &str) -> Result<Self, Error> {
+        let namespace = Self(format!("tickscope-{:06x}-{name}", run & 0xff_ffff));
+        ip(&["netns", "add", &namespace.0])?;
+        Ok(namespace)
     }
 }
 
-impl Drop for Home {
+impl Drop for Namespace {
     fn drop(&mut self) {
-        if let Some(namespace) = &self.namespace {
-            let _ = Command::new("ip").args(["netns", "del", namespace]).output(); // it may not have been made
-        }
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).output(); // somebody may have deleted it
     }
 }
 

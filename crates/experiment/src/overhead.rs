@@ -2,11 +2,12 @@
 //!
 //! Idea: only the target can tell what it does unmeasured, so the numbers are those of its own last line. The two
 //! passes of a pair follow each other, and every second pair begins with the other one: what changes slowly cancels
-//! within pairs, a trend over them. A first pass counts for nothing: it warms the machine, and shows that the numbers
-//! are there.
+//! within pairs, a trend over them. A first, short pass counts for nothing: it shows that the numbers are there.
 
 use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use tickscope_store::{Compared, Overhead, Passes};
@@ -25,17 +26,18 @@ pub(crate) fn compare(plan: &Plan, root: &Path) -> Result<Overhead, Error> {
     let OverheadPlan { fields, pairs, seconds } = &plan.overhead;
     let mut shorter = plan.clone();
     shorter.logs.clear();
-    shorter.run.seconds = *seconds;
     let scratch = Scratch::new(root)?;
-    let told = |number: u32, measuring| {
-        eprintln!("overhead: pass {number} of {}, {}", 2 * pairs, what(measuring));
+    let mut progress = Progress::default();
+    let mut told = |number: u32, measuring| {
+        progress.show(number, 2 * pairs);
+        shorter.run.seconds = if number == 0 { seconds.min(FIRST_SECONDS) } else { *seconds };
         let last_lines = pass(&shorter, &scratch.pass(number), measuring)?;
         if interrupt::ended() {
             return Err(Error::work("interrupted between passes with and without measuring; nothing was kept"));
         }
         numbers(&last_lines, fields)
     };
-    let names = told(0, Measuring::All)?.into_iter().map(|(name, _)| name);
+    let names = told(0, Measuring::Nothing)?.into_iter().map(|(name, _)| name);
     let mut all: Vec<Compared> =
         names.map(|(node, field)| Compared { node, field, pairs: Vec::with_capacity(*pairs as usize) }).collect();
     for pair in 0..*pairs {
@@ -55,10 +57,30 @@ pub(crate) fn compare(plan: &Plan, root: &Path) -> Result<Overhead, Error> {
     Ok(Overhead { pass_seconds: *seconds, fields: all })
 }
 
-fn what(measuring: Measuring) -> &'static str {
-    match measuring {
-        Measuring::All => "measured",
-        Measuring::Nothing => "alone",
+/// Seconds of the first pass: whoever misses a number should not wait for long to be told.
+const FIRST_SECONDS: f64 = 0.5;
+
+/// Tells how far the passes are: in place on a terminal, elsewhere a line every few seconds.
+#[derive(Default)]
+struct Progress {
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    /// How often without a terminal.
+    const EVERY: Duration = Duration::from_secs(10);
+
+    fn show(&mut self, pass: u32, of: u32) {
+        let terminal = std::io::stderr().is_terminal();
+        let (back, end) = match (terminal, pass == of) {
+            (true, false) => ("\r", ""),
+            (true, true) => ("\r", "\n"),
+            (false, _) => ("", "\n"),
+        };
+        if terminal || self.shown.is_none_or(|shown| shown.elapsed() >= Self::EVERY) {
+            self.shown = Some(Instant::now());
+            eprint!("{back}overhead: pass {pass:>2} of {of}, with and without measuring in turn{end}");
+        }
     }
 }
 

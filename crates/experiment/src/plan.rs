@@ -11,9 +11,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tickscope_bracket::Rho;
 use tickscope_store::{Evidence, LayoutText, PolicyRule, SameBoot};
-use tickscope_tick::{Clock, Injection, NodeName, Ordering, PointName, RealtimeInjection, RunName, Stairs};
+use tickscope_tick::{Injection, NodeName, RealtimeInjection, RunName, Stairs};
 
 use crate::Error;
+use crate::logs::Log;
+use crate::process::Forward;
+use crate::readiness::{self, Readiness, Ready};
 use crate::run_file;
 
 /// One experiment, checked.
@@ -27,6 +30,8 @@ pub struct Plan {
     /// In the order in which their commands are started.
     #[serde(rename = "node")]
     pub(crate) nodes: Vec<NodePlan>,
+    /// Empty: whoever shows the run says in which order the points were passed.
+    #[serde(default)]
     pub(crate) layout: LayoutText,
     #[serde(default, deserialize_with = "run_file::evidence")]
     pub(crate) evidence: Evidence,
@@ -39,6 +44,19 @@ pub struct Plan {
     pub(crate) logs: Vec<Log>,
     #[serde(default)]
     pub(crate) overhead: OverheadPlan,
+    #[serde(skip)]
+    pub(crate) origin: PlanOrigin,
+}
+
+/// Where a plan came from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlanOrigin {
+    /// The folder that commands run in and that paths of the run file start from, from the file system's root on.
+    pub folder: PathBuf,
+    /// The run file's text; `None`: there is none, and words of the command are no placeholders.
+    pub text: Option<String>,
+    /// Where the commands' standard output goes on to.
+    pub forward: Forward,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -129,10 +147,20 @@ pub struct NodePlan {
     /// True if the run is over when the target ends.
     #[serde(default)]
     pub ends_run: bool,
+    /// What is waited for before the next command is started.
+    #[serde(default)]
+    pub ready: Option<Ready>,
+    /// Seconds that this may take.
+    #[serde(default = "ready_timeout")]
+    pub ready_timeout: f64,
     /// A known map before its counter.
     pub inject: Option<Inject>,
     /// A known map before its `CLOCK_REALTIME`.
     pub inject_realtime: Option<InjectRealtime>,
+}
+
+fn ready_timeout() -> f64 {
+    readiness::TIMEOUT_SECONDS
 }
 
 /// A known map before a node's counter, in tests; the anchor is the counter at the start.
@@ -219,23 +247,6 @@ impl InjectRealtime {
     }
 }
 
-/// A log of a program that read another clock, taken into the run at its end.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Log {
-    pub node: NodeName,
-    pub point: PointName,
-    pub file: String,
-    pub clock: Clock,
-    /// Readings are ordered against nothing, unless whoever wrote the program knows better.
-    #[serde(default = "plain")]
-    pub ordering: Ordering,
-}
-
-fn plain() -> Ordering {
-    Ordering::Plain
-}
-
 /// How `run --overhead` compares.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -285,6 +296,17 @@ impl Plan {
         (0..count).filter(move |&node| node != reference).map(pair)
     }
 
+    /// What is waited for after that node's command was started.
+    pub(crate) fn readiness(&self, at: usize) -> Option<Readiness> {
+        let node = &self.nodes[at];
+        node.ready.clone().map(|ready| Readiness { ready, timeout: node.ready_timeout })
+    }
+
+    /// True if the run says in which order an id passes the points.
+    pub(crate) fn has_layout(&self) -> bool {
+        self.layout != LayoutText::default()
+    }
+
     /// A command with `{address}`, `{NODE.address}`, `{seconds}` and `{run}`, the run's directory, filled in.
     pub(crate) fn fill(
         &self,
@@ -292,6 +314,9 @@ impl Plan {
         addresses: &BTreeMap<NodeName, String>,
         run: &str,
     ) -> Result<Vec<String>, Error> {
+        if self.origin.text.is_none() {
+            return Ok(node.command.clone());
+        }
         let fill = |word: &String| {
             let mut word = word.replace("{seconds}", &self.run.seconds.to_string());
             word = word.replace("{run}", run);

@@ -1,19 +1,24 @@
 //! Processes of a run, with all that they started: where their node lives, ended with it, never outliving it.
 
-use std::io::{BufRead, BufReader};
+mod output;
+
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::agent::Ended;
+pub use output::Forward;
+use output::{Lines, drain, drain_errors};
 
 /// A process that is asked to end, and then made to, when dropped.
 #[derive(Debug)]
 pub struct Process {
     what: String,
     child: Child,
+    lines: Arc<Lines>,
     first: Receiver<String>,
     last: Receiver<Option<String>>,
     started: Instant,
@@ -27,8 +32,20 @@ const OUTPUT_END: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Process {
-    /// Starts `command`; what it prints can be read by [`Process::line`].
+    /// Starts one of tickscope's own; its report is the last line that it prints.
     pub fn start(what: &str, command: &mut Command) -> Result<Self, Error> {
+        command.stdin(Stdio::null());
+        Self::start_printing(what, command, Forward::Nowhere, None)
+    }
+
+    /// Starts `command`, whose standard output goes on to `forward`. `ready_text`: a line of either output that
+    /// contains it says that it is ready.
+    pub fn start_printing(
+        what: &str,
+        command: &mut Command,
+        forward: Forward,
+        ready_text: Option<&str>,
+    ) -> Result<Self, Error> {
         // SAFETY: both calls are plain system calls. A group of its own keeps the terminal's Ctrl-C away: this process
         // decides the order of the end. The signal on our death keeps the child from outliving a killed run.
         unsafe {
@@ -38,17 +55,45 @@ impl Process {
                 Ok(())
             })
         };
-        let name = command.get_program().to_string_lossy().into_owned();
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|e| {
-            Error::work(format!("{what}: cannot start '{name}': {e}. Is it built, and the path right from here?"))
+        if ready_text.is_some() {
+            command.stderr(Stdio::piped());
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| {
+            let name = command.get_program().to_string_lossy();
+            let folder = command.get_current_dir().map(|folder| format!(" in {}", folder.display()));
+            let folder = folder.unwrap_or_default();
+            Error::work(format!(
+                "{what}: cannot start '{name}'{folder}: {e}. Is it built, and the path right from there?"
+            ))
         })?;
         let (send_first, first) = channel();
         let (send_last, last) = channel();
+        let lines = Arc::new(Lines::awaiting(ready_text));
         if let Some(output) = child.stdout.take() {
-            std::thread::spawn(move || drain(output, &send_first, &send_last));
+            let lines = Arc::clone(&lines);
+            std::thread::spawn(move || drain(output, forward, &lines, &send_first, &send_last));
+        }
+        if let Some(errors) = child.stderr.take() {
+            let lines = Arc::clone(&lines);
+            std::thread::spawn(move || drain_errors(errors, &lines));
         }
         let (started, ended, cpu_ns) = (Instant::now(), None, None);
-        Ok(Self { what: what.into(), child, first, last, started, ended, cpu_ns })
+        Ok(Self { what: what.into(), child, lines, first, last, started, ended, cpu_ns })
+    }
+
+    /// The process, in words.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The lines that it printed.
+    pub fn lines(&self) -> &Lines {
+        &self.lines
     }
 
     /// Waits for the line that says it is ready.
@@ -142,20 +187,6 @@ fn account(pid: u32) -> (bool, Option<u64>) {
     let over = unsafe { info.si_pid() } != 0;
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
     (over, over.then(|| ns(usage.ru_utime) + ns(usage.ru_stime)))
-}
-
-/// Reads all that a process prints, so that it never waits for a reader; keeps the first line and the last.
-fn drain(output: ChildStdout, first: &Sender<String>, last: &Sender<Option<String>>) {
-    let (mut reader, mut line, mut latest) = (BufReader::new(output), Vec::new(), None);
-    while reader.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
-        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if latest.is_none() {
-            let _ = first.send(text.clone()); // nobody waits for it but `ready`
-        }
-        latest = Some(text);
-        line.clear();
-    }
-    let _ = last.send(latest); // nobody waits for it but `end`
 }
 
 impl Drop for Process {

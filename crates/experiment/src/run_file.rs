@@ -4,6 +4,9 @@
 //! refused, with the list that says the same: a TOML table has no order, so which of two globs that both match would
 //! decide was not in the file; and to read it only where no two can match would be a second rule to know.
 
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use serde::de::Error as _;
@@ -12,27 +15,59 @@ use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
 use tickscope_store::{Event, Evidence, PolicyRule};
-use tickscope_tick::{Clock, Injection};
+use tickscope_tick::{Injection, NodeName};
 
 use crate::Error;
-use crate::plan::{Log, NodePlan, Plan, Slew};
+use crate::network::MOST_NODES;
+use crate::plan::{NodePlan, Plan, PlanOrigin, Slew};
+use crate::process::Forward;
+use crate::readiness::Ready;
+
+/// Bytes of a run file; a longer one is none.
+const MOST_BYTES: u64 = 1 << 20;
 
 impl Plan {
-    /// Reads and checks a run file.
+    /// Reads and checks a run file. `-` is standard input; its paths start from the current directory.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let path_name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|e| {
+        let (name, text, folder) = if path == Path::new("-") {
+            ("the run file on standard input".into(), text_of(std::io::stdin()), Path::new("").into())
+        } else {
+            let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
+            (path.display().to_string(), open_regular(path).and_then(text_of), folder)
+        };
+        let text = text.map_err(|e| {
             Error::input(format!(
-                "cannot read the run file {path_name}: {e}. experiments/demo.toml is one, docs/run-file.md says what \
-                 may stand in it"
+                "cannot read the run file {name}: {e}. `tickscope init` writes one to start from; `tickscope run -- \
+                 COMMAND` needs none"
             ))
         })?;
-        Self::parse(&text).map_err(|why| Error::input(format!("{path_name}: {why}")))
+        let folder =
+            std::path::absolute(std::env::current_dir().unwrap_or_default().join(folder)).map_err(Error::work)?;
+        let mut plan = Self::parse(&text).map_err(|why| Error::input(format!("{name}: {why}")))?;
+        plan.run.out = plan.run.out.map(|out| folder.join(out));
+        plan.origin = PlanOrigin { folder, text: Some(text), forward: Forward::Nowhere };
+        Ok(plan)
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let plan: Self = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
+        let mut plan: Self = toml::from_str(text).map_err(|e| e.to_string().trim_end().to_owned())?;
         plan.check()?;
+        plan.origin.text = Some(text.into());
+        Ok(plan)
+    }
+
+    /// The plan of one command alone, run where the user is: a node that is named after its program.
+    pub fn of_command(command: &[String]) -> Result<Self, Error> {
+        let node = node_of(command);
+        let text = format!(
+            "run = {{ name = \"{node}\", seconds = 1 }}\nnetwork.kind = \"loopback\"\nclock.reference = \"{node}\"\n\
+             [[node]]\nname = \"{node}\"\nends_run = true\ncommand = [\"\"]\n"
+        );
+        let mut plan = Self::parse(&text).map_err(Error::work)?;
+        plan.nodes[0].command = command.to_vec();
+        let folder =
+            std::env::current_dir().map_err(|e| Error::work(format!("cannot find the current directory: {e}")))?;
+        plan.origin = PlanOrigin { folder, text: None, forward: Forward::Stdout };
         Ok(plan)
     }
 
@@ -41,6 +76,7 @@ impl Plan {
         within("run.seconds", self.run.seconds, 0.1, 1e6)?;
         within("clock.probes_hz", self.clock.probes_hz, 0.0, 100_000.0)?;
         within("overhead.seconds", self.overhead.seconds, 0.1, 1e6)?;
+        within("the number of nodes", self.nodes.len() as f64, 1.0, MOST_NODES as f64)?;
         within("overhead.pairs", self.overhead.pairs.into(), FEWEST_PAIRS.into(), 1e6)?;
         let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
         for (position, name) in names.iter().enumerate() {
@@ -58,8 +94,11 @@ impl Plan {
             );
         }
         self.nodes.iter().try_for_each(check_node)?;
-        self.logs.iter().try_for_each(|log| check_log(log, &names))?;
+        self.logs.iter().try_for_each(|log| log.check(&self.nodes))?;
         self.evidence.messages.iter().try_for_each(|text| self.check_messages(text, &names))?;
+        if !self.has_layout() {
+            return Ok(());
+        }
         let layout = self.layout.parse(None).map_err(|e| format!("[layout] {e}"))?;
         match layout.points().iter().find(|point| !names.contains(&point.place.node.as_str())) {
             Some(point) => Err(format!(
@@ -89,7 +128,37 @@ impl Plan {
     }
 }
 
-fn check_node(NodePlan { name, command, environment, inject, .. }: &NodePlan) -> Result<(), String> {
+/// Name of the node that runs a command: its program's, if a node may have it.
+pub fn node_of(command: &[String]) -> NodeName {
+    let program = command.first().and_then(|program| Path::new(program).file_stem()).unwrap_or_default();
+    let named = NodeName::new(program.to_string_lossy()).ok().filter(|name| Event::expect_node(name).is_ok());
+    named.unwrap_or_else(|| NodeName::new("node").expect("it is letters alone"))
+}
+
+/// Opens a file that has an end: no pipe, whose writer may never come, and no device.
+pub(crate) fn open_regular(path: &Path) -> std::io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let kind = file.metadata()?.file_type();
+    let found = match kind {
+        kind if kind.is_file() => return Ok(file),
+        kind if kind.is_dir() => return Err(std::io::ErrorKind::IsADirectory.into()),
+        kind if kind.is_fifo() => "a pipe",
+        _ => "a device",
+    };
+    Err(std::io::Error::other(format!("it is {found}")))
+}
+
+fn text_of(file: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    let bytes = file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64;
+    if bytes > MOST_BYTES {
+        return Err(std::io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+fn check_node(node: &NodePlan) -> Result<(), String> {
+    let NodePlan { name, command, environment, inject, ready, ready_timeout, .. } = node;
     let variable = Injection::VARIABLE;
     Event::expect_node(name)?;
     if command.is_empty() {
@@ -102,20 +171,10 @@ fn check_node(NodePlan { name, command, environment, inject, .. }: &NodePlan) ->
             "node '{name}': expected a known map in inject = {{ ... }}, found {variable} in environment. Move it there"
         ));
     }
-    inject.map_or(Ok(()), |inject| inject.stairs().map(drop)).map_err(|wrong| format!("node '{name}': {wrong}"))
-}
-
-fn check_log(Log { node, clock, .. }: &Log, names: &[&str]) -> Result<(), String> {
-    if !names.contains(&node.as_str()) {
-        let known = names.join(", ");
-        return Err(format!("[[log]] expected one of the nodes {known}, found '{node}'. Correct it"));
-    }
-    match clock {
-        Clock::Realtime | Clock::Monotonic => Ok(()),
-        clock => Err(format!(
-            "[[log]] expected clock = \"realtime\" or \"monotonic\", found '{clock}'. Name the clock that was logged"
-        )),
-    }
+    let in_node = |wrong: String| format!("node '{name}': {wrong}");
+    ready.as_ref().map_or(Ok(()), Ready::check).map_err(in_node)?;
+    within("ready_timeout", *ready_timeout, 0.0, 86_400.0).map_err(in_node)?;
+    inject.map_or(Ok(()), |inject| inject.stairs().map(drop)).map_err(in_node)
 }
 
 fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> {
@@ -190,7 +249,6 @@ pub(crate) fn refuse_table<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tickscope_tick::NodeName;
 
     const DEMO: &str = include_str!("../../../experiments/demo.toml");
 

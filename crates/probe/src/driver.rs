@@ -35,6 +35,10 @@ pub trait Endpoint {
     /// past asks for what has already come. A longer datagram than the buffer may be cut off.
     fn receive(&mut self, buffer: &mut [u8], deadline: Duration) -> io::Result<Option<Received<Self::Address>>>;
 
+    /// The datagram that was received last has become part of an exchange. Not called for one that was refused, nor
+    /// before its reply was sent.
+    fn admitted(&mut self) {}
+
     /// Time since the endpoint was made; never steps back. For schedules only, never evidence.
     fn elapsed(&self) -> Duration;
 
@@ -150,6 +154,7 @@ pub fn serve(endpoint: &mut impl Endpoint, run: RunId, node: NodeId, stop: &Atom
                         Ok(()) => report.answered += 1,
                         Err(error) => report.network.unsent(error),
                     }
+                    endpoint.admitted();
                 }
             }
             Ok(None) => {}
@@ -276,6 +281,7 @@ impl<E: Endpoint, F: FnMut(&Exchange)> Probe<'_, E, F> {
             // A refusal is counted by the client.
             Ok(Some(received)) => {
                 if let Ok(exchange) = self.client.reply(&buffer[..received.length], Tick::new(t4)) {
+                    self.endpoint.admitted();
                     self.keep(&exchange);
                 }
             }

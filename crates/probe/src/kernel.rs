@@ -13,7 +13,8 @@
 //! Assumes: `skb_tx_timestamp` precedes the hand-over to the device, the receive stamp follows it: so the first is
 //! `before` the datagram could leave, the second `after` it came. Guarantees: the first tenth of a second after
 //! enabling is discarded and counted, since the kernel enables stamping late and then fills in the time of reading;
-//! nothing is matched by guessing. Deliberately absent: hardware stamps; relating the clocks.
+//! nothing is matched by guessing; a datagram that the exchange refuses leaves no stamp, so that strangers' packets
+//! fill nobody's disk. Deliberately absent: hardware stamps; relating the clocks.
 
 use std::io;
 use std::net::SocketAddr;
@@ -74,8 +75,20 @@ pub struct KernelEndpoint<'a, S> {
     /// Since when the endpoint's stamps are trusted, a value of its `elapsed`.
     trusted_from: Duration,
     counts: KernelCounts,
+    /// The datagram of the sample that came last, until it is admitted or the next one comes.
+    arrival: Option<Arrival>,
     /// A sampled exchange has passed since the clocks were bracketed.
     bracket_due: bool,
+}
+
+/// A datagram of the sample that came.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    passage: Passage,
+    nonce: Nonce,
+    realtime_ns: Option<i64>,
+    /// It came before stamps are trusted.
+    early: bool,
 }
 
 /// Until when after enabling no stamp is trusted: what enables them in the kernel runs later, on a work queue.
@@ -89,7 +102,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         stamped_socket::enable(udp.socket)?;
         let trusted_from = udp.elapsed() + WARM_UP;
         let counts = KernelCounts::default();
-        Ok(Self { udp, stamps, every: every.max(1), trusted_from, counts, bracket_due: true })
+        Ok(Self { udp, stamps, every: every.max(1), trusted_from, counts, arrival: None, bracket_due: true })
     }
 
     /// The counts so far.
@@ -106,8 +119,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         self.udp.elapsed() < self.trusted_from
     }
 
-    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
-        let early = self.early();
+    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64, early: bool) {
         *match passage {
             Passage::RequestSent | Passage::ReplySent if early => &mut self.counts.transmitted_early,
             Passage::RequestSent | Passage::ReplySent => &mut self.counts.transmitted,
@@ -127,21 +139,20 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         {
             let Some(start) = length.checked_sub(LENGTH) else { continue };
             let (Ok(datagram), Some(ns)) = (Datagram::decode(&echo[start..length]), realtime_ns) else { continue };
-            self.stamped(Passage::sent(datagram.message), datagram.nonce, ns);
+            self.stamped(Passage::sent(datagram.message), datagram.nonce, ns, self.early());
         }
     }
 
+    /// Keeps what came until the exchange says whether it is part of it.
     fn arrived(&mut self, bytes: &[u8], realtime_ns: Option<i64>) {
-        let Ok(datagram) = Datagram::decode(bytes) else { return };
-        if !self.samples(datagram.nonce) {
-            return;
-        }
-        self.bracket_due = true;
-        match realtime_ns {
-            Some(ns) => self.stamped(Passage::received(datagram.message), datagram.nonce, ns),
-            None if self.early() => self.counts.received_early += 1,
-            None => self.counts.unstamped += 1,
-        }
+        let datagram = Datagram::decode(bytes).ok().filter(|datagram| self.samples(datagram.nonce));
+        let early = self.early();
+        self.arrival = datagram.map(|Datagram { message, nonce, .. }| Arrival {
+            passage: Passage::received(message),
+            nonce,
+            realtime_ns,
+            early,
+        });
     }
 
     fn look(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received<SocketAddr>>> {
@@ -215,6 +226,16 @@ impl<S: KernelStamps> Endpoint for KernelEndpoint<'_, S> {
             if now >= sleep_from {
                 self.udp.sleep(deadline - now)?;
             }
+        }
+    }
+
+    fn admitted(&mut self) {
+        let Some(Arrival { passage, nonce, realtime_ns, early }) = self.arrival.take() else { return };
+        self.bracket_due = true;
+        match realtime_ns {
+            Some(ns) => self.stamped(passage, nonce, ns, early),
+            None if early => self.counts.received_early += 1,
+            None => self.counts.unstamped += 1,
         }
     }
 

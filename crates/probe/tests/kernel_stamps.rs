@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tickscope_counter::NodeCounter;
 use tickscope_probe::datagram::{NodeId, Nonce, RunId};
 use tickscope_probe::driver::{self, Asking, Schedule};
-use tickscope_probe::exchange::{Memory, Parties};
+use tickscope_probe::exchange::{Client, Memory, Parties};
 use tickscope_probe::kernel::{KernelCounts, KernelEndpoint, KernelStamps, Passage};
 use tickscope_probe::udp::UdpEndpoint;
 
@@ -137,4 +137,38 @@ fn both_ends_stamp_the_same_sample() {
         has(Passage::RequestSent) && has(Passage::RequestReceived)
     };
     assert!(seen.values().filter(|stamps| both(stamps)).count() > 20, "{}", seen.len());
+}
+
+#[test]
+fn a_strangers_datagrams_leave_neither_stamps_nor_brackets() {
+    let (seen, brackets): (Seen, _) = (Seen::default(), Arc::new(Mutex::new(0)));
+    let log = StampLog { seen: seen.clone(), brackets: brackets.clone() };
+    let (counter, stop) = (NodeCounter::true_counter(), AtomicBool::new(false));
+    let answering = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let peer = answering.local_addr().unwrap();
+    let (counts, report) = thread::scope(|scope| {
+        let serve = scope.spawn(|| {
+            let udp = UdpEndpoint::unconnected(&answering, &counter, Duration::ZERO).unwrap();
+            let mut endpoint = KernelEndpoint::new(udp, log, 1).unwrap();
+            let report = driver::serve(&mut endpoint, RunId(5), NodeId(2), &stop).unwrap();
+            (endpoint.counts(), report)
+        });
+        thread::sleep(Duration::from_millis(200)); // stamps are trusted by now
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let parties = Parties { run: RunId(6), client: NodeId(1), server: NodeId(2) };
+        let mut client = Client::new(parties, Memory::of_a_second(2_000_000_000));
+        for nonce in 1..=200 {
+            stranger.send_to(&client.request(Nonce(nonce)).unwrap().bytes, peer).unwrap();
+            client.withdraw(Nonce(nonce));
+            thread::sleep(Duration::from_micros(200));
+        }
+        thread::sleep(Duration::from_millis(100));
+        stop.store(true, Relaxed);
+        serve.join().unwrap()
+    });
+    let refused: u64 = report.counts.refusals.counts().map(|(_, count)| count).sum();
+    assert!(refused > 0 && report.answered == 0, "{report:?}");
+    assert!(seen.lock().unwrap().is_empty(), "{counts:?}");
+    assert_eq!((counts.received, counts.received_early, counts.unstamped), (0, 0, 0));
+    assert_eq!(*brackets.lock().unwrap(), 1, "the one at the start");
 }

@@ -3,15 +3,12 @@
 //! Guarantees: a step that fails does not cut off those after it, as far as they can go without it; the first failure
 //! is what the command ends with, the others are events.
 
-use std::path::PathBuf;
-
-use tickscope_collect::{LogPoint, LogRead, import_log};
 use tickscope_store::{Assumption, Cost, Joined, Manifest, Overhead, Point, Rho, RhoKind, write_events};
-use tickscope_tick::{Domain, Ordering, PointName};
+use tickscope_tick::{Ordering, PointName};
 
 use super::*;
 use crate::declaration::points;
-use crate::plan::{Log, Slew};
+use crate::plan::Slew;
 use crate::roles::clock_monitor::ClockReport;
 use crate::roles::probe::ProbeReport;
 
@@ -34,7 +31,11 @@ impl Conductor<'_> {
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
         self.go_on(&mut failed, self.write_events()); // which the join reads
-        let joined = tickscope_analysis::join(&self.run, JOIN_BYTES).map(|joined| self.note_join(&joined));
+        // Without a layout, whoever shows the run joins it.
+        let joined = match self.plan.has_layout() {
+            true => tickscope_analysis::join(&self.run, JOIN_BYTES).map(|joined| self.note_join(&joined)),
+            false => Ok(()),
+        };
         self.go_on(&mut failed, joined);
         let mut manifest = self.run.manifest().clone();
         manifest.ended_unix_ms = Some(crate::unix_ms());
@@ -60,8 +61,10 @@ impl Conductor<'_> {
             let known = manifest.points.iter_mut().find(|known| known.node == *node && known.name == *point);
             known.into_iter().for_each(|known| known.resolution_ticks = Some(*ticks));
         }
-        let unstamped = self.unstamped(manifest)?;
-        manifest.points.extend(unstamped);
+        if self.plan.has_layout() {
+            let unstamped = self.unstamped(manifest)?;
+            manifest.points.extend(unstamped);
+        }
         Ok(())
     }
 
@@ -230,38 +233,19 @@ impl Conductor<'_> {
     }
 
     /// Logs of programs that read another clock. One that cannot be read becomes an event; the others are imported.
-    /// Returns how coarsely each of them gives its readings, where that is more than a tick of its clock.
+    /// Returns how coarsely each of their points gives its readings, where that is more than a tick of its clock.
     fn import_logs(&mut self) -> Vec<(NodeName, PointName, u64)> {
         let mut coarse = Vec::new();
         let plan = self.plan;
-        for Log { node, point, file, clock, ordering } in &plan.logs {
-            let Some(at) = self.nodes.iter().position(|known| known.name == *node) else { continue };
-            let file = PathBuf::from(file.replace("{run}", &self.nodes[at].run));
-            let domain = Domain { boot: self.run.manifest().nodes[at].boot, counter: *clock, epoch: 0 };
-            let place = LogPoint { node: node.clone(), point: point.clone(), domain, ordering: *ordering };
-            let read = import_log(&self.run, &place, &file);
-            if let Some(resolution_ns) = read.as_ref().ok().map(|read| read.resolution_ns).filter(|&ns| ns > 1) {
-                coarse.push((node.clone(), point.clone(), resolution_ns.unsigned_abs()));
+        for log in &plan.logs {
+            let Some(at) = self.nodes.iter().position(|known| known.name == log.node) else { continue };
+            let file = log.path(&self.nodes[at].run, &plan.origin.folder);
+            let imported = log.import(&self.run, &self.run.manifest().nodes[at], &file);
+            coarse.extend(imported.coarse.into_iter().map(|(point, ticks)| (log.node.clone(), point, ticks)));
+            if imported.what == EventKind::LogRefused {
+                eprintln!("tickscope: {}", imported.text);
             }
-            let (what, value, text) = match read {
-                Ok(LogRead { stamps, refused: 0, .. }) => {
-                    (EventKind::Log, stamps, format!("{stamps} readings of {} as {node}.{point}", file.display()))
-                }
-                Ok(LogRead { refused, first_refused, .. }) => {
-                    let (line, text) = first_refused.unwrap_or_default();
-                    let place = format!("{}:{line}", file.display());
-                    (
-                        EventKind::LogRefused,
-                        refused,
-                        format!("{place}: expected id,ns, found '{text}'. Mend what writes it"),
-                    )
-                }
-                Err(why) => (EventKind::LogRefused, 0, why.to_string()),
-            };
-            if what == EventKind::LogRefused {
-                eprintln!("tickscope: {text}");
-            }
-            self.note_at(at, what, Some(value as i64), text);
+            self.note_at(at, imported.what, Some(imported.value as i64), imported.text);
         }
         coarse
     }

@@ -1,0 +1,198 @@
+//! What `run` starts: commands beside the run file, any number of nodes, each when the one before it is ready; and what
+//! is told, and left, where a start fails.
+
+mod site;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use site::{Ended, Experiment, Site, count, free_port, tickscope, truth, udp_echo};
+use tickscope_experiment::may_make_namespaces;
+
+/// A run file whose server is started by a shell: `script` gets the server's words as "$@".
+fn with_server(site: &Site, experiment: &Experiment, script: &str, more: &str) -> Command {
+    let text = experiment.text();
+    let at = text.find("name = \"server\"").unwrap();
+    let shell = format!("{more}\ncommand = [\"sh\", \"-c\", '{script}', \"sh\", ");
+    site.run_command(&format!("{}{}", &text[..at], text[at..].replacen("command = [", &shell, 1)))
+}
+
+/// Fails unless the command told one thing alone, and left nothing.
+#[track_caller]
+fn left_nothing(site: &Site, ended: &Ended, code: i32, words: &[&str]) {
+    ended.said(code, words);
+    assert_eq!(ended.err.matches("tickscope: ").count(), 1, "{ended:?}");
+    assert_eq!(ended.out, "");
+    assert!(!site.run_directory().exists());
+}
+
+#[test]
+fn e2e_commands_are_those_beside_the_run_file_and_run_there() {
+    let site = Site::new("beside");
+    fs::copy(udp_echo(), site.path("echo")).unwrap();
+    let experiment = Experiment::new(0.5, 200);
+    let text = experiment.text().replace(&udp_echo().display().to_string(), "./echo");
+    let table = Ended::of(&mut site.run_command(&text)).json(0);
+    assert_eq!(count(&table, "end-to-end"), 100);
+    let manifest = site.opened().manifest().clone();
+    assert_eq!(manifest.run_file.as_deref(), Some(text.as_str()), "the run keeps what ran");
+    assert_eq!(manifest.nodes[0].host, Some(fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().into()));
+    assert_eq!(manifest.nodes[0].command[0], "./echo");
+}
+
+#[test]
+fn e2e_a_command_that_is_not_there_is_told_alone_with_the_folder_that_was_looked_in() {
+    let site = Site::new("no-command");
+    let text = Experiment::new(1.0, 100).text();
+    let echo = udp_echo().display().to_string();
+    let here = site.path("gone").display().to_string();
+    for (program, said) in
+        [("./gone", here.as_str()), ("no-such-program-anywhere", "no directory of PATH has it"), ("./", "no program")]
+    {
+        let ended = Ended::of(&mut site.run_command(&text.replace(&echo, program)));
+        left_nothing(&site, &ended, 2, &["node 'server': cannot start", program, said]);
+    }
+}
+
+#[test]
+fn e2e_a_start_that_fails_halfway_leaves_nothing() {
+    let site = Site::new("halfway");
+    let broken = site.path("broken");
+    fs::write(&broken, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
+    let ended = site.run(&Experiment { client: "./broken".into(), ..Experiment::new(1.0, 100) });
+    left_nothing(&site, &ended, 1, &["command of client: cannot start './broken'"]);
+
+    let experiment = Experiment::new(1.0, 100);
+    let taken = UdpSocket::bind(("127.0.0.1", experiment.probe_port)).unwrap();
+    left_nothing(&site, &site.run(&experiment), 1, &["Is another run going on?", "clock.probe_port"]);
+    drop(taken);
+
+    let never = "ready = \"on air\"\nready_timeout = 0.3";
+    let mut command = with_server(&site, &experiment, "echo so far so good; sleep 60", never);
+    left_nothing(&site, &Ended::of(&mut command), 1, &["line that contains 'on air'", "0.3 s", "| so far so good"]);
+    let mut command = with_server(&site, &experiment, "echo what is wrong >&2; exit 7", "ready = \"on air\"");
+    left_nothing(&site, &Ended::of(&mut command), 1, &["ended with exit status: 7", "| what is wrong"]);
+}
+
+#[test]
+fn e2e_a_client_is_started_once_its_server_is_ready() {
+    let site = Site::new("ready");
+    let experiment = Experiment::new(0.4, 250);
+    // Longer than a command gets that says nothing.
+    for (ready, script) in [
+        (format!("ready = {}", experiment.server_port), "sleep 0.6; exec \"$@\""),
+        (format!("ready = {{ port = {} }}", experiment.server_port), "sleep 0.6; exec \"$@\""),
+        ("ready = \"is up\"".into(), "sleep 0.6; \"$@\" > /dev/null & sleep 0.9; echo now it is up; wait"),
+    ] {
+        let table = Ended::of(&mut with_server(&site, &experiment, script, &ready)).json(0);
+        assert_eq!(count(&table, "end-to-end"), 100, "{ready}");
+        fs::remove_dir_all(site.run_directory()).unwrap();
+    }
+}
+
+#[test]
+fn e2e_a_service_that_tells_of_its_signal_by_an_exit_code_has_ended_well() {
+    let site = Site::new("143");
+    let script = "trap \"kill \\$!; exit 143\" TERM; \"$@\" > /dev/null & wait";
+    let table = Ended::of(&mut with_server(&site, &Experiment::new(0.4, 250), script, "")).json(0);
+    assert_eq!((count(&table, "end-to-end"), site.events("target-failed").len()), (100, 0));
+}
+
+#[test]
+fn e2e_three_and_five_nodes_are_namespaces_on_a_bridge_each_with_its_probe() {
+    if let Err(why) = may_make_namespaces() {
+        println!("not tried: namespaces need rights: {why}");
+        return;
+    }
+    for nodes in [3, 5] {
+        let site = Site::new("bridge");
+        let experiment = Experiment { probes_hz: 200, ..Experiment::new(1.0, 100) };
+        let mut text = experiment.text().replace("kind = \"loopback\"", "kind = \"namespaces\"");
+        for more in 2..nodes {
+            let (echo, port) = (udp_echo().display(), experiment.server_port);
+            text += &format!(
+                "[[node]]\nname = \"more{more}\"\ncommand = [\"{echo}\", \"server\", \"{{address}}\", \"{port}\"]\n"
+            );
+        }
+        let table = Ended::of(&mut site.run_command(&text)).json(0);
+        assert_eq!(count(&table, "end-to-end"), 100);
+        let (known, inside) = truth(&table);
+        assert!(known > 0 && known == inside, "{inside} of {known}");
+        let run = site.opened();
+        let across = run.pairs().unwrap().found.into_iter();
+        let across: Vec<_> = across.filter(|pair| pair.reference.node != pair.domain.node).collect();
+        assert_eq!(across.len(), nodes - 1);
+        for pair in across {
+            assert_eq!(pair.reference.node.as_str(), "client");
+            assert!(run.brackets(&pair).unwrap().found.len() > 200, "{pair:?}");
+        }
+        let statement = &run.manifest().assumptions[0].statement;
+        assert_eq!(statement, "the nodes are network namespaces joined by a bridge");
+        let left = Command::new("ip").args(["netns", "list"]).output().unwrap();
+        let ours = format!("tickscope-{:06x}-", run.manifest().run & 0xff_ffff);
+        assert!(!String::from_utf8_lossy(&left.stdout).contains(&ours), "{left:?}");
+    }
+}
+
+#[test]
+fn e2e_a_command_alone_is_a_run_without_a_file_and_its_output_passes_through() {
+    let site = Site::new("alone");
+    let (echo, port) = (udp_echo().display().to_string(), free_port().to_string());
+    let script = "\"$1\" server 127.0.0.1 \"$2\" > /dev/null & sleep 0.3\n\
+                  \"$1\" client 127.0.0.1 \"$2\" --rate 250 --seconds 0.4 > /dev/null; echo '{passed} through'; cat";
+    let mut command = tickscope(&["run", "--out"]);
+    command.arg(site.run_directory()).args(["--", "sh", "-c", script, "sh", &echo, &port]);
+    fs::write(site.path("input"), "and its input").unwrap();
+    let input = fs::File::open(site.path("input")).unwrap();
+    let ended = Ended::from(command.stdin(Stdio::from(input)).output().unwrap());
+    assert!(ended.out.contains("{passed} through\nand its input"), "{ended:?}");
+    let run = site.opened();
+    assert_eq!(run.stamps(&"sh.send".parse().unwrap()).unwrap().len(), 100, "{ended:?}");
+    let manifest = run.manifest();
+    assert!(manifest.run_file.is_none() && manifest.layout.path.is_empty() && manifest.ended_unix_ms.is_some());
+    assert_eq!((manifest.nodes.len(), manifest.reference.node.as_str()), (1, "sh"));
+}
+
+#[test]
+fn e2e_a_run_file_to_start_from_is_written_once_and_checked_without_a_run() {
+    let site = Site::new("init");
+    let (file, out) = (site.path("made.toml"), site.run_directory());
+    let init = |more: &[&str]| Ended::of(tickscope(&["init"]).arg(&file).args(more));
+    assert_eq!(init(&[]).code, Some(0));
+    init(&["--", "true"]).said(2, &["expected no file", "--force"]);
+    let check = || Ended::of(tickscope(&["run", "--check", "--out"]).arg(&out).arg(&file));
+    check().said(2, &["node 'server': cannot start './server'"]);
+    assert_eq!(init(&["--force", "--", "sh", "-c", "echo \"two words\""]).code, Some(0));
+    let checked = check();
+    assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""));
+    for words in [
+        "network: loopback",
+        "sh at 127.0.0.1; the run ends with it: sh -c 'echo \"two words\"'",
+        "none: the nodes read one counter",
+    ] {
+        assert!(checked.out.contains(words), "{checked:?}");
+    }
+    assert!(!out.exists());
+    let mut piped = tickscope(&["run", "-", "--check"]);
+    piped.stdin(Stdio::from(fs::File::open(&file).unwrap()));
+    assert_eq!(piped.output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn e2e_what_cannot_be_a_run_file_or_a_runs_directory_is_refused_at_once() {
+    let site = Site::new("refused");
+    let pipe = site.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    Ended::of(tickscope(&["run"]).arg(&pipe)).said(2, &["it is a pipe"]);
+    Ended::of(&mut tickscope(&["run", "/dev/zero"])).said(2, &["it is a device"]);
+    fs::create_dir_all(site.run_directory()).unwrap();
+    fs::write(site.run_directory().join("thesis.txt"), "").unwrap();
+    site.run(&Experiment::new(1.0, 100)).said(2, &["expected no such directory or an empty one", "--out"]);
+    assert_eq!(fs::read_dir(site.run_directory()).unwrap().count(), 1);
+    for wrong in ["-1", "0", "3x"] {
+        Ended::of(&mut tickscope(&["run", "x.toml", "--seconds", wrong])).said(2, &["from 0.1 to 1000000"]);
+    }
+}

@@ -1,0 +1,200 @@
+//! What is looked at before anything is started: commands, ports, logs, the run's directory. A fault that is found here
+//! has left nothing behind, and is told alone.
+
+use std::fmt::Write;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use tickscope_store::{Run, SameBoot};
+
+use crate::Error;
+use crate::network::Arrangement;
+use crate::plan::{NodePlan, Plan};
+
+/// Looks at all of it; the arrangement of the network that the run would have.
+pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
+    expect_empty(root)?;
+    plan.nodes.iter().try_for_each(|node| check_command(plan, node))?;
+    check_logs(plan)?;
+    let arrangement = Arrangement::of(plan.network.kind, plan.nodes.len())?;
+    let addresses =
+        plan.nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), arrangement.address(at))).collect();
+    plan.nodes.iter().try_for_each(|node| plan.fill(node, &addresses, "").map(drop))?;
+    if arrangement == Arrangement::Loopback {
+        check_ports(plan)?; // namespaces of this run's own have every port free
+    }
+    Ok(arrangement)
+}
+
+/// What a run would do, in lines.
+pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Result<String, Error> {
+    let mut text = format!("network: {}\n", arrangement.words());
+    let addresses =
+        plan.nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), arrangement.address(at))).collect();
+    let run = root.display().to_string();
+    for (at, node) in plan.nodes.iter().enumerate() {
+        let command: Vec<String> = plan.fill(node, &addresses, &run)?.iter().map(|word| quoted(word)).collect();
+        let ends = if node.ends_run { "; the run ends with it" } else { "" };
+        let (name, address) = (&node.name, arrangement.address(at));
+        let _ = writeln!(text, "{name} at {address}{ends}: {}", command.join(" ")); // to a String
+    }
+    let folder = plan.origin.folder.display();
+    let layout = if plan.has_layout() {
+        "as [layout] says"
+    } else {
+        "none is declared, points are ordered when the run is shown"
+    };
+    let probes = match probed(plan).count() {
+        0 => "none: the nodes read one counter".to_owned(),
+        _ => format!("{} a second from {}, port {}", plan.clock.probes_hz, plan.clock.reference, plan.clock.probe_port),
+    };
+    Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {run}\n"))
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-+=./:,@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+/// A run gets a directory of its own: what is there already is somebody's.
+fn expect_empty(root: &Path) -> Result<(), Error> {
+    Run::expect_none(root).map_err(Error::input)?;
+    let place = root.display();
+    match fs::read_dir(root) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(Error::input(format!(
+                "{place}: expected no such directory or an empty one, found files in it. Name another with --out"
+            ))),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => {
+            Err(Error::input(format!("cannot take {place} as the run's directory: {e}. Name another with --out")))
+        }
+    }
+}
+
+fn check_command(plan: &Plan, node: &NodePlan) -> Result<(), Error> {
+    let (program, name, folder) = (&node.command[0], &node.name, &plan.origin.folder);
+    if program.contains('{') && plan.origin.text.is_some() {
+        return Ok(()); // known once the node has an address
+    }
+    let wrong = |why: String| Err(Error::input(format!("node '{name}': cannot start '{program}': {why}")));
+    if !program.contains('/') {
+        let path = node.environment.get("PATH").map(Into::into).or_else(|| env::var_os("PATH")).unwrap_or_default();
+        if env::split_paths(&path).any(|directory| is_program(&folder.join(directory).join(program)).is_ok()) {
+            return Ok(());
+        }
+        let path = path.display();
+        return wrong(format!("no directory of PATH has it ({path}). Install it, or give its path: './{program}'"));
+    }
+    let file: PathBuf = folder.join(program).components().collect();
+    match is_program(&file) {
+        Ok(()) => Ok(()),
+        Err(why) => {
+            let here: PathBuf = env::current_dir().unwrap_or_default().join(program).components().collect();
+            let elsewhere = if here != file && is_program(&here).is_ok() {
+                format!("; there is one at {}", here.display())
+            } else {
+                String::new()
+            };
+            let whose = if plan.origin.text.is_some() { "the run file's directory" } else { "the current directory" };
+            wrong(format!(
+                "{}: {why}{elsewhere}. Paths start from {whose}: build it there, or correct the path",
+                file.display()
+            ))
+        }
+    }
+}
+
+fn is_program(file: &Path) -> io::Result<()> {
+    let found = fs::metadata(file)?;
+    if found.is_file() && found.permissions().mode() & 0o111 != 0 {
+        return Ok(());
+    }
+    Err(io::Error::other("it is no program that may be run"))
+}
+
+/// A log that is there already may be one that is written on; what is no regular file is none.
+fn check_logs(plan: &Plan) -> Result<(), Error> {
+    for log in plan.logs.iter().filter(|log| !log.file.contains("{run}")) {
+        let file = log.path("", &plan.origin.folder);
+        if fs::metadata(&file).is_ok_and(|found| !found.is_file()) {
+            let file = file.display();
+            return Err(Error::input(format!(
+                "[[log]] {file}: expected a regular file, found a directory, a pipe or a device. Let the program \
+                 write a file"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Nodes that would be probed, by their positions: those that do not read the reference's counter.
+fn probed(plan: &Plan) -> impl Iterator<Item = usize> + use<'_> {
+    let reference = plan.reference_at();
+    let strange = move |at: &usize| {
+        let injected = plan.nodes[*at].inject.is_some() || plan.nodes[reference].inject.is_some();
+        *at != reference && (injected || plan.clock.same_boot == SameBoot::Ignore)
+    };
+    (0..plan.nodes.len()).filter(|_| plan.evidence.probes).filter(strange)
+}
+
+fn check_ports(plan: &Plan) -> Result<(), Error> {
+    let port = plan.clock.probe_port;
+    for at in probed(plan) {
+        let address = Arrangement::Loopback.address(at);
+        UdpSocket::bind((address.as_str(), port)).map_err(|e| {
+            Error::work(format!(
+                "cannot bind the probe to {address}, port {port}: {e}. Is another run going on? Give this one another \
+                 clock.probe_port"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// The directories that do not exist yet of a path, the outermost last: those that a failed start removes again.
+pub(crate) fn missing(root: &Path) -> Vec<PathBuf> {
+    let ancestors = root.ancestors().filter(|path| !path.as_os_str().is_empty());
+    ancestors.take_while(|path| !path.exists()).map(Into::into).collect()
+}
+
+/// Removes what a start that failed has written to `root`, which was `missing` or empty before.
+pub(crate) fn remove(root: &Path, missing: &[PathBuf]) {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    for entry in entries.map(|entry| entry.path()) {
+        let _ = if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) }; // the failure is told
+    }
+    missing.iter().for_each(|directory| drop(fs::remove_dir(directory))); // somebody may have put something there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_failed_start_wrote_is_removed_with_the_directories_it_made_and_nothing_else() {
+        let place = std::env::temp_dir().join(format!("tickscope-preflight-{}", std::process::id()));
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("of somebody"), "").unwrap();
+        let root = place.join("runs/first");
+        let missing = missing(&root);
+        assert_eq!(missing, [place.join("runs/first"), place.join("runs")]);
+        fs::create_dir_all(root.join("stamps")).unwrap();
+        fs::write(root.join("run.json"), "").unwrap();
+        remove(&root, &missing);
+        assert!(!place.join("runs").exists() && place.join("of somebody").exists());
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn a_command_is_shown_as_a_shell_takes_it() {
+        assert_eq!(
+            [quoted("--rate=5"), quoted("a b"), quoted("it's"), quoted("")],
+            ["--rate=5", "'a b'", "'it'\\''s'", "''"]
+        );
+    }
+}
