@@ -5,6 +5,7 @@ mod collection;
 mod doctor;
 mod export;
 mod failure;
+mod finish;
 mod load_factor;
 mod manual;
 mod options;
@@ -13,6 +14,7 @@ mod report;
 mod run;
 mod show;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -22,6 +24,7 @@ use options::{Command, Options};
 fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),
+        Command::Finish(options) => finish::finish(options),
         Command::Show(options) => show::show(options),
         Command::Report(options) => report::report(options),
         Command::Export(options) => export::export(options),
@@ -35,7 +38,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("tickscope: {failure}");
+            let _ = writeln!(std::io::stderr(), "tickscope: {failure}"); // nobody may be reading it
             ExitCode::from(failure.code())
         }
     }

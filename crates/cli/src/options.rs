@@ -27,6 +27,8 @@ pub struct Options {
 pub enum Command {
     /// Run one experiment file: start the nodes, take brackets, collect, print the table
     Run(RunOptions),
+    /// Complete a run that was cut off: collect what is left in shared memory, join, print the table
+    Finish(FinishOptions),
     /// Print a run's table of stages, also under another rho
     Show(ShowOptions),
     /// Write a run's page: one HTML file that opens offline
@@ -64,6 +66,15 @@ pub struct RunOptions {
     /// First compare numbers that the target reports, in passes with and without measuring: [overhead] in the run file
     #[arg(long)]
     pub overhead: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct FinishOptions {
+    /// A run's directory
+    pub run: PathBuf,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
@@ -133,6 +144,9 @@ pub struct DoctorOptions {
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
+    /// Remove what runs that no longer live have left, after saying what; never stamps that no run has taken
+    #[arg(long)]
+    pub clean: bool,
     /// Directory on tmpfs that stamps are to go to
     #[arg(long, default_value = "/dev/shm")]
     pub shared_memory: PathBuf,

@@ -16,17 +16,18 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tickscope_store::{Event, EventKind, Run};
+use tickscope_store::{Event, EventKind, Run, Writing};
 use tickscope_tick::{Clock, Label, NodeName};
 
 use crate::Error;
-use crate::agent::{Agent, Ended, Target, Task, TaskId};
+use crate::agent::{Agent, Ended, Target, Task, TaskId, Unread};
 use crate::declaration::manifest;
 use crate::interrupt;
 use crate::local_agent::LocalAgent;
 use crate::node_run::{NodeRun, Service};
 use crate::overhead;
 use crate::plan::Plan;
+use crate::record::RunRecord;
 use crate::roles::{Role, probe};
 
 /// The run file, and options that replace its values.
@@ -66,7 +67,10 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
             if let Err(first) = measured {
                 eprintln!("tickscope: {first}");
             }
-            Err(why)
+            // What was stored can be shown all the same.
+            let hint = format!("{why}. What was measured is kept: tickscope finish {}", root.display());
+            let said = why.to_string().contains("tickscope finish");
+            Ok((conductor.record.run.clone(), Err(if said { why } else { Error::work(hint) })))
         }
     }
 }
@@ -100,10 +104,11 @@ pub struct Conductor<'a> {
     agents: Vec<(String, Box<dyn Agent>)>,
     /// As in the plan and in the manifest.
     nodes: Vec<NodeRun>,
-    run: Run,
+    record: RunRecord,
     network: String,
-    events: Vec<Event>,
     quiet: bool,
+    /// Dropped last: the run goes on while anything of it does.
+    _writing: Writing,
 }
 
 impl<'a> Conductor<'a> {
@@ -140,18 +145,23 @@ impl<'a> Conductor<'a> {
         for ((facts, node), of_plan) in facts.iter_mut().zip(&nodes).zip(&plan.nodes) {
             facts.command = plan.fill(of_plan, &addresses(&nodes), &node.run)?;
         }
-        let run = Run::create(root, manifest(plan, id, facts, &network))?;
-        let mut conductor = Self { plan, agents: known, nodes, run, network, events: Vec::new(), quiet: false };
+        let mut manifest = manifest(plan, id, facts, &network);
+        manifest.stamp_directories =
+            nodes.iter().map(|node| (node.name.clone(), PathBuf::from(&node.stamps))).collect();
+        let (run, writing) = Run::begin(root, manifest)?;
+        let record = RunRecord { run, events: Vec::new() };
+        let mut conductor = Self { plan, agents: known, nodes, record, network, quiet: false, _writing: writing };
         // What a host's counter lacks is an event of the run, not only a line on a screen.
         for (host, finding) in findings {
             eprintln!("tickscope: {finding}");
             conductor.note(&host, EventKind::Counter, None, finding);
         }
+        conductor.record.write_events()?; // whoever kills this process leaves them
         Ok(conductor)
     }
 
     fn note(&mut self, node: &str, what: EventKind, value: Option<i64>, text: String) {
-        self.events.push(Event { node: node.into(), what, value, text, ..Event::default() });
+        self.record.note(node, what, value, text);
     }
 
     /// An event of the node at that position.
@@ -216,7 +226,7 @@ impl<'a> Conductor<'a> {
 
     fn start_probes(&mut self) -> Result<(), Error> {
         let reference = self.plan.reference_at();
-        let manifest = self.run.manifest().clone();
+        let manifest = self.record.run.manifest().clone();
         let run = manifest.run;
         let (hertz, kernel_every) = (self.plan.clock.probes_hz, self.plan.kernel_every());
         for pair in self.plan.probe_pairs() {
@@ -243,7 +253,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn counter(&self, at: usize) -> Label {
-        self.run.manifest().nodes[at].domain()
+        self.record.run.manifest().nodes[at].domain()
     }
 
     fn label(&self, at: usize, clock: Clock) -> Label {
@@ -266,7 +276,7 @@ impl<'a> Conductor<'a> {
             if let Some(bytes) = self.plan.run.pool_bytes {
                 environment.insert("TICKSCOPE_POOL_BYTES".into(), bytes.to_string());
             }
-            let command = self.run.manifest().nodes[at].command.clone();
+            let command = self.record.run.manifest().nodes[at].command.clone();
             let target = Target { command, environment, measured: measuring == Measuring::All };
             self.nodes[at].target = Some(self.start(at, &Task::Target(target))?);
             std::thread::sleep(START_PAUSE);
@@ -346,7 +356,9 @@ impl<'a> Conductor<'a> {
                 let _ = self.agent(at).end(task); // its report is of no use any more
             }
         }
-        self.agents.iter_mut().for_each(|(_, agent)| agent.clear());
+        for (_, agent) in &mut self.agents {
+            let _ = agent.clear(Unread::Remove); // what stays is named by `doctor`
+        }
     }
 }
 

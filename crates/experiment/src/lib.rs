@@ -13,19 +13,23 @@
 mod agent;
 mod conductor;
 mod declaration;
+mod finish;
 mod host;
 pub mod interrupt;
+pub mod leftovers;
 mod local_agent;
 mod network;
 mod node_run;
 mod overhead;
 mod plan;
 mod process;
+mod record;
 pub mod roles;
 mod run_file;
 
 pub use agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
 pub use conductor::{Conductor, RunSettings, run};
+pub use finish::{Finished, finish};
 pub use host::Host;
 pub use local_agent::LocalAgent;
 pub use network::may_make_namespaces;

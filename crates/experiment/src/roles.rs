@@ -93,13 +93,20 @@ pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
 
 /// Tells the process that started this one that it may go on.
 fn ready() {
-    println!("ready");
-    let _ = std::io::stdout().flush(); // nobody may be reading any more
+    let mut out = std::io::stdout();
+    let _ = out.write_all(b"ready\n").and_then(|()| out.flush()); // nobody may be reading any more
+}
+
+/// Tells the user something, if anybody is reading.
+fn say(text: &dyn std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "tickscope: {text}");
 }
 
 /// Prints the report for the process that started this one.
 fn print(report: &impl Serialize) -> Result<(), Error> {
-    println!("{}", serde_json::to_string(report).map_err(Error::work)?);
+    let line = serde_json::to_string(report).map_err(Error::work)? + "\n";
+    let mut out = std::io::stdout();
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush()); // whoever started it may have been killed
     Ok(())
 }
 

@@ -3,20 +3,19 @@
 //! Guarantees: a step that fails does not cut off those after it, as far as they can go without it; the first failure
 //! is what the command ends with, the others are events.
 
-use std::path::PathBuf;
-
-use tickscope_collect::{LogPoint, LogRead, import_log};
-use tickscope_store::{Assumption, Cost, Joined, Manifest, Overhead, Point, Rho, RhoKind, write_events};
-use tickscope_tick::{Domain, Ordering, PointName};
+use tickscope_store::{Assumption, Cost, Overhead, Rho, RhoKind};
 
 use super::*;
-use crate::declaration::points;
-use crate::plan::{Log, Slew};
+use crate::agent::{Left, Unread};
+use crate::plan::Slew;
+use crate::record::Coarse;
 use crate::roles::clock_monitor::ClockReport;
 use crate::roles::probe::ProbeReport;
 
-/// Memory that the join may hold.
-const JOIN_BYTES: usize = 512 << 20;
+/// How often a stamp directory is looked at again that something still holds: what a target started may take a moment
+/// to end after it.
+const LOOKS_AGAIN: u32 = 15;
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 impl Conductor<'_> {
     /// Ends what still runs, takes what is left, joins, writes the manifest.
@@ -24,59 +23,97 @@ impl Conductor<'_> {
         let mut failed = self.stop_probes().err();
         let watched = self.stop_monitors();
         self.go_on(&mut failed, watched);
-        let mut collected = true;
         for at in 0..self.nodes.len() {
             let taken = self.stop_collector(at);
-            collected &= taken.is_ok();
             self.go_on(&mut failed, taken);
         }
+        let left = self.clear();
+        let noted = match &left {
+            Ok(left) => self.note_left(left),
+            Err(why) => Err(why.clone()),
+        };
+        self.go_on(&mut failed, noted);
         let coarse = self.import_logs();
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
-        self.go_on(&mut failed, self.write_events()); // which the join reads
-        let joined = tickscope_analysis::join(&self.run, JOIN_BYTES).map(|joined| self.note_join(&joined));
+        let written = self.record.write_events(); // which the join reads
+        self.go_on(&mut failed, written);
+        let joined = self.record.join().map(|_| ());
         self.go_on(&mut failed, joined);
-        let mut manifest = self.run.manifest().clone();
+        let mut manifest = self.record.run.manifest().clone();
         manifest.ended_unix_ms = Some(crate::unix_ms());
-        let declared = self.declare_points(&mut manifest, &coarse);
+        if let Ok(left) = left {
+            manifest.stamp_directories.retain(|node, _| left.iter().any(|left| left.node == *node));
+        }
+        let declared = self.record.declare_points(&mut manifest, &coarse);
         self.go_on(&mut failed, declared);
         let counted = self.cost(overhead).map(|cost| manifest.cost = Some(cost));
         self.go_on(&mut failed, counted);
-        let completed = self.run.set_manifest(manifest);
+        let completed = self.record.run.set_manifest(manifest);
         self.go_on(&mut failed, completed.map_err(Error::from));
-        self.go_on(&mut failed, self.write_events());
-        self.go_on(&mut failed, self.run.write_digests().map_err(Error::from));
-        if collected {
-            self.agents.iter_mut().for_each(|(_, agent)| agent.clear());
-        }
-        failed.map_or_else(|| Ok(self.run.clone()), Err)
+        let written = self.record.write_events();
+        self.go_on(&mut failed, written);
+        let digested = self.record.run.write_digests().map_err(Error::from);
+        self.go_on(&mut failed, digested);
+        failed.map_or_else(|| Ok(self.record.run.clone()), Err)
     }
 
-    /// The points that were stamped, with the resolution of those that a log gave, and those of the layout that were
-    /// not.
-    fn declare_points(&mut self, manifest: &mut Manifest, coarse: &[(NodeName, PointName, u64)]) -> Result<(), Error> {
-        manifest.points = points(&self.run)?;
-        for (node, point, ticks) in coarse {
-            let known = manifest.points.iter_mut().find(|known| known.node == *node && known.name == *point);
-            known.into_iter().for_each(|known| known.resolution_ticks = Some(*ticks));
+    /// Removes the stamp directories, as far as nothing lies there; returns what stays.
+    fn clear(&mut self) -> Result<Vec<Left>, Error> {
+        let mut left = self.clear_once()?;
+        for _ in 0..LOOKS_AGAIN {
+            let held: Vec<NodeName> = left.iter().filter(|left| left.held).map(|left| left.node.clone()).collect();
+            if held.is_empty() {
+                break;
+            }
+            std::thread::sleep(LOOK_AGAIN_AFTER);
+            for at in 0..self.nodes.len() {
+                let node = self.nodes[at].name.clone();
+                if held.contains(&node) {
+                    let again = self.agent(at).perform(&node, &Role::CollectOnce)?;
+                    self.nodes[at].charge(Service::Collector, &again);
+                }
+            }
+            left = self.clear_once()?;
         }
-        let unstamped = self.unstamped(manifest)?;
-        manifest.points.extend(unstamped);
-        Ok(())
+        Ok(left)
+    }
+
+    fn clear_once(&mut self) -> Result<Vec<Left>, Error> {
+        let mut left = Vec::new();
+        for (_, agent) in &mut self.agents {
+            left.extend(agent.clear(Unread::Keep)?);
+        }
+        Ok(left)
+    }
+
+    fn note_left(&mut self, left: &[Left]) -> Result<(), Error> {
+        for Left { node, directory, what, .. } in left {
+            let text = format!("{what} stays in {directory}; tickscope finish takes the rest later");
+            self.note(node.as_str(), EventKind::StampsLeft, None, text);
+        }
+        let Some(Left { directory, what, .. }) = left.first() else { return Ok(()) };
+        let run = self.record.run.root().display();
+        Err(Error::work(format!(
+            "cannot take every stamp: {what} stays in {directory}. Once that has ended, tickscope finish {run} takes \
+             the rest"
+        )))
+    }
+
+    fn import_logs(&mut self) -> Vec<Coarse> {
+        let Self { record, nodes, plan, .. } = self;
+        let of_node = |node: &NodeName| nodes.iter().find(|known| known.name == *node);
+        record.import_logs(&plan.logs, |node| of_node(node).map_or_else(String::new, |node| node.run.clone()))
     }
 
     fn cost(&self, overhead: Option<Overhead>) -> Result<Cost, Error> {
-        let channels = self.run.channels()?.found;
+        let channels = self.record.run.channels()?.found;
         let nodes = self.nodes.iter().map(|node| node.cost(&channels)).collect();
         Ok(Cost { stamp: self.nodes[self.plan.reference_at()].stamp_cost, nodes, overhead })
     }
 
-    /// Notes a step that failed; the first one is what the command ends with.
     fn go_on(&mut self, failed: &mut Option<Error>, step: Result<(), Error>) {
-        if let Err(why) = step {
-            self.note(Event::RUN, EventKind::FinishFailed, None, why.to_string());
-            failed.get_or_insert(why);
-        }
+        self.record.go_on(failed, step);
     }
 
     pub(super) fn stop_probes(&mut self) -> Result<(), Error> {
@@ -123,7 +160,7 @@ impl Conductor<'_> {
     /// Ends the clock monitors; the rate that each reports of its clocks becomes the bound that the run declares for
     /// them.
     fn stop_monitors(&mut self) -> Result<(), Error> {
-        let mut manifest = self.run.manifest().clone();
+        let mut manifest = self.record.run.manifest().clone();
         for at in 0..self.nodes.len() {
             let Some(task) = self.nodes[at].monitor.take() else { continue };
             let report = self.end(at, Service::ClockMonitor, task).and_then(|ended| ended.report::<ClockReport>());
@@ -150,7 +187,7 @@ impl Conductor<'_> {
                 manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin, kind });
             }
         }
-        Ok(self.run.set_manifest(manifest)?)
+        Ok(self.record.run.set_manifest(manifest)?)
     }
 
     /// Keeps a declared slew bound; a clock monitor that failed, or that asks for a wider bound, becomes an event.
@@ -203,79 +240,17 @@ impl Conductor<'_> {
             return Ok(());
         }
         Err(Error::work(format!(
-            "cannot collect again for {node}: the collector ended with {}. Its stamps still lie in {}; run tickscope \
-             collect on it",
+            "cannot collect again for {node}: the collector ended with {}. Its stamps still lie in {}; tickscope \
+             finish {} takes them once that can be mended",
             again.status(),
-            self.nodes[at].stamps
+            self.nodes[at].stamps,
+            self.record.run.root().display()
         )))
-    }
-
-    /// Points of the layout that nothing was stamped at: each is an event, and its stages are shown as missing.
-    fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<Point>, Error> {
-        let known: Vec<String> = manifest.points.iter().map(|point| point.place().to_string()).collect();
-        let layout = self.run.layout()?;
-        let mut unstamped = Vec::new();
-        for point in layout.points().iter().filter(|point| !known.contains(&point.place.to_string())) {
-            let text = format!(
-                "expected stamps at {}, found none. Is the name right, and the point reached? Stamped were: {}",
-                point.place,
-                known.join(", ")
-            );
-            eprintln!("tickscope: {text}");
-            let (node, name) = (point.place.node.clone(), point.place.point.clone());
-            self.note(node.as_str(), EventKind::PointUnstamped, None, text);
-            unstamped.push(Point { node, name, ordering: Ordering::Plain, counter: None, resolution_ticks: None });
-        }
-        Ok(unstamped)
-    }
-
-    /// Logs of programs that read another clock. One that cannot be read becomes an event; the others are imported.
-    /// Returns how coarsely each of them gives its readings, where that is more than a tick of its clock.
-    fn import_logs(&mut self) -> Vec<(NodeName, PointName, u64)> {
-        let mut coarse = Vec::new();
-        let plan = self.plan;
-        for Log { node, point, file, clock, ordering } in &plan.logs {
-            let Some(at) = self.nodes.iter().position(|known| known.name == *node) else { continue };
-            let file = PathBuf::from(file.replace("{run}", &self.nodes[at].run));
-            let domain = Domain { boot: self.run.manifest().nodes[at].boot, counter: *clock, epoch: 0 };
-            let place = LogPoint { node: node.clone(), point: point.clone(), domain, ordering: *ordering };
-            let read = import_log(&self.run, &place, &file);
-            if let Some(resolution_ns) = read.as_ref().ok().map(|read| read.resolution_ns).filter(|&ns| ns > 1) {
-                coarse.push((node.clone(), point.clone(), resolution_ns.unsigned_abs()));
-            }
-            let (what, value, text) = match read {
-                Ok(LogRead { stamps, refused: 0, .. }) => {
-                    (EventKind::Log, stamps, format!("{stamps} readings of {} as {node}.{point}", file.display()))
-                }
-                Ok(LogRead { refused, first_refused, .. }) => {
-                    let (line, text) = first_refused.unwrap_or_default();
-                    let place = format!("{}:{line}", file.display());
-                    (
-                        EventKind::LogRefused,
-                        refused,
-                        format!("{place}: expected id,ns, found '{text}'. Mend what writes it"),
-                    )
-                }
-                Err(why) => (EventKind::LogRefused, 0, why.to_string()),
-            };
-            if what == EventKind::LogRefused {
-                eprintln!("tickscope: {text}");
-            }
-            self.note_at(at, what, Some(value as i64), text);
-        }
-        coarse
-    }
-
-    fn write_events(&self) -> Result<(), Error> {
-        if self.events.is_empty() {
-            return Ok(());
-        }
-        Ok(write_events(&self.run.paths().events().join("run.parquet"), &self.events)?)
     }
 
     /// The clocks and cores of the hosts, against how they were at the start.
     fn look_again(&mut self) -> Result<(), Error> {
-        let mut manifest = self.run.manifest().clone();
+        let mut manifest = self.record.run.manifest().clone();
         let mut failed = None;
         for number in 0..self.agents.len() {
             let (host, agent) = &mut self.agents[number];
@@ -289,7 +264,7 @@ impl Conductor<'_> {
             };
             for (tick, until, text) in look.clock_changes {
                 let (tick, until, what) = (Some(tick), Some(until), EventKind::Clock);
-                self.events.push(Event { node: host.clone(), tick, until, what, text, ..Event::default() });
+                self.record.events.push(Event { node: host.clone(), tick, until, what, text, ..Event::default() });
             }
             for finding in look.findings {
                 self.note(&host, EventKind::Cores, None, finding);
@@ -302,39 +277,7 @@ impl Conductor<'_> {
             let statement = format!("cores looked at again at the end: {}", look.sharing);
             manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into(), kind: None });
         }
-        self.run.set_manifest(manifest)?;
+        self.record.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)
-    }
-
-    fn note_join(&mut self, joined: &Joined) {
-        for refused in &joined.refused {
-            self.note(Event::RUN, EventKind::FileRefused, None, refused.to_string());
-        }
-        if joined.counts.untold > 0 {
-            let text = format!(
-                "ids whose passages nothing tells apart, of {} that passed a point more than once",
-                joined.counts.repeated
-            );
-            self.note(Event::RUN, EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
-        }
-        let layout = self.run.layout().ok();
-        let points = layout.iter().flat_map(|layout| layout.points());
-        let places: Vec<_> = points.map(|point| point.place.clone()).collect();
-        for (place, counts) in places.iter().zip(&joined.counts.points) {
-            let ids = joined.counts.ids;
-            for (what, count, text) in [
-                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids} ids")),
-                (
-                    EventKind::IdsRepeated,
-                    counts.duplicates,
-                    format!("stamps at {place} of ids that were there before; {ids} ids"),
-                ),
-                (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids} ids")),
-            ] {
-                if count > 0 {
-                    self.note(place.node.as_str(), what, Some(count as i64), text);
-                }
-            }
-        }
     }
 }

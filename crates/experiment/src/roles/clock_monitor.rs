@@ -19,7 +19,7 @@ use tickscope_store::{
 };
 use tickscope_tick::{Clock, Label};
 
-use super::{RoleContext, ready};
+use super::{RoleContext, ready, say};
 use crate::Error;
 use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
@@ -91,7 +91,7 @@ impl<'a> Watching<'a> {
     fn begin(place: &'a RoleContext) -> Result<Self, Error> {
         let clocks = HostClocks::from_environment().map_err(Error::input)?;
         let facts = CounterFacts::of_this_host().map_err(Error::work)?;
-        let alarm = StepAlarm::arm().inspect_err(|finding| eprintln!("tickscope: {finding}")).ok();
+        let alarm = StepAlarm::arm().inspect_err(|finding| say(finding)).ok();
         let counter = clocks.counter().injection();
         let maps = KnownMaps { counter: counter.as_ref(), realtime: clocks.realtime_injection() };
         let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));

@@ -7,7 +7,7 @@ use tickscope_collect::{Collector, Report};
 use tickscope_store::{Event, Manifest, Paths, SameBoot};
 use tickscope_tick::NodeName;
 
-use super::{RoleContext, ready};
+use super::{RoleContext, ready, say};
 use crate::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
@@ -55,7 +55,7 @@ pub fn collect(settings: &CollectorSettings) -> Result<Report, Error> {
     }
     let mut collector = Collector::start(tickscope_collect::Settings::new(directory, run, node.clone()))?;
     for refused in collector.refused() {
-        eprintln!("tickscope: {refused}");
+        say(refused);
     }
     if *follow {
         ready();
