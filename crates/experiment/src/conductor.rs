@@ -10,6 +10,7 @@
 mod finish;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -23,8 +24,9 @@ use crate::Error;
 use crate::agent::{Agent, Ended, Target, Task, TaskId, Unread};
 use crate::declaration::manifest;
 use crate::interrupt;
+use crate::leftovers;
 use crate::local_agent::LocalAgent;
-use crate::node_run::{NodeRun, Service};
+use crate::node_run::{Helper, HelperKind, NodeRun, Service};
 use crate::overhead;
 use crate::plan::Plan;
 use crate::record::RunRecord;
@@ -47,6 +49,7 @@ pub struct RunSettings {
 pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     interrupt::catch();
     let mut plan = Plan::read(&settings.file)?;
+    say_orphans();
     if let Some(seconds) = settings.seconds {
         if !(0.1..=1e6).contains(&seconds) {
             return Err(Error::input(format!(
@@ -72,6 +75,18 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
             let said = why.to_string().contains("tickscope finish");
             Ok((conductor.record.run.clone(), Err(if said { why } else { Error::work(hint) })))
         }
+    }
+}
+
+/// Names what runs that no longer live have left, in a line.
+fn say_orphans() {
+    let orphans = leftovers::orphans();
+    if let Some(first) = orphans.first() {
+        let more = if orphans.len() > 1 { format!(", and {} more", orphans.len() - 1) } else { String::new() };
+        eprintln!(
+            "tickscope: left by runs that no longer live: {}{more}; tickscope doctor lists it and says what helps",
+            first.describe()
+        );
     }
 }
 
@@ -194,8 +209,8 @@ impl<'a> Conductor<'a> {
     pub fn measure(&mut self) -> Result<(), Error> {
         self.time_stamps();
         for at in 0..self.nodes.len() {
-            self.nodes[at].collector = Some(self.start_role(at, Role::Collect)?);
-            self.nodes[at].monitor = Some(self.start_role(at, Role::ClockMonitor)?);
+            self.start_helper(HelperKind::Collector, at, at, Role::Collect)?;
+            self.start_helper(HelperKind::Monitor, at, at, Role::ClockMonitor)?;
         }
         if self.plan.evidence.probes {
             self.start_probes()?;
@@ -236,7 +251,7 @@ impl<'a> Conductor<'a> {
             }
             let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
             let server = probe::ServerSettings { run, id: pair.server, listen: listen.clone(), kernel_every };
-            self.nodes[at].probe_server = Some(self.start_role(at, Role::ProbeServe(server))?);
+            self.start_helper(HelperKind::ProbeServer, at, at, Role::ProbeServe(server))?;
             let client = probe::ClientSettings {
                 run,
                 id: pair.client,
@@ -247,7 +262,7 @@ impl<'a> Conductor<'a> {
                 kernel_every,
                 counters: (self.counter(reference), self.counter(at)),
             };
-            self.nodes[at].probe_client = Some(self.start_role(reference, Role::ProbeAsk(client))?);
+            self.start_helper(HelperKind::ProbeClient, at, reference, Role::ProbeAsk(client))?;
         }
         Ok(())
     }
@@ -293,6 +308,7 @@ impl<'a> Conductor<'a> {
                 shown = Some(Instant::now());
                 self.show_progress(started.elapsed(), terminal);
             }
+            self.revive()?;
             std::thread::sleep(Duration::from_millis(20));
         }
         if terminal && !self.quiet {
@@ -351,9 +367,11 @@ impl<'a> Conductor<'a> {
     /// Ends collectors and clock monitors and removes what they stored; the last lines of the commands stay.
     fn discard(&mut self) {
         for at in 0..self.nodes.len() {
-            let NodeRun { monitor, collector, .. } = &mut self.nodes[at];
-            for task in [monitor.take(), collector.take()].into_iter().flatten() {
-                let _ = self.agent(at).end(task); // its report is of no use any more
+            for kind in HelperKind::ALL {
+                let helper = self.nodes[at].helper(kind).take();
+                if let Some(Helper { at, task: Some(task), .. }) = helper {
+                    let _ = self.agent(at).end(task); // its report is of no use any more
+                }
             }
         }
         for (_, agent) in &mut self.agents {

@@ -117,21 +117,25 @@ impl Conductor<'_> {
     }
 
     pub(super) fn stop_probes(&mut self) -> Result<(), Error> {
-        let reference = self.plan.reference_at();
-        let take = |node: &mut NodeRun, asks| if asks { node.probe_client.take() } else { node.probe_server.take() };
         let mut failed = None;
-        for (asks, side) in [(true, "asking"), (false, "answering")] {
-            for at in 0..self.nodes.len() {
-                let Some(task) = take(&mut self.nodes[at], asks) else { continue };
+        for (kind, side) in [(HelperKind::ProbeClient, "asking"), (HelperKind::ProbeServer, "answering")] {
+            for of in 0..self.nodes.len() {
+                let Some(helper) = self.nodes[of].helper(kind).take() else { continue };
                 // One that fails must not take the closing bursts and the last brackets of the others with it.
-                let ended = self.end(if asks { reference } else { at }, Service::Probe, task);
-                match ended.and_then(|ended| ended.report()) {
-                    Ok(report) => self.note_probe(at, side, &report),
+                match self.stop_helper(kind, helper).and_then(|ended| ended.report()) {
+                    Ok(report) => self.note_probe(of, side, &report),
                     Err(why) => failed = failed.or(Some(why)),
                 }
             }
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Ends a process; `Err` also where it died and was not started again yet.
+    fn stop_helper(&mut self, kind: HelperKind, helper: Helper) -> Result<Ended, Error> {
+        let died = || Error::work(format!("the {} {} died", helper.role.title(), self.nodes[helper.at].name));
+        let task = helper.task.ok_or_else(died)?;
+        self.end(helper.at, kind.service(), task)
     }
 
     fn note_probe(&mut self, at: usize, side: &str, report: &ProbeReport) {
@@ -162,8 +166,8 @@ impl Conductor<'_> {
     fn stop_monitors(&mut self) -> Result<(), Error> {
         let mut manifest = self.record.run.manifest().clone();
         for at in 0..self.nodes.len() {
-            let Some(task) = self.nodes[at].monitor.take() else { continue };
-            let report = self.end(at, Service::ClockMonitor, task).and_then(|ended| ended.report::<ClockReport>());
+            let Some(helper) = self.nodes[at].helper(HelperKind::Monitor).take() else { continue };
+            let report = self.stop_monitor(helper);
             if let Ok(report) = &report {
                 self.note_sets(at, report);
             }
@@ -188,6 +192,16 @@ impl Conductor<'_> {
             }
         }
         Ok(self.record.run.set_manifest(manifest)?)
+    }
+
+    /// The report of a node's clock monitor. One that followed another cannot speak for all of the run.
+    fn stop_monitor(&mut self, helper: Helper) -> Result<ClockReport, Error> {
+        let failures = helper.failures;
+        let report = self.stop_helper(HelperKind::Monitor, helper)?.report()?;
+        match failures {
+            0 => Ok(report),
+            _ => Err(Error::work(format!("the clock monitor was started again {failures} times: it did not see all"))),
+        }
     }
 
     /// Keeps a declared slew bound; a clock monitor that failed, or that asks for a wider bound, becomes an event.
@@ -219,10 +233,13 @@ impl Conductor<'_> {
 
     /// Ends a node's collector. One that was killed lost nothing: another takes over where it stood.
     fn stop_collector(&mut self, at: usize) -> Result<(), Error> {
-        let Some(task) = self.nodes[at].collector.take() else { return Ok(()) };
-        let why = match self.end(at, Service::Collector, task) {
+        let Some(helper) = self.nodes[at].helper(HelperKind::Collector).take() else { return Ok(()) };
+        let failures = helper.failures;
+        let why = match self.stop_helper(HelperKind::Collector, helper) {
             Ok(ended) if ended.status().success() => {
-                self.nodes[at].keep_memory(&ended);
+                if failures == 0 {
+                    self.nodes[at].keep_memory(&ended);
+                }
                 return Ok(());
             }
             Ok(ended) => {

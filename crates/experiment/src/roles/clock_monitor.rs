@@ -15,9 +15,10 @@ use tickscope_host::facts::CounterFacts;
 use tickscope_host::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
 use tickscope_host::step_alarm::StepAlarm;
 use tickscope_store::{
-    BracketColumns, BracketSource, Event, EventKind, Pair, Paths, next_segment, write_brackets, write_events,
+    BracketColumns, BracketSource, Event, EventKind, Pair, Paths, files_in, next_segment, read_brackets,
+    write_brackets, write_events,
 };
-use tickscope_tick::{Clock, Label};
+use tickscope_tick::{Clock, Label, Ordering};
 
 use super::{RoleContext, ready, say};
 use crate::Error;
@@ -56,6 +57,7 @@ const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::NOTICE_NS_MAX a
 /// Watches until the process is told to end.
 pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {
     let mut watching = Watching::begin(place)?;
+    watching.void_what_nobody_watched()?;
     watching.look(false)?;
     ready();
     let (mut due, mut write_due) = (Instant::now() + LOOK_EVERY, Instant::now() + WRITE_EVERY);
@@ -82,6 +84,8 @@ struct Watching<'a> {
     clocks: HostClocks,
     alarm: Option<StepAlarm>,
     monitor: ClockMonitor,
+    /// Since an earlier clock monitor's last bracket nobody watched: one event for each clock.
+    gap: Vec<Event>,
     brackets: u64,
     realtime: BracketColumns,
     monotonic: BracketColumns,
@@ -97,7 +101,30 @@ impl<'a> Watching<'a> {
         let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));
         let (realtime, monotonic) = Default::default();
         let events = Paths::of(&place.run).next_clock_events(place.node.as_str());
-        Ok(Self { place, events, facts, clocks, alarm, monitor, brackets: 0, realtime, monotonic })
+        Ok(Self { place, events, facts, clocks, alarm, monitor, gap: Vec::new(), brackets: 0, realtime, monotonic })
+    }
+
+    /// Clocks may have been set between two clock monitors: evidence across that time is void.
+    fn void_what_nobody_watched(&mut self) -> Result<(), Error> {
+        for clock in [Clock::Realtime, Clock::Monotonic] {
+            let pair = Pair { reference: self.label(self.facts.counter), domain: self.label(clock) };
+            let mut last = None;
+            for file in files_in(&Paths::of(&self.place.run).brackets(&pair), "parquet")? {
+                last = last.max(read_brackets(&file)?.ordered().filter_map(|(_, _, after)| after).max());
+            }
+            let Some(last) = last else { continue };
+            self.compare(false)?; // from here on every change shows
+            self.gap.push(Event {
+                node: self.place.node.to_string(),
+                domain: Some(pair.domain.to_string()),
+                tick: Some(last),
+                until: Some(self.clocks.counter().read(Ordering::After)),
+                what: EventKind::ClockGap,
+                text: "nobody watched this clock until another clock monitor began".into(),
+                ..Event::default()
+            });
+        }
+        if self.gap.is_empty() { Ok(()) } else { self.write_events() }
     }
 
     /// Waits for the alarm, a signal or the end of `most`; whether the kernel tells of a set.
@@ -151,7 +178,8 @@ impl<'a> Watching<'a> {
     }
 
     fn write_events(&self) -> Result<(), Error> {
-        let events: Vec<Event> = self.monitor.happened().iter().flat_map(|happened| self.rows(happened)).collect();
+        let happened = self.monitor.happened().iter().flat_map(|happened| self.rows(happened));
+        let events: Vec<Event> = self.gap.iter().cloned().chain(happened).collect();
         Ok(write_events(&self.events, &events)?)
     }
 
