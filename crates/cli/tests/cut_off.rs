@@ -101,12 +101,23 @@ impl Scene {
     }
 }
 
-/// Command lines of living processes that hold one of these words.
-fn processes(marks: &[String]) -> Vec<String> {
+/// Living processes whose command lines hold one of these words: number and command line.
+fn found(marks: &[String]) -> impl Iterator<Item = (i32, String)> {
     let listing = fs::read_dir("/proc").unwrap().flatten();
-    let words = listing.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let words = words.map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "));
-    words.filter(|line| marks.iter().any(|mark| line.contains(mark))).collect()
+    let lines = listing.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let bytes = fs::read(entry.path().join("cmdline")).ok()?;
+        Some((pid, String::from_utf8_lossy(&bytes).replace('\0', " ")))
+    });
+    lines.filter(|(_, line)| marks.iter().any(|mark| line.contains(mark)))
+}
+
+fn processes(marks: &[String]) -> Vec<String> {
+    found(marks).map(|(_, line)| line).collect()
+}
+
+fn pids(marks: &[String]) -> Vec<i32> {
+    found(marks).map(|(pid, _)| pid).collect()
 }
 
 /// A number that nobody chose, below `below`.
@@ -196,4 +207,143 @@ fn e2e_a_run_that_goes_on_is_not_finished_and_one_that_is_cut_off_says_so_first(
     assert_eq!(Run::open(&scene.site.run_directory()).unwrap().unfinished().unwrap(), None);
     let again = Ended::of(tickscope(&["finish"]).arg(scene.site.run_directory()));
     assert!(again.code == Some(0) && again.out.contains("nothing to do"), "{again:?}");
+}
+
+/// The process of the run that plays that role.
+fn helper(site: &Site, role: &str) -> Option<i32> {
+    let root = site.run_directory().display().to_string();
+    found(&[format!(" role {role} ")]).find(|(_, line)| line.contains(&root)).map(|(pid, _)| pid)
+}
+
+fn awaited<T>(look: impl Fn() -> Option<T>) -> T {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_and_no_stamp_is_lost() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("killed", &stamper, 600_000);
+    let (mut run, mut kills) = (scene.start(), 0);
+    let mut last = 0;
+    for word in ["collect"; 5].into_iter().chain(["clock-monitor", "probe-ask", "probe-serve"]) {
+        let victim = awaited(|| {
+            let stamping = scene.returned.iter().all(|returned| returned.word(0) > 0);
+            helper(&scene.site, word).filter(|&pid| stamping && pid != last)
+        });
+        std::thread::sleep(Duration::from_millis(any(60)));
+        // SAFETY: a process of the run that this test started.
+        kills += i32::from(unsafe { libc::kill(victim, libc::SIGKILL) } == 0);
+        last = victim;
+    }
+    let code = run.wait().unwrap().code();
+    assert!([Some(0), Some(3)].contains(&code), "{code:?}");
+    assert_eq!(scene.expect_every_stamp(), 1_200_000);
+    let dropped: usize = scene.site.events("lost").len();
+    let (collectors, roles) = (scene.site.events("collector-killed").len(), scene.site.events("role-restarted").len());
+    assert_eq!((kills, dropped, collectors, roles), (8, 0, 5, 3));
+    scene.expect_nothing_left(&[]);
+}
+
+#[test]
+fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("outlives", &stamper, 1000);
+    let daemon = ReturnedCounts::new("outlives-daemon");
+    // Node b's command leaves a program behind, in a session of its own, that stamps on.
+    let words = format!("{} {} paced 1 0", stamper.display(), daemon.0.display());
+    let script = format!("setsid {words} > /dev/null 2>&1 & sleep 1; exec \\\"$@\\\"");
+    let command = format!("name = \"b\"\nends_run = true\ncommand = [\"sh\", \"-c\", \"{script}\", \"sh\", ");
+    let text = scene.text.replacen("name = \"b\"\nends_run = true\ncommand = [", &command, 1);
+    assert_ne!(text, scene.text);
+    Ended::of(&mut scene.site.run_command(&text)).said(1, &["cannot take every stamp", "tickscope finish"]);
+    let marks = [daemon.0.display().to_string()];
+    let pid = pids(&marks)[0];
+    let (folders, run) = (scene.folders(), scene.site.opened());
+    assert_eq!((folders.len(), run.state().unwrap()), (1, RunState::Ended));
+    assert_eq!((run.manifest().stamp_directories.len(), scene.site.events("stamps-left").len()), (1, 1));
+    let shown = scene.site.show(&[]);
+    assert!(shown.err.starts_with("tickscope: stamps of this run still lie in /dev/shm/"), "{shown:?}");
+    scene.finish().said(1, &["stays in /dev/shm/"]);
+    // SAFETY: the program that this test's run left behind.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    while !pids(&marks).is_empty() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let finished = scene.finish();
+    assert!([Some(0), Some(3)].contains(&finished.code), "{finished:?}");
+    let channels = read_channels(&Paths::of(&scene.site.run_directory()).channels("b")).unwrap();
+    let of_daemon = channels.iter().filter(|channel| channel.pid == pid);
+    let found = of_daemon.map(|channel| channel.stored + channel.dropped).sum::<i64>() as u64;
+    let counted = daemon.word(0);
+    assert!(counted > 0 && (counted..=counted + 1).contains(&found), "{counted} returned, {found} found");
+    scene.expect_nothing_left(&folders);
+    assert_eq!(scene.site.opened().check().unwrap(), []);
+}
+
+#[test]
+fn e2e_a_disk_that_is_full_for_some_seconds_of_a_run_or_at_its_end_loses_no_stamp() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    for (name, until_the_end) in [("full-meanwhile", false), ("full-at-the-end", true)] {
+        let scene = Scene::new(name, &stamper, 900_000);
+        let Some(disk) = SmallDisk::mount(&scene.site.run_directory()) else { return };
+        let mut run = scene.start();
+        awaited(|| scene.returned.iter().all(|returned| returned.word(0) > 0).then_some(()));
+        disk.fill();
+        std::thread::sleep(Duration::from_secs(3));
+        if !until_the_end {
+            disk.free();
+        }
+        let code = run.wait().unwrap().code();
+        if until_the_end {
+            assert_eq!((code, scene.folders().len()), (Some(1), 1), "what was measured stays");
+            scene.finish().said(1, &["run this again"]);
+            disk.free();
+            let finished = scene.finish();
+            assert!([Some(0), Some(3)].contains(&finished.code), "{finished:?}");
+        } else {
+            assert!([Some(0), Some(3)].contains(&code), "{code:?}");
+        }
+        let dropped = scene.site.events("lost");
+        assert_eq!((scene.expect_every_stamp(), dropped.len()), (1_800_000, 0), "{dropped:?}");
+        scene.expect_nothing_left(&[]);
+    }
+}
+
+/// A file system of some megabytes; unmounted with the value.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None`: this user may not mount.
+    fn mount(place: &Path) -> Option<Self> {
+        fs::create_dir_all(place).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        let done = mount.args(["-t", "tmpfs", "-o", "size=96m", "tmpfs"]).arg(place).stderr(Stdio::null()).status();
+        if done.is_ok_and(|status| status.success()) {
+            return Some(Self(place.into()));
+        }
+        println!("not tested: this user may not mount a file system");
+        None
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("filler")).unwrap();
+        for size in [1 << 20, 1 << 12, 1] {
+            while std::io::Write::write_all(&mut file, &vec![1; size]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status(); // a test may have failed before
+    }
 }

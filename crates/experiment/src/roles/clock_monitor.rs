@@ -20,7 +20,7 @@ use tickscope_store::{
 };
 use tickscope_tick::{Clock, Label, Ordering};
 
-use super::{RoleContext, ready, say};
+use super::{RoleContext, patiently, ready, say};
 use crate::Error;
 use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
@@ -69,7 +69,7 @@ pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {
         watching.look(set)?;
         due = Instant::now() + LOOK_EVERY;
         if Instant::now() >= write_due {
-            watching.write_brackets()?;
+            let _ = watching.write(); // a full disk may have room at the next attempt
             write_due = Instant::now() + WRITE_EVERY;
         }
     }
@@ -86,6 +86,8 @@ struct Watching<'a> {
     monitor: ClockMonitor,
     /// Since an earlier clock monitor's last bracket nobody watched: one event for each clock.
     gap: Vec<Event>,
+    /// True if events wait for a disk that was full.
+    untold: bool,
     brackets: u64,
     realtime: BracketColumns,
     monotonic: BracketColumns,
@@ -101,7 +103,19 @@ impl<'a> Watching<'a> {
         let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));
         let (realtime, monotonic) = Default::default();
         let events = Paths::of(&place.run).next_clock_events(place.node.as_str());
-        Ok(Self { place, events, facts, clocks, alarm, monitor, gap: Vec::new(), brackets: 0, realtime, monotonic })
+        Ok(Self {
+            place,
+            events,
+            facts,
+            clocks,
+            alarm,
+            monitor,
+            gap: Vec::new(),
+            untold: false,
+            brackets: 0,
+            realtime,
+            monotonic,
+        })
     }
 
     /// Clocks may have been set between two clock monitors: evidence across that time is void.
@@ -153,7 +167,7 @@ impl<'a> Watching<'a> {
     fn compare(&mut self, set: bool) -> Result<(), Error> {
         let (now, set) = self.snapshot(set)?;
         if self.monitor.look(now, set) {
-            self.write_events()?;
+            self.untold = self.write_events().is_err();
         }
         Ok(())
     }
@@ -202,6 +216,15 @@ impl<'a> Watching<'a> {
         clocks.iter().map(row).collect()
     }
 
+    /// Events that could not be written before, then brackets: none is there whose voids are not.
+    fn write(&mut self) -> Result<(), Error> {
+        if self.untold {
+            self.write_events()?;
+            self.untold = false;
+        }
+        self.write_brackets()
+    }
+
     fn write_brackets(&mut self) -> Result<(), Error> {
         let reference = self.label(self.facts.counter);
         let (realtime, monotonic) = (self.label(Clock::Realtime), self.label(Clock::Monotonic));
@@ -209,7 +232,8 @@ impl<'a> Watching<'a> {
             if !taken.is_empty() {
                 let pair = Pair { reference: reference.clone(), domain };
                 let folder = Paths::of(&self.place.run).brackets(&pair);
-                write_brackets(&next_segment(&folder)?, &std::mem::take(taken))?;
+                write_brackets(&next_segment(&folder)?, taken)?;
+                *taken = BracketColumns::default();
             }
         }
         Ok(())
@@ -219,7 +243,7 @@ impl<'a> Watching<'a> {
     fn end(mut self) -> Result<ClockReport, Error> {
         self.look(false)?;
         self.compare(false)?;
-        self.write_brackets()?;
+        patiently(|| self.write())?;
         Ok(self.report())
     }
 
