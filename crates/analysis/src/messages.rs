@@ -258,13 +258,14 @@ fn reads_counter(channel: &Channel) -> bool {
 }
 
 /// Events of a node after which nobody knows what was stamped there.
-const UNTOLD: [EventKind; 6] = [
+const UNTOLD: [EventKind; 7] = [
     EventKind::StampsWithoutChannel,
     EventKind::StampsAfterClose,
     EventKind::ChannelsRefused,
     EventKind::PoolRefused,
     EventKind::PoolLeftAlone,
     EventKind::BlockLeftAlone,
+    EventKind::PartsMissing,
 ];
 
 /// Until when every stamp of a point is known to be there.

@@ -94,7 +94,7 @@ fn store(
             let segment = next_segment(&folder)?;
             segments.push(segment.clone());
             let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
-            write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), counts: vec![count] })?;
+            write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), open: Vec::new(), counts: vec![count] })?;
             if stamps.len() < most {
                 break;
             }

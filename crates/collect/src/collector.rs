@@ -13,19 +13,22 @@
 //! files of others in the directory are named in an event and left alone. Deliberately absent: the clock of the
 //! stamps. The collector's own ages are taken from an ordinary monotonic clock and appear in no file.
 
+mod disk_full;
 mod hand_over;
 mod lock;
 mod recovery;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::ledger::{Ledger, Parts};
 use crate::steps::Steps;
-use crate::watched_pool::{ReadyBlock, WatchedPool};
-use lock::Lock;
+use crate::watched_pool::{ReadyBlock, WatchedPool, count};
+use disk_full::DiskFull;
+use hand_over::Growing;
+pub(crate) use lock::Lock;
 use tickscope_store::{Error, Event, EventKind, Paths, Result};
 use tickscope_tick::{NodeName, PointName};
 
@@ -38,8 +41,12 @@ pub struct Settings {
     pub run: PathBuf,
     /// Node that the directory belongs to.
     pub node: NodeName,
-    /// The longest that a full block waits.
+    /// Time that a full block waits for others, so that segments are few: ten times as long while they are small.
     pub age: Duration,
+    /// Stamps of a segment that is not small.
+    pub least: u64,
+    /// Interval at which [`Collector::follow`] brings the run's files up to date, open blocks included.
+    pub every: Duration,
     /// Stamps of one point that are stored at once, also before their age.
     pub amount: u64,
     /// Share of a pool's blocks that may wait, in percent; above it the fullest points are stored.
@@ -47,10 +54,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Stored after 10 s, or a row group of stamps, or a quarter of a pool.
+    /// In the run's files after a second; in a segment of their own after a minute, or ten if they are few, or a row group
+    /// of stamps, or a quarter of a pool.
     pub fn new(directory: impl Into<PathBuf>, run: impl Into<PathBuf>, node: NodeName) -> Self {
-        let (directory, run, age) = (directory.into(), run.into(), Duration::from_secs(10));
-        Self { directory, run, node, age, amount: 1 << 20, waiting_percent: 25 }
+        let (directory, run, age) = (directory.into(), run.into(), Duration::from_secs(60));
+        let every = Duration::from_secs(1);
+        Self { directory, run, node, age, least: 1 << 16, every, amount: 1 << 20, waiting_percent: 25 }
     }
 }
 
@@ -71,6 +80,8 @@ pub struct Report {
     pub lost: u64,
     /// Pools of ended programs that were emptied and removed.
     pub pools_ended: u64,
+    /// Pools that somebody still holds: all that is committed in them is stored, and more may come.
+    pub held: u64,
     /// Files that were left alone; each has an event.
     pub left_alone: u64,
     /// Shared memory of the pools under watch, the most at one time.
@@ -91,6 +102,16 @@ pub struct Collector {
     refused: Vec<Error>,
     listed: Option<Instant>,
     written: Option<Instant>,
+    flushed: Option<Instant>,
+    /// When stamps of a point were last stored.
+    fresh: BTreeMap<PointName, Instant>,
+    /// Interval of bringing the files up to date; longer than asked for where that takes long.
+    pace: Duration,
+    full: Option<DiskFull>,
+    /// Pools whose files may be open at one time.
+    descriptors: usize,
+    /// There was no room for all pools at the last listing.
+    short: bool,
     report: Report,
     cpu_before_ns: u64,
     steps: Steps,
@@ -107,6 +128,7 @@ struct Pending {
     since: Option<Instant>,
     stamps: u64,
     blocks: Vec<ReadyBlock>,
+    growing: Option<Growing>,
 }
 
 /// Interval at which the directory is listed for new pools: a new one has far more room than it fills in this time.
@@ -115,6 +137,8 @@ const LIST_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Interval at which the counts of channels are written, unless a number has to be.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which a full disk is tried again.
+const FULL_PAUSE: Duration = Duration::from_millis(200);
 /// The shortest and the longest sleep between two looks.
 const PAUSE: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(20);
 
@@ -127,9 +151,10 @@ impl Collector {
     pub(crate) fn start_with(settings: Settings, steps: Steps) -> Result<Self> {
         let stamps = Paths::of(&settings.run).node_stamps(settings.node.as_str());
         std::fs::create_dir_all(&stamps).map_err(|e| Error::io(&stamps, "make the folder", e))?;
-        let locks = [Lock::take(&settings.directory.join("collector.lock"))?, Lock::take(&stamps.join(".lock"))?];
+        let locks = [Lock::take(&settings.directory.join(crate::clear::LOCK))?, Lock::take(&stamps.join(".lock"))?];
         let (ledger, refused) = Ledger::read(&settings.run, &settings.node)?;
-        Ok(Self {
+        let mut collector = Self {
+            pace: settings.every,
             settings,
             _locks: locks,
             pools: BTreeMap::new(),
@@ -140,10 +165,33 @@ impl Collector {
             refused,
             listed: None,
             written: None,
+            flushed: None,
+            fresh: BTreeMap::new(),
+            full: None,
+            descriptors: descriptors(),
+            short: false,
             report: Report::default(),
             cpu_before_ns: cpu_ns(),
             steps,
-        })
+        };
+        collector.tell_missing_parts()?;
+        Ok(collector)
+    }
+
+    /// Tells of stamps that were stored once and are gone: somebody removed segments.
+    fn tell_missing_parts(&mut self) -> Result<()> {
+        let missing = self.ledger.missing();
+        if missing == 0 {
+            return Ok(());
+        }
+        let left: i64 = self.ledger.channels().map(|channel| channel.stored).sum();
+        let text = format!(
+            "{missing} stamps that were stored before are in no file of the run any more: files of stamps were removed or \
+             damaged; {left} are left"
+        );
+        let event = Event { value: Some(count(missing)), ..self.event(EventKind::PartsMissing, text) };
+        // Named by what was found: a collector that is killed here tells the same again in the same place.
+        self.write_events(&format!("parts-missing-{missing}-{left}"), &[event])
     }
 
     /// Segments of the node that could not be read at the start: if they hold blocks that still lie in shared memory,
@@ -154,54 +202,127 @@ impl Collector {
 
     /// Counts of the work so far.
     pub fn report(&self) -> Report {
-        Report { cpu_ns: cpu_ns().saturating_sub(self.cpu_before_ns), ..self.report }
+        let held = self.pools.values().filter(|watched| watched.pool.is_held()).count() as u64;
+        Report { held, cpu_ns: cpu_ns().saturating_sub(self.cpu_before_ns), ..self.report }
     }
 
-    /// Collects until `stop` is set; then stores every full block that is left.
+    /// Who still holds a pool, by process id and command; sorted.
+    pub fn holders(&self) -> Vec<String> {
+        let held = self.pools.values().filter(|watched| watched.pool.is_held());
+        let mut holders: Vec<_> = held.map(|watched| watched.pool.process()).collect();
+        holders.sort();
+        holders
+    }
+
+    /// The points that were stamped, each with what its channels are, but for those that tickscope stamps itself.
+    pub fn points(&self) -> Vec<(PointName, String, String)> {
+        let own = |point: &PointName| ["clock-bracket.", "probe-"].iter().any(|own| point.as_str().starts_with(own));
+        let channels = self.ledger.channels().filter(|channel| !own(&channel.point));
+        let mut points: Vec<_> =
+            channels.map(|channel| (channel.point.clone(), channel.ordering.clone(), channel.domain.clone())).collect();
+        points.sort();
+        points.dedup();
+        points
+    }
+
+    /// Collects until `stop` is set; then stores all that is left. While the disk is full it keeps what it has, and tries
+    /// again.
     pub fn follow(&mut self, stop: &AtomicBool) -> Result<Report> {
+        self.follow_and_tell(stop, |_| {})
+    }
+
+    /// As [`Collector::follow`]; calls `told` about once a second.
+    pub fn follow_and_tell(&mut self, stop: &AtomicBool, mut told: impl FnMut(&Self)) -> Result<Report> {
         let mut pause = *PAUSE.start();
         while !stop.load(Ordering::Relaxed) {
-            let filled_percent = self.look(Instant::now())?;
-            pause = next_pause(pause, filled_percent);
+            let written = self.written;
+            let looked = self.round(Instant::now(), stop);
+            pause = match self.wait_for_room(looked)? {
+                Some(filled_percent) => next_pause(pause, filled_percent),
+                None => FULL_PAUSE,
+            };
+            if self.written != written {
+                told(self);
+            }
             std::thread::sleep(pause);
         }
-        self.once()
+        let report = self.once()?;
+        self.tell_of_room()?;
+        Ok(report)
     }
 
-    /// Stores everything that lies there: full blocks, closed channels, and all that ended programs left.
+    /// Stores everything that lies there: all that is committed, of living programs too, and closes what has ended.
     pub fn once(&mut self) -> Result<Report> {
         let now = Instant::now();
-        self.list(now)?;
-        for pool in self.watched() {
-            self.look_at(pool, now)?;
+        loop {
+            self.list(now)?;
+            for pool in self.watched() {
+                self.look_at(pool, now)?;
+            }
+            let mut open = self.open_blocks();
+            for point in self.pending.keys() {
+                open.entry(point.clone()).or_default();
+            }
+            for (point, blocks) in open {
+                self.store(&point, &blocks)?;
+            }
+            let ended = self.report.pools_ended;
+            self.tidy()?;
+            self.ledger.write()?;
+            // Where there was no room for more pools at one time, there is now.
+            if !self.short || self.report.pools_ended == ended {
+                return Ok(self.report());
+            }
         }
-        while let Some(point) = self.pending.keys().next().cloned() {
-            self.store(&point)?;
-        }
-        self.tidy()?;
-        self.ledger.write()?;
-        Ok(self.report())
     }
 
     /// One round at time `now`. Returns the largest share of a pool that was filled since the last, in percent.
     pub fn look(&mut self, now: Instant) -> Result<u32> {
+        self.round(now, &AtomicBool::new(false))
+    }
+
+    fn round(&mut self, now: Instant, stop: &AtomicBool) -> Result<u32> {
         if is_due(self.listed, now, LIST_EVERY) {
             self.list(now)?;
         }
         let mut filled_percent = 0;
         for instance in self.watched() {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(filled_percent);
+            }
             let Some(watched) = self.pools.get_mut(&instance) else { continue };
             if watched.pool.stirred() || is_due(watched.looked, now, LOOK_EVERY) {
                 filled_percent = filled_percent.max(self.look_at(instance, now)?);
             }
         }
         self.store_what_is_due(now)?;
+        self.flush(now)?;
         self.tidy()?;
         if is_due(self.written, now, WRITE_EVERY) {
             self.ledger.write()?;
             self.written = Some(now);
         }
         Ok(filled_percent)
+    }
+
+    /// Brings the files up to date of each point that was not stored for a while, open blocks included. Takes no more
+    /// than a fiftieth of the time.
+    fn flush(&mut self, now: Instant) -> Result<()> {
+        if !is_due(self.flushed, now, self.pace) {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let open = self.open_blocks();
+        let points: BTreeSet<PointName> = open.keys().chain(self.pending.keys()).cloned().collect();
+        for point in points {
+            if is_due(self.fresh.get(&point).copied(), now, self.pace / 2) {
+                self.grow(&point, open.get(&point).map_or(&[], Vec::as_slice))?;
+                self.fresh.insert(point, now);
+            }
+        }
+        self.pace = self.settings.every.max(began.elapsed() * 50);
+        self.flushed = Some(now);
+        Ok(())
     }
 
     fn watched(&self) -> Vec<u64> {
@@ -220,21 +341,34 @@ impl Collector {
             pending.stamps += u64::from(block.capacity);
             pending.blocks.push(block);
         }
+        self.tell_oddities(instance)?;
         Ok(after.saturating_sub(before))
     }
 
     fn store_what_is_due(&mut self, now: Instant) -> Result<()> {
-        let Settings { age, amount, .. } = self.settings;
-        let due = |pending: &Pending| pending.stamps >= amount || is_due(pending.since, now, age);
+        let Settings { age, amount, least, .. } = self.settings;
+        let due = |pending: &Pending| {
+            let old = is_due(pending.since, now, if pending.stamps >= least { age } else { age * 10 });
+            pending.stamps >= amount || old && !pending.blocks.is_empty()
+        };
         let points: Vec<_> = self.pending.iter().filter(|(_, p)| due(p)).map(|(point, _)| point.clone()).collect();
         for point in points {
-            self.store(&point)?;
+            self.store_with_open(&point, now)?;
         }
         for instance in self.watched() {
             while let Some(point) = self.point_to_relieve(instance) {
-                self.store(&point)?;
+                self.store_with_open(&point, now)?;
             }
         }
+        Ok(())
+    }
+
+    /// Stores a point; where its newest segment holds parts of open blocks, with those.
+    fn store_with_open(&mut self, point: &PointName, now: Instant) -> Result<()> {
+        let grows = self.pending.get(point).is_some_and(|pending| pending.growing.is_some());
+        let open = if grows { self.open_blocks().remove(point) } else { None };
+        self.store(point, &open.unwrap_or_default())?;
+        self.fresh.insert(point.clone(), now);
         Ok(())
     }
 
@@ -284,6 +418,15 @@ fn next_pause(pause: Duration, filled_percent: u32) -> Duration {
         _ => pause / 2,
     };
     next.clamp(*PAUSE.start(), *PAUSE.end())
+}
+
+/// Descriptors that pools may take, of those that this process may have: some are for the run's files.
+fn descriptors() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid resource and an rlimit that outlives the call.
+    let asked = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let most = if asked == 0 { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 256 };
+    most.saturating_sub(64).max(8)
 }
 
 /// Processor time of this thread, ns.

@@ -37,7 +37,9 @@ impl Pool {
     pub(crate) fn make(directory: &Path, instance: u64, blocks: u32) -> Self {
         let path = directory.join(format!("pool-{instance:016x}.ticks"));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-        file.set_len(BLOCK_OFFSET + u64::from(BLOCK_BYTES) * u64::from(blocks)).unwrap();
+        let length = BLOCK_OFFSET + u64::from(BLOCK_BYTES) * u64::from(blocks);
+        // SAFETY: a valid descriptor.
+        assert_eq!(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length as i64) }, 0);
         let pool = Self { path, instance, file, holder: None };
         pool.put(offset_of!(PoolHeader, magic), &POOL_MAGIC.to_le_bytes());
         pool.put(offset_of!(PoolHeader, version), &VERSION.to_le_bytes());

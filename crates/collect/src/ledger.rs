@@ -19,6 +19,22 @@ use tickscope_tick::NodeName;
 /// A channel as shared memory names it: pool and number within the pool.
 pub(crate) type Handle = (u64, u32);
 
+/// What is stored of a block that was open.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Taken {
+    /// Slots looked at, from the first.
+    pub slots: u32,
+    /// Those of them that were not committed, rising.
+    pub uncommitted: Vec<u32>,
+}
+
+impl Taken {
+    /// Whether the stamp of that slot is stored.
+    pub(crate) fn holds(&self, slot: u32) -> bool {
+        slot < self.slots && self.uncommitted.binary_search(&slot).is_err()
+    }
+}
+
 /// Blocks and channels of one node that are stored.
 pub(crate) struct Ledger {
     node: NodeName,
@@ -27,6 +43,10 @@ pub(crate) struct Ledger {
     numbers: HashMap<Handle, i32>,
     /// First and last number of runs of stored blocks.
     stored: HashMap<Handle, Vec<(u32, u32)>>,
+    /// What is stored of blocks that were open, by their numbers.
+    parts: HashMap<Handle, BTreeMap<u32, Taken>>,
+    /// Stamps that were stored once and are in no segment now.
+    missing: u64,
     unwritten: bool,
     changed: bool,
 }
@@ -36,8 +56,10 @@ impl Ledger {
     pub(crate) fn read(run: &Path, node: &NodeName) -> Result<(Self, Vec<Error>)> {
         let places = Paths::of(run);
         let mut ledger = Self::empty(node, places.channels(node.as_str()));
+        let mut before = Vec::new();
         if ledger.place.exists() {
-            read_channels(&ledger.place)?.into_iter().for_each(|channel| ledger.recall(channel));
+            before = read_channels(&ledger.place)?;
+            before.iter().for_each(|channel| ledger.recall(channel.clone()));
         }
         let mut refused = Vec::new();
         for (_, folder) in keyed_folders(&places.node_stamps(node.as_str()), "point")? {
@@ -48,14 +70,32 @@ impl Ledger {
                 }
             }
         }
+        ledger.missing = before.iter().map(|channel| ledger.missing_of(channel)).sum();
         // The file may be older than the last segment: a kill may have come between them.
         ledger.changed = !ledger.channels.is_empty();
         Ok((ledger, refused))
     }
 
     fn empty(node: &NodeName, place: PathBuf) -> Self {
-        let (channels, numbers, stored) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Self { node: node.clone(), place, channels, numbers, stored, unwritten: false, changed: false }
+        let (channels, numbers) = (BTreeMap::new(), HashMap::new());
+        let (stored, parts, missing) = (HashMap::new(), HashMap::new(), 0);
+        Self { node: node.clone(), place, channels, numbers, stored, parts, missing, unwritten: false, changed: false }
+    }
+
+    /// Stamps of a channel that the file knows of and no segment holds. (It may be older than the last segment.)
+    fn missing_of(&self, before: &Channel) -> u64 {
+        let now = self.channels.get(&before.channel).map_or(0, |channel| channel.stored);
+        before.stored.saturating_sub(now).max(0) as u64
+    }
+
+    /// Stamps that were stored once and were in no segment when this was read.
+    pub(crate) fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Every channel.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = &Channel> {
+        self.channels.values()
     }
 
     /// The counts of stored stamps are not taken from the file: a kill may have come between a segment and it.
@@ -67,6 +107,11 @@ impl Ledger {
     /// Whether a segment holds this block.
     pub(crate) fn holds(&self, channel: Handle, block: u32) -> bool {
         self.stored.get(&channel).is_some_and(|runs| runs.iter().any(|&(first, last)| first <= block && block <= last))
+    }
+
+    /// What segments hold of a block that was open.
+    pub(crate) fn taken(&self, channel: Handle, block: u32) -> Option<&Taken> {
+        self.parts.get(&channel)?.get(&block)
     }
 
     /// The number of a channel, a new one if it has none.
@@ -105,29 +150,56 @@ impl Ledger {
         self.channels.values().filter(move |channel| channel.pool == pool)
     }
 
-    /// Notes a segment that has its name.
+    /// Notes a segment that has its name and keeps it.
     pub(crate) fn add(&mut self, origin: &Origin) {
+        self.count(&origin.counts);
+        self.hold(origin);
+    }
+
+    /// Notes which blocks a segment holds that keeps its name.
+    pub(crate) fn hold(&mut self, origin: &Origin) {
         for block in &origin.blocks {
-            let runs = self.stored.entry((block.pool, block.serial)).or_default();
+            let handle = (block.pool, block.serial);
+            let runs = self.stored.entry(handle).or_default();
             match runs.last_mut() {
                 Some(run) if run.1.checked_add(1) == Some(block.first) => run.1 = block.last,
                 _ => runs.push((block.first, block.last)),
             }
+            if let Some(parts) = self.parts.get_mut(&handle) {
+                parts.retain(|number, _| !(block.first..=block.last).contains(number));
+            }
         }
-        origin.counts.iter().for_each(|count| self.count(count));
+        for open in &origin.open {
+            let taken = Taken { slots: open.slots, uncommitted: open.uncommitted.clone() };
+            self.parts.entry((open.pool, open.serial)).or_default().insert(open.number, taken);
+        }
+    }
+
+    /// Adds to the channels' counts.
+    pub(crate) fn count(&mut self, counts: &[ChannelCount]) {
+        for count in counts {
+            if let Some(channel) = self.channels.get_mut(&count.channel) {
+                channel.stored = channel.stored.saturating_add_unsigned(count.stored);
+                channel.uncommitted = channel.uncommitted.saturating_add_unsigned(count.uncommitted);
+            }
+        }
         self.changed = true;
     }
 
-    fn count(&mut self, count: &ChannelCount) {
-        if let Some(channel) = self.channels.get_mut(&count.channel) {
-            channel.stored = channel.stored.saturating_add_unsigned(count.stored);
-            channel.uncommitted = channel.uncommitted.saturating_add_unsigned(count.uncommitted);
+    /// Takes back what a segment added that is replaced.
+    pub(crate) fn uncount(&mut self, counts: &[ChannelCount]) {
+        for count in counts {
+            if let Some(channel) = self.channels.get_mut(&count.channel) {
+                channel.stored = channel.stored.saturating_sub_unsigned(count.stored);
+                channel.uncommitted = channel.uncommitted.saturating_sub_unsigned(count.uncommitted);
+            }
         }
     }
 
     /// Forgets the blocks of a pool that is gone.
     pub(crate) fn forget(&mut self, pool: u64) {
         self.stored.retain(|&(of, _), _| of != pool);
+        self.parts.retain(|&(of, _), _| of != pool);
     }
 
     /// Writes the channels if some have a number that is not on disk yet.

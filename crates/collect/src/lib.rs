@@ -7,6 +7,7 @@
 //! at whatever moment; what was lost is counted by reason. Deliberately absent: any reading of a counter, and any
 //! computation: stamps go in as they were taken.
 
+mod clear;
 mod clock_log;
 mod collector;
 mod ledger;
@@ -22,5 +23,6 @@ mod sample;
 #[path = "../../store/src/scratch.rs"]
 mod scratch;
 
+pub use clear::{Cleared, Stays, clear};
 pub use clock_log::{LogPoint, LogRead, import_log};
 pub use collector::{Collector, Report, Settings};

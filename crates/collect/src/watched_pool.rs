@@ -4,18 +4,22 @@
 //! decides only whether a block is taken and under which channel, never where is read; a block that makes no sense is
 //! left as it is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
 
-use std::collections::{BTreeMap, HashSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
-use tickscope_stamp::block::{BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded};
+use tickscope_stamp::block::{
+    BlockHeader, BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded,
+};
 use tickscope_stamp::handover;
 use tickscope_stamp::policy;
 use tickscope_stamp::pool::{MappedBlock, Pool};
 use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName};
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
 
-use crate::ledger::{Handle, Ledger};
+use crate::ledger::{Handle, Ledger, Taken};
 use crate::steps::Steps;
 use tickscope_store::{Channel, ChannelState, EventKind, StampColumns};
 
@@ -32,6 +36,14 @@ pub(crate) struct WatchedPool {
     waiting: u32,
     names: HashSet<(u32, u32)>,
     damaged: BTreeMap<u32, &'static str>,
+    /// Blocks whose state said that they hold nothing, and that are stored all the same.
+    doubtful: BTreeMap<u32, &'static str>,
+    /// Of each block, whether it takes memory; absent: all do.
+    present: Option<Vec<bool>>,
+    /// Where the entries of some channels were found.
+    places: RefCell<HashMap<u32, usize>>,
+    /// Oddities of the pool that were told.
+    told: usize,
 }
 
 /// A block that is ready to be stored.
@@ -75,15 +87,32 @@ struct Source {
 enum Finding {
     Nothing,
     Ready,
+    /// As above, though its state says that it holds nothing.
+    Doubtful(&'static str),
     /// A segment holds it already, or its zeroing was cut off.
     Stored,
     Damaged(&'static str),
 }
 
+/// Why a file is not collected.
+pub(crate) enum Refused {
+    /// It is no pool of this version, for that reason.
+    Foreign(String),
+    /// This process lacks descriptors or memory at the moment.
+    Later,
+}
+
+const STORED: Finding = Finding::Stored;
+
 impl WatchedPool {
     /// Maps the pool at `path`; the reason, if it cannot be collected.
-    pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let pool = Pool::open(path).map_err(|e| e.to_string())?;
+    pub(crate) fn open(path: &Path) -> Result<Self, Refused> {
+        let pool = Pool::open(path)
+            .map_err(|e| if e.is_shortage() { Refused::Later } else { Refused::Foreign(e.to_string()) })?;
+        Self::of(pool, path).map_err(Refused::Foreign)
+    }
+
+    fn of(pool: Pool, path: &Path) -> Result<Self, String> {
         let header = pool.header();
         let (instance, epoch, boot) = (header.instance, header.epoch, pool.boot_id());
         let name = format!("pool-{instance:016x}.ticks");
@@ -104,8 +133,24 @@ impl WatchedPool {
         })?;
         let settled = vec![false; pool.block_count() as usize];
         let domain = Domain { boot, counter, epoch };
-        let (names, damaged) = (HashSet::new(), BTreeMap::new());
-        Ok(Self { pool, instance, domain, leases: None, held: true, settled, waiting: 0, names, damaged })
+        let (names, places, present) = (HashSet::new(), RefCell::default(), pool.blocks_with_memory());
+        let (damaged, doubtful) = (BTreeMap::new(), BTreeMap::new());
+        let (leases, held, waiting, told) = (None, true, 0, 0);
+        Ok(Self {
+            pool,
+            instance,
+            domain,
+            leases,
+            held,
+            settled,
+            waiting,
+            names,
+            damaged,
+            doubtful,
+            present,
+            places,
+            told,
+        })
     }
 
     /// Identity of the pool.
@@ -149,6 +194,37 @@ impl WatchedPool {
         &self.damaged
     }
 
+    /// Blocks that were taken against what their state says, with what it said.
+    pub(crate) fn doubtful(&self) -> &BTreeMap<u32, &'static str> {
+        &self.doubtful
+    }
+
+    /// Whether the file was cut shorter while it was watched.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.pool.is_cut_off()
+    }
+
+    /// Whether something is wrong with it that was not told yet; from now on it counts as told.
+    pub(crate) fn has_news(&mut self) -> bool {
+        let known = self.damaged.len() + self.doubtful.len() + usize::from(self.is_cut_off());
+        std::mem::replace(&mut self.told, known) < known
+    }
+
+    /// Says that what is wrong with it could not be told.
+    pub(crate) fn tell_again(&mut self) {
+        self.told = 0;
+    }
+
+    /// Whether a descriptor of its file is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.pool.is_open()
+    }
+
+    /// Closes its file.
+    pub(crate) fn close(&mut self) {
+        self.pool.close();
+    }
+
     /// Whether a look would find anything that the last one did not, as far as the program says so. Blocks that were
     /// filled or released since, without a new one being leased, show up only in a look.
     pub(crate) fn stirred(&mut self) -> bool {
@@ -158,7 +234,7 @@ impl WatchedPool {
     }
 
     /// An error counts as alive: a pool is never taken apart on a doubt.
-    fn lives(&self) -> bool {
+    pub(crate) fn lives(&self) -> bool {
         self.pool.is_held().unwrap_or(true) || self.is_mapped_by_its_process()
     }
 
@@ -176,14 +252,24 @@ impl WatchedPool {
     pub(crate) fn look(&mut self, ledger: &mut Ledger, steps: &mut Steps) -> tickscope_store::Result<Vec<ReadyBlock>> {
         // Asked before the blocks are read: whatever a dead process wrote is there by then.
         self.held = self.lives();
+        if !self.held {
+            self.pool.close();
+        }
+        if self.present.is_some() {
+            self.present = self.pool.blocks_with_memory();
+        }
         self.refresh_channels(ledger);
         let mut ready = Vec::new();
         for index in 0..self.pool.block_count() {
-            if self.settled[index as usize] {
+            if !self.is_to_be_examined(index) {
                 continue;
             }
             match self.examine(index, ledger) {
                 Finding::Nothing => {}
+                Finding::Doubtful(why) => {
+                    self.doubtful.insert(index, why);
+                    ready.extend(self.claim(index, ledger));
+                }
                 Finding::Stored => self.free(index, steps)?,
                 Finding::Ready => ready.extend(self.claim(index, ledger)),
                 Finding::Damaged(why) => self.leave_alone(index, why),
@@ -202,22 +288,64 @@ impl WatchedPool {
             *number = block.number.max(*number);
         }
         for index in 0..self.pool.block_count() {
+            if !self.is_to_be_examined(index) {
+                continue;
+            }
             let block = self.pool.block(index);
             let (serial, number) = (block.header().serial, block.header().number);
             let precedes = latest.get(&serial).is_some_and(|&last| number < last);
-            if precedes && !self.settled[index as usize] && matches!(self.examine(index, ledger), Finding::Ready) {
+            if precedes && matches!(self.examine(index, ledger), Finding::Ready) {
                 ready.extend(self.claim(index, ledger));
             }
         }
+    }
+
+    fn is_to_be_examined(&self, index: u32) -> bool {
+        self.is_present(index) && !self.settled[index as usize]
+    }
+
+    /// The pool itself.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The blocks that take memory.
+    pub(crate) fn present_blocks(&self) -> impl Iterator<Item = u32> {
+        (0..self.pool.block_count()).filter(|&index| self.is_present(index))
+    }
+
+    fn is_present(&self, index: u32) -> bool {
+        self.present.as_ref().is_none_or(|present| present[index as usize])
     }
 
     fn examine(&self, index: u32, ledger: &Ledger) -> Finding {
         let block = self.pool.block(index);
         match handover::state(&block) {
             None => Finding::Damaged("a state of no version"),
-            Some(BlockState::Free) => Finding::Nothing,
-            Some(BlockState::Zeroing) => Finding::Stored,
+            // Of a living program it may be taken at any moment.
+            Some(BlockState::Free) if self.held || !self.is_whole(&block) => Finding::Nothing,
+            Some(BlockState::Free) => self.examine_doubtful(&block, "it is free", ledger),
+            Some(BlockState::Zeroing) if !self.is_whole(&block) => Finding::Stored,
+            Some(BlockState::Zeroing) => self.examine_doubtful(&block, "it is stored", ledger),
             Some(state) => self.examine_taken(&block, state, ledger),
+        }
+    }
+
+    /// Whether a block still has its header, whatever its state: zeroing begins with the magic.
+    fn is_whole(&self, block: &MappedBlock<'_>) -> bool {
+        block.is_described() && block.header().instance == self.instance
+    }
+
+    /// A block with all that it held, whose state says that nothing of it is to be stored.
+    fn examine_doubtful(&self, block: &MappedBlock<'_>, said: &'static str, ledger: &Ledger) -> Finding {
+        let header = block.header();
+        let taken = ledger.taken((self.instance, header.serial), header.number);
+        if taken.is_some_and(|taken| handover::committed(block).all(|slot| taken.holds(slot))) {
+            return STORED;
+        }
+        match self.examine_taken(block, BlockState::Released, ledger) {
+            Finding::Ready => Finding::Doubtful(said),
+            other => other,
         }
     }
 
@@ -249,10 +377,56 @@ impl WatchedPool {
         if self.names.contains(&(header.serial, header.number)) {
             return Finding::Damaged("the number of another block of its channel");
         }
+        if !self.is_of_its_channel(header) {
+            return Finding::Damaged("stamps of another point, ordering or clock than its channel");
+        }
         Finding::Ready
     }
 
+    /// Whether a block says of itself what its channel's entry says. A channel has its entry for as long as it has blocks;
+    /// one that was opened since the entries were looked at is looked for.
+    fn is_of_its_channel(&self, header: &BlockHeader) -> bool {
+        let entries = self.pool.entries();
+        let is_it = |entry: &&ChannelEntry| {
+            let used = [EntryState::Open as u32, EntryState::Closed as u32].contains(&entry.state.load(Acquire));
+            used && entry.serial.load(Relaxed) == header.serial
+        };
+        let mut places = self.places.borrow_mut();
+        let known = places.get(&header.serial).copied().filter(|&place| is_it(&&entries[place]));
+        let place = known.or_else(|| entries.iter().position(|entry| is_it(&entry)));
+        place.is_none_or(|place| {
+            places.insert(header.serial, place);
+            let entry = &entries[place];
+            entry.point == header.point
+                && entry.ordering == header.ordering
+                && self.domain_of(entry.counter) == self.domain_of(header.counter)
+        })
+    }
+
+    /// Blocks of a living program that are not ready: some of their stamps may be committed.
+    pub(crate) fn open_blocks(&self, ledger: &mut Ledger) -> Vec<ReadyBlock> {
+        let open = |index: &u32| self.is_to_be_examined(*index) && self.is_in_use(*index, ledger);
+        let open: Vec<u32> = (0..self.pool.block_count()).filter(open).collect();
+        open.into_iter().filter_map(|index| self.describe(index, ledger)).collect()
+    }
+
+    fn is_in_use(&self, index: u32, ledger: &Ledger) -> bool {
+        let block = self.pool.block(index);
+        let state = handover::state(&block);
+        matches!(state, Some(BlockState::Leased | BlockState::Released))
+            && self.is_whole(&block)
+            && matches!(self.examine_taken(&block, BlockState::Released, ledger), Finding::Ready)
+    }
+
     fn claim(&mut self, index: u32, ledger: &mut Ledger) -> Option<ReadyBlock> {
+        let ready = self.describe(index, ledger)?;
+        self.settled[index as usize] = true;
+        self.waiting += 1;
+        self.names.insert((ready.channel.1, ready.number));
+        Some(ready)
+    }
+
+    fn describe(&self, index: u32, ledger: &mut Ledger) -> Option<ReadyBlock> {
         let block = self.pool.block(index);
         let header = block.header();
         let (serial, number) = (header.serial, header.number);
@@ -263,9 +437,6 @@ impl WatchedPool {
         let describe = |number, node| self.channel((number, node), serial, header.thread, source);
         let node_channel = ledger.number(channel, describe);
         let capacity = handover::Block::capacity(&block);
-        self.settled[index as usize] = true;
-        self.waiting += 1;
-        self.names.insert((serial, number));
         Some(ReadyBlock { channel, number, index, node_channel, capacity, point })
     }
 
@@ -274,16 +445,43 @@ impl WatchedPool {
         self.damaged.insert(index, why);
     }
 
-    /// Copies what is committed in a ready block. Returns how many stamps, and how many slots were never committed.
-    pub(crate) fn read(&self, block: &ReadyBlock, into: &mut StampColumns) -> (u64, u64) {
+    /// Copies what is committed in a ready block and not stored yet. Returns how many stamps, and how many slots were
+    /// never committed.
+    pub(crate) fn read(&self, block: &ReadyBlock, taken: Option<&Taken>, into: &mut StampColumns) -> (u64, u64) {
         let mapped = self.pool.block(block.index);
         let before = into.len();
-        let whole = mapped.slim_records().is_some_and(|records| read_whole(records, into));
-        let uncommitted = if whole { 0 } else { read_slots(&mapped, into) };
+        let records = if taken.is_none() { mapped.slim_records() } else { None };
+        let whole = records.is_some_and(|records| read_whole(records, into));
+        let uncommitted = if whole { 0 } else { read_slots(&mapped, taken, into).holes.uncommitted() };
         let rows = into.len();
         into.channel.resize(rows, block.node_channel);
         into.fill_with_nulls();
         ((rows - before) as u64, uncommitted)
+    }
+
+    /// Copies what is committed so far in an open block and not stored yet. Returns how many stamps, and what of the block
+    /// is stored with them; `None`: there is none, or the block is no longer that one.
+    pub(crate) fn read_open(
+        &self,
+        block: &ReadyBlock,
+        taken: Option<&Taken>,
+        into: &mut StampColumns,
+    ) -> Option<(u64, Taken)> {
+        let mapped = self.pool.block(block.index);
+        let mut found = StampColumns::default();
+        let slots = read_slots(&mapped, taken, &mut found);
+        // Its program gives a block back only while it holds no stamp: if it is the same now, it was the same meanwhile.
+        fence(Acquire);
+        let header = mapped.header();
+        let same = self.is_whole(&mapped) && (header.serial, header.number) == (block.channel.1, block.number);
+        let stamps = found.len();
+        if stamps == 0 || !same {
+            return None;
+        }
+        found.channel.resize(stamps, block.node_channel);
+        found.fill_with_nulls();
+        into.append(found);
+        Some((stamps as u64, slots.into_taken()))
     }
 
     /// Stamps that were dropped just before a ready block.
@@ -367,7 +565,7 @@ impl WatchedPool {
         let closed = self.entries().filter(|&(_, state)| state == EntryState::Closed);
         let mut finished: Vec<u32> = closed.map(|(entry, _)| entry.serial.load(Relaxed)).collect();
         if !finished.is_empty() {
-            for index in 0..self.pool.block_count() {
+            for index in self.present_blocks() {
                 let block = self.pool.block(index);
                 let taken = handover::state(&block) != Some(BlockState::Free);
                 finished.retain(|&serial| !taken || block.header().serial != serial);
@@ -452,15 +650,20 @@ fn read_whole(records: &[SlimRecord], into: &mut StampColumns) -> bool {
     true
 }
 
-/// Copies the records that are committed, one by one. Returns how many slots were never committed.
-fn read_slots(mapped: &MappedBlock<'_>, into: &mut StampColumns) -> u64 {
-    let mut holes = Holes::default();
+/// Copies the records that are committed and not stored yet, one by one.
+fn read_slots(mapped: &MappedBlock<'_>, taken: Option<&Taken>, into: &mut StampColumns) -> Slots {
+    let mut slots = Slots::default();
     for slot in 0..handover::Block::capacity(mapped) {
         let Some(record) = mapped.record(slot) else {
-            holes.open(handover::Block::id(mapped, slot).load(Relaxed));
+            slots.uncommitted.push(slot);
+            slots.holes.open(handover::Block::id(mapped, slot).load(Relaxed));
             continue;
         };
-        holes.close();
+        slots.holes.close();
+        slots.end = slot + 1;
+        if taken.is_some_and(|taken| taken.holds(slot)) {
+            continue;
+        }
         into.tick.push(record.tick);
         into.id.push(record.id);
         if let Some(rider) = record.rider {
@@ -474,7 +677,24 @@ fn read_slots(mapped: &MappedBlock<'_>, into: &mut StampColumns) -> u64 {
             }
         }
     }
-    holes.uncommitted()
+    slots
+}
+
+/// What was found in the slots of a block.
+#[derive(Default)]
+struct Slots {
+    holes: Holes,
+    uncommitted: Vec<u32>,
+    /// Behind the last committed one.
+    end: u32,
+}
+
+impl Slots {
+    fn into_taken(self) -> Taken {
+        let Self { mut uncommitted, end, .. } = self;
+        uncommitted.retain(|&slot| slot < end);
+        Taken { slots: end, uncommitted }
+    }
 }
 
 /// Slots without a tick: those before the last committed one were reserved and never committed, and so was one behind

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tickscope_stamp::pool::Pool;
+use tickscope_collect::{Cleared, Stays};
 use tickscope_store::Writing;
 use tickscope_tick::NodeName;
 
@@ -85,49 +85,33 @@ fn remove_if_empty(folder: &Path) {
     }
 }
 
-/// Removes a node's stamp directory if no stamp can lie in it; if not, what stays.
+/// Removes a node's stamp directory if nothing lies in it but pools that are stored; if not, what stays.
 pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Option<Left>, Error> {
-    let wrong = |e: std::io::Error| Error::work(format!("cannot clear {}: {e}. Check its rights", directory.display()));
-    let listing = match fs::read_dir(directory) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        listing => listing.map_err(wrong)?,
-    };
-    let mut kept = Vec::new();
-    for entry in listing {
-        let entry = entry.map_err(wrong)?;
-        if !EMPTY.iter().any(|name| entry.file_name() == *name) {
-            kept.push(entry.path());
-        }
+    for path in entries(directory).into_iter().filter(|path| is_unmade_pool(path)) {
+        let _ = fs::remove_file(path); // what cannot be removed stays, and is named below
     }
-    kept.sort();
+    let Cleared { gone, stays, .. } = tickscope_collect::clear(directory)?;
     // What is held tells whether looking again may help.
-    let held: Vec<bool> = kept.iter().map(|path| is_held(path)).collect();
-    let first = held.iter().position(|&held| held).unwrap_or(0);
-    if let Some(path) = kept.get(first) {
-        let (directory, what) = (directory.display().to_string(), described(path));
-        return Ok(Some(Left { node: node.clone(), directory, what, held: held[first] }));
-    }
-    for name in EMPTY {
-        let _ = fs::remove_file(directory.join(name)); // it may not be there; removing the folder tells of the rest
-    }
-    fs::remove_dir(directory).map_err(wrong)?;
-    Ok(None)
+    let first = stays.iter().find(|stays| is_held(&stays.path)).or(stays.first());
+    let what = match first {
+        None if gone => return Ok(None),
+        None => "a file that appeared just now".into(),
+        Some(Stays { path, why, .. }) => {
+            format!("{}, which {why},", path.file_name().unwrap_or_default().to_string_lossy())
+        }
+    };
+    let held = first.is_none_or(|stays| is_held(&stays.path));
+    Ok(Some(Left { node: node.clone(), directory: directory.display().to_string(), what, held }))
+}
+
+/// Returns whether a program was killed while it made the pool: no stamp is in it yet.
+fn is_unmade_pool(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(".pool-") && !is_held(path)
 }
 
 fn is_held(path: &Path) -> bool {
-    Pool::open(path).is_ok_and(|pool| pool.is_held().unwrap_or(true))
-}
-
-/// A file of a stamp directory, in words.
-fn described(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    match Pool::open(path) {
-        Ok(pool) if pool.is_held().unwrap_or(true) => {
-            format!("{name} of process {}, which still holds it,", pool.header().pid)
-        }
-        Ok(pool) => format!("{name} of process {}, which ended,", pool.header().pid),
-        Err(why) => format!("{name} ({why})"),
-    }
+    Writing::is_held(path).unwrap_or(true)
 }
 
 /// What is left of one run.
@@ -225,8 +209,8 @@ fn empty_folder(folder: &Path) {
         return;
     }
     for node in entries(folder).into_iter().filter(|path| path.is_dir()) {
-        for name in EMPTY {
-            let _ = fs::remove_file(node.join(name)); // it may not be there
+        for path in entries(&node).into_iter().filter(|path| is_unmade_pool(path) || path.ends_with(EMPTY[0])) {
+            let _ = fs::remove_file(path); // what cannot be removed stays, and so does its folder
         }
     }
     match folder.extension() {
@@ -308,7 +292,10 @@ fn unread_in(folder: &Path) -> Vec<PathBuf> {
     for node in nodes {
         match node.is_dir() {
             true => {
-                unread.extend(entries(&node).into_iter().filter(|path| !EMPTY.iter().any(|name| path.ends_with(name))))
+                let files = entries(&node).into_iter();
+                unread.extend(
+                    files.filter(|path| !is_unmade_pool(path) && !EMPTY.iter().any(|name| path.ends_with(name))),
+                );
             }
             false => unread.push(node),
         }

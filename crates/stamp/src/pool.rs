@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -17,6 +18,7 @@ use crate::block::{
     self, BLOCK_BYTES, BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, ChannelEntry, ENTRY_COUNT, Fields, FullRecord,
     POOL_MAGIC, PoolHeader, PoolState, READ_VERSIONS, SlimRecord, UNIT_BYTES, VERSION, WideRecord,
 };
+use crate::cut_off::Guard;
 use crate::handover::Block;
 use crate::primitive::{AtomicI64, AtomicU32};
 
@@ -24,7 +26,10 @@ use crate::primitive::{AtomicI64, AtomicU32};
 #[derive(Debug)]
 pub struct Pool {
     path: PathBuf,
-    file: File,
+    /// Absent once it was closed: a process has few descriptors, and a mapping needs none.
+    file: Option<File>,
+    guard: Option<Guard>,
+    sparse: bool,
     base: NonNull<u8>,
     length: usize,
     version: u32,
@@ -39,11 +44,19 @@ pub struct PoolError {
     expected: String,
     found: String,
     remedy: &'static str,
+    code: Option<i32>,
+}
+
+impl PoolError {
+    /// Returns whether this process ran out of descriptors or address space, which says nothing of the file.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self.code, Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+    }
 }
 
 impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, expected, found, remedy } = self;
+        let Self { path, expected, found, remedy, .. } = self;
         write!(f, "{}: expected {expected}, found {found}. {remedy}", path.display())
     }
 }
@@ -58,11 +71,23 @@ unsafe impl Sync for Pool {}
 impl Pool {
     /// Maps a pool file, for reading and for freeing blocks.
     pub fn open(path: &Path) -> Result<Self, PoolError> {
-        let wrong = |expected: String, found: String, remedy| PoolError { path: path.into(), expected, found, remedy };
-        let unreadable =
-            |e: io::Error| wrong("a readable and writable pool file".into(), e.to_string(), "Check its rights.");
-        let file = OpenOptions::new().read(true).write(true).open(path).map_err(unreadable)?;
-        let length = file.metadata().map_err(unreadable)?.len() as usize;
+        let wrong = |expected: String, found: String, remedy| PoolError {
+            path: path.into(),
+            expected,
+            found,
+            remedy,
+            code: None,
+        };
+        let unreadable = |e: io::Error| PoolError {
+            code: e.raw_os_error(),
+            ..wrong("a readable and writable pool file".into(), e.to_string(), "Check its rights.")
+        };
+        let file = open_file(path).map_err(unreadable)?;
+        let facts = file.metadata().map_err(unreadable)?;
+        if !facts.is_file() {
+            return Err(wrong("an ordinary file".into(), "none".into(), "It is no pool; it is left alone."));
+        }
+        let length = facts.len() as usize;
         if length < mem::size_of::<PoolHeader>() {
             let expected = format!("at least {} bytes", mem::size_of::<PoolHeader>());
             return Err(wrong(expected, format!("{length}"), "It is no pool, or was cut off; it is left alone."));
@@ -74,14 +99,22 @@ impl Pool {
         };
         let base = NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED);
         let base = base.ok_or_else(|| unreadable(io::Error::last_os_error()))?;
-        let mut pool = Self { path: path.into(), file, base, length, version: 0, block_bytes: 0, block_count: 0 };
+        let guard = Some(Guard::over(base.as_ptr() as usize, length));
+        let (path, sparse) = (path.into(), facts.blocks().saturating_mul(512) < facts.len());
+        let mut pool =
+            Self { path, file: Some(file), guard, sparse, base, length, version: 0, block_bytes: 0, block_count: 0 };
         pool.check()?;
         Ok(pool)
     }
 
     fn check(&mut self) -> Result<(), PoolError> {
-        let wrong =
-            |expected: String, found: String, remedy| PoolError { path: self.path.clone(), expected, found, remedy };
+        let wrong = |expected: String, found: String, remedy| PoolError {
+            path: self.path.clone(),
+            expected,
+            found,
+            remedy,
+            code: None,
+        };
         const FOREIGN: &str = "It is not tickscope's, or was damaged; it is left alone.";
         let header = self.header();
         let magic = header.magic.load(Ordering::Acquire);
@@ -105,7 +138,7 @@ impl Pool {
             ));
         }
         let bytes = BLOCK_OFFSET + u64::from(block_bytes) * u64::from(block_count);
-        if block_count == 0 || bytes > self.length as u64 {
+        if block_count == 0 || block_count > MOST_BLOCKS || bytes > self.length as u64 {
             return Err(wrong(format!("{bytes} bytes for {block_count} blocks"), format!("{}", self.length), FOREIGN));
         }
         (self.version, self.block_bytes, self.block_count) = (version, block_bytes, block_count);
@@ -172,10 +205,49 @@ impl Pool {
 
     /// Whether some process holds the pool: it lives, whatever its pid looks like from here.
     pub fn is_held(&self) -> io::Result<bool> {
-        let mut lock = lock_of_first_byte();
-        // SAFETY: a valid descriptor and a flock that outlives the call.
-        let asked = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-        if asked == 0 { Ok(lock.l_type != libc::F_UNLCK as i16) } else { Err(io::Error::last_os_error()) }
+        match &self.file {
+            Some(file) => is_locked(file),
+            None => is_locked(&open_file(&self.path)?),
+        }
+    }
+
+    /// Whether a descriptor of it is open.
+    pub fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Closes the file; the mapping stays, and whoever asks about the file opens it anew.
+    pub fn close(&mut self) {
+        self.file = None;
+    }
+
+    /// Whether the file was cut shorter than its mapping since it was opened: from there on the mapping reads as zeros.
+    pub fn is_cut_off(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::was_hit)
+    }
+
+    /// Of each block, whether its beginning takes memory; `None`: all do, as in every pool that a program made. Reading
+    /// the others would make the file system give memory for them.
+    pub fn blocks_with_memory(&self) -> Option<Vec<bool>> {
+        if !self.sparse {
+            return None;
+        }
+        let mut found = vec![false; self.block_count as usize];
+        let opened = if self.file.is_none() { open_file(&self.path).ok() } else { None };
+        let Some(file) = self.file.as_ref().or(opened.as_ref()) else { return Some(found) };
+        let seek = |at: i64, to| {
+            // SAFETY: a valid descriptor; nobody uses its position.
+            let place = unsafe { libc::lseek(file.as_raw_fd(), at, to) };
+            (place >= 0).then_some(place)
+        };
+        let mut end = 0;
+        while let Some(start) = seek(end, libc::SEEK_DATA) {
+            end = seek(start, libc::SEEK_HOLE).unwrap_or(self.length as i64).max(start + 1);
+            let block = |at: i64| (at as u64).saturating_sub(BLOCK_OFFSET).div_ceil(u64::from(self.block_bytes));
+            let last = found.len() as u64;
+            found[block(start).min(last) as usize..block(end).min(last) as usize].fill(true);
+        }
+        Some(found)
     }
 
     /// End of the program as it declared it; `None`: a state of no version.
@@ -187,9 +259,27 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        self.guard = None;
         // SAFETY: this mapping was made in `open` and nothing borrows it any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
+}
+
+/// The most blocks that a pool may have: 64 GiB of the smallest.
+const MOST_BLOCKS: u32 = 1 << 24;
+
+/// Opens a pool file: no link, and without waiting for whoever is at the other end of a pipe.
+fn open_file(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
+}
+
+/// Returns whether somebody holds a lock on the first byte.
+fn is_locked(file: &File) -> io::Result<bool> {
+    let mut lock = lock_of_first_byte();
+    // SAFETY: a valid descriptor and a flock that outlives the call.
+    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    if asked == 0 { Ok(lock.l_type != libc::F_UNLCK as i16) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A write lock of byte 0: what says that a pool's program, or a directory's collector, lives.

@@ -18,6 +18,7 @@ enum Kind {
     Newer,
     Corrupt,
     Busy,
+    Full,
 }
 
 /// The result of a function of this crate.
@@ -39,6 +40,11 @@ impl Error {
         self.kind == Kind::Busy
     }
 
+    /// Returns whether the disk did not take what was written, be it for a while: full, over a quota or a limit, or failing.
+    pub fn is_disk_full(&self) -> bool {
+        self.kind == Kind::Full
+    }
+
     /// The file or directory concerned.
     pub fn place(&self) -> &Path {
         &self.place
@@ -46,14 +52,19 @@ impl Error {
 
     /// The system refused what was tried; `action` is a verb that the place follows: "open", "make the folder".
     pub fn io(place: &Path, action: &str, error: std::io::Error) -> Self {
+        let full = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EIO));
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "check the path",
             std::io::ErrorKind::PermissionDenied => "check the rights of the directory, or run as its owner",
             std::io::ErrorKind::StorageFull => "free some space; nothing that was already stored is lost",
+            std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => {
+                "raise the quota or limit (ulimit -f); nothing that was already stored is lost"
+            }
             _ => "check the file system and try again",
         };
+        let kind = if full { Kind::Full } else { Kind::Io };
         let message = format!("cannot {action} {}: {error}; {remedy}", place.display());
-        Self { kind: Kind::Io, place: place.into(), message }
+        Self { kind, place: place.into(), message }
     }
 
     fn unlike(kind: Kind, place: &Path, expected: impl Display, found: impl Display, remedy: &str) -> Self {

@@ -63,6 +63,10 @@ words! {
         CutOff = "cut-off",
         /// Stamps stay in shared memory: a living program holds them, or they could not be taken.
         StampsLeft = "stamps-left",
+        /// The disk took nothing for a while; value: seconds.
+        DiskFull = "disk-full",
+        /// Stamps that were stored before are no longer in the run; value: how many.
+        PartsMissing = "parts-missing",
         /// A file was left out of the join.
         FileRefused = "file-refused",
         /// Ids that other points saw.

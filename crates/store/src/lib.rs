@@ -47,7 +47,9 @@ pub use manifest::{
     ReadingWidth, Rho, RhoKind, SameBoot, Sharing,
 };
 pub use run::{Listing, Pair, Paths, Run, Table};
-pub use stamps::{BlockRange, ChannelCount, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment};
+pub use stamps::{
+    BlockRange, ChannelCount, OpenBlock, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment,
+};
 pub use state::{RunState, Writing, newest_file, utc};
 pub use tickscope_trace::{LayoutText, Nullable};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};

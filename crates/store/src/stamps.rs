@@ -19,6 +19,7 @@ use crate::table::{Columns, TableReader, columns, from_hexadecimal};
 use crate::whole_file::files_in;
 
 const BLOCKS_KEY: &str = "tickscope.blocks";
+const OPEN_KEY: &str = "tickscope.open";
 const COUNTS_KEY: &str = "tickscope.counts";
 
 columns! {
@@ -59,6 +60,22 @@ pub struct BlockRange {
     pub last: u32,
 }
 
+/// The part of a block that is stored while its program still fills it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(String, u32, u32, u32, Vec<u32>)", into = "(String, u32, u32, u32, Vec<u32>)")]
+pub struct OpenBlock {
+    /// Identity of the pool.
+    pub pool: u64,
+    /// The channel's number within its pool.
+    pub serial: u32,
+    /// The block's number within its channel.
+    pub number: u32,
+    /// Slots looked at, from the first: of these every committed stamp is stored, here or in an earlier segment.
+    pub slots: u32,
+    /// Slots among them that were not committed.
+    pub uncommitted: Vec<u32>,
+}
+
 /// Counts that a segment adds to one channel's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "(i32, u64, u64)", into = "(i32, u64, u64)")]
@@ -76,6 +93,8 @@ pub struct ChannelCount {
 pub struct Origin {
     /// The blocks it holds; none for a segment that was made from something else than blocks.
     pub blocks: Vec<BlockRange>,
+    /// Blocks that it, with the segments before it, holds a part of.
+    pub open: Vec<OpenBlock>,
     /// Counts that it adds to each channel's.
     pub counts: Vec<ChannelCount>,
 }
@@ -89,6 +108,16 @@ impl Origin {
             }
             _ => self.blocks.push(BlockRange { pool, serial, first: number, last: number }),
         }
+        self.count(count);
+    }
+
+    /// Adds a part of a block.
+    pub fn add_open(&mut self, block: OpenBlock, count: ChannelCount) {
+        self.open.push(block);
+        self.count(count);
+    }
+
+    fn count(&mut self, count: ChannelCount) {
         match self.counts.iter_mut().find(|known| known.channel == count.channel) {
             Some(known) => {
                 known.stored += count.stored;
@@ -137,7 +166,10 @@ impl StampColumns {
 
 /// Writes `stamps` as the segment at `place`, with their origin in its footer. Returns its size in bytes.
 pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Result<u64> {
-    let keys = [(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
+    let mut keys = vec![(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
+    if !origin.open.is_empty() {
+        keys.push((OPEN_KEY, json(&origin.open)));
+    }
     stamps.write(place, &keys)
 }
 
@@ -163,7 +195,7 @@ impl Segment {
 
     /// Where its stamps came from.
     pub fn origin(&self) -> Result<Origin> {
-        Ok(Origin { blocks: self.list(BLOCKS_KEY)?, counts: self.list(COUNTS_KEY)? })
+        Ok(Origin { blocks: self.list(BLOCKS_KEY)?, open: self.list(OPEN_KEY)?, counts: self.list(COUNTS_KEY)? })
     }
 
     fn list<T: DeserializeOwned>(&self, key: &str) -> Result<Vec<T>> {
@@ -314,6 +346,18 @@ impl From<BlockRange> for (String, u32, u32, u32) {
     }
 }
 
+impl From<(String, u32, u32, u32, Vec<u32>)> for OpenBlock {
+    fn from((pool, serial, number, slots, uncommitted): (String, u32, u32, u32, Vec<u32>)) -> Self {
+        Self { pool: from_hexadecimal(&pool), serial, number, slots, uncommitted }
+    }
+}
+
+impl From<OpenBlock> for (String, u32, u32, u32, Vec<u32>) {
+    fn from(block: OpenBlock) -> Self {
+        (format!("{:016x}", block.pool), block.serial, block.number, block.slots, block.uncommitted)
+    }
+}
+
 impl From<(i32, u64, u64)> for ChannelCount {
     fn from((channel, stored, uncommitted): (i32, u64, u64)) -> Self {
         Self { channel, stored, uncommitted }
@@ -371,7 +415,8 @@ mod tests {
         let scratch = Scratch::new();
         let place = next_segment(scratch.path()).unwrap();
         let blocks = vec![BlockRange { pool: 0xfeed_0000_0000_0001, serial: 2, first: 0, last: 17 }];
-        let origin = Origin { blocks, counts: vec![ChannelCount { channel: 3, stored: 5, uncommitted: 1 }] };
+        let open = vec![OpenBlock { pool: 7, serial: 2, number: 18, slots: 4, uncommitted: vec![1] }];
+        let origin = Origin { blocks, open, counts: vec![ChannelCount { channel: 3, stored: 5, uncommitted: 1 }] };
         write_segment(&place, &stamps(0..5), &origin).unwrap();
         assert_eq!(Segment::open(&place).unwrap().origin().unwrap(), origin);
         assert!(place.ends_with("part-00000000.parquet"));

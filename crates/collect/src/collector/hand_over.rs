@@ -1,8 +1,18 @@
-//! The hand-over of a point's ready blocks: what makes it exactly-once is the order of the steps here.
+//! The hand-over of a point's blocks: what makes it exactly-once is the order of the steps here.
+//!
+//! The newest segment of a point grows: it is replaced, whole, by one that holds more, as long as all that it holds lies in
+//! shared memory too. It is kept as it is, and its full blocks are freed, once they are many or old, or their pool is
+//! crowded. A collector that is killed leaves either the one segment or the other, and each names what it holds.
+//!
+//! Losses are written before the segment that tells of their blocks, under its name, and only for a segment that is not
+//! there yet: one that grows would be kept by a kill, and the losses told again with the next.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::{Collector, Pending, stem};
 use crate::watched_pool::{Lost, ReadyBlock, count};
-use tickscope_store::{ChannelCount, Event, EventKind, Origin, Paths, Result, StampColumns, write_segment};
+use tickscope_store::{ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampColumns, write_segment};
 use tickscope_tick::{Place, PointName};
 
 /// Rows to be written of a point.
@@ -13,68 +23,167 @@ struct Taken {
     lost: Vec<Event>,
 }
 
+/// The newest segment of a point, while it may still be replaced.
+pub(super) struct Growing {
+    origin: Origin,
+    blocks: Vec<ReadyBlock>,
+    lost: Vec<Event>,
+    rows: u64,
+    bytes: u64,
+}
+
 impl Collector {
-    /// Stores the ready blocks of `point` as one segment and frees them.
-    pub(super) fn store(&mut self, point: &PointName) -> Result<()> {
-        let Some(mut pending) = self.pending.remove(point) else { return Ok(()) };
-        pending.blocks.sort();
-        let stored = self.write(point, &pending);
-        if stored.is_err() {
+    /// Stores the ready blocks of `point`, and what is committed in `open` ones, in a segment that is kept; frees the
+    /// ready ones.
+    pub(super) fn store(&mut self, point: &PointName, open: &[ReadyBlock]) -> Result<()> {
+        let mut pending = self.pending.remove(point).unwrap_or_default();
+        let written = self.write(point, &mut pending, open);
+        if written.is_err() {
             // Nothing has its final name: the blocks wait on, and the next attempt writes the same.
             self.pending.insert(point.clone(), pending);
-            return stored;
+            return written;
         }
-        self.free(&pending)
+        self.keep(point, &mut pending)
     }
 
-    fn write(&mut self, point: &PointName, pending: &Pending) -> Result<()> {
+    /// Stores what has come since in the segment that grows.
+    pub(super) fn grow(&mut self, point: &PointName, open: &[ReadyBlock]) -> Result<()> {
+        let mut pending = self.pending.remove(point).unwrap_or_default();
+        let written = self.write(point, &mut pending, open);
+        if !pending.blocks.is_empty() || pending.growing.is_some() {
+            self.pending.insert(point.clone(), pending);
+        }
+        written
+    }
+
+    fn write(&mut self, point: &PointName, pending: &mut Pending, open: &[ReadyBlock]) -> Result<()> {
+        pending.blocks.sort();
+        let mut taken = self.take(pending, open);
+        if pending.growing.as_ref().is_some_and(|growing| !growing.may_become(&taken)) {
+            self.keep(point, pending)?;
+            taken = self.take(pending, open);
+        }
+        let rows = taken.stamps.len() as u64;
+        let unchanged = pending.growing.as_ref().is_some_and(|growing| growing.is_as_good_as(&taken));
+        if unchanged || taken.is_nothing() {
+            return Ok(());
+        }
         // A reader of the segment finds each channel's row; a restarted collector gives no number twice.
         self.ledger.write_numbers()?;
         self.steps.reached("channels have their numbers")?;
-        let taken = self.take(pending);
-        let place = Place { node: self.settings.node.clone(), point: point.clone() };
-        let folder = Paths::of(&self.settings.run).stamps(&place);
-        let place = self.parts.next(&folder)?;
-        // Before the segment, and named after it: whoever comes after a kill here writes it again under the same name.
-        self.write_events(&format!("{point}+{}", stem(&place)), &taken.lost)?;
-        self.steps.reached("losses are written")?;
+        let place = self.parts.next(&self.folder(point))?;
+        if pending.growing.is_none() {
+            // Whoever comes after a kill here writes it again under the same name.
+            self.write_events(&format!("{point}+{}", stem(&place)), &taken.lost)?;
+            self.steps.reached("losses are written")?;
+        }
         let bytes = write_segment(&place, &taken.stamps, &taken.origin)?;
-        self.parts.taken(&folder);
-        self.note(&taken, pending, bytes);
-        Ok(())
+        let Taken { origin, lost, .. } = taken;
+        let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes };
+        self.note(&grown, pending.growing.as_ref());
+        pending.growing = Some(grown);
+        self.steps.reached("the segment has its name")
     }
 
-    fn take(&self, pending: &Pending) -> Taken {
+    fn folder(&self, point: &PointName) -> PathBuf {
+        Paths::of(&self.settings.run).stamps(&Place { node: self.settings.node.clone(), point: point.clone() })
+    }
+
+    fn take(&self, pending: &Pending, open: &[ReadyBlock]) -> Taken {
         let mut taken = Taken::default();
         taken.stamps.reserve(pending.stamps as usize);
-        for block in &pending.blocks {
-            let Some(watched) = self.pools.get(&block.channel.0) else { continue };
-            let (stored, uncommitted) = watched.pool.read(block, &mut taken.stamps);
-            let count = ChannelCount { channel: block.node_channel, stored, uncommitted };
-            taken.origin.add(block.channel, block.number, count);
-            taken.lost.extend(watched.pool.lost_before(block).map(|lost| self.lost(block.channel, lost)));
+        let mut all: Vec<(&ReadyBlock, bool)> = pending.blocks.iter().map(|block| (block, false)).collect();
+        all.extend(open.iter().map(|block| (block, true)));
+        all.sort();
+        for (block, is_open) in all {
+            if is_open { self.take_open(block, &mut taken) } else { self.take_ready(block, &mut taken) }
         }
         taken
     }
 
-    fn note(&mut self, taken: &Taken, pending: &Pending, bytes: u64) {
-        self.ledger.add(&taken.origin);
-        self.report.segments += 1;
-        self.report.bytes += bytes;
-        self.report.blocks += pending.blocks.len() as u64;
-        self.report.stamps += taken.stamps.len() as u64;
-        self.report.uncommitted += taken.origin.counts.iter().map(|count| count.uncommitted).sum::<u64>();
-        self.report.lost += taken.lost.iter().filter_map(|event| event.value).sum::<i64>() as u64;
+    fn take_ready(&self, block: &ReadyBlock, taken: &mut Taken) {
+        let Some(watched) = self.pools.get(&block.channel.0) else { return };
+        let before = self.ledger.taken(block.channel, block.number);
+        let (stored, uncommitted) = watched.pool.read(block, before, &mut taken.stamps);
+        let count = ChannelCount { channel: block.node_channel, stored, uncommitted };
+        taken.origin.add(block.channel, block.number, count);
+        taken.lost.extend(watched.pool.lost_before(block).map(|lost| self.lost(block.channel, lost)));
     }
 
-    fn free(&mut self, pending: &Pending) -> Result<()> {
-        self.steps.reached("the segment has its name")?;
-        for ReadyBlock { channel, index, .. } in &pending.blocks {
+    fn take_open(&self, block: &ReadyBlock, taken: &mut Taken) {
+        let Some(watched) = self.pools.get(&block.channel.0) else { return };
+        let before = self.ledger.taken(block.channel, block.number);
+        if let Some((stored, now)) = watched.pool.read_open(block, before, &mut taken.stamps) {
+            let ((pool, serial), number) = (block.channel, block.number);
+            let open = OpenBlock { pool, serial, number, slots: now.slots, uncommitted: now.uncommitted };
+            let count = ChannelCount { channel: block.node_channel, stored, uncommitted: 0 };
+            taken.origin.add_open(open, count);
+        }
+    }
+
+    /// Counts a segment in place of the one that it replaced.
+    fn note(&mut self, grown: &Growing, before: Option<&Growing>) {
+        let none = Growing { origin: Origin::default(), blocks: Vec::new(), lost: Vec::new(), rows: 0, bytes: 0 };
+        self.report.segments += u64::from(before.is_none());
+        let before = before.unwrap_or(&none);
+        self.ledger.uncount(&before.origin.counts);
+        self.ledger.count(&grown.origin.counts);
+        let replace =
+            |total: &mut u64, of: &dyn Fn(&Growing) -> u64| *total = (*total + of(grown)).saturating_sub(of(before));
+        let report = &mut self.report;
+        replace(&mut report.bytes, &|growing| growing.bytes);
+        replace(&mut report.stamps, &|growing| growing.rows);
+        replace(&mut report.uncommitted, &|growing| {
+            growing.origin.counts.iter().map(|count| count.uncommitted).sum::<u64>()
+        });
+        replace(&mut report.lost, &|growing| growing.lost.iter().filter_map(|event| event.value).sum::<i64>() as u64);
+    }
+
+    /// Leaves the segment as it is, and frees the ready blocks that it holds.
+    fn keep(&mut self, point: &PointName, pending: &mut Pending) -> Result<()> {
+        let Some(Growing { origin, blocks, .. }) = pending.growing.take() else {
+            return self.free_stored(point, pending);
+        };
+        self.parts.taken(&self.folder(point));
+        self.ledger.hold(&origin);
+        // Both are sorted, and blocks are only ever added.
+        let mut stored = blocks.into_iter().peekable();
+        let mut freed = Vec::new();
+        pending.blocks.retain(|block| {
+            let is_stored = stored.next_if_eq(block).is_some();
+            freed.extend(is_stored.then(|| block.clone()));
+            !is_stored
+        });
+        pending.stamps = pending.blocks.iter().map(|block| u64::from(block.capacity)).sum();
+        self.free(&freed)
+    }
+
+    /// Frees blocks of which all was stored while they were open.
+    fn free_stored(&mut self, _point: &PointName, pending: &mut Pending) -> Result<()> {
+        pending.stamps = 0;
+        let blocks = std::mem::take(&mut pending.blocks);
+        self.free(&blocks)
+    }
+
+    fn free(&mut self, blocks: &[ReadyBlock]) -> Result<()> {
+        for ReadyBlock { channel, index, .. } in blocks {
             if let Some(watched) = self.pools.get_mut(&channel.0) {
                 watched.pool.free(*index, &mut self.steps)?;
+                self.report.blocks += 1;
             }
         }
         Ok(())
+    }
+
+    /// Blocks that are still being filled, by point.
+    pub(super) fn open_blocks(&mut self) -> BTreeMap<PointName, Vec<ReadyBlock>> {
+        let mut open: BTreeMap<PointName, Vec<ReadyBlock>> = BTreeMap::new();
+        for watched in self.pools.values().filter(|watched| watched.pool.is_held()) {
+            for block in watched.pool.open_blocks(&mut self.ledger) {
+                open.entry(block.point.clone()).or_default().push(block);
+            }
+        }
+        open
     }
 
     pub(super) fn lost(&self, channel: (u64, u32), lost: Lost) -> Event {
@@ -90,5 +199,25 @@ impl Collector {
             domain: Some(format!("{}.{}", self.settings.node, lost.counter)),
             ..self.event(EventKind::Lost, text)
         }
+    }
+}
+
+impl Taken {
+    /// Whether a segment of it would tell nothing.
+    fn is_nothing(&self) -> bool {
+        let told = self.origin.counts.iter().any(|count| count.uncommitted > 0) || !self.lost.is_empty();
+        self.stamps.is_empty() && !told
+    }
+}
+
+impl Growing {
+    /// Whether a segment of `taken` may replace it: what it holds is all there, and no loss is new.
+    fn may_become(&self, taken: &Taken) -> bool {
+        self.lost == taken.lost && self.rows <= taken.stamps.len() as u64
+    }
+
+    /// Whether a segment of `taken` would hold nothing new.
+    fn is_as_good_as(&self, taken: &Taken) -> bool {
+        self.rows == taken.stamps.len() as u64 && self.origin == taken.origin
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use tickscope_stamp::pool::lock_of_first_byte;
@@ -10,15 +11,21 @@ use tickscope_store::{Error, Result};
 
 /// An open-file-description lock: programs ask for it to know whether waiting for a block makes sense.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
     /// Takes the lock at `place`, or says that someone else has it.
-    pub(super) fn take(place: &Path) -> Result<Self> {
+    pub(crate) fn take(place: &Path) -> Result<Self> {
         let unusable = |e| Error::io(place, "lock", e);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(place);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(place);
         let file = file.map_err(unusable)?;
         let lock = lock_of_first_byte();
         // SAFETY: a valid descriptor and a flock that outlives the call.

@@ -2,38 +2,57 @@
 //!
 //! Each event's file is named after its cause, so that writing it again after a kill replaces it.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Instant, UNIX_EPOCH};
 
 use super::{Collector, Watched};
-use crate::watched_pool::{WatchedPool, count};
+use crate::watched_pool::{Refused, WatchedPool, count};
 use tickscope_store::{Error, Event, EventKind, Result};
 
 impl Collector {
-    /// Finds new pools, and what programs left that could not make one.
+    /// Finds new pools, and what programs left that could not make one. What is neither is left alone, and stops nothing.
     pub(super) fn list(&mut self, now: Instant) -> Result<()> {
         let directory = self.settings.directory.clone();
         let unreadable = |e| Error::io(&directory, "list the pools in", e);
+        self.short = false;
         for entry in fs::read_dir(&directory).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if name.starts_with("pool-") && name.ends_with(".ticks") {
-                self.add_pool(&path)?;
-            } else if let Some(who) = name.strip_prefix("refused-") {
-                self.note_refused_program(&path, who)?;
+            let entry = entry.map_err(unreadable)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_pool = name.starts_with("pool-") && name.ends_with(".ticks");
+            if !is_pool && !name.starts_with("refused-") || self.is_known(&entry.path(), &name) {
+                continue;
+            }
+            // Asked of the entry itself, so that no link is followed and nothing odd is opened.
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            match name.strip_prefix("refused-").map(refusal) {
+                _ if !is_file => self.leave_alone(&entry.path(), "expected a file, found none; it is left alone")?,
+                None => self.add_pool(&entry.path())?,
+                Some(Some(who)) => self.note_refused_program(&entry.path(), who)?,
+                Some(None) => {
+                    self.leave_alone(&entry.path(), "expected the name refused-PID-ERRNO; it is left alone")?
+                }
             }
         }
         self.listed = Some(now);
         Ok(())
     }
 
+    fn is_known(&self, path: &Path, name: &str) -> bool {
+        let digits = name.strip_prefix("pool-").and_then(|name| name.strip_suffix(".ticks"));
+        let instance = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        let watched = instance.and_then(|instance| self.pools.get(&instance));
+        watched.is_some_and(|watched| watched.pool.path() == path) || self.ignored.contains(path)
+    }
+
     fn add_pool(&mut self, path: &Path) -> Result<()> {
-        if self.ignored.contains(path) || self.pools.values().any(|watched| watched.pool.path() == path) {
-            return Ok(());
-        }
         match WatchedPool::open(path) {
-            Ok(pool) => {
+            Ok(mut pool) => {
+                if self.pools.values().filter(|watched| watched.pool.is_open()).count() >= self.descriptors {
+                    pool.close();
+                }
                 self.pools.insert(pool.instance(), Watched { pool, looked: None });
                 let bytes = self.pools.values().map(|watched| watched.pool.bytes()).sum();
                 self.report.pool_bytes = self.report.pool_bytes.max(bytes);
@@ -41,31 +60,78 @@ impl Collector {
             }
             // A program may have ended, and its pool been removed, since the directory was listed.
             Err(_) if !path.exists() => Ok(()),
-            Err(why) => self.leave_alone(path, why),
+            Err(Refused::Later) => {
+                self.short = true;
+                Ok(())
+            }
+            Err(Refused::Foreign(why)) => {
+                self.leave_alone(path, why.strip_prefix(&format!("{}: ", path.display())).unwrap_or(&why))
+            }
         }
     }
 
-    /// Records a file that is not a pool of this version as an event, once, and never touches it.
-    fn leave_alone(&mut self, path: &Path, why: String) -> Result<()> {
+    /// Records a file that cannot be collected as an event, once, and never touches it.
+    fn leave_alone(&mut self, path: &Path, why: &str) -> Result<()> {
+        let name = path.file_name().unwrap_or_default();
+        let text = format!("{}: {why}", path.display());
+        let event = self.event(EventKind::PoolLeftAlone, text.replace(char::is_control, "\u{fffd}"));
+        self.write_events(&format!("left-alone-{}", short(name)), &[event])?;
         self.ignored.insert(path.into());
         self.report.left_alone += 1;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.write_events(&format!("left-alone-{name}"), &[self.event(EventKind::PoolLeftAlone, why)])
+        Ok(())
     }
 
-    fn note_refused_program(&mut self, path: &Path, who: &str) -> Result<()> {
-        let mut parts = who.splitn(2, '-');
-        let (pid, errno) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let reason = errno.parse().map(std::io::Error::from_raw_os_error).map_or(errno.into(), |e| e.to_string());
+    fn note_refused_program(&mut self, path: &Path, (pid, errno): (i32, i32)) -> Result<()> {
+        let reason = std::io::Error::from_raw_os_error(errno);
         let text = format!(
             "process {pid} could not make its pool: {reason}; its points were off. Enlarge the tmpfs, set \
              TICKSCOPE_POOL_BYTES lower, or check the directory's rights"
         );
-        let made = fs::metadata(path).and_then(|file| file.modified()).ok();
+        let made = fs::symlink_metadata(path).and_then(|file| file.modified()).ok();
         let since = made.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |time| time.as_millis());
-        self.write_events(&format!("refused-{who}-{since}"), &[self.event(EventKind::PoolRefused, text)])?;
+        self.write_events(&format!("refused-{pid}-{errno}-{since}"), &[self.event(EventKind::PoolRefused, text)])?;
         self.steps.reached("a refused program is noted")?;
-        self.remove(path)
+        self.remove_or_leave(path)
+    }
+
+    /// Removes a file; one that this process may not remove is told and left.
+    fn remove_or_leave(&mut self, path: &Path) -> Result<()> {
+        match self.remove(path) {
+            Err(why) => self.leave_alone(path, &format!("all of it is stored, but {why}")),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Tells at once what is wrong with a pool: its program may live for a long time.
+    pub(super) fn tell_oddities(&mut self, instance: u64) -> Result<()> {
+        let Some(watched) = self.pools.get_mut(&instance) else { return Ok(()) };
+        if !watched.pool.has_news() {
+            return Ok(());
+        }
+        let told = self.write_events(&format!("odd-{instance:016x}"), &self.oddities(instance));
+        if let (Err(_), Some(watched)) = (&told, self.pools.get_mut(&instance)) {
+            watched.pool.tell_again();
+        }
+        told
+    }
+
+    fn oddities(&self, instance: u64) -> Vec<Event> {
+        let Some(Watched { pool, .. }) = self.pools.get(&instance) else { return Vec::new() };
+        let file = pool.path().display();
+        let left = pool.damaged().iter().map(|(block, why)| {
+            let text = format!("{file}: block {block} holds {why}; the file is left alone");
+            self.event(EventKind::BlockLeftAlone, text)
+        });
+        let taken = pool.doubtful().iter().map(|(block, said)| {
+            let text =
+                format!("{file}: block {block} says that {said}, and holds stamps that no file has: they are taken");
+            self.event(EventKind::BlockLeftAlone, text)
+        });
+        let cut_off = pool.is_cut_off().then(|| {
+            let text = format!("{file}: cut short while {} stamped into it; what lay there is lost", pool.process());
+            self.event(EventKind::PoolLeftAlone, text)
+        });
+        left.chain(taken).chain(cut_off).collect()
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -97,8 +163,9 @@ impl Collector {
         if finished.is_empty() {
             return Ok(());
         }
-        self.write_last_losses(instance, |serial| finished.contains(&serial))?;
+        let lost = self.write_last_losses(instance, |serial| finished.contains(&serial))?;
         self.ledger.write()?;
+        self.report.lost = self.report.lost.saturating_add(lost);
         self.steps.reached("closed channels are written")?;
         if let Some(watched) = self.pools.get(&instance) {
             finished.iter().for_each(|&serial| watched.pool.free_entry(serial));
@@ -106,17 +173,18 @@ impl Collector {
         Ok(())
     }
 
-    /// Writes down what channels lost that no later block tells of.
-    fn write_last_losses(&mut self, instance: u64, ended: impl Fn(u32) -> bool) -> Result<()> {
-        let Some(watched) = self.pools.get(&instance) else { return Ok(()) };
+    /// Writes down what channels lost that no later block tells of. Returns how many stamps.
+    fn write_last_losses(&mut self, instance: u64, ended: impl Fn(u32) -> bool) -> Result<u64> {
+        let Some(watched) = self.pools.get(&instance) else { return Ok(0) };
+        let mut stamps = 0u64;
         for (serial, lost) in watched.pool.lost_at_the_end() {
             if ended(serial) {
                 let event = self.lost((instance, serial), lost);
                 self.write_events(&format!("end-{instance:016x}-{serial}"), &[event])?;
-                self.report.lost = self.report.lost.saturating_add(lost.stamps);
+                stamps = stamps.saturating_add(lost.stamps);
             }
         }
-        Ok(())
+        Ok(stamps)
     }
 
     /// Removes the pool of a program that has ended, once all its blocks are stored.
@@ -125,14 +193,15 @@ impl Collector {
         if self.pending.values().any(|pending| pending.blocks.iter().any(waits)) {
             return Ok(());
         }
-        self.write_last_losses(instance, |_| true)?;
+        let lost = self.write_last_losses(instance, |_| true)?;
         self.write_events(&format!("pool-{instance:016x}"), &self.obituary(instance))?;
         self.ledger.write()?;
         self.steps.reached("the pool's end is written")?;
         let Some(watched) = self.pools.remove(&instance) else { return Ok(()) };
+        self.report.lost = self.report.lost.saturating_add(lost);
         self.report.pools_ended += 1;
-        if watched.pool.damaged().is_empty() {
-            self.remove(watched.pool.path())?;
+        if watched.pool.damaged().is_empty() && !watched.pool.is_cut_off() {
+            self.remove_or_leave(watched.pool.path())?;
             self.steps.reached("the pool is removed")?;
             self.ledger.forget(instance);
         } else {
@@ -158,10 +227,28 @@ impl Collector {
             let text = format!("{number} by {}; open a channel before stamping, and no more than 256", pool.process());
             events.push(Event { value: Some(count(number)), ..self.event(what, text) });
         }
-        for (block, why) in pool.damaged() {
-            let text = format!("{}: block {block} holds {why}; the file is left alone", pool.path().display());
-            events.push(self.event(EventKind::BlockLeftAlone, text));
-        }
         events
     }
+}
+
+/// Process and error of `PID-ERRNO`.
+fn refusal(who: &str) -> Option<(i32, i32)> {
+    let (pid, errno) = who.split_once('-')?;
+    Some((pid.parse().ok()?, errno.parse().ok()?))
+}
+
+/// A name for a file of its own: short and of plain characters, with a digest where that changed something.
+fn short(name: &OsStr) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let text = name.to_string_lossy();
+    if text.len() <= 60 && text.chars().all(plain) {
+        return text.into_owned();
+    }
+    let kept: String = text.chars().filter(|&c| plain(c)).take(40).collect();
+    // FNV-1a: the same in every version, so that another collector replaces the file.
+    let digest = name
+        .as_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |digest, &byte| (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    format!("{kept}-{digest:016x}")
 }

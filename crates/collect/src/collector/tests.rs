@@ -30,6 +30,12 @@ impl Site {
         Settings::new(self.directory(), self.run(), tickscope_tick::NodeName::new("host").unwrap())
     }
 
+    /// Full blocks are stored after 10 s, and open ones not at all before the end.
+    fn slow_settings(&self) -> Settings {
+        let (age, every) = (Duration::from_secs(10), Duration::from_secs(3600));
+        Settings { age, every, least: 0, ..self.settings() }
+    }
+
     fn collect(&self) -> Report {
         Collector::start(self.settings()).unwrap().once().unwrap()
     }
@@ -58,18 +64,96 @@ impl Site {
 }
 
 #[test]
-fn a_full_block_of_a_living_program_is_stored_and_freed_and_a_partial_one_is_left() {
+fn a_full_block_of_a_living_program_is_stored_and_freed_and_a_partial_one_is_stored_and_left() {
     let site = Site::new();
     let pool = Pool::make(&site.directory(), 7, 4).live();
     pool.open_channel(0, "send", 1);
     pool.fill(0, (0, 0), "send", &full(1));
     pool.fill(1, (0, 1), "send", &full(1000)[..5]);
     let report = site.collect();
-    assert_eq!((report.stamps, report.blocks, report.segments), (u64::from(SLOTS), 1, 1));
-    assert_eq!(site.stamps("send").id, (1..=i64::from(SLOTS)).collect::<Vec<_>>());
+    assert_eq!((report.stamps, report.blocks, report.segments, report.held), (u64::from(SLOTS) + 5, 1, 1, 1));
+    assert_eq!(site.stamps("send").id, (1..=i64::from(SLOTS)).chain(1000..1005).collect::<Vec<_>>());
     assert!(pool.is_zeroed(0) && pool.block_state(1) == BlockState::Leased as u32);
-    assert_eq!(site.channels()[0].stored, i64::from(SLOTS));
+    assert_eq!(site.channels()[0].stored, i64::from(SLOTS) + 5);
     assert_eq!(site.channels()[0].state, ChannelState::Open);
+    assert_eq!(site.collect().stamps, 0, "nothing is stored twice");
+}
+
+#[test]
+fn what_is_committed_later_in_a_block_that_was_open_is_stored_once_and_so_are_its_gaps() {
+    let site = Site::new();
+    let mut pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    let (done, open) = (|id| Slot::Committed { id, tick: id }, Slot::Reserved { id: 0 });
+    for (slots, stored) in [
+        (vec![done(1), open, done(3)], 2),
+        (vec![done(1), open, done(3), done(4), open], 1),
+        (vec![done(1), done(2), done(3), done(4), open, open, done(7)], 2),
+        (vec![done(1), done(2), done(3), done(4), done(5), open, done(7), open], 1),
+    ] {
+        pool.fill(0, (0, 0), "send", &slots);
+        assert_eq!(site.collect().stamps, stored);
+    }
+    pool.kill();
+    let report = site.collect();
+    assert_eq!((report.stamps, report.uncommitted, report.held), (0, 1, 0));
+    assert_eq!(site.stamps("send").id, [1, 3, 4, 2, 7, 5]);
+    assert_eq!(site.channels()[0].stored, 6);
+    assert_eq!(site.event("recovered").value, Some(1));
+}
+
+#[test]
+fn a_slow_points_stamps_are_in_the_files_within_a_second_and_the_file_grows() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 100).live();
+    pool.open_channel(0, "send", 1);
+    let mut collector = Collector::start(site.settings()).unwrap();
+    let start = Instant::now();
+    for second in 1..20u32 {
+        pool.fill(0, (0, 0), "send", &full(1)[..5 * second as usize]);
+        collector.look(start + Duration::from_millis(1010) * second).unwrap();
+        assert_eq!(site.stamps("send").id.len(), 5 * second as usize);
+    }
+    collector.ledger.write().unwrap();
+    assert_eq!((site.channels()[0].stored, collector.report().stamps, collector.report().segments), (95, 95, 1));
+    pool.fill(0, (0, 0), "send", &full(1));
+    pool.fill(1, (0, 1), "send", &full(1001)[..7]);
+    collector.look(start + Duration::from_secs(21)).unwrap();
+    assert_eq!(site.stamps("send").id.len(), SLOTS as usize + 7);
+    assert_eq!(pool.block_state(0), BlockState::Leased as u32, "it may still be written again");
+    drop(collector); // as if killed
+    let report = site.collect();
+    assert_eq!((report.stamps, site.stamps("send").id.len()), (0, SLOTS as usize + 7));
+    assert!(pool.is_zeroed(0));
+}
+
+#[test]
+fn a_loss_in_a_segment_that_grows_is_told_once_whichever_step_a_kill_follows() {
+    for steps in 0..30 {
+        let site = Site::new();
+        let mut pool = Pool::make(&site.directory(), 7, 8).live();
+        pool.open_channel(0, "send", 1);
+        let start = Instant::now();
+        let collector = Collector::start_with(site.settings(), Steps::ending_after(steps));
+        let mut collector = collector.unwrap();
+        for round in 0..4u32 {
+            pool.fill(round, (0, round), "send", &full(1 + i64::from(round) * 1000));
+            pool.lose_before(round, u64::from(round), 5, 6);
+            if collector.look(start + Duration::from_millis(1100) * round).is_err() {
+                break;
+            }
+        }
+        drop(collector);
+        pool.kill();
+        site.collect();
+        let mut ids = site.stamps("send").id;
+        ids.sort_unstable();
+        ids.dedup();
+        let lost: Vec<_> = site.events().into_iter().filter(|e| e.what == "lost").filter_map(|e| e.value).collect();
+        let blocks = ids.len() / SLOTS as usize;
+        assert_eq!(ids.len(), site.stamps("send").id.len(), "stored twice after {steps} steps");
+        assert_eq!(lost.iter().sum::<i64>(), (0..blocks as i64).sum::<i64>(), "killed after {steps} steps: {lost:?}");
+    }
 }
 
 #[test]
@@ -141,7 +225,6 @@ fn a_partial_block_of_a_killed_program_is_stored_and_its_open_slots_are_counted(
         Slot::Reserved { id: 4 },
     ];
     pool.fill(0, (0, 0), "send", &slots);
-    assert_eq!(site.collect().stamps, 0);
     pool.kill();
     let report = site.collect();
     assert_eq!((report.stamps, report.uncommitted, report.pools_ended), (2, 2, 1));
@@ -193,7 +276,7 @@ fn an_entry_is_given_back_only_when_its_blocks_are_stored() {
     pool.fill(0, (0, 0), "send", &full(1)[..3]);
     pool.set_block(0, BlockState::Released);
     pool.set_entry(0, EntryState::Closed);
-    let mut collector = Collector::start(site.settings()).unwrap();
+    let mut collector = Collector::start(site.slow_settings()).unwrap();
     let start = Instant::now();
     collector.look(start).unwrap();
     assert_eq!(pool.entry_state(0), EntryState::Closed as u32);
@@ -267,11 +350,11 @@ fn a_channel_tells_the_parameter_of_its_policy_and_those_that_take_none_have_non
 fn a_pool_of_version_1_is_collected_while_its_program_lives_and_when_it_is_killed() {
     let site = Site::new();
     let mut pool = Pool::of_version_1(&site.directory()).live();
-    assert_eq!((site.collect().stamps, site.stamps("work").id), (488, (1..=488).collect::<Vec<_>>()));
+    assert_eq!((site.collect().stamps, site.stamps("work").id), (494, (1..=488).collect::<Vec<_>>()));
     assert!(pool.is_zeroed(0) && pool.is_zeroed(1) && pool.block_state(2) == BlockState::Leased as u32);
     pool.kill();
     let report = site.collect();
-    assert_eq!((report.stamps, report.lost, report.left_alone, report.pools_ended), (6, 112, 0, 1));
+    assert_eq!((report.stamps, report.lost, report.left_alone, report.pools_ended), (0, 112, 0, 1));
     let ride = site.stamps("ride");
     assert_eq!((ride.id, ride.kind.iter().flatten().sum::<i32>()), (vec![1, 2, 3, 4, 5], 1 + 2 + 1 + 2));
     assert_eq!(ride.value, (1..=5).map(|id| Some(-id)).collect());
@@ -370,7 +453,7 @@ fn blocks_wait_for_their_age_their_number_or_a_crowded_pool() {
     let pool = Pool::make(&site.directory(), 7, 100).live();
     pool.open_channel(0, "send", 1);
     let start = Instant::now();
-    let settings = Settings { amount: 10 * u64::from(SLOTS), ..site.settings() };
+    let settings = Settings { amount: 10 * u64::from(SLOTS), ..site.slow_settings() };
     let mut collector = Collector::start(settings).unwrap();
     let mut after = |number: u32, age: Duration| {
         pool.fill(number, (0, number), "send", &full(1 + i64::from(number) * 1000));

@@ -67,11 +67,12 @@ pub fn collect(settings: &CollectorSettings) -> Result<Report, Error> {
 
 /// The report as JSON.
 pub fn json(report: &Report) -> Value {
-    let Report { stamps, blocks, segments, bytes, uncommitted, lost, pools_ended, left_alone, pool_bytes, cpu_ns } =
-        *report;
+    let Report { stamps, blocks, segments, bytes, uncommitted, lost, pools_ended, held, left_alone, .. } = *report;
+    let Report { pool_bytes, cpu_ns, .. } = *report;
     json!({
         "stamps": stamps, "blocks": blocks, "segments": segments, "bytes": bytes, "uncommitted": uncommitted,
-        "lost": lost, "pools_ended": pools_ended, "left_alone": left_alone, "pool_bytes": pool_bytes, "cpu_ns": cpu_ns,
+        "lost": lost, "pools_ended": pools_ended, "held": held, "left_alone": left_alone, "pool_bytes": pool_bytes,
+        "cpu_ns": cpu_ns,
     })
 }
 

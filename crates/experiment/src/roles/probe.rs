@@ -169,7 +169,7 @@ fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(
             }
         }
         let ends = next == Err(RecvTimeoutError::Disconnected);
-        let mut write = || write_brackets(&next_segment(folder)?, &columns);
+        let write = || write_brackets(&next_segment(folder)?, &columns);
         // A full disk may have room again: what could not be written is written with what comes next.
         let written = if columns.is_empty() {
             Ok(())

@@ -151,5 +151,10 @@ fn write_batch<V: Value>(column: &mut SerializedColumnWriter<'_>, values: &[V], 
 }
 
 fn unwritten(place: &Path, error: ParquetError) -> Error {
-    Error::io(place, "write", std::io::Error::other(error))
+    let code = match &error {
+        ParquetError::External(inner) => inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error),
+        _ => None,
+    };
+    let error = code.map_or_else(|| std::io::Error::other(error), std::io::Error::from_raw_os_error);
+    Error::io(place, "write", error)
 }

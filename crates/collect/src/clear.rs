@@ -1,0 +1,173 @@
+//! Removal of a stamp directory, as far as nothing lies there any more.
+//!
+//! Assumes: whoever stored the stamps is done; nothing is read of the run. Guarantees: a pool goes only if its program has
+//! ended and no block of it holds anything, so whatever a collector did not take stays, with the reason; the directory
+//! goes only if it is empty. Deliberately absent: force.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Acquire;
+
+use tickscope_stamp::block::BlockState;
+use tickscope_stamp::handover::{self, Block};
+use tickscope_store::{Error, Result};
+
+use crate::collector::Lock;
+use crate::watched_pool::WatchedPool;
+
+/// What became of a stamp directory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cleared {
+    /// Whether the directory is gone.
+    pub gone: bool,
+    /// Pools that were removed.
+    pub removed: Vec<PathBuf>,
+    /// What stays in it; sorted.
+    pub stays: Vec<Stays>,
+}
+
+/// Something that stays in a stamp directory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stays {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it stays, to be put behind its name: "is held by process 7 (echo)".
+    pub why: String,
+    /// Whether it may hold stamps that no collector has stored.
+    pub stamps: bool,
+}
+
+/// Removes the pools in `directory` whose programs have ended and of which all is stored, and the directory itself if
+/// nothing is left. An error is a directory that cannot be listed, or that a collector works in.
+pub fn clear(directory: &Path) -> Result<Cleared> {
+    if matches!(fs::symlink_metadata(directory), Err(e) if e.kind() == ErrorKind::NotFound) {
+        return Ok(Cleared { gone: true, ..Cleared::default() });
+    }
+    let lock = directory.join(LOCK);
+    let held = Lock::take(&lock)?;
+    let mut cleared = Cleared::default();
+    let unreadable = |e| Error::io(directory, "list", e);
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let (path, name) = (entry.path(), entry.file_name());
+        if name == LOCK {
+            continue;
+        }
+        let name = name.to_string_lossy();
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        match reason(&path, &name, is_file) {
+            Some((why, stamps)) => cleared.stays.push(Stays { path, why, stamps }),
+            None => match fs::remove_file(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    let why = format!("is empty, and cannot be removed: {e}");
+                    cleared.stays.push(Stays { path, why, stamps: false });
+                }
+                _ => cleared.removed.push(path),
+            },
+        }
+    }
+    cleared.stays.sort();
+    cleared.removed.sort();
+    if cleared.stays.is_empty() {
+        // A program may begin at any time: then the directory is not empty, and stays.
+        let _ = fs::remove_file(&lock);
+        cleared.gone = fs::remove_dir(directory).is_ok();
+    }
+    drop(held);
+    Ok(cleared)
+}
+
+/// The lock of a directory's collector.
+pub(crate) const LOCK: &str = "collector.lock";
+
+/// Why a file stays, and whether it may hold stamps; `None`: it is a pool that may go.
+fn reason(path: &Path, name: &str, is_file: bool) -> Option<(String, bool)> {
+    if !is_file {
+        return Some(("is no file of tickscope's".into(), false));
+    }
+    if name.starts_with("refused-") {
+        return Some(("says that a program could not make its pool, and was not collected".into(), false));
+    }
+    if name.starts_with(".pool-") {
+        return Some(("is a pool that a program was making".into(), false));
+    }
+    if !(name.starts_with("pool-") && name.ends_with(".ticks")) {
+        return Some(("is no file of tickscope's".into(), false));
+    }
+    let Ok(pool) = WatchedPool::open(path) else {
+        return Some(("is no pool that this version reads".into(), true));
+    };
+    if pool.lives() {
+        return Some((format!("is held by {}", pool.process()), true));
+    }
+    match pool.blocks_that_hold_something() {
+        0 => None,
+        blocks => Some((format!("has {blocks} block(s) that were not collected"), true)),
+    }
+}
+
+impl WatchedPool {
+    /// Blocks that are not free, or have their header still.
+    fn blocks_that_hold_something(&self) -> usize {
+        let holds = |index: &u32| {
+            let block = self.pool().block(*index);
+            let freed = [Some(BlockState::Free), Some(BlockState::Zeroing)].contains(&handover::state(&block));
+            !freed || block.magic().load(Acquire) != 0
+        };
+        self.present_blocks().filter(holds).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::fabricated::{Pool, full};
+    use crate::scratch::Scratch;
+    use crate::{Collector, Settings};
+    use tickscope_tick::NodeName;
+
+    #[test]
+    fn a_directory_goes_when_all_is_stored_and_names_what_stays_before() {
+        let scratch = Scratch::new();
+        let directory = scratch.path().join("shm");
+        fs::create_dir(&directory).unwrap();
+        let mut held = Pool::make(&directory, 7, 4).live();
+        let ended = Pool::make(&directory, 8, 4);
+        for pool in [&held, &ended] {
+            pool.open_channel(0, "send", 1);
+            pool.fill(0, (0, 0), "send", &full(1)[..5]);
+        }
+        let why = |cleared: &Cleared| cleared.stays.iter().map(|stays| stays.why.clone()).collect::<Vec<_>>();
+        let cleared = clear(&directory).unwrap();
+        assert_eq!(why(&cleared), ["is held by process 4242 (echo)", "has 1 block(s) that were not collected"]);
+        let collect = || {
+            let node = NodeName::new("host").unwrap();
+            Collector::start(Settings::new(&directory, scratch.path().join("run"), node)).unwrap().once().unwrap().held
+        };
+        assert_eq!(collect(), 1);
+        let cleared = clear(&directory).unwrap();
+        assert_eq!((why(&cleared).len(), cleared.gone, cleared.stays[0].stamps), (1, false, true));
+        held.kill();
+        assert!(!clear(&directory).unwrap().gone, "its open block is not freed");
+        assert_eq!(collect(), 0);
+        assert!(clear(&directory).unwrap().gone && !directory.exists());
+        assert!(clear(&directory).unwrap().gone);
+    }
+
+    #[test]
+    fn a_directory_with_a_stranger_in_it_or_a_collector_at_work_stays() {
+        let scratch = Scratch::new();
+        let directory = scratch.path().join("shm");
+        fs::create_dir(&directory).unwrap();
+        let node = NodeName::new("host").unwrap();
+        let collector = Collector::start(Settings::new(&directory, scratch.path().join("run"), node)).unwrap();
+        assert!(clear(&directory).unwrap_err().is_busy());
+        drop(collector);
+        fs::create_dir(directory.join("pool-x.ticks")).unwrap();
+        fs::write(directory.join("notes"), "mine").unwrap();
+        let cleared = clear(&directory).unwrap();
+        assert!(!cleared.gone && cleared.stays.len() == 2 && directory.join("notes").exists());
+    }
+}

@@ -1,0 +1,52 @@
+//! A disk that takes nothing for a while: what was not stored stays in shared memory, and is tried again.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::Collector;
+use tickscope_store::{Error, Event, EventKind, Result};
+
+/// A time in which the disk took nothing.
+pub(super) struct DiskFull {
+    since: Instant,
+    /// A name for its event: when it began, milliseconds of Unix.
+    name: u128,
+    why: String,
+    /// Whether what failed has been stored since.
+    over: Option<Duration>,
+}
+
+impl Collector {
+    /// What a round returned; `None`: the disk did not take what there was to store, which waits.
+    pub(super) fn wait_for_room(&mut self, round: Result<u32>) -> Result<Option<u32>> {
+        let result = round.and_then(|filled| self.tell_of_room().map(|()| filled));
+        match result {
+            Ok(filled) => Ok(Some(filled)),
+            Err(why) if why.is_disk_full() => {
+                self.note_full(&why);
+                Ok(None)
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    fn note_full(&mut self, why: &Error) {
+        if self.full.is_none() {
+            eprintln!("tickscope: {why}; stamps wait in {} meanwhile", self.settings.directory.display());
+        }
+        let name = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
+        let new = || DiskFull { since: Instant::now(), name, why: why.to_string(), over: None };
+        self.full.get_or_insert_with(new).over = None;
+    }
+
+    /// Tells of a full disk once what it did not take is stored: whatever was due then is due until it is.
+    pub(super) fn tell_of_room(&mut self) -> Result<()> {
+        let Some(full) = &mut self.full else { return Ok(()) };
+        let seconds = full.over.get_or_insert_with(|| full.since.elapsed()).as_secs_f64().ceil() as i64;
+        let text = format!("the disk took nothing for {seconds} s, while stamps waited in shared memory: {}", full.why);
+        let name = format!("disk-full-{}", full.name);
+        let event = Event { value: Some(seconds), ..self.event(EventKind::DiskFull, text) };
+        self.write_events(&name, &[event])?;
+        self.full = None;
+        Ok(())
+    }
+}
