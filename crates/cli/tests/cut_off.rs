@@ -31,7 +31,8 @@ impl Scene {
         );
         for (node, returned) in NODES.iter().zip(&returned) {
             text += &format!(
-                "[[node]]\nname = \"{node}\"\nends_run = {}\ncommand = [\"{}\", \"{}\", \"paced\", \"1\", \"{stamps}\"]\n\
+                "[[node]]\nname = \"{node}\"\nends_run = {}\n\
+                 command = [\"{}\", \"{}\", \"paced\", \"1\", \"{stamps}\"]\n\
                  environment = {{ TICKSCOPE_WHEN_FULL = \"wait\", TICKSCOPE_BLOCK_BYTES = \"4096\" }}\n",
                 *node == "b",
                 stamper.display(),

@@ -70,8 +70,8 @@ impl Conductor<'_> {
             for at in 0..self.nodes.len() {
                 let node = self.nodes[at].name.clone();
                 if held.contains(&node) {
-                    let again = self.agent(at).perform(&node, &Role::CollectOnce)?;
-                    self.nodes[at].charge(Service::Collector, &again);
+                    let later = self.agent(at).perform(&node, &Role::CollectOnce)?;
+                    self.nodes[at].charge(Service::Collector, &later);
                 }
             }
             left = self.clear_once()?;

@@ -325,3 +325,33 @@ fn backward(clock: &str, counter: Clock) -> Vec<String> {
     clocks.insert(0, own);
     clocks
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickscope_store::read_events;
+    use tickscope_tick::NodeName;
+
+    #[test]
+    fn what_lies_between_two_clock_monitors_is_void_for_both_clocks_and_nothing_before_the_first() {
+        let run = std::env::temp_dir().join(format!("tickscope-gap-{}", std::process::id()));
+        let place = RoleContext { node: NodeName::new("a").unwrap(), run: run.clone() };
+        let mut first = Watching::begin(&place).unwrap();
+        first.void_what_nobody_watched().unwrap();
+        assert_eq!(first.gap, []);
+        first.look(false).unwrap();
+        first.write().unwrap(); // and then it is killed
+        let mut second = Watching::begin(&place).unwrap();
+        second.void_what_nobody_watched().unwrap();
+        second.look(false).unwrap();
+        let events = read_events(&second.events).unwrap();
+        let domains: Vec<_> = events.iter().map(|event| event.domain.as_deref().unwrap()).collect();
+        assert_eq!(domains, ["a.realtime", "a.monotonic"]);
+        for event in &events {
+            assert!(event.what.is_break() && event.tick < event.until, "{event:?}");
+            let before = first.realtime.before.iter().chain(second.realtime.before.iter()).flatten().copied();
+            assert!(before.min() >= event.until, "what is evidence again was taken after it");
+        }
+        std::fs::remove_dir_all(run).unwrap();
+    }
+}
