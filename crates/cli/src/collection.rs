@@ -8,22 +8,30 @@ use crate::options::CollectOptions;
 
 /// Takes what lies in a stamp directory, once or until the process is told to end.
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
-    let CollectOptions { directory, run, node, follow, .. } = options;
-    let report = collected(&CollectorSettings {
+    let CollectOptions { directory, run, node, follow, every, .. } = options;
+    let collected = collected(&CollectorSettings {
         directory: directory.clone(),
         run: run.clone(),
         node: node.clone(),
         follow: *follow,
+        every: every.map(std::time::Duration::from_secs_f64),
+        conducted: false,
     })?;
     if options.json {
-        println!("{}", json(&report));
+        println!("{}", json(&collected));
         return Ok(());
     }
-    let Report { stamps, segments, bytes, uncommitted, lost, pools_ended, left_alone, .. } = report;
+    let Report { stamps, segments, bytes, uncommitted, lost, pools_ended, left_alone, .. } = collected.report;
     println!("{stamps} stamps in {segments} segments ({bytes} bytes), from {pools_ended} ended programs");
     if lost + uncommitted + left_alone > 0 {
         println!(
             "{lost} dropped, {uncommitted} never committed, {left_alone} files left alone: see events/ in the run"
+        );
+    }
+    if !collected.held.is_empty() {
+        let (number, who) = (collected.held.len(), collected.held.join(", "));
+        println!(
+            "{number} pools are still held, all that they hold so far is stored: {who}. Collect again once they ended"
         );
     }
     println!("the run's files: {}", run.display());

@@ -20,7 +20,11 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
     for line in done {
         eprintln!("tickscope: {line}");
     }
-    if ids == 0 {
+    if ids.is_none() {
+        outcome?;
+        return output::print(format!("{root}: all stamps are stored; it has no layout to join them by\n").as_bytes());
+    }
+    if ids == Some(0) {
         outcome?;
         let missing = run.events()?.found.into_iter().find(|event| event.what == "cut-off").map(|event| event.text);
         return Err(Failure::work(format!(

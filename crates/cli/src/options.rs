@@ -291,9 +291,17 @@ pub struct CollectOptions {
     /// Go on until SIGTERM or Ctrl-C, instead of taking once what lies there
     #[arg(long)]
     pub follow: bool,
+    /// Seconds until a stamp is in the run's files, with --follow
+    #[arg(long, value_name = "SECONDS", requires = "follow", value_parser = interval)]
+    pub every: Option<f64>,
     /// Print what was collected as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| (0.01..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| format!("expected seconds from 0.01 to 3600, found '{text}'"))
 }
 
 #[derive(Debug, Args)]

@@ -35,11 +35,19 @@ pub(crate) enum Slot {
 
 impl Pool {
     pub(crate) fn make(directory: &Path, instance: u64, blocks: u32) -> Self {
+        let pool = Self::sparse(directory, instance, blocks);
+        let length = pool.file.metadata().unwrap().len();
+        // SAFETY: a valid descriptor.
+        assert_eq!(unsafe { libc::posix_fallocate(pool.file.as_raw_fd(), 0, length as i64) }, 0);
+        pool
+    }
+
+    /// One that takes memory only where something was written, as no program makes it.
+    pub(crate) fn sparse(directory: &Path, instance: u64, blocks: u32) -> Self {
         let path = directory.join(format!("pool-{instance:016x}.ticks"));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
         let length = BLOCK_OFFSET + u64::from(BLOCK_BYTES) * u64::from(blocks);
-        // SAFETY: a valid descriptor.
-        assert_eq!(unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length as i64) }, 0);
+        file.set_len(length).unwrap();
         let pool = Self { path, instance, file, holder: None };
         pool.put(offset_of!(PoolHeader, magic), &POOL_MAGIC.to_le_bytes());
         pool.put(offset_of!(PoolHeader, version), &VERSION.to_le_bytes());

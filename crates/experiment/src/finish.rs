@@ -29,8 +29,8 @@ pub struct Finished {
     pub run: Run,
     /// What was done, a sentence each.
     pub done: Vec<String>,
-    /// Ids that the join found; 0: there is no table.
-    pub ids: u64,
+    /// Ids that the join found, 0: there is no table; `None`: the run has no layout to join by.
+    pub ids: Option<u64>,
     /// The first step that failed; the others were taken all the same.
     pub outcome: Result<(), Error>,
 }
@@ -70,7 +70,9 @@ pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
     };
     let _writing = run.write()?;
     let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
-    let _claim = Claim::take(run.manifest().run, &root)?;
+    // A run of collectors alone has no number, and no folder of its own.
+    let number = run.manifest().run;
+    let _claim = (number != 0).then(|| Claim::take(number, &root)).transpose()?;
     let mut ending = Ending { record: RunRecord { run, events: Vec::new() }, done: Vec::new(), was_cut_off };
     ending.recall()?;
     let mut failed = None;
@@ -107,7 +109,7 @@ fn alone(run: &Run) -> Result<File, Error> {
 
 /// Returns whether an ended run lacks anything that can still be had.
 fn is_left(run: &Run) -> Result<bool, Error> {
-    let never_joined = run.layout().is_ok_and(|layout| !layout.points().is_empty()) && run.traces()?.found.is_empty();
+    let never_joined = has_points(run) && run.traces()?.found.is_empty();
     Ok(never_joined || run.manifest().stamp_directories.values().any(|directory| directory.exists()))
 }
 
@@ -116,6 +118,10 @@ fn is_own(point: &str) -> bool {
     use own_points::*;
     let probes = [PROBE_REQUEST_SENT, PROBE_REQUEST_RECEIVED, PROBE_REPLY_SENT, PROBE_REPLY_RECEIVED];
     point.starts_with(CLOCK_BRACKET) || probes.contains(&point)
+}
+
+fn has_points(run: &Run) -> bool {
+    run.layout().is_ok_and(|layout| !layout.points().is_empty())
 }
 
 /// A run while it is finished.
@@ -166,15 +172,16 @@ impl Ending {
     }
 
     /// All steps; those that can go on without one that failed do. Returns the number of ids.
-    fn work(&mut self, failed: &mut Option<Error>) -> u64 {
+    fn work(&mut self, failed: &mut Option<Error>) -> Option<u64> {
         let ended = self.end_what_is_left();
         self.record.go_on(failed, ended);
         let left = self.take_stamps(failed);
         let coarse = self.import_logs(failed);
         let written = self.record.write_events(); // which the join reads
         self.record.go_on(failed, written);
-        let joined = self.record.join();
-        let ids = *joined.as_ref().unwrap_or(&0);
+        let has_layout = has_points(self.run());
+        let joined = has_layout.then(|| self.record.join()).transpose();
+        let ids = joined.as_ref().map_or(Some(0), |ids| *ids);
         self.record.go_on(failed, joined.map(|_| ()));
         let mut manifest = self.manifest().clone();
         let declared = self.record.declare_points(&mut manifest, &coarse);
@@ -241,10 +248,12 @@ impl Ending {
             return Ok(None);
         }
         let run = self.run().root().to_path_buf();
-        let settings = CollectorSettings { directory: directory.into(), run, node: node.clone(), follow: false };
-        let stamps = collect(&settings)?.stamps;
+        let (directory, node) = (directory.to_path_buf(), node.clone());
+        let settings = CollectorSettings { directory, run, node, follow: false, every: None, conducted: true };
+        let stamps = collect(&settings)?.report.stamps;
+        let CollectorSettings { node, directory, .. } = settings;
         self.done.push(format!("took {stamps} stamps of {node} from {}", directory.display()));
-        leftovers::clear(node, directory)
+        leftovers::clear(&node, &directory)
     }
 
     /// The logs of the run file, where `run.json` has it and none was imported before.

@@ -433,6 +433,131 @@ fn a_program_without_a_pool_becomes_an_event() {
 }
 
 #[test]
+fn odd_entries_stop_nobody_and_are_told_once_each() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4);
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1)[..5]);
+    let at = |name: &str| site.directory().join(name);
+    std::fs::create_dir(at("refused-1-2")).unwrap();
+    std::fs::create_dir(at("pool-0000000000000001.ticks")).unwrap();
+    let long = "x".repeat(240);
+    std::fs::write(at(&format!("refused-{long}")), "").unwrap();
+    std::fs::write(at(&format!("pool-{long}.ticks")), "").unwrap();
+    std::fs::write(at("refused-1-2-\u{1b}[31m"), "").unwrap();
+    std::fs::write(at(".hidden"), "").unwrap();
+    std::fs::write(at("notes.txt"), "").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", at("refused-7-7")).unwrap();
+    std::os::unix::fs::symlink(&pool.path, at("pool-0000000000000009.ticks")).unwrap();
+    let pipe = std::ffi::CString::new(at("pool-0000000000000008.ticks").to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with a zero.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    let report = site.collect();
+    assert_eq!((report.stamps, report.pools_ended, report.left_alone), (5, 1, 8));
+    assert_eq!(site.collect().left_alone, 8);
+    let told: Vec<_> = site.events().into_iter().filter(|event| event.what == "pool-left-alone").collect();
+    assert!(told.len() == 8 && told.iter().all(|event| !event.text.contains(char::is_control)), "{told:?}");
+    assert!(at("refused-7-7").exists() && at("refused-1-2").exists());
+}
+
+#[test]
+fn a_pool_that_its_program_cuts_short_is_told_and_ends_nobody() {
+    for (alive, length) in [(true, 0), (true, 20_000), (true, 72_000), (false, 72_000), (false, 0)] {
+        let site = Site::new();
+        let mut cut = Pool::make(&site.directory(), 7, 4).live();
+        let other = Pool::make(&site.directory(), 8, 4);
+        for pool in [&cut, &other] {
+            pool.open_channel(0, "send", 1);
+            pool.fill(0, (0, 0), "send", &full(1));
+            pool.fill(1, (0, 1), "send", &full(1001));
+        }
+        let mut collector = Collector::start(site.slow_settings()).unwrap();
+        collector.list(Instant::now()).unwrap();
+        if !alive {
+            cut.kill();
+        }
+        std::fs::OpenOptions::new().write(true).open(&cut.path).unwrap().set_len(length).unwrap();
+        let report = collector.once().unwrap();
+        assert!(report.stamps >= 2 * u64::from(SLOTS), "{report:?}");
+        cut.kill();
+        collector.once().unwrap();
+        assert!(site.event("pool-left-alone").text.contains("cut short"), "{:?}", site.events());
+        assert!(cut.path.exists() && !other.path.exists());
+    }
+}
+
+#[test]
+fn a_pool_of_holes_is_collected_without_being_filled() {
+    use std::os::unix::fs::MetadataExt;
+    let site = Site::new();
+    let pool = Pool::sparse(&site.directory(), 7, 400_000);
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    pool.fill(300_000, (0, 1), "send", &full(1001));
+    let before = std::fs::metadata(&pool.path).unwrap().blocks();
+    let held = Collector::start(site.settings()).unwrap().once().unwrap();
+    assert_eq!((held.stamps, held.pools_ended), (2 * u64::from(SLOTS), 1));
+    assert!(before < 4096, "{before}");
+    let living = Pool::sparse(&site.directory(), 8, 400_000).live();
+    living.open_channel(0, "send", 1);
+    living.fill(399_999, (0, 0), "send", &full(1));
+    let before = std::fs::metadata(&living.path).unwrap().blocks();
+    assert_eq!(site.collect().stamps, u64::from(SLOTS));
+    assert!(std::fs::metadata(&living.path).unwrap().blocks() <= before + 64);
+}
+
+#[test]
+fn a_block_whose_state_was_rewritten_is_told_and_its_stamps_are_stored() {
+    for (state, living) in [(BlockState::Zeroing, true), (BlockState::Zeroing, false), (BlockState::Free, false)] {
+        let site = Site::new();
+        let mut pool = Pool::make(&site.directory(), 7, 4).live();
+        pool.open_channel(0, "send", 1);
+        pool.fill(0, (0, 0), "send", &full(1));
+        pool.set_block(0, state);
+        if !living {
+            pool.kill();
+        }
+        assert_eq!(site.collect().stamps, u64::from(SLOTS), "{state:?}");
+        assert!(site.event("block-left-alone").text.contains("they are taken"));
+        assert_eq!(site.collect().stamps, 0);
+    }
+}
+
+#[test]
+fn a_block_of_another_point_than_its_channel_is_told_at_once_and_kept() {
+    let site = Site::new();
+    let mut pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.open_channel(1, "receive", 1);
+    pool.fill(0, (0, 0), "receive", &full(1));
+    pool.fill(1, (1, 0), "receive", &full(1));
+    assert_eq!(site.collect().stamps, u64::from(SLOTS));
+    assert!(site.event("block-left-alone").text.contains("another point"));
+    pool.kill();
+    assert_eq!(site.collect().stamps, 0);
+    assert!(pool.path.exists());
+}
+
+#[test]
+fn parts_that_somebody_removed_are_told_once() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 8).live();
+    pool.open_channel(0, "send", 1);
+    for number in 0..3 {
+        pool.fill(number, (0, number), "send", &full(1 + i64::from(number) * 1000));
+        site.collect();
+    }
+    let folder = Paths::of(&site.run()).stamps(&"host.send".parse().unwrap());
+    std::fs::remove_file(folder.join("part-00000001.parquet")).unwrap();
+    site.collect();
+    site.collect();
+    let told = site.event("parts-missing");
+    assert_eq!(told.value, Some(i64::from(SLOTS)));
+    assert!(told.text.contains(&format!("{} are left", SLOTS * 2)), "{}", told.text);
+    assert_eq!(site.channels()[0].stored, i64::from(SLOTS) * 2);
+}
+
+#[test]
 fn a_damaged_block_is_left_alone_and_the_others_are_stored() {
     let site = Site::new();
     let pool = Pool::make(&site.directory(), 7, 4);

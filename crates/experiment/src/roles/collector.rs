@@ -1,11 +1,12 @@
 //! A node's collector: stamps out of shared memory into a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickscope_collect::{Collector, Report};
-use tickscope_store::{Event, Manifest, Paths, SameBoot};
-use tickscope_tick::NodeName;
+use tickscope_collect::{Collector, Report, Settings};
+use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, SameBoot, Writing};
+use tickscope_tick::{Domain, NodeName, Ordering, PointName};
 
 use super::{RoleContext, ready, say};
 use crate::Error;
@@ -23,52 +24,222 @@ pub struct CollectorSettings {
     pub node: NodeName,
     /// Go on until the process is told to end, instead of taking once what lies there.
     pub follow: bool,
+    /// Interval of bringing the run's files up to date meanwhile; absent: a second.
+    pub every: Option<Duration>,
+    /// It is part of a run that another process began, and ends.
+    pub conducted: bool,
+}
+
+/// What was collected.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    /// How much.
+    pub report: Report,
+    /// Programs that still hold their pools, by process id and command: more may come of them.
+    pub held: Vec<String>,
 }
 
 impl CollectorSettings {
     /// In a role the stamp directory is that of the node's programs.
     pub(super) fn of_role(place: &RoleContext, follow: bool) -> Self {
         let directory = std::env::var_os("TICKSCOPE_DIR").unwrap_or_default().into();
-        Self { directory, run: place.run.clone(), node: place.node.clone(), follow }
+        let (run, node) = (place.run.clone(), place.node.clone());
+        Self { directory, run, node, follow, every: None, conducted: true }
+    }
+
+    /// The command that takes what still lies in the directory.
+    fn command(&self) -> String {
+        format!("tickscope collect {} --run {} --node {}", self.directory.display(), self.run.display(), self.node)
+    }
+
+    /// An error, and where the stamps lie if the disk was full.
+    fn told(&self, error: tickscope_store::Error) -> Error {
+        if !error.is_disk_full() {
+            return error.into();
+        }
+        Error::work(format!(
+            "{error}. The stamps lie in {}: once there is room, {}",
+            self.directory.display(),
+            self.command()
+        ))
     }
 }
 
 /// Takes the stamps of a directory.
-pub fn collect(settings: &CollectorSettings) -> Result<Report, Error> {
+pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     interrupt::catch();
-    let CollectorSettings { directory, run, node, follow } = settings;
+    prepare_process();
+    let CollectorSettings { directory, run, node, follow, .. } = settings;
     Event::expect_node(node).map_err(Error::input)?;
-    if !directory.is_dir() {
-        let directory = directory.display();
-        return Err(Error::input(format!(
-            "expected a stamp directory at {directory}, found none. It is what TICKSCOPE_DIR named"
-        )));
+    expect_stamp_directory(directory)?;
+    let part = if settings.conducted { None } else { Some(Part::begin(settings)?) };
+    if settings.conducted {
+        Manifest::read(&Paths::of(run).manifest())?; // a run of another schema is refused before anything is taken
     }
-    let manifest = Paths::of(run).manifest();
-    if manifest.exists() {
-        Manifest::read(&manifest)?; // a run of another schema is refused before anything is taken
-    } else {
-        std::fs::create_dir_all(run).map_err(|e| {
-            Error::work(format!("cannot make the directory {}: {e}. Name another one with --run", run.display()))
-        })?;
-        undeclared(node)?.write(&manifest)?;
-    }
-    let mut collector = Collector::start(tickscope_collect::Settings::new(directory, run, node.clone()))?;
+    let mut how = Settings::new(directory, run, node.clone());
+    how.every = settings.every.unwrap_or(how.every);
+    let told = |error| settings.told(error);
+    let mut collector = Collector::start(how).map_err(told)?;
     for refused in collector.refused() {
         say(refused);
     }
-    if *follow {
+    let report = if *follow {
         ready();
-        Ok(collector.follow(&interrupt::ENDED)?)
+        let mut known = Vec::new();
+        let tell = |collector: &Collector| {
+            let points = collector.points();
+            // A disk that is full now takes it later.
+            if let Some(part) = part.as_ref().filter(|_| points != known)
+                && part.note(&points).is_ok()
+            {
+                known = points;
+            }
+        };
+        collector.follow_and_tell(&interrupt::ENDED, tell)
     } else {
-        Ok(collector.once()?)
+        collector.once()
+    };
+    let collected = Collected { report: report.map_err(told)?, held: collector.holders() };
+    if let Some(part) = part {
+        part.end(&collector.points(), collected.held.is_empty())?;
+    }
+    Ok(collected)
+}
+
+/// A file that grows past a limit is an error and not a signal; pools of many programs may be open at one time.
+fn prepare_process() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid signal and disposition; a valid resource and an rlimit that outlives the calls.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
+/// Refuses what is no stamp directory: one is empty, or has something of tickscope's in it.
+fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
+    let wrong = |found: &str| {
+        let directory = directory.display();
+        Error::input(format!(
+            "expected a stamp directory at {directory}, found {found}. It is what TICKSCOPE_DIR named"
+        ))
+    };
+    if !directory.is_dir() {
+        return Err(wrong("none"));
+    }
+    let listing = std::fs::read_dir(directory)
+        .map_err(|e| Error::work(format!("cannot list {}: {e}. Check its rights", directory.display())))?;
+    let (mut entries, mut ours) = (0, 0);
+    for name in listing.flatten().map(|entry| entry.file_name()) {
+        let name = name.to_string_lossy();
+        let pool = name.trim_start_matches('.').starts_with("pool-") && name.ends_with(".ticks");
+        entries += 1;
+        ours += usize::from(pool || name.starts_with("refused-") || name == "collector.lock");
+    }
+    if entries > 0 && ours == 0 { Err(wrong("a directory of other files, and no pool")) } else { Ok(()) }
+}
+
+/// This collector's part in a run that nobody conducts: several may meet there, one after another or at once.
+struct Part<'a> {
+    settings: &'a CollectorSettings,
+    _writing: Writing,
+}
+
+impl<'a> Part<'a> {
+    fn begin(settings: &'a CollectorSettings) -> Result<Self, Error> {
+        let CollectorSettings { directory, run, node, .. } = settings;
+        let place = Paths::of(run).manifest();
+        let known = if place.exists() { Manifest::read(&place)?.nodes } else { Vec::new() };
+        let described = if known.iter().any(|one| one.name == *node) { None } else { Some(describe(node)?) };
+        let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.clone());
+        let opened = Run::amend(run, |before, _| {
+            let mut manifest = match (before, &described) {
+                (Some(manifest), _) => manifest,
+                (None, Some(described)) => undeclared(described.clone()),
+                (None, None) => {
+                    return Err(Error::work(format!("cannot find {}: it was removed. Collect again", place.display())));
+                }
+            };
+            if is_undeclared(&manifest) {
+                let is_there = manifest.nodes.iter().any(|one| one.name == *node);
+                manifest.nodes.extend(described.filter(|_| !is_there));
+                manifest.ended_unix_ms = None;
+                manifest.stamp_directories.insert(node.clone(), directory);
+            }
+            Ok(manifest)
+        })
+        .map_err(|error: Error| error)?;
+        Ok(Self { settings, _writing: opened.write()? })
+    }
+
+    /// Adds points to the manifest.
+    fn note(&self, points: &[(PointName, String, String)]) -> Result<(), Error> {
+        let node = &self.settings.node;
+        amend(&self.settings.run, |manifest, _| add_points(manifest, node, points))
+    }
+
+    /// Writes what was found, and the run's end if no other collector works on it.
+    fn end(self, points: &[(PointName, String, String)], is_empty: bool) -> Result<(), Error> {
+        let Self { settings, _writing } = self;
+        drop(_writing);
+        amend(&settings.run, |manifest, written| {
+            add_points(manifest, &settings.node, points);
+            if is_empty {
+                manifest.stamp_directories.remove(&settings.node);
+            }
+            if !written {
+                manifest.ended_unix_ms = Some(crate::unix_ms());
+            }
+        })
+    }
+}
+
+/// Changes the manifest of a run that nobody declared; any other is left as it is.
+fn amend(run: &Path, change: impl FnOnce(&mut Manifest, bool)) -> Result<(), Error> {
+    let gone = || Error::work(format!("cannot find run.json in {}: it was removed. Collect again", run.display()));
+    Run::amend(run, |before, written| {
+        let mut manifest = before.ok_or_else(gone)?;
+        if is_undeclared(&manifest) {
+            change(&mut manifest, written);
+        }
+        Ok::<_, Error>(manifest)
+    })
+    .map(|_| ())
+}
+
+/// Whether the run was made by collectors alone.
+fn is_undeclared(manifest: &Manifest) -> bool {
+    manifest.run_file.is_none() && manifest.layout == Default::default() && manifest.cost.is_none()
+}
+
+/// A point whose channels differ in their ordering is ordered as the least of them.
+fn add_points(manifest: &mut Manifest, node: &NodeName, points: &[(PointName, String, String)]) {
+    let own = manifest.nodes.iter().find(|one| one.name == *node).map(|one| one.counter.counter);
+    for (name, ordering, domain) in points {
+        let ordering: Ordering = ordering.parse().unwrap_or(Ordering::Plain);
+        let counter =
+            domain.parse::<Domain>().ok().map(|domain| domain.counter).filter(|&counter| Some(counter) != own);
+        let known = manifest.points.iter_mut().find(|point| point.node == *node && point.name == *name);
+        match known {
+            Some(point) if point.ordering != ordering => point.ordering = Ordering::Plain,
+            Some(_) => {}
+            None => {
+                let (node, name) = (node.clone(), name.clone());
+                manifest.points.push(Point { node, name, ordering, counter, resolution_ticks: None });
+            }
+        }
     }
 }
 
 /// The report as JSON.
-pub fn json(report: &Report) -> Value {
-    let Report { stamps, blocks, segments, bytes, uncommitted, lost, pools_ended, held, left_alone, .. } = *report;
-    let Report { pool_bytes, cpu_ns, .. } = *report;
+pub fn json(collected: &Collected) -> Value {
+    let Collected { report, held } = collected;
+    let Report {
+        stamps, blocks, segments, bytes, uncommitted, lost, pools_ended, left_alone, pool_bytes, cpu_ns, ..
+    } = *report;
     json!({
         "stamps": stamps, "blocks": blocks, "segments": segments, "bytes": bytes, "uncommitted": uncommitted,
         "lost": lost, "pools_ended": pools_ended, "held": held, "left_alone": left_alone, "pool_bytes": pool_bytes,
@@ -76,12 +247,24 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
+/// This host as a node.
+fn describe(node: &NodeName) -> Result<Node, Error> {
+    Host::look()?.node(node.clone(), KnownMaps::default())
+}
+
+/// A number that nobody chose, and not 0.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: the buffer is as long as said. So few bytes come whole, once the kernel has any.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    u64::from_ne_bytes(bytes).max(1)
+}
+
 /// The manifest of a run that nobody declared: one node, this host.
-fn undeclared(node: &NodeName) -> Result<Manifest, Error> {
-    let described = Host::look()?.node(node.clone(), KnownMaps::default())?;
-    Ok(Manifest {
+fn undeclared(described: Node) -> Manifest {
+    Manifest {
         schema: tickscope_store::SCHEMA,
-        run: 0,
+        run: random(),
         tickscope: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: crate::unix_ms(),
         stamp_directories: std::collections::BTreeMap::new(),
@@ -98,7 +281,7 @@ fn undeclared(node: &NodeName) -> Result<Manifest, Error> {
         layout: Default::default(),
         assumptions: Vec::new(),
         cost: None,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +293,8 @@ mod tests {
         let run = std::env::temp_dir().join(format!("tickscope-collect-{}", std::process::id()));
         for name in [Event::HOST, Event::RUN] {
             let node = NodeName::new(name).unwrap();
-            let settings = CollectorSettings { directory: std::env::temp_dir(), run: run.clone(), node, follow: false };
+            let (directory, run) = (std::env::temp_dir(), run.clone());
+            let settings = CollectorSettings { directory, run, node, follow: false, every: None, conducted: false };
             let why = collect(&settings).unwrap_err();
             assert!(why.code() == 2 && why.to_string().contains("rename the node"), "{why}");
         }
