@@ -32,7 +32,7 @@ impl Scene {
         for (node, returned) in NODES.iter().zip(&returned) {
             text += &format!(
                 "[[node]]\nname = \"{node}\"\nends_run = {}\n\
-                 command = [\"{}\", \"{}\", \"paced\", \"1\", \"{stamps}\"]\n\
+                 command = [\"{}\", \"{}\", \"slow\", \"1\", \"{stamps}\"]\n\
                  environment = {{ TICKSCOPE_WHEN_FULL = \"wait\", TICKSCOPE_BLOCK_BYTES = \"4096\" }}\n",
                 *node == "b",
                 stamper.display(),
@@ -128,7 +128,7 @@ fn any(below: u64) -> u64 {
     u64::from_ne_bytes(bytes) % below
 }
 
-const STAMPS: u64 = 60_000;
+const STAMPS: u64 = 5_000;
 
 #[test]
 fn e2e_a_run_killed_at_any_moment_is_finished_with_every_stamp_and_leaves_nothing() {
@@ -228,7 +228,7 @@ fn awaited<T>(look: impl Fn() -> Option<T>) -> T {
 #[test]
 fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_and_no_stamp_is_lost() {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
-    let scene = Scene::new("killed", &stamper, 600_000);
+    let scene = Scene::new("killed", &stamper, 60_000);
     let (mut run, mut kills) = (scene.start(), 0);
     let mut last = 0;
     for word in ["collect"; 5].into_iter().chain(["clock-monitor", "probe-ask", "probe-serve"]) {
@@ -243,7 +243,7 @@ fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_an
     }
     let code = run.wait().unwrap().code();
     assert!([Some(0), Some(3)].contains(&code), "{code:?}");
-    assert_eq!(scene.expect_every_stamp(), 1_200_000);
+    assert_eq!(scene.expect_every_stamp(), 120_000);
     let dropped: usize = scene.site.events("lost").len();
     let (collectors, roles) = (scene.site.events("collector-killed").len(), scene.site.events("role-restarted").len());
     assert_eq!((kills, dropped, collectors, roles), (8, 0, 5, 3));
@@ -255,15 +255,16 @@ fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them(
     let stamper = compile_with("cc", "stamper", &[], "stamper");
     let scene = Scene::new("outlives", &stamper, 1000);
     let daemon = ReturnedCounts::new("outlives-daemon");
-    // Node b's command leaves a program behind, in a session of its own, that stamps on.
-    let words = format!("{} {} paced 1 0", stamper.display(), daemon.0.display());
-    let script = format!("setsid {words} > /dev/null 2>&1 & sleep 1; exec \\\"$@\\\"");
+    // Node b's command leaves a program behind, in a session of its own, that stamps a while and lives on.
+    let words = format!("{} {} slow 1 0", stamper.display(), daemon.0.display());
+    let stays = format!("setsid sh -c '{words} & sleep 0.3; kill -STOP $!; wait'");
+    let script = format!("{stays} > /dev/null 2>&1 & sleep 1; exec \\\"$@\\\"");
     let command = format!("name = \"b\"\nends_run = true\ncommand = [\"sh\", \"-c\", \"{script}\", \"sh\", ");
     let text = scene.text.replacen("name = \"b\"\nends_run = true\ncommand = [", &command, 1);
     assert_ne!(text, scene.text);
     Ended::of(&mut scene.site.run_command(&text)).said(1, &["cannot take every stamp", "tickscope finish"]);
     let marks = [daemon.0.display().to_string()];
-    let pid = pids(&marks)[0];
+    let (pid, _) = found(&marks).find(|(_, line)| line.starts_with(stamper.to_str().unwrap())).unwrap();
     let (folders, run) = (scene.folders(), scene.site.opened());
     assert_eq!((folders.len(), run.state().unwrap()), (1, RunState::Ended));
     assert_eq!((run.manifest().stamp_directories.len(), scene.site.events("stamps-left").len()), (1, 1));
@@ -290,7 +291,7 @@ fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them(
 fn e2e_a_disk_that_is_full_for_some_seconds_of_a_run_or_at_its_end_loses_no_stamp() {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
     for (name, until_the_end) in [("full-meanwhile", false), ("full-at-the-end", true)] {
-        let scene = Scene::new(name, &stamper, 900_000);
+        let scene = Scene::new(name, &stamper, 40_000);
         let Some(disk) = SmallDisk::mount(&scene.site.run_directory()) else { return };
         let mut run = scene.start();
         awaited(|| scene.returned.iter().all(|returned| returned.word(0) > 0).then_some(()));
@@ -302,7 +303,7 @@ fn e2e_a_disk_that_is_full_for_some_seconds_of_a_run_or_at_its_end_loses_no_stam
         let code = run.wait().unwrap().code();
         if until_the_end {
             assert_eq!((code, scene.folders().len()), (Some(1), 1), "what was measured stays");
-            scene.finish().said(1, &["run this again"]);
+            scene.finish().said(1, &["No space left", "run this again"]);
             disk.free();
             let finished = scene.finish();
             assert!([Some(0), Some(3)].contains(&finished.code), "{finished:?}");
@@ -310,7 +311,7 @@ fn e2e_a_disk_that_is_full_for_some_seconds_of_a_run_or_at_its_end_loses_no_stam
             assert!([Some(0), Some(3)].contains(&code), "{code:?}");
         }
         let dropped = scene.site.events("lost");
-        assert_eq!((scene.expect_every_stamp(), dropped.len()), (1_800_000, 0), "{dropped:?}");
+        assert_eq!((scene.expect_every_stamp(), dropped.len()), (80_000, 0), "{dropped:?}");
         scene.expect_nothing_left(&[]);
     }
 }

@@ -157,7 +157,10 @@ impl Ending {
             let newest = newest.chain(newest_file(self.run().root())).max();
             let text = self.cut_off(newest);
             self.record.note(Event::RUN, EventKind::CutOff, None, text);
-            self.record.write_events()?; // it stays, whatever becomes of this attempt
+            // It stays, whatever becomes of this attempt.
+            let written = self.record.write_events();
+            let wait = "Stamps that are not stored wait in shared memory; run this again";
+            written.map_err(|why| Error::work(format!("{why}. {wait}")))?;
         }
         Ok(())
     }
