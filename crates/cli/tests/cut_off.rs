@@ -128,7 +128,7 @@ fn any(below: u64) -> u64 {
     u64::from_ne_bytes(bytes) % below
 }
 
-const STAMPS: u64 = 5_000;
+const STAMPS: u64 = 12_000;
 
 #[test]
 fn e2e_a_run_killed_at_any_moment_is_finished_with_every_stamp_and_leaves_nothing() {

@@ -158,7 +158,11 @@ pub fn orphans() -> Vec<Orphan> {
             let orphan = Orphan { run: short.into(), ..Orphan::default() };
             found.entry(short.into()).or_insert(orphan).namespaces.push(name);
         } else if is_hex(short, 6) && !living.iter().any(|run| run.ends_with(short)) {
-            let run = found.keys().find(|run| run.ends_with(short)).cloned().unwrap_or_else(|| short.into());
+            let known = found.keys().find(|run| run.ends_with(short)).cloned();
+            if known.is_none() && is_new(&name) {
+                continue; // its run may be about to make its folder
+            }
+            let run = known.unwrap_or_else(|| short.into());
             found.entry(run.clone()).or_insert_with(|| Orphan { run, ..Orphan::default() }).namespaces.push(name);
         }
     }
@@ -322,6 +326,12 @@ fn namespaces() -> Vec<String> {
 fn is_dead_probe(namespace: &str) -> bool {
     let pid = namespace.strip_prefix("tickscope-probe-").and_then(|pid| pid.parse::<u32>().ok());
     pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+}
+
+/// Returns whether the namespace was made within the last minute.
+fn is_new(namespace: &str) -> bool {
+    let made = fs::metadata(Path::new(NAMESPACES).join(namespace)).and_then(|file| file.modified());
+    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < Duration::from_secs(60)))
 }
 
 fn remove_namespace(name: &str) -> Result<(), Error> {
