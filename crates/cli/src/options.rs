@@ -301,7 +301,9 @@ pub struct CollectOptions {
 
 fn interval(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| (0.01..=3600.0).contains(seconds));
-    seconds.ok_or_else(|| format!("expected seconds from 0.01 to 3600, found '{text}'"))
+    seconds.ok_or_else(|| {
+        format!("expected seconds from 0.01 to 3600, found '{text}'. The shorter, the more often files are written")
+    })
 }
 
 #[derive(Debug, Args)]

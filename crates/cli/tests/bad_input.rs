@@ -525,3 +525,27 @@ mod relay {
         did.forged_probes += 1;
     }
 }
+
+#[test]
+fn e2e_collectors_of_two_nodes_make_one_run_and_what_is_no_stamp_directory_is_refused_untouched() {
+    let (site, directory) = (Site::new("two-collected"), StampDirectory::new("e2e-two-collected"));
+    let other = site.path("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("notes.txt"), "mine").unwrap();
+    assert_eq!(collect(&site, &other).code, Some(2));
+    assert!(!site.run_directory().exists() && fs::read_dir(&other).unwrap().count() == 1);
+    for node in ["one", "two"] {
+        assert_eq!(stamp(&directory.0, &["threads", "1", "100"], &[]).code, Some(0));
+        let mut command = tickscope(&["collect", "--json", "--node", node]);
+        let ended = Ended::of(command.arg(&directory.0).arg("--run").arg(site.run_directory()));
+        assert_eq!(ended.json(0)["stamps"], 100);
+    }
+    let run = site.opened();
+    let manifest = run.manifest();
+    assert_eq!(manifest.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(
+        manifest.points.iter().map(|point| point.place().to_string()).collect::<Vec<_>>(),
+        ["one.work", "two.work"]
+    );
+    assert!(manifest.run != 0 && manifest.ended_unix_ms.is_some() && manifest.stamp_directories.is_empty());
+}

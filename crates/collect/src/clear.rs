@@ -1,8 +1,8 @@
 //! Removal of a stamp directory, as far as nothing lies there any more.
 //!
-//! Assumes: whoever stored the stamps is done; nothing is read of the run. Guarantees: a pool goes only if its program has
-//! ended and no block of it holds anything, so whatever a collector did not take stays, with the reason; the directory
-//! goes only if it is empty. Deliberately absent: force.
+//! Assumes: whoever stored the stamps is done; nothing is read of the run. Guarantees: a pool goes only if its program
+//! has ended and no block of it holds anything, so whatever a collector did not take stays, with the reason; the
+//! directory goes only if it is empty. Deliberately absent: force.
 
 use std::fs;
 use std::io::ErrorKind;

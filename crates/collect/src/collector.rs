@@ -54,8 +54,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// In the run's files after a second; in a segment of their own after a minute, or ten if they are few, or a row group
-    /// of stamps, or a quarter of a pool.
+    /// In the run's files after a second; in a segment of their own after a minute, or ten if they are few, or a row
+    /// group of stamps, or a quarter of a pool.
     pub fn new(directory: impl Into<PathBuf>, run: impl Into<PathBuf>, node: NodeName) -> Self {
         let (directory, run, age) = (directory.into(), run.into(), Duration::from_secs(60));
         let every = Duration::from_secs(1);
@@ -186,8 +186,8 @@ impl Collector {
         }
         let left: i64 = self.ledger.channels().map(|channel| channel.stored).sum();
         let text = format!(
-            "{missing} stamps that were stored before are in no file of the run any more: files of stamps were removed or \
-             damaged; {left} are left"
+            "{missing} stamps that were stored before are in no file of the run any more: files of stamps were removed \
+             or damaged; {left} are left"
         );
         let event = Event { value: Some(count(missing)), ..self.event(EventKind::PartsMissing, text) };
         // Named by what was found: a collector that is killed here tells the same again in the same place.
@@ -225,8 +225,8 @@ impl Collector {
         points
     }
 
-    /// Collects until `stop` is set; then stores all that is left. While the disk is full it keeps what it has, and tries
-    /// again.
+    /// Collects until `stop` is set; then stores all that is left. While the disk is full it keeps what it has, and
+    /// tries again.
     pub fn follow(&mut self, stop: &AtomicBool) -> Result<Report> {
         self.follow_and_tell(stop, |_| {})
     }

@@ -102,8 +102,6 @@ pub(crate) enum Refused {
     Later,
 }
 
-const STORED: Finding = Finding::Stored;
-
 impl WatchedPool {
     /// Maps the pool at `path`; the reason, if it cannot be collected.
     pub(crate) fn open(path: &Path) -> Result<Self, Refused> {
@@ -340,10 +338,9 @@ impl WatchedPool {
     fn examine_doubtful(&self, block: &MappedBlock<'_>, said: &'static str, ledger: &Ledger) -> Finding {
         let header = block.header();
         let taken = ledger.taken((self.instance, header.serial), header.number);
-        if taken.is_some_and(|taken| handover::committed(block).all(|slot| taken.holds(slot))) {
-            return STORED;
-        }
+        let is_stored = taken.is_some_and(|taken| handover::committed(block).all(|slot| taken.holds(slot)));
         match self.examine_taken(block, BlockState::Released, ledger) {
+            Finding::Ready if is_stored => Finding::Stored,
             Finding::Ready => Finding::Doubtful(said),
             other => other,
         }
@@ -383,8 +380,8 @@ impl WatchedPool {
         Finding::Ready
     }
 
-    /// Whether a block says of itself what its channel's entry says. A channel has its entry for as long as it has blocks;
-    /// one that was opened since the entries were looked at is looked for.
+    /// Whether a block says of itself what its channel's entry says. A channel has its entry for as long as it has
+    /// blocks; one that was opened since the entries were looked at is looked for.
     fn is_of_its_channel(&self, header: &BlockHeader) -> bool {
         let entries = self.pool.entries();
         let is_it = |entry: &&ChannelEntry| {
@@ -459,8 +456,8 @@ impl WatchedPool {
         ((rows - before) as u64, uncommitted)
     }
 
-    /// Copies what is committed so far in an open block and not stored yet. Returns how many stamps, and what of the block
-    /// is stored with them; `None`: there is none, or the block is no longer that one.
+    /// Copies what is committed so far in an open block and not stored yet. Returns how many stamps, and what of the
+    /// block is stored with them; `None`: there is none, or the block is no longer that one.
     pub(crate) fn read_open(
         &self,
         block: &ReadyBlock,
@@ -470,7 +467,7 @@ impl WatchedPool {
         let mapped = self.pool.block(block.index);
         let mut found = StampColumns::default();
         let slots = read_slots(&mapped, taken, &mut found);
-        // Its program gives a block back only while it holds no stamp: if it is the same now, it was the same meanwhile.
+        // Its program gives a block back only while it holds no stamp: the same now is the same meanwhile.
         fence(Acquire);
         let header = mapped.header();
         let same = self.is_whole(&mapped) && (header.serial, header.number) == (block.channel.1, block.number);

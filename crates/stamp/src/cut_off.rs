@@ -1,8 +1,8 @@
 //! What becomes of a reader of a mapped file that its owner cuts short: it reads zeros there and is told, instead of
 //! being ended by SIGBUS.
 //!
-//! Files on tmpfs cannot be kept from being truncated, so the handler of SIGBUS puts memory of this process, all zero, in
-//! place of what is gone, and the access that failed is done again. Assumes: nobody else installs a handler of SIGBUS
+//! Files on tmpfs cannot be kept from being truncated, so the handler of SIGBUS puts memory of this process, all zero,
+//! in place of what is gone, and the failed access is done again. Assumes: nobody else installs a handler of SIGBUS
 //! later. Guarantees: a fault within a guarded mapping never ends the process; any other fault does what it did before.
 
 use std::sync::Once;

@@ -40,7 +40,7 @@ impl Error {
         self.kind == Kind::Busy
     }
 
-    /// Returns whether the disk did not take what was written, be it for a while: full, over a quota or a limit, or failing.
+    /// Returns whether the disk did not take what was written: full, over a quota or a limit, or failing.
     pub fn is_disk_full(&self) -> bool {
         self.kind == Kind::Full
     }

@@ -77,8 +77,8 @@ impl Run {
         )))
     }
 
-    /// Makes or changes the run's manifest at `root`, one process at a time: `change` is given what is there, and whether
-    /// somebody writes the run. An error of its own leaves all as it was. Several collectors of one run meet here.
+    /// Makes or changes the run's manifest at `root`, one process at a time: `change` is given what is there, and
+    /// whether somebody writes the run. An error of its own leaves all as it was. Several collectors meet here.
     pub fn amend<E: From<Error>>(
         root: &Path,
         change: impl FnOnce(Option<Manifest>, bool) -> std::result::Result<Manifest, E>,

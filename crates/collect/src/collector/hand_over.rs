@@ -1,8 +1,8 @@
 //! The hand-over of a point's blocks: what makes it exactly-once is the order of the steps here.
 //!
-//! The newest segment of a point grows: it is replaced, whole, by one that holds more, as long as all that it holds lies in
-//! shared memory too. It is kept as it is, and its full blocks are freed, once they are many or old, or their pool is
-//! crowded. A collector that is killed leaves either the one segment or the other, and each names what it holds.
+//! The newest segment of a point grows: it is replaced, whole, by one that holds more, as long as all that it holds
+//! lies in shared memory too. It is kept as it is, and its full blocks are freed, once they are many or old, or their
+//! pool is crowded. A collector that is killed leaves one segment or the other, and each names what it holds.
 //!
 //! Losses are written before the segment that tells of their blocks, under its name, and only for a segment that is not
 //! there yet: one that grows would be kept by a kill, and the losses told again with the next.

@@ -13,7 +13,7 @@ use crate::watched_pool::{Refused, WatchedPool, count};
 use tickscope_store::{Error, Event, EventKind, Result};
 
 impl Collector {
-    /// Finds new pools, and what programs left that could not make one. What is neither is left alone, and stops nothing.
+    /// Finds new pools, and what programs left that could not make one. The others are left alone.
     pub(super) fn list(&mut self, now: Instant) -> Result<()> {
         let directory = self.settings.directory.clone();
         let unreadable = |e| Error::io(&directory, "list the pools in", e);
