@@ -87,7 +87,7 @@ impl Scene {
 
     /// Fails if anything of the run is left outside its directory.
     fn expect_nothing_left(&self, folders: &[PathBuf]) {
-        assert_eq!(self.folders(), [PathBuf::new(); 0]);
+        assert_eq!(self.folders(), Vec::<PathBuf>::new());
         for folder in folders {
             let name = folder.file_name().unwrap().to_str().unwrap();
             assert!(!folder.exists() && !folder.with_extension("cost").exists(), "{name} is left");
