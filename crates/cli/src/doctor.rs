@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tickscope_counter::NodeCounter;
+use tickscope_experiment::leftovers::{Orphan, orphans};
 use tickscope_experiment::{Host, may_make_namespaces};
 use tickscope_host::host_clocks::{Discipline, Snapshot};
 use tickscope_host::step::Evidence;
@@ -44,6 +45,8 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
     let mut looks = counter(&host);
     looks.push(shared_memory(&options.shared_memory));
     looks.extend([governor(), disciplined(), rights(), cores(&host)]);
+    let orphans = orphans();
+    looks.extend(left_over(&orphans));
     let unsound = looks.iter().filter(|look| look.unsound).count();
     if options.json {
         print_json(&looks)?;
@@ -61,6 +64,9 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
                 println!("{:24}{costs}", "");
             }
         }
+    }
+    if options.clean {
+        clean(&orphans, options.json)?;
     }
     if unsound == 0 {
         Ok(())
@@ -187,6 +193,34 @@ fn told(discipline: &Discipline) -> String {
          evidence, as tickscope's own \
          probes are: setting it during a run voids those around it"
     )
+}
+
+/// What runs that no longer live have left on this host.
+fn left_over(orphans: &[Orphan]) -> Vec<Look> {
+    let what = "left over";
+    if orphans.is_empty() {
+        return vec![Look::of(what, "nothing by runs that no longer live", None)];
+    }
+    let look = |orphan: &Orphan| {
+        let costs = match orphan.remedy() {
+            Some(takes) => format!("it holds stamps that no run has taken: {takes} takes them"),
+            None => "it holds no stamps: tickscope doctor --clean removes it".into(),
+        };
+        Look::of(what, orphan.describe(), Some(costs))
+    };
+    orphans.iter().map(look).collect()
+}
+
+/// Removes what is left over, but for stamps that no run has taken.
+fn clean(orphans: &[Orphan], json: bool) -> Result<(), Failure> {
+    for orphan in orphans {
+        orphan.clean()?;
+        let kept = if orphan.remedy().is_some() { ", but for its stamps" } else { "" };
+        if !json {
+            println!("removed: {}{kept}", orphan.describe());
+        }
+    }
+    Ok(())
 }
 
 fn rights() -> Look {

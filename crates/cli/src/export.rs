@@ -11,7 +11,7 @@ use tickscope_store::{Run, WholeFile};
 use crate::failure::Failure;
 use crate::options::ExportOptions;
 use crate::output::print_json;
-use crate::show::query;
+use crate::show::{query, say_unfinished};
 
 /// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -33,7 +33,9 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     if to_stdout && options.json {
         return Err(Failure::input("--json and --csv - both print to standard output: give --csv a file"));
     }
-    let scan = Scan::of(&Run::open(&options.run)?, &query(&options.query)?)?;
+    let run = Run::open(&options.run)?;
+    say_unfinished(&run)?;
+    let scan = Scan::of(&run, &query(&options.query)?)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
         match write(&scan, BufWriter::new(&mut out), format, "standard output") {

@@ -5,6 +5,7 @@ mod collection;
 mod doctor;
 mod export;
 mod failure;
+mod finish;
 mod init;
 mod load_factor;
 mod manual;
@@ -14,6 +15,7 @@ mod report;
 mod run;
 mod show;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),
         Command::Init(options) => init::init(options),
+        Command::Finish(options) => finish::finish(options),
         Command::Show(options) => show::show(options),
         Command::Report(options) => report::report(options),
         Command::Export(options) => export::export(options),
@@ -37,7 +40,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("tickscope: {failure}");
+            let _ = writeln!(std::io::stderr(), "tickscope: {failure}"); // nobody may be reading it
             ExitCode::from(failure.code())
         }
     }

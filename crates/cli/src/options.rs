@@ -29,6 +29,8 @@ pub enum Command {
     Run(RunOptions),
     /// Write a run file to start from
     Init(InitOptions),
+    /// Complete a run that was cut off: collect what is left in shared memory, join, print the table
+    Finish(FinishOptions),
     /// Print a run's table of stages, also under another rho
     Show(ShowOptions),
     /// Write a run's page: one HTML file that opens offline
@@ -100,6 +102,15 @@ pub struct InitOptions {
 }
 
 #[derive(Debug, Args)]
+pub struct FinishOptions {
+    /// A run's directory
+    pub run: PathBuf,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct ShowOptions {
     /// A run's directory
     pub run: PathBuf,
@@ -163,6 +174,9 @@ pub struct DoctorOptions {
     /// Print the findings as JSON
     #[arg(long)]
     pub json: bool,
+    /// Remove what runs that no longer live have left, after saying what; never stamps that no run has taken
+    #[arg(long)]
+    pub clean: bool,
     /// Directory on tmpfs that stamps are to go to
     #[arg(long, default_value = "/dev/shm")]
     pub shared_memory: PathBuf,

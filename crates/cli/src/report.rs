@@ -9,13 +9,14 @@ use tickscope_store::{Run, write_whole};
 use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::print_json;
-use crate::show::query;
+use crate::show::{query, say_unfinished};
 
 /// Writes the page of a run, or prints what it would say as JSON. A page is written also of a run whose evidence is a
 /// finding, which ends with exit code 3: it shows what is wrong.
 pub fn report(options: &ReportOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
     let query = query(&options.query)?;
+    say_unfinished(&run)?;
     let place = options.out.clone().unwrap_or_else(|| run.paths().report());
     made(&run, &query, |report| {
         if options.json {

@@ -13,7 +13,16 @@ use crate::output;
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     let run = Run::open(&options.run)?;
     let query = query(&options.query)?;
+    say_unfinished(&run)?;
     print(&run, &query, options.json, false)
+}
+
+/// Says what a run lacks that did not come to its end.
+pub fn say_unfinished(run: &Run) -> Result<(), Failure> {
+    if let Some(lacks) = run.unfinished()? {
+        eprintln!("tickscope: {lacks}");
+    }
+    Ok(())
 }
 
 /// The query that options make.

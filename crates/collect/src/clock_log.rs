@@ -115,7 +115,11 @@ fn store(
                 let mut stamps = std::mem::take(&mut point.stamps);
                 stamps.fill_with_nulls();
                 let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
-                write_segment(&segment, &stamps, &Origin { blocks: Vec::new(), open: Vec::new(), counts: vec![count] })?;
+                write_segment(
+                    &segment,
+                    &stamps,
+                    &Origin { blocks: Vec::new(), open: Vec::new(), counts: vec![count] },
+                )?;
             }
         }
         let refused = lines.read.refused as i64;

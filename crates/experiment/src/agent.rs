@@ -47,8 +47,8 @@ pub trait Agent {
     /// The machine at the end of the run, held against [`Agent::look`].
     fn look_again(&mut self) -> Result<FinalCheck, Error>;
 
-    /// Removes the stamp directories of its nodes.
-    fn clear(&mut self);
+    /// Removes the stamp directories of its nodes; returns what stays in them.
+    fn clear(&mut self, unread: Unread) -> Result<Vec<Left>, Error>;
 }
 
 /// Number of a process among those of its agent.
@@ -114,6 +114,28 @@ pub struct FinalCheck {
     pub sharing: String,
     /// How wide readings of its counter are, the wider of both looks; absent: it did not move.
     pub reading: Option<ReadingWidth>,
+}
+
+/// Treatment of stamps that nobody has taken, when a stamp directory is cleared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Unread {
+    /// They stay, and so does their directory.
+    Keep,
+    /// They go: nobody wants them.
+    Remove,
+}
+
+/// Something that stays in a node's stamp directory.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Left {
+    /// The node.
+    pub node: NodeName,
+    /// Its stamp directory.
+    pub directory: String,
+    /// The first thing that stays there, in words.
+    pub what: String,
+    /// True if a living process holds it: it can be taken once that has ended.
+    pub held: bool,
 }
 
 /// How a process ended.

@@ -10,25 +10,28 @@
 mod finish;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tickscope_store::{Event, EventKind, Run};
+use tickscope_store::{Event, EventKind, Run, Writing};
 use tickscope_tick::{Clock, Label, NodeName};
 
 use crate::Error;
-use crate::agent::{Agent, Ended, Target, Task, TaskId};
+use crate::agent::{Agent, Ended, Target, Task, TaskId, Unread};
 use crate::declaration::manifest;
 use crate::interrupt;
+use crate::leftovers;
 use crate::local_agent::LocalAgent;
-use crate::node_run::{NodeRun, Service};
+use crate::node_run::{Helper, HelperKind, NodeRun, Service};
 use crate::overhead;
 use crate::plan::Plan;
 use crate::preflight;
 use crate::process::Forward;
+use crate::record::RunRecord;
 use crate::roles::{Role, probe};
 
 /// What to run, and options that replace a run file's values.
@@ -82,6 +85,7 @@ pub fn check(settings: &RunSettings) -> Result<String, Error> {
 pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     interrupt::catch();
     let (plan, root) = settings.plan()?;
+    say_orphans();
     preflight::check(&plan, &root)?;
     let missing = preflight::missing(&root);
     let nothing_left = |why| {
@@ -102,8 +106,23 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
             if let Err(first) = measured {
                 eprintln!("tickscope: {first}");
             }
-            Err(why)
+            // What was stored can be shown all the same.
+            let hint = format!("{why}. What was measured is kept: tickscope finish {}", root.display());
+            let said = why.to_string().contains("tickscope finish");
+            Ok((conductor.record.run.clone(), Err(if said { why } else { Error::work(hint) })))
         }
+    }
+}
+
+/// Names what runs that no longer live have left, in a line.
+fn say_orphans() {
+    let orphans = leftovers::orphans();
+    if let Some(first) = orphans.first() {
+        let more = if orphans.len() > 1 { format!(", and {} more", orphans.len() - 1) } else { String::new() };
+        eprintln!(
+            "tickscope: left by runs that no longer live: {}{more}; tickscope doctor lists it and says what helps",
+            first.describe()
+        );
     }
 }
 
@@ -136,12 +155,13 @@ pub struct Conductor<'a> {
     agents: Vec<(String, Box<dyn Agent>)>,
     /// As in the plan and in the manifest.
     nodes: Vec<NodeRun>,
-    run: Run,
+    record: RunRecord,
     network: String,
-    events: Vec<Event>,
     quiet: bool,
     /// Every command was started: there is something to keep.
     started: bool,
+    /// Dropped last: the run goes on while anything of it does.
+    _writing: Writing,
 }
 
 impl<'a> Conductor<'a> {
@@ -178,19 +198,24 @@ impl<'a> Conductor<'a> {
         for ((facts, node), of_plan) in facts.iter_mut().zip(&nodes).zip(&plan.nodes) {
             facts.command = plan.fill(of_plan, &addresses(&nodes), &node.run)?;
         }
-        let run = Run::create(root, manifest(plan, id, facts, &network))?;
+        let mut manifest = manifest(plan, id, facts, &network);
+        manifest.stamp_directories =
+            nodes.iter().map(|node| (node.name.clone(), PathBuf::from(&node.stamps))).collect();
+        let (run, writing) = Run::begin(root, manifest)?;
+        let record = RunRecord { run, events: Vec::new() };
         let mut conductor =
-            Self { plan, agents: known, nodes, run, network, events: Vec::new(), quiet: false, started: false };
+            Self { plan, agents: known, nodes, record, network, quiet: false, started: false, _writing: writing };
         // What a host's counter lacks is an event of the run, not only a line on a screen.
         for (host, finding) in findings {
             eprintln!("tickscope: {finding}");
             conductor.note(&host, EventKind::Counter, None, finding);
         }
+        conductor.record.write_events()?; // whoever kills this process leaves them
         Ok(conductor)
     }
 
     fn note(&mut self, node: &str, what: EventKind, value: Option<i64>, text: String) {
-        self.events.push(Event { node: node.into(), what, value, text, ..Event::default() });
+        self.record.note(node, what, value, text);
     }
 
     /// An event of the node at that position.
@@ -223,8 +248,8 @@ impl<'a> Conductor<'a> {
     pub fn measure(&mut self) -> Result<(), Error> {
         self.time_stamps();
         for at in 0..self.nodes.len() {
-            self.nodes[at].collector = Some(self.start_role(at, Role::Collect)?);
-            self.nodes[at].monitor = Some(self.start_role(at, Role::ClockMonitor)?);
+            self.start_helper(HelperKind::Collector, at, at, Role::Collect)?;
+            self.start_helper(HelperKind::Monitor, at, at, Role::ClockMonitor)?;
         }
         if self.plan.evidence.probes {
             self.start_probes()?;
@@ -255,7 +280,7 @@ impl<'a> Conductor<'a> {
 
     fn start_probes(&mut self) -> Result<(), Error> {
         let reference = self.plan.reference_at();
-        let manifest = self.run.manifest().clone();
+        let manifest = self.record.run.manifest().clone();
         let run = manifest.run;
         let (hertz, kernel_every) = (self.plan.clock.probes_hz, self.plan.kernel_every());
         for pair in self.plan.probe_pairs() {
@@ -265,7 +290,7 @@ impl<'a> Conductor<'a> {
             }
             let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
             let server = probe::ServerSettings { run, id: pair.server, listen: listen.clone(), kernel_every };
-            self.nodes[at].probe_server = Some(self.start_role(at, Role::ProbeServe(server))?);
+            self.start_helper(HelperKind::ProbeServer, at, at, Role::ProbeServe(server))?;
             let client = probe::ClientSettings {
                 run,
                 id: pair.client,
@@ -276,13 +301,13 @@ impl<'a> Conductor<'a> {
                 kernel_every,
                 counters: (self.counter(reference), self.counter(at)),
             };
-            self.nodes[at].probe_client = Some(self.start_role(reference, Role::ProbeAsk(client))?);
+            self.start_helper(HelperKind::ProbeClient, at, reference, Role::ProbeAsk(client))?;
         }
         Ok(())
     }
 
     fn counter(&self, at: usize) -> Label {
-        self.run.manifest().nodes[at].domain()
+        self.record.run.manifest().nodes[at].domain()
     }
 
     fn label(&self, at: usize, clock: Clock) -> Label {
@@ -308,7 +333,7 @@ impl<'a> Conductor<'a> {
             if let Some(bytes) = self.plan.run.pool_bytes {
                 environment.insert("TICKSCOPE_POOL_BYTES".into(), bytes.to_string());
             }
-            let command = self.run.manifest().nodes[at].command.clone();
+            let command = self.record.run.manifest().nodes[at].command.clone();
             let (readiness, forward) = (self.plan.readiness(at), self.plan.origin.forward);
             let tells = readiness.is_some();
             let target = Target { command, environment, measured: measuring == Measuring::All, readiness, forward };
@@ -330,6 +355,7 @@ impl<'a> Conductor<'a> {
                 shown = Some(Instant::now());
                 self.show_progress(started.elapsed(), terminal);
             }
+            self.revive()?;
             std::thread::sleep(Duration::from_millis(20));
         }
         if terminal && !self.quiet {
@@ -388,12 +414,16 @@ impl<'a> Conductor<'a> {
     /// Ends collectors and clock monitors and removes what they stored; the last lines of the commands stay.
     fn discard(&mut self) {
         for at in 0..self.nodes.len() {
-            let NodeRun { monitor, collector, .. } = &mut self.nodes[at];
-            for task in [monitor.take(), collector.take()].into_iter().flatten() {
-                let _ = self.agent(at).end(task); // its report is of no use any more
+            for kind in HelperKind::ALL {
+                let helper = self.nodes[at].helper(kind).take();
+                if let Some(Helper { at, task: Some(task), .. }) = helper {
+                    let _ = self.agent(at).end(task); // its report is of no use any more
+                }
             }
         }
-        self.agents.iter_mut().for_each(|(_, agent)| agent.clear());
+        for (_, agent) in &mut self.agents {
+            let _ = agent.clear(Unread::Remove); // what stays is named by `doctor`
+        }
     }
 }
 

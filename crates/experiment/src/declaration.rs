@@ -27,6 +27,7 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         started_unix_ms: crate::unix_ms(),
         stamp_directories: std::collections::BTreeMap::new(),
         run_file: plan.origin.text.clone(),
+        run_file_directory: plan.origin.text.is_some().then(|| plan.origin.folder.clone()),
         revision: revision(&plan.origin.folder),
         ended_unix_ms: None,
         rho: rho.collect(),

@@ -13,8 +13,10 @@
 mod agent;
 mod conductor;
 mod declaration;
+mod finish;
 mod host;
 pub mod interrupt;
+pub mod leftovers;
 mod local_agent;
 mod logs;
 mod network;
@@ -24,6 +26,7 @@ mod plan;
 mod preflight;
 mod process;
 mod readiness;
+mod record;
 mod revision;
 pub mod roles;
 mod run_file;
@@ -31,6 +34,7 @@ mod sample;
 
 pub use agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
 pub use conductor::{Conductor, RunSettings, RunSource, check, run};
+pub use finish::{Finished, finish};
 pub use host::Host;
 pub use local_agent::LocalAgent;
 pub use network::may_make_namespaces;

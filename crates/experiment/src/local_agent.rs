@@ -16,8 +16,9 @@ use tickscope_store::Event;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
 use crate::Error;
-use crate::agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
+use crate::agent::{Agent, Ended, FinalCheck, Left, Look, PreparedNode, Target, Task, TaskId, Unread};
 use crate::host::{Host, KnownMaps, clock_widths, reading_width};
+use crate::leftovers::{self, Claim};
 use crate::network::{Arrangement, Home, Namespace, Network, network};
 use crate::plan::{NodePlan, Plan};
 use crate::process::{Forward, Process};
@@ -37,6 +38,8 @@ pub struct LocalAgent {
     /// The folder that commands run in.
     folder: PathBuf,
     stamps: PathBuf,
+    // Dropped last: while it is there, nobody takes what is left of this run for an orphan.
+    _claim: Claim,
 }
 
 /// A node that lives here.
@@ -51,6 +54,9 @@ impl LocalAgent {
     pub fn new(plan: &Plan, run: u64, root: &Path) -> Result<Self, Error> {
         let host = Host::look()?;
         let clocks_before = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
+        // From the file system's root on: a command may run elsewhere.
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+        let claim = Claim::take(run, &root)?;
         let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
         let Network { homes, bridge } = network(plan.network.kind, &names, run)?;
         let node =
@@ -62,10 +68,10 @@ impl LocalAgent {
             _bridge: bridge,
             host,
             clocks_before,
-            // From the file system's root on: a command may run elsewhere.
-            run: std::path::absolute(root).unwrap_or_else(|_| root.into()),
+            run: root,
             folder: plan.origin.folder.clone(),
-            stamps: Path::new("/dev/shm").join(format!("tickscope-{run:016x}")),
+            stamps: leftovers::stamps_of(run),
+            _claim: claim,
         })
     }
 
@@ -223,7 +229,17 @@ impl Agent for LocalAgent {
         })
     }
 
-    fn clear(&mut self) {
-        let _ = fs::remove_dir_all(&self.stamps); // whatever is left there is empty, or was reported
+    fn clear(&mut self, unread: Unread) -> Result<Vec<Left>, Error> {
+        let nodes: Vec<NodeName> = self.nodes.keys().cloned().collect();
+        if unread == Unread::Remove {
+            nodes.iter().map(|node| self.stamps_of(node)).for_each(|place| {
+                let _ = fs::remove_dir_all(place); // it may not have been made
+            });
+        }
+        let mut left = Vec::new();
+        for node in nodes {
+            left.extend(leftovers::clear(&node, &self.stamps_of(&node))?);
+        }
+        Ok(left)
     }
 }

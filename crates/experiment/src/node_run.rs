@@ -1,12 +1,14 @@
 //! One node of a run while it goes on: its processes, and what they cost.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use serde::Deserialize;
 use tickscope_store::{Channel, NodeCost, StampCost};
 use tickscope_tick::{NodeName, Ordering};
 
 use crate::agent::{Ended, PreparedNode, TaskId};
+use crate::roles::Role;
 
 /// All that belongs to one node.
 #[derive(Debug)]
@@ -19,12 +21,7 @@ pub(crate) struct NodeRun {
     pub run: String,
     /// Directory of its stamps there, until they are collected.
     pub stamps: String,
-    pub collector: Option<TaskId>,
-    pub monitor: Option<TaskId>,
-    /// The end of the node's probe that runs there.
-    pub probe_server: Option<TaskId>,
-    /// The other end, which runs on the reference.
-    pub probe_client: Option<TaskId>,
+    helpers: [Option<Helper>; HelperKind::ALL.len()],
     pub target: Option<TaskId>,
     /// The last line that the target printed.
     pub last_line: Option<String>,
@@ -32,6 +29,43 @@ pub(crate) struct NodeRun {
     cost: NodeCost,
     /// PIDs of tickscope's own processes; their stamps are not charged to the target.
     own: HashSet<u32>,
+}
+
+/// A process of tickscope that a node has while the run goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct Helper {
+    pub role: Role,
+    /// Position of the node that it runs on.
+    pub at: usize,
+    /// `None`: it died, and is to be started again.
+    pub task: Option<TaskId>,
+    /// How often it died or could not be started.
+    pub failures: u32,
+    /// When it may be started again.
+    pub due: Instant,
+}
+
+/// The processes of tickscope that a node has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HelperKind {
+    Collector,
+    Monitor,
+    /// The end of the node's probe that runs there.
+    ProbeServer,
+    /// The other end, which runs on the reference.
+    ProbeClient,
+}
+
+impl HelperKind {
+    pub const ALL: [Self; 4] = [Self::Collector, Self::Monitor, Self::ProbeServer, Self::ProbeClient];
+
+    pub fn service(self) -> Service {
+        match self {
+            Self::Collector => Service::Collector,
+            Self::Monitor => Service::ClockMonitor,
+            Self::ProbeServer | Self::ProbeClient => Service::Probe,
+        }
+    }
 }
 
 /// The part of a run that a process of tickscope serves.
@@ -57,15 +91,16 @@ impl NodeRun {
             address: prepared.address.clone(),
             run: prepared.run.clone(),
             stamps: prepared.stamps.clone(),
-            collector: None,
-            monitor: None,
-            probe_server: None,
-            probe_client: None,
+            helpers: Default::default(),
             target: None,
             last_line: None,
             stamp_cost: None,
             own: HashSet::new(),
         }
+    }
+
+    pub fn helper(&mut self, kind: HelperKind) -> &mut Option<Helper> {
+        &mut self.helpers[kind as usize]
     }
 
     /// Charges the node's target.

@@ -11,6 +11,7 @@ pub mod stamp_cost;
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -93,13 +94,34 @@ pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
 
 /// Tells the process that started this one that it may go on.
 fn ready() {
-    println!("ready");
-    let _ = std::io::stdout().flush(); // nobody may be reading any more
+    let mut out = std::io::stdout();
+    let _ = out.write_all(b"ready\n").and_then(|()| out.flush()); // nobody may be reading any more
+}
+
+/// Tells the user something, if anybody is reading.
+fn say(text: &dyn std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "tickscope: {text}");
+}
+
+/// How long a role that ends waits for room on a full disk: less than whoever ends it waits for it.
+const ROOM_WITHIN: Duration = Duration::from_secs(8);
+
+/// Writes what a role still holds, again and again while it fails and there is time.
+fn patiently<E>(mut write: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+    let deadline = Instant::now() + ROOM_WITHIN;
+    loop {
+        match write() {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(200)),
+            written => return written,
+        }
+    }
 }
 
 /// Prints the report for the process that started this one.
 fn print(report: &impl Serialize) -> Result<(), Error> {
-    println!("{}", serde_json::to_string(report).map_err(Error::work)?);
+    let line = serde_json::to_string(report).map_err(Error::work)? + "\n";
+    let mut out = std::io::stdout();
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush()); // whoever started it may have been killed
     Ok(())
 }
 

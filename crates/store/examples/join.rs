@@ -108,6 +108,7 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         started_unix_ms: 0,
         stamp_directories: std::collections::BTreeMap::new(),
         run_file: None,
+        run_file_directory: None,
         revision: None,
         ended_unix_ms: None,
         nodes: Vec::new(),

@@ -55,6 +55,14 @@ words! {
         ProbesUndelivered = "probes-undelivered",
         /// A collector ended early and another took over.
         CollectorKilled = "collector-killed",
+        /// A probe or a clock monitor ended early and was started again.
+        RoleRestarted = "role-restarted",
+        /// Nobody watched the node's clocks: one clock monitor had ended, the next had not begun.
+        ClockGap = "clock-gap",
+        /// The run was cut off, and finished later.
+        CutOff = "cut-off",
+        /// Stamps stay in shared memory: a living program holds them, or they could not be taken.
+        StampsLeft = "stamps-left",
         /// The disk took nothing for a while; value: seconds.
         DiskFull = "disk-full",
         /// Stamps that were stored before are no longer in the run; value: how many.
@@ -89,6 +97,6 @@ words! {
 impl EventKind {
     /// Returns whether evidence about the clock concerned is void across it.
     pub fn is_break(&self) -> bool {
-        matches!(self, Self::ClockStep | Self::ClockSlew | Self::ClockSuspend | Self::ClockBackward)
+        matches!(self, Self::ClockStep | Self::ClockSlew | Self::ClockSuspend | Self::ClockBackward | Self::ClockGap)
     }
 }

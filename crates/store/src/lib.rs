@@ -50,7 +50,7 @@ pub use run::{Listing, Pair, Paths, Run, Table};
 pub use stamps::{
     BlockRange, ChannelCount, OpenBlock, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment,
 };
-pub use state::{RunState, Writing};
+pub use state::{RunState, Writing, newest_file, utc};
 pub use tickscope_trace::{LayoutText, Nullable};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
 pub use whole_file::{WholeFile, files_in, keyed_folders, write_whole};

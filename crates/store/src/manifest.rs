@@ -66,6 +66,9 @@ pub struct Manifest {
     /// The run file as it was read; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_file: Option<String>,
+    /// The directory that the paths in it start from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_file_directory: Option<PathBuf>,
     /// Revision of the repository that the run file lies in, with `-dirty` if it was changed since; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::events::{Event, EventColumns, breaks, read_events};
 use crate::manifest::Manifest;
 use crate::stamps::{PointStamps, StampColumns};
+use crate::state::Writing;
 use crate::table::{Columns, Field, TableReader};
 use crate::traces::KeyedReader;
 use crate::whole_file::{files_in, keyed_folders};
@@ -146,6 +147,14 @@ impl Run {
         Self::expect_none(root)?;
         manifest.write(&Paths::of(root).manifest())?;
         Ok(Self { root: root.into(), manifest })
+    }
+
+    /// Begins a run that is written from the start: at no moment does it look cut off.
+    pub fn begin(root: &Path, manifest: Manifest) -> Result<(Self, Writing)> {
+        Self::expect_none(root)?;
+        std::fs::create_dir_all(root).map_err(|e| Error::io(root, "make the folder", e))?;
+        let writing = Writing::hold(&Paths::of(root).lock())?;
+        Ok((Self::create(root, manifest)?, writing))
     }
 
     /// Refuses a directory that holds a run.

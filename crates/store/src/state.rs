@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -23,21 +23,58 @@ pub enum RunState {
     Ended,
 }
 
-/// The lock that says "this run goes on", for as long as it lives.
+/// The lock that says "this goes on", for as long as it lives.
 #[derive(Debug)]
 pub struct Writing {
     _file: File,
 }
 
+impl Writing {
+    /// Holds the file at `place`, which is made if need be; several processes may.
+    pub fn hold(place: &Path) -> Result<Self> {
+        let file = open_lock(place)?;
+        lock(&file, libc::F_OFD_SETLK, libc::F_RDLCK, WRITERS).map_err(|e| Error::io(place, "lock", e))?;
+        Ok(Self { _file: file })
+    }
+
+    /// Returns whether some process holds the file at `place`; a file that is not there is held by none.
+    pub fn is_held(place: &Path) -> Result<bool> {
+        match File::open(place) {
+            Ok(file) => {
+                lock(&file, libc::F_OFD_GETLK, libc::F_WRLCK, WRITERS).map_err(|e| Error::io(place, "look at", e))
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(Error::io(place, "open", e)),
+        }
+    }
+}
+
 impl Run {
     /// Says that this process writes the run, until the returned value is dropped; several may.
     pub fn write(&self) -> Result<Writing> {
-        let place = self.paths().lock();
-        let file = open_lock(&place)?;
-        match lock(&file, libc::F_OFD_SETLK, libc::F_RDLCK, WRITERS) {
-            Ok(_) => Ok(Writing { _file: file }),
-            Err(e) => Err(Error::io(&place, "lock", e)),
+        Writing::hold(&self.paths().lock())
+    }
+
+    /// What is not as in a run that came to its end, and what helps, in a sentence; `None`: nothing, or nobody knows.
+    ///
+    /// A run that no `tickscope run` wrote has no end to come to.
+    pub fn unfinished(&self) -> Result<Option<String>> {
+        let (run, left) = (self.root().display(), &self.manifest().stamp_directories);
+        let state = self.state()?;
+        if left.is_empty() || state == RunState::GoingOn {
+            return Ok(None);
         }
+        if state == RunState::Ended {
+            let places: Vec<_> = left.values().map(|place| place.display().to_string()).collect();
+            return Ok(Some(format!(
+                "stamps of this run still lie in {}; tickscope finish {run} takes them",
+                places.join(", ")
+            )));
+        }
+        let newest = newest_file(self.root()).map_or("an unknown time".into(), utc);
+        Ok(Some(format!(
+            "this run was cut off at about {newest}; tickscope finish {run} collects what is left in shared memory"
+        )))
     }
 
     /// Makes or changes the run's manifest at `root`, one process at a time: `change` is given what is there, and
@@ -62,20 +99,26 @@ impl Run {
 
     /// Where the run stands.
     pub fn state(&self) -> Result<RunState> {
-        let place = self.paths().lock();
-        let held = match File::open(&place) {
-            Ok(file) => {
-                lock(&file, libc::F_OFD_GETLK, libc::F_WRLCK, WRITERS).map_err(|e| Error::io(&place, "look at", e))?
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
-            Err(e) => return Err(Error::io(&place, "open", e)),
-        };
+        let held = Writing::is_held(&self.paths().lock())?;
         Ok(match (held, self.manifest().ended_unix_ms) {
             (true, _) => RunState::GoingOn,
             (false, Some(_)) => RunState::Ended,
             (false, None) => RunState::CutOff,
         })
     }
+}
+
+/// `2026-11-21 07:04:31 UTC`, of milliseconds since the epoch of Unix.
+pub fn utc(unix_ms: i64) -> String {
+    let seconds: libc::time_t = unix_ms.div_euclid(1000);
+    // SAFETY: all zeros is a valid tm.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both places outlive the call, which keeps neither.
+    if unsafe { libc::gmtime_r(&seconds, &mut parts) }.is_null() {
+        return format!("{unix_ms} ms since 1970");
+    }
+    let libc::tm { tm_year, tm_mon, tm_mday, tm_hour, tm_min, tm_sec, .. } = parts;
+    format!("{}-{:02}-{tm_mday:02} {tm_hour:02}:{tm_min:02}:{tm_sec:02} UTC", tm_year + 1900, tm_mon + 1)
 }
 
 /// The byte of `run.lock` that whoever writes the run holds.
@@ -103,6 +146,19 @@ fn lock(file: &File, command: i32, kind: i32, byte: libc::off_t) -> std::io::Res
         0 => Ok(i32::from(wanted.l_type) != libc::F_UNLCK && command == libc::F_OFD_GETLK),
         _ => Err(std::io::Error::last_os_error()),
     }
+}
+
+/// When the newest file in `folder` or below was written, milliseconds since the epoch of Unix.
+pub fn newest_file(folder: &Path) -> Option<i64> {
+    let when = |entry: std::fs::DirEntry| {
+        let found = entry.metadata().ok()?;
+        match found.is_dir() {
+            true => newest_file(&entry.path()),
+            false if entry.file_name() == "run.lock" => None,
+            false => Some(found.mtime() * 1000 + found.mtime_nsec() / 1_000_000),
+        }
+    };
+    std::fs::read_dir(folder).ok()?.flatten().filter_map(when).max()
 }
 
 #[cfg(test)]
@@ -157,5 +213,35 @@ mod tests {
         assert_eq!(run.state().unwrap(), RunState::CutOff);
         run.set_manifest(Manifest { ended_unix_ms: Some(1), ..manifest() }).unwrap();
         assert_eq!(run.state().unwrap(), RunState::Ended);
+    }
+
+    #[test]
+    fn only_a_run_that_lacks_its_end_says_so_and_names_the_command_that_helps() {
+        let scratch = Scratch::new();
+        let directory = std::path::PathBuf::from("/dev/shm/tickscope-0");
+        let of = |ended_unix_ms, left: bool| {
+            let stamp_directories = left.then(|| (manifest().nodes[0].name.clone(), directory.clone()));
+            Manifest { ended_unix_ms, stamp_directories: stamp_directories.into_iter().collect(), ..manifest() }
+        };
+        let mut run = Run::create(scratch.path(), of(None, true)).unwrap();
+        let told = run.unfinished().unwrap().unwrap();
+        let finish = format!("tickscope finish {}", scratch.path().display());
+        assert!(told.starts_with("this run was cut off at about 20") && told.contains(&finish), "{told}");
+        let going_on = run.write().unwrap();
+        assert_eq!(run.unfinished().unwrap(), None);
+        drop(going_on);
+        run.set_manifest(of(Some(1), true)).unwrap();
+        let told = run.unfinished().unwrap().unwrap();
+        assert!(told.contains("/dev/shm/tickscope-0") && told.contains(&finish), "{told}");
+        for without in [of(Some(1), false), of(None, false)] {
+            run.set_manifest(without).unwrap();
+            assert_eq!(run.unfinished().unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_time_is_told_to_the_second() {
+        assert_eq!(utc(1_709_210_096_789), "2024-02-29 12:34:56 UTC");
+        assert_eq!(utc(-1), "1969-12-31 23:59:59 UTC");
     }
 }

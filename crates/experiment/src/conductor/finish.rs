@@ -3,17 +3,19 @@
 //! Guarantees: a step that fails does not cut off those after it, as far as they can go without it; the first failure
 //! is what the command ends with, the others are events.
 
-use tickscope_store::{Assumption, Cost, Joined, Manifest, Overhead, Point, Rho, RhoKind, write_events};
-use tickscope_tick::{Ordering, PointName};
+use tickscope_store::{Assumption, Cost, Overhead, Rho, RhoKind};
 
 use super::*;
-use crate::declaration::points;
+use crate::agent::{Left, Unread};
 use crate::plan::Slew;
+use crate::record::Coarse;
 use crate::roles::clock_monitor::ClockReport;
 use crate::roles::probe::ProbeReport;
 
-/// Memory that the join may hold.
-const JOIN_BYTES: usize = 512 << 20;
+/// How often a stamp directory is looked at again that something still holds: what a target started may take a moment
+/// to end after it.
+const LOOKS_AGAIN: u32 = 15;
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 impl Conductor<'_> {
     /// Ends what still runs, takes what is left, joins, writes the manifest.
@@ -21,83 +23,120 @@ impl Conductor<'_> {
         let mut failed = self.stop_probes().err();
         let watched = self.stop_monitors();
         self.go_on(&mut failed, watched);
-        let mut collected = true;
         for at in 0..self.nodes.len() {
             let taken = self.stop_collector(at);
-            collected &= taken.is_ok();
             self.go_on(&mut failed, taken);
         }
+        let left = self.clear();
+        let noted = match &left {
+            Ok(left) => self.note_left(left),
+            Err(why) => Err(why.clone()),
+        };
+        self.go_on(&mut failed, noted);
         let coarse = self.import_logs();
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
-        self.go_on(&mut failed, self.write_events()); // which the join reads
-        // Without a layout, whoever shows the run joins it.
-        let joined = match self.plan.has_layout() {
-            true => tickscope_analysis::join(&self.run, JOIN_BYTES).map(|joined| self.note_join(&joined)),
-            false => Ok(()),
-        };
+        let written = self.record.write_events(); // which the join reads
+        self.go_on(&mut failed, written);
+        let joined = self.record.join().map(|_| ());
         self.go_on(&mut failed, joined);
-        let mut manifest = self.run.manifest().clone();
+        let mut manifest = self.record.run.manifest().clone();
         manifest.ended_unix_ms = Some(crate::unix_ms());
-        let declared = self.declare_points(&mut manifest, &coarse);
+        if let Ok(left) = left {
+            manifest.stamp_directories.retain(|node, _| left.iter().any(|left| left.node == *node));
+        }
+        let declared = self.record.declare_points(&mut manifest, &coarse);
         self.go_on(&mut failed, declared);
         let counted = self.cost(overhead).map(|cost| manifest.cost = Some(cost));
         self.go_on(&mut failed, counted);
-        let completed = self.run.set_manifest(manifest);
+        let completed = self.record.run.set_manifest(manifest);
         self.go_on(&mut failed, completed.map_err(Error::from));
-        self.go_on(&mut failed, self.write_events());
-        self.go_on(&mut failed, self.run.write_digests().map_err(Error::from));
-        if collected {
-            self.agents.iter_mut().for_each(|(_, agent)| agent.clear());
-        }
-        failed.map_or_else(|| Ok(self.run.clone()), Err)
+        let written = self.record.write_events();
+        self.go_on(&mut failed, written);
+        let digested = self.record.run.write_digests().map_err(Error::from);
+        self.go_on(&mut failed, digested);
+        failed.map_or_else(|| Ok(self.record.run.clone()), Err)
     }
 
-    /// The points that were stamped, with the resolution of those that a log gave, and those of the layout that were
-    /// not.
-    fn declare_points(&mut self, manifest: &mut Manifest, coarse: &[(NodeName, PointName, u64)]) -> Result<(), Error> {
-        manifest.points = points(&self.run)?;
-        for (node, point, ticks) in coarse {
-            let known = manifest.points.iter_mut().find(|known| known.node == *node && known.name == *point);
-            known.into_iter().for_each(|known| known.resolution_ticks = Some(*ticks));
+    /// Removes the stamp directories, as far as nothing lies there; returns what stays.
+    fn clear(&mut self) -> Result<Vec<Left>, Error> {
+        let mut left = self.clear_once()?;
+        for _ in 0..LOOKS_AGAIN {
+            let held: Vec<NodeName> = left.iter().filter(|left| left.held).map(|left| left.node.clone()).collect();
+            if held.is_empty() {
+                break;
+            }
+            std::thread::sleep(LOOK_AGAIN_AFTER);
+            for at in 0..self.nodes.len() {
+                let node = self.nodes[at].name.clone();
+                if held.contains(&node) {
+                    let later = self.agent(at).perform(&node, &Role::CollectOnce)?;
+                    self.nodes[at].charge(Service::Collector, &later);
+                }
+            }
+            left = self.clear_once()?;
         }
-        if self.plan.has_layout() {
-            let unstamped = self.unstamped(manifest)?;
-            manifest.points.extend(unstamped);
+        Ok(left)
+    }
+
+    fn clear_once(&mut self) -> Result<Vec<Left>, Error> {
+        let mut left = Vec::new();
+        for (_, agent) in &mut self.agents {
+            left.extend(agent.clear(Unread::Keep)?);
         }
-        Ok(())
+        Ok(left)
+    }
+
+    fn note_left(&mut self, left: &[Left]) -> Result<(), Error> {
+        for Left { node, directory, what, .. } in left {
+            let text = format!("{what} stays in {directory}; tickscope finish takes the rest later");
+            self.note(node.as_str(), EventKind::StampsLeft, None, text);
+        }
+        let Some(Left { directory, what, .. }) = left.first() else { return Ok(()) };
+        let run = self.record.run.root().display();
+        Err(Error::work(format!(
+            "cannot take every stamp: {what} stays in {directory}. Once that has ended, tickscope finish {run} takes \
+             the rest"
+        )))
+    }
+
+    fn import_logs(&mut self) -> Vec<Coarse> {
+        let Self { record, nodes, plan, .. } = self;
+        let of_node = |node: &NodeName| nodes.iter().find(|known| known.name == *node);
+        let run = |node: &NodeName| of_node(node).map_or_else(String::new, |node| node.run.clone());
+        record.import_logs(&plan.logs, run, &plan.origin.folder)
     }
 
     fn cost(&self, overhead: Option<Overhead>) -> Result<Cost, Error> {
-        let channels = self.run.channels()?.found;
+        let channels = self.record.run.channels()?.found;
         let nodes = self.nodes.iter().map(|node| node.cost(&channels)).collect();
         Ok(Cost { stamp: self.nodes[self.plan.reference_at()].stamp_cost, nodes, overhead })
     }
 
-    /// Notes a step that failed; the first one is what the command ends with.
     fn go_on(&mut self, failed: &mut Option<Error>, step: Result<(), Error>) {
-        if let Err(why) = step {
-            self.note(Event::RUN, EventKind::FinishFailed, None, why.to_string());
-            failed.get_or_insert(why);
-        }
+        self.record.go_on(failed, step);
     }
 
     pub(super) fn stop_probes(&mut self) -> Result<(), Error> {
-        let reference = self.plan.reference_at();
-        let take = |node: &mut NodeRun, asks| if asks { node.probe_client.take() } else { node.probe_server.take() };
         let mut failed = None;
-        for (asks, side) in [(true, "asking"), (false, "answering")] {
-            for at in 0..self.nodes.len() {
-                let Some(task) = take(&mut self.nodes[at], asks) else { continue };
+        for (kind, side) in [(HelperKind::ProbeClient, "asking"), (HelperKind::ProbeServer, "answering")] {
+            for of in 0..self.nodes.len() {
+                let Some(helper) = self.nodes[of].helper(kind).take() else { continue };
                 // One that fails must not take the closing bursts and the last brackets of the others with it.
-                let ended = self.end(if asks { reference } else { at }, Service::Probe, task);
-                match ended.and_then(|ended| ended.report()) {
-                    Ok(report) => self.note_probe(at, side, &report),
+                match self.stop_helper(kind, helper).and_then(|ended| ended.report()) {
+                    Ok(report) => self.note_probe(of, side, &report),
                     Err(why) => failed = failed.or(Some(why)),
                 }
             }
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Ends a process; `Err` also where it died and was not started again yet.
+    fn stop_helper(&mut self, kind: HelperKind, helper: Helper) -> Result<Ended, Error> {
+        let died = || Error::work(format!("the {} {} died", helper.role.title(), self.nodes[helper.at].name));
+        let task = helper.task.ok_or_else(died)?;
+        self.end(helper.at, kind.service(), task)
     }
 
     fn note_probe(&mut self, at: usize, side: &str, report: &ProbeReport) {
@@ -126,10 +165,10 @@ impl Conductor<'_> {
     /// Ends the clock monitors; the rate that each reports of its clocks becomes the bound that the run declares for
     /// them.
     fn stop_monitors(&mut self) -> Result<(), Error> {
-        let mut manifest = self.run.manifest().clone();
+        let mut manifest = self.record.run.manifest().clone();
         for at in 0..self.nodes.len() {
-            let Some(task) = self.nodes[at].monitor.take() else { continue };
-            let report = self.end(at, Service::ClockMonitor, task).and_then(|ended| ended.report::<ClockReport>());
+            let Some(helper) = self.nodes[at].helper(HelperKind::Monitor).take() else { continue };
+            let report = self.stop_monitor(helper);
             if let Ok(report) = &report {
                 self.note_sets(at, report);
             }
@@ -153,7 +192,17 @@ impl Conductor<'_> {
                 manifest.rho.push(Rho { reference, domain, ppb: ppb.into(), origin, kind });
             }
         }
-        Ok(self.run.set_manifest(manifest)?)
+        Ok(self.record.run.set_manifest(manifest)?)
+    }
+
+    /// The report of a node's clock monitor. One that followed another cannot speak for all of the run.
+    fn stop_monitor(&mut self, helper: Helper) -> Result<ClockReport, Error> {
+        let failures = helper.failures;
+        let report = self.stop_helper(HelperKind::Monitor, helper)?.report()?;
+        match failures {
+            0 => Ok(report),
+            _ => Err(Error::work(format!("the clock monitor was started again {failures} times: it did not see all"))),
+        }
     }
 
     /// Keeps a declared slew bound; a clock monitor that failed, or that asks for a wider bound, becomes an event.
@@ -185,10 +234,13 @@ impl Conductor<'_> {
 
     /// Ends a node's collector. One that was killed lost nothing: another takes over where it stood.
     fn stop_collector(&mut self, at: usize) -> Result<(), Error> {
-        let Some(task) = self.nodes[at].collector.take() else { return Ok(()) };
-        let why = match self.end(at, Service::Collector, task) {
+        let Some(helper) = self.nodes[at].helper(HelperKind::Collector).take() else { return Ok(()) };
+        let failures = helper.failures;
+        let why = match self.stop_helper(HelperKind::Collector, helper) {
             Ok(ended) if ended.status().success() => {
-                self.nodes[at].keep_memory(&ended);
+                if failures == 0 {
+                    self.nodes[at].keep_memory(&ended);
+                }
                 return Ok(());
             }
             Ok(ended) => {
@@ -206,60 +258,17 @@ impl Conductor<'_> {
             return Ok(());
         }
         Err(Error::work(format!(
-            "cannot collect again for {node}: the collector ended with {}. Its stamps still lie in {}; run tickscope \
-             collect on it",
+            "cannot collect again for {node}: the collector ended with {}. Its stamps still lie in {}; tickscope \
+             finish {} takes them once that can be mended",
             again.status(),
-            self.nodes[at].stamps
+            self.nodes[at].stamps,
+            self.record.run.root().display()
         )))
-    }
-
-    /// Points of the layout that nothing was stamped at: each is an event, and its stages are shown as missing.
-    fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<Point>, Error> {
-        let known: Vec<String> = manifest.points.iter().map(|point| point.place().to_string()).collect();
-        let layout = self.run.layout()?;
-        let mut unstamped = Vec::new();
-        for point in layout.points().iter().filter(|point| !known.contains(&point.place.to_string())) {
-            let text = format!(
-                "expected stamps at {}, found none. Is the name right, and the point reached? Stamped were: {}",
-                point.place,
-                known.join(", ")
-            );
-            eprintln!("tickscope: {text}");
-            let (node, name) = (point.place.node.clone(), point.place.point.clone());
-            self.note(node.as_str(), EventKind::PointUnstamped, None, text);
-            unstamped.push(Point { node, name, ordering: Ordering::Plain, counter: None, resolution_ticks: None });
-        }
-        Ok(unstamped)
-    }
-
-    /// Logs of programs that read another clock. One that cannot be read becomes an event; the others are imported.
-    /// Returns how coarsely each of their points gives its readings, where that is more than a tick of its clock.
-    fn import_logs(&mut self) -> Vec<(NodeName, PointName, u64)> {
-        let mut coarse = Vec::new();
-        let plan = self.plan;
-        for log in &plan.logs {
-            let Some(at) = self.nodes.iter().position(|known| known.name == log.node) else { continue };
-            let file = log.path(&self.nodes[at].run, &plan.origin.folder);
-            let imported = log.import(&self.run, &self.run.manifest().nodes[at], &file);
-            coarse.extend(imported.coarse.into_iter().map(|(point, ticks)| (log.node.clone(), point, ticks)));
-            if imported.what == EventKind::LogRefused {
-                eprintln!("tickscope: {}", imported.text);
-            }
-            self.note_at(at, imported.what, Some(imported.value as i64), imported.text);
-        }
-        coarse
-    }
-
-    fn write_events(&self) -> Result<(), Error> {
-        if self.events.is_empty() {
-            return Ok(());
-        }
-        Ok(write_events(&self.run.paths().events().join("run.parquet"), &self.events)?)
     }
 
     /// The clocks and cores of the hosts, against how they were at the start.
     fn look_again(&mut self) -> Result<(), Error> {
-        let mut manifest = self.run.manifest().clone();
+        let mut manifest = self.record.run.manifest().clone();
         let mut failed = None;
         for number in 0..self.agents.len() {
             let (host, agent) = &mut self.agents[number];
@@ -273,7 +282,7 @@ impl Conductor<'_> {
             };
             for (tick, until, text) in look.clock_changes {
                 let (tick, until, what) = (Some(tick), Some(until), EventKind::Clock);
-                self.events.push(Event { node: host.clone(), tick, until, what, text, ..Event::default() });
+                self.record.events.push(Event { node: host.clone(), tick, until, what, text, ..Event::default() });
             }
             for finding in look.findings {
                 self.note(&host, EventKind::Cores, None, finding);
@@ -286,39 +295,7 @@ impl Conductor<'_> {
             let statement = format!("cores looked at again at the end: {}", look.sharing);
             manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into(), kind: None });
         }
-        self.run.set_manifest(manifest)?;
+        self.record.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)
-    }
-
-    fn note_join(&mut self, joined: &Joined) {
-        for refused in &joined.refused {
-            self.note(Event::RUN, EventKind::FileRefused, None, refused.to_string());
-        }
-        if joined.counts.untold > 0 {
-            let text = format!(
-                "ids whose passages nothing tells apart, of {} that passed a point more than once",
-                joined.counts.repeated
-            );
-            self.note(Event::RUN, EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
-        }
-        let layout = self.run.layout().ok();
-        let points = layout.iter().flat_map(|layout| layout.points());
-        let places: Vec<_> = points.map(|point| point.place.clone()).collect();
-        for (place, counts) in places.iter().zip(&joined.counts.points) {
-            let ids = joined.counts.ids;
-            for (what, count, text) in [
-                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids} ids")),
-                (
-                    EventKind::IdsRepeated,
-                    counts.duplicates,
-                    format!("stamps at {place} of ids that were there before; {ids} ids"),
-                ),
-                (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids} ids")),
-            ] {
-                if count > 0 {
-                    self.note(place.node.as_str(), what, Some(count as i64), text);
-                }
-            }
-        }
     }
 }

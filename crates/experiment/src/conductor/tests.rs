@@ -2,10 +2,11 @@
 
 mod simulated;
 
-use tickscope_store::{CounterFacts, DeclaredFrequency, Node, Sharing, read_events};
+use tickscope_store::{CounterFacts, DeclaredFrequency, Node, RunState, Sharing, read_events};
 use tickscope_tick::BootId;
 
 use super::*;
+use crate::agent::Left;
 use simulated::{Asked, SimulatedAgent};
 
 /// A directory for one run; gone at the end.
@@ -77,7 +78,8 @@ fn a_collector_that_dies_is_followed_by_another_before_the_join_and_is_told() {
     let run = conductor.finish(None).unwrap();
     let asked = asked.borrow();
     assert_eq!(asked_for(&asked, "perform collect-once"), ["perform collect-once a", "perform collect-once b"]);
-    assert_eq!(asked.last().unwrap(), "clear", "stamps are given up when all are taken");
+    let last = asked.iter().rposition(|line| line.starts_with("perform")).unwrap();
+    assert_eq!(asked[last + 1], "clear", "stamps are given up when all are taken");
     assert_eq!(site.events("collector-killed"), 2);
     assert!(run.manifest().ended_unix_ms.is_some());
     for node in &run.manifest().cost.as_ref().unwrap().nodes {
@@ -95,7 +97,7 @@ fn a_join_that_fails_leaves_out_the_traces_alone_and_the_first_failure_is_told()
     std::fs::write(site.0.join("traces"), "a file where the join makes its folder").unwrap();
     let why = conductor.finish(None).unwrap_err().to_string();
     assert!(why.starts_with("look again"), "{why}");
-    assert_eq!(asked.borrow().last().unwrap(), "clear", "all was collected");
+    assert_eq!(asked_for(&asked.borrow(), "clear").len(), 1, "all was collected");
     let run = Run::open(&site.0).unwrap();
     let manifest = run.manifest();
     assert!(manifest.ended_unix_ms.is_some() && manifest.cost.is_some() && manifest.points.len() == 2);
@@ -134,4 +136,57 @@ fn every_node_that_does_not_read_the_references_counter_gets_probes_whichever_ag
     let at = |words: &str| asked.iter().position(|line| line.starts_with(words)).unwrap();
     let last = asked.iter().rposition(|line| line.starts_with("end probe-ask")).unwrap();
     assert!(last < at("end probe-serve"));
+}
+
+#[test]
+fn a_run_holds_its_lock_and_names_its_stamp_directories_until_all_is_taken() {
+    let (site, plan, asked) = (Site::new("lock"), plan(&["a", "b"], "detect"), Asked::default());
+    let agent = SimulatedAgent::new(machine(1), &asked);
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
+    let run = Run::open(&site.0).unwrap();
+    assert_eq!((run.state().unwrap(), run.manifest().stamp_directories.len()), (RunState::GoingOn, 2));
+    conductor.measure().unwrap();
+    let run = conductor.finish(None).unwrap();
+    assert_eq!((run.state().unwrap(), run.manifest().stamp_directories.len()), (RunState::GoingOn, 0));
+    drop(conductor);
+    assert_eq!(run.state().unwrap(), RunState::Ended);
+}
+
+#[test]
+fn stamps_that_a_living_program_holds_are_looked_at_again_then_kept_and_told() {
+    let (site, plan, asked) = (Site::new("held"), plan(&["a", "b"], "detect"), Asked::default());
+    let node = NodeName::new("b").unwrap();
+    let left = Left { node: node.clone(), directory: "/stamps".into(), what: "a pool".into(), held: true };
+    let agent = SimulatedAgent { left: vec![left], ..SimulatedAgent::new(machine(1), &asked) };
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
+    conductor.measure().unwrap();
+    let why = conductor.finish(None).unwrap_err();
+    let (code, text) = (why.code(), why.to_string());
+    assert!(code == 1 && text.contains("a pool stays in /stamps") && text.contains("tickscope finish"), "{text}");
+    assert!(asked_for(&asked.borrow(), "perform collect-once b").len() > 1);
+    assert_eq!(asked_for(&asked.borrow(), "perform collect-once a"), [""; 0]);
+    let run = Run::open(&site.0).unwrap();
+    assert!(run.manifest().stamp_directories.keys().eq([&node]) && run.manifest().ended_unix_ms.is_some());
+    assert_eq!(site.events("stamps-left"), 1);
+}
+
+#[test]
+fn what_dies_while_the_run_goes_on_is_started_again_each_time_and_told() {
+    let (site, plan, asked) = (Site::new("revive"), plan(&["a", "b"], "ignore"), Asked::default());
+    // Every process of this agent is seen to have died at each look.
+    let agent = SimulatedAgent::new(machine(1), &asked);
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
+    conductor.start_helper(HelperKind::Collector, 1, 1, Role::Collect).unwrap();
+    conductor.start_helper(HelperKind::Monitor, 1, 1, Role::ClockMonitor).unwrap();
+    for _ in 0..8 {
+        conductor.revive().unwrap();
+    }
+    let failures = conductor.nodes[1].helper(HelperKind::Collector).as_ref().unwrap().failures;
+    assert!(failures >= 5, "the fifth restart waits for its pause");
+    assert_eq!(asked_for(&asked.borrow(), "start collect b").len() as u32, failures, "after the last, a pause");
+    assert_eq!(site.events("collector-killed"), 5);
+    assert_eq!(site.events("role-restarted"), 5);
+    let ended = conductor.finish(None).unwrap();
+    assert_eq!(ended.manifest().cost.as_ref().unwrap().nodes[1].shared_memory_bytes, None, "no one saw all of it");
+    assert_eq!(site.events("clock-unwatched"), 1, "no clock monitor speaks for all of the run");
 }

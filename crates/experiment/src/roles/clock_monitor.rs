@@ -15,11 +15,12 @@ use tickscope_host::facts::CounterFacts;
 use tickscope_host::host_clocks::{Change, ClockEvent, ClockReading, HostClocks, KernelClock, Snapshot};
 use tickscope_host::step_alarm::StepAlarm;
 use tickscope_store::{
-    BracketColumns, BracketSource, Event, EventKind, Pair, Paths, next_segment, write_brackets, write_events,
+    BracketColumns, BracketSource, Event, EventKind, Pair, Paths, files_in, next_segment, read_brackets,
+    write_brackets, write_events,
 };
-use tickscope_tick::{Clock, Label};
+use tickscope_tick::{Clock, Label, Ordering};
 
-use super::{RoleContext, ready};
+use super::{RoleContext, patiently, ready, say};
 use crate::Error;
 use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
@@ -56,6 +57,7 @@ const TOLD_WITHIN: Duration = Duration::from_nanos(ClockMonitor::NOTICE_NS_MAX a
 /// Watches until the process is told to end.
 pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {
     let mut watching = Watching::begin(place)?;
+    watching.void_what_nobody_watched()?;
     watching.look(false)?;
     ready();
     let (mut due, mut write_due) = (Instant::now() + LOOK_EVERY, Instant::now() + WRITE_EVERY);
@@ -67,7 +69,7 @@ pub(super) fn monitor(place: &RoleContext) -> Result<ClockReport, Error> {
         watching.look(set)?;
         due = Instant::now() + LOOK_EVERY;
         if Instant::now() >= write_due {
-            watching.write_brackets()?;
+            let _ = watching.write(); // a full disk may have room at the next attempt
             write_due = Instant::now() + WRITE_EVERY;
         }
     }
@@ -82,6 +84,10 @@ struct Watching<'a> {
     clocks: HostClocks,
     alarm: Option<StepAlarm>,
     monitor: ClockMonitor,
+    /// Since an earlier clock monitor's last bracket nobody watched: one event for each clock.
+    gap: Vec<Event>,
+    /// True if events wait for a disk that was full.
+    untold: bool,
     brackets: u64,
     realtime: BracketColumns,
     monotonic: BracketColumns,
@@ -91,13 +97,48 @@ impl<'a> Watching<'a> {
     fn begin(place: &'a RoleContext) -> Result<Self, Error> {
         let clocks = HostClocks::from_environment().map_err(Error::input)?;
         let facts = CounterFacts::of_this_host().map_err(Error::work)?;
-        let alarm = StepAlarm::arm().inspect_err(|finding| eprintln!("tickscope: {finding}")).ok();
+        let alarm = StepAlarm::arm().inspect_err(|finding| say(finding)).ok();
         let counter = clocks.counter().injection();
         let maps = KnownMaps { counter: counter.as_ref(), realtime: clocks.realtime_injection() };
         let monitor = ClockMonitor::with_widths(facts.frequency, snapshot_widths(maps));
         let (realtime, monotonic) = Default::default();
         let events = Paths::of(&place.run).next_clock_events(place.node.as_str());
-        Ok(Self { place, events, facts, clocks, alarm, monitor, brackets: 0, realtime, monotonic })
+        Ok(Self {
+            place,
+            events,
+            facts,
+            clocks,
+            alarm,
+            monitor,
+            gap: Vec::new(),
+            untold: false,
+            brackets: 0,
+            realtime,
+            monotonic,
+        })
+    }
+
+    /// Clocks may have been set between two clock monitors: evidence across that time is void.
+    fn void_what_nobody_watched(&mut self) -> Result<(), Error> {
+        for clock in [Clock::Realtime, Clock::Monotonic] {
+            let pair = Pair { reference: self.label(self.facts.counter), domain: self.label(clock) };
+            let mut last = None;
+            for file in files_in(&Paths::of(&self.place.run).brackets(&pair), "parquet")? {
+                last = last.max(read_brackets(&file)?.ordered().filter_map(|(_, _, after)| after).max());
+            }
+            let Some(last) = last else { continue };
+            self.compare(false)?; // from here on every change shows
+            self.gap.push(Event {
+                node: self.place.node.to_string(),
+                domain: Some(pair.domain.to_string()),
+                tick: Some(last),
+                until: Some(self.clocks.counter().read(Ordering::After)),
+                what: EventKind::ClockGap,
+                text: "nobody watched this clock until another clock monitor began".into(),
+                ..Event::default()
+            });
+        }
+        if self.gap.is_empty() { Ok(()) } else { self.write_events() }
     }
 
     /// Waits for the alarm, a signal or the end of `most`; whether the kernel tells of a set.
@@ -126,7 +167,7 @@ impl<'a> Watching<'a> {
     fn compare(&mut self, set: bool) -> Result<(), Error> {
         let (now, set) = self.snapshot(set)?;
         if self.monitor.look(now, set) {
-            self.write_events()?;
+            self.untold = self.write_events().is_err();
         }
         Ok(())
     }
@@ -151,7 +192,8 @@ impl<'a> Watching<'a> {
     }
 
     fn write_events(&self) -> Result<(), Error> {
-        let events: Vec<Event> = self.monitor.happened().iter().flat_map(|happened| self.rows(happened)).collect();
+        let happened = self.monitor.happened().iter().flat_map(|happened| self.rows(happened));
+        let events: Vec<Event> = self.gap.iter().cloned().chain(happened).collect();
         Ok(write_events(&self.events, &events)?)
     }
 
@@ -174,6 +216,15 @@ impl<'a> Watching<'a> {
         clocks.iter().map(row).collect()
     }
 
+    /// Events that could not be written before, then brackets: none is there whose voids are not.
+    fn write(&mut self) -> Result<(), Error> {
+        if self.untold {
+            self.write_events()?;
+            self.untold = false;
+        }
+        self.write_brackets()
+    }
+
     fn write_brackets(&mut self) -> Result<(), Error> {
         let reference = self.label(self.facts.counter);
         let (realtime, monotonic) = (self.label(Clock::Realtime), self.label(Clock::Monotonic));
@@ -181,7 +232,8 @@ impl<'a> Watching<'a> {
             if !taken.is_empty() {
                 let pair = Pair { reference: reference.clone(), domain };
                 let folder = Paths::of(&self.place.run).brackets(&pair);
-                write_brackets(&next_segment(&folder)?, &std::mem::take(taken))?;
+                write_brackets(&next_segment(&folder)?, taken)?;
+                *taken = BracketColumns::default();
             }
         }
         Ok(())
@@ -191,7 +243,7 @@ impl<'a> Watching<'a> {
     fn end(mut self) -> Result<ClockReport, Error> {
         self.look(false)?;
         self.compare(false)?;
-        self.write_brackets()?;
+        patiently(|| self.write())?;
         Ok(self.report())
     }
 
@@ -272,4 +324,34 @@ fn backward(clock: &str, counter: Clock) -> Vec<String> {
     };
     clocks.insert(0, own);
     clocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickscope_store::read_events;
+    use tickscope_tick::NodeName;
+
+    #[test]
+    fn what_lies_between_two_clock_monitors_is_void_for_both_clocks_and_nothing_before_the_first() {
+        let run = std::env::temp_dir().join(format!("tickscope-gap-{}", std::process::id()));
+        let place = RoleContext { node: NodeName::new("a").unwrap(), run: run.clone() };
+        let mut first = Watching::begin(&place).unwrap();
+        first.void_what_nobody_watched().unwrap();
+        assert_eq!(first.gap, []);
+        first.look(false).unwrap();
+        first.write().unwrap(); // and then it is killed
+        let mut second = Watching::begin(&place).unwrap();
+        second.void_what_nobody_watched().unwrap();
+        second.look(false).unwrap();
+        let events = read_events(&second.events).unwrap();
+        let domains: Vec<_> = events.iter().map(|event| event.domain.as_deref().unwrap()).collect();
+        assert_eq!(domains, ["a.realtime", "a.monotonic"]);
+        for event in &events {
+            assert!(event.what.is_break() && event.tick < event.until, "{event:?}");
+            let before = first.realtime.before.iter().chain(second.realtime.before.iter()).flatten().copied();
+            assert!(before.min() >= event.until, "what is evidence again was taken after it");
+        }
+        std::fs::remove_dir_all(run).unwrap();
+    }
 }

@@ -8,7 +8,7 @@ use tickscope_collect::{Collector, Report, Settings};
 use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, SameBoot, Writing};
 use tickscope_tick::{Domain, NodeName, Ordering, PointName};
 
-use super::{RoleContext, ready};
+use super::{RoleContext, ready, say};
 use crate::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
@@ -81,7 +81,7 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     let told = |error| settings.told(error);
     let mut collector = Collector::start(how).map_err(told)?;
     for refused in collector.refused() {
-        eprintln!("tickscope: {refused}");
+        say(refused);
     }
     let report = if *follow {
         ready();
@@ -269,6 +269,7 @@ fn undeclared(described: Node) -> Manifest {
         started_unix_ms: crate::unix_ms(),
         stamp_directories: std::collections::BTreeMap::new(),
         run_file: None,
+        run_file_directory: None,
         revision: None,
         ended_unix_ms: None,
         reference: described.domain(),

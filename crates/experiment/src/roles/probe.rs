@@ -20,7 +20,7 @@ use tickscope_store::{BracketColumns, Pair, Paths, next_segment, write_brackets}
 use tickscope_tick::Label;
 
 use super::kernel_points::{self, KernelPoints};
-use super::{RoleContext, ready};
+use super::{RoleContext, patiently, ready};
 use crate::Error;
 use crate::interrupt;
 
@@ -168,12 +168,22 @@ fn write_as_they_come(folder: &Path, exchanges: &Receiver<Exchange>) -> Result<(
                 continue;
             }
         }
-        if !columns.is_empty() {
-            write_brackets(&next_segment(folder)?, &std::mem::take(&mut columns))?;
+        let ends = next == Err(RecvTimeoutError::Disconnected);
+        let write = || write_brackets(&next_segment(folder)?, &columns);
+        // A full disk may have room again: what could not be written is written with what comes next.
+        let written = if columns.is_empty() {
+            Ok(())
+        } else if ends {
+            patiently(write)
+        } else {
+            write()
+        };
+        if written.is_ok() {
+            columns = BracketColumns::default();
         }
         due = Instant::now() + WRITE_EVERY;
-        if next == Err(RecvTimeoutError::Disconnected) {
-            return Ok(());
+        if ends {
+            return Ok(written?);
         }
     }
 }

@@ -3,6 +3,7 @@
  *
  *     stamper WITNESS threads N COUNT     N threads stamp ids 0, 1, ... each at point "work"; COUNT 0: until killed
  *     stamper WITNESS paced N COUNT       the same, resting 1 ms after every 300 stamps
+ *     stamper WITNESS slow N COUNT        the same, resting 1 ms after every 10 stamps
  *     stamper WITNESS fork COUNT          the same on one thread, then a child of it on the inherited channel
  *     stamper WITNESS signals COUNT       one thread, with a timer's handler that stamps -1, -2, ... on the same channel
  *     stamper WITNESS steps WAY COUNT     one thread, with a handler after its every instruction that stamps -1, -2, ... (x86)
@@ -46,7 +47,7 @@ static void stamp_and_count(tickscope_channel *channel, int word, int64_t count)
     for (int64_t id = 0; count == 0 || id < count; id++) {
         tickscope_stamp(channel, id);
         __atomic_store_n(&returned[word], (uint64_t)id + 1, __ATOMIC_RELEASE);
-        if (paced && id % 300 == 299) usleep(1000);
+        if (paced && id % paced == paced - 1) usleep(1000);
     }
 }
 
@@ -204,7 +205,7 @@ int main(int argc, char **argv) {
     returned = (volatile uint64_t *)mmap(0, 512, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (returned == MAP_FAILED) return 2;
     int64_t last = argc > 3 ? atoll(argv[argc - 1]) : 0;
-    paced = !strcmp(argv[2], "paced");
+    paced = !strcmp(argv[2], "paced") ? 300 : !strcmp(argv[2], "slow") ? 10 : 0;
     if (paced || !strcmp(argv[2], "threads")) run_threads(atoi(argv[3]), last);
     if (!strcmp(argv[2], "fork")) run_fork(last);
     if (!strcmp(argv[2], "signals")) run_signals(last);

@@ -14,6 +14,7 @@ pub fn manifest() -> Manifest {
         started_unix_ms: 1_700_000_000_000,
         stamp_directories: std::collections::BTreeMap::new(),
         run_file: None,
+        run_file_directory: None,
         revision: None,
         ended_unix_ms: Some(1_700_000_010_000),
         nodes: vec![node("client", 1), node("server", 2)],

@@ -8,7 +8,7 @@ use tickscope_store::{Event, Node};
 use tickscope_tick::NodeName;
 
 use crate::Error;
-use crate::agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Task, TaskId};
+use crate::agent::{Agent, Ended, FinalCheck, Left, Look, PreparedNode, Task, TaskId, Unread};
 use crate::plan::NodePlan;
 use crate::roles::Role;
 
@@ -24,13 +24,15 @@ pub struct SimulatedAgent {
     pub never_ready: Option<&'static str>,
     /// A process whose name begins so is killed before it is asked to end.
     pub dies: Option<&'static str>,
+    /// What stays in its nodes' stamp directories.
+    pub left: Vec<Left>,
     /// Tasks that were started, by number.
     pub started: Vec<Option<String>>,
 }
 
 impl SimulatedAgent {
     pub fn new(machine: Node, asked: &Asked) -> Self {
-        Self { machine, asked: Rc::clone(asked), never_ready: None, dies: None, started: Vec::new() }
+        Self { machine, asked: Rc::clone(asked), never_ready: None, dies: None, left: Vec::new(), started: Vec::new() }
     }
 
     fn ask(&self, what: &str) {
@@ -113,8 +115,9 @@ impl Agent for SimulatedAgent {
         Ok(FinalCheck::default())
     }
 
-    fn clear(&mut self) {
+    fn clear(&mut self, _: Unread) -> Result<Vec<Left>, Error> {
         assert_eq!(self.running(), [""; 0], "stamps are cleared away once nothing writes them");
         self.ask("clear");
+        Ok(self.left.clone())
     }
 }

@@ -1,0 +1,40 @@
+//! `tickscope finish`: a run that was cut off, completed.
+
+use tickscope_analysis::Query;
+use tickscope_experiment::Finished;
+
+use crate::failure::Failure;
+use crate::options::FinishOptions;
+use crate::{output, show};
+
+/// Completes a run and prints its table. One without a trace has none to print, which is an error.
+pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
+    let root = options.run.display();
+    let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&options.run)? else {
+        let text = format!("{root} has ended and all its stamps are stored: there is nothing to do");
+        return match options.json {
+            true => show::print(&tickscope_store::Run::open(&options.run)?, &Query::default(), true, false),
+            false => output::print(format!("{text}\n").as_bytes()),
+        };
+    };
+    for line in done {
+        eprintln!("tickscope: {line}");
+    }
+    if ids.is_none() {
+        outcome?;
+        return output::print(format!("{root}: all stamps are stored; it has no layout to join them by\n").as_bytes());
+    }
+    if ids == Some(0) {
+        outcome?;
+        let missing = run.events()?.found.into_iter().find(|event| event.what == "cut-off").map(|event| event.text);
+        return Err(Failure::work(format!(
+            "cannot print a table of {root}: no trace was measured. {}. tickscope run measures again",
+            missing.unwrap_or_default()
+        )));
+    }
+    let shown = show::print(&run, &Query::default(), options.json, true);
+    if let (Err(why), Err(_)) = (&shown, &outcome) {
+        eprintln!("tickscope: {why}");
+    }
+    outcome.and(shown)
+}

@@ -1,0 +1,351 @@
+//! `tickscope run` killed by SIGKILL at moments that nobody chose, and `tickscope finish` after each: every stamp whose
+//! call returned is in the run, and nothing of it is left anywhere else.
+
+mod site;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use site::c_program::{ReturnedCounts, compile_with};
+use site::{Ended, Site, few_or_all, free_port, tickscope};
+use tickscope_store::{Paths, Run, RunState, read_channels};
+
+const NODES: [&str; 2] = ["a", "b"];
+
+/// A run of two stampers, each with a file in which it counts the stamps that returned.
+struct Scene {
+    site: Site,
+    returned: Vec<ReturnedCounts>,
+    text: String,
+}
+
+impl Scene {
+    fn new(name: &str, stamper: &Path, stamps: u64) -> Self {
+        let returned = NODES.map(|node| ReturnedCounts::new(&format!("{name}-{node}")));
+        let mut text = format!(
+            "run = {{ name = \"cut\", seconds = 1 }}\n[clock]\nreference = \"a\"\nsame_boot = \"ignore\"\n\
+             probe_port = {}\n[layout]\npath = [\"a.work\", \"b.work\"]\n",
+            free_port()
+        );
+        for (node, returned) in NODES.iter().zip(&returned) {
+            text += &format!(
+                "[[node]]\nname = \"{node}\"\nends_run = {}\n\
+                 command = [\"{}\", \"{}\", \"slow\", \"1\", \"{stamps}\"]\n\
+                 environment = {{ TICKSCOPE_WHEN_FULL = \"wait\", TICKSCOPE_BLOCK_BYTES = \"4096\" }}\n",
+                *node == "b",
+                stamper.display(),
+                returned.0.display()
+            );
+        }
+        Self { site: Site::new(name), returned: returned.into(), text }
+    }
+
+    fn start(&self) -> Child {
+        let mut command = self.site.run_command(&self.text);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn finish(&self) -> Ended {
+        Ended::of(tickscope(&["finish", "--json"]).arg(self.site.run_directory()))
+    }
+
+    fn run_exists(&self) -> bool {
+        Paths::of(&self.site.run_directory()).manifest().exists()
+    }
+
+    /// Waits until the kernel has let go of what the killed process held.
+    fn until_nobody_writes(&self) {
+        while self.run_exists() && self.site.opened().state().unwrap() == RunState::GoingOn {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Folders in shared memory that name this run's directory, or this run's passes.
+    fn folders(&self) -> Vec<PathBuf> {
+        let listing = fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.path());
+        let root = self.site.run_directory().display().to_string();
+        listing.filter(|folder| fs::read_to_string(folder.join(".run")).is_ok_and(|of| of.starts_with(&root))).collect()
+    }
+
+    /// Fails if a stamp whose call returned is neither stored nor counted as dropped.
+    fn expect_every_stamp(&self) -> u64 {
+        let mut all = 0;
+        for (node, returned) in NODES.iter().zip(&self.returned) {
+            let counted = returned.word(0);
+            let file = Paths::of(&self.site.run_directory()).channels(node);
+            let channels = if file.exists() { read_channels(&file).unwrap() } else { Vec::new() };
+            let of_target = channels.iter().filter(|channel| channel.point.as_str() == "work");
+            let found: i64 = of_target.map(|channel| channel.stored + channel.dropped).sum();
+            let found = found as u64;
+            assert!((counted..=counted + 1).contains(&found), "{node}: {counted} returned, {found} found");
+            all += found;
+        }
+        all
+    }
+
+    /// Fails if anything of the run is left outside its directory.
+    fn expect_nothing_left(&self, folders: &[PathBuf]) {
+        assert_eq!(self.folders(), Vec::<PathBuf>::new());
+        for folder in folders {
+            let name = folder.file_name().unwrap().to_str().unwrap();
+            assert!(!folder.exists() && !folder.with_extension("cost").exists(), "{name} is left");
+            let spaces = format!("tickscope-{}-", &name[name.len() - 6..]);
+            let named = fs::read_dir("/var/run/netns").into_iter().flatten().flatten();
+            let named: Vec<_> =
+                named.filter(|entry| entry.file_name().to_string_lossy().starts_with(&spaces)).collect();
+            assert!(named.is_empty(), "{named:?}");
+        }
+        let marks = [self.site.run_directory().display().to_string(), self.returned[0].0.display().to_string()];
+        assert_eq!(processes(&marks), [""; 0]);
+    }
+}
+
+/// Living processes whose command lines hold one of these words: number and command line.
+fn found(marks: &[String]) -> impl Iterator<Item = (i32, String)> {
+    let listing = fs::read_dir("/proc").unwrap().flatten();
+    let lines = listing.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let bytes = fs::read(entry.path().join("cmdline")).ok()?;
+        Some((pid, String::from_utf8_lossy(&bytes).replace('\0', " ")))
+    });
+    lines.filter(|(_, line)| marks.iter().any(|mark| line.contains(mark)))
+}
+
+fn processes(marks: &[String]) -> Vec<String> {
+    found(marks).map(|(_, line)| line).collect()
+}
+
+fn pids(marks: &[String]) -> Vec<i32> {
+    found(marks).map(|(pid, _)| pid).collect()
+}
+
+/// A number that nobody chose, below `below`.
+fn any(below: u64) -> u64 {
+    let mut bytes = [0; 8];
+    std::io::Read::read_exact(&mut fs::File::open("/dev/urandom").unwrap(), &mut bytes).unwrap();
+    u64::from_ne_bytes(bytes) % below
+}
+
+const STAMPS: u64 = 12_000;
+
+#[test]
+fn e2e_a_run_killed_at_any_moment_is_finished_with_every_stamp_and_leaves_nothing() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let whole = Scene::new("whole", &stamper, STAMPS);
+    let started = Instant::now();
+    assert!([Some(0), Some(3)].contains(&whole.start().wait().unwrap().code()));
+    let takes_us = started.elapsed().as_micros() as u64;
+    assert_eq!(whole.expect_every_stamp(), 2 * STAMPS);
+    let (mut before_run, mut ended, mut tables, mut empty, mut stamps) = (0, 0, 0, 0, 0);
+    let rounds = few_or_all(20, 100);
+    for round in 0..rounds {
+        let scene = Scene::new(&format!("cut-{round}"), &stamper, STAMPS);
+        let mut run = scene.start();
+        let after_us = any(takes_us * 21 / 20);
+        std::thread::sleep(Duration::from_micros(after_us));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        scene.until_nobody_writes();
+        let folders = scene.folders();
+        let had_ended = scene.run_exists() && scene.site.opened().state().unwrap() == RunState::Ended;
+        let finished = scene.finish();
+        let context = format!("killed after {after_us} of {takes_us} us: {finished:?}");
+        if !scene.run_exists() {
+            assert!(finished.code == Some(1) && finished.err.contains("cannot finish"), "{context}");
+            before_run += 1;
+        } else if finished.code == Some(1) {
+            assert!(finished.err.contains("no trace was measured. the run was cut off at about 20"), "{context}");
+            assert!(scene.returned.iter().any(|returned| returned.word(0) == 0), "{context}");
+            empty += 1;
+        } else {
+            assert!([Some(0), Some(3)].contains(&finished.code) && finished.out.contains("a.work>b.work"), "{context}");
+            tables += 1;
+            ended += u32::from(had_ended);
+        }
+        stamps += scene.expect_every_stamp();
+        scene.expect_nothing_left(&folders);
+        if scene.run_exists() {
+            let run = scene.site.opened();
+            assert_eq!(run.state().unwrap(), RunState::Ended, "{context}");
+            assert_eq!(run.check().unwrap(), [], "{context}");
+            assert!(run.manifest().stamp_directories.is_empty(), "{context}");
+            assert_eq!(scene.site.events("cut-off").len(), usize::from(!had_ended), "{context}");
+            let again = scene.finish();
+            assert!(!again.err.contains("took"), "{again:?}");
+        }
+    }
+    println!(
+        "{rounds} kills of run: {before_run} before there was a run.json, {empty} without a trace, {tables} tables, \
+         {ended} of them of runs that had ended; {stamps} stamps, each of them stored"
+    );
+}
+
+#[test]
+fn e2e_a_run_that_goes_on_is_not_finished_and_one_that_is_cut_off_says_so_first() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("going-on", &stamper, 100_000_000);
+    let mut run = scene.start();
+    while scene.returned[1].word(0) == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    scene.finish().said(1, &["cannot finish", "it goes on"]);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    scene.until_nobody_writes();
+    let shown = scene.site.show(&[]);
+    let first = shown.err.lines().next().unwrap_or_default();
+    assert!(first.contains("this run was cut off at about 20") && first.contains("tickscope finish"), "{shown:?}");
+    let doctor = Ended::of(&mut tickscope(&["doctor"]));
+    assert!(doctor.out.contains(&format!("tickscope finish {}", scene.site.run_directory().display())), "{doctor:?}");
+    let folders = scene.folders();
+    Ended::of(&mut tickscope(&["doctor", "--clean"]));
+    assert_eq!(scene.folders(), folders, "nothing is removed unread");
+    scene.finish();
+    scene.expect_every_stamp();
+    scene.expect_nothing_left(&folders);
+    assert_eq!(Run::open(&scene.site.run_directory()).unwrap().unfinished().unwrap(), None);
+    let again = Ended::of(tickscope(&["finish"]).arg(scene.site.run_directory()));
+    assert!(again.code == Some(0) && again.out.contains("nothing to do"), "{again:?}");
+}
+
+/// The process of the run that plays that role.
+fn helper(site: &Site, role: &str) -> Option<i32> {
+    let root = site.run_directory().display().to_string();
+    found(&[format!(" role {role} ")]).find(|(_, line)| line.contains(&root)).map(|(pid, _)| pid)
+}
+
+fn awaited<T>(look: impl Fn() -> Option<T>) -> T {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_and_no_stamp_is_lost() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("killed", &stamper, 60_000);
+    let (mut run, mut kills) = (scene.start(), 0);
+    let mut last = 0;
+    for word in ["collect"; 5].into_iter().chain(["clock-monitor", "probe-ask", "probe-serve"]) {
+        let victim = awaited(|| {
+            let stamping = scene.returned.iter().all(|returned| returned.word(0) > 0);
+            helper(&scene.site, word).filter(|&pid| stamping && pid != last)
+        });
+        std::thread::sleep(Duration::from_millis(any(60)));
+        // SAFETY: a process of the run that this test started.
+        kills += i32::from(unsafe { libc::kill(victim, libc::SIGKILL) } == 0);
+        last = victim;
+    }
+    let code = run.wait().unwrap().code();
+    assert!([Some(0), Some(3)].contains(&code), "{code:?}");
+    assert_eq!(scene.expect_every_stamp(), 120_000);
+    let dropped: usize = scene.site.events("lost").len();
+    let (collectors, roles) = (scene.site.events("collector-killed").len(), scene.site.events("role-restarted").len());
+    assert_eq!((kills, dropped, collectors, roles), (8, 0, 5, 3));
+    scene.expect_nothing_left(&[]);
+}
+
+#[test]
+fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("outlives", &stamper, 1000);
+    let daemon = ReturnedCounts::new("outlives-daemon");
+    // Node b's command leaves a program behind, in a session of its own, that stamps a while and lives on.
+    let words = format!("{} {} slow 1 0", stamper.display(), daemon.0.display());
+    let stays = format!("setsid sh -c '{words} & sleep 0.3; kill -STOP $!; wait'");
+    let script = format!("{stays} > /dev/null 2>&1 & sleep 1; exec \\\"$@\\\"");
+    let command = format!("name = \"b\"\nends_run = true\ncommand = [\"sh\", \"-c\", \"{script}\", \"sh\", ");
+    let text = scene.text.replacen("name = \"b\"\nends_run = true\ncommand = [", &command, 1);
+    assert_ne!(text, scene.text);
+    Ended::of(&mut scene.site.run_command(&text)).said(1, &["cannot take every stamp", "tickscope finish"]);
+    let marks = [daemon.0.display().to_string()];
+    let (pid, _) = found(&marks).find(|(_, line)| line.starts_with(stamper.to_str().unwrap())).unwrap();
+    let (folders, run) = (scene.folders(), scene.site.opened());
+    assert_eq!((folders.len(), run.state().unwrap()), (1, RunState::Ended));
+    assert_eq!((run.manifest().stamp_directories.len(), scene.site.events("stamps-left").len()), (1, 1));
+    let shown = scene.site.show(&[]);
+    assert!(shown.err.starts_with("tickscope: stamps of this run still lie in /dev/shm/"), "{shown:?}");
+    scene.finish().said(1, &["stays in /dev/shm/"]);
+    // SAFETY: the program that this test's run left behind.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    while !pids(&marks).is_empty() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let finished = scene.finish();
+    assert!([Some(0), Some(3)].contains(&finished.code), "{finished:?}");
+    let channels = read_channels(&Paths::of(&scene.site.run_directory()).channels("b")).unwrap();
+    let of_daemon = channels.iter().filter(|channel| channel.pid == pid);
+    let found = of_daemon.map(|channel| channel.stored + channel.dropped).sum::<i64>() as u64;
+    let counted = daemon.word(0);
+    assert!(counted > 0 && (counted..=counted + 1).contains(&found), "{counted} returned, {found} found");
+    scene.expect_nothing_left(&folders);
+    assert_eq!(scene.site.opened().check().unwrap(), []);
+}
+
+#[test]
+fn e2e_a_disk_that_is_full_for_some_seconds_of_a_run_or_at_its_end_loses_no_stamp() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    for (name, until_the_end) in [("full-meanwhile", false), ("full-at-the-end", true)] {
+        let scene = Scene::new(name, &stamper, 40_000);
+        let Some(disk) = SmallDisk::mount(&scene.site.run_directory()) else { return };
+        let mut run = scene.start();
+        awaited(|| scene.returned.iter().all(|returned| returned.word(0) > 0).then_some(()));
+        disk.fill();
+        std::thread::sleep(Duration::from_secs(3));
+        if !until_the_end {
+            disk.free();
+        }
+        let code = run.wait().unwrap().code();
+        if until_the_end {
+            assert_eq!((code, scene.folders().len()), (Some(1), 1), "what was measured stays");
+            scene.finish().said(1, &["No space left", "run this again"]);
+            disk.free();
+            let finished = scene.finish();
+            assert!([Some(0), Some(3)].contains(&finished.code), "{finished:?}");
+        } else {
+            assert!([Some(0), Some(3)].contains(&code), "{code:?}");
+        }
+        let dropped = scene.site.events("lost");
+        assert_eq!((scene.expect_every_stamp(), dropped.len()), (80_000, 0), "{dropped:?}");
+        scene.expect_nothing_left(&[]);
+    }
+}
+
+/// A file system of some megabytes; unmounted with the value.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None`: this user may not mount.
+    fn mount(place: &Path) -> Option<Self> {
+        fs::create_dir_all(place).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        let done = mount.args(["-t", "tmpfs", "-o", "size=96m", "tmpfs"]).arg(place).stderr(Stdio::null()).status();
+        if done.is_ok_and(|status| status.success()) {
+            return Some(Self(place.into()));
+        }
+        println!("not tested: this user may not mount a file system");
+        None
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("filler")).unwrap();
+        for size in [1 << 20, 1 << 12, 1] {
+            while std::io::Write::write_all(&mut file, &vec![1; size]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status(); // a test may have failed before
+    }
+}

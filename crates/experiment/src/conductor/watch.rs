@@ -1,0 +1,76 @@
+//! Processes of tickscope that die while the run goes on are started again.
+//!
+//! Guarantees: a collector, a probe or a clock monitor that dies is started again at once, each time an event; one that
+//! keeps dying is started again after pauses, for as long as the run goes on. Stamps wait in shared memory meanwhile.
+
+use super::*;
+use crate::node_run::{Helper, HelperKind};
+
+/// Restarts without a pause: what dies so often dies by a cause that lasts.
+const AT_ONCE: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+/// Of later failures each so-many-th is told.
+const TOLD_EVERY: u32 = 10;
+
+impl Conductor<'_> {
+    pub(super) fn start_helper(&mut self, kind: HelperKind, of: usize, at: usize, role: Role) -> Result<(), Error> {
+        let task = Some(self.start_role(at, role.clone())?);
+        *self.nodes[of].helper(kind) = Some(Helper { role, at, task, failures: 0, due: Instant::now() });
+        Ok(())
+    }
+
+    /// Starts again what has died.
+    pub(super) fn revive(&mut self) -> Result<(), Error> {
+        for of in 0..self.nodes.len() {
+            for kind in HelperKind::ALL {
+                let Some(mut helper) = self.nodes[of].helper(kind).take() else { continue };
+                let outcome = self.revive_one(of, kind, &mut helper);
+                *self.nodes[of].helper(kind) = Some(helper);
+                outcome?;
+            }
+        }
+        Ok(())
+    }
+
+    fn revive_one(&mut self, of: usize, kind: HelperKind, helper: &mut Helper) -> Result<(), Error> {
+        if let Some(task) = helper.task {
+            if self.agent(helper.at).is_running(task)? {
+                return Ok(());
+            }
+            helper.task = None;
+            let how = match self.end(helper.at, kind.service(), task) {
+                Ok(ended) => format!("failed with {}", ended.status()),
+                Err(why) => why.to_string(),
+            };
+            self.note_death(of, kind, helper, &how);
+        }
+        if Instant::now() >= helper.due {
+            match self.start_role(helper.at, helper.role.clone()) {
+                Ok(task) => helper.task = Some(task),
+                Err(why) => self.note_death(of, kind, helper, &format!("cannot be started again: {why}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn note_death(&mut self, of: usize, kind: HelperKind, helper: &mut Helper, how: &str) {
+        helper.failures += 1;
+        let pauses = helper.failures >= AT_ONCE;
+        helper.due = Instant::now() + if pauses { PAUSE } else { Duration::ZERO };
+        if helper.failures > AT_ONCE && !helper.failures.is_multiple_of(TOLD_EVERY) {
+            return;
+        }
+        let (title, node, failures) = (helper.role.title(), &self.nodes[of].name, helper.failures);
+        let again =
+            if pauses { format!(" {failures} times, and is started again after a pause") } else { String::new() };
+        let (what, then) = match kind {
+            HelperKind::Collector => (EventKind::CollectorKilled, "Another took over where it stood"),
+            HelperKind::Monitor => (EventKind::RoleRestarted, "Nobody watched the clocks in between"),
+            _ => (EventKind::RoleRestarted, "Its brackets that were not written yet are lost; bounds may be wider"),
+        };
+        let text = format!("the {title} {node} {how}{again}. {then}");
+        eprintln!("tickscope: {text}");
+        self.note_at(of, what, Some(i64::from(failures)), text);
+        let _ = self.record.write_events(); // written again at the end, where a failure is told
+    }
+}

@@ -1,0 +1,336 @@
+//! A run that was cut off, finished later: what is left is taken, joined and written down.
+//!
+//! Order: one process alone; when it was cut off is written first; processes of the run end, which lets collectors and
+//! probes write what they hold; what lies in shared memory is taken; then as at any run's end. Each step may be cut off
+//! itself: the next attempt goes on where it stood.
+//!
+//! Guarantees: every stamp whose call returned is in the run afterwards, or is named with the place where it lies. What
+//! cannot be made up for is said. Deliberately absent: measuring anything now for then.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use tickscope_store::{
+    Cost, Event, EventKind, Manifest, NodeCost, Paths, Run, RunState, Segment, files_in, newest_file, read_events, utc,
+};
+use tickscope_tick::{NodeName, own_points};
+
+use crate::Error;
+use crate::agent::Left;
+use crate::leftovers::{self, Claim};
+use crate::logs::Log;
+use crate::plan::Plan;
+use crate::record::RunRecord;
+use crate::roles::collector::{CollectorSettings, collect};
+
+/// A run that was finished.
+pub struct Finished {
+    /// The run.
+    pub run: Run,
+    /// What was done, a sentence each.
+    pub done: Vec<String>,
+    /// Ids that the join found, 0: there is no table; `None`: the run has no layout to join by.
+    pub ids: Option<u64>,
+    /// The first step that failed; the others were taken all the same.
+    pub outcome: Result<(), Error>,
+}
+
+/// Kinds of events that a run's end notes: written again they take the place of the old ones.
+const OF_THE_END: [EventKind; 11] = [
+    EventKind::FinishFailed,
+    EventKind::StampsLeft,
+    EventKind::CutOff,
+    EventKind::Log,
+    EventKind::LogRefused,
+    EventKind::PointUnstamped,
+    EventKind::FileRefused,
+    EventKind::PassagesUntold,
+    EventKind::IdsMissing,
+    EventKind::IdsRepeated,
+    EventKind::IdsOutOfOrder,
+];
+
+/// Finishes the run in `root`; `None`: it has ended, and nothing is left of it.
+pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
+    if !Paths::of(root).manifest().exists() {
+        return Err(nothing_begun(root)?);
+    }
+    let run = Run::open(root)?;
+    let _alone = alone(&run)?;
+    // Read again: another process may have finished it meanwhile.
+    let run = Run::open(root)?;
+    let was_cut_off = match run.state()? {
+        RunState::GoingOn => {
+            let run = root.display();
+            return Err(Error::work(format!("cannot finish {run}: it goes on. End it with Ctrl-C, or let it end")));
+        }
+        RunState::Ended if !is_left(&run)? => return Ok(None),
+        RunState::Ended => false,
+        RunState::CutOff => true,
+    };
+    let _writing = run.write()?;
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+    // A run of collectors alone has no number, and no folder of its own.
+    let number = run.manifest().run;
+    let _claim = (number != 0).then(|| Claim::take(number, &root)).transpose()?;
+    let mut ending = Ending { record: RunRecord { run, events: Vec::new() }, done: Vec::new(), was_cut_off };
+    ending.recall()?;
+    let mut failed = None;
+    let ids = ending.work(&mut failed);
+    let Ending { record, done, .. } = ending;
+    Ok(Some(Finished { run: record.run, done, ids, outcome: failed.map_or(Ok(()), Err) }))
+}
+
+/// The answer where no run was begun; what a killed `run` left before that goes.
+fn nothing_begun(root: &Path) -> Result<Error, Error> {
+    let done = leftovers::discard(root)?;
+    let _ = std::fs::remove_dir_all(root.join(".overhead")); // passes of a comparison; mostly there are none
+    let place = root.display();
+    Ok(Error::work(match done.is_empty() {
+        true => format!("cannot finish {place}: there is no run.json. Name the directory of a run"),
+        false => format!("cannot finish {place}: it was cut off before it measured anything; {}", done.join(", ")),
+    }))
+}
+
+/// Lets one process at a time finish a run, by a lock of another kind than the one that says that it goes on.
+fn alone(run: &Run) -> Result<File, Error> {
+    let place = run.paths().lock();
+    let wrong = |e: std::io::Error| Error::work(format!("cannot lock {}: {e}. Check its rights", place.display()));
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(&place).map_err(wrong)?;
+    // SAFETY: a system call on a descriptor that outlives it.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(file),
+        _ => {
+            let run = run.root().display();
+            Err(Error::work(format!("cannot finish {run}: another process does so just now. Wait for it")))
+        }
+    }
+}
+
+/// Returns whether an ended run lacks anything that can still be had.
+fn is_left(run: &Run) -> Result<bool, Error> {
+    let never_joined = has_points(run) && run.traces()?.found.is_empty();
+    Ok(never_joined || run.manifest().stamp_directories.values().any(|directory| directory.exists()))
+}
+
+/// Returns whether tickscope's own processes stamp there.
+fn is_own(point: &str) -> bool {
+    use own_points::*;
+    let probes = [PROBE_REQUEST_SENT, PROBE_REQUEST_RECEIVED, PROBE_REPLY_SENT, PROBE_REPLY_RECEIVED];
+    point.starts_with(CLOCK_BRACKET) || probes.contains(&point)
+}
+
+fn has_points(run: &Run) -> bool {
+    run.layout().is_ok_and(|layout| !layout.points().is_empty())
+}
+
+/// A run while it is finished.
+struct Ending {
+    record: RunRecord,
+    done: Vec<String>,
+    was_cut_off: bool,
+}
+
+impl Ending {
+    fn run(&self) -> &Run {
+        &self.record.run
+    }
+
+    fn manifest(&self) -> &Manifest {
+        self.record.run.manifest()
+    }
+
+    /// The events that the run's conductor left, and when it was cut off: by an earlier attempt's word, or now, before
+    /// anything is written.
+    fn recall(&mut self) -> Result<(), Error> {
+        let place = self.run().paths().events().join("run.parquet");
+        let mut before = if place.exists() { read_events(&place)? } else { Vec::new() };
+        let known = before.iter().position(|event| event.what == EventKind::CutOff).map(|at| before.remove(at));
+        before.retain(|event| !OF_THE_END.contains(&event.what));
+        self.record.events = before;
+        if let Some(event) = known {
+            self.was_cut_off = true;
+            self.record.events.push(event);
+        } else if self.was_cut_off {
+            let directories = self.directories().into_values();
+            let newest = directories.filter_map(|directory| newest_file(&directory));
+            let newest = newest.chain(newest_file(self.run().root())).max();
+            let text = self.cut_off(newest);
+            self.record.note(Event::RUN, EventKind::CutOff, None, text);
+            // It stays, whatever becomes of this attempt.
+            let written = self.record.write_events();
+            let wait = "Stamps that are not stored wait in shared memory; run this again";
+            written.map_err(|why| Error::work(format!("{why}. {wait}")))?;
+        }
+        Ok(())
+    }
+
+    /// By node: where its stamps may still lie. A run of an older version does not say, but its number does.
+    fn directories(&self) -> std::collections::BTreeMap<NodeName, PathBuf> {
+        let Manifest { stamp_directories, run, nodes, .. } = self.manifest();
+        if !stamp_directories.is_empty() || *run == 0 {
+            return stamp_directories.clone();
+        }
+        nodes.iter().map(|node| (node.name.clone(), leftovers::stamps_of(*run).join(node.name.as_str()))).collect()
+    }
+
+    /// All steps; those that can go on without one that failed do. Returns the number of ids.
+    fn work(&mut self, failed: &mut Option<Error>) -> Option<u64> {
+        let ended = self.end_what_is_left();
+        self.record.go_on(failed, ended);
+        let left = self.take_stamps(failed);
+        let coarse = self.import_logs(failed);
+        let written = self.record.write_events(); // which the join reads
+        self.record.go_on(failed, written);
+        let joined = self.record.join();
+        let ids = joined.as_ref().map_or(Some(0), |ids| *ids);
+        self.record.go_on(failed, joined.map(|_| ()));
+        let mut manifest = self.manifest().clone();
+        let declared = self.record.declare_points(&mut manifest, &coarse);
+        self.record.go_on(failed, declared);
+        let counted = self.cost(&manifest).map(|cost| manifest.cost = Some(cost));
+        self.record.go_on(failed, counted);
+        manifest.stamp_directories = left;
+        if failed.is_none() || manifest.ended_unix_ms.is_some() {
+            // Until then it stays cut off, and can be finished again.
+            manifest.ended_unix_ms = manifest.ended_unix_ms.or(Some(crate::unix_ms()));
+        }
+        let completed = self.record.run.set_manifest(manifest);
+        self.record.go_on(failed, completed.map_err(Error::from));
+        let written = self.record.write_events();
+        self.record.go_on(failed, written);
+        if self.manifest().ended_unix_ms.is_some() {
+            let digested = self.run().write_digests().map_err(Error::from);
+            self.record.go_on(failed, digested);
+        }
+        ids
+    }
+
+    /// Ends processes and removes namespaces of a run that was cut off. What outlives one that ended does so by the
+    /// will of whoever started it.
+    fn end_what_is_left(&mut self) -> Result<(), Error> {
+        if self.was_cut_off && self.manifest().run != 0 {
+            let done = leftovers::end_what_is_left(self.manifest().run)?;
+            self.done.extend(done);
+        }
+        Ok(())
+    }
+
+    /// Takes what lies in shared memory; returns the directories that hold stamps still.
+    fn take_stamps(&mut self, failed: &mut Option<Error>) -> std::collections::BTreeMap<NodeName, PathBuf> {
+        let mut kept = std::collections::BTreeMap::new();
+        for (node, directory) in self.directories() {
+            let taken = self.take(&node, &directory);
+            match taken {
+                Ok(None) => {}
+                Ok(Some(Left { what, .. })) => {
+                    let place = directory.display();
+                    let text = format!("{what} stays in {place}; tickscope finish takes the rest later");
+                    self.record.note(node.as_str(), EventKind::StampsLeft, None, text);
+                    let why = format!(
+                        "cannot take every stamp: {what} stays in {place}. Once that has ended, run this again"
+                    );
+                    failed.get_or_insert(Error::work(why));
+                    kept.insert(node, directory);
+                }
+                Err(why) => {
+                    let place = directory.display();
+                    let why =
+                        format!("{why}. The stamps of {node} still lie in {place}; run this again once it is mended");
+                    self.record.go_on(failed, Err(Error::work(why)));
+                    kept.insert(node, directory);
+                }
+            }
+        }
+        kept
+    }
+
+    fn take(&mut self, node: &NodeName, directory: &Path) -> Result<Option<Left>, Error> {
+        if !directory.is_dir() {
+            return Ok(None);
+        }
+        let run = self.run().root().to_path_buf();
+        let (directory, node) = (directory.to_path_buf(), node.clone());
+        let settings = CollectorSettings { directory, run, node, follow: false, every: None, conducted: true };
+        let stamps = collect(&settings)?.report.stamps;
+        let CollectorSettings { node, directory, .. } = settings;
+        self.done.push(format!("took {stamps} stamps of {node} from {}", directory.display()));
+        leftovers::clear(&node, &directory)
+    }
+
+    /// The logs of the run file, where `run.json` has it and none was imported before.
+    fn import_logs(&mut self, failed: &mut Option<Error>) -> Vec<crate::record::Coarse> {
+        let logs = self.logs();
+        let mut wanted: Vec<Log> = Vec::new();
+        for log in logs {
+            match self.is_imported(&log) {
+                Ok(true) => {}
+                Ok(false) => wanted.push(log),
+                Err(why) => self.record.go_on(failed, Err(why)),
+            }
+        }
+        let run = self.run().root().display().to_string();
+        let folder = self.manifest().run_file_directory.clone().unwrap_or_default();
+        self.record.import_logs(&wanted, |_| run.clone(), &folder)
+    }
+
+    fn logs(&self) -> Vec<Log> {
+        let plan = self.manifest().run_file.as_deref().and_then(|text| Plan::parse(text).ok());
+        plan.map(|plan| plan.logs).unwrap_or_default()
+    }
+
+    /// Returns whether the channels list the log's readings. Segments of an import that was cut off, which no channel
+    /// lists, go: it is made anew.
+    fn is_imported(&self, log: &Log) -> Result<bool, Error> {
+        let channels = self.run().channels()?.found;
+        let of_node = || channels.iter().filter(|channel| channel.node == log.node.as_str());
+        let known: Vec<i32> = of_node().map(|channel| channel.channel).collect();
+        // Without names in the run file a column of the log names its points.
+        let is_of_log = |point: &str| log.point.is_empty() || log.point.iter().any(|known| known.as_str() == point);
+        for point in self.run().points(log.node.as_str())?.iter().filter(|point| is_of_log(point)) {
+            let folder = self.run().paths().node_stamps(log.node.as_str()).join(format!("point={point}"));
+            for file in files_in(&folder, "parquet")? {
+                let Ok(origin) = Segment::open(&file).and_then(|segment| segment.origin()) else { continue };
+                let of_program = !origin.blocks.is_empty() || !origin.open.is_empty();
+                if of_program || origin.counts.iter().any(|count| known.contains(&count.channel)) {
+                    continue;
+                }
+                let removed = std::fs::remove_file(&file);
+                removed.map_err(|e| Error::work(format!("cannot remove {}: {e}. Check its rights", file.display())))?;
+            }
+        }
+        Ok(of_node().any(|channel| channel.thread == 0 && is_of_log(channel.point.as_str())))
+    }
+
+    /// When the run was cut off, and what cannot be made up for.
+    fn cut_off(&self, newest: Option<i64>) -> String {
+        let logs = match (self.manifest().run_file.is_some(), self.logs().len()) {
+            (true, 0) => "",
+            (true, _) => "; the log files of the run file were taken in now",
+            (false, _) => "; log files of the run file, if it names any, were not taken in",
+        };
+        let when = newest.map_or("an unknown time".into(), utc);
+        format!(
+            "the run was cut off at about {when}, the time of its newest file, and finished later. Missing: the last \
+             look at the clocks, the check of the cores at the end, how the commands ended and what they and \
+             tickscope's processes cost{logs}"
+        )
+    }
+
+    /// Stamps by node; what nobody counted stays unknown.
+    fn cost(&self, manifest: &Manifest) -> Result<Cost, Error> {
+        let before = manifest.cost.clone().unwrap_or_default();
+        if !before.nodes.is_empty() {
+            return Ok(before); // the run had come to its end before it was cut off
+        }
+        let channels = self.run().channels()?.found;
+        let node = |node: &tickscope_store::Node| {
+            let of_target =
+                channels.iter().filter(|channel| channel.node == node.name.as_str() && !is_own(channel.point.as_str()));
+            let stamps = of_target.map(|channel| channel.stored.unsigned_abs() + channel.dropped.unsigned_abs()).sum();
+            NodeCost { stamps, ..NodeCost::none(node.name.clone()) }
+        };
+        Ok(Cost { nodes: manifest.nodes.iter().map(node).collect(), ..before })
+    }
+}

@@ -1,0 +1,455 @@
+//! What a run on this host has outside its directory: shared memory, network namespaces, processes.
+//!
+//! Idea: before anything else a run makes its folder in shared memory, with a file `.run` that names the run's
+//! directory, and holds that file while it lives; the folder goes last. So whatever carries a run's number while nobody
+//! holds its file is left over, and the folder leads to the run that can take it.
+//!
+//! Guarantees: nothing of a living run is touched, and no stamp is removed unread unless [`discard`] is told to.
+//! Deliberately absent: taking stamps, which is the collector's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tickscope_collect::{Cleared, Stays};
+use tickscope_store::Writing;
+use tickscope_tick::NodeName;
+
+use crate::Error;
+use crate::agent::Left;
+
+/// Where stamp directories are.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Where the kernel's names of network namespaces are.
+const NAMESPACES: &str = "/var/run/netns";
+/// Files of a stamp directory that hold no stamp.
+const EMPTY: [&str; 1] = ["collector.lock"];
+/// How long a process may take to end once it was asked to; then it is killed, which loses no stamp.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The folder in shared memory of run number `run`: a stamp directory for each node.
+pub(crate) fn stamps_of(run: u64) -> PathBuf {
+    Path::new(SHARED_MEMORY).join(format!("tickscope-{run:016x}"))
+}
+
+/// The folder next to it that the cost of a stamp is measured in.
+pub(crate) fn cost_folder(run: u64) -> PathBuf {
+    stamps_of(run).with_extension("cost")
+}
+
+/// How the names of a run's namespaces begin.
+pub(crate) fn namespace_prefix(run: u64) -> String {
+    format!("tickscope-{:06x}-", run & 0xff_ffff)
+}
+
+/// A run's folder in shared memory, held; it goes with the value, if nothing but `.run` is in it.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    folder: PathBuf,
+    _held: Writing,
+}
+
+impl Claim {
+    /// Makes the folder of run number `run`, whose directory is `root`, or takes the one that a killed run left.
+    pub fn take(run: u64, root: &Path) -> Result<Self, Error> {
+        let folder = stamps_of(run);
+        let wrong = |e| Error::work(format!("cannot make {}: {e}. Mount a tmpfs there", folder.display()));
+        loop {
+            fs::create_dir_all(&folder).map_err(wrong)?;
+            let file = folder.join(".run");
+            let held = Writing::hold(&file)?;
+            // Whoever cleans up may have removed the folder before it was held.
+            if fs::write(&file, root.display().to_string()).is_ok() && file.exists() {
+                return Ok(Self { folder, _held: held });
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        remove_if_empty(&self.folder);
+    }
+}
+
+/// Removes a run's folder if only `.run` and empty stamp directories are in it.
+fn remove_if_empty(folder: &Path) {
+    let Ok(listing) = fs::read_dir(folder) else { return };
+    let others: Vec<PathBuf> =
+        listing.flatten().map(|entry| entry.path()).filter(|path| !path.ends_with(".run")).collect();
+    if others.iter().all(|node| fs::remove_dir(node).is_ok()) {
+        let _ = fs::remove_file(folder.join(".run")); // one of an older version has none
+        let _ = fs::remove_dir(folder); // where something appeared meanwhile it stays, and is found again
+    }
+}
+
+/// Removes a node's stamp directory if nothing lies in it but pools that are stored; if not, what stays.
+pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Option<Left>, Error> {
+    for path in entries(directory).into_iter().filter(|path| is_unmade_pool(path)) {
+        let _ = fs::remove_file(path); // what cannot be removed stays, and is named below
+    }
+    let Cleared { gone, stays, .. } = tickscope_collect::clear(directory)?;
+    // What is held tells whether looking again may help.
+    let first = stays.iter().find(|stays| is_held(&stays.path)).or(stays.first());
+    let what = match first {
+        None if gone => return Ok(None),
+        None => "a file that appeared just now".into(),
+        Some(Stays { path, why, .. }) => {
+            format!("{}, which {why},", path.file_name().unwrap_or_default().to_string_lossy())
+        }
+    };
+    let held = first.is_none_or(|stays| is_held(&stays.path));
+    Ok(Some(Left { node: node.clone(), directory: directory.display().to_string(), what, held }))
+}
+
+/// Returns whether a program was killed while it made the pool: no stamp is in it yet.
+fn is_unmade_pool(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(".pool-") && !is_held(path)
+}
+
+fn is_held(path: &Path) -> bool {
+    Writing::is_held(path).unwrap_or(true)
+}
+
+/// What is left of one run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Orphan {
+    /// The run's number, as names have it.
+    pub run: String,
+    /// Its directory; absent where nothing tells.
+    pub root: Option<PathBuf>,
+    /// Folders in shared memory.
+    pub folders: Vec<PathBuf>,
+    /// Files with stamps in them that no run has taken.
+    pub unread: Vec<PathBuf>,
+    /// Network namespaces.
+    pub namespaces: Vec<String>,
+    /// Processes: number and command.
+    pub processes: Vec<(u32, String)>,
+}
+
+/// What is left of runs that no longer live.
+pub fn orphans() -> Vec<Orphan> {
+    let mut found: BTreeMap<String, Orphan> = BTreeMap::new();
+    let mut living = Vec::new();
+    for folder in entries(Path::new(SHARED_MEMORY)) {
+        let Some(run) = run_of(&folder) else { continue };
+        if lives(&folder, &run) {
+            living.push(run);
+            continue;
+        }
+        let orphan = found.entry(run.clone()).or_insert_with(|| Orphan { run, ..Orphan::default() });
+        orphan.root = orphan.root.take().or_else(|| root_of(&folder));
+        if folder.extension().is_none() {
+            orphan.unread.extend(unread_in(&folder));
+        }
+        orphan.folders.push(folder);
+    }
+    found.retain(|run, _| !living.contains(run));
+    for orphan in found.values_mut() {
+        orphan.processes = processes_of(&orphan.run);
+    }
+    for name in namespaces() {
+        let Some(short) = name.strip_prefix("tickscope-").and_then(|rest| rest.split('-').next()) else { continue };
+        if is_dead_probe(&name) {
+            let orphan = Orphan { run: short.into(), ..Orphan::default() };
+            found.entry(short.into()).or_insert(orphan).namespaces.push(name);
+        } else if is_hex(short, 6) && !living.iter().any(|run| run.ends_with(short)) {
+            let known = found.keys().find(|run| run.ends_with(short)).cloned();
+            if known.is_none() && is_new(&name) {
+                continue; // its run may be about to make its folder
+            }
+            let run = known.unwrap_or_else(|| short.into());
+            found.entry(run.clone()).or_insert_with(|| Orphan { run, ..Orphan::default() }).namespaces.push(name);
+        }
+    }
+    found.into_values().collect()
+}
+
+impl Orphan {
+    /// In words: what is left, and where.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        let list = |items: Vec<String>| items.join(", ");
+        for (what, items) in [
+            ("shared memory", self.folders.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()),
+            ("namespaces", self.namespaces.clone()),
+            ("processes", self.processes.iter().map(|(pid, command)| format!("{pid} ({command})")).collect()),
+        ] {
+            if !items.is_empty() {
+                parts.push(format!("{what} {}", list(items)));
+            }
+        }
+        format!("run {}: {}", self.run, parts.join("; "))
+    }
+
+    /// The command that takes what it holds; `None`: it holds no stamps.
+    pub fn remedy(&self) -> Option<String> {
+        let first = self.unread.first()?;
+        let finishes = self.root.as_ref().filter(|root| root.join("run.json").exists());
+        Some(match (finishes, first.parent()) {
+            (Some(root), _) => format!("tickscope finish {}", root.display()),
+            (None, Some(directory)) => format!("tickscope collect {} --run RUN", directory.display()),
+            (None, None) => "tickscope collect DIRECTORY --run RUN".into(),
+        })
+    }
+
+    /// Ends and removes what is left, but for shared memory with stamps that nobody has taken.
+    pub fn clean(&self) -> Result<(), Error> {
+        if self.unread.is_empty() {
+            end_processes(&self.run, &mut |_| {});
+            self.folders.iter().for_each(|folder| empty_folder(folder));
+        }
+        self.namespaces.iter().try_for_each(|name| remove_namespace(name))
+    }
+}
+
+/// Removes the folder of a run in which no stamp lies, if nobody holds it by now.
+fn empty_folder(folder: &Path) {
+    if Writing::is_held(&folder.join(".run")).unwrap_or(true) {
+        return;
+    }
+    for node in entries(folder).into_iter().filter(|path| path.is_dir()) {
+        for path in entries(&node).into_iter().filter(|path| is_unmade_pool(path) || path.ends_with(EMPTY[0])) {
+            let _ = fs::remove_file(path); // what cannot be removed stays, and so does its folder
+        }
+    }
+    match folder.extension() {
+        // What was stamped to find out what a stamp costs is of no run.
+        Some(_) => drop(fs::remove_dir_all(folder)),
+        None => remove_if_empty(folder),
+    }
+}
+
+/// Ends all that carries the number of a run that is to be finished, and removes its namespaces; in words what it was.
+/// Stamp directories stay.
+pub(crate) fn end_what_is_left(run: u64) -> Result<Vec<String>, Error> {
+    let mut done = Vec::new();
+    let mut end = |process: &(u32, String)| done.push(format!("ended process {} ({})", process.0, process.1));
+    end_processes(&format!("{run:016x}"), &mut end);
+    let others: Vec<String> = entries(Path::new(SHARED_MEMORY)).iter().filter_map(|folder| run_of(folder)).collect();
+    let (short, own) = (format!("{:06x}", run & 0xff_ffff), format!("{run:016x}"));
+    let is_shared = others.iter().any(|other| *other != own && other.ends_with(&short));
+    for name in namespaces() {
+        if name.starts_with(&namespace_prefix(run)) && !is_shared || is_dead_probe(&name) {
+            remove_namespace(&name)?;
+            done.push(format!("removed network namespace {name}"));
+        }
+    }
+    let _ = fs::remove_dir_all(cost_folder(run)); // of no run, and mostly not there
+    Ok(done)
+}
+
+/// Removes what runs left that began no run in `root` or below, stamps too: of passes without a run, and of a run that
+/// was killed before there was a `run.json`. Returns in words what it was.
+pub(crate) fn discard(root: &Path) -> Result<Vec<String>, Error> {
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+    let mut done = Vec::new();
+    for folder in entries(Path::new(SHARED_MEMORY)) {
+        let (Some(run), Some(of)) = (run_of(&folder), root_of(&folder)) else { continue };
+        if !of.starts_with(&root) || lives(&folder, &run) {
+            continue;
+        }
+        if let Ok(number) = u64::from_str_radix(&run, 16) {
+            done.extend(end_what_is_left(number)?);
+        }
+        let removed = fs::remove_dir_all(&folder);
+        removed.map_err(|e| Error::work(format!("cannot remove {}: {e}. Check its rights", folder.display())))?;
+        done.push(format!("removed {}", folder.display()));
+    }
+    Ok(done)
+}
+
+/// The number in `tickscope-0123456789abcdef` or `tickscope-0123456789abcdef.cost`.
+fn run_of(folder: &Path) -> Option<String> {
+    let name = folder.file_name()?.to_str()?.strip_prefix("tickscope-")?;
+    let run = name.strip_suffix(".cost").unwrap_or(name);
+    is_hex(run, 16).then(|| run.to_owned())
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// Returns whether the run lives that the folder belongs to; on a doubt it does. Folders of older versions have no file
+/// to hold: there a process tells.
+fn lives(folder: &Path, run: &str) -> bool {
+    let file = folder.with_extension("").join(".run");
+    match file.exists() {
+        true => Writing::is_held(&file).unwrap_or(true),
+        false => fs::read_dir(folder).is_err() || !processes_of(run).is_empty(),
+    }
+}
+
+fn root_of(folder: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(folder.join(".run")).ok()?;
+    (!text.is_empty()).then(|| text.into())
+}
+
+/// What of a run's folder is no empty stamp directory.
+fn unread_in(folder: &Path) -> Vec<PathBuf> {
+    let nodes = entries(folder).into_iter().filter(|path| !path.ends_with(".run"));
+    let mut unread = Vec::new();
+    for node in nodes {
+        match node.is_dir() {
+            true => {
+                let files = entries(&node).into_iter();
+                unread.extend(
+                    files.filter(|path| !is_unmade_pool(path) && !EMPTY.iter().any(|name| path.ends_with(name))),
+                );
+            }
+            false => unread.push(node),
+        }
+    }
+    unread
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn namespaces() -> Vec<String> {
+    let names = entries(Path::new(NAMESPACES)).into_iter();
+    names
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .filter(|name| name.starts_with("tickscope-"))
+        .collect()
+}
+
+/// Returns whether it is the namespace that a process made to see whether it may, and that process is gone.
+fn is_dead_probe(namespace: &str) -> bool {
+    let pid = namespace.strip_prefix("tickscope-probe-").and_then(|pid| pid.parse::<u32>().ok());
+    pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+}
+
+/// Returns whether the namespace was made within the last minute.
+fn is_new(namespace: &str) -> bool {
+    let made = fs::metadata(Path::new(NAMESPACES).join(namespace)).and_then(|file| file.modified());
+    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < Duration::from_secs(60)))
+}
+
+fn remove_namespace(name: &str) -> Result<(), Error> {
+    let wrong = |why: String| {
+        Error::work(format!("cannot remove network namespace {name}: {why}. Run as root, or: ip netns del {name}"))
+    };
+    let output = Command::new("ip").args(["netns", "del", name]).output().map_err(|e| wrong(e.to_string()))?;
+    let gone = output.status.success() || !Path::new(NAMESPACES).join(name).exists();
+    if gone { Ok(()) } else { Err(wrong(String::from_utf8_lossy(&output.stderr).trim().into())) }
+}
+
+/// Processes that were started to stamp into the folder of that run: number and command. None of this process's
+/// ancestors: a shell may carry the variable, and the user sits at it.
+fn processes_of(run: &str) -> Vec<(u32, String)> {
+    let wanted = format!("TICKSCOPE_DIR={SHARED_MEMORY}/tickscope-{run}").into_bytes();
+    let ours = ancestors();
+    let mut found = Vec::new();
+    for process in entries(Path::new("/proc")) {
+        let Some(pid) = process.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()) else { continue };
+        let environment = fs::read(process.join("environ")).unwrap_or_default();
+        let of_run = |variable: &[u8]| {
+            let rest = variable.strip_prefix(wanted.as_slice());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || rest == b".cost")
+        };
+        if !ours.contains(&pid) && environment.split(|&b| b == 0).any(of_run) {
+            let words = fs::read(process.join("cmdline")).unwrap_or_default();
+            let words: Vec<_> = words.split(|&b| b == 0).take(3).map(String::from_utf8_lossy).collect();
+            found.push((pid, words.join(" ").trim().to_owned()));
+        }
+    }
+    found
+}
+
+/// This process and those above it.
+fn ancestors() -> Vec<u32> {
+    let mut all = vec![std::process::id()];
+    while let Some(parent) = all.last().and_then(|pid| parent(*pid)).filter(|&pid| pid > 0) {
+        all.push(parent);
+    }
+    all
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Asks the processes of a run to end, waits, and kills those that do not.
+fn end_processes(run: &str, ended: &mut dyn FnMut(&(u32, String))) {
+    let (mut asked, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+    loop {
+        let processes = processes_of(run);
+        if processes.is_empty() {
+            return;
+        }
+        let late = Instant::now() >= deadline;
+        for process in processes {
+            let pid = process.0 as libc::pid_t;
+            if late {
+                // SAFETY: a system call; the process was seen to carry this run's folder just now.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            } else if !asked.contains(&process.0) {
+                // SAFETY: as above.
+                unsafe { libc::kill(pid, libc::SIGTERM) };
+                asked.push(process.0);
+                ended(&process);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_carries_a_whole_run_number_is_a_runs_folder() {
+        let run = |name: &str| run_of(&Path::new(SHARED_MEMORY).join(name));
+        assert_eq!(run("tickscope-0123456789abcdef").as_deref(), Some("0123456789abcdef"));
+        assert_eq!(run("tickscope-0123456789abcdef.cost").as_deref(), Some("0123456789abcdef"));
+        for other in ["tickscope-test-x-1", "tickscope-0123456789abcde", "tickscope-0123456789abcdeF", "other"] {
+            assert_eq!(run(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_claimed_folder_is_no_orphan_and_one_that_nobody_holds_is() {
+        let run = 0xfeed_0000_0000_0000 | u64::from(std::process::id());
+        let is_orphan = || orphans().iter().any(|orphan| orphan.run == format!("{run:016x}"));
+        let claim = Claim::take(run, Path::new("/nowhere")).unwrap();
+        let folder = stamps_of(run);
+        fs::create_dir(folder.join("node")).unwrap();
+        fs::write(folder.join("node/pool-1.ticks"), "stamps").unwrap();
+        assert!(!is_orphan());
+        drop(claim);
+        assert!(is_orphan(), "what holds stamps stays");
+        let orphan = orphans().into_iter().find(|orphan| orphan.folders == [folder.clone()]).unwrap();
+        assert_eq!(orphan.unread, [folder.join("node/pool-1.ticks")]);
+        orphan.clean().unwrap();
+        assert!(folder.join("node/pool-1.ticks").exists(), "nothing is removed unread");
+        fs::remove_file(folder.join("node/pool-1.ticks")).unwrap();
+        orphans().iter().find(|orphan| orphan.folders == [folder.clone()]).unwrap().clean().unwrap();
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_stamp_directory_with_anything_in_it_stays_and_is_named() {
+        let directory = std::env::temp_dir().join(format!("tickscope-clear-{}", std::process::id()));
+        let node = NodeName::new("a").unwrap();
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("collector.lock"), "").unwrap();
+        fs::write(directory.join("anything"), "stamps").unwrap();
+        let left = clear(&node, &directory).unwrap().unwrap();
+        assert!(left.what.starts_with("anything") && !left.held, "{left:?}");
+        fs::remove_file(directory.join("anything")).unwrap();
+        assert_eq!(clear(&node, &directory).unwrap(), None);
+        assert!(!directory.exists());
+        assert_eq!(clear(&node, &directory).unwrap(), None, "one that is gone holds nothing");
+    }
+}

@@ -1,0 +1,145 @@
+//! What a run's end writes of it, whoever ends it: the conductor, or whoever finishes a run that was cut off.
+//!
+//! Guarantees: written again it says the same again, not twice. Deliberately absent: any process, and any look at a
+//! machine.
+
+use std::path::Path;
+
+use tickscope_store::{Event, EventKind, Joined, LayoutText, Manifest, Point, Run, write_events};
+use tickscope_tick::{NodeName, Ordering, PointName};
+
+use crate::Error;
+use crate::declaration::points;
+use crate::logs::Log;
+
+/// Memory that the join may hold.
+const JOIN_BYTES: usize = 512 << 20;
+
+/// A run, and the events of the run as a whole.
+pub(crate) struct RunRecord {
+    pub run: Run,
+    pub events: Vec<Event>,
+}
+
+/// How coarsely a log gives the readings of a point, in ticks of its clock.
+pub(crate) type Coarse = (NodeName, PointName, u64);
+
+impl RunRecord {
+    pub fn note(&mut self, node: &str, what: EventKind, value: Option<i64>, text: String) {
+        self.events.push(Event { node: node.into(), what, value, text, ..Event::default() });
+    }
+
+    /// Notes a step that failed; the first one is what the command ends with.
+    pub fn go_on(&mut self, failed: &mut Option<Error>, step: Result<(), Error>) {
+        if let Err(why) = step {
+            self.note(Event::RUN, EventKind::FinishFailed, None, why.to_string());
+            failed.get_or_insert(why);
+        }
+    }
+
+    /// Returns whether the run declares how ids pass its points.
+    fn has_layout(&self) -> bool {
+        self.run.manifest().layout != LayoutText::default()
+    }
+
+    /// Joins the run's stamps, and notes what the join met; returns the number of ids. `None`: the run has no layout,
+    /// and is joined by whoever shows it.
+    pub fn join(&mut self) -> Result<Option<u64>, Error> {
+        if !self.has_layout() {
+            return Ok(None);
+        }
+        let joined = tickscope_analysis::join(&self.run, JOIN_BYTES)?;
+        self.note_join(&joined);
+        Ok(Some(joined.counts.ids))
+    }
+
+    /// The points that were stamped, with the resolution of those that a log gave, and those of the layout that were
+    /// not.
+    pub fn declare_points(&mut self, manifest: &mut Manifest, coarse: &[Coarse]) -> Result<(), Error> {
+        manifest.points = points(&self.run)?;
+        for (node, point, ticks) in coarse {
+            let known = manifest.points.iter_mut().find(|known| known.node == *node && known.name == *point);
+            known.into_iter().for_each(|known| known.resolution_ticks = Some(*ticks));
+        }
+        if self.has_layout() {
+            let unstamped = self.unstamped(manifest)?;
+            manifest.points.extend(unstamped);
+        }
+        Ok(())
+    }
+
+    /// Points of the layout that nothing was stamped at: each is an event, and its stages are shown as missing.
+    fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<Point>, Error> {
+        let known: Vec<String> = manifest.points.iter().map(|point| point.place().to_string()).collect();
+        let layout = self.run.layout()?;
+        let mut unstamped = Vec::new();
+        for point in layout.points().iter().filter(|point| !known.contains(&point.place.to_string())) {
+            let text = format!(
+                "expected stamps at {}, found none. Is the name right, and the point reached? Stamped were: {}",
+                point.place,
+                known.join(", ")
+            );
+            eprintln!("tickscope: {text}");
+            let (node, name) = (point.place.node.clone(), point.place.point.clone());
+            self.note(node.as_str(), EventKind::PointUnstamped, None, text);
+            unstamped.push(Point { node, name, ordering: Ordering::Plain, counter: None, resolution_ticks: None });
+        }
+        Ok(unstamped)
+    }
+
+    /// Logs of programs that read another clock. One that cannot be read becomes an event; the others are imported.
+    /// Returns how coarsely each of their points gives its readings, where that is more than a tick of its clock.
+    /// `run`: the run's directory, as commands of a node have it; `folder`: where paths of the run file start.
+    pub fn import_logs(&mut self, logs: &[Log], run: impl Fn(&NodeName) -> String, folder: &Path) -> Vec<Coarse> {
+        let mut coarse = Vec::new();
+        for log in logs {
+            let Some(facts) = self.run.manifest().nodes.iter().find(|known| known.name == log.node) else { continue };
+            let imported = log.import(&self.run, facts, &log.path(&run(&log.node), folder));
+            coarse.extend(imported.coarse.into_iter().map(|(point, ticks)| (log.node.clone(), point, ticks)));
+            if imported.what == EventKind::LogRefused {
+                eprintln!("tickscope: {}", imported.text);
+            }
+            self.note(log.node.as_str(), imported.what, Some(imported.value as i64), imported.text);
+        }
+        coarse
+    }
+
+    pub fn write_events(&self) -> Result<(), Error> {
+        if self.events.is_empty() {
+            return Ok(());
+        }
+        Ok(write_events(&self.run.paths().events().join("run.parquet"), &self.events)?)
+    }
+
+    fn note_join(&mut self, joined: &Joined) {
+        for refused in &joined.refused {
+            self.note(Event::RUN, EventKind::FileRefused, None, refused.to_string());
+        }
+        if joined.counts.untold > 0 {
+            let text = format!(
+                "ids whose passages nothing tells apart, of {} that passed a point more than once",
+                joined.counts.repeated
+            );
+            self.note(Event::RUN, EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
+        }
+        let layout = self.run.layout().ok();
+        let points = layout.iter().flat_map(|layout| layout.points());
+        let places: Vec<_> = points.map(|point| point.place.clone()).collect();
+        for (place, counts) in places.iter().zip(&joined.counts.points) {
+            let ids = joined.counts.ids;
+            for (what, count, text) in [
+                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids} ids")),
+                (
+                    EventKind::IdsRepeated,
+                    counts.duplicates,
+                    format!("stamps at {place} of ids that were there before; {ids} ids"),
+                ),
+                (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids} ids")),
+            ] {
+                if count > 0 {
+                    self.note(place.node.as_str(), what, Some(count as i64), text);
+                }
+            }
+        }
+    }
+}
