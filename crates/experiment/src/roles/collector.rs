@@ -159,9 +159,7 @@ impl<'a> Part<'a> {
             let mut manifest = match (before, &described) {
                 (Some(manifest), _) => manifest,
                 (None, Some(described)) => undeclared(described.clone()),
-                (None, None) => {
-                    return Err(Error::work(format!("cannot find {}: it was removed. Collect again", place.display())));
-                }
+                (None, None) => return Err(removed(&place)),
             };
             if is_undeclared(&manifest) {
                 let is_there = manifest.nodes.iter().any(|one| one.name == *node);
@@ -171,21 +169,21 @@ impl<'a> Part<'a> {
             }
             Ok(manifest)
         })
-        .map_err(|error: Error| error)?;
-        Ok(Self { settings, _writing: opened.write()? })
+        .map_err(|error| settings.told(error))?;
+        Ok(Self { settings, _writing: opened.write().map_err(|error| settings.told(error))? })
     }
 
     /// Adds points to the manifest.
     fn note(&self, points: &[(PointName, String, String)]) -> Result<(), Error> {
         let node = &self.settings.node;
-        amend(&self.settings.run, |manifest, _| add_points(manifest, node, points))
+        amend(self.settings, |manifest, _| add_points(manifest, node, points))
     }
 
     /// Writes what was found, and the run's end if no other collector works on it.
     fn end(self, points: &[(PointName, String, String)], is_empty: bool) -> Result<(), Error> {
         let Self { settings, _writing } = self;
         drop(_writing);
-        amend(&settings.run, |manifest, written| {
+        amend(settings, |manifest, written| {
             add_points(manifest, &settings.node, points);
             if is_empty {
                 manifest.stamp_directories.remove(&settings.node);
@@ -198,16 +196,19 @@ impl<'a> Part<'a> {
 }
 
 /// Changes the manifest of a run that nobody declared; any other is left as it is.
-fn amend(run: &Path, change: impl FnOnce(&mut Manifest, bool)) -> Result<(), Error> {
-    let gone = || Error::work(format!("cannot find run.json in {}: it was removed. Collect again", run.display()));
-    Run::amend(run, |before, written| {
-        let mut manifest = before.ok_or_else(gone)?;
+fn amend(settings: &CollectorSettings, change: impl FnOnce(&mut Manifest, bool)) -> Result<(), Error> {
+    let amended = Run::amend(&settings.run, |before, written| {
+        let mut manifest = before.ok_or_else(|| removed(&Paths::of(&settings.run).manifest()))?;
         if is_undeclared(&manifest) {
             change(&mut manifest, written);
         }
-        Ok::<_, Error>(manifest)
-    })
-    .map(|_| ())
+        Ok(manifest)
+    });
+    amended.map(|_| ()).map_err(|error| settings.told(error))
+}
+
+fn removed(manifest: &Path) -> tickscope_store::Error {
+    tickscope_store::Error::io(manifest, "find", std::io::ErrorKind::NotFound.into())
 }
 
 /// Whether the run was made by collectors alone.
