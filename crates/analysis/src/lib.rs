@@ -17,6 +17,7 @@ mod domains;
 mod duration_cache;
 mod error;
 pub mod figures;
+mod findings;
 mod messages;
 mod overhead;
 mod passages;
@@ -28,7 +29,7 @@ mod truth;
 mod values;
 
 pub use analysis::{Analysis, analyse, analyse_with_figures};
-pub use assumptions::{Assumption, Fact, Origin, OriginKind, SendProof, assumptions};
+pub use assumptions::{Assumption, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, run_rho, shares_counter};
 pub use duration_cache::durations;

@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 
 use tickscope_collect::{LogPoint, LogRead, import_log};
-use tickscope_store::{Assumption, Cost, Joined, Manifest, Overhead, Point, Rho, RhoKind, write_events};
+use tickscope_store::{
+    Assumption, AssumptionKind, Cost, Joined, Manifest, Overhead, Point, Rho, RhoKind, write_events,
+};
 use tickscope_tick::{Domain, Ordering, PointName};
 
 use super::*;
@@ -300,7 +302,8 @@ impl Conductor<'_> {
                 facts.counter.reading = look.reading.clone().or(facts.counter.reading.take());
             }
             let statement = format!("cores looked at again at the end: {}", look.sharing);
-            manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into(), kind: None });
+            let kind = Some(AssumptionKind::Checked);
+            manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into(), kind });
         }
         self.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)
