@@ -1,10 +1,14 @@
 //! The `tickscope` command: options in, crates called, results printed.
+// Whatever is printed may find its reader gone or its disk full: [`output`] alone writes.
+#![deny(clippy::print_stdout)]
 
+mod chosen_run;
 mod clock;
 mod collection;
 mod doctor;
 mod export;
 mod failure;
+mod groups;
 mod load_factor;
 mod manual;
 mod options;
@@ -35,7 +39,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("tickscope: {failure}");
+            output::note(&failure);
             ExitCode::from(failure.code())
         }
     }

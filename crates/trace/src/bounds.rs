@@ -291,6 +291,11 @@ impl StageTally {
         self.relative(layout, clocks, stage, self.span())
     }
 
+    /// The first counted stamps at the stage's two points, on the counters of their nodes as estimated.
+    pub fn first_ticks(&self) -> [Option<i64>; 2] {
+        [self.from, self.to].map(|end| end.ticks.map(|(first, _)| first))
+    }
+
     /// How far the first and the last counted trace are apart.
     pub fn span(&self) -> Apart {
         let length = |end: End| end.ticks.map_or(0, |(first, last)| last.abs_diff(first));

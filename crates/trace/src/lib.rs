@@ -35,7 +35,7 @@ pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Rule, Stage
 pub use marks::{Mark, Marks};
 pub use nullable::Nullable;
 pub use reconstruction::{Reconstruction, reconstruct};
-pub use share::{Share, Sums};
+pub use share::{Share, SharePlan, Sums};
 pub use source::{Attribute, Columns, Extent, StampColumns, StampSource};
 pub use table::{Answer, Sign, StageRow, slowest};
 pub use tickscope_stats::Quantile;

@@ -6,7 +6,7 @@
 //! Deliberately absent: traces that lack a stage of the route, and the shares of branches and extra stages, which are
 //! no parts of a whole.
 
-use crate::{Durations, Layout, StageRole, StageTally, Traces};
+use crate::{Durations, Layout, Stage, StageRole, StageTally, Traces};
 
 /// Sums of one stage and of the whole that it is a part of, over the traces that have all stages of the route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,26 +34,60 @@ pub struct Sums {
 
 const MILLION: i128 = 1_000_000;
 
-/// Adds `durations` of `traces` to the shares of the layout's stages.
-pub(crate) fn add_shares(layout: &Layout, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
-    let values = |stage: usize, row: usize| durations.stages()[stage].values(row);
-    let mut taken = vec![false; layout.stages().len()];
-    for (whole, stage) in layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == StageRole::EndToEnd) {
-        let route = layout.route(stage);
-        let parts: Vec<usize> = route.iter().copied().chain([whole]).filter(|&part| !taken[part]).collect();
-        parts.iter().for_each(|&part| taken[part] = true);
-        let mut found = vec![Share { whole, ..Share::default() }; parts.len()];
-        for row in (0..traces.len()).filter(|&row| !traces.repeats(row, [stage.from, stage.to])) {
-            let Some(of) = values(whole, row) else { continue };
-            if route.iter().any(|&part| values(part, row).is_none()) {
+/// Which stages are parts of which whole.
+#[derive(Clone, Debug)]
+pub struct SharePlan {
+    wholes: Vec<Whole>,
+}
+
+#[derive(Clone, Debug)]
+struct Whole {
+    stage: usize,
+    route: Vec<usize>,
+    /// Those of the route that are no part of a whole before, and the whole itself.
+    parts: Vec<usize>,
+}
+
+impl SharePlan {
+    /// That of a layout.
+    pub fn of(layout: &Layout) -> Self {
+        let mut taken = vec![false; layout.stages().len()];
+        let wholes = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == StageRole::EndToEnd);
+        let wholes = wholes.map(|(whole, stage)| {
+            let route = layout.route(stage);
+            let parts: Vec<usize> = route.iter().copied().chain([whole]).filter(|&part| !taken[part]).collect();
+            parts.iter().for_each(|&part| taken[part] = true);
+            Whole { stage: whole, route, parts }
+        });
+        Self { wholes: wholes.collect() }
+    }
+
+    /// Adds a trace to `shares`, by stage; `values`: estimate, lower and upper end of a stage, a whole's only where it
+    /// counts.
+    pub fn add(&self, values: impl Fn(usize) -> Option<[i64; 3]>, shares: &mut [Option<Share>]) {
+        for Whole { stage, route, parts } in &self.wholes {
+            let Some(of) = values(*stage) else { continue };
+            if route.iter().any(|&part| values(part).is_none()) {
                 continue;
             }
-            for (share, &part) in found.iter_mut().zip(&parts) {
-                values(part, row).into_iter().for_each(|part| share.add(part, of));
+            for &part in parts {
+                let share = shares[part].get_or_insert(Share { whole: *stage, ..Share::default() });
+                values(part).into_iter().for_each(|values| share.add(values, of));
             }
         }
-        parts.iter().zip(found).for_each(|(&part, found)| Share::merge_into(&mut tallies[part].share, Some(found)));
     }
+}
+
+/// Adds `durations` of `traces` to the shares of the layout's stages.
+pub(crate) fn add_shares(layout: &Layout, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
+    let (plan, stages) = (SharePlan::of(layout), layout.stages());
+    let mut shares = vec![None; stages.len()];
+    for row in 0..traces.len() {
+        let repeats = |of: &Stage| of.role == StageRole::EndToEnd && traces.repeats(row, [of.from, of.to]);
+        let values = |stage: usize| durations.stages()[stage].values(row).filter(|_| !repeats(&stages[stage]));
+        plan.add(values, &mut shares);
+    }
+    tallies.iter_mut().zip(shares).for_each(|(tally, share)| Share::merge_into(&mut tally.share, share));
 }
 
 impl Share {

@@ -37,6 +37,8 @@ pub struct StageRow {
     pub p999: Option<QuantileBounds>,
     /// The longest: exact, within its bounds.
     pub max: Option<QuantileBounds>,
+    /// Further ones that were asked for, in that order; empty without durations.
+    pub quantiles: Vec<QuantileBounds>,
     /// The mean.
     pub mean: Option<QuantileBounds>,
     /// Its part of the end-to-end time; `None` where it is no part of a whole.
@@ -101,6 +103,7 @@ impl StageRow {
             p99: values.quantile(Quantile::P99),
             p999: values.quantile(Quantile::P999),
             max: values.quantile(Quantile::MAXIMUM),
+            quantiles: Vec::new(),
             mean: values.mean(),
             share: tally.share,
             common: tally.common,
