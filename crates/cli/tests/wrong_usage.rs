@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use site::{Ended, Experiment, Site, tickscope};
-use tickscope_store::{KeyedReader, KeyedWriter, Run};
+use tickscope_store::{KeyedWriter, Run};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1");
 
@@ -18,7 +18,10 @@ fn copied(site: &Site, name: &str) -> PathBuf {
         fs::create_dir_all(to).unwrap();
         for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
             let to = to.join(entry.file_name());
-            if entry.path().is_dir() { copy(&entry.path(), &to) } else { drop(fs::copy(entry.path(), to).unwrap()) }
+            match entry.path().is_dir() {
+                true => copy(&entry.path(), &to),
+                false => assert!(fs::copy(entry.path(), to).is_ok()),
+            }
         }
     }
     let to = site.path(name);
