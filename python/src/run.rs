@@ -104,5 +104,5 @@ impl Run {
 fn parsed((rho, slew, sources): Asked) -> Result<Query, Refusal> {
     let read = |text: Option<String>| text.as_deref().map(str::parse::<Rho>).transpose();
     let sources = sources.map(|names| names.iter().map(|name| name.parse::<Source>()).collect::<Result<_, _>>());
-    Ok(Query { rho: read(rho)?, slew: read(slew)?, sources: sources.transpose()? })
+    Ok(Query { rho: read(rho)?, slew: read(slew)?, sources: sources.transpose()?, ..Query::default() })
 }

@@ -184,7 +184,7 @@ def test_an_impossible_duration_warns_and_leaves_the_figures(tmp_path):
     earlier = [tick and tick - 10**6 for tick in table["server.deliver"].to_pylist()]
     table = table.set_column(table.column_names.index("server.deliver"), "server.deliver", [pyarrow.array(earlier, pyarrow.int64())])
     parquet.write_table(table, path, compression="zstd")
-    with pytest.warns(tickscope.FindingWarning, match="expected a duration that is not negative, found"):
+    with pytest.warns(tickscope.FindingWarning, match="impossible durations? in"):
         stages = tickscope.open(run).stages()
     assert stages.filter("impossible > 0").aggregate("count(*)").fetchall()[0][0] > 0
 

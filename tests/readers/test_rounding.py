@@ -88,27 +88,26 @@ def reach(words):
 
 def test_no_bound_in_the_text_lies_inside_the_exact_one(tickscope, run):
     shown = json.loads(said(tickscope, "show", run, "--json"))
-    text = said(tickscope, "show", run)
+    text = said(tickscope, "show", run, "--wide", "--unit", "us")
 
     def us(ticks):
         return exact(ticks, shown["frequency"]["hertz"], 10**6)
 
-    has_reading = "reading" in text.splitlines()[0].split()
     for stage in shown["stages"]:
         line = next(line for line in text.splitlines() if line.startswith(stage["stage"] + " "))
-        words = line.split()[2:]
-        for quantile in (stage["p50"], stage["p99"]):
+        words = line.split()[3:]
+        for quantile in (stage[name] for name in ("p50", "p99", "p999", "max", "mean")):
             estimate = Fraction(words.pop(0))
             below, above = reach(words)
             assert estimate - below <= us(quantile["lo_ticks"]) and estimate + above >= us(quantile["hi_ticks"]), line
-        for bound in ["common", "reading"] if has_reading else ["common"]:
+        for bound in ["common", "reading"]:
             below, above = reach(words)
             assert below >= us(stage[bound]["below_ticks"]) and above >= us(stage[bound]["above_ticks"]), line
         relative = [Fraction(word) for word in words]
         assert relative[0] >= us(stage["relative"]["one_ms_apart_ticks"]) and relative[1] >= us(stage["relative"]["run_ticks"])
     flat = " ".join(text.split())
     for clock_map in shown["clock_maps"]:
-        known = re.search(rf"{re.escape(clock_map['domain'])}: known to ±(\S+) us", flat)[1]
+        known = re.search(rf"{re.escape(clock_map['domain'])}: known to ±(\S+) µs", flat)[1]
         assert Fraction(known) >= us(clock_map["half_width_ticks"])
 
 

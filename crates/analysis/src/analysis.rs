@@ -1,5 +1,7 @@
 //! From a run's traces and brackets to its table, under the run's rho or another.
 
+use std::collections::BTreeMap;
+
 use tickscope_bracket::{Refused, Rho};
 use tickscope_store::{Event, EventKind, KeyedReader, Manifest, Node, Run};
 use tickscope_tick::{Frequency, Label};
@@ -55,6 +57,8 @@ pub struct Analysis {
     pub passages_line: Option<String>,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
+    /// The first stamp of any trace on each node's counter, as estimated.
+    pub first_ticks: BTreeMap<String, i64>,
     /// Files of brackets that could not be read, and why.
     pub refused: Vec<tickscope_store::Error>,
 }
@@ -168,7 +172,9 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
     let (rows, drawn): (Vec<_>, Vec<_>) = values
         .finish_stages(|stage, mut values| {
             let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
-            (StageRow::new(&layout, &clocks, stage, &tallies[stage], values), drawn)
+            let asked = query.quantiles.iter().filter_map(|&quantile| values.quantile(quantile)).collect();
+            let row = StageRow::new(&layout, &clocks, stage, &tallies[stage], values);
+            (row.map(|row| StageRow { quantiles: asked, ..row }), drawn)
         })
         .into_iter()
         .unzip();
@@ -193,6 +199,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         frequency: Frequency { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
         truth,
         suspicions,
+        first_ticks: first_ticks(&layout, &tallies),
         passages_line: passages.line(&layout),
         passages,
         unplaced: unplaced(&layout, &tallies),
@@ -230,7 +237,7 @@ impl Analysis {
         if self.passages.by_rank && events.iter().any(|event| event.what == EventKind::IdsRepeated) {
             return Some(BY_RANK.into());
         }
-        self.findings().next().cloned()
+        self.findings_in_brief().into_iter().next()
     }
 
     /// All that contradicts the figures, the bounds or an assumption, but for what events tell.
@@ -303,6 +310,19 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
         ))),
         None => Ok(listing.found),
     }
+}
+
+fn first_ticks(layout: &Layout, tallies: &[StageTally]) -> BTreeMap<String, i64> {
+    let mut first = BTreeMap::new();
+    for (stage, tally) in layout.stages().iter().zip(tallies) {
+        for (point, tick) in [stage.from, stage.to].into_iter().zip(tally.first_ticks()) {
+            let node = layout.points()[point].place.node.to_string();
+            tick.into_iter().for_each(|tick| {
+                first.entry(node.clone()).and_modify(|known: &mut i64| *known = tick.min(*known)).or_insert(tick);
+            });
+        }
+    }
+    first
 }
 
 fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static str, u64)> {

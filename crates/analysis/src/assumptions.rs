@@ -6,8 +6,8 @@
 
 use serde::Serialize;
 use tickscope_bracket::{Epochs, Rho, RhoOrigin};
-use tickscope_store::{Manifest, Node, ReadingWidth};
-use tickscope_tick::{Label, Ordering, Place};
+use tickscope_store::{AssumptionKind, Manifest, Node, ReadingWidth};
+use tickscope_tick::{Label, Ordering, Place, Source};
 
 use crate::messages::MessagePair;
 use crate::{Analysis, domains};
@@ -53,7 +53,7 @@ pub enum Assumption {
     /// How fast the reference runs, and who declared it.
     Seconds { reference: Label, hertz: u64, tolerance_ppm: u32, origin: String },
     /// An assumption of `run.json`, as it stands there.
-    Recorded { statement: String, origin: String },
+    Recorded { statement: String, origin: String, kind: Option<AssumptionKind> },
 }
 
 /// A fact that may hold of several domains, nodes or points alike.
@@ -138,7 +138,7 @@ impl Assumption {
         all.push(seconds(manifest, analysis));
         all.extend(manifest.assumptions.iter().map(|recorded| {
             let (statement, origin) = (recorded.statement.clone(), recorded.origin.clone());
-            Self::Recorded { statement, origin }
+            Self::Recorded { statement, origin, kind: recorded.kind() }
         }));
         all
     }
@@ -200,6 +200,50 @@ impl Assumption {
                 format!("seconds: {reference} runs at {hertz} Hz ±{tolerance_ppm} ppm, an error common to all figures")
             }
             Self::Recorded { statement, .. } => statement.clone(),
+        }
+    }
+
+    /// Returns whether it matters to this run: a figure or a bound would be another if it did not hold, and nobody
+    /// measured, checked or declared it, nor does the processor or the kernel vouch for it.
+    pub fn matters(&self, manifest: &Manifest, analysis: &Analysis) -> bool {
+        match self {
+            Self::Drift { rho, .. } => rho.origin() != RhoOrigin::Number,
+            Self::Rate { carries, .. } => *carries,
+            Self::Slew { domain, .. } => is_stamped(analysis, domain),
+            Self::SlewRate { domain, carries, .. } => *carries && is_stamped(analysis, domain),
+            Self::Of { fact, .. } => fact.matters(manifest, analysis),
+            Self::OrderedStamps => serves(analysis, Source::Messages),
+            Self::Passages { .. } | Self::PassageThreads { .. } | Self::JoiningStarts { .. } => true,
+            Self::OneCounter { brackets, .. } => *brackets == 0,
+            Self::SentOnce { proof, .. } => *proof == SendProof::Nothing,
+            Self::Trapped { .. } | Self::ForeignClockSource { .. } => true,
+            Self::CoresUncounted => manifest.nodes.iter().any(|node| node.counter.sharing.bound_ticks != Some(0)),
+            Self::Quantiles => analysis.rows.iter().any(|row| row.missing + row.refused > 0),
+            Self::KernelStamps | Self::PlainStamps { .. } | Self::Seconds { .. } => false,
+            Self::Recorded { kind, .. } => match kind {
+                Some(AssumptionKind::Peers) => probes_left_a_host(manifest, analysis),
+                Some(AssumptionKind::NeverMoved) => manifest.nodes.iter().any(in_a_guest),
+                Some(AssumptionKind::Network | AssumptionKind::Checked | AssumptionKind::CoresProved) => false,
+                Some(AssumptionKind::Other) | None => true,
+            },
+        }
+    }
+
+    /// The assumption in a few words, for a list in a sentence.
+    pub fn in_brief(&self) -> String {
+        match self {
+            Self::Drift { domain, rho, .. } => format!("the rate of {domain} stays within rho ({rho})"),
+            Self::Rate { domain, ppm, .. } => format!("the rate of {domain} lies within {ppm} ppm of the declared one"),
+            Self::CoresUncounted => "the cores of a node read exactly one counter".into(),
+            Self::Quantiles => "the traces that lack a duration are no slower than the others".into(),
+            Self::OneCounter { domain, reference, .. } => format!("{domain} and {reference} are one counter"),
+            Self::SentOnce { pair, .. } => format!("every id passes {pair} once"),
+            Self::Passages { .. } => "passages of an id follow the order of the layout".into(),
+            Self::Recorded { statement, .. } => match statement.split_once(": ") {
+                Some((brief, _)) => brief.into(),
+                None => statement.clone(),
+            },
+            _ => self.statement(),
         }
     }
 
@@ -283,6 +327,44 @@ impl Fact {
     }
 }
 
+impl Fact {
+    /// See [`Assumption::matters`].
+    fn matters(&self, manifest: &Manifest, analysis: &Analysis) -> bool {
+        match self {
+            Self::Reading(width) => width.is_none(),
+            Self::OneRate { vouched } => !vouched,
+            Self::Fence { vouched } => {
+                let ordered = orderings(manifest, analysis).contains(&Assumption::OrderedStamps);
+                *vouched != Some(true) && (ordered || !analysis.clock_maps.is_empty())
+            }
+            Self::LogResolution(_) | Self::Cores { .. } => false,
+        }
+    }
+}
+
+/// Returns whether a shown stage has stamps of that clock.
+fn is_stamped(analysis: &Analysis, domain: &Label) -> bool {
+    analysis.auxiliary_clocks.iter().any(|clock| clock.domain == *domain && clock.points > 0)
+}
+
+/// Returns whether some clock map rests on evidence of that source.
+fn serves(analysis: &Analysis, source: Source) -> bool {
+    let mut sources = analysis.clock_maps.iter().flat_map(|clock_map| &clock_map.sources);
+    sources.any(|found| found.name == source.name() && found.brackets > 0)
+}
+
+/// Returns whether probes that serve crossed more than the kernel of one host.
+fn probes_left_a_host(manifest: &Manifest, analysis: &Analysis) -> bool {
+    let mut boots = manifest.nodes.iter().map(|node| node.boot);
+    let first = boots.next();
+    boots.any(|boot| Some(boot) != first)
+        && [Source::Probes, Source::KernelProbes].iter().any(|&source| serves(analysis, source))
+}
+
+fn in_a_guest(node: &Node) -> bool {
+    node.counter.hypervisor.as_ref().is_some_and(|name| !name.is_empty())
+}
+
 impl SendProof {
     fn rest(&self, pair: &MessagePair) -> String {
         match self {
@@ -303,6 +385,18 @@ impl SendProof {
 /// Every assumption behind the figures as text: statement, and origin.
 pub fn assumptions(manifest: &Manifest, analysis: &Analysis) -> Vec<(String, String)> {
     Assumption::all(manifest, analysis).iter().map(|one| (one.statement(), one.origin().words)).collect()
+}
+
+/// One sentence on the assumptions that matter to this run ([`Assumption::matters`]).
+pub fn what_matters(manifest: &Manifest, analysis: &Analysis) -> String {
+    let all = Assumption::all(manifest, analysis);
+    let matter: Vec<String> =
+        all.iter().filter(|one| one.matters(manifest, analysis)).map(Assumption::in_brief).collect();
+    match matter.len() {
+        0 => "These figures rest on nothing that was not checked, measured, declared or vouched for.".into(),
+        1 => format!("Nobody checked one assumption that these figures rest on: {}.", matter[0]),
+        several => format!("Nobody checked {several} assumptions that these figures rest on: {}.", matter.join("; ")),
+    }
 }
 
 /// Rho and prior of every pair of counters.

@@ -5,9 +5,9 @@
 //! removed or renamed, nor do they change their meaning. Deliberately absent: text for people.
 
 use serde::Serialize;
-use tickscope_store::{Event, Run};
-use tickscope_tick::{Label, Unit};
-use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow, slowest};
+use tickscope_store::{Event, Manifest, Run};
+use tickscope_tick::{Label, Unit, fraction_down, fraction_up};
+use tickscope_trace::{Answer, Common, QuantileBounds, Share, Sign, StageRole, StageRow, slowest};
 
 use crate::assumptions::{Assumption, OriginKind};
 use crate::cost::CostJson;
@@ -60,6 +60,10 @@ struct StageJson<'a> {
     impossible: u64,
     p50: Option<QuantileJson>,
     p99: Option<QuantileJson>,
+    p999: Option<QuantileJson>,
+    max: Option<QuantileJson>,
+    mean: Option<QuantileJson>,
+    share: Option<ShareJson<'a>>,
     common: SidesJson,
     reading: SidesJson,
     relative: RelativeJson,
@@ -76,6 +80,19 @@ struct QuantileJson {
     ns: f64,
     lo_ns: f64,
     hi_ns: f64,
+}
+
+/// The stage's part of the whole that it belongs to, over the traces that have all its stages.
+#[derive(Debug, Serialize)]
+struct ShareJson<'a> {
+    of: &'a str,
+    traces: u64,
+    /// Sums of estimates; null beyond 64 bits.
+    ticks: Option<i64>,
+    of_ticks: Option<i64>,
+    ratio: Option<f64>,
+    lo_ratio: Option<f64>,
+    hi_ratio: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -201,6 +218,7 @@ struct AssumptionJson {
     statement: String,
     origin: String,
     origin_kind: OriginKind,
+    matters: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -221,7 +239,7 @@ impl<'a> RunJson<'a> {
         let (manifest, frequency) = (run.manifest(), &analysis.frequency);
         let unit = Unit::nanoseconds(frequency.hertz, DECIMALS);
         let stages = analysis.rows.iter().zip(&analysis.relative_1ms_ticks);
-        let stages = stages.map(|(row, &relative)| StageJson::of(row, relative, frequency.hertz, unit));
+        let stages = stages.map(|(row, &relative)| StageJson::of(&analysis.rows, row, relative, frequency.hertz));
         let unplaced = analysis.unplaced.iter();
         let unplaced = unplaced.map(|(stage, reason, count)| UnplacedJson { stage, reason, count: *count });
         let assumptions = Assumption::all(manifest, analysis);
@@ -244,7 +262,7 @@ impl<'a> RunJson<'a> {
             auxiliary_clocks: analysis.auxiliary_clocks.iter().map(AuxiliaryClockJson::of).collect(),
             unplaced: unplaced.collect(),
             truth: analysis.truth.as_ref().map(|truth| TruthJson { known: truth.known, inside: truth.inside }),
-            assumptions: assumptions.iter().map(AssumptionJson::of).collect(),
+            assumptions: assumptions.iter().map(|one| AssumptionJson::of(one, manifest, analysis)).collect(),
             cost: manifest.cost.as_ref().map(CostJson::of),
             findings: analysis.findings().map(String::as_str).collect(),
             events: events.iter().map(EventJson::of).collect(),
@@ -253,7 +271,9 @@ impl<'a> RunJson<'a> {
 }
 
 impl<'a> StageJson<'a> {
-    fn of(row: &'a StageRow, one_ms_apart_ticks: u64, hertz: u64, unit: Unit) -> Self {
+    fn of(rows: &'a [StageRow], row: &'a StageRow, one_ms_apart_ticks: u64, hertz: u64) -> Self {
+        let unit = Unit::nanoseconds(hertz, DECIMALS);
+        let bounded = |figure: Option<QuantileBounds>| figure.map(|bounds| QuantileJson::of(bounds, unit));
         Self {
             stage: &row.name,
             from: &row.from,
@@ -263,8 +283,12 @@ impl<'a> StageJson<'a> {
             missing: row.missing,
             refused: row.refused,
             impossible: row.impossible,
-            p50: row.p50.map(|bounds| QuantileJson::of(bounds, unit)),
-            p99: row.p99.map(|bounds| QuantileJson::of(bounds, unit)),
+            p50: bounded(row.p50),
+            p99: bounded(row.p99),
+            p999: bounded(row.p999),
+            max: bounded(row.max),
+            mean: bounded(row.mean),
+            share: row.share.and_then(|share| ShareJson::of(rows, &share)),
             common: SidesJson::of(row.common, unit),
             reading: SidesJson::of(row.own, unit),
             relative: RelativeJson {
@@ -284,6 +308,23 @@ impl QuantileJson {
     fn of(QuantileBounds { estimate, lo, hi }: QuantileBounds, unit: Unit) -> Self {
         let (ns, lo_ns, hi_ns) = (unit.float_near(estimate), unit.float_down(lo), unit.float_up(hi));
         Self { ticks: estimate, lo_ticks: lo, hi_ticks: hi, ns, lo_ns, hi_ns }
+    }
+}
+
+impl<'a> ShareJson<'a> {
+    fn of(rows: &'a [StageRow], share: &Share) -> Option<Self> {
+        const MILLION: i128 = 1_000_000;
+        let of = &rows.get(share.whole)?.name;
+        let ratios = share.per_million().map(|all| all.map(i128::from));
+        Some(Self {
+            of,
+            traces: share.traces,
+            ticks: i64::try_from(share.part.estimate).ok(),
+            of_ticks: i64::try_from(share.of.estimate).ok(),
+            ratio: ratios.map(|[near, ..]| near as f64 / MILLION as f64),
+            lo_ratio: ratios.map(|[_, lo, _]| fraction_down(lo, MILLION)),
+            hi_ratio: ratios.map(|[.., hi]| fraction_up(hi, MILLION)),
+        })
     }
 }
 
@@ -365,9 +406,10 @@ impl<'a> AuxiliaryClockJson<'a> {
 }
 
 impl AssumptionJson {
-    fn of(assumption: &Assumption) -> Self {
-        let origin = assumption.origin();
-        Self { statement: assumption.statement(), origin: origin.words, origin_kind: origin.kind }
+    fn of(assumption: &Assumption, manifest: &Manifest, analysis: &Analysis) -> Self {
+        let (statement, origin) = (assumption.statement(), assumption.origin());
+        let matters = assumption.matters(manifest, analysis);
+        Self { statement, origin: origin.words, origin_kind: origin.kind, matters }
     }
 }
 

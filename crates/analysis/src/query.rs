@@ -2,6 +2,7 @@
 
 use tickscope_bracket::Rho;
 use tickscope_tick::Source;
+use tickscope_trace::Quantile;
 
 /// Choices of whoever asks that replace the run's. Default: none.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -12,6 +13,8 @@ pub struct Query {
     pub slew: Option<Rho>,
     /// The only sources of evidence to use between nodes. `None`: all that the run declares.
     pub sources: Option<Vec<Source>>,
+    /// Further quantiles of every stage, in [`tickscope_trace::StageRow::quantiles`].
+    pub quantiles: Vec<Quantile>,
 }
 
 impl Query {

@@ -145,7 +145,7 @@ impl<S: Sink> Sink for Option<S> {
 /// A run whose traces can be scanned under one query.
 pub struct Scan {
     pub(crate) inputs: Inputs,
-    readers: Vec<KeyedReader>,
+    pub(crate) readers: Vec<KeyedReader>,
     hertz: u64,
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn over(
 }
 
 /// Shows the traces of one row group, piece by piece.
-fn show_group(
+pub(crate) fn show_group(
     inputs: &Inputs,
     keyed: &KeyedRows,
     mut show: impl FnMut(&Piece<'_>) -> Result<(), Error>,

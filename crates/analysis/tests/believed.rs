@@ -5,7 +5,7 @@ mod site;
 use std::fs;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, run_rho};
+use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, run_rho, what_matters};
 use tickscope_show::stage_table;
 use tickscope_store::{
     Assumption, BracketColumns, BracketSource, Channel, Event, Manifest, Pair, Rho, Run, SameBoot, join_run,
@@ -197,7 +197,9 @@ fn a_counter_that_is_not_invariant_is_a_finding_and_what_is_unusual_about_one_is
     let finding = analysis.finding(&[]).unwrap();
     assert!(finding.starts_with("server.tsc: expected a counter that runs at one rate"), "{finding}");
     assert_eq!(serde_json::to_value(RunJson::of(&run, &analysis, &[])).unwrap()["findings"][0], finding);
-    assert!(stage_table::text(&run, &analysis, &[]).contains("finding: server.tsc: expected a counter"));
+    let shown = stage_table::Shown { run: &run, analysis: &analysis, events: &[], channels: &[], unread: 0 };
+    let text = stage_table::text(&shown, &stage_table::View::default());
+    assert!(text.contains("finding: server.tsc: expected a counter"));
     for (part, origin) in
         [("traps into a hypervisor", "run.json: trapped"), ("time by hpet", "run.json: clocksource hpet")]
     {
@@ -289,4 +291,51 @@ fn boot_ids_of_two_machines_are_two_counters() {
     let site = Site::new();
     let run = run(&site, 1 << 40, &[], |manifest| manifest.nodes[1].boot = BootId([9; 16]));
     assert_eq!(ask(&run).unwrap().clock_maps.len(), 1);
+}
+
+/// What nobody checked is printed by default; what was checked, and what concerns no shown stage, is not.
+#[test]
+fn an_assumption_matters_where_a_bound_rests_on_it_and_nobody_checked_it() {
+    let site = Site::new();
+    let mut run = run(&site, 0, &[], |manifest| {
+        manifest.nodes.iter_mut().for_each(|node| {
+            node.counter.sharing.bound_ticks = Some(0);
+            node.counter.fence_serialises = Some(true);
+            node.counter.hypervisor = None;
+        });
+        let assume = |statement: &str| Assumption { statement: statement.into(), origin: "x".into(), kind: None };
+        manifest.assumptions =
+            ["the nodes are apart", "peers are honest, x", "no live migration, x"].map(assume).into();
+    });
+    let matter = |run: &Run, query: &Query| {
+        let analysis = analyse(run, query, false).unwrap();
+        let json = serde_json::to_value(RunJson::of(run, &analysis, &[])).unwrap();
+        let all = json["assumptions"].as_array().unwrap().clone();
+        let matter = all.iter().filter(|one| one["matters"] == true);
+        let matter: Vec<String> = matter.map(|one| one["statement"].as_str().unwrap().into()).collect();
+        let sentence = what_matters(run.manifest(), &analysis);
+        (matter, sentence)
+    };
+    let has = |(all, _): &(Vec<String>, String), part: &str| all.iter().any(|one| one.contains(part));
+    let declared = Query::under(Some("1".parse().unwrap()));
+    let usual = matter(&run, &Query::under(Some("unknown".parse().unwrap())));
+    assert!(
+        has(&usual, "stays within rho") && usual.1.contains("the rate of server.tsc stays within rho (50 ppm"),
+        "{usual:?}"
+    );
+    assert!(has(&usual, "peers are honest"), "its probes go from boot to boot: {usual:?}");
+    for part in ["the nodes are apart", "no live migration", "fence", "runs at one rate", "quantiles", "seconds"] {
+        assert!(!has(&usual, part), "{part}: {usual:?}");
+    }
+    assert!(!has(&matter(&run, &declared), "stays within rho"));
+    let mut manifest = run.manifest().clone();
+    manifest.nodes[0].counter.hypervisor = Some("KVM".into());
+    manifest.nodes[0].counter.fence_serialises = None;
+    manifest.nodes[0].counter.sharing.bound_ticks = Some(40);
+    run.set_manifest(manifest).unwrap();
+    let guest = matter(&run, &declared);
+    for part in ["no live migration", "the fence of ordered stamps", "what that check leaves open"] {
+        assert!(has(&guest, part), "{part}: {guest:?}");
+    }
+    assert!(guest.1.starts_with("Nobody checked ") && guest.1.contains("the cores of a node"), "{guest:?}");
 }

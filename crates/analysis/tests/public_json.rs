@@ -79,8 +79,13 @@ proptest! {
         let json: Value = serde_json::from_str(&serde_json::to_string(&RunJson::of(&run, &analysis, &[])).unwrap()).unwrap();
         let hertz = analysis.frequency.hertz;
         let stage = &json["stages"][0];
-        let parts = ["p50", "p99", "common", "reading", "relative"].map(|part| held(&stage[part], hertz));
-        prop_assert_eq!(parts, [2, 2, 2, 2, 2]);
+        let parts = ["p50", "p99", "p999", "max", "mean", "common", "reading", "relative"];
+        let parts = parts.map(|part| held(&stage[part], hertz));
+        prop_assert_eq!(parts, [2; 8]);
+        let share = &stage["share"];
+        if let Some(lo) = share["lo_ratio"].as_f64() {
+            prop_assert!(share["ratio"].as_f64().unwrap() >= lo);
+        }
         let clock_map = &json["clock_maps"][0];
         prop_assert_eq!((held(clock_map, hertz), held(&clock_map["sources"][0], hertz)), (1, 2));
         let (other_rho, clock) = (&analysis.clock_maps[0].other_rho[0], &analysis.auxiliary_clocks[0]);

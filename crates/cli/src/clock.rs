@@ -20,10 +20,18 @@ use crate::options::{
     BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions,
     RestingLoadOptions, SweepOptions,
 };
-use crate::output::{print, print_json};
+use crate::output::{expect_folder, print, print_json};
 
 /// Benchmarks the clocks, or does what is asked for instead; exit code 3 where a clock breaks its promise.
 pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
+    let output = match &options.part {
+        None => Some(&options.benchmark.output),
+        Some(ClockPart::Sweep(options)) => Some(&options.output),
+        Some(ClockPart::LoadFactor(_)) => None,
+        Some(ClockPart::Example(options)) => Some(&options.output),
+    };
+    // Before a minute's work.
+    output.and_then(|output| output.html.as_deref()).map_or(Ok(()), |place| expect_folder(place, "--html"))?;
     match &options.part {
         None => benchmark(&options.benchmark),
         Some(ClockPart::Sweep(options)) => sweep(options),

@@ -5,6 +5,7 @@ use tickscope_experiment::roles::collector::{CollectorSettings, collect as colle
 
 use crate::failure::Failure;
 use crate::options::CollectOptions;
+use crate::output::line;
 
 /// Takes what lies in a stamp directory, once or until the process is told to end.
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
@@ -18,22 +19,20 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
         conducted: false,
     })?;
     if options.json {
-        println!("{}", json(&collected));
-        return Ok(());
+        return line(json(&collected));
     }
     let Report { stamps, segments, bytes, uncommitted, lost, pools_ended, left_alone, .. } = collected.report;
-    println!("{stamps} stamps in {segments} segments ({bytes} bytes), from {pools_ended} ended programs");
+    line(format_args!("{stamps} stamps in {segments} segments ({bytes} bytes), from {pools_ended} ended programs"))?;
     if lost + uncommitted + left_alone > 0 {
-        println!(
+        line(format_args!(
             "{lost} dropped, {uncommitted} never committed, {left_alone} files left alone: see events/ in the run"
-        );
+        ))?;
     }
     if !collected.held.is_empty() {
         let (number, who) = (collected.held.len(), collected.held.join(", "));
-        println!(
+        line(format_args!(
             "{number} pools are still held, all that they hold so far is stored: {who}. Collect again once they ended"
-        );
+        ))?;
     }
-    println!("the run's files: {}", run.display());
-    Ok(())
+    line(format_args!("the run's files: {}", run.display()))
 }

@@ -16,7 +16,7 @@ use tickscope_tick::Unit;
 
 use crate::failure::Failure;
 use crate::options::DoctorOptions;
-use crate::output::print_json;
+use crate::output::{line, print_json};
 
 /// A reading wider than this is reported, because the table's last digit is 10 ns.
 const WIDE_NS: u32 = 5;
@@ -59,9 +59,9 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
             } else {
                 "ok"
             };
-            println!("{what:14} {mark:8} {found}");
+            line(format_args!("{what:14} {mark:8} {found}"))?;
             if let Some(costs) = costs {
-                println!("{:24}{costs}", "");
+                line(format_args!("{:24}{costs}", ""))?;
             }
         }
     }

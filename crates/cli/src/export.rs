@@ -6,12 +6,13 @@ use std::path::Path;
 use serde::Serialize;
 use tickscope_analysis::{Outcome, Scan};
 use tickscope_export::{CSV, RowCounts, write};
-use tickscope_store::{Run, WholeFile};
+use tickscope_store::WholeFile;
 
+use crate::chosen_run;
 use crate::failure::Failure;
 use crate::options::ExportOptions;
-use crate::output::print_json;
-use crate::show::{query, say_unfinished};
+use crate::output::{expect_folder, print_json};
+use crate::show::query;
 
 /// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -33,9 +34,11 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     if to_stdout && options.json {
         return Err(Failure::input("--json and --csv - both print to standard output: give --csv a file"));
     }
-    let run = Run::open(&options.run)?;
-    say_unfinished(&run)?;
-    let scan = Scan::of(&run, &query(&options.query)?)?;
+    let query = query(&options.query)?;
+    if !to_stdout {
+        expect_folder(file, "--csv")?;
+    }
+    let scan = Scan::of(&chosen_run::open(options.run.as_deref())?, &query)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
         match write(&scan, BufWriter::new(&mut out), format, "standard output") {

@@ -1,6 +1,6 @@
 //! `tickscope clock load-factor`: how loaded a processor is, told by how fast a clock can be read on it.
 
-use std::io::Write;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,6 +12,7 @@ use tickscope_show::clock_page::rate;
 use crate::clock::{load, seconds, sizes};
 use crate::failure::Failure;
 use crate::options::LoadFactorOptions;
+use crate::output::{is_unread, line};
 
 /// One interval as JSON.
 #[derive(Serialize)]
@@ -34,29 +35,29 @@ pub fn load_factor(options: &LoadFactorOptions) -> Result<(), Failure> {
     };
     let facts = CounterFacts::of_this_host().map_err(Failure::work)?;
     if !options.json {
-        println!(
+        line(format_args!(
             "reading '{}'; load factor: time of a reading in all, over the least cost seen until then; away: not run",
             plan.clock
-        );
-        println!(
+        ))?;
+        line(format_args!(
             "{:>9} {:>12} {:>9} {:>12} {:>8}  background load",
             "seconds", "reads/s", "cost", "load factor", "away"
-        );
+        ))?;
     }
-    let mut at_s = 0.0;
+    let (mut at_s, mut printed) = (0.0, Ok(()));
     let mut each = |members: u32, reading: LoadReading| {
         at_s += reading.seconds;
         let load = plan.load.words(members);
-        if options.json {
-            let line = ReadingJson { version: 1, at_s, members, load: &load, reading };
-            println!("{}", serde_json::to_string(&line).expect("numbers and words are JSON"));
+        printed = if options.json {
+            let reading = ReadingJson { version: 1, at_s, members, load: &load, reading };
+            serde_json::to_string(&reading).map_err(Failure::work).and_then(line)
         } else {
             let LoadReading { reads_per_s, cost_ns, load_factor, away, .. } = reading;
             let (reads, cost, away) = (rate(reads_per_s), duration(cost_ns), away * 100.0);
-            println!("{at_s:>9.1} {reads:>12} {cost:>9} {load_factor:>12.2} {away:>6.1} %  {load}");
-        }
-        // Whoever reads along a pipe wants it now; one that is gone ends the command with the next line.
-        let _ = std::io::stdout().flush();
+            line(format_args!("{at_s:>9.1} {reads:>12} {cost:>9} {load_factor:>12.2} {away:>6.1} %  {load}"))
+        };
+        if printed.is_err() || is_unread() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    measure::load_factor(&plan, facts.frequency, &mut each).map_err(Failure::work)
+    measure::load_factor(&plan, facts.frequency, &mut each).map_err(Failure::work)?;
+    printed
 }

@@ -1,11 +1,15 @@
 //! The `tickscope` command: options in, crates called, results printed.
+// Whatever is printed may find its reader gone or its disk full: [`output`] alone writes.
+#![deny(clippy::print_stdout)]
 
+mod chosen_run;
 mod clock;
 mod collection;
 mod doctor;
 mod export;
 mod failure;
 mod finish;
+mod groups;
 mod init;
 mod load_factor;
 mod manual;
@@ -15,7 +19,6 @@ mod report;
 mod run;
 mod show;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -40,7 +43,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            let _ = writeln!(std::io::stderr(), "tickscope: {failure}"); // nobody may be reading it
+            output::note(&failure);
             ExitCode::from(failure.code())
         }
     }

@@ -12,8 +12,16 @@ use crate::output::print;
 /// Prints what a shell completes by.
 pub fn completions(options: &CompletionsOptions) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Options::command(), "tickscope", &mut script);
+    clap_complete::generate(options.shell, &mut public(), "tickscope", &mut script);
     print(&script)
+}
+
+/// The command without what `run` alone starts.
+fn public() -> Command {
+    let whole = Options::command();
+    let parts = whole.get_subcommands().filter(|part| !part.is_hide_set()).cloned();
+    let public = Command::new("tickscope").version(env!("CARGO_PKG_VERSION")).args(whole.get_arguments().cloned());
+    public.subcommands(parts)
 }
 
 /// Prints the man page: the command, each of its commands with their options, then what no option says.

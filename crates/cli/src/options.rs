@@ -1,13 +1,19 @@
 //! Every option once: parser, help and completions derive from here.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use tickscope_analysis::GroupedBy;
+use tickscope_bracket::Rho;
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
 use tickscope_experiment::roles::{self, Role, RoleContext};
+use tickscope_show::stage_table::Scale;
 use tickscope_tick::{NodeName, Source};
+use tickscope_trace::Quantile;
 
 use crate::failure::Failure;
 
@@ -112,10 +118,32 @@ pub struct FinishOptions {
 
 #[derive(Debug, Args)]
 pub struct ShowOptions {
-    /// A run's directory
-    pub run: PathBuf,
+    /// A run's directory [default: the newest below runs/]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
     #[command(flatten)]
     pub query: QueryOptions,
+    /// Every column (mean, common, own, relative), and everything that is known of the clocks
+    #[arg(long)]
+    pub wide: bool,
+    /// All assumptions, not only those that matter here
+    #[arg(long)]
+    pub assumptions: bool,
+    /// All events, with their time
+    #[arg(long)]
+    pub events: bool,
+    /// Other quantiles than 50, 99, 99.9 and the longest, in percent with at most four decimals, such as 50,90,99.99
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::Other)]
+    pub quantiles: Option<QuantileList>,
+    /// A table for each kind of ids, or for each value of the first stamp that has one
+    #[arg(long, conflicts_with_all = ["json", "wide", "assumptions", "events"])]
+    pub by: Option<By>,
+    /// Unit of durations [default: the one that fits]
+    #[arg(long)]
+    pub unit: Option<UnitName>,
+    /// Colours
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
@@ -125,14 +153,134 @@ pub struct ShowOptions {
 #[derive(Debug, Args)]
 pub struct QueryOptions {
     /// Ask under another rho: unknown, server-room, lab, laptop, or a number of ppm
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = Known(rho_presets))]
     pub rho: Option<String>,
     /// Ask under another slew bound for clocks that somebody may set, in ppm
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_hint = ValueHint::Other)]
     pub slew: Option<String>,
     /// Use these sources of evidence between nodes only
     #[arg(long, value_delimiter = ',', value_parser = source())]
     pub evidence: Option<Vec<Source>>,
+}
+
+/// Reads any text; help and completions list what is known.
+#[derive(Clone)]
+struct Known(fn() -> Vec<PossibleValue>);
+
+impl TypedValueParser for Known {
+    type Value = String;
+
+    fn parse_ref(&self, command: &clap::Command, arg: Option<&clap::Arg>, text: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, text)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter()))
+    }
+}
+
+fn rho_presets() -> Vec<PossibleValue> {
+    Rho::PRESETS.iter().map(|(name, _)| PossibleValue::new(*name)).collect()
+}
+
+fn clock_names() -> Vec<PossibleValue> {
+    // They live as long as the command does, and there are a dozen.
+    Clock::all().iter().map(|clock| PossibleValue::new(&*clock.to_string().leak())).collect()
+}
+
+/// Reads a clock; completions list all.
+fn clock() -> impl TypedValueParser<Value = Clock> {
+    Known(clock_names).try_map(|name: String| name.parse::<Clock>())
+}
+
+/// What `show --by` groups by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum By {
+    /// The class of the ids
+    Kind,
+    /// The number that the program gave with a stamp
+    Value,
+}
+
+impl By {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Kind => "kind",
+            Self::Value => "value",
+        }
+    }
+}
+
+impl From<By> for GroupedBy {
+    fn from(by: By) -> Self {
+        match by {
+            By::Kind => Self::Kind,
+            By::Value => Self::Value,
+        }
+    }
+}
+
+/// A unit of time.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum UnitName {
+    /// Nanoseconds
+    Ns,
+    /// Microseconds
+    Us,
+    /// Milliseconds
+    Ms,
+}
+
+impl From<UnitName> for Scale {
+    fn from(name: UnitName) -> Self {
+        match name {
+            UnitName::Ns => Self::Nanoseconds,
+            UnitName::Us => Self::Microseconds,
+            UnitName::Ms => Self::Milliseconds,
+        }
+    }
+}
+
+/// When to show colours.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum When {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Quantiles in percent, as they were written.
+#[derive(Clone, Debug, Default)]
+pub struct QuantileList(pub Vec<(String, Quantile)>);
+
+impl QuantileList {
+    /// The quantiles alone.
+    pub fn shares(&self) -> Vec<Quantile> {
+        self.0.iter().map(|(_, quantile)| *quantile).collect()
+    }
+}
+
+impl FromStr for QuantileList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let one = |name: &str| {
+            let expected = "percentages from 0 to 100 with at most four decimals";
+            let wrong = || format!("expected {expected}, found '{name}'. Write 50,99.9");
+            let (whole, part) = name.split_once('.').unwrap_or((name, "0"));
+            let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            if !digits(whole) || !digits(part) || part.len() > 4 || whole.len() > 3 {
+                return Err(wrong());
+            }
+            let share = format!("{whole}{part:0<4}").parse().map_err(|_| wrong())?;
+            Ok((name.into(), Quantile::per_million(share).map_err(|_| wrong())?))
+        };
+        text.split(',').map(|name| one(name.trim())).collect::<Result<_, _>>().map(Self)
+    }
 }
 
 /// Reads a source of evidence; help and completions list all.
@@ -143,10 +291,11 @@ fn source() -> impl TypedValueParser<Value = Source> {
 
 #[derive(Debug, Args)]
 pub struct ReportOptions {
-    /// A run's directory
-    pub run: PathBuf,
-    /// The file to write [default: RUN/report.html]
-    #[arg(long)]
+    /// A run's directory [default: the newest below runs/]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
+    /// The file to write; - is standard output [default: RUN/report.html]
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub query: QueryOptions,
@@ -157,8 +306,9 @@ pub struct ReportOptions {
 
 #[derive(Debug, Args)]
 pub struct ExportOptions {
-    /// A run's directory
-    pub run: PathBuf,
+    /// A run's directory [default: the newest below runs/]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
     /// Write comma-separated values to this file, a row for each trace and stage; - is standard output
     #[arg(long, value_name = "FILE")]
     pub csv: PathBuf,
@@ -204,7 +354,7 @@ pub enum ClockPart {
 #[derive(Debug, Args)]
 pub struct BenchmarkOptions {
     /// Seconds that the benchmark may take, about
-    #[arg(long, default_value_t = 45.0)]
+    #[arg(long, default_value_t = 45.0, allow_negative_numbers = true)]
     pub seconds: f64,
     /// Background-load sizes to test, in processes; every clock is measured once per size, 0 is the machine as it is
     #[arg(long, value_delimiter = ',', default_value = "0,2")]
@@ -227,7 +377,7 @@ pub struct BenchmarkOptions {
 #[derive(Debug, Args)]
 pub struct SweepOptions {
     /// Seconds that the sweep may take, about
-    #[arg(long, default_value_t = 45.0)]
+    #[arg(long, default_value_t = 45.0, allow_negative_numbers = true)]
     pub seconds: f64,
     /// Processes of the load
     #[arg(long, default_value_t = 2)]
@@ -241,13 +391,13 @@ pub struct SweepOptions {
 #[derive(Debug, Args)]
 pub struct LoadFactorOptions {
     /// The clock to read
-    #[arg(long, default_value = "monotonic")]
+    #[arg(long, default_value = "monotonic", value_parser = clock())]
     pub clock: Clock,
     /// Milliseconds of an interval
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
     pub every_ms: u32,
     /// Seconds in all, shared out evenly among the sizes of the load
-    #[arg(long, default_value_t = 45.0)]
+    #[arg(long, default_value_t = 45.0, allow_negative_numbers = true)]
     pub seconds: f64,
     /// Background-load sizes, in processes, one after another
     #[arg(long, value_delimiter = ',', default_value = "0")]

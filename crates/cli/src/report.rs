@@ -6,25 +6,33 @@ use tickscope_analysis::{Query, analyse_with_figures};
 use tickscope_show::Report;
 use tickscope_store::{Run, write_whole};
 
+use crate::chosen_run;
 use crate::failure::Failure;
 use crate::options::ReportOptions;
-use crate::output::print_json;
-use crate::show::{query, say_unfinished};
+use crate::output::{expect_folder, line, print, print_json};
+use crate::show::{expect_sources, judge, query, unknown_source};
+
+/// The name of standard output.
+const STDOUT: &str = "-";
 
 /// Writes the page of a run, or prints what it would say as JSON. A page is written also of a run whose evidence is a
 /// finding, which ends with exit code 3: it shows what is wrong.
 pub fn report(options: &ReportOptions) -> Result<(), Failure> {
-    let run = Run::open(&options.run)?;
     let query = query(&options.query)?;
-    say_unfinished(&run)?;
+    if let Some(out) = options.out.as_deref().filter(|out| *out != Path::new(STDOUT)) {
+        expect_folder(out, "--out")?;
+    }
+    let run = chosen_run::open(options.run.as_deref())?;
     let place = options.out.clone().unwrap_or_else(|| run.paths().report());
     made(&run, &query, |report| {
         if options.json {
             return print_json(&report.json());
         }
+        if place == Path::new(STDOUT) {
+            return print(report.html().map_err(Failure::work)?.as_bytes());
+        }
         write(report, &place)?;
-        println!("report: {}", place.display());
-        Ok(())
+        line(format_args!("report: {}", place.display()))
     })?
 }
 
@@ -43,7 +51,9 @@ fn made(
     query: &Query,
     use_it: impl FnOnce(&Report<'_>) -> Result<(), Failure>,
 ) -> Result<Result<(), Failure>, Failure> {
-    let (analysis, figures) = analyse_with_figures(run, query, false)?;
+    let computed = analyse_with_figures(run, query, false);
+    let (analysis, figures) = computed.map_err(|why| unknown_source(run, query, why))?;
+    expect_sources(&analysis, query)?;
     let (events, channels) = (run.events()?, run.channels()?);
     let refused = run.refused()?;
     let refused: Vec<String> = refused.iter().chain(&analysis.refused).map(ToString::to_string).collect();
@@ -56,5 +66,5 @@ fn made(
         refused: &refused,
     };
     use_it(&report)?;
-    Ok(analysis.finding(&events.found).map_or(Ok(()), |finding| Err(Failure::finding(finding))))
+    Ok(judge(run, &analysis, refused.len()))
 }

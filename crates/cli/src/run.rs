@@ -5,6 +5,7 @@ use tickscope_experiment::{Forward, RunSettings, RunSource, interrupt};
 
 use crate::failure::Failure;
 use crate::options::RunOptions;
+use crate::output::{line, note};
 use crate::{output, report, show};
 
 /// Runs an experiment and prints its table.
@@ -21,14 +22,14 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     // The table first: a command that failed leaves what was measured until then.
     let shown = show::print(&run, &Query::default(), options.json, true);
     if let (Err(why), Err(_)) = (&shown, &measured) {
-        eprintln!("tickscope: {why}");
+        note(why);
     }
     let reported = if options.report { report::beside(&run) } else { Ok(()) };
     if !options.json {
-        println!("\nthe run's files: {root}");
+        line(format_args!("\nthe run's files: {root}"))?;
         match options.report {
-            true if reported.is_ok() => println!("report: {}", run.paths().report().display()),
-            _ => println!("report: tickscope report {root}"),
+            true if reported.is_ok() => line(format_args!("report: {}", run.paths().report().display()))?,
+            _ => line(format_args!("report: tickscope report {root}"))?,
         }
     }
     measured.and(shown).and(reported)?;

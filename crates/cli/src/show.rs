@@ -1,50 +1,165 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{Query, RunJson, analyse};
+use tickscope_analysis::{Analysis, Query, RunJson, analyse};
 use tickscope_bracket::Rho;
-use tickscope_show::stage_table;
+use tickscope_show::stage_table::{Shown, View, text};
 use tickscope_store::Run;
+use tickscope_tick::Source;
+use tickscope_trace::StageRole;
 
 use crate::failure::Failure;
-use crate::options::{QueryOptions, ShowOptions};
-use crate::output;
+use crate::options::{QuantileList, QueryOptions, ShowOptions, When};
+use crate::output::{self, note};
+use crate::{chosen_run, groups};
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
-    let run = Run::open(&options.run)?;
-    let query = query(&options.query)?;
-    say_unfinished(&run)?;
-    print(&run, &query, options.json, false)
-}
-
-/// Says what a run lacks that did not come to its end.
-pub fn say_unfinished(run: &Run) -> Result<(), Failure> {
-    if let Some(lacks) = run.unfinished()? {
-        eprintln!("tickscope: {lacks}");
+    let quantiles = options.quantiles.clone().unwrap_or_default();
+    let query = Query { quantiles: quantiles.shares(), ..query(&options.query)? };
+    let run = chosen_run::open(options.run.as_deref())?;
+    let view = View {
+        terminal: output::terminal(options.color),
+        scale: options.unit.map(Into::into),
+        wide: options.wide,
+        assumptions: options.assumptions,
+        events: options.events,
+        quantiles: quantiles.names(),
+    };
+    if let Some(by) = options.by {
+        return groups::show(&run, &query, by, &view);
     }
-    Ok(())
+    shown(&run, &query, options.json, false, &view)
 }
 
 /// The query that options make.
 pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
-    let bound = |text: &Option<String>| text.as_deref().map(str::parse::<Rho>).transpose().map_err(Failure::input);
-    Ok(Query { rho: bound(&options.rho)?, slew: bound(&options.slew)?, sources: options.evidence.clone() })
+    let slew = |text: &str| {
+        text.parse::<Rho>().ok().filter(|_| !Rho::PRESETS.iter().any(|(name, _)| *name == text)).ok_or_else(|| {
+            Failure::input(format!(
+                "--slew: expected a number of ppm from 0 to 100000 with at most three decimals, such as 1 or 0.05, \
+                 found '{text}'. Correct it"
+            ))
+        })
+    };
+    let rho = options.rho.as_deref().map(str::parse::<Rho>).transpose();
+    Ok(Query {
+        rho: rho.map_err(|wrong| Failure::input(format!("--{wrong}")))?,
+        slew: options.slew.as_deref().map(slew).transpose()?,
+        sources: options.evidence.clone(),
+        ..Query::default()
+    })
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
 pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
+    let view = View { terminal: output::terminal(When::Auto), ..View::default() };
+    shown(run, query, json, write, &view)
+}
+
+/// Says what a run lacks that did not come to its end.
+pub fn say_unfinished(run: &Run) -> Result<(), Failure> {
+    run.unfinished()?.iter().for_each(note);
+    Ok(())
+}
+
+fn shown(run: &Run, query: &Query, json: bool, write: bool, view: &View) -> Result<(), Failure> {
     // Before the analysis: what cannot be read may be why it fails.
-    for refused in run.refused()? {
-        eprintln!("tickscope: {refused}");
-    }
-    let analysis = analyse(run, query, write)?;
-    for refused in &analysis.refused {
-        eprintln!("tickscope: {refused}");
-    }
-    let listing = run.events()?;
+    let refused = run.refused()?;
+    refused.iter().for_each(note);
+    let analysis = analyse(run, query, write).map_err(|why| unknown_source(run, query, why))?;
+    analysis.refused.iter().for_each(note);
+    expect_sources(&analysis, query)?;
+    say_what_changes_nothing(&analysis, query);
+    let (events, channels) = (run.events()?, run.channels()?);
+    let unread = refused.len() + analysis.refused.len();
     match json {
-        true => output::print_json(&RunJson::of(run, &analysis, &listing.found))?,
-        false => output::print(stage_table::text(run, &analysis, &listing.found).as_bytes())?,
+        true => output::print_json(&RunJson::of(run, &analysis, &events.found))?,
+        false => {
+            let (events, channels) = (&events.found, &channels.found);
+            let shown = Shown { run, analysis: &analysis, events, channels, unread };
+            output::print(text(&shown, view).as_bytes())?;
+        }
     }
-    analysis.finding(&listing.found).map_or(Ok(()), |finding| Err(Failure::finding(finding)))
+    judge(run, &analysis, unread)
+}
+
+/// How the command ends: with a finding, with what could not be read, or with nothing to show.
+pub fn judge(run: &Run, analysis: &Analysis, unread: usize) -> Result<(), Failure> {
+    if let Some(finding) = analysis.finding(&run.events()?.found) {
+        return Err(Failure::finding(finding));
+    }
+    if unread > 0 {
+        let files = if unread == 1 { "1 file".into() } else { format!("{unread} files") };
+        return Err(Failure::work(format!(
+            "cannot read {files} of {}, named above: what they hold is in no figure; restore them from a copy",
+            run.root().display()
+        )));
+    }
+    let whole = |row: &&tickscope_trace::StageRow| row.role == StageRole::EndToEnd;
+    if analysis.rows.iter().filter(whole).all(|row| row.count == 0) {
+        let lacks = analysis.rows.iter().filter(|row| row.role == StageRole::Path && row.count == 0);
+        let lacks: Vec<_> = lacks.map(|row| row.name.as_str()).collect();
+        return Err(Failure::work(format!(
+            "expected traces that pass the path from end to end, found none: no duration at all of {}. Are the names \
+             of the points right, do they stamp one id, and were they reached?",
+            if lacks.is_empty() { "the whole".into() } else { lacks.join(", ") }
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses sources of evidence that the run has none of, with those that it has.
+pub fn expect_sources(analysis: &Analysis, query: &Query) -> Result<(), Failure> {
+    let Some(asked) = query.sources.as_deref().filter(|_| !analysis.clock_maps.is_empty()) else { return Ok(()) };
+    let has = sources(analysis);
+    match asked.iter().find(|source| !has.contains(&source.name())) {
+        None => Ok(()),
+        Some(missing) => Err(unknown(*missing, &has)),
+    }
+}
+
+/// The same where without that source nothing could be said.
+pub fn unknown_source(run: &Run, query: &Query, why: Failure) -> Failure {
+    let Some(asked) = &query.sources else { return why };
+    let all = Query { sources: None, ..query.clone() };
+    let Ok(analysis) = analyse(run, &all, false) else { return why };
+    let has = sources(&analysis);
+    asked.iter().find(|source| !has.contains(&source.name())).map_or(why, |missing| unknown(*missing, &has))
+}
+
+fn sources(analysis: &Analysis) -> Vec<&'static str> {
+    let all = analysis.clock_maps.iter().flat_map(|clock_map| &clock_map.sources);
+    let mut has: Vec<_> = all.filter(|source| source.brackets > 0).map(|source| source.name).collect();
+    has.sort_unstable();
+    has.dedup();
+    has
+}
+
+fn unknown(missing: Source, has: &[&str]) -> Failure {
+    let has = if has.is_empty() { "none".into() } else { has.join(", ") };
+    Failure::input(format!(
+        "--evidence: expected sources that this run has evidence of ({has}), found '{}', of which it has none. Name \
+         others",
+        missing.name()
+    ))
+}
+
+/// Says on standard error which options this run has no use for.
+fn say_what_changes_nothing(analysis: &Analysis, query: &Query) {
+    if analysis.clock_maps.is_empty() {
+        for (asked, option) in [(query.rho.is_some(), "--rho"), (query.sources.is_some(), "--evidence")] {
+            if asked {
+                note(format!("{option} changes nothing here: all points read one counter, nothing relates two"));
+            }
+        }
+    }
+    if query.slew.is_some() && analysis.auxiliary_clocks.is_empty() {
+        note("--slew changes nothing here: no stamp was read from a clock that somebody may set");
+    }
+}
+
+impl QuantileList {
+    fn names(&self) -> Vec<String> {
+        self.0.iter().map(|(name, _)| format!("p{name}")).collect()
+    }
 }

@@ -51,7 +51,7 @@ fn e2e_a_missing_run_file_or_run_is_named() {
     Ended::of(&mut tickscope(&["run", "/no/such/file.toml"]))
         .said(2, &["/no/such/file.toml", "cannot read the run file"]);
     let ended = Ended::of(&mut tickscope(&["show", "/no/such/run"]));
-    ended.said(1, &["cannot open /no/such/run/run.json", "check the path"]);
+    ended.said(2, &["cannot open the run /no/such/run", "No such file"]);
     let ended = Ended::of(&mut tickscope(&["collect", "/no/such/stamps", "--run", "/no/such/run"]));
     ended.said(2, &["/no/such/stamps", "TICKSCOPE_DIR"]);
 }
@@ -174,7 +174,7 @@ fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
     fs::write(run.paths().events().join("strange.parquet"), "no Parquet at all").unwrap();
     let shown = site.show(&[]);
     shown.said(
-        0,
+        1,
         &[
             "torn.parquet",
             "newer.parquet",
@@ -184,7 +184,7 @@ fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
             "strange.parquet",
         ],
     );
-    let table = shown.json(0);
+    let table = shown.json(1);
     assert_eq!(count(&table, "end-to-end"), 500);
     let (known, inside) = truth(&table);
     assert!(known > 0 && known == inside);

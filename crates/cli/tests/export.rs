@@ -49,7 +49,7 @@ fn e2e_a_report_answers_the_query_that_show_answers() {
     // The golden run has probes alone.
     for command in ["show", "report"] {
         ask(command, &["--evidence", "probes"]).json(0);
-        ask(command, &["--evidence", "messages"]).said(1, &["sources left out"]);
+        ask(command, &["--evidence", "messages"]).said(2, &["this run has", "'messages'"]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The manifest of a run before it is measured: nodes, rho, assumptions; and the points that were stamped, afterwards.
 
 use tickscope_bracket::RhoOrigin;
-use tickscope_store::{Assumption, Manifest, Node, Point, Rho, RhoKind, Run};
+use tickscope_store::{Assumption, AssumptionKind, Manifest, Node, Point, Rho, RhoKind, Run};
 use tickscope_tick::Clock;
 
 use crate::Error;
@@ -53,16 +53,23 @@ fn rho_origin(rho: tickscope_bracket::Rho) -> (RhoKind, String) {
 }
 
 fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
-    let assume =
-        |statement: &str, origin: &str| Assumption { statement: statement.into(), origin: origin.into(), kind: None };
+    let assume = |kind, statement: &str, origin: &str| {
+        let (statement, origin) = (statement.into(), origin.into());
+        Assumption { statement, origin, kind: Some(kind) }
+    };
     let mut all = vec![
-        assume(&format!("the nodes are {network}"), "the run file"),
+        assume(AssumptionKind::Network, &format!("the nodes are {network}"), "the run file"),
         assume(
+            AssumptionKind::Peers,
             "nobody who can read the probes' requests sends replies of his own: no datagram is authenticated yet; who \
              cannot read them must guess 64 random bits",
             "the probe's protocol, version 1",
         ),
-        assume("no live migration and no suspend during the run", "not observable from inside every guest"),
+        assume(
+            AssumptionKind::NeverMoved,
+            "no live migration and no suspend during the run",
+            "not observable from inside every guest",
+        ),
     ];
     if plan.clock.cores == Cores::Prove {
         all.push(Assumption::cores_proved());

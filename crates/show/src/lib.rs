@@ -22,8 +22,11 @@ mod headline;
 mod page;
 pub mod plot;
 mod quantity;
+mod remarks;
 pub mod stage_table;
 mod stages;
+mod summary;
+pub mod terminal;
 mod text;
 mod typesetting;
 
@@ -85,8 +88,7 @@ impl Report<'_> {
 
     /// The unit that the page's durations are in.
     fn unit(&self) -> Unit {
-        let longest = self.analysis.rows.iter().filter_map(|row| row.p99).map(|p99| p99.estimate).max();
-        Unit(tickscope_tick::Unit::for_durations_up_to(self.analysis.frequency.hertz, longest.unwrap_or(0)))
+        Unit(stage_table::fitting_unit(self.analysis))
     }
 
     /// The run's name: that of its directory.

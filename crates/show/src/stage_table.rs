@@ -1,206 +1,283 @@
 //! The table of stages as text for people; the figures are those of the public JSON.
+//!
+//! Idea: what a stranger needs fits on one screen, everything else is asked for ([`View`]). Guarantees: a figure is
+//! rounded away from what it bounds; a column that does not fit is left out whole, in a fixed order, and is named; text
+//! of the run moves no cursor. Deliberately absent: figures that `--json` has not.
 
-use std::fmt::Write;
+use tickscope_analysis::{Analysis, assumptions, cost};
+use tickscope_store::{Channel, Event, Run};
+use tickscope_tick::{Decimal, Unit, printable};
+use tickscope_trace::{Common, QuantileBounds, StageRole, StageRow};
 
-use tickscope_analysis::{Analysis, AuxiliaryClockSummary, ClockMapSummary, SourceSummary, assumptions, cost};
-use tickscope_store::{Event, Run};
-use tickscope_tick::{Decimal, Unit};
-use tickscope_trace::{Answer, Common, QuantileBounds, StageRole, StageRow, slowest};
+use crate::remarks::remarks;
+use crate::summary;
+use crate::terminal::{Ink, Terminal};
+use crate::typesetting::{Side, columns, fold, paragraph};
 
-use crate::typesetting::{Side, beginning, columns, paragraph};
-
-/// Decimals of a microsecond in the text.
-const TEXT_DECIMALS: u32 = 2;
-
-/// The table as text: figures in us, each rounded away from what it bounds.
-pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
-    let unit = Unit::microseconds(analysis.frequency.hertz, TEXT_DECIMALS);
-    let mut text = stage_lines(analysis, unit).join("\n");
-    text.push_str("\n\n");
-    let cost = run.manifest().cost.iter().flat_map(cost::lines);
-    for line in remarks(analysis, unit).into_iter().chain(cost).chain(losses(analysis, events)) {
-        let _ = writeln!(text, "{}", paragraph(&line)); // writing to a String cannot fail
-    }
-    let _ = writeln!(text, "\nassumptions");
-    for (statement, origin) in assumptions(run.manifest(), analysis) {
-        let _ = writeln!(text, "{}", paragraph(&format!("  - {statement} [{origin}]")));
-    }
-    text
+/// What is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// What its files say.
+    pub analysis: &'a Analysis,
+    /// What happened to the measuring.
+    pub events: &'a [Event],
+    /// All channels, with how many stamps each stored, dropped and refused.
+    pub channels: &'a [Channel],
+    /// How many files could not be read.
+    pub unread: usize,
 }
 
-/// Path and whole; then, each under a word of its own, what leaves the path and the extra stages.
-fn stage_lines(analysis: &Analysis, unit: Unit) -> Vec<String> {
-    use Side::{Left, LeftClose, Right};
-    let has_own = analysis.rows.iter().any(|row| row.own != Common::default());
-    let mut sides = vec![Left, Right, Right, LeftClose, Right, LeftClose, Left];
-    sides.extend(has_own.then_some(Left));
-    sides.extend([Right, Right]);
-    let heads = ["stage", "count", "p50 us", "", "p99 us", "", "common"];
-    let heads = heads.into_iter().chain(has_own.then_some("reading")).chain(["rel 1ms", "rel run"]);
-    let mut rows: Vec<Vec<String>> = vec![heads.map(String::from).collect()];
+/// How much of it.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Where it is shown.
+    pub terminal: Terminal,
+    /// The unit of durations; `None`: one that fits them.
+    pub scale: Option<Scale>,
+    /// Every column, and everything that is known of the clocks.
+    pub wide: bool,
+    /// All assumptions.
+    pub assumptions: bool,
+    /// All events.
+    pub events: bool,
+    /// Names of the quantiles that were asked for, which take the place of the usual ones.
+    pub quantiles: Vec<String>,
+}
+
+/// A unit of time to show durations in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// Nanoseconds, to a tenth.
+    Nanoseconds,
+    /// Microseconds, to a hundredth.
+    Microseconds,
+    /// Milliseconds, to a thousandth.
+    Milliseconds,
+}
+
+/// The unit that an analysis is shown in, in the terminal and on the page alike: the one that fits its durations.
+pub fn fitting_unit(analysis: &Analysis) -> Unit {
+    let longest = analysis.rows.iter().filter_map(|row| row.p99).map(|p99| p99.estimate).max();
+    Unit::for_durations_up_to(analysis.frequency.hertz, longest.unwrap_or(0))
+}
+
+impl View {
+    pub(crate) fn unit(&self, analysis: &Analysis) -> Unit {
+        match self.scale {
+            None => fitting_unit(analysis),
+            Some(_) => self.scaled(analysis.frequency.hertz, 0),
+        }
+    }
+
+    fn scaled(&self, hertz: u64, longest: i64) -> Unit {
+        match self.scale {
+            None => Unit::for_durations_up_to(hertz, longest),
+            Some(Scale::Nanoseconds) => Unit::nanoseconds(hertz, 1),
+            Some(Scale::Microseconds) => Unit::microseconds(hertz, 2),
+            Some(Scale::Milliseconds) => Unit::milliseconds(hertz, 3),
+        }
+    }
+}
+
+/// The findings, the table, and below it what was asked for: by default what the figures cannot do without.
+pub fn text(shown: &Shown<'_>, view: &View) -> String {
+    let Shown { run, analysis, .. } = *shown;
+    let (unit, terminal) = (view.unit(analysis), view.terminal);
+    let mut lines = summary::findings(shown, terminal);
+    lines.extend(table(&analysis.rows, &analysis.relative_1ms_ticks, unit, view));
+    lines.push(String::new());
+    let below = if view.wide {
+        let cost = run.manifest().cost.iter().flat_map(cost::lines);
+        remarks(analysis, unit).into_iter().chain(cost).collect()
+    } else {
+        summary::known(shown, unit)
+    };
+    let below = below.into_iter().chain(summary::losses(shown));
+    lines.extend(below.map(|line| paragraph(&printable(&line), terminal.width())));
+    lines.extend(summary::events(shown, view));
+    lines.extend(all_assumptions(shown, view));
+    lines.join("\n") + "\n"
+}
+
+fn all_assumptions(shown: &Shown<'_>, view: &View) -> Vec<String> {
+    let Shown { run, analysis, .. } = *shown;
+    if !view.assumptions {
+        return summary::assumed(shown, view.terminal);
+    }
+    let all = assumptions(run.manifest(), analysis);
+    let all = all.iter().map(|(statement, origin)| format!("  - {} [{}]", printable(statement), printable(origin)));
+    let all = all.map(|line| paragraph(&line, view.terminal.width()));
+    ["".into(), view.terminal.inked(Ink::Bold, "assumptions")].into_iter().chain(all).collect()
+}
+
+/// The table of a group of a run's traces, without the bounds that are the run's.
+pub fn group_table(rows: &[StageRow], hertz: u64, view: &View) -> String {
+    let longest = rows.iter().filter_map(|row| row.p99).map(|p99| p99.estimate).max();
+    let unit = view.scaled(hertz, longest.unwrap_or(0));
+    table(rows, &vec![0; rows.len()], unit, &View { wide: false, ..view.clone() }).join("\n") + "\n"
+}
+
+/// Columns that stand or fall together.
+struct Column {
+    name: String,
+    sides: Vec<Side>,
+    /// By row.
+    cells: Vec<Vec<String>>,
+    /// Columns with a lower rank are left out first where there is no room; `None`: never.
+    rank: Option<u8>,
+}
+
+/// The table's lines.
+pub fn table(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: &View) -> Vec<String> {
+    let mut all = all_columns(rows, relative_1ms_ticks, unit, view);
+    let room = if view.wide && !view.terminal.breaks_lines() { usize::MAX } else { view.terminal.width() };
+    let mut left_out = Vec::new();
+    while width(&all) > room && !view.wide {
+        let ranked = all.iter().enumerate().filter_map(|(at, column)| Some((column.rank?, at)));
+        let Some((_, at)) = ranked.min() else { break };
+        left_out.push(all.remove(at).name);
+    }
+    if width(&all) > room {
+        return stacked(rows, &all_columns(rows, relative_1ms_ticks, unit, view), unit, view.terminal);
+    }
+    if !view.wide {
+        draw_bars(rows, &mut all, room);
+    }
+    let mut lines = set(rows, &all);
+    if let Some(head) = lines.first_mut() {
+        *head = view.terminal.inked(Ink::Bold, head);
+    }
+    if !left_out.is_empty() {
+        let more = format!("left out here: {}; --wide has every column", left_out.join(", "));
+        lines.push(view.terminal.inked(Ink::Faint, &paragraph(&more, view.terminal.width())));
+    }
+    lines
+}
+
+/// Every column but the bars.
+fn all_columns(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: &View) -> Vec<Column> {
+    let one = |name: &str, side: Side, rank: Option<u8>, cells: Vec<String>| Column {
+        name: name.into(),
+        sides: vec![side],
+        cells: cells.into_iter().map(|cell| vec![cell]).collect(),
+        rank,
+    };
+    let figure = |name: &str, rank: Option<u8>, of: &dyn Fn(&StageRow) -> Option<QuantileBounds>| Column {
+        name: name.into(),
+        sides: vec![Side::Right, Side::LeftClose],
+        cells: rows.iter().map(|row| quantile(of(row), unit).into()).collect(),
+        rank,
+    };
+    let mut all = vec![
+        one("stage", Side::Left, None, rows.iter().map(|row| row.name.clone()).collect()),
+        one("share", Side::Right, None, rows.iter().map(percent).collect()),
+        one("count", Side::Right, Some(3), rows.iter().map(|row| row.count.to_string()).collect()),
+    ];
+    if view.quantiles.is_empty() {
+        all.push(figure("p50", None, &|row| row.p50));
+        all.push(figure("p99", None, &|row| row.p99));
+        all.push(figure("p99.9", Some(1), &|row| row.p999));
+        all.push(figure("max", Some(2), &|row| row.max));
+    }
+    for (at, name) in view.quantiles.iter().enumerate() {
+        all.push(figure(name, None, &|row| row.quantiles.get(at).copied()));
+    }
+    if view.wide {
+        let sided = |of: &dyn Fn(&StageRow) -> Common| rows.iter().map(|row| either_side(of(row), unit)).collect();
+        let bound = |ticks: Vec<u64>| ticks.into_iter().map(|ticks| at_most(ticks, unit)).collect();
+        all.push(figure("mean", None, &|row| row.mean));
+        all.push(one("common", Side::Left, None, sided(&|row| row.common)));
+        all.push(one("own", Side::Left, None, sided(&|row| row.own)));
+        all.push(one("rel 1ms", Side::Right, None, bound(relative_1ms_ticks.to_vec())));
+        all.push(one("rel run", Side::Right, None, bound(rows.iter().map(|row| row.relative_ticks).collect())));
+    }
+    let first_figure = if view.quantiles.is_empty() { "p50" } else { &view.quantiles[0] };
+    if let Some(first) = all.iter_mut().find(|column| column.name == first_figure) {
+        first.name = format!("{} {}", first.name, unit.name());
+    }
+    all
+}
+
+/// Characters of a line.
+fn width(all: &[Column]) -> usize {
+    set(&[], all).iter().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// The columns as lines, rows under words of their own where they are no part of the path.
+fn set(rows: &[StageRow], all: &[Column]) -> Vec<String> {
+    let sides: Vec<Side> = all.iter().flat_map(|column| column.sides.iter().copied()).collect();
+    let heads = all.iter().flat_map(|column| {
+        std::iter::once(column.name.clone()).chain(std::iter::repeat_n(String::new(), column.sides.len() - 1))
+    });
+    let mut lines: Vec<Vec<String>> = vec![heads.collect()];
     let mut role = StageRole::Path;
-    for (row, &relative) in analysis.rows.iter().zip(&analysis.relative_1ms_ticks) {
-        if row.role != role {
+    for at in 0..all.first().map_or(0, |column| column.cells.len()) {
+        if let Some(row) = rows.get(at).filter(|row| row.role != role) {
             role = row.role;
             match role {
-                StageRole::Branch => rows.extend([vec![], vec!["branches".into()]]),
-                StageRole::Extra => rows.extend([vec![], vec!["extra".into()]]),
+                StageRole::Branch => lines.extend([vec![], vec!["branches".into()]]),
+                StageRole::Extra => lines.extend([vec![], vec!["extra".into()]]),
                 StageRole::Path | StageRole::EndToEnd => {}
             }
         }
-        let mut cells = vec![row.name.clone(), row.count.to_string()];
-        cells.extend(quantile(row.p50, unit));
-        cells.extend(quantile(row.p99, unit));
-        cells.push(either_side(row.common, unit));
-        cells.extend(has_own.then(|| either_side(row.own, unit)));
-        cells.extend([at_most(relative, unit), at_most(row.relative_ticks, unit)]);
-        rows.push(cells);
+        lines.push(all.iter().flat_map(|column| column.cells[at].iter().cloned()).collect());
     }
-    columns(&sides, &rows)
+    columns(&sides, &lines)
 }
 
-fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
-    let mut lines = Vec::new();
-    match slowest(&analysis.rows).as_slice() {
-        [] => lines.push("slowest stage at the median: no stage of the path has a duration".into()),
-        [only] => lines.push(format!("slowest stage at the median: {}", analysis.rows[*only].name)),
-        several => {
-            let names: Vec<_> = several.iter().map(|&row| analysis.rows[row].name.as_str()).collect();
-            lines.push(format!("slowest stage at the median: not resolved between {}", names.join(" and ")));
-        }
+/// Widest bar, in characters.
+const WIDEST_BAR: usize = 20;
+/// A shorter one says nothing.
+const SHORTEST_BAR: usize = 5;
+
+/// Bars to scale, as wide as there is room for; the longest share fills one.
+fn draw_bars(rows: &[StageRow], all: &mut Vec<Column>, room: usize) {
+    let most = rows.iter().filter_map(part).max().unwrap_or(0);
+    let bar_width = room.saturating_sub(width(all) + 2).min(WIDEST_BAR);
+    if most <= 0 || bar_width < SHORTEST_BAR {
+        return;
     }
-    lines.extend(unanswered(&analysis.rows));
-    lines.extend(analysis.passages_line.clone());
-    let sums = if analysis.sum_mismatches == 0 {
-        "exactly, in every trace".into()
-    } else {
-        format!("NOT, in {} traces", analysis.sum_mismatches)
-    };
-    lines.push(format!("path stages sum to end-to-end: {sums}"));
-    let negative = |row: &&StageRow| row.role == StageRole::Extra && row.p50.is_some_and(|median| median.hi < 0);
-    lines.extend(analysis.rows.iter().filter(negative).map(|row| {
-        format!(
-            "extra: {} is negative because {} comes first: the two lie on different branches, so no time is spent between them",
-            row.name, row.to
-        )
-    }));
-    for clock_map in &analysis.clock_maps {
-        lines.push(clock_map_line(clock_map, unit));
-        lines.extend(clock_map.sources.iter().map(|source| source_line(source, unit)));
-    }
-    lines.extend(analysis.auxiliary_clocks.iter().flat_map(auxiliary_clock_lines));
-    if let Some(truth) = &analysis.truth {
-        let (inside, known) = (truth.inside, truth.known);
-        lines.push(format!(
-            "known truth (the nodes read one counter): {inside} of {known} true durations lie in their intervals"
-        ));
-    }
-    lines.extend(analysis.findings().map(|finding| format!("finding: {finding}")));
-    lines
+    let bars = rows.iter().map(|row| vec![part(row).map_or(String::new(), |share| bar(share, most, bar_width))]);
+    let column = Column { name: String::new(), sides: vec![Side::Left], cells: bars.collect(), rank: None };
+    all.insert(1, column);
 }
 
-/// What the bounds leave open, a line a question.
-fn unanswered(rows: &[StageRow]) -> Vec<String> {
-    let names = |is_open: &dyn Fn(&StageRow) -> bool| {
-        rows.iter().filter(|row| is_open(row)).map(|row| row.name.as_str()).collect::<Vec<_>>().join(", ")
-    };
-    let questions = [
-        (
-            "longer than nothing, at the median (0 lies in its interval)",
-            names(&|row| matches!(row.sign(), Some(Answer::NotResolved { .. }))),
-        ),
-        (
-            "the spread from p50 to p99 (no larger than rel run)",
-            names(&|row| matches!(row.spread(), Some(Answer::NotResolved { .. }))),
-        ),
-    ];
-    let open = questions.into_iter().filter(|(_, stages)| !stages.is_empty());
-    open.map(|(question, stages)| format!("{question}: not resolved for {stages}")).collect()
+/// Share of a stage of the path, parts per million.
+fn part(row: &StageRow) -> Option<i64> {
+    let share = row.share.filter(|_| row.role == StageRole::Path)?.per_million()?;
+    Some(share[0])
 }
 
-fn clock_map_line(clock_map: &ClockMapSummary, unit: Unit) -> String {
-    let mut line = format!(
-        "{}: known to {} (median) from {} brackets, at rho {}",
-        clock_map.domain,
-        reach(clock_map.half_width_ticks, unit, "an unknown width"),
-        clock_map.brackets,
-        clock_map.rho
-    );
-    for (rho, width) in &clock_map.other_rho {
-        let _ = write!(line, "; {} at {rho}", reach(*width, unit, "contradicted"));
+/// A bar to the eighth of a character.
+fn bar(share: i64, most: i64, width: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (i128::from(share.max(0)) * 8 * width as i128 / i128::from(most)) as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+/// `43%`; `-` where it is no part of a whole.
+fn percent(row: &StageRow) -> String {
+    let share = row.share.and_then(|share| share.per_million());
+    share.map_or("-".into(), |[near, ..]| format!("{}%", (near + 5_000).div_euclid(10_000)))
+}
+
+/// Where no table fits: each stage's name, and below it its figures.
+fn stacked(rows: &[StageRow], all: &[Column], unit: Unit, terminal: Terminal) -> Vec<String> {
+    let mut lines = vec![terminal.inked(Ink::Bold, &format!("stages; durations in {}", unit.name()))];
+    let room = terminal.width().saturating_sub(2);
+    for (at, row) in rows.iter().enumerate() {
+        lines.extend(fold(row.name.split_inclusive('>'), [terminal.width(); 2]));
+        let figures = all.iter().skip(1).map(|column| {
+            let name = column.name.split(' ').next().unwrap_or_default();
+            let cells: Vec<&str> =
+                column.cells[at].iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
+            format!("{name} {}", cells.join(" "))
+        });
+        let figures: Vec<String> = figures.collect();
+        lines.extend(fold(figures.iter().map(String::as_str), [room; 2]).into_iter().map(|line| format!("  {line}")));
     }
-    if let Some(half) = clock_map.half_round_trip_ticks {
-        let _ = write!(line, "; half the shortest round trip: {} us", unit.near(half));
-    }
-    line
-}
-
-/// How well a clock beside the counter is known, where it was set, and what the published method makes of its readings.
-fn auxiliary_clock_lines(clock: &AuxiliaryClockSummary) -> Vec<String> {
-    let unit = Unit::nanoseconds(clock.hertz, 0);
-    let ns = |ticks: Option<u64>| ticks.map_or("unknown".into(), |ticks| format!("{} ns", unit.up(ticks)));
-    let (slew, brackets) = (ppm(clock), clock.brackets);
-    let mut lines = vec![match clock.readings {
-        0 if clock.points > 0 => format!("{}: none of its readings could be placed, {brackets} brackets", clock.domain),
-        0 => format!("{}: {brackets} brackets, slew at most {slew} ppm; for evidence only", clock.domain),
-        readings => format!(
-            "{}: {readings} readings known to ±{} (median), ±{} (p99) from {brackets} brackets, slew at most {slew} ppm",
-            clock.domain,
-            ns(clock.half_width_ticks),
-            ns(clock.half_width_p99_ticks),
-        ),
-    }];
-    lines.extend(clock.unused.iter().map(|(reason, count)| format!("  not used: {count} brackets, {reason}")));
-    let outside = clock.readings - clock.published_inside;
-    if clock.readings > 0 {
-        lines.push(format!(
-            "  published (X-Lap: the line between the run's ends): {outside} of {} readings outside, by {} ns at most",
-            clock.readings,
-            unit.up(clock.published_furthest_ticks)
-        ));
-    }
-    lines.extend(clock.breaks.iter().map(|found| {
-        let jump = found.jump_ns.map_or(String::new(), |(least, most)| format!(", it jumped by {least} to {most} ns"));
-        let who = if found.declared { "the clock monitor saw" } else { "the brackets show" };
-        format!("  not trusted between ticks {} and {}: {who} a break{jump}", found.span.0, found.span.1)
-    }));
-    lines.extend(clock.contradictions.iter().map(|why| format!("  an epoch contradicts itself: {why}")));
-    lines
-}
-
-fn ppm(clock: &AuxiliaryClockSummary) -> f64 {
-    f64::from(clock.slew.ppb()) / 1000.0
-}
-
-/// How far something reaches to both sides, in words.
-fn reach(ticks: Option<u64>, unit: Unit, unknown: &str) -> String {
-    ticks.map_or_else(|| unknown.into(), |ticks| format!("±{} us", unit.up(ticks)))
-}
-
-/// What one source of evidence does to the width.
-fn source_line(source: &SourceSummary, unit: Unit) -> String {
-    let alone = reach(source.alone_ticks, unit, "unbounded");
-    let mut line = format!("  evidence {}: {} brackets, alone {alone}", source.name, source.brackets);
-    if let Some(without) = source.without_ticks {
-        let _ = write!(line, ", all others ±{} us", unit.up(without));
-    }
-    for (reason, count) in &source.unused {
-        let _ = write!(line, "; not used: {count} {reason}");
-    }
-    line
-}
-
-fn losses(analysis: &Analysis, events: &[Event]) -> Vec<String> {
-    let missing = analysis.rows.iter().filter(|row| row.missing > 0);
-    let mut lines: Vec<String> =
-        missing.map(|row| format!("missing: {} traces lack a stamp of {}", row.missing, row.name)).collect();
-    let unplaced = analysis.unplaced.iter();
-    lines.extend(unplaced.map(|(stage, why, count)| format!("refused: {count} durations of {stage}: {why}")));
-    lines.extend(events.iter().map(|event| {
-        let value = event.value.map_or(String::new(), |value| format!(" ({value})"));
-        let text = beginning(&event.text, MOST_OF_AN_EVENT, " (whole with --json)");
-        format!("event: {} {}{value}: {text}", event.node, event.what)
-    }));
     lines
 }
 
@@ -221,9 +298,6 @@ fn at_most(ticks: u64, unit: Unit) -> String {
     if ticks == 0 { "0".into() } else { unit.up(ticks).to_string() }
 }
 
-/// Characters of an event's text; a command's last line may be a page.
-const MOST_OF_AN_EVENT: usize = 160;
-
 /// One figure, the wider one, unless the other side is narrower by a third or more: then one for each.
 fn within([below, above]: [Decimal; 2]) -> String {
     let (narrow, wide) = (below.min(above), below.max(above));
@@ -242,7 +316,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::any_analysis::{HERTZ, any_analysis, exact, read};
+    use crate::any_analysis::{HERTZ, any_analysis, exact, read, with_everything};
 
     /// Where a table is made of a run's manifest too.
     const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1");
@@ -267,19 +341,20 @@ mod tests {
         #[test]
         fn property_no_bound_in_the_text_lies_inside_the_exact_one(analysis in any_analysis()) {
             let run = Run::open(GOLDEN.as_ref()).unwrap();
-            let text = text(&run, &analysis, &[]);
+            let shown = Shown { run: &run, analysis: &analysis, events: &[], channels: &[], unread: 0 };
+            let view = View { wide: true, scale: Some(Scale::Microseconds), ..View::default() };
+            let text = text(&shown, &view);
             let hertz = analysis.frequency.hertz;
             let us = |ticks: BigInt| exact(ticks, hertz, 1_000_000);
             let row = &analysis.rows[0];
             let line = text.lines().find(|line| line.starts_with("a.x>b.y ")).unwrap();
-            let mut words = line.split_whitespace().skip(2).peekable();
-            for QuantileBounds { lo, hi, .. } in [row.p50, row.p99].into_iter().flatten() {
+            let mut words = line.split_whitespace().skip(3).peekable();
+            for QuantileBounds { lo, hi, .. } in [row.p50, row.p99, row.p999, row.max, row.mean].into_iter().flatten() {
                 let shown = read(words.next().unwrap());
                 let [below, above] = reach(&mut words);
                 prop_assert!(&shown - below <= us(lo.into()) && shown + above >= us(hi.into()), "{line}");
             }
-            let has_own = row.own != Common::default();
-            for bound in [Some(row.common), has_own.then_some(row.own)].into_iter().flatten() {
+            for bound in [row.common, row.own] {
                 let [below, above] = reach(&mut words);
                 prop_assert!(below >= us(bound.below_ticks.into()) && above >= us(bound.above_ticks.into()), "{line}");
             }
@@ -290,7 +365,7 @@ mod tests {
 
         #[test]
         fn property_no_bound_below_the_table_lies_inside_the_exact_one(analysis in any_analysis()) {
-            let unit = Unit::microseconds(analysis.frequency.hertz, TEXT_DECIMALS);
+            let unit = Unit::microseconds(analysis.frequency.hertz, 2);
             let lines = remarks(&analysis, unit);
             let line = |start: &str| lines.iter().find(|line| line.trim_start().starts_with(start)).unwrap().as_str();
             let us = |ticks: Option<u64>| exact(ticks.unwrap(), analysis.frequency.hertz, 1_000_000);
@@ -306,9 +381,60 @@ mod tests {
         }
     }
 
+    /// A table of a path of two stages and its whole, in a terminal of so many columns.
+    fn table_in(columns: usize) -> String {
+        let mut analysis = with_everything();
+        let mut row = analysis.rows.remove(0);
+        row.name = "client.send>server.received".into();
+        row.share = row.share.map(|share| tickscope_trace::Share { of: share.part, ..share });
+        let other = StageRow { name: "server.received>client.response".into(), ..row.clone() };
+        let whole = StageRow { name: "end-to-end".into(), role: StageRole::EndToEnd, ..row.clone() };
+        let rows = [row, other, whole];
+        let view = View { terminal: Terminal::of_width(columns), ..View::default() };
+        table(&rows, &[1; 3], view.unit(&analysis), &view).join("\n")
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal_and_names_the_columns_that_it_leaves_out() {
+        for columns in [40, 60, 70, 80, 100, 120, 200] {
+            let shown = table_in(columns);
+            assert!(shown.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{shown}");
+            for part in ["client.send>", "end-to-end", "p50", "p99", "±"] {
+                assert!(shown.contains(part), "{columns}, {part}:\n{shown}");
+            }
+            for name in ["count", "max", "p99.9"] {
+                assert!(shown.contains(name), "shown, or named as left out: {columns}, {name}:\n{shown}");
+            }
+        }
+        assert!(table_in(120).contains('█') && !table_in(60).contains('█'));
+    }
+
+    #[test]
+    fn text_of_the_run_moves_no_cursor_and_colours_come_on_a_terminal_alone() {
+        let run = Run::open(GOLDEN.as_ref()).unwrap();
+        let mut analysis = with_everything();
+        analysis.suspicions = vec!["bad \u{1b}[2J\nfinding: none".into()];
+        let text_of = "done\u{7}\u{202e}\0\n\u{1b}]0;x".to_string();
+        let event = Event {
+            node: "run".into(),
+            what: tickscope_store::EventKind::TargetFailed,
+            text: text_of,
+            ..Event::default()
+        };
+        let shown = Shown { run: &run, analysis: &analysis, events: &[event], channels: &[], unread: 0 };
+        for events in [false, true] {
+            let plain = text(&shown, &View { events, assumptions: events, wide: events, ..View::default() });
+            assert!(!plain.chars().any(|letter| letter != '\n' && tickscope_tick::acts(letter)), "{plain:?}");
+            assert!(plain.starts_with("finding: bad \\u{1b}[2J\\nfinding: none"), "{plain}");
+            assert!(plain.contains("done\\u{7}\\u{202e}"), "{plain}");
+        }
+        let terminal = Terminal::default().with_colours(true);
+        assert!(text(&shown, &View { terminal, ..View::default() }).starts_with("\u{1b}[31mfinding"));
+    }
+
     #[test]
     fn a_bound_is_one_figure_unless_its_sides_differ() {
-        let unit = Unit::microseconds(HERTZ, TEXT_DECIMALS);
+        let unit = Unit::microseconds(HERTZ, 2);
         let shown = [(0, 0), (2299, 2299), (2300, 2760), (0, 2300)]
             .map(|(below_ticks, above_ticks)| either_side(Common { below_ticks, above_ticks }, unit));
         assert_eq!(shown, ["0", "±1.00", "±1.21", "-0.00 +1.01"]);

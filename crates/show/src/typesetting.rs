@@ -1,7 +1,5 @@
 //! Text for a terminal: columns that are as wide as their widest cell, paragraphs that end before the screen does.
 
-/// Longest line of a paragraph, in characters.
-const LINE: usize = 120;
 /// Extra indent of a paragraph's second and later lines.
 const INDENT: &str = "    ";
 
@@ -41,11 +39,11 @@ fn width(rows: &[Vec<String>], column: usize) -> usize {
     rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
 }
 
-/// Breaks at spaces; a word that is longer than a line keeps whole.
-pub fn paragraph(text: &str) -> String {
+/// Breaks at spaces into lines of so many characters; a word that is longer than a line keeps whole.
+pub fn paragraph(text: &str, width: usize) -> String {
     let words = text.trim_start();
     let begin = &text[..text.len() - words.len()];
-    let room = LINE.saturating_sub(begin.chars().count());
+    let room = width.saturating_sub(begin.chars().count());
     let lines = fold(words.split(' '), [room, room.saturating_sub(INDENT.len())]);
     format!("{begin}{}", lines.join(&format!("\n{begin}{INDENT}")))
 }
@@ -83,6 +81,8 @@ mod tests {
         cells.iter().map(ToString::to_string).collect()
     }
 
+    const LINE: usize = 120;
+
     #[test]
     fn a_column_is_as_wide_as_its_widest_cell() {
         let sides = [Side::Left, Side::Right, Side::LeftClose];
@@ -94,14 +94,14 @@ mod tests {
     fn a_paragraph_loses_no_word_and_no_line_of_it_is_too_long() {
         for begin in ["", "  - "] {
             let text = format!("{begin}{}", (0..200).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
-            let set = paragraph(&text);
+            let set = paragraph(&text, LINE);
             assert_eq!(set.split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
             assert!(set.lines().all(|line| line.chars().count() <= LINE), "{set}");
             assert!(set.lines().count() > 2);
         }
-        assert_eq!(paragraph("one  two"), "one  two");
+        assert_eq!(paragraph("one  two", LINE), "one  two");
         let long = "x".repeat(LINE + 1);
-        assert_eq!(paragraph(&long), long);
+        assert_eq!(paragraph(&long, LINE), long);
     }
 
     #[test]

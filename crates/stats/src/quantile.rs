@@ -22,6 +22,8 @@ impl Quantile {
     pub const P95: Self = Self(950_000);
     /// 99 of 100.
     pub const P99: Self = Self(990_000);
+    /// 999 of 1000.
+    pub const P999: Self = Self(999_000);
 
     /// A share of at most one million millionths.
     pub fn per_million(share: u32) -> Result<Self, Error> {

@@ -95,6 +95,23 @@ words! {
 }
 
 impl EventKind {
+    /// Returns whether a reader of the figures should know: not what every sound run has, nor what cost nothing.
+    pub fn is_notable(&self) -> bool {
+        !matches!(
+            self,
+            Self::Log
+                | Self::KernelStamps
+                | Self::ClockDiscipline
+                | Self::ClockSetsUntold
+                | Self::StampUntimed
+                | Self::Target
+                | Self::ProbesLost
+                | Self::IdsOutOfOrder
+                | Self::Recovered
+                | Self::CollectorKilled
+        )
+    }
+
     /// Returns whether evidence about the clock concerned is void across it.
     pub fn is_break(&self) -> bool {
         matches!(self, Self::ClockStep | Self::ClockSlew | Self::ClockSuspend | Self::ClockBackward | Self::ClockGap)

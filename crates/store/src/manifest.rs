@@ -259,12 +259,20 @@ pub struct Assumption {
     pub kind: Option<AssumptionKind>,
 }
 
-/// An assumption that the analysis acts on.
+/// An assumption that the analysis acts on, or knows to matter to some runs only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AssumptionKind {
     /// Stages carry what the check of the cores leaves open.
     CoresProved,
+    /// What joins the nodes.
+    Network,
+    /// Nobody on the way forges datagrams, and peers are honest.
+    Peers,
+    /// No live migration and no suspend.
+    NeverMoved,
+    /// The outcome of a check.
+    Checked,
     /// A kind of a later version.
     #[serde(other)]
     Other,
@@ -288,6 +296,12 @@ impl Point {
 mod words {
     pub(super) const DEFAULT_RHO: &str = "default";
     pub(super) const CORES_PROVED: &str = "declared: proved, term added";
+    pub(super) const KINDS: [(&str, super::AssumptionKind); 4] = [
+        ("the nodes are ", super::AssumptionKind::Network),
+        ("peers are honest", super::AssumptionKind::Peers),
+        ("no live migration", super::AssumptionKind::NeverMoved),
+        ("cores looked at again", super::AssumptionKind::Checked),
+    ];
 }
 
 impl Rho {
@@ -302,6 +316,12 @@ impl Rho {
 }
 
 impl Assumption {
+    /// Which one it is; `None` where nothing tells.
+    pub fn kind(&self) -> Option<AssumptionKind> {
+        let by_words = || words::KINDS.iter().find(|(start, _)| self.statement.starts_with(start));
+        self.kind.or_else(|| by_words().map(|(_, kind)| *kind))
+    }
+
     /// Makes the analysis add what the check of the cores leaves open.
     pub fn cores_proved() -> Self {
         let statement = "stages carry what the check of the cores leaves open, those between nodes that of both".into();

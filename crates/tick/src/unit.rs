@@ -50,6 +50,11 @@ impl Unit {
         Self::new(hertz, "µs", 1_000_000, decimals)
     }
 
+    /// Milliseconds.
+    pub fn milliseconds(hertz: u64, decimals: u32) -> Self {
+        Self::new(hertz, "ms", 1_000, decimals)
+    }
+
     /// Seconds.
     pub fn seconds(hertz: u64, decimals: u32) -> Self {
         Self::new(hertz, "s", 1, decimals)
@@ -57,7 +62,7 @@ impl Unit {
 
     /// The unit in which durations up to `ticks` have at most five digits before the point: microseconds or more.
     pub fn for_durations_up_to(hertz: u64, ticks: i64) -> Self {
-        let units = [Self::microseconds(hertz, 2), Self::new(hertz, "ms", 1_000, 3), Self::seconds(hertz, 4)];
+        let units = [Self::microseconds(hertz, 2), Self::milliseconds(hertz, 3), Self::seconds(hertz, 4)];
         let fits = |unit: &Self| i128::from(ticks) * i128::from(unit.per_second) < MOST_OF_A_UNIT * unit.hertz;
         units.into_iter().find(fits).unwrap_or(units[2])
     }

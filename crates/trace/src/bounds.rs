@@ -23,6 +23,7 @@ use tickscope_bracket::Refused;
 use tickscope_stats::Quantile;
 use tickscope_tick::Span;
 
+use crate::share::{Share, add_shares};
 use crate::{Clocks, Column, Durations, Layout, Refusal, Stage, StageDurations, StageRole, Traces};
 
 /// How far the values of a stage may be shifted together, in ticks of the reference: every true value lies in
@@ -86,6 +87,8 @@ pub struct StageTally {
     /// its stamps leave open, of counters and of other clocks. Every true value lies in `[estimate - common.below -
     /// own.below, estimate + common.above + own.above]`.
     pub own: Common,
+    /// Its part of the whole; `None` before any trace, and where it is no part of one.
+    pub share: Option<Share>,
     /// Both together, as the widest interval has it.
     whole: Common,
     from: End,
@@ -125,14 +128,14 @@ struct Place {
     own: Common,
 }
 
-/// A quantile of the estimates, and what the true one lies between, in ticks of the reference.
+/// A quantile or the mean of the estimates, and what the true one lies between, in ticks of the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuantileBounds {
-    /// The quantile of the estimates.
+    /// That of the estimates.
     pub estimate: i64,
-    /// The quantile of the lower ends; the true quantile is not below.
+    /// That of the lower ends; the true one is not below.
     pub lo: i64,
-    /// The quantile of the upper ends; the true quantile is not above.
+    /// That of the upper ends; the true one is not above.
     pub hi: i64,
 }
 
@@ -170,6 +173,7 @@ pub const SUSPICIONS_KEPT: usize = 16;
 ///
 /// Further traces of an id that have the same two stamps repeat a duration and are left out.
 pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
+    add_shares(layout, traces, durations, tallies);
     for ((stage, columns), tally) in layout.stages().iter().zip(durations.stages()).zip(tallies) {
         let (Some(from), Some(to)) = (traces.points().get(stage.from), traces.points().get(stage.to)) else { continue };
         for (row, &occurrence) in traces.occurrences().iter().enumerate() {
@@ -202,7 +206,7 @@ impl StageDurations {
     }
 
     /// Estimate, lo and hi of a row.
-    fn values(&self, row: usize) -> Option<[i64; 3]> {
+    pub(crate) fn values(&self, row: usize) -> Option<[i64; 3]> {
         Some([self.estimate.get(row)?, self.lo.get(row)?, self.hi.get(row)?])
     }
 }
@@ -240,6 +244,7 @@ impl StageTally {
         later.suspicions.iter().for_each(|&stamps| self.keep(stamps));
         self.common = self.common.widest(later.common);
         self.own = self.own.widest(later.own);
+        Share::merge_into(&mut self.share, later.share);
         self.whole = self.whole.widest(later.whole);
         self.from.merge(later.from);
         self.to.merge(later.to);
@@ -284,6 +289,11 @@ impl StageTally {
     /// The same for any two traces of the run.
     pub fn relative_over_run(&self, layout: &Layout, clocks: &Clocks, stage: usize) -> u64 {
         self.relative(layout, clocks, stage, self.span())
+    }
+
+    /// The first counted stamps at the stage's two points, on the counters of their nodes as estimated.
+    pub fn first_ticks(&self) -> [Option<i64>; 2] {
+        [self.from, self.to].map(|end| end.ticks.map(|(first, _)| first))
     }
 
     /// How far the first and the last counted trace are apart.
@@ -451,6 +461,21 @@ impl StageValues {
             return Some(QuantileBounds { estimate, lo: estimate - below, hi: estimate + above });
         }
         Some(QuantileBounds { estimate, lo: quantile.of(&mut self.lo)?, hi: quantile.of(&mut self.hi)? })
+    }
+
+    /// The mean with its bounds: the true one lies between the means of the ends, rounded outward to a tick. `None`
+    /// without values.
+    pub fn mean(&self) -> Option<QuantileBounds> {
+        let sum = |values: &[i64]| values.iter().map(|&value| i128::from(value)).sum::<i128>();
+        let count = Some(self.estimate.len() as i128).filter(|&count| count > 0)?;
+        let estimate = sum(&self.estimate);
+        let (lo, hi) = match self.reach {
+            Reach::One([below, above]) => (estimate - count * i128::from(below), estimate + count * i128::from(above)),
+            _ => (sum(&self.lo), sum(&self.hi)),
+        };
+        let near = (2 * estimate + count).div_euclid(2 * count);
+        let [estimate, lo, hi] = [near, lo.div_euclid(count), -(-hi).div_euclid(count)].map(i64::try_from);
+        Some(QuantileBounds { estimate: estimate.ok()?, lo: lo.ok()?, hi: hi.ok()? })
     }
 
     /// All estimates, all lower ends, all upper ends, each in ascending order for itself: what any number of quantiles

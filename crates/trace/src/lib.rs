@@ -19,6 +19,7 @@ mod layout;
 mod marks;
 mod nullable;
 mod reconstruction;
+mod share;
 mod source;
 mod table;
 mod traces;
@@ -34,6 +35,7 @@ pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Rule, Stage
 pub use marks::{Mark, Marks};
 pub use nullable::Nullable;
 pub use reconstruction::{Reconstruction, reconstruct};
+pub use share::{Share, SharePlan, Sums};
 pub use source::{Attribute, Columns, Extent, StampColumns, StampSource};
 pub use table::{Answer, Sign, StageRow, slowest};
 pub use tickscope_stats::Quantile;

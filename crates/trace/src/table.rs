@@ -6,7 +6,7 @@
 //!
 //! All figures are ticks of the reference. Deliberately absent: seconds and formatting.
 
-use crate::{Clocks, Common, Layout, Quantile, QuantileBounds, RefusedBy, StageRole, StageTally, StageValues};
+use crate::{Clocks, Common, Layout, Quantile, QuantileBounds, RefusedBy, Share, StageRole, StageTally, StageValues};
 
 /// One stage of a run; every figure in ticks of the reference.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,6 +33,16 @@ pub struct StageRow {
     pub p50: Option<QuantileBounds>,
     /// The 99th percentile.
     pub p99: Option<QuantileBounds>,
+    /// The 99.9th.
+    pub p999: Option<QuantileBounds>,
+    /// The longest: exact, within its bounds.
+    pub max: Option<QuantileBounds>,
+    /// Further ones that were asked for, in that order; empty without durations.
+    pub quantiles: Vec<QuantileBounds>,
+    /// The mean.
+    pub mean: Option<QuantileBounds>,
+    /// Its part of the end-to-end time; `None` where it is no part of a whole.
+    pub share: Option<Share>,
     /// How far all values may be shifted together.
     pub common: Common,
     /// Errors of each value besides the common one, from trace to trace: the reading errors of its stamps.
@@ -91,6 +101,11 @@ impl StageRow {
             impossible: tally.impossible,
             p50: values.quantile(Quantile::MEDIAN),
             p99: values.quantile(Quantile::P99),
+            p999: values.quantile(Quantile::P999),
+            max: values.quantile(Quantile::MAXIMUM),
+            quantiles: Vec::new(),
+            mean: values.mean(),
+            share: tally.share,
             common: tally.common,
             own: tally.own,
             relative_ticks: tally.relative_over_run(layout, clocks, stage),

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use tickscope_bracket::{Bracket, ClockMap, Epochs, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
-    Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Reconstruction, RefusedBy, StageRole, StageTally,
-    Traces, reconstruct, tally,
+    Apart, Clock, Clocks, Column, Durations, Layout, LayoutText, Quantile, Reconstruction, RefusedBy, StageRole,
+    StageTally, StageValues, Traces, reconstruct, tally,
 };
 
 const PATH: [&str; 9] = ["a.send", "a.sched", "a.tx", "b.rx", "b.received", "b.reply", "b.tx", "a.rx", "a.response"];
@@ -229,6 +229,44 @@ proptest! {
             let path = of_role(StageRole::Path);
             prop_assert!(path.is_none() || path == of_role(StageRole::EndToEnd));
         }
+    }
+
+    /// Of a mean, the longest and a quantile alike; and shares of the path add up, to the tick.
+    #[test]
+    fn property_the_true_mean_longest_and_share_of_a_stage_lie_in_their_intervals(world in worlds()) {
+        let (layout, unit) = (layout(), world.unit());
+        let (traces, durations, tallies) = world.measured();
+        let whole = layout.stages().iter().position(|stage| stage.role == StageRole::EndToEnd).unwrap();
+        let has_all = |row: &usize| {
+            (0..=whole).all(|stage| durations.stages()[stage].estimate.get(*row).is_some())
+        };
+        let complete: Vec<usize> = (0..traces.len()).filter(has_all).collect();
+        let sum = |stage: usize, rows: &[usize]| {
+            let truth = world.true_durations(stage);
+            rows.iter().map(|&row| truth[row]).sum::<i128>()
+        };
+        for (number, tally) in tallies.iter().enumerate() {
+            let mut values = StageValues::default();
+            values.add(&layout, &traces, &durations, number);
+            let has_one = |row: &usize| durations.stages()[number].estimate.get(*row).is_some();
+            let rows: Vec<usize> = (0..traces.len()).filter(has_one).collect();
+            let (Some(mean), Some(max)) = (values.mean(), values.quantile(Quantile::MAXIMUM)) else { continue };
+            let (true_sum, count) = (sum(number, &rows), rows.len() as i128);
+            let [lo, hi] = [mean.lo, mean.hi].map(|end| i128::from(end) * unit * count);
+            prop_assert!(lo <= true_sum && true_sum <= hi);
+            prop_assert!(mean.lo <= mean.estimate && mean.estimate <= mean.hi);
+            let longest = rows.iter().map(|&row| world.true_durations(number)[row]).max().unwrap();
+            prop_assert!(i128::from(max.lo) * unit <= longest && longest <= i128::from(max.hi) * unit);
+            prop_assert_eq!(tally.share.is_some(), number <= whole);
+            let Some([_, lo, hi]) = tally.share.and_then(|share| share.per_million()) else { continue };
+            let (part, of) = (sum(number, &complete) * 1_000_000, sum(whole, &complete));
+            prop_assert!(i128::from(lo) * of <= part && part <= i128::from(hi) * of, "{part} of {of}: [{lo}, {hi}]");
+        }
+        let shares: Vec<_> = tallies[..=whole].iter().filter_map(|tally| tally.share).collect();
+        let (all, parts) = shares.split_last().unwrap();
+        prop_assert_eq!(all.traces, complete.len() as u64);
+        prop_assert!(parts.iter().all(|share| share.of == all.part && share.traces == all.traces));
+        prop_assert_eq!(parts.iter().map(|share| share.part.estimate).sum::<i128>(), all.part.estimate);
     }
 
     #[test]

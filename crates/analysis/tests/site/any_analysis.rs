@@ -8,7 +8,7 @@ use tickscope_analysis::{
 };
 use tickscope_bracket::Rho;
 use tickscope_tick::Frequency;
-use tickscope_trace::{Common, QuantileBounds, StageRole, StageRow};
+use tickscope_trace::{Common, QuantileBounds, Share, StageRole, StageRow, Sums};
 
 pub const HERTZ: u64 = 2_299_998_020;
 
@@ -38,8 +38,8 @@ fn any_amount() -> impl Strategy<Value = u64> {
     prop_oneof![prop::sample::select(vec![0, 1, u64::MAX]), 0..1_000_000_u64, any::<u64>()]
 }
 
-fn row((quantiles, amounts): ([[i64; 3]; 2], [u64; 6])) -> StageRow {
-    let [p50, p99] = quantiles.map(|mut ends| {
+fn row((quantiles, amounts): ([[i64; 3]; 5], [u64; 6])) -> StageRow {
+    let [p50, p99, p999, max, mean] = quantiles.map(|mut ends| {
         ends.sort_unstable();
         Some(QuantileBounds { lo: ends[0], estimate: ends[1], hi: ends[2] })
     });
@@ -56,11 +56,24 @@ fn row((quantiles, amounts): ([[i64; 3]; 2], [u64; 6])) -> StageRow {
         impossible: 0,
         p50,
         p99,
+        p999,
+        max,
+        mean,
+        quantiles: vec![],
+        share: share(quantiles[0]),
         common: side(0),
         own: side(2),
         relative_ticks: amounts[4],
         core_ticks: 0,
     }
+}
+
+/// A part of a whole: sums of one trace.
+fn share(mut ends: [i64; 3]) -> Option<Share> {
+    ends.sort_unstable();
+    let [lo, estimate, hi] = ends.map(i128::from);
+    let of = Sums { estimate: 1 << 63, lo: 1, hi: 1 << 64 };
+    Some(Share { whole: 0, traces: 1, part: Sums { estimate, lo, hi }, of })
 }
 
 /// A table of one stage, one clock map and one clock whose counter runs at another rate than the reference.
@@ -113,6 +126,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         one_counter: vec![],
         passages: PassageSummary::default(),
         passages_line: None,
+        first_ticks: Default::default(),
         auxiliary_clocks: vec![clock],
         reference: "a.tsc".parse().unwrap(),
         counters: vec![],
@@ -129,7 +143,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
 prop_compose! {
     pub fn any_analysis()(
         hertz in any_hertz(), own_hertz in any_hertz(),
-        quantiles in prop::array::uniform2(prop::array::uniform3(any_ticks())),
+        quantiles in prop::array::uniform5(prop::array::uniform3(any_ticks())),
         of_row in prop::array::uniform6(any_amount()), amounts in prop::array::uniform6(any_amount()),
     ) -> Analysis {
         analysis(hertz, own_hertz, row((quantiles, of_row)), amounts)
@@ -138,7 +152,7 @@ prop_compose! {
 
 /// An analysis that has every part but the truth.
 pub fn with_everything() -> Analysis {
-    let mut all = analysis(HERTZ, HERTZ, row(([[1; 3]; 2], [1; 6])), [1; 6]);
+    let mut all = analysis(HERTZ, HERTZ, row(([[1; 3]; 5], [1; 6])), [1; 6]);
     let clock = &mut all.auxiliary_clocks[0];
     clock.breaks = vec![BreakSummary { span: (1, 2), declared: true, jump_ns: Some((3, 4)) }];
     clock.unused = vec![("reason", 1)];

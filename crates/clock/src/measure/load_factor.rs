@@ -9,6 +9,7 @@
 //! then it shows in the load factor alone. Deliberately absent: a limit above which a machine counts as busy.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -70,11 +71,11 @@ pub struct LoadFactorPlan {
 }
 
 /// Measures the load of the first allowed processor; calls `each` with the figures of an interval and the size of our
-/// load as soon as it is over.
+/// load as soon as it is over, until it breaks off.
 pub fn load_factor(
     plan: &LoadFactorPlan,
     frequency: Frequency,
-    each: &mut dyn FnMut(u32, LoadReading),
+    each: &mut dyn FnMut(u32, LoadReading) -> ControlFlow<()>,
 ) -> Result<(), Finding> {
     let cpus = affinity::allowed_cpus()?;
     let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
@@ -86,19 +87,26 @@ pub fn load_factor(
             .map_err(|error| no_load(count, &error))?;
         let (sender, readings) = mpsc::channel();
         let meter = &mut meter;
-        thread::scope(|scope| {
+        let broken_off = thread::scope(|scope| {
             // A thread of its own: the members of the next load are not to be pinned where it is.
             let reader = scope.spawn(move || {
                 let _ = affinity::pin(first);
-                (0..share.ceil() as u64).try_for_each(|_| {
-                    // Whoever no longer listens has ended.
-                    meter.interval(plan.every).map(|seen| sender.send(seen).unwrap_or_default())
-                })
+                for _ in 0..share.ceil() as u64 {
+                    if sender.send(meter.interval(plan.every)?).is_err() {
+                        break; // nobody listens any more
+                    }
+                }
+                Ok(())
             });
-            readings.iter().for_each(|seen| each(count, seen));
-            reader.join().expect("the reader's thread ends well")
+            let broken_off = readings.iter().any(|seen| each(count, seen).is_break());
+            drop(readings);
+            let ended: io::Result<()> = reader.join().expect("the reader's thread ends well");
+            ended.map(|()| broken_off)
         })
         .map_err(|error| unread(plan.clock, &error))?;
+        if broken_off {
+            break;
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Guarantees: a step that fails does not cut off those after it, as far as they can go without it; the first failure
 //! is what the command ends with, the others are events.
 
-use tickscope_store::{Assumption, Cost, Overhead, Rho, RhoKind};
+use tickscope_store::{Assumption, AssumptionKind, Cost, Overhead, Rho, RhoKind};
 
 use super::*;
 use crate::agent::{Left, Unread};
@@ -293,7 +293,8 @@ impl Conductor<'_> {
                 facts.counter.reading = look.reading.clone().or(facts.counter.reading.take());
             }
             let statement = format!("cores looked at again at the end: {}", look.sharing);
-            manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into(), kind: None });
+            let kind = Some(AssumptionKind::Checked);
+            manifest.assumptions.push(Assumption { statement, origin: "checked at the end".into(), kind });
         }
         self.record.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)

@@ -1,0 +1,96 @@
+//! The run that a command is asked about: a directory, or the newest one.
+//!
+//! Guarantees: what is no run is said to be none, with what is there instead, as wrong input; a run whose files are
+//! damaged is another matter. Deliberately absent: making runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tickscope_store::{Paths, Run};
+
+use crate::failure::Failure;
+use crate::output::note;
+
+/// Where `tickscope run` puts runs.
+const RUNS: &str = "runs";
+/// Runs that a message names.
+const MOST_NAMED: usize = 5;
+
+/// Opens the run that was named, or the newest of `runs/`.
+pub fn open(named: Option<&Path>) -> Result<Run, Failure> {
+    let place = match named {
+        Some(named) => directory(named)?,
+        None => newest()?,
+    };
+    Ok(Run::open(&place)?)
+}
+
+fn newest() -> Result<PathBuf, Failure> {
+    let runs = runs_below(Path::new(RUNS));
+    let Some(newest) = runs.first() else {
+        return Err(Failure::input(
+            "expected a run, found none below runs/ here. Name its directory, or make one: tickscope run FILE.toml",
+        ));
+    };
+    note(format!("the newest run: {}", newest.display()));
+    Ok(newest.clone())
+}
+
+/// The directory of the run that was named by it, or by its `run.json`.
+fn directory(named: &Path) -> Result<PathBuf, Failure> {
+    let (shown, manifest) = (named.display(), Paths::of(named).manifest());
+    if manifest.exists() {
+        return Ok(named.into());
+    }
+    let found = fs::metadata(named)
+        .map_err(|error| Failure::input(format!("cannot open the run {shown}: {error}; {}", known_runs())))?;
+    if found.is_dir() {
+        // Also where the directory cannot be read: opening says why.
+        return match (runs_below(named), fs::read_dir(named)) {
+            (_, Err(error)) => Err(Failure::work(format!(
+                "cannot read the directory {shown}: {error}; check its rights, or run as its owner"
+            ))),
+            (below, _) if below.is_empty() => Err(Failure::input(format!(
+                "expected the directory of a run, which holds a run.json, found {shown} without one. Name another; {}",
+                known_runs()
+            ))),
+            (below, _) => Err(Failure::input(format!(
+                "expected the directory of a run, found {shown}, below which {}. Name one of them",
+                list(&below)
+            ))),
+        };
+    }
+    if named.file_name().is_some_and(|name| name == "run.json") {
+        return Ok(named.parent().map_or_else(|| ".".into(), Path::to_path_buf));
+    }
+    let remedy = match named.extension() {
+        Some(extension) if extension == "toml" => format!("That is a run file: tickscope run {shown}"),
+        _ => format!("Name a directory; {}", known_runs()),
+    };
+    Err(Failure::input(format!("expected the directory of a run, found the file {shown}. {remedy}")))
+}
+
+/// The directories in `folder` that hold a `run.json`, newest first.
+fn runs_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let began = |path: PathBuf| {
+        let written = fs::metadata(Paths::of(&path).manifest()).ok()?.modified().ok()?;
+        Some((Run::open(&path).map_or(0, |run| run.manifest().started_unix_ms), written, path))
+    };
+    let mut runs: Vec<_> = entries.filter_map(|entry| began(entry.path())).collect();
+    runs.sort();
+    runs.into_iter().rev().map(|(.., path)| path).collect()
+}
+
+fn known_runs() -> String {
+    let runs = runs_below(Path::new(RUNS));
+    if runs.is_empty() { "there is none below runs/ here".into() } else { format!("below runs/ {}", list(&runs)) }
+}
+
+/// `are a, b and 3 more`, the newest first.
+fn list(runs: &[PathBuf]) -> String {
+    let named: Vec<_> = runs.iter().take(MOST_NAMED).map(|run| run.display().to_string()).collect();
+    let more = runs.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{} {}{more}", if runs.len() == 1 { "is" } else { "are" }, named.join(", "))
+}

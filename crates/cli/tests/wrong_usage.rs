@@ -1,0 +1,276 @@
+//! Wrong usages, each with what its answer must hold and the exit code: what a newcomer types in the first hour.
+
+mod site;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use site::{Ended, Experiment, Site, tickscope};
+use tickscope_store::{KeyedWriter, Run};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/tests/golden/v1");
+
+/// A copy of a run of two nodes.
+fn copied(site: &Site, name: &str) -> PathBuf {
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+            let to = to.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => copy(&entry.path(), &to),
+                false => assert!(fs::copy(entry.path(), to).is_ok()),
+            }
+        }
+    }
+    let to = site.path(name);
+    copy(GOLDEN.as_ref(), &to);
+    to
+}
+
+/// In the site's directory.
+fn asked(site: &Site, words: &[&str]) -> Ended {
+    Ended::of(tickscope(words).current_dir(site.path(".")))
+}
+
+#[test]
+fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
+    let site = Site::new("words");
+    for (words, says) in [
+        (&[][..], &["Usage"][..]),
+        (&["runn", "x"], &["'run'"]),
+        (&["run"], &["FILE"]),
+        (&["run", "nofile.toml"], &["nofile.toml"]),
+        (&["run", "."], &["directory"]),
+        (&["completions", "tcsh"], &["bash", "zsh", "fish"]),
+        (&["clock", "--load", "a"], &["--load"]),
+        (&["clock", "load-factor", "--clock", "nosuch"], &["nosuch", "monotonic"]),
+        (&["clock", "--html", "nowhere/page.html"], &["--html", "nowhere"]),
+        (&["collect", "nodir", "--run", "r"], &["nodir", "TICKSCOPE_DIR"]),
+        (&["show", "nodir"], &["nodir", "below runs/"]),
+        (&["show", "/etc"], &["/etc", "run.json"]),
+        (&["report", "nodir"], &["nodir"]),
+        (&["export", "nodir", "--csv", "x.csv"], &["nodir"]),
+        (&["show"], &["none below runs/", "tickscope run"]),
+        (&["show", GOLDEN, "--rho", "fast"], &["--rho", "unknown, server-room", "'fast'"]),
+        (&["show", GOLDEN, "--rho", "-1"], &["--rho", "unknown, server-room", "'-1'"]),
+        (&["show", GOLDEN, "--slew", "abc"], &["--slew", "'abc'"]),
+        (&["show", GOLDEN, "--slew", "-1"], &["--slew", "'-1'"]),
+        (&["show", GOLDEN, "--evidence", "nonsense"], &["nonsense", "kernel-probes"]),
+        (&["show", GOLDEN, "--evidence", "messages"], &["--evidence", "this run has", "'messages'"]),
+        (&["show", GOLDEN, "--quantiles", "50,x"], &["--quantiles", "'x'"]),
+        (&["show", GOLDEN, "--quantiles", "100.1"], &["'100.1'"]),
+        (&["show", GOLDEN, "--unit", "h"], &["ns, us, ms"]),
+        (&["show", GOLDEN, "--by", "day"], &["kind"]),
+        (&["report", GOLDEN, "--out", "nowhere/page.html"], &["--out", "nowhere"]),
+        (&["report", GOLDEN, "--out", "."], &["--out", "directory"]),
+        (&["export", GOLDEN, "--csv", "nowhere/x.csv"], &["--csv", "nowhere"]),
+    ] {
+        let ended = asked(&site, words);
+        ended.said(2, says);
+        assert!(ended.out.is_empty() && !ended.err.contains("panicked"), "{words:?}: {ended:?}");
+        assert!(!ended.err.contains("-- -1"), "{words:?}: {ended:?}");
+    }
+    assert_eq!(fs::read_dir(site.path(".")).unwrap().count(), 0, "nothing is made where input is wrong");
+}
+
+#[test]
+fn e2e_a_run_file_that_is_wrong_is_answered_with_what_it_may_say() {
+    let site = Site::new("file");
+    let text = Experiment::new(1.0, 100).text();
+    for (right, wrong, says) in [
+        ("seconds = 1.0", "secons = 1.0", &["secons", "seconds"][..]),
+        ("seconds = 1.0", "seconds = \"three\"", &["three"]),
+        ("name = \"e2e\"", "name = \"my service\"", &["my service", "rename the run"]),
+        ("reference = \"client\"", "reference = \"clint\"", &["clint", "server, client"]),
+        ("rho = \"unknown\"", "rho = \"office\"", &["office", "server-room"]),
+        ("\"server.received\"", "\"srver.received\"", &["srver.received", "server, client"]),
+        ("{server.address}", "{sever.address}", &["sever.address"]),
+        ("name = \"server\"", "name = \"client\"", &["Rename"]),
+        ("ends_run = true", "ends_run = false", &["ends the run"]),
+        ("[layout]", "[layuot]", &["layuot"]),
+        ("[[node]]", "[[nod]]", &["nod"]),
+    ] {
+        assert!(text.contains(right), "{right}");
+        let ended = Ended::of(&mut site.run_command(&text.replace(right, wrong)));
+        ended.said(2, says);
+        assert!(!site.run_directory().exists(), "{wrong}");
+    }
+    for seconds in ["-1", "0", "3s"] {
+        let ended = Ended::of(site.run_command(&text).args(["--seconds", seconds]));
+        ended.said(2, &["seconds"]);
+        assert!(!ended.err.contains("-- -1"), "{ended:?}");
+    }
+    Ended::of(&mut site.run_command("")).said(2, &["run"]);
+    Ended::of(&mut site.run_command("run = {")).said(2, &["experiment.toml"]);
+}
+
+#[test]
+fn e2e_a_run_is_found_by_its_file_by_its_folder_and_by_being_the_newest() {
+    let site = Site::new("found");
+    let run = copied(&site, "runs/one");
+    let manifest = run.join("run.json").display().to_string();
+    assert_eq!(asked(&site, &["show", &manifest]).code, Some(0));
+    let newest = asked(&site, &["show"]);
+    newest.said(0, &["the newest run: runs/one"]);
+    asked(&site, &["show", "runs"]).said(2, &["runs/one", "Name one of them"]);
+    asked(&site, &["show", "nodir"]).said(2, &["below runs/ is runs/one"]);
+    fs::write(site.path("service.toml"), "x").unwrap();
+    asked(&site, &["show", "service.toml"]).said(2, &["run file", "tickscope run"]);
+    let page = asked(&site, &["report", "--out", "-"]);
+    page.said(0, &["newest"]);
+    assert!(page.out.starts_with("<!") && !site.path("-").exists());
+}
+
+#[test]
+fn e2e_files_that_are_missing_or_damaged_are_no_success() {
+    let site = Site::new("damaged");
+    for (name, lost, code) in [("traces", "traces", 1), ("brackets", "brackets", 1), ("stamps", "stamps", 0)] {
+        let run = copied(&site, name);
+        fs::remove_dir_all(run.join(lost)).unwrap();
+        let ended = asked(&site, &["show", name]);
+        assert_eq!(ended.code, Some(code), "{name}: {ended:?}");
+        assert!(code == 0 || !ended.err.is_empty());
+    }
+    let run = copied(&site, "torn");
+    fs::write(run.join("run.json"), "{").unwrap();
+    asked(&site, &["show", "torn"]).said(1, &["run.json"]);
+    let run = copied(&site, "events");
+    let events = fs::read_dir(run.join("events")).unwrap().next().unwrap().unwrap().path();
+    fs::write(&events, "PAR1 torn").unwrap();
+    assert_eq!(asked(&site, &["show", "events"]).code, Some(1));
+}
+
+/// As where a point's name is misspelt: a table of nothing is no success.
+#[test]
+fn e2e_a_run_without_a_complete_trace_fails_and_says_what_is_missing() {
+    let site = Site::new("incomplete");
+    let run = copied(&site, "run");
+    for reader in Run::open(&run).unwrap().traces().unwrap().found {
+        let (names, mut rows) = (reader.names().to_vec(), reader.read_all().unwrap());
+        rows.columns[0] = rows.columns[0].iter().map(|_| None).collect();
+        let mut writer = KeyedWriter::begin(reader.path(), &names, &[]).unwrap();
+        writer.write(rows).unwrap();
+        writer.finish().unwrap();
+    }
+    for words in [&["show", "run"][..], &["show", "run", "--json"], &["report", "run"]] {
+        asked(&site, words).said(1, &["from end to end, found none", "Are the names"]);
+    }
+    let shown = asked(&site, &["show", "run"]).out;
+    assert!(shown.contains("lack a stamp of") && !shown.contains("every trace has all"), "{shown}");
+    assert!(!asked(&site, &["show", "run", "--wide"]).out.contains("exactly, in every trace"));
+}
+
+/// What contradicts itself comes first, counted over all traces, with no figure to be proud of.
+#[test]
+fn e2e_impossible_durations_are_counted_by_stage_and_come_first() {
+    let site = Site::new("impossible");
+    let run = copied(&site, "run");
+    let (mut all, mut stages) = (0, Vec::new());
+    for reader in Run::open(&run).unwrap().traces().unwrap().found {
+        let (names, mut rows) = (reader.names().to_vec(), reader.read_all().unwrap());
+        rows.columns[1] = rows.columns[1].iter().map(|tick| tick.map(|tick| tick - 1_000_000_000)).collect();
+        let mut writer = KeyedWriter::begin(reader.path(), &names, &[]).unwrap();
+        writer.write(rows).unwrap();
+        writer.finish().unwrap();
+    }
+    let table = asked(&site, &["show", "run", "--json"]).json(3);
+    for stage in table["stages"].as_array().unwrap().iter().filter(|stage| stage["impossible"] != 0) {
+        all += stage["impossible"].as_u64().unwrap();
+        stages.push(stage["stage"].as_str().unwrap().to_string());
+    }
+    assert!(all > 48, "more than the list has room for: {all}");
+    let shown = asked(&site, &["show", "run"]);
+    let says = format!("{all} impossible durations in {} stage", stages.len());
+    shown.said(3, &[&says]);
+    assert!(shown.out.starts_with(&format!("finding: {says}")), "{shown:?}");
+    for stage in &stages {
+        assert_eq!(shown.out.matches(&format!("  {stage}: ")).count(), 1, "a line a stage: {shown:?}");
+    }
+    assert!(!shown.out.contains("slowest") && !asked(&site, &["show", "run", "--wide"]).out.contains("slowest"));
+}
+
+#[test]
+fn e2e_a_full_disk_is_a_failure_and_a_reader_that_has_seen_enough_is_none() {
+    let site = Site::new("writer");
+    for words in [
+        &["show", GOLDEN][..],
+        &["show", GOLDEN, "--json"],
+        &["show", GOLDEN, "--by", "kind"],
+        &["man"],
+        &["completions", "bash"],
+        &["doctor"],
+        &["export", GOLDEN, "--csv", "-"],
+        &["report", GOLDEN, "--out", "-"],
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ended = Ended::from(tickscope(words).stdout(full).stderr(Stdio::piped()).output_with_stdout());
+        assert_eq!(ended.code, Some(1), "{words:?}: {ended:?}");
+        assert!(ended.err.contains("No space left") || ended.err.contains("no storage space"), "{words:?}: {ended:?}");
+        assert!(!ended.err.contains("panicked") && ended.err.lines().count() == 1, "{words:?}: {ended:?}");
+        let mut child = tickscope(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = Ended::from(child.wait_with_output().unwrap());
+        assert!(matches!(ended.code, Some(0 | 3)) && !ended.err.contains("panicked"), "{words:?}: {ended:?}");
+    }
+    drop(site);
+}
+
+/// It would go on for minutes, with a processor busy.
+#[test]
+fn e2e_the_load_factor_ends_when_its_reader_does() {
+    for more in [&[][..], &["--json"]] {
+        let words = ["clock", "load-factor", "--every-ms", "50", "--seconds", "600"];
+        let mut child = tickscope(&words).args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().take(3).count();
+        let ended = Ended::from(child.wait_with_output().unwrap());
+        assert_eq!((lines, ended.code), (3, Some(0)), "{ended:?}");
+        assert!(ended.err.is_empty(), "{ended:?}");
+    }
+}
+
+#[test]
+fn e2e_colours_and_widths_follow_who_reads() {
+    let shown = |words: &[&str], variables: &[(&str, &str)]| {
+        let mut command = tickscope(&["show", GOLDEN]);
+        command.args(words).env_remove("COLUMNS").env_remove("NO_COLOR").envs(variables.iter().copied());
+        Ended::of(&mut command).out
+    };
+    let escape = '\u{1b}';
+    assert!(!shown(&[], &[]).contains(escape), "a pipe");
+    assert!(shown(&["--color", "always"], &[("NO_COLOR", "1")]).contains(escape), "asked for");
+    assert!(!shown(&["--color", "never"], &[]).contains(escape));
+    let narrow = shown(&[], &[("COLUMNS", "40")]);
+    let table: Vec<&str> = narrow.split("\n\n").next().unwrap().lines().collect();
+    assert!(table.iter().all(|line| line.chars().count() <= 40), "{narrow}");
+    assert!(shown(&[], &[]).lines().all(|line| line.chars().count() <= 120));
+    let all = shown(&["--wide", "--assumptions", "--events"], &[]);
+    for part in ["mean", "common", "own", "rel 1ms", "\nassumptions\n", "\nevents"] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    assert!(shown(&["--quantiles", "10,99.99"], &[]).lines().next().unwrap().contains("p99.99"));
+    assert!(shown(&["--unit", "ns"], &[]).contains("p50 ns"));
+    let by_kind = shown(&["--by", "kind"], &[]);
+    assert!(by_kind.starts_with("kind ") && by_kind.contains("end-to-end"), "{by_kind}");
+}
+
+#[test]
+fn e2e_completions_offer_neither_hidden_commands_nor_files_for_words() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = Ended::of(&mut tickscope(&["completions", shell])).out;
+        assert!(script.contains("server-room") && script.contains("kernel-probes"), "{shell}");
+        assert!(!script.contains("role"), "{shell}: {}", script.lines().find(|line| line.contains("role")).unwrap());
+    }
+}
+
+/// Standard output as it was set, standard error as text.
+trait OutputWithStdout {
+    fn output_with_stdout(&mut self) -> std::process::Output;
+}
+
+impl OutputWithStdout for Command {
+    fn output_with_stdout(&mut self) -> std::process::Output {
+        self.stdin(Stdio::null()).spawn().unwrap().wait_with_output().unwrap()
+    }
+}

@@ -1,0 +1,222 @@
+//! What a run's figures cannot do without: what contradicts them, how well the clocks are known, what was lost, and
+//! what they rest on that nobody checked.
+//!
+//! Guarantees: a count is said to be 0 only of what was counted; what is left out is counted, with the option that
+//! prints it. Deliberately absent: praise.
+
+use tickscope_analysis::{Analysis, Assumption, cost};
+use tickscope_store::{Event, EventKind};
+use tickscope_tick::{Unit, printable};
+use tickscope_trace::StageRole;
+
+use crate::remarks::{counted, reach, unanswered};
+use crate::stage_table::{Shown, View};
+use crate::terminal::{Ink, Terminal};
+use crate::typesetting::{beginning, paragraph};
+
+/// Everything that contradicts the figures, before them.
+pub(crate) fn findings(shown: &Shown<'_>, terminal: Terminal) -> Vec<String> {
+    let Shown { analysis, events, .. } = *shown;
+    let mut found = analysis.findings_in_brief();
+    // Events and the truth tell of others; the first decides how the command ends.
+    found.extend(analysis.finding(events).filter(|first| !found.contains(first)));
+    if found.is_empty() {
+        return found;
+    }
+    let word = |line: &str| if line.starts_with(' ') { "" } else { "finding: " };
+    let lines = found.iter().map(|line| {
+        let line = paragraph(&format!("{}{}", word(line), printable(line)), terminal.width());
+        let lines: Vec<String> = line.lines().map(|line| terminal.inked(Ink::Red, line)).collect();
+        lines.join("\n")
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.push(String::new());
+    lines
+}
+
+/// How well the clocks are known, a line, and what the bounds leave unanswered.
+pub(crate) fn known(shown: &Shown<'_>, unit: Unit) -> Vec<String> {
+    let analysis = shown.analysis;
+    let mut lines = vec![format!("clocks: {}", clocks(analysis, unit))];
+    lines.extend(unanswered(&analysis.rows));
+    lines.extend(analysis.passages_line.clone());
+    if let Some(overhead) = shown.run.manifest().cost.as_ref().filter(|cost| cost.overhead.is_some()) {
+        lines.extend(cost::lines(overhead).into_iter().filter(|line| line.starts_with("overhead")));
+    }
+    lines
+}
+
+fn clocks(analysis: &Analysis, unit: Unit) -> String {
+    // Beyond these the widest says enough.
+    const MOST_NAMED: usize = 3;
+    let maps = &analysis.clock_maps;
+    let mut said: Vec<String> = Vec::new();
+    if maps.is_empty() {
+        said.push("all points read one counter, so only what a reading leaves open is not known".into());
+    }
+    if maps.len() > MOST_NAMED {
+        let widest = maps.iter().max_by_key(|map| map.half_width_ticks.unwrap_or(u64::MAX));
+        let width = widest.map_or(String::new(), |map| {
+            format!(": each to {} (median) or better", reach(map.half_width_ticks, unit, "an unknown width"))
+        });
+        said.push(format!("{} counters against {}{width}", maps.len(), analysis.reference));
+    } else {
+        said.extend(maps.iter().map(|map| {
+            let width = reach(map.half_width_ticks, unit, "an unknown width");
+            let (brackets, rho) = (counted(map.brackets as u64, "bracket"), map.rho);
+            format!("{}: known to {width} (median) from {brackets}, at rho {rho}", map.domain)
+        }));
+    }
+    let stamped = analysis.auxiliary_clocks.iter().filter(|clock| clock.points > 0);
+    said.extend(stamped.map(|clock| {
+        let unit = Unit::nanoseconds(clock.hertz, 0);
+        let readings = counted(clock.readings, "reading");
+        format!("{}: {readings} known to {} (median)", clock.domain, reach(clock.half_width_ticks, unit, "nothing"))
+    }));
+    if let Some(truth) = &analysis.truth {
+        let (inside, known) = (truth.inside, truth.known);
+        said.push(format!(
+            "checked against the truth, one counter: {inside} of {known} durations lie in their intervals"
+        ));
+    }
+    said.join("; ")
+}
+
+/// What was lost: counts of what was counted.
+pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
+    let Shown { analysis, channels, unread, .. } = *shown;
+    let sum = |of: fn(&tickscope_store::Channel) -> i64| channels.iter().map(of).sum::<i64>().max(0) as u64;
+    let (stored, dropped) = (sum(|channel| channel.stored), sum(|channel| channel.dropped));
+    let (refused, uncommitted) = (sum(|channel| channel.refused), sum(|channel| channel.uncommitted));
+    let uncounted: u64 = shown.events.iter().filter(|event| never_stamped(&event.what)).filter_map(amount).sum();
+    let parts = [
+        (dropped, "found no free memory"),
+        (refused, "were refused"),
+        (uncommitted, "were cut off by the end of their program"),
+        (uncounted, "could not be taken (see events)"),
+    ];
+    let lost: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
+    let all = stored + dropped + refused + uncommitted + uncounted;
+    let stamps = match (channels.len(), lost.is_empty()) {
+        (0, _) => "how many stamps is not known: no file tells of channels".into(),
+        (_, true) => format!("0 of {} that programs counted", counted(all, "stamp")),
+        (_, false) => format!("of {}: {}", counted(all, "stamp"), lost.join(", ")),
+    };
+    let mut said = vec![stamps, incomplete(analysis)];
+    said.extend((unread > 0).then(|| format!("{} could not be read", counted(unread as u64, "file"))));
+    let mut lines = vec![format!("lost: {}", said.join("; "))];
+    let unplaced = analysis.unplaced.iter();
+    lines.extend(
+        unplaced.map(|(stage, why, count)| format!("refused: {} of {stage}: {why}", counted(*count, "duration"))),
+    );
+    lines
+}
+
+/// Ids that lack something, by stage.
+fn incomplete(analysis: &Analysis) -> String {
+    // Beyond these the first ones say enough.
+    const MOST_NAMED: usize = 3;
+    let missing = || analysis.rows.iter().filter(|row| row.missing > 0 && row.role != StageRole::EndToEnd);
+    if missing().next().is_none() {
+        return match analysis.rows.iter().map(|row| row.count).max().unwrap_or(0) {
+            0 => "no stage has a duration".into(),
+            _ => "every trace has all its stamps".into(),
+        };
+    }
+    let lack = |count: u64| if count == 1 { "lacks" } else { "lack" };
+    let named = missing()
+        .take(MOST_NAMED)
+        .map(|row| format!("{} {} a stamp of {}", counted(row.missing, "trace"), lack(row.missing), row.name));
+    let more = missing().count().saturating_sub(MOST_NAMED);
+    let more = (more > 0).then(|| format!("{} more have some that do", counted(more as u64, "stage")));
+    named.chain(more).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns whether such an event counts stamps that no channel counted.
+fn never_stamped(what: &EventKind) -> bool {
+    use EventKind::{ChannelsRefused, StampsAfterClose, StampsWithoutChannel};
+    [ChannelsRefused, StampsAfterClose, StampsWithoutChannel].contains(what)
+}
+
+fn amount(event: &Event) -> Option<u64> {
+    u64::try_from(event.value?).ok()
+}
+
+/// Assumptions that matter here, and how many others there are.
+pub(crate) fn assumed(shown: &Shown<'_>, terminal: Terminal) -> Vec<String> {
+    let (manifest, analysis) = (shown.run.manifest(), shown.analysis);
+    let all = Assumption::all(manifest, analysis);
+    let (matter, others): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.matters(manifest, analysis));
+    let more = format!("{} more: --assumptions", others.len());
+    if matter.is_empty() {
+        return vec![format!("assumptions: all checked, measured, declared or vouched for; {more}")];
+    }
+    let lines = matter.iter().map(|one| {
+        // By itself it would not say which check.
+        let alone = matches!(one, Assumption::CoresUncounted);
+        let (statement, origin) = (if alone { one.in_brief() } else { one.statement() }, one.origin().words);
+        paragraph(&format!("  - {} [{}]", printable(&statement), printable(&origin)), terminal.width())
+    });
+    let head = terminal.inked(Ink::Bold, "assumed, and checked by nobody");
+    std::iter::once(head).chain(lines).chain([format!("  {more}")]).collect()
+}
+
+/// Characters of an event's text; a command's last line may be a page.
+const MOST_OF_AN_EVENT: usize = 160;
+/// Events that are shown unasked.
+const MOST_EVENTS: usize = 5;
+
+/// Events that matter here, or all.
+pub(crate) fn events(shown: &Shown<'_>, view: &View) -> Vec<String> {
+    let all = shown.events;
+    let terminal = view.terminal;
+    if view.events {
+        let lines = all.iter().map(|event| {
+            let line = format!("  {:>12}  {}", when(shown, event), whole(event));
+            paragraph(&line, terminal.width())
+        });
+        let head = terminal.inked(Ink::Bold, "events, seconds since the first trace");
+        let none = all.is_empty().then(|| "  none was noted".to_string());
+        return ["".into(), head].into_iter().chain(lines).chain(none).collect();
+    }
+    let notable = || all.iter().filter(|event| event.what.is_notable());
+    let lines = notable().take(MOST_EVENTS).map(|event| {
+        let text = beginning(&printable(&event.text), MOST_OF_AN_EVENT, " (whole with --events)");
+        let line = paragraph(
+            &format!("event: {} {}{}: {text}", printable(&event.node), event.what, value(event)),
+            terminal.width(),
+        );
+        terminal.inked(Ink::Yellow, &line)
+    });
+    let left = all.len() - notable().count().min(MOST_EVENTS);
+    let more = (left > 0)
+        .then(|| format!("{} {}: --events", left, if notable().next().is_some() { "more" } else { "ordinary" }));
+    let more = more.map(|more| if notable().next().is_some() { more } else { format!("events: {more}") });
+    lines.chain(more).collect()
+}
+
+fn whole(event: &Event) -> String {
+    format!("{} {}{}: {}", printable(&event.node), event.what, value(event), printable(&event.text))
+}
+
+fn value(event: &Event) -> String {
+    event.value.map_or(String::new(), |value| format!(" ({value})"))
+}
+
+/// Seconds between the first trace on the node's counter and the event; `-` where it has no tick.
+fn when(shown: &Shown<'_>, event: &Event) -> String {
+    let manifest = shown.run.manifest();
+    let counter = |node: &&tickscope_store::Node| {
+        event
+            .domain
+            .as_ref()
+            .is_none_or(|domain| node.domain().to_string() == *domain || node.name.as_str() == event.node)
+    };
+    let node = manifest.nodes.iter().find(|node| node.name.as_str() == event.node && counter(node));
+    let since = node.and_then(|node| {
+        let first = shown.analysis.first_ticks.get(node.name.as_str())?;
+        Some((event.tick?.checked_sub(*first)?, node.counter.frequency.hertz))
+    });
+    since.map_or("-".into(), |(ticks, hertz)| format!("{} s", Unit::seconds(hertz, 3).near(ticks)))
+}

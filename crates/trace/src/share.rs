@@ -1,0 +1,153 @@
+//! Which part of the end-to-end time a stage takes.
+//!
+//! Sums over the same traces, of estimates that telescope: so the sums of the stages along a route are that of the
+//! whole, to the tick, and shares add up to 1. Quantiles do not: a median of a whole is no sum of medians.
+//!
+//! Deliberately absent: traces that lack a stage of the route, and the shares of branches and extra stages, which are
+//! no parts of a whole.
+
+use crate::{Durations, Layout, Stage, StageRole, StageTally, Traces};
+
+/// Sums of one stage and of the whole that it is a part of, over the traces that have all stages of the route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Share {
+    /// Index of the whole in [`Layout::stages`]: the first whose route passes the stage.
+    pub whole: usize,
+    /// How many traces.
+    pub traces: u64,
+    /// The stage: sums of its estimates, lower ends and upper ends.
+    pub part: Sums,
+    /// The whole's.
+    pub of: Sums,
+}
+
+/// Sums over traces, in ticks of the reference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sums {
+    /// Of the estimates.
+    pub estimate: i128,
+    /// Of the lower ends; the true sum is not below.
+    pub lo: i128,
+    /// Of the upper ends; the true sum is not above.
+    pub hi: i128,
+}
+
+const MILLION: i128 = 1_000_000;
+
+/// Which stages are parts of which whole.
+#[derive(Clone, Debug)]
+pub struct SharePlan {
+    wholes: Vec<Whole>,
+}
+
+#[derive(Clone, Debug)]
+struct Whole {
+    stage: usize,
+    route: Vec<usize>,
+    /// Those of the route that are no part of a whole before, and the whole itself.
+    parts: Vec<usize>,
+}
+
+impl SharePlan {
+    /// That of a layout.
+    pub fn of(layout: &Layout) -> Self {
+        let mut taken = vec![false; layout.stages().len()];
+        let wholes = layout.stages().iter().enumerate().filter(|(_, stage)| stage.role == StageRole::EndToEnd);
+        let wholes = wholes.map(|(whole, stage)| {
+            let route = layout.route(stage);
+            let parts: Vec<usize> = route.iter().copied().chain([whole]).filter(|&part| !taken[part]).collect();
+            parts.iter().for_each(|&part| taken[part] = true);
+            Whole { stage: whole, route, parts }
+        });
+        Self { wholes: wholes.collect() }
+    }
+
+    /// Adds a trace to `shares`, by stage; `values`: estimate, lower and upper end of a stage, a whole's only where it
+    /// counts.
+    pub fn add(&self, values: impl Fn(usize) -> Option<[i64; 3]>, shares: &mut [Option<Share>]) {
+        for Whole { stage, route, parts } in &self.wholes {
+            let Some(of) = values(*stage) else { continue };
+            if route.iter().any(|&part| values(part).is_none()) {
+                continue;
+            }
+            for &part in parts {
+                let share = shares[part].get_or_insert(Share { whole: *stage, ..Share::default() });
+                values(part).into_iter().for_each(|values| share.add(values, of));
+            }
+        }
+    }
+}
+
+/// Adds `durations` of `traces` to the shares of the layout's stages.
+pub(crate) fn add_shares(layout: &Layout, traces: &Traces, durations: &Durations, tallies: &mut [StageTally]) {
+    let (plan, stages) = (SharePlan::of(layout), layout.stages());
+    let mut shares = vec![None; stages.len()];
+    for row in 0..traces.len() {
+        let repeats = |of: &Stage| of.role == StageRole::EndToEnd && traces.repeats(row, [of.from, of.to]);
+        let values = |stage: usize| durations.stages()[stage].values(row).filter(|_| !repeats(&stages[stage]));
+        plan.add(values, &mut shares);
+    }
+    tallies.iter_mut().zip(shares).for_each(|(tally, share)| Share::merge_into(&mut tally.share, share));
+}
+
+impl Share {
+    fn add(&mut self, part: [i64; 3], of: [i64; 3]) {
+        self.traces += 1;
+        self.part.add(part);
+        self.of.add(of);
+    }
+
+    /// Adds what is known of further traces.
+    pub(crate) fn merge_into(all: &mut Option<Self>, later: Option<Self>) {
+        let Some(later) = later else { return };
+        let all = all.get_or_insert(Self { whole: later.whole, ..Self::default() });
+        all.traces += later.traces;
+        all.part.merge(later.part);
+        all.of.merge(later.of);
+    }
+
+    /// The share in parts per million: its estimate, and what the true one lies between, rounded outward. `None` where
+    /// the whole may have taken no time: nothing bounds a part of nothing.
+    pub fn per_million(&self) -> Option<[i64; 3]> {
+        let (part, of) = (self.part, self.of);
+        if of.lo <= 0 {
+            return None;
+        }
+        // A negative end is the further from 0 the smaller the whole.
+        let lo = (part.lo * MILLION).div_euclid(if part.lo < 0 { of.lo } else { of.hi });
+        let hi = -(-part.hi * MILLION).div_euclid(if part.hi < 0 { of.hi } else { of.lo });
+        let near = (2 * part.estimate * MILLION + of.estimate).div_euclid(2 * of.estimate);
+        let [near, lo, hi] = [near, lo, hi].map(i64::try_from);
+        Some([near.ok()?, lo.ok()?, hi.ok()?])
+    }
+}
+
+impl Sums {
+    fn add(&mut self, [estimate, lo, hi]: [i64; 3]) {
+        self.merge(Self { estimate: estimate.into(), lo: lo.into(), hi: hi.into() });
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.estimate += later.estimate;
+        self.lo += later.lo;
+        self.hi += later.hi;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(part: [i128; 3], of: [i128; 3]) -> Option<[i64; 3]> {
+        let sums = |[lo, estimate, hi]: [i128; 3]| Sums { estimate, lo, hi };
+        Share { whole: 0, traces: 1, part: sums(part), of: sums(of) }.per_million()
+    }
+
+    #[test]
+    fn a_share_is_rounded_outward_and_bounded_by_the_whole_at_its_other_end() {
+        assert_eq!(share([1, 1, 1], [3, 3, 3]), Some([333_333, 333_333, 333_334]));
+        assert_eq!(share([1, 2, 3], [4, 5, 6]), Some([400_000, 166_666, 750_000]));
+        assert_eq!(share([-2, 1, -1], [4, 5, 8]).map(|[_, lo, hi]| (lo, hi)), Some((-500_000, -125_000)));
+        assert_eq!(share([1, 2, 3], [0, 5, 6]), None);
+    }
+}
