@@ -20,7 +20,9 @@ pub mod clock_page;
 pub mod document;
 mod headline;
 mod page;
+mod path_bar;
 pub mod plot;
+mod policy;
 mod quantity;
 pub mod stage_table;
 mod stages;
@@ -89,8 +91,14 @@ impl Report<'_> {
         Unit(tickscope_tick::Unit::for_durations_up_to(self.analysis.frequency.hertz, longest.unwrap_or(0)))
     }
 
-    /// The run's name: that of its directory.
+    /// The run's name: what its run file calls it, else that of its directory.
     fn name(&self) -> String {
+        let file = self.run.manifest().run_file.as_ref().and_then(|text| text.parse::<toml::Table>().ok());
+        let named = file.as_ref().and_then(|file| file.get("run")?.get("name")?.as_str());
+        named.map_or_else(|| self.directory(), Into::into)
+    }
+
+    fn directory(&self) -> String {
         let root = self.run.root();
         let root = root.canonicalize().unwrap_or_else(|_| root.into());
         root.file_name().map_or_else(|| root.display().to_string(), |name| name.to_string_lossy().into_owned())

@@ -32,6 +32,20 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
+/// The same words with microseconds as `µs`: a page has the letter that a terminal may lack.
+pub(crate) fn micro(words: &str) -> String {
+    const UNIT: &str = " us";
+    let mut pieces = words.split(UNIT);
+    let mut text = String::from(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let is_unit = text.ends_with(|letter: char| letter.is_ascii_digit())
+            && !piece.starts_with(|letter: char| letter.is_alphanumeric() || letter == '_');
+        text.push_str(if is_unit { " µs" } else { UNIT });
+        text.push_str(piece);
+    }
+    text
+}
+
 /// JSON for an inline script: no text in it can end the script or begin a comment.
 pub(crate) fn inline_json(value: &impl serde::Serialize) -> Result<String, String> {
     let json = serde_json::to_string(value)
@@ -42,6 +56,11 @@ pub(crate) fn inline_json(value: &impl serde::Serialize) -> Result<String, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn microseconds_have_their_letter_and_other_words_keep_theirs() {
+        assert_eq!(micro("10 us, -0.5 us and 2 users; us 3 us"), "10 µs, -0.5 µs and 2 users; us 3 µs");
+    }
 
     #[test]
     fn no_text_becomes_markup() {
