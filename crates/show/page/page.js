@@ -193,6 +193,7 @@
     const shownTraces = [trace, data.typical].filter(Boolean);
     const ends = shownTraces.flatMap((one) => one.since_first.filter(Boolean).flatMap(([at, below, above]) => [units(at - below), units(at + above)]));
     const narrow = byId("trace").clientWidth < 480;
+    const letters = narrow ? 16 : 28;
     return {
       traces: drawn,
       figure: layout({
@@ -202,7 +203,7 @@
         yaxis: axis("", {
           range: [floor + 0.2, 0], fixedrange: true, showgrid: false, zeroline: false, ticks: "", ticklabelstandoff: 8,
           tickvals: [...height, ...lanes.map((lane) => lane.head)],
-          ticktext: [...points.map((point) => folded(point.name, narrow ? 16 : 28)), ...lanes.map((lane) => `<b>${folded(lane.node, narrow ? 16 : 28, 1)}</b>`)],
+          ticktext: [...points.map((point) => folded(point.name, letters)), ...lanes.map((lane) => `<b>${folded(lane.node, letters, 1)}</b>`)],
         }),
         shapes: lanes.map((lane) => ({ type: "rect", layer: "below", xref: "paper", x0: 0, x1: 1, y0: lane.bottom, y1: lane.top, line: { width: 0 }, fillcolor: colour("lane") })),
       }),
@@ -240,7 +241,8 @@
     const some = data.worst.length < data.measured;
     const part = Math.round((1000 * data.worst.length) / data.measured) / 10;
     byId("list-label").textContent = some
-      ? `A typical trace, and the slowest ${part < 0.1 ? "<\u202f0.1" : part} % (${count(data.worst.length)} of ${count(data.measured)}: as many as are kept and fit into the page), in ${unit.name}. Click, or use the arrow keys.`
+      ? `A typical trace, and the slowest ${part < 0.1 ? "<\u202f0.1" : part} % (${count(data.worst.length)} of ` +
+        `${count(data.measured)}: as many as are kept and fit into the page), in ${unit.name}. Click, or use the arrow keys.`
       : `All ${count(data.measured)} traces, slowest first, in ${unit.name}. Click, or use the arrow keys.`;
     const heads = new Map([[typical.length + data.worst.length, "Traces that lack a point"], [typical.length, "The slowest"]]);
     if (typical.length) heads.set(0, "A typical one");
@@ -313,7 +315,9 @@
         (log ? " Nothing at or below 0 can be shown on this axis." : "")
       : "No stage has a duration.";
     const narrow = byId("boxes").clientWidth < 560;
-    const label = ({ index, role, from, to }) => (role === "end-to-end" ? "end to end" : `${folded(full(from), narrow ? 17 : 34)}<br>→ ${folded(full(to), narrow ? 15 : 32)}`);
+    const letters = narrow ? 15 : 32;
+    const arrowed = ({ from, to }) => `${folded(full(from), letters + 2)}<br>→ ${folded(full(to), letters)}`;
+    const label = (stage) => (stage.role === "end-to-end" ? "end to end" : arrowed(stage));
     return {
       traces: [...boxes, marked("median", "circle", "median", 0.34), marked("p99", "diamond", "99 %", 0.55)],
       figure: layout({
@@ -355,11 +359,14 @@
     const across = shown.logarithmic ? ends.map(Math.log10) : ends;
     const top = highest(shown);
     const narrow = byId("histogram").clientWidth < 560;
+    const tight = byId("histogram").clientWidth < 340; // no room for a label beside its line
+    const { from, to } = stages[whole];
+    const ends_of = (space) => `${folded(full(from), 30, 1)}${space}to ${folded(full(to), 30, 1)}`;
     return {
       traces,
       figure: layout({
         height: 360, hovermode: "closest", margin: { l: 10, r: 18, t: 44, b: 10 },
-        xaxis: axis(`${unit.name} from ${folded(full(stages[whole].from), 30, 1)}${narrow ? "<br>" : " "}to ${folded(full(stages[whole].to), 30, 1)}${shown.logarithmic ? ", logarithmic" : ""}`, {
+        xaxis: axis(`${unit.name} from ${ends_of(narrow ? "<br>" : " ")}${shown.logarithmic ? ", logarithmic" : ""}`, {
           type: shown.logarithmic ? "log" : "linear", range: across, ...(shown.logarithmic ? decades("histogram", ...ends) : {}),
         }),
         yaxis: axis(log ? "traces, logarithmic" : "traces", { type: log ? "log" : "linear", fixedrange: true, range: log ? [Math.log10(0.5), Math.log10(top * 1.6)] : [0, top * 1.05], dtick: log ? 1 : undefined }),
@@ -367,7 +374,8 @@
         annotations: marks.map(([name, { estimate: at, lo, hi }], index) => {
           const left = place(at) < (across[0] + across[1]) / 2;
           return {
-            text: `${name} ${near(at)}${lo === hi ? "" : ` [${down(lo)}, ${up(hi)}]`}`, x: place(at), xanchor: left ? "left" : "right", xshift: left ? 2 : -2,
+            text: `${name} ${near(at)}${lo === hi ? "" : ` [${down(lo)}, ${up(hi)}]`}`, xanchor: left ? "left" : "right", xshift: left ? 2 : -2,
+            ...(tight ? { xref: "paper", x: left ? 0 : 1 } : { x: place(at) }),
             yref: "paper", y: 1, yanchor: "bottom", yshift: index ? 15 : -1, showarrow: false, font: { color: colour("ink"), size: 12 },
           };
         }),

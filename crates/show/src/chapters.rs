@@ -409,7 +409,7 @@ fn node(node: &Node) -> Vec<Block> {
     ];
     let facts = facts.into_iter().filter(|(_, fact)| !fact.is_empty());
     let facts = facts.map(|(name, fact)| (name.to_string(), cut(&fact))).collect();
-    vec![Block::heading(cut(&node.name.to_string())), Block::Terms(facts)]
+    vec![Block::heading(cut(node.name.as_str())), Block::Terms(facts)]
 }
 
 /// A word of a command as a shell would take it.

@@ -65,8 +65,11 @@ fn measured(report: &Report<'_>, unit: Unit) -> Words {
         return Words::from("No trace passed the path from end to end: there is nothing to measure yet.");
     };
     let took = if row.count == 1 { " trace took " } else { " traces took " };
-    Words::default().say(count(row.count)).say(took).stress(format!("{}\u{a0}{}", unit.near(p50.estimate), unit.name())).say(
-        format!(
+    Words::default()
+        .say(count(row.count))
+        .say(took)
+        .stress(format!("{}\u{a0}{}", unit.near(p50.estimate), unit.name()))
+        .say(format!(
             " from {} to {} at the median{}, and {} {} at the 99th percentile{}.",
             row.from,
             row.to,
@@ -74,8 +77,7 @@ fn measured(report: &Report<'_>, unit: Unit) -> Words {
             unit.near(p99.estimate),
             unit.name(),
             between(p99, unit)
-        ),
-    )
+        ))
 }
 
 /// Nothing where the bounds leave nothing open.

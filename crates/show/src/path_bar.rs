@@ -233,9 +233,9 @@ impl Drawn<'_> {
             _ => "Framed: each of these may be the slowest at the median. ",
         };
         format!(
-            "<figcaption class=\"hint\">{slowest}A stage is as wide as its share of the mean time from end to end, and is \
-             labelled with its median; whiskers: where it may truly end; dashed: branches. Point at a stage, tap it or \
-             press Tab for all its figures.</figcaption>\n"
+            "<figcaption class=\"hint\">{slowest}A stage is as wide as its share of the mean time from end to end, and \
+             is labelled with its median; whiskers: where it may truly end; dashed: branches. Point at a stage, tap it \
+             or press Tab for all its figures.</figcaption>\n"
         )
     }
 }

@@ -42,7 +42,7 @@ fn sha256(message: &[u8]) -> [u8; 32] {
 
 /// The first 32 bits of the fractional parts of roots of the first primes.
 fn roots<const N: usize>(root: fn(f64) -> f64) -> [u32; N] {
-    let is_prime = |number: &u32| (2..*number).take_while(|by| by * by <= *number).all(|by| number % by != 0);
+    let is_prime = |number: &u32| (2..*number).take_while(|by| by * by <= *number).all(|by| !number.is_multiple_of(by));
     let mut primes = (2..).filter(is_prime);
     std::array::from_fn(|_| (root(f64::from(primes.next().unwrap_or(0))).fract() * 4_294_967_296.0) as u32)
 }

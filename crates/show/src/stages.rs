@@ -24,7 +24,8 @@ pub(crate) const MEANINGS: [(&str, &str); 9] = [
     ("relative, run", "the same of two values anywhere in the run"),
     (
         "answers",
-        "what the bounds can tell: whether the stage took longer than nothing (> 0) at the median, and how far its 99th \
+        "what the bounds can tell: whether the stage took longer than nothing (> 0) at the median, and how far its \
+         99th \
          percentile lies above its median; or that they cannot",
     ),
     ("beyond the whiskers", "values further than one and a half boxes from the box, in the box plots"),

@@ -23,8 +23,9 @@ impl Write for Escaping<'_, '_> {
                 '>' => self.0.write_str("&gt;")?,
                 '"' => self.0.write_str("&quot;")?,
                 '\'' => self.0.write_str("&#39;")?,
-                // Controls draw nothing, and some are no HTML at all.
+                // Controls draw nothing, and some are no HTML at all; those of direction would turn what stands beside.
                 letter if letter.is_control() && letter != '\n' => self.0.write_char('\u{fffd}')?,
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => self.0.write_char('\u{fffd}')?,
                 letter => self.0.write_char(letter)?,
             }
         }
@@ -64,9 +65,9 @@ mod tests {
 
     #[test]
     fn no_text_becomes_markup() {
-        let hostile = "<script>alert('1')</script> & \"quoted\"\u{0}";
+        let hostile = "<script>alert('1')</script> & \"quoted\"\u{0}\u{202e}";
         let shown = Text(hostile).to_string();
-        assert_eq!(shown, "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &quot;quoted&quot;\u{fffd}");
+        assert_eq!(shown, "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &quot;quoted&quot;\u{fffd}\u{fffd}");
         assert!(!inline_json(&[hostile, "<!--"]).unwrap().contains('<'));
         let back: Vec<String> = serde_json::from_str(&inline_json(&[hostile]).unwrap()).unwrap();
         assert_eq!(back, [hostile]);

@@ -121,7 +121,8 @@ pub fn benchmark_document(benchmark: &Benchmark) -> Document {
     }
 }
 
-/// What contradicts a clock's promises, and advice: what comes before all and the first advice stand open, the rest is one click away.
+/// What contradicts a clock's promises, and advice: what comes before all and the first advice stand open, the rest is
+/// one click away.
 fn lead(benchmark: &Benchmark) -> Vec<Block> {
     let findings: Vec<Block> = benchmark.findings().into_iter().map(Block::Alarm).collect();
     let mut blocks = if findings.is_empty() { findings } else { vec![Block::Box(Tone::Bad, findings)] };
