@@ -91,8 +91,8 @@ def test_hostile_texts_run_nothing_make_no_element_ask_for_nothing_and_widen_not
     assert page.evaluate(FOREIGN) == {"elements": [], "scripts": 3, "handlers": 0, "owned": None, "letters": False}
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(200)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # The figures follow the window a moment later.
+        page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width, timeout=60_000)
         assert page.evaluate(WIDE) == [], width
     assert trouble == []
     page.context.close()
