@@ -11,7 +11,8 @@ import pytest
 
 # Never downloaded: the system's own browser, or none. Who runs the tests is told (tests/run.py).
 CHROMIUM = shutil.which("chromium")
-collect_ignore = [] if CHROMIUM else ["test_clock_page_in_browser.py", "test_report_in_browser.py"]
+IN_BROWSER = [f"test_{page}_in_browser.py" for page in ("clock_page", "hostile_texts", "report")]
+collect_ignore = [] if CHROMIUM else IN_BROWSER
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
 

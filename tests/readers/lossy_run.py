@@ -104,6 +104,10 @@ def events(run):
          "value": 350_000, "text": "CLOCK_REALTIME was set forward by 350 µs; nothing here was stamped with it"},
         {"node": "server", "channel": None, "domain": None, "tick": None, "until": None, "what": "target", "value": None, "text": HOSTILE},
     ]
+    write_events(run, rows)
+
+
+def write_events(run, rows):
     text, tick = arrow.string(), arrow.int64()
     schema = [("node", text, False), ("channel", arrow.int32(), True), ("domain", text, True), ("tick", tick, True)]
     schema += [("until", tick, True), ("what", text, False), ("value", tick, True), ("text", text, False)]

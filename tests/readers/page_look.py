@@ -35,6 +35,10 @@ TEXTS = """() => {
   return found;
 }"""
 
+# Tables that are cut on the right.
+CUT = """() => [...document.querySelectorAll(".scroll")]
+  .filter((table) => table.scrollWidth > table.clientWidth).map((table) => table.getAttribute("aria-label"))"""
+
 # The colour of the page's own that has that name.
 COLOUR = """name => {
   const probe = document.body.appendChild(document.createElement("i"));

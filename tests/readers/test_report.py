@@ -1,9 +1,11 @@
 """The page of a run as a file: what it says agrees with the table, fits into its size, and no text of a run is markup in it."""
 
+import fcntl
 import hashlib
 import html.parser
 import json
 import re
+import struct
 import subprocess
 from fractions import Fraction
 
@@ -72,7 +74,7 @@ def test_no_text_of_a_run_becomes_markup(page):
     assert sum(tag == "script" for tag, _ in read.elements) == 3
     assert not [attributes for _, attributes in read.elements if any(name.startswith("on") for name in attributes)]
     text = "".join(read.text)
-    assert text.count(lossy_run.HOSTILE) == 1 + 1 + 3, "an event, an assumption and three processors, each as it was written"
+    assert text.count(lossy_run.HOSTILE) == 1 + 2 + 3, "an event, an assumption in brief and whole, three processors"
 
 
 def test_a_page_appears_complete_or_not_at_all(tickscope, run, tmp_path):
@@ -96,23 +98,28 @@ def hundredths(text):
 
 def test_the_table_of_stages_says_what_show_says_with_bounds_rounded_outward(tickscope, run, page):
     shown = json.loads(subprocess.run([tickscope, "show", run, "--json"], check=True, capture_output=True).stdout)
-    rows = {row[0].replace("branch", "").strip(): row for row in Read(page).rows if len(row) == 8}
+    named = lambda row: re.sub(r"^\d+ ", "", row[0].replace("branch", "").strip())
+    rows = {named(row): row for row in Read(page).rows if len(row) == 10}
     assert len(rows) == 1 + len(shown["stages"]), "a head, and a row a stage"
     for stage in shown["stages"]:
         name = "end to end client.send → server.delivered" if stage["stage"] == "end-to-end" else f"{stage['from']} → {stage['to']}"
         row = rows[name]
         assert int(row[1].replace("\u202f", "")) == stage["count"]
-        for cell, quantile in ((row[2], stage["p50"]), (row[3], stage["p99"])):
+        part = stage["share"] if stage["role"] == "path" else None
+        assert (row[2] == "–") == (part is None)
+        if part:
+            assert float(row[2].removesuffix("\u00a0%")) == pytest.approx(100 * part["ratio"], abs=0.51)
+        for cell, quantile in ((row[3], stage["p50"]), (row[4], stage["p99"])):
             estimate, bounds = cell.split(" ", 1)
             assert abs(Fraction(hundredths(estimate), 100) - Fraction(quantile["ticks"] * 1_000_000, lossy_run.HERTZ)) <= Fraction(1, 200)
             assert quantile["lo_ticks"] < quantile["hi_ticks"], "a reading is never exact"
             lo, hi = re.fullmatch(r"\[(.*),\u00a0(.*)\]", bounds).groups()
             assert (hundredths(lo), hundredths(hi)) == (outward(quantile["lo_ticks"], False), outward(quantile["hi_ticks"], True))
-        for cell, bound in zip(row[4].split("reading "), (stage["common"], stage["reading"]), strict=True):
+        for cell, bound in zip(row[5:7], (stage["common"], stage["reading"]), strict=True):
             shown = [hundredths(part.lstrip("±\u2212+")) for part in cell.split()]
             below, above = shown if len(shown) == 2 else shown * 2
             assert (below, above) == tuple(outward(bound[f"{side}_ticks"], True) for side in ("below", "above"))
-        assert hundredths(row[6]) == outward(stage["relative"]["run_ticks"], True)
+        assert hundredths(row[8]) == outward(stage["relative"]["run_ticks"], True)
 
 
 def test_the_first_sentences_say_what_was_measured_which_stage_is_slowest_and_how_sure_that_is(tickscope, run):
@@ -140,7 +147,47 @@ def test_a_run_that_contradicts_itself_gets_its_page_and_exit_code_3(tickscope, 
     run = lossy_run.make(tmp_path / "run", slow_us=-50)
     ended = subprocess.run([tickscope, "report", run], capture_output=True, text=True)
     assert ended.returncode == 3, ended.stderr
-    assert "impossible duration" in (run / "report.html").read_text()
+    page = (run / "report.html").read_text()
+    body = page[page.index("<main>") :]
+    box, stages = body.index('<div class="alarm finding"'), body.index('id="stages"')
+    counted = "relay.received → relay.sent</strong> took less than no time in 1\u00a0trace of 3\u202f000"
+    assert box < stages and counted in body[box:stages]
+    assert 'class="path"' not in body and "at the median" not in body[:stages], "no headline of what cannot be"
+
+
+def test_a_run_without_an_end_says_so_first(tickscope, tmp_path):
+    run = lossy_run.make(tmp_path / "run")
+    manifest = json.loads((run / "run.json").read_text())
+    ended = manifest.pop("ended_unix_ms")
+    (run / "run.json").write_text(json.dumps(manifest))
+    make = lambda: subprocess.run([tickscope, "report", run], check=True, capture_output=True)
+    shown = lambda: "".join(Read((run / "report.html").read_text()).text)
+    make()
+    assert "This run was cut off" in shown() and shown().index("This run was cut off") < shown().index("at the median")
+    with (run / "run.lock").open("w+") as lock:
+        fcntl.fcntl(lock, 37, struct.pack("hhqqi", fcntl.F_RDLCK, 0, 0, 1, 0))  # F_OFD_SETLK: as who writes a run does
+        make()
+        assert "This run goes on" in shown()
+    (run / "run.json").write_text(json.dumps(manifest | {"ended_unix_ms": ended}))
+    make()
+    assert "This run" not in shown()
+
+
+def test_the_page_says_what_ran(tickscope, tmp_path):
+    run = lossy_run.make(tmp_path / "folder")
+    manifest = json.loads((run / "run.json").read_text())
+    file = '[run]\nname = "two hops"\n# what it is for\n'
+    manifest |= {"run_file": file, "revision": "0123abc-dirty", "tickscope": "9.8.7"}
+    for node in manifest["nodes"]:
+        node |= {"host": f"{node['name']}.example", "command": ["./serve", "--greeting", "it's me"]}
+    (run / "run.json").write_text(json.dumps(manifest))
+    subprocess.run([tickscope, "report", run], check=True, capture_output=True)
+    page = (run / "report.html").read_text()
+    said = "".join(Read(page).text)
+    assert "<h1>two hops</h1>" in page
+    command = "./serve --greeting 'it'\\''s me'"
+    for words in (file, "0123abc-dirty", "9.8.7", "relay.example", command, "Linux 6.1.0", "in the folder folder"):
+        assert words in said, words
 
 
 def test_the_vendored_library_is_the_one_its_page_describes():

@@ -31,6 +31,18 @@
   const full = (point) => `${points[point].node}.${points[point].name}`;
   const arrow = (stage) => (stages[stage].role === "end-to-end" ? "end to end" : `${full(stages[stage].from)} → ${full(stages[stage].to)}`);
   const cut = (text, letters) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
+  // In lines of so many letters, broken after a point or a hyphen where there is one; cut only beyond the last line.
+  const folded = (text, letters, most = 2) => {
+    const pieces = text.split(/(?<=[.\-_])/).flatMap((piece) => piece.match(new RegExp(`.{1,${letters}}`, "gsu")) ?? []);
+    const lines = [""];
+    for (const piece of pieces) {
+      if (lines[lines.length - 1].length + piece.length > letters && lines[lines.length - 1]) lines.push("");
+      lines[lines.length - 1] += piece;
+      if (lines.length > most) break;
+    }
+    if (lines.length > most) lines.splice(most - 1, 2, cut(lines[most - 1] + lines[most], letters));
+    return lines.map(plain).join("<br>");
+  };
   // The library reads a little markup in its texts; nothing of a run may be that.
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const whole = stages.findIndex((stage) => stage.role === "end-to-end");
@@ -76,6 +88,7 @@
     const box = byId(id);
     box.tabIndex = 0;
     box.setAttribute("role", "group");
+    box.after(element("p", { class: "keys" }, "Drag or + − to zoom, ← → to move, 0 or a double click to show all."));
     box.setAttribute("aria-label", `${label} Plus and minus zoom, left and right move, 0 shows all.`);
     box.addEventListener("keydown", (event) => {
       const steps = { "+": [0.15, -0.15], "=": [0.15, -0.15], "-": [-0.2, 0.2], ArrowLeft: [-0.1, -0.1], ArrowRight: [0.1, 0.1] };
@@ -180,16 +193,17 @@
     const shownTraces = [trace, data.typical].filter(Boolean);
     const ends = shownTraces.flatMap((one) => one.since_first.filter(Boolean).flatMap(([at, below, above]) => [units(at - below), units(at + above)]));
     const narrow = byId("trace").clientWidth < 480;
+    const letters = narrow ? 16 : 28;
     return {
       traces: drawn,
       figure: layout({
         height: 60 + 36 * points.length + 42 * lanes.length,
         hovermode: "closest",
-        xaxis: axis(`${unit.name} after ${plain(cut(full(0), 40))}`, { range: range([0, ...ends]), zeroline: true }),
+        xaxis: axis(`${unit.name} after ${folded(full(0), narrow ? 24 : 40, 1)}`, { range: range([0, ...ends]), zeroline: true }),
         yaxis: axis("", {
           range: [floor + 0.2, 0], fixedrange: true, showgrid: false, zeroline: false, ticks: "", ticklabelstandoff: 8,
           tickvals: [...height, ...lanes.map((lane) => lane.head)],
-          ticktext: [...points.map((point) => plain(cut(point.name, narrow ? 14 : 28))), ...lanes.map((lane) => `<b>${plain(cut(lane.node, narrow ? 14 : 28))}</b>`)],
+          ticktext: [...points.map((point) => folded(point.name, letters)), ...lanes.map((lane) => `<b>${folded(lane.node, letters, 1)}</b>`)],
         }),
         shapes: lanes.map((lane) => ({ type: "rect", layer: "below", xref: "paper", x0: 0, x1: 1, y0: lane.bottom, y1: lane.top, line: { width: 0 }, fillcolor: colour("lane") })),
       }),
@@ -225,8 +239,10 @@
   const options = [];
   const fillList = () => {
     const some = data.worst.length < data.measured;
+    const part = Math.round((1000 * data.worst.length) / data.measured) / 10;
     byId("list-label").textContent = some
-      ? `The ${count(data.worst.length)} slowest of ${count(data.measured)} traces, in ${unit.name}. Click, or use the arrow keys.`
+      ? `A typical trace, and the slowest ${part < 0.1 ? "<\u202f0.1" : part} % (${count(data.worst.length)} of ` +
+        `${count(data.measured)}: as many as are kept and fit into the page), in ${unit.name}. Click, or use the arrow keys.`
       : `All ${count(data.measured)} traces, slowest first, in ${unit.name}. Click, or use the arrow keys.`;
     const heads = new Map([[typical.length + data.worst.length, "Traces that lack a point"], [typical.length, "The slowest"]]);
     if (typical.length) heads.set(0, "A typical one");
@@ -253,6 +269,7 @@
     if (chosen === 0) list.scrollTop = 0; // its heading too
     const below = option.offsetTop + option.offsetHeight - list.clientHeight;
     if (below > list.scrollTop) list.scrollTop = below;
+    byId("typical-legend").hidden = listed[chosen] === data.typical;
     draw("trace");
     words();
   };
@@ -298,12 +315,14 @@
         (log ? " Nothing at or below 0 can be shown on this axis." : "")
       : "No stage has a duration.";
     const narrow = byId("boxes").clientWidth < 560;
-    const label = ({ index, role, from, to }) => (role === "end-to-end" ? "end to end" : `${plain(cut(full(from), narrow ? 16 : 34))}<br>→ ${plain(cut(full(to), narrow ? 14 : 32))}`);
+    const letters = narrow ? 15 : 32;
+    const arrowed = ({ from, to }) => `${folded(full(from), letters + 2)}<br>→ ${folded(full(to), letters)}`;
+    const label = (stage) => (stage.role === "end-to-end" ? "end to end" : arrowed(stage));
     return {
       traces: [...boxes, marked("median", "circle", "median", 0.34), marked("p99", "diamond", "99 %", 0.55)],
       figure: layout({
         height: 70 + 76 * Math.max(1, known.length), hovermode: "closest", boxmode: "overlay",
-        xaxis: axis(unit.name, { type: log ? "log" : "linear", range: span, ...(log ? decades("boxes", 10 ** span[0], 10 ** span[1]) : {}) }),
+        xaxis: axis(log ? `${unit.name}, logarithmic` : unit.name, { type: log ? "log" : "linear", range: span, ...(log ? decades("boxes", 10 ** span[0], 10 ** span[1]) : {}) }),
         yaxis: axis("", { tickvals: known.map((stage) => row.get(stage.index) - 0.15), ticktext: known.map(label), range: [-known.length + 0.2, 0.4], fixedrange: true, showgrid: false, zeroline: false, ticks: "", ticklabelstandoff: 8 }),
       }),
     };
@@ -339,19 +358,24 @@
     const ends = [edges[0], edges[edges.length - 1]];
     const across = shown.logarithmic ? ends.map(Math.log10) : ends;
     const top = highest(shown);
+    const narrow = byId("histogram").clientWidth < 560;
+    const tight = byId("histogram").clientWidth < 340; // no room for a label beside its line
+    const { from, to } = stages[whole];
+    const ends_of = (space) => `${folded(full(from), 30, 1)}${space}to ${folded(full(to), 30, 1)}`;
     return {
       traces,
       figure: layout({
         height: 360, hovermode: "closest", margin: { l: 10, r: 18, t: 44, b: 10 },
-        xaxis: axis(`${unit.name} from ${plain(cut(full(stages[whole].from), 30))} to ${plain(cut(full(stages[whole].to), 30))}`, {
+        xaxis: axis(`${unit.name} from ${ends_of(narrow ? "<br>" : " ")}${shown.logarithmic ? ", logarithmic" : ""}`, {
           type: shown.logarithmic ? "log" : "linear", range: across, ...(shown.logarithmic ? decades("histogram", ...ends) : {}),
         }),
-        yaxis: axis("traces", { type: log ? "log" : "linear", fixedrange: true, range: log ? [Math.log10(0.5), Math.log10(top * 1.6)] : [0, top * 1.05], dtick: log ? 1 : undefined }),
+        yaxis: axis(log ? "traces, logarithmic" : "traces", { type: log ? "log" : "linear", fixedrange: true, range: log ? [Math.log10(0.5), Math.log10(top * 1.6)] : [0, top * 1.05], dtick: log ? 1 : undefined }),
         shapes: marks.map(([, { estimate: at }]) => ({ type: "line", x0: units(at), x1: units(at), yref: "paper", y0: 0, y1: 1, line: { color: colour("ink"), width: 1, dash: "dot" } })),
         annotations: marks.map(([name, { estimate: at, lo, hi }], index) => {
           const left = place(at) < (across[0] + across[1]) / 2;
           return {
-            text: `${name} ${near(at)}${lo === hi ? "" : ` [${down(lo)}, ${up(hi)}]`}`, x: place(at), xanchor: left ? "left" : "right", xshift: left ? 2 : -2,
+            text: `${name} ${near(at)}${lo === hi ? "" : ` [${down(lo)}, ${up(hi)}]`}`, xanchor: left ? "left" : "right", xshift: left ? 2 : -2,
+            ...(tight ? { xref: "paper", x: left ? 0 : 1 } : { x: place(at) }),
             yref: "paper", y: 1, yanchor: "bottom", yshift: index ? 15 : -1, showarrow: false, font: { color: colour("ink"), size: 12 },
           };
         }),
@@ -409,10 +433,10 @@
   };
   const clockMapWords = (id, curve) => {
     const tight = curve.brackets.filter((bracket) => bracket[3]).length;
-    const tone = (source) => ["", "second", "third", "muted"][source % tones.length];
+    const tone = (source) => ["accent", "second", "third", "ink"][source % tones.length];
     const legend = element("p", { class: "legend" },
-      element("span", {}, element("i", { class: "area" }), "the band: all that is possible"), element("span", {}, element("i", { class: "line muted" }), "the estimate, its middle"),
-      ...curve.sources.map((source, index) => element("span", {}, element("i", { class: `line ${tone(index)}` }), `${source.name} ▲ ▼`)));
+      element("span", {}, element("i", { class: "area" }), "the band: all that is possible"), element("span", {}, element("i", { class: "line ink" }), "the estimate, its middle"),
+      ...curve.sources.map((source, index) => element("span", {}, element("b", { class: `mark ${tone(index)}` }, "▲ ▼"), ` ${source.name}`)));
     const caption = byId(`${id}-caption`);
     caption.before(legend);
     caption.textContent = `${count(tight)} of the ${count(curve.tight)} sides of brackets that the band stands on are shown, and ${count(curve.brackets.length - tight)} of the ${count(curve.sides - curve.tight)} others, evenly thinned; some lie above or below the figure.`;
@@ -431,7 +455,7 @@
   });
   byId("branch-legend").hidden = branches.length === 0;
   fillList();
-  choose(typical.length);
+  choose(0);
   words();
   histogramWords();
   redraw();
@@ -439,23 +463,18 @@
   byId("boxes-log").addEventListener("change", () => draw("boxes"));
   byId("histogram-log").addEventListener("change", () => draw("histogram"));
   for (const choice of document.getElementsByName("theme")) {
-    choice.addEventListener("change", () => {
-      document.documentElement.dataset.theme = choice.value;
-      redraw();
-    });
+    choice.addEventListener("change", redraw);
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  let theme;
   addEventListener("beforeprint", () => {
     printed = 680; // what is left of A4 at 96 dots an inch
-    theme = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light"; // paper is
     for (const more of document.querySelectorAll("details")) more.open = true;
     redraw();
   });
   addEventListener("afterprint", () => {
     printed = 0;
-    document.documentElement.dataset.theme = theme ?? "auto";
+    delete document.documentElement.dataset.theme;
     redraw();
   });
 })();

@@ -1,12 +1,14 @@
 //! The chapters that are words and tables: assumptions, clocks, what was lost, what happened, which machines.
 
 use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, cost};
-use tickscope_store::{Channel, ChannelState, Event, Node};
+use tickscope_store::{Channel, ChannelState, Event, Node, RunState};
+use tickscope_trace::{StageRole, StageRow};
 
 use crate::Report;
-use crate::document::{Block, Part, Tone, Words};
-use crate::headline::arrow;
+use crate::document::{Block, Tone, Words};
+use crate::headline::{self, arrow};
 use crate::quantity::{Unit, count, counted, utc};
+use crate::text::micro;
 use crate::typesetting::beginning;
 
 /// Events shown; a run that tells more has them all in its files.
@@ -15,6 +17,8 @@ const MOST_EVENTS: usize = 200;
 const MOST_LETTERS: usize = 600;
 /// Findings, refused files, channels shown.
 const MOST_LINES: usize = 100;
+/// Letters of a run file shown.
+const MOST_OF_A_RUN_FILE: usize = 20_000;
 
 /// Name, time and reference, above the first sentence.
 pub(crate) fn about(report: &Report<'_>) -> String {
@@ -29,14 +33,72 @@ pub(crate) fn about(report: &Report<'_>) -> String {
     )
 }
 
-/// What the figures stand on.
-pub(crate) fn assumptions(report: &Report<'_>) -> Block {
-    let all = tickscope_analysis::assumptions(report.run.manifest(), report.analysis);
-    let line = |(statement, origin): (String, String)| {
-        let origin = cut(&origin);
-        Words::from(cut(&statement)).say(" ").set(Tone::Aside, origin)
+/// What comes before all figures: a run that has no end, or one that contradicts itself.
+pub(crate) fn alarms(report: &Report<'_>) -> Vec<Block> {
+    let state = match report.run.state() {
+        Ok(RunState::Ended) => None,
+        Ok(RunState::GoingOn) => Some(
+            "This run goes on: the page shows what was stored when it was made. What is still under way seems lost; \
+             make the page again when the run has ended."
+                .to_string(),
+        ),
+        Ok(RunState::CutOff) => Some(
+            "This run was cut off: nobody wrote its end. Figures are of what was stored until then, and what was lost \
+             with the rest is not known."
+                .to_string(),
+        ),
+        Err(e) => Some(format!("Whether this run has ended is not known: {e}.")),
     };
-    Block::List(all.into_iter().map(line).collect())
+    let state = state.map(|words| Block::Box(Tone::Strong, vec![Block::paragraph(words)]));
+    state.into_iter().chain(findings(report)).collect()
+}
+
+/// True if the run contradicts itself, so that no figure of it is to be believed without a look at why.
+pub(crate) fn is_contradicted(report: &Report<'_>) -> bool {
+    report.analysis.finding(report.events).is_some()
+}
+
+fn findings(report: &Report<'_>) -> Option<Block> {
+    let first = report.analysis.finding(report.events)?;
+    let mut all: Vec<Words> = report.analysis.rows.iter().filter(|row| row.impossible > 0).map(impossible).collect();
+    let known = report.analysis.suspicions.contains(&first);
+    if !known || all.is_empty() {
+        all.insert(0, cut(&first).into());
+    }
+    all.extend(report.analysis.unsound.iter().filter(|found| **found != first).map(|found| cut(found).into()));
+    let examples = &report.analysis.suspicions;
+    let head = Words::default().stress("This run contradicts itself, so its figures are not to be believed.");
+    let mut blocks = vec![Block::Paragraph(head.say(" Look for the cause first:")), Block::List(all)];
+    if !examples.is_empty() {
+        let shown = examples.len().min(MOST_LINES);
+        let line = format!("{} with their stamps", counted(shown, "example"));
+        blocks.push(Block::Folded(line, lines("finding", examples)));
+    }
+    Some(Block::Box(Tone::Bad, blocks))
+}
+
+fn impossible(row: &StageRow) -> Words {
+    let name = match row.role {
+        StageRole::EndToEnd => format!("end to end ({})", arrow(row)),
+        _ => arrow(row),
+    };
+    Words::default().stress(name).say(format!(
+        " took less than no time in {} of {}, whatever the clocks did within their bounds",
+        counted(row.impossible, "trace"),
+        count(row.count)
+    ))
+}
+
+/// What the figures stand on: which matter in a line, all of them once it is opened.
+pub(crate) fn assumptions(report: &Report<'_>) -> Vec<Block> {
+    let all = tickscope_analysis::assumptions(report.run.manifest(), report.analysis);
+    let folded = format!("All {}", counted(all.len(), "assumption"));
+    let line = |(statement, origin): (String, String)| {
+        let [statement, origin] = [statement, origin].map(|words| micro(&cut(&words)));
+        Words::from(statement).say(" ").set(Tone::Aside, origin)
+    };
+    let matter = micro(&cut(&tickscope_analysis::what_matters(report.run.manifest(), report.analysis)));
+    vec![Block::paragraph(matter), Block::Folded(folded, vec![Block::List(all.into_iter().map(line).collect())])]
 }
 
 /// Each related clock: a sentence, a place for its figure, what each source of evidence gives.
@@ -73,7 +135,7 @@ fn auxiliary_clock(report: &Report<'_>, clock: &AuxiliaryClockSummary) -> Vec<Bl
         counted(clock.brackets, "bracket"),
         counted(clock.epochs, "stretch").replace("stretchs", "stretches"),
         clock.slew,
-        clock.slew_origin,
+        micro(&clock.slew_origin.to_string()),
     ));
     let published = format!(
         " The published method, a line between the run's ends, puts {} of them outside, by {} ns at most.",
@@ -130,21 +192,19 @@ fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize
     Block::table_ending_in_words("Sources of evidence", &COLUMNS, rows)
 }
 
-/// What is missing, by stage and by channel.
+/// How sure the figures are, and what is missing, by stage and by channel.
 pub(crate) fn losses(report: &Report<'_>) -> Vec<Block> {
     let traces = &report.figures.traces;
-    let both = Words::from(format!("{} of the path's traces have both ends; ", count(traces.measured)));
-    let both = match traces.lacking {
-        0 => both.say("none lacks"),
-        1 => both.say("1 lacks"),
-        lacking => both.stress(count(lacking)).say(" lack"),
-    };
+    let both = format!("{} of the path's traces have both ends", count(traces.measured));
+    let both = both + if traces.lacking == 0 { "; none lacks a point of the path." } else { "." };
     let passages = report.analysis.passages_line.iter();
+    let found = if is_contradicted(report) { Vec::new() } else { lines("finding", &report.analysis.suspicions) };
     let parts = [
-        vec![Block::Paragraph(both.say(" a point of the path."))],
+        headline::certainty(report).into_iter().map(Block::Paragraph).collect(),
+        vec![Block::paragraph(both)],
         list(lacking_stages(report).map(Words::from)),
         passages.map(Block::paragraph).collect(),
-        lines("finding", &report.analysis.suspicions),
+        found,
         lines("not read", report.refused),
         channels(report),
     ];
@@ -154,12 +214,14 @@ pub(crate) fn losses(report: &Report<'_>) -> Vec<Block> {
 fn lacking_stages(report: &Report<'_>) -> impl Iterator<Item = String> {
     let rows = report.analysis.rows.iter().flat_map(|row| {
         let kinds = [
-            (row.missing, "lack a stamp of"),
-            (row.refused, "have no interval for"),
-            (row.impossible, "took less than no time on"),
+            (row.missing, ["lacks a stamp of", "lack a stamp of"]),
+            (row.refused, ["has no interval for", "have no interval for"]),
+            (row.impossible, ["took less than no time on"; 2]),
         ];
         let kinds = kinds.into_iter().filter(|&(number, _)| number > 0);
-        kinds.map(|(number, what)| format!("{} {what} {}", counted(number, "trace"), arrow(row)))
+        kinds.map(|(number, [one, several])| {
+            format!("{} {} {}", counted(number, "trace"), if number == 1 { one } else { several }, arrow(row))
+        })
     });
     rows.chain(
         report.analysis.unplaced.iter().map(|(stage, why, number)| {
@@ -207,6 +269,16 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     let columns = ["point", "stored", "found no room", "refused", "cut off by the program's end", "channels"];
     let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of));
     let table = Block::table("What became of the stamps", &columns, rows);
+    let sum = |get: fn(&Channel) -> i64| report.channels.iter().map(get).sum::<i64>();
+    let lost = sum(|channel| channel.dropped + channel.refused + channel.uncommitted);
+    if lost == 0 {
+        let line = format!(
+            "All {} at {} were stored: none was dropped, refused or cut off.",
+            counted(sum(|channel| channel.stored), "stamp"),
+            counted(points.len(), "point")
+        );
+        return vec![Block::paragraph(line), Block::Folded("By point".into(), vec![table])];
+    }
     let more = points.len().checked_sub(MOST_LINES).filter(|&more| more > 0);
     let more = more
         .map(|more| Block::paragraph(format!("And {} more; all are in the run's channels.", counted(more, "point"))));
@@ -233,6 +305,8 @@ fn channel_row(name: &str, of: &[&Channel]) -> Vec<Words> {
 
 /// What happened to the measuring.
 pub(crate) fn events(report: &Report<'_>) -> Vec<Block> {
+    /// Events that are read at a glance.
+    const FEW: usize = 8;
     if report.events.is_empty() {
         return vec![Block::paragraph("Nothing happened that the run took note of.")];
     }
@@ -247,7 +321,10 @@ pub(crate) fn events(report: &Report<'_>) -> Vec<Block> {
         let [shown, all] = [MOST_EVENTS, report.events.len()].map(count);
         blocks.push(Block::paragraph(format!("The first {shown} of {all}; all are in the run's events.")));
     }
-    blocks
+    match report.events.len() {
+        ..=FEW => blocks,
+        many => vec![Block::Folded(format!("All {}", counted(many, "event")), blocks)],
+    }
 }
 
 /// When: whatever clock an event is about, its ticks are of the node's counter.
@@ -278,33 +355,65 @@ fn span(report: &Report<'_>, node: Option<&Node>, tick: i64, until: Option<i64>)
 }
 
 /// What measuring cost, where the run counted it.
-pub(crate) fn cost(report: &Report<'_>) -> Option<Part> {
+fn cost(report: &Report<'_>) -> Vec<Block> {
     let lines = report.run.manifest().cost.as_ref().map(cost::lines).unwrap_or_default();
     let lines = lines.iter().take(MOST_LINES).map(|line| {
-        // The chapter's name says it already.
+        // The heading says it already.
         let line = line.strip_prefix("cost: ").or_else(|| line.strip_prefix("cost ")).unwrap_or(line);
-        cut(line).into()
+        micro(&cut(line)).into()
     });
     let blocks = list(lines);
-    (!blocks.is_empty()).then(|| Part { title: "What measuring cost".into(), blocks })
+    if blocks.is_empty() { blocks } else { [vec![Block::heading("What measuring cost")], blocks].concat() }
 }
 
-/// The machines, for who wants to measure it again.
-pub(crate) fn machines(report: &Report<'_>) -> Block {
-    let nodes = report.run.manifest().nodes.iter().take(MOST_LINES).map(|node| {
-        let counter = &node.counter;
-        let hypervisor = counter.hypervisor.as_ref().map_or(String::new(), |name| format!(", under {name}"));
-        let injected =
-            node.injected.as_ref().map_or(String::new(), |map| format!(", read through a known map ({map})"));
-        let text = format!(
-            "{}, Linux {}{hypervisor}; {} at {} Hz{}{injected}",
-            node.cpu_model,
-            node.kernel,
-            node.domain(),
-            counter.frequency.hertz,
-            if counter.invariant { ", invariant" } else { ", not said to be invariant" },
-        );
-        Words::default().stress(node.name.as_str()).say(format!(" {}", cut(&text)))
-    });
-    Block::List(nodes.collect())
+/// What ran, where and by what, for who was not there or wants to measure it again.
+pub(crate) fn ran(report: &Report<'_>) -> Vec<Block> {
+    let manifest = report.run.manifest();
+    let mut facts: Vec<(String, String)> = vec![
+        ("Run".into(), format!("{:016x}, in the folder {}", manifest.run, report.directory())),
+        ("Begun".into(), utc(manifest.started_unix_ms)),
+        ("Ended".into(), manifest.ended_unix_ms.map_or_else(|| "no end was written".into(), utc)),
+        ("Revision".into(), manifest.revision.clone().unwrap_or_else(|| "not known".into())),
+        ("tickscope".into(), format!("{}; page by {}", manifest.tickscope, env!("CARGO_PKG_VERSION"))),
+    ];
+    facts.iter_mut().for_each(|(_, fact)| *fact = cut(fact));
+    let file = match &manifest.run_file {
+        Some(text) => vec![Block::Verbatim(beginning(text, MOST_OF_A_RUN_FILE, "\n(the rest is in run.json)"))],
+        None => vec![Block::paragraph("The run did not keep one.")],
+    };
+    let nodes = manifest.nodes.iter().take(MOST_LINES).flat_map(node);
+    [vec![Block::Terms(facts)], nodes.collect(), vec![Block::heading("The run file")], file, cost(report)].concat()
+}
+
+/// A node: what ran there, and on which machine.
+fn node(node: &Node) -> Vec<Block> {
+    let counter = &node.counter;
+    let words: Vec<String> = node.command.iter().map(|word| quoted(word)).collect();
+    let command = if words.is_empty() { "not known".into() } else { words.join(" ") };
+    let hypervisor = counter.hypervisor.as_ref().map_or(String::new(), |name| format!(", under {name}"));
+    let facts = [
+        ("Command", command),
+        ("Host", node.host.clone().unwrap_or_else(|| "not known".into())),
+        ("Processor", format!("{}{hypervisor}", node.cpu_model)),
+        ("Kernel", format!("Linux {}", node.kernel)),
+        (
+            "Counter",
+            format!(
+                "{} at {} Hz, {}",
+                node.domain(),
+                counter.frequency.hertz,
+                if counter.invariant { "invariant" } else { "not said to be invariant" },
+            ),
+        ),
+        ("Known map", node.injected.clone().unwrap_or_default()),
+    ];
+    let facts = facts.into_iter().filter(|(_, fact)| !fact.is_empty());
+    let facts = facts.map(|(name, fact)| (name.to_string(), cut(&fact))).collect();
+    vec![Block::heading(cut(node.name.as_str())), Block::Terms(facts)]
+}
+
+/// A word of a command as a shell would take it.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "_-./:=,@%+{}".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

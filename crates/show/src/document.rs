@@ -12,7 +12,7 @@
 use std::fmt::Write;
 
 use crate::plot::Ink;
-use crate::text::Text;
+use crate::text::{Text, micro};
 use crate::typesetting::{Side, columns, fold};
 
 /// Characters in a line of text; a table may be a little wider.
@@ -39,6 +39,8 @@ pub enum Tone {
     Bounds,
     /// An answer that the bounds leave open.
     Open,
+    /// A number that a figure has too.
+    Number,
     /// A line ends before it.
     Line,
 }
@@ -87,6 +89,7 @@ impl Words {
                 Tone::Aside => ["<span class=\"aside\">", "</span>"],
                 Tone::Bounds => ["<span class=\"bounds\">", "</span>"],
                 Tone::Open => ["<span class=\"open\">", "</span>"],
+                Tone::Number => ["<b class=\"number\">", "</b>"],
                 Tone::Line => ["<br>", ""],
             };
             format!("{begin}{}{end}", Text(words))
@@ -104,6 +107,8 @@ pub struct Document {
     pub about: String,
     /// What to know first.
     pub lead: Vec<Block>,
+    /// What stands between the lead and the list of parts: one figure, and what it needs.
+    pub first: Vec<Block>,
     /// The rest, listed after the lead on a page.
     pub parts: Vec<Part>,
 }
@@ -115,6 +120,8 @@ pub struct Part {
     pub title: String,
     /// What stands in it.
     pub blocks: Vec<Block>,
+    /// Whether a page shows the title alone until it is opened.
+    pub folded: bool,
 }
 
 /// A piece of a document.
@@ -144,6 +151,12 @@ pub enum Block {
     WideOrNarrow([String; 2]),
     /// Figures side by side.
     Panels(Panels),
+    /// Blocks that a page shows once its line is opened.
+    Folded(String, Vec<Block>),
+    /// A contradiction or a state that comes before all else, in a box.
+    Box(Tone, Vec<Block>),
+    /// Text as it was written, line by line; not in text.
+    Verbatim(String),
 }
 
 /// A table whose first column names the rows.
@@ -157,6 +170,8 @@ pub struct Table {
     pub rows: Vec<Vec<Words>>,
     /// Whether the last column is words, not numbers.
     pub ends_in_words: bool,
+    /// Whether its heads lead to the terms of the same page that say what they mean.
+    pub explained: bool,
 }
 
 /// An entry of a legend.
@@ -232,6 +247,14 @@ impl Block {
         Self::Legend(keys.iter().map(|&(sample, words)| Key { sample: sample.into(), words: words.into() }).collect())
     }
 
+    /// The same table with heads that lead to the page's terms.
+    pub fn explained(self) -> Self {
+        match self {
+            Self::Table(table) => Self::Table(Table { explained: true, ..table }),
+            other => other,
+        }
+    }
+
     /// Figures none of which comes before the others.
     pub fn panels(first: Vec<Panel>) -> Self {
         Self::Panels(Panels { first, ..Panels::default() })
@@ -252,7 +275,17 @@ impl Block {
                 Some(bars) => writeln!(text, "{}: {bars}", panel.title),
                 None => Ok(()),
             }),
+            Self::Folded(line, blocks) => {
+                let head = writeln!(text, "\n{line}");
+                blocks.iter().for_each(|block| block.text(text, first));
+                head
+            }
+            Self::Box(_, blocks) => {
+                blocks.iter().for_each(|block| block.text(text, first));
+                Ok(())
+            }
             Self::Note(_) | Self::Legend(_) | Self::Figure(_) | Self::Place(_) | Self::WideOrNarrow(_) => Ok(()),
+            Self::Verbatim(_) => Ok(()),
         };
     }
 
@@ -267,9 +300,11 @@ impl Block {
                 format!("<ul>\n{lines}</ul>\n")
             }
             Self::Terms(terms) => {
-                let entries =
-                    terms.iter().map(|(term, words)| format!("<dt>{}</dt><dd>{}</dd>", Text(term), Text(words)));
-                format!("<dl class=\"terms\">{}</dl>", entries.collect::<String>())
+                let entry = |(term, words): &(String, String)| {
+                    let places = term.split(", ").map(|word| format!("<span id=\"means-{}\"></span>", anchor(word)));
+                    format!("<dt>{}{}</dt><dd>{}</dd>", places.collect::<String>(), Text(term), Text(words))
+                };
+                format!("<dl class=\"terms\">{}</dl>", terms.iter().map(entry).collect::<String>())
             }
             Self::Table(table) => table.html(),
             Self::Legend(keys) => {
@@ -288,6 +323,14 @@ impl Block {
                 format!("<div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div>")
             }
             Self::Panels(panels) => panels.html(),
+            Self::Folded(line, blocks) => {
+                format!("<details><summary>{}</summary>\n{}</details>\n", Text(line), html(blocks))
+            }
+            Self::Box(tone, blocks) => {
+                let kind = if *tone == Tone::Bad { "finding" } else { "state" };
+                format!("<div class=\"alarm {kind}\" role=\"alert\">\n{}</div>\n", html(blocks))
+            }
+            Self::Verbatim(text) => format!("<pre tabindex=\"0\">{}</pre>\n", Text(text)),
         }
     }
 
@@ -295,6 +338,7 @@ impl Block {
     fn is_drawn(&self) -> bool {
         match self {
             Self::Note(_) | Self::Legend(_) | Self::Figure(_) | Self::Place(_) | Self::WideOrNarrow(_) => true,
+            Self::Folded(_, blocks) => blocks.iter().all(Self::is_drawn),
             Self::Heading(_) => true,
             Self::Panels(panels) => panels.first.iter().all(|panel| panel.bars.is_none()),
             _ => false,
@@ -304,7 +348,15 @@ impl Block {
 
 /// A part under its title.
 pub fn part(title: &str, blocks: Vec<Block>) -> Part {
-    Part { title: title.into(), blocks }
+    Part { title: title.into(), blocks, folded: false }
+}
+
+/// Letters and digits of a term in lower case, the rest as hyphens: what its place on a page is called.
+fn anchor(term: &str) -> String {
+    // Of a column that is named after a figure that was asked for, what does not change.
+    let term = term.rsplit_once("% ").map_or(term, |(_, fixed)| fixed);
+    let words = term.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
 /// A figure under its title, with what is said of it.
@@ -318,8 +370,21 @@ pub(crate) fn html(blocks: &[Block]) -> String {
 }
 
 impl Part {
-    pub(crate) fn html(&self) -> String {
-        format!("<h2>{}</h2>\n{}", Text(&self.title), html(&self.blocks))
+    /// The same, folded.
+    pub fn folded(self) -> Self {
+        Self { folded: true, ..self }
+    }
+
+    /// As a section that `#id` leads to, opening it.
+    fn html(&self, id: &str) -> String {
+        let (title, blocks) = (Text(&self.title), html(&self.blocks));
+        if self.folded {
+            return format!(
+                "<section class=\"chapter\"><details><summary><h2>{title}</h2></summary><div \
+                 id=\"{id}\">{blocks}</div></details></section>\n"
+            );
+        }
+        format!("<section id=\"{id}\"><h2>{title}</h2>\n{blocks}</section>\n")
     }
 }
 
@@ -343,7 +408,7 @@ impl Table {
     fn of<W: Into<Words>>(name: &str, columns: &[&str], rows: impl Iterator<Item = Vec<W>>) -> Self {
         let columns = columns.iter().map(|&column| column.into()).collect();
         let rows = rows.map(|row| row.into_iter().map(Into::into).collect()).collect();
-        Self { name: name.into(), columns, rows, ends_in_words: false }
+        Self { name: name.into(), columns, rows, ends_in_words: false, explained: false }
     }
 
     fn is_words(&self, column: usize) -> bool {
@@ -377,9 +442,21 @@ impl Table {
     fn html(&self) -> String {
         let class = |at| if self.is_words(at) { " class=\"words\"" } else { "" };
         let heads = self.columns.iter().enumerate();
-        let heads = heads.map(|(at, column)| format!("<th scope=\"col\"{}>{}</th>", class(at), Text(column)));
+        let heads = heads.map(|(at, column)| {
+            let name = match self.explained && at > 0 {
+                true => format!("<a href=\"#means-{}\">{}</a>", anchor(column), Text(column)),
+                false => Text(column).to_string(),
+            };
+            format!("<th scope=\"col\"{}>{name}</th>", class(at))
+        });
+        // The more columns, the wider the page that has room for them; elsewhere each row is a card.
+        let size = match self.columns.len() {
+            ..=5 => "few",
+            6..=8 => "several",
+            _ => "many",
+        };
         let mut html = format!(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table \
+            "<div class=\"scroll {size}\" role=\"region\" aria-label=\"{}\"><table \
              class=\"cards\"><thead><tr>{}</tr></thead><tbody>\n",
             Text(&self.name),
             heads.collect::<String>()
@@ -406,7 +483,7 @@ impl Document {
     /// For a terminal.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n{}\n", self.title, wrapped("", &self.about));
-        for block in &self.lead {
+        for block in self.lead.iter().chain(&self.first) {
             block.text(&mut text, "- ");
         }
         for part in self.parts.iter().filter(|part| !part.blocks.iter().all(Block::is_drawn)) {
@@ -423,17 +500,19 @@ impl Document {
         let links = self.parts.iter().enumerate();
         let links = links.map(|(number, part)| format!("<a href=\"#part-{number}\">{}</a>", Text(&part.title)));
         let parts = self.parts.iter().enumerate();
-        let parts = parts.map(|(number, part)| format!("<section id=\"part-{number}\">{}</section>\n", part.html()));
-        format!(
+        let parts = parts.map(|(number, part)| part.html(&format!("part-{number}")));
+        let page = format!(
             include_str!("../page/document.html"),
             title = Text(&self.title),
             about = Text(&self.about),
             style = STYLE,
             lead = html(&self.lead),
+            first = html(&self.first),
             links = links.collect::<String>(),
             parts = parts.collect::<String>(),
             version = env!("CARGO_PKG_VERSION"),
-        )
+        );
+        micro(&page)
     }
 }
 
@@ -465,10 +544,11 @@ mod tests {
             title: "Clocks & more".into(),
             about: "of here".into(),
             lead: vec![Block::heading("Do"), Block::paragraph("this"), Block::Alarm("not that".into())],
+            first: vec![Block::Figure("<svg/>".into())],
             parts: vec![
-                Part { title: "Table".into(), blocks: vec![table, Block::terms(&[("clock", "what is read")])] },
-                Part { title: "Figures".into(), blocks: figures },
-                Part { title: "Bars".into(), blocks: vec![Block::panels(first)] },
+                part("Table", vec![table, Block::terms(&[("clock", "what is read")])]),
+                part("Figures", figures),
+                part("Bars", vec![Block::panels(first)]).folded(),
             ],
         }
     }
@@ -496,7 +576,7 @@ mod tests {
         }
         assert!(page.contains("default-src 'none'") && !page.contains("<script") && !page.contains("<b>"));
         assert!(
-            page.find("not that") < page.find("<nav") && page.find("<nav") < page.find("<h2>"),
+            page.find("not that") < page.find("<nav") && page.find("<nav") < page.find("<h2"),
             "advice stands first"
         );
     }

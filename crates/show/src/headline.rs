@@ -6,6 +6,7 @@ use tickscope_trace::{QuantileBounds, StageRole, StageRow, slowest};
 use crate::Report;
 use crate::document::Words;
 use crate::quantity::{Unit, count, counted};
+use crate::stages::percent;
 
 /// The headline, a sentence a line.
 pub(crate) fn sentences(report: &Report<'_>) -> Vec<Words> {
@@ -16,14 +17,59 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<Words> {
     all
 }
 
+/// The answer, in one sentence: how long it took, and which stage took most of it.
+pub(crate) fn answer(report: &Report<'_>) -> Words {
+    let unit = report.unit();
+    let rows = &report.analysis.rows;
+    let whole = rows.iter().find(|row| row.role == StageRole::EndToEnd);
+    let Some((row, p50, p99)) = whole.and_then(|row| Some((row, row.p50?, row.p99?))) else {
+        return measured(report, unit);
+    };
+    let words = Words::from(format!("From {} to {} it took ", row.from, row.to))
+        .stress(format!("{}\u{a0}{}", unit.near(p50.estimate), unit.name()))
+        .say(format!(
+            " at the median{} and {}\u{a0}{} at the 99th percentile",
+            between(p50, unit),
+            unit.near(p99.estimate),
+            unit.name()
+        ));
+    match slowest(rows).as_slice() {
+        [] => words.say("."),
+        [only] => {
+            let stage = &rows[*only];
+            let share = percent(stage).map_or(String::new(), |share| format!(", {share} of the whole"));
+            let median =
+                stage.p50.map_or(String::new(), |p50| format!(" ({} {}{share})", unit.near(p50.estimate), unit.name()));
+            words.say("; the slowest stage is ").stress(arrow(stage)).say(median).say(".")
+        }
+        several => {
+            let words = words.say("; which stage is the slowest is ").stress("not resolved");
+            match several {
+                [one, other] => words.say(format!(": {} or {}.", arrow(&rows[*one]), arrow(&rows[*other]))),
+                all => words.say(format!(" between {} stages.", all.len())),
+            }
+        }
+    }
+}
+
+/// How sure the figures are, and what went wrong.
+pub(crate) fn certainty(report: &Report<'_>) -> Vec<Words> {
+    let mut all = surety(report, report.unit());
+    all.push(state(report));
+    all
+}
+
 fn measured(report: &Report<'_>, unit: Unit) -> Words {
     let whole = report.analysis.rows.iter().find(|row| row.role == StageRole::EndToEnd);
     let Some((row, p50, p99)) = whole.and_then(|row| Some((row, row.p50?, row.p99?))) else {
         return Words::from("No trace passed the path from end to end: there is nothing to measure yet.");
     };
     let took = if row.count == 1 { " trace took " } else { " traces took " };
-    Words::default().say(count(row.count)).say(took).stress(format!("{} {}", unit.near(p50.estimate), unit.name())).say(
-        format!(
+    Words::default()
+        .say(count(row.count))
+        .say(took)
+        .stress(format!("{}\u{a0}{}", unit.near(p50.estimate), unit.name()))
+        .say(format!(
             " from {} to {} at the median{}, and {} {} at the 99th percentile{}.",
             row.from,
             row.to,
@@ -31,8 +77,7 @@ fn measured(report: &Report<'_>, unit: Unit) -> Words {
             unit.near(p99.estimate),
             unit.name(),
             between(p99, unit)
-        ),
-    )
+        ))
 }
 
 /// Nothing where the bounds leave nothing open.
@@ -118,7 +163,7 @@ fn state(report: &Report<'_>) -> Words {
     let mut wrong = Vec::new();
     let lost: i64 = report.channels.iter().map(|channel| channel.dropped + channel.refused + channel.uncommitted).sum();
     let lacking = report.figures.traces.lacking;
-    let findings = report.analysis.suspicions.len();
+    let impossible: u64 = report.analysis.rows.iter().map(|row| row.impossible).sum();
     if lost > 0 {
         wrong.push(format!("{} lost", counted(lost, "stamp")));
     }
@@ -126,8 +171,8 @@ fn state(report: &Report<'_>) -> Words {
         let verb = if lacking == 1 { "lacks" } else { "lack" };
         wrong.push(format!("{} {verb} a point of the path", counted(lacking, "trace")));
     }
-    if findings > 0 {
-        wrong.push(counted(findings, "impossible duration"));
+    if impossible > 0 {
+        wrong.push(counted(impossible, "impossible duration"));
     }
     if report.analysis.sum_mismatches > 0 {
         wrong.push(format!("{} not the sum of its stages", counted(report.analysis.sum_mismatches, "trace")));
@@ -136,7 +181,13 @@ fn state(report: &Report<'_>) -> Words {
         wrong.push(format!("{} could not be read", counted(report.refused.len(), "file")));
     }
     if wrong.is_empty() {
-        return Words::from("Nothing was lost, and nothing contradicts itself.");
+        return match report.figures.traces.measured {
+            0 => Words::from("No trace was measured, so nothing can be said of what was lost."),
+            _ if report.channels.is_empty() => {
+                Words::from("Nothing contradicts itself; losses of stamps were not counted.")
+            }
+            _ => Words::from("Nothing was lost, and nothing contradicts itself."),
+        };
     }
     Words::default().stress("Mind").say(format!(": {}.", wrong.join("; ")))
 }

@@ -20,7 +20,9 @@ pub mod clock_page;
 pub mod document;
 mod headline;
 mod page;
+mod path_bar;
 pub mod plot;
+mod policy;
 mod quantity;
 mod remarks;
 pub mod stage_table;
@@ -91,8 +93,14 @@ impl Report<'_> {
         Unit(stage_table::fitting_unit(self.analysis))
     }
 
-    /// The run's name: that of its directory.
+    /// The run's name: what its run file calls it, else that of its directory.
     fn name(&self) -> String {
+        let file = self.run.manifest().run_file.as_ref().and_then(|text| text.parse::<toml::Table>().ok());
+        let named = file.as_ref().and_then(|file| file.get("run")?.get("name")?.as_str());
+        named.map_or_else(|| self.directory(), Into::into)
+    }
+
+    fn directory(&self) -> String {
         let root = self.run.root();
         let root = root.canonicalize().unwrap_or_else(|_| root.into());
         root.file_name().map_or_else(|| root.display().to_string(), |name| name.to_string_lossy().into_owned())

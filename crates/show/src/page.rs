@@ -6,7 +6,7 @@ use tickscope_analysis::figures::{ClockMapCurve, DrawnTrace, FigurePoint, Histog
 use crate::document::{Block, html};
 use crate::quantity::{Unit, count};
 use crate::text::{Text, inline_json};
-use crate::{Report, chapters, headline, stages};
+use crate::{Report, chapters, headline, path_bar, policy, stages};
 
 /// No page is larger: it is to be sent by mail. Most of it is the library that draws.
 pub const MOST_BYTES: usize = 2_000_000;
@@ -91,25 +91,28 @@ fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: us
         incomplete: &figures.traces.incomplete,
         clock_maps,
     };
-    let lead: Vec<Block> = headline::sentences(report).into_iter().map(Block::Paragraph).collect();
+    let contradicted = chapters::is_contradicted(report);
+    // A figure that cannot be true is no headline.
+    let lead = if contradicted { Vec::new() } else { vec![Block::Paragraph(headline::answer(report))] };
     Ok(format!(
         include_str!("../page/page.html"),
+        scripts = policy::sources(&[PLOTLY, SCRIPT]),
         title = Text(report.name()),
         about = Text(chapters::about(report)),
+        alarms = html(&chapters::alarms(report)),
         lead = html(&lead),
-        assumptions = html(&[chapters::assumptions(report)]),
+        bar = if contradicted { String::new() } else { path_bar::bar(report) },
+        assumptions = html(&chapters::assumptions(report)),
         unit = unit.name(),
         stages = html(&[stages::table(report)]),
+        meanings = html(&[Block::terms(&stages::MEANINGS)]),
         measured = count(figures.traces.measured),
         quantiles = html(&[stages::quantiles(report)]),
         clocks = html(&chapters::clocks(report)),
         losses = html(&chapters::losses(report)),
         events = html(&chapters::events(report)),
-        cost = chapters::cost(report).map_or_else(String::new, |part| part.html()),
-        machines = html(&[chapters::machines(report)]),
-        run = format_args!("{:016x}", report.run.manifest().run),
-        version = Text(&report.run.manifest().tickscope),
-        writer = env!("CARGO_PKG_VERSION"),
+        ran = html(&chapters::ran(report)),
+        version = env!("CARGO_PKG_VERSION"),
         style = STYLE,
         figures = inline_json(&drawn)?,
         plotly = PLOTLY,

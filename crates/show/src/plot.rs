@@ -99,9 +99,10 @@ impl Axis {
         }
     }
 
-    /// What it measures, written beside it.
+    /// What it measures, written beside it, and whether it goes by powers of ten.
     pub fn named(self, name: &str) -> Self {
-        Self { name: name.into(), ..self }
+        let name = if self.logarithmic { format!("{name}, log") } else { name.into() };
+        Self { name, ..self }
     }
 
     /// Durations.

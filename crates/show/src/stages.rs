@@ -6,31 +6,73 @@ use tickscope_trace::{Answer, Common, QuantileBounds, Sign, StageRole, StageRow}
 use crate::Report;
 use crate::document::{Block, Tone, Words};
 use crate::headline::arrow;
+use crate::path_bar;
 use crate::quantity::{Unit, count};
+
+/// What the table's heads mean.
+pub(crate) const MEANINGS: [(&str, &str); 9] = [
+    ("traces", "how many have this stage"),
+    ("share", "the stage's part of the time from end to end: of the sums over the traces that have every stage"),
+    (
+        "median, 99 %",
+        "half of the traces, or 99 of 100, took no longer. The interval is guaranteed to hold the true one, under the \
+         assumptions",
+    ),
+    ("common", "how far all values of a stage may be shifted together, because the clocks are known no better"),
+    ("reading", "what the readings of each trace leave open, from one trace to the next anew"),
+    ("relative, 1\u{a0}ms", "how far two values, 1 ms apart, may be wrong against each other"),
+    ("relative, run", "the same of two values anywhere in the run"),
+    (
+        "answers",
+        "what the bounds can tell: whether the stage took longer than nothing (> 0) at the median, and how far its \
+         99th \
+         percentile lies above its median; or that they cannot",
+    ),
+    ("beyond the whiskers", "values further than one and a half boxes from the box, in the box plots"),
+];
 
 /// The table of stages.
 pub(crate) fn table(report: &Report<'_>) -> Block {
-    const COLUMNS: [&str; 8] =
-        ["stage", "traces", "median", "99th percentile", "common", "relative, 1\u{a0}ms", "relative, run", "answers"];
+    const COLUMNS: [&str; 10] = [
+        "stage",
+        "traces",
+        "share",
+        "median",
+        "99\u{a0}%",
+        "common",
+        "reading",
+        "relative, 1\u{a0}ms",
+        "relative, run",
+        "answers",
+    ];
     let unit = report.unit();
-    let rows = report.analysis.rows.iter().zip(&report.analysis.relative_1ms_ticks).map(|(row, &relative)| {
-        let common = Words::from(either_way(row.common, unit));
-        let common = match row.own == Common::default() {
-            true => common,
-            false => common.set(Tone::Bounds, format!("reading {}", either_way(row.own, unit))),
-        };
+    let numbers = path_bar::numbers(&report.analysis.rows);
+    let rows = report.analysis.rows.iter().zip(&report.analysis.relative_1ms_ticks).enumerate();
+    let rows = rows.map(|(at, (row, &relative))| {
         vec![
-            name(row),
+            name(row, numbers.get(&at).copied()),
             count(row.count).into(),
+            percent(row).unwrap_or_else(|| "–".into()).into(),
             quantile(row.p50, unit),
             quantile(row.p99, unit),
-            common,
+            either_way(row.common, unit).into(),
+            either_way(row.own, unit).into(),
             unit.up(relative).into(),
             unit.up(row.relative_ticks).into(),
             answers(row, unit),
         ]
     });
-    Block::table_ending_in_words("Table of stages", &COLUMNS, rows)
+    Block::table_ending_in_words("Table of stages", &COLUMNS, rows).explained()
+}
+
+/// The stage's share of the whole at the estimates; nothing of a stage that is no part of it.
+pub(crate) fn percent(row: &StageRow) -> Option<String> {
+    let [near, ..] = row.share.filter(|_| row.role == StageRole::Path)?.per_million()?;
+    Some(match near {
+        -500..=500 if near != 0 => "<\u{202f}0.1\u{a0}%".into(),
+        -99_499..=99_499 => format!("{:.1}\u{a0}%", near as f64 / 1e4).replace('-', "\u{2212}"),
+        _ => format!("{:.0}\u{a0}%", near as f64 / 1e4).replace('-', "\u{2212}"),
+    })
 }
 
 fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String {
@@ -42,13 +84,15 @@ fn either_way(Common { below_ticks, above_ticks }: Common, unit: Unit) -> String
     }
 }
 
-/// The stage's name, and what it is beside the path.
-fn name(row: &StageRow) -> Words {
+/// The stage's name, with its number on the bar, and what it is where it is no part of the path.
+fn name(row: &StageRow, number: Option<usize>) -> Words {
+    let numbered =
+        || number.map_or_else(Words::default, |n| Words::default().set(Tone::Number, n.to_string()).say(" "));
     match row.role {
         StageRole::EndToEnd => Words::from("end to end ").set(Tone::Aside, arrow(row)),
         StageRole::Branch => Words::from(arrow(row)).say(" ").set(Tone::Aside, "branch"),
         StageRole::Extra => Words::from(arrow(row)).say(" ").set(Tone::Aside, "extra"),
-        StageRole::Path => arrow(row).into(),
+        StageRole::Path => numbered().say(arrow(row)),
     }
 }
 
@@ -65,16 +109,16 @@ fn answers(row: &StageRow, unit: Unit) -> Words {
     const OPEN: &str = "not resolved";
     let sign = match row.sign() {
         None => "no durations".into(),
-        Some(Answer::Resolved(Sign::Positive)) => "longer than 0".into(),
+        Some(Answer::Resolved(Sign::Positive)) => "> 0".into(),
         Some(Answer::Resolved(Sign::Zero)) => "exactly 0".into(),
-        Some(Answer::Resolved(Sign::Negative)) => "shorter than 0".into(),
-        Some(Answer::NotResolved { .. }) => Words::from("longer than 0? ").set(Tone::Open, OPEN),
+        Some(Answer::Resolved(Sign::Negative)) => "< 0".into(),
+        Some(Answer::NotResolved { .. }) => Words::from("> 0? ").set(Tone::Open, OPEN),
     };
-    sign.line(match row.spread() {
-        None => "no spread".into(),
-        Some(Answer::Resolved(ticks)) => format!("spread {}", unit.near(ticks as i64)).into(),
-        Some(Answer::NotResolved { .. }) => Words::from("spread? ").set(Tone::Open, OPEN),
-    })
+    match row.spread() {
+        None => sign.say(", no spread"),
+        Some(Answer::Resolved(ticks)) => sign.say(format!(", spread {}", unit.near(ticks as i64))),
+        Some(Answer::NotResolved { .. }) => sign.say(", spread? ").set(Tone::Open, OPEN),
+    }
 }
 
 /// The table of quantiles.
@@ -92,7 +136,7 @@ pub(crate) fn quantiles(report: &Report<'_>) -> Block {
     ];
     let unit = report.unit();
     let rows = report.analysis.rows.iter().zip(&report.figures.stages);
-    let rows = rows.map(|(row, of)| [vec![name(row)], quantile_cells(of, unit)].concat());
+    let rows = rows.map(|(row, of)| [vec![name(row, None)], quantile_cells(of, unit)].concat());
     Block::table("Quantiles of each stage", &COLUMNS, rows)
 }
 

@@ -9,8 +9,11 @@ use tickscope_clock::measure::{InstructionCost, PUBLISHED};
 
 use super::readers::{crowds, load_legend, ramps, spreads};
 use super::{between, cm_star, rate};
-use crate::document::{Block, Document, panel, part};
+use crate::document::{Block, Document, Tone, panel, part};
 use crate::plot::{Axis, Figure, Ink, Room, Row, power_of_ten};
+
+/// Head of the advice that comes before all other.
+const BEFORE_ALL: &str = "Before all";
 
 /// What the columns of the tables say.
 const COLUMNS: [(&str, &str); 17] = [
@@ -93,34 +96,55 @@ const CLOCKS: [(&str, &str); 6] = [
 
 /// The benchmark as a document.
 pub fn benchmark_document(benchmark: &Benchmark) -> Document {
-    let findings = benchmark.findings().into_iter().map(Block::Alarm);
-    let chapters = benchmark.chapters().into_iter().flat_map(|chapter| {
-        let sentences = chapter.sentences.into_iter().map(Block::paragraph);
-        [Block::heading(chapter.head)].into_iter().chain(sentences)
-    });
     let mut parts = vec![
         part("Each clock at a glance", at_a_glance(benchmark)),
-        part("What a reading costs", costs(benchmark)),
-        part("How finely each clock can be used", resolutions(benchmark)),
-        part("Several readers at once", crowds(benchmark)),
-        part("While readers start and stop", ramps(benchmark)),
-        part("After a load is injected", cm_star::transients(benchmark)),
-        part("Cm*, figures 4 to 7: how readings are spread", spreads(benchmark)),
-        part("Cm*, figures 12 to 15: nothing, measured", cm_star::residuals(benchmark)),
+        part("How finely each clock can be used", resolutions(benchmark)).folded(),
+        part("Several readers at once", crowds(benchmark)).folded(),
+        part("While readers start and stop", ramps(benchmark)).folded(),
+        part("After a load is injected", cm_star::transients(benchmark)).folded(),
+        part("Cm*, figures 4 to 7: how readings are spread", spreads(benchmark)).folded(),
+        part("Cm*, figures 12 to 15: nothing, measured", cm_star::residuals(benchmark)).folded(),
     ];
     parts.extend(benchmark.plan.loads.iter().enumerate().map(|(number, &busy)| {
-        part(&format!("All figures, {}", benchmark.plan.load.phrase(busy)), figures(benchmark, number))
+        part(&format!("All figures, {}", benchmark.plan.load.phrase(busy)), figures(benchmark, number)).folded()
     }));
-    parts.push(part("What the columns say", vec![Block::terms(&COLUMNS)]));
-    parts.push(part("What the methods and clocks are", vec![Block::terms(&METHODS), Block::terms(&CLOCKS)]));
-    parts.push(part("Cost, reading by reading", histograms(benchmark)));
-    parts.push(part("The machine", machine(benchmark)));
+    parts.push(part("What the columns say", vec![Block::terms(&COLUMNS)]).folded());
+    parts.push(part("What the methods and clocks are", vec![Block::terms(&METHODS), Block::terms(&CLOCKS)]).folded());
+    parts.push(part("Cost, reading by reading", histograms(benchmark)).folded());
+    parts.push(part("The machine", machine(benchmark)).folded());
     Document {
         title: "Clocks of this host".into(),
         about: about(benchmark),
-        lead: findings.chain(chapters).collect(),
+        lead: lead(benchmark),
+        first: costs(benchmark),
         parts,
     }
+}
+
+/// What contradicts a clock's promises, and advice: what comes before all and the first advice stand open, the rest is
+/// one click away.
+fn lead(benchmark: &Benchmark) -> Vec<Block> {
+    let findings: Vec<Block> = benchmark.findings().into_iter().map(Block::Alarm).collect();
+    let mut blocks = if findings.is_empty() { findings } else { vec![Block::Box(Tone::Bad, findings)] };
+    let chapters = benchmark.chapters();
+    let warned = usize::from(chapters.first().is_some_and(|chapter| chapter.head == BEFORE_ALL));
+    for (number, chapter) in chapters.into_iter().enumerate() {
+        let sentences: Vec<Block> = chapter.sentences.into_iter().map(Block::paragraph).collect();
+        match number {
+            before if before < warned => blocks.extend([Block::heading(chapter.head)].into_iter().chain(sentences)),
+            first if first == warned => {
+                let mut sentences = sentences.into_iter();
+                blocks.push(Block::heading(chapter.head));
+                blocks.extend(sentences.next());
+                let others: Vec<Block> = sentences.collect();
+                if !others.is_empty() {
+                    blocks.push(Block::Folded("The same under other loads, and by another clock".into(), others));
+                }
+            }
+            _ => blocks.push(Block::Folded(chapter.head.into(), sentences)),
+        }
+    }
+    blocks
 }
 
 fn about(benchmark: &Benchmark) -> String {
@@ -156,15 +180,15 @@ fn at_a_glance(benchmark: &Benchmark) -> Vec<Block> {
             vec![clock.clock.clone(), duration(subtract_ns), method, or_dash(good_to_ns), or_dash(from_ns)]
         };
         let load = benchmark.plan.load.phrase(busy);
-        blocks.push(Block::heading(&load));
         let columns = ["clock", "subtract", "method", "good to ±", &from];
-        blocks.push(Block::table(&format!("At a glance, {load}"), &columns, benchmark.clocks.iter().map(row)));
-        if let Some(turns) = benchmark.clocks.iter().find_map(|clock| clock.loads[number].turns_per_s) {
-            blocks.push(Block::paragraph(format!(
-                "The load: {}, {} turns/s",
-                benchmark.plan.load.words(busy),
-                rate(turns)
-            )));
+        let table = Block::table(&format!("At a glance, {load}"), &columns, benchmark.clocks.iter().map(row));
+        let turns = benchmark.clocks.iter().find_map(|clock| clock.loads[number].turns_per_s).map(|turns| {
+            Block::paragraph(format!("The load: {}, {} turns/s", benchmark.plan.load.words(busy), rate(turns)))
+        });
+        let of_load = [table.explained()].into_iter().chain(turns);
+        match number {
+            0 => blocks.extend([Block::heading(&load)].into_iter().chain(of_load)),
+            _ => blocks.push(Block::Folded(load, of_load.collect())),
         }
     }
     if !benchmark.absent.is_empty() {
@@ -205,10 +229,10 @@ fn ranges(benchmark: &Benchmark, axis: &str, words: &str, of: fn(&Cell) -> Optio
 /// Least to 99 of 100, a dot at the median, for every clock under every load.
 fn costs(benchmark: &Benchmark) -> Vec<Block> {
     let words = "For every clock and load the cost of a reading: from the least to what 99 of 100 cost, a dot at the \
-                 median. The table has the numbers.";
+                 median. The tables have the numbers.";
     let range = |cell: &Cell| Some(Range { ends: [cell.cost.min_ns, cell.cost.p99_ns], dot: cell.cost.median_ns });
-    let note = "One reader. From the cheapest reading to what 99 of 100 cost at most, a dot at the median. Each holds \
-                a stamp of the counter.";
+    let note = "What a reading costs, one reader: from the cheapest to what 99 of 100 cost at most, a dot at the \
+                median. Each holds a stamp of the counter.";
     [vec![Block::note(note)], ranges(benchmark, "cost of a reading", words, range)].concat()
 }
 
@@ -310,11 +334,12 @@ fn figures(benchmark: &Benchmark, number: usize) -> Vec<Block> {
     let of_factors = ["clock", "rho_1", "k predicted", "k", "k uninterrupted", "touched"];
     vec![
         Block::heading("Cost and resolution"),
-        Block::table("Cost and resolution", &columns, benchmark.clocks.iter().map(costs)),
+        Block::table("Cost and resolution", &columns, benchmark.clocks.iter().map(costs)).explained(),
         Block::heading("What methods leave of sections that do nothing"),
-        Block::table("What methods leave of sections that do nothing", &methods, benchmark.clocks.iter().map(leave)),
+        Block::table("What methods leave of sections that do nothing", &methods, benchmark.clocks.iter().map(leave))
+            .explained(),
         Block::heading("By what factor method-1 makes these scatter less"),
-        Block::table("Factors of method-1", &of_factors, benchmark.clocks.iter().map(factors)),
+        Block::table("Factors of method-1", &of_factors, benchmark.clocks.iter().map(factors)).explained(),
     ]
 }
 

@@ -37,6 +37,7 @@ pub fn sweep_document(sweep: &Sweep, found: &[PulseTest]) -> Document {
         title: "Loads in pulses".into(),
         about: format!("{}, at work and at rest by turns", sweep.load.words(sweep.busy_processes)),
         lead: [rule.into()].into_iter().chain(words).chain([scatter.into()]).map(Block::paragraph).collect(),
+        first: Vec::new(),
         parts: vec![
             part("Does subtracting help?", factors(&clocks)),
             part("The load's time profile", profiles(&clocks)),
@@ -214,7 +215,7 @@ mod tests {
     fn the_place_where_it_stops_helping_is_marked_and_said() {
         let solid = |page: &str| page.matches("style=\"stroke:var(--muted)\" stroke-width=\"1.3\"").count();
         let stops = page_of(&[test(100_000, 2.0), test(1_000, 0.5)]);
-        assert!(stops.contains("helps with pulses of 100 us or longer, and no longer at 1.0 us") && solid(&stops) == 1);
+        assert!(stops.contains("helps with pulses of 100 µs or longer, and no longer at 1.0 µs") && solid(&stops) == 1);
         let never = page_of(&[test(100_000, 2.0), test(1_000, 1.5)]);
         assert!(never.contains("helps however short the pulses") && solid(&never) == 0);
     }

@@ -23,6 +23,7 @@ pub fn document(example: &Example) -> Document {
         title: "Messages and calls between processes".into(),
         about,
         lead: lead(example),
+        first: Vec::new(),
         parts: vec![
             part("By tickscope stamps", estimates(example)),
             part("Guaranteed", guaranteed(example)),
