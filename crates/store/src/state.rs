@@ -59,7 +59,7 @@ impl Run {
 }
 
 /// Locks the first byte of `file`, or asks; returns whether a lock of somebody else is in the way.
-fn lock(file: &File, command: i32, kind: i32) -> std::io::Result<bool> {
+pub(crate) fn lock(file: &File, command: i32, kind: i32) -> std::io::Result<bool> {
     // SAFETY: all zeros is a valid flock.
     let mut wanted: libc::flock = unsafe { std::mem::zeroed() };
     (wanted.l_type, wanted.l_whence, wanted.l_len) = (kind as i16, libc::SEEK_SET as i16, 1);

@@ -54,6 +54,7 @@ fn row((quantiles, amounts): ([[i64; 3]; 2], [u64; 6])) -> StageRow {
         refused: 0,
         refused_by: Default::default(),
         impossible: 0,
+        against_inferred: 0,
         p50,
         p99,
         common: side(0),
@@ -123,6 +124,10 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         suspicions: vec![],
         sum_mismatches: 0,
         refused: vec![],
+        complete: 1,
+        unstamped: vec![],
+        unrelated: vec![],
+        preparation: Default::default(),
     }
 }
 
