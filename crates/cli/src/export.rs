@@ -6,12 +6,12 @@ use std::path::Path;
 use serde::Serialize;
 use tickscope_analysis::{Outcome, Scan};
 use tickscope_export::{CSV, RowCounts, write};
-use tickscope_store::{Run, WholeFile};
+use tickscope_store::WholeFile;
 
 use crate::failure::Failure;
 use crate::options::ExportOptions;
 use crate::output::print_json;
-use crate::show::query;
+use crate::show::{opened, query};
 
 /// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -33,7 +33,11 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     if to_stdout && options.json {
         return Err(Failure::input("--json and --csv - both print to standard output: give --csv a file"));
     }
-    let scan = Scan::of(&Run::open(&options.run)?, &query(&options.query)?)?;
+    let ready = opened(&options.run, &options.query)?;
+    for note in &ready.preparation.notes {
+        eprintln!("tickscope: {note}"); // standard output may be the file
+    }
+    let scan = Scan::of(&ready.run, &query(&options.query)?)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
         match write(&scan, BufWriter::new(&mut out), format, "standard output") {

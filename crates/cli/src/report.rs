@@ -2,21 +2,21 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{Query, analyse_with_figures};
+use tickscope_analysis::{Analysis, Query, ReadyRun, analyse_with_figures};
 use tickscope_show::Report;
-use tickscope_store::{Run, write_whole};
+use tickscope_store::write_whole;
 
 use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::print_json;
-use crate::show::query;
+use crate::show::{ended, opened, query};
 
 /// Writes the page of a run, or prints what it would say as JSON. A page is written also of a run whose evidence is a
 /// finding, which ends with exit code 3: it shows what is wrong.
 pub fn report(options: &ReportOptions) -> Result<(), Failure> {
-    let run = Run::open(&options.run)?;
+    let run = opened(&options.run, &options.query)?;
     let query = query(&options.query)?;
-    let place = options.out.clone().unwrap_or_else(|| run.paths().report());
+    let place = options.out.clone().unwrap_or_else(|| run.run.paths().report());
     made(&run, &query, |report| {
         if options.json {
             return print_json(&report.json());
@@ -28,8 +28,8 @@ pub fn report(options: &ReportOptions) -> Result<(), Failure> {
 }
 
 /// Writes the page of a run that was just shown into its directory.
-pub fn beside(run: &Run) -> Result<(), Failure> {
-    made(run, &Query::default(), |report| write(report, &run.paths().report())).map(|_| ())
+pub fn beside(run: &ReadyRun) -> Result<(), Failure> {
+    made(run, &Query::default(), |report| write(report, &run.run.paths().report())).map(|_| ())
 }
 
 fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
@@ -38,11 +38,13 @@ fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
 
 /// Makes the report of a run and hands it on; returns what the run finds, apart from what went wrong.
 fn made(
-    run: &Run,
+    ready: &ReadyRun,
     query: &Query,
     use_it: impl FnOnce(&Report<'_>) -> Result<(), Failure>,
 ) -> Result<Result<(), Failure>, Failure> {
+    let run = &ready.run;
     let (analysis, figures) = analyse_with_figures(run, query, false)?;
+    let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
     let (events, channels) = (run.events()?, run.channels()?);
     let refused = run.refused()?;
     let refused: Vec<String> = refused.iter().chain(&analysis.refused).map(ToString::to_string).collect();
@@ -55,5 +57,5 @@ fn made(
         refused: &refused,
     };
     use_it(&report)?;
-    Ok(analysis.finding(&events.found).map_or(Ok(()), |finding| Err(Failure::finding(finding))))
+    Ok(ended(&analysis, &events.found))
 }

@@ -1,9 +1,12 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{Query, RunJson, analyse};
+use std::path::Path;
+
+use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, ready};
 use tickscope_bracket::Rho;
+use tickscope_experiment::layout_of;
 use tickscope_show::stage_table;
-use tickscope_store::Run;
+use tickscope_store::{Event, Run};
 
 use crate::failure::Failure;
 use crate::options::{QueryOptions, ShowOptions};
@@ -11,9 +14,15 @@ use crate::output;
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
-    let run = Run::open(&options.run)?;
+    let run = opened(&options.run, &options.query)?;
     let query = query(&options.query)?;
     print(&run, &query, options.json, false)
+}
+
+/// The run at `place`, ready to be asked by the layout that options name, or its own.
+pub fn opened(place: &Path, options: &QueryOptions) -> Result<ReadyRun, Failure> {
+    let layout = options.layout.as_deref().map(layout_of).transpose()?;
+    ready(Run::open(place)?, layout)
 }
 
 /// The query that options make.
@@ -23,12 +32,13 @@ pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
-pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
+pub fn print(ready: &ReadyRun, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
+    let run = &ready.run;
     // Before the analysis: what cannot be read may be why it fails.
     for refused in run.refused()? {
         eprintln!("tickscope: {refused}");
     }
-    let analysis = analyse(run, query, write)?;
+    let analysis = Analysis { preparation: ready.preparation.clone(), ..analyse(run, query, write)? };
     for refused in &analysis.refused {
         eprintln!("tickscope: {refused}");
     }
@@ -37,5 +47,13 @@ pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Fa
         true => output::print_json(&RunJson::of(run, &analysis, &listing.found))?,
         false => output::print(stage_table::text(run, &analysis, &listing.found).as_bytes())?,
     }
-    analysis.finding(&listing.found).map_or(Ok(()), |finding| Err(Failure::finding(finding)))
+    ended(&analysis, &listing.found)
+}
+
+/// How a command ends that showed a run: with what contradicts itself, with what it could not show, or well.
+pub fn ended(analysis: &Analysis, events: &[Event]) -> Result<(), Failure> {
+    match analysis.finding(events) {
+        Some(finding) => Err(Failure::finding(finding)),
+        None => analysis.lack().map_or(Ok(()), |lack| Err(Failure::work(lack))),
+    }
 }

@@ -30,6 +30,7 @@ pub use host::Host;
 pub use local_agent::LocalAgent;
 pub use network::may_make_namespaces;
 pub use plan::{NodePlan, Plan};
+pub use run_file::layout_of;
 pub use tickscope_analysis::Error;
 
 /// Milliseconds since the epoch of Unix, by an ordinary clock: a label, no measurement.

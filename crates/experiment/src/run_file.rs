@@ -11,11 +11,26 @@ use serde::{Deserialize, Deserializer};
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Event, Evidence, PolicyRule};
+use tickscope_store::{Event, Evidence, LayoutText, PolicyRule};
 use tickscope_tick::{Clock, Injection};
 
 use crate::Error;
 use crate::plan::{Log, NodePlan, Plan, Slew};
+
+/// The `[layout]` of a TOML file; whatever else stands in it, as in a run file, is not looked at.
+pub fn layout_of(path: &Path) -> Result<LayoutText, Error> {
+    #[derive(Deserialize)]
+    struct File {
+        layout: LayoutText,
+    }
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::input(format!("cannot read the layout {name}: {e}. docs/run-file.md says what may stand in it"))
+    })?;
+    let file: File =
+        toml::from_str(&text).map_err(|e| Error::input(format!("{name}: {}", e.to_string().trim_end())))?;
+    Ok(file.layout)
+}
 
 impl Plan {
     /// Reads and checks a run file.

@@ -6,6 +6,7 @@ use tickscope_store::{Channel, ChannelState, Event, Node};
 use crate::Report;
 use crate::document::{Block, Part, Tone, Words};
 use crate::headline::arrow;
+use crate::preparation;
 use crate::quantity::{Unit, count, counted, utc};
 use crate::typesetting::beginning;
 
@@ -144,6 +145,7 @@ pub(crate) fn losses(report: &Report<'_>) -> Vec<Block> {
         vec![Block::Paragraph(both.say(" a point of the path."))],
         list(lacking_stages(report).map(Words::from)),
         passages.map(Block::paragraph).collect(),
+        list(preparation::against(report.analysis).map(Words::from)),
         lines("finding", &report.analysis.suspicions),
         lines("not read", report.refused),
         channels(report),

@@ -21,6 +21,7 @@ pub mod document;
 mod headline;
 mod page;
 pub mod plot;
+mod preparation;
 mod quantity;
 pub mod stage_table;
 mod stages;

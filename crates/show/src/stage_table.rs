@@ -7,6 +7,7 @@ use tickscope_store::{Event, Run};
 use tickscope_tick::{Decimal, Unit};
 use tickscope_trace::{Answer, Common, QuantileBounds, StageRole, StageRow, slowest};
 
+use crate::preparation;
 use crate::typesetting::{Side, beginning, columns, paragraph};
 
 /// Decimals of a microsecond in the text.
@@ -17,6 +18,7 @@ pub fn text(run: &Run, analysis: &Analysis, events: &[Event]) -> String {
     let unit = Unit::microseconds(analysis.frequency.hertz, TEXT_DECIMALS);
     let mut text = stage_lines(analysis, unit).join("\n");
     text.push_str("\n\n");
+    text.push_str(&preparation::text(analysis));
     let cost = run.manifest().cost.iter().flat_map(cost::lines);
     for line in remarks(analysis, unit).into_iter().chain(cost).chain(losses(analysis, events)) {
         let _ = writeln!(text, "{}", paragraph(&line)); // writing to a String cannot fail
@@ -71,10 +73,10 @@ fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
     }
     lines.extend(unanswered(&analysis.rows));
     lines.extend(analysis.passages_line.clone());
-    let sums = if analysis.sum_mismatches == 0 {
-        "exactly, in every trace".into()
-    } else {
-        format!("NOT, in {} traces", analysis.sum_mismatches)
+    let sums = match (analysis.sum_mismatches, analysis.complete) {
+        (0, 0) => "not looked at, since no trace passed all points of a way".into(),
+        (0, _) => "exactly, in every trace".into(),
+        (mismatches, _) => format!("NOT, in {mismatches} traces"),
     };
     lines.push(format!("path stages sum to end-to-end: {sums}"));
     let negative = |row: &&StageRow| row.role == StageRole::Extra && row.p50.is_some_and(|median| median.hi < 0);
