@@ -66,6 +66,9 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         false => print(file, &rows)?,
     }
     match report.impossible {
+        0 if report.measured == 0 => {
+            Err(Failure::work("expected a duration, found none: tickscope show says what is missing"))
+        }
         0 => Ok(()),
         impossible => {
             Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first")))

@@ -4,10 +4,13 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
-    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, PassageSummary, SourceSummary,
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, PassageSummary, Preparation,
+    SourceSummary,
 };
 use tickscope_bracket::Rho;
+use tickscope_store::RunState;
 use tickscope_tick::Frequency;
+use tickscope_trace::infer::{Inferred, InferredEdge};
 use tickscope_trace::{Common, QuantileBounds, StageRole, StageRow};
 
 pub const HERTZ: u64 = 2_299_998_020;
@@ -149,5 +152,13 @@ pub fn with_everything() -> Analysis {
     clock.unused = vec![("reason", 1)];
     all.clock_maps[0].sources[0].unused = vec![("reason", 1)];
     all.unplaced = vec![("a.x>b.y".into(), "reason", 1)];
+    let edge = InferredEdge { from: "a.x".into(), to: "b.y".into(), common: 1, agree: 1 };
+    let inferred = Inferred { ids: 1, edges: vec![edge.clone()], wandering: vec![edge], alone: vec!["c.z".into()] };
+    let (stamps, state, counts) = (2, RunState::Ended, Default::default());
+    all.preparation = Preparation {
+        joined: Some(JoinedNow { stamps, state, kept: true, counts, refused: vec![] }),
+        inferred: Some(inferred),
+        notes: vec!["a note".into()],
+    };
     all
 }
