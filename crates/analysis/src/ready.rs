@@ -1,12 +1,12 @@
 //! A run made ready to be asked: with every node that was stamped, a layout, and traces.
 //!
-//! Idea: `tickscope run` joins when it ends. Any other run, collected, cut off, going on or looked at by another layout,
-//! is joined when somebody asks. Assumes: nothing of how the run came about. Guarantees: traces get into the run only
+//! Idea: `tickscope run` joins when it ends. Any other run, collected, cut off, going on or looked at by another
+//! layout, is joined when somebody asks. Assumes: nothing of how the run came about. Guarantees: traces get into the run only
 //! where it does not go on, has none that fit, and its own declared layout made them; all others go to a folder that
 //! goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any change to
 //! `run.json`.
 
-use tickscope_store::{Apart, Manifest, Node, Point, Run, RunState};
+use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState};
 use tickscope_tick::{Clock, Place, own_points};
 use tickscope_trace::infer::Inferred;
 use tickscope_trace::{JoinCounts, Layout, LayoutText, suggestion};
@@ -27,7 +27,7 @@ pub struct ReadyRun {
     /// What was done.
     pub preparation: Preparation,
     /// Holds the traces, where they are not in the run.
-    _apart: Option<Apart>,
+    _apart: Option<Aside>,
 }
 
 /// What was done to make a run ready.
@@ -131,7 +131,7 @@ fn joined(
     let (run, found, apart) = match into_run {
         Some(found) => (run, found, None),
         None => {
-            let apart = Apart::of(&run)?; // also where the run cannot be written
+            let apart = Aside::of(&run)?; // also where the run cannot be written
             let manifest = run.manifest().clone();
             let run = run.seen_as(manifest, Some(apart.path().to_path_buf()));
             let found = join(&run, JOIN_BYTES)?;

@@ -1,8 +1,8 @@
 //! A layout out of the stamps themselves, where nobody declared one (`docs/inferred-layouts.md`).
 //!
-//! Idea: point a comes before point b where at least 99 % of the ids that both saw were at a before they were at b; what
-//! is left of this order once everything that follows from the rest is taken away are the edges. Assumes: of each id its
-//! first passage at every point. Guarantees: no edge whose two points disagree with it in more than 1 % of their common
+//! Idea: point a comes before point b where at least 99 % of the ids that both saw were at a before they were at b;
+//! what is left of this order once everything that follows from the rest is taken away are the edges. Assumes: of each
+//! id its first passage at every point. Guarantees: no edge whose two points disagree with it in more than 1 % of their common
 //! ids; the same answer whatever the order of points and ids. Deliberately absent: evidence. An inferred order was read
 //! off the ticks, so no tick can contradict it.
 
@@ -126,8 +126,8 @@ pub fn infer(points: &[Place], ids: &[Vec<Sighting>]) -> Inferred {
     Inferred { ids: ids.len() as u64, edges, wandering, alone }
 }
 
-/// By pair of points: ids that both saw, and those that were surely at the first before the second. On the diagonal: ids
-/// at that point.
+/// By pair of points: ids that both saw, and those that were surely at the first before the second. On the diagonal:
+/// ids at that point.
 fn counted(ids: &[Vec<Sighting>], rank: &[usize]) -> (Pairs<u64>, Pairs<u64>) {
     let (mut common, mut agree) = (Pairs::new(rank.len()), Pairs::new(rank.len()));
     for sightings in ids {

@@ -79,7 +79,10 @@ proptest! {
     fn property_the_edges_that_ids_walked_are_found_again(walked in any_edges(), seed in any::<u64>()) {
         let ids = walks(&walked, &mut Dice(seed));
         let found = infer(&places(POINTS), &ids);
-        let rare = |edge: &(usize, usize)| { let (direct, both) = steps(&ids, *edge); direct * 100 < both || both == 0 };
+        let rare = |edge: &(usize, usize)| {
+            let (direct, both) = steps(&ids, *edge);
+            direct * 100 < both || both == 0
+        };
         // A point that one in a hundred of the other's ids sees at most may count as one that does not meet it.
         let scarce = |edge: &(usize, usize)| {
             let of = |point| ids.iter().filter(|walk| walk.iter().any(|at| at.point == point)).count();
@@ -102,7 +105,8 @@ proptest! {
     ) {
         let ids: Vec<Vec<Sighting>> = ids.iter().map(|id| {
             let mut seen = [false; 5];
-            id.iter().filter(|(point, _)| !std::mem::replace(&mut seen[*point], true)).map(|&(point, tick)| at(point, tick)).collect()
+            let mut is_new = |point: usize| !std::mem::replace(&mut seen[point], true);
+            id.iter().filter(|(point, _)| is_new(*point)).map(|&(point, tick)| at(point, tick)).collect()
         }).collect();
         let ids: Vec<_> = (0..copies).flat_map(|_| ids.clone()).collect();
         let found = infer(&places(5), &ids);

@@ -21,12 +21,12 @@ const LOCK: &str = "lock";
 
 /// The folder, as long as it is needed.
 #[derive(Debug)]
-pub struct Apart {
+pub struct Aside {
     root: PathBuf,
     _lock: File,
 }
 
-impl Apart {
+impl Aside {
     /// An empty folder for one look at `run`.
     pub fn of(run: &Run) -> Result<Self> {
         remove_forsaken(run.root());
@@ -56,7 +56,7 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
+impl Drop for Aside {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
     }
@@ -90,7 +90,7 @@ mod tests {
         let left = scratch.path().join(".look-0-0");
         fs::create_dir_all(left.join("traces")).unwrap();
         fs::write(left.join(LOCK), "").unwrap();
-        let (one, other) = (Apart::of(&run).unwrap(), Apart::of(&run).unwrap());
+        let (one, other) = (Aside::of(&run).unwrap(), Aside::of(&run).unwrap());
         assert!(!left.exists() && one.path().is_dir() && other.path().is_dir() && one.path() != other.path());
         let places = [one.path().to_path_buf(), other.path().to_path_buf()];
         drop((one, other));
