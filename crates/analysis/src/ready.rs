@@ -1,9 +1,9 @@
 //! A run made ready to be asked: with every node that was stamped, a layout, and traces.
 //!
 //! Idea: `tickscope run` joins when it ends. Any other run, collected, cut off, going on or looked at by another
-//! layout, is joined when somebody asks. Assumes: nothing of how the run came about. Guarantees: traces get into the run
-//! only where it does not go on, has none that fit, and its own declared layout made them; all others go to a folder that
-//! goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any change to
+//! layout, is joined when somebody asks. Assumes: nothing of how the run came about. Guarantees: traces get into the
+//! run only where it does not go on, has none that fit, and its own declared layout made them; all others go to a
+//! folder that goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any change to
 //! `run.json`.
 
 use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState};

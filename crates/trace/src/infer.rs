@@ -3,8 +3,8 @@
 //! Idea: point a comes before point b where at least 99 % of the ids that both saw were at a before they were at b;
 //! what is left of this order once everything that follows from the rest is taken away are the edges. Assumes: of each
 //! id its first passage at every point. Guarantees: no edge whose two points disagree with it in more than 1 % of their
-//! common ids; the same answer whatever the order of points and ids. Deliberately absent: evidence. An inferred order was read
-//! off the ticks, so no tick can contradict it.
+//! common ids; the same answer whatever the order of points and ids. Deliberately absent: evidence. An
+//! inferred order was read off the ticks, so no tick can contradict it.
 
 use tickscope_tick::Place;
 
