@@ -3,8 +3,8 @@
 //! Idea: `tickscope run` joins when it ends. Any other run, collected, cut off, going on or looked at by another
 //! layout, is joined when somebody asks. Assumes: nothing of how the run came about. Guarantees: traces get into the
 //! run only where it does not go on, has none that fit, and its own declared layout made them; all others go to a
-//! folder that goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any change to
-//! `run.json`.
+//! folder that goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any
+//! change to `run.json`.
 
 use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState};
 use tickscope_tick::{Clock, Place, own_points};
