@@ -1,11 +1,12 @@
 //! A run, opened: its figures as the command prints them, its clock maps, and which of its files Python may read.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use tickscope_analysis::{Query, RunJson, analyse, clock_map_of, durations};
+use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, clock_map_of, durations, ready};
 use tickscope_bracket::Rho;
-use tickscope_store::Table;
+use tickscope_store::{LayoutText, Table};
 use tickscope_tick::{Place, Source};
 
 use crate::clock_map::ClockMap;
@@ -13,7 +14,12 @@ use crate::error::Refusal;
 
 /// A run's directory.
 #[pyclass(frozen, module = "tickscope._tickscope")]
-pub(crate) struct Run(tickscope_store::Run);
+pub(crate) struct Run {
+    opened: tickscope_store::Run,
+    layout: Option<LayoutText>,
+    /// Made once it is needed: the traces, joined where nobody joined them.
+    ready: Mutex<Option<Arc<ReadyRun>>>,
+}
 
 /// Rho, slew bound and sources of evidence; `None`: the run's own.
 type Asked = (Option<String>, Option<String>, Option<Vec<String>>);
@@ -22,43 +28,56 @@ type Files = (Vec<PathBuf>, Vec<String>);
 
 #[pymethods]
 impl Run {
+    /// `layout`: JSON of the one to ask by, in place of the run's own.
     #[new]
-    fn open(root: PathBuf) -> Result<Self, Refusal> {
-        Ok(Self(tickscope_store::Run::open(&root)?))
+    #[pyo3(signature = (root, layout = None))]
+    fn open(root: PathBuf, layout: Option<&str>) -> Result<Self, Refusal> {
+        let unusable =
+            |error| Refusal::new(format!("expected a layout as in docs/run-file.md, found one with: {error}"));
+        let layout = layout.map(serde_json::from_str).transpose().map_err(unusable)?;
+        Ok(Self { opened: tickscope_store::Run::open(&root)?, layout, ready: Mutex::default() })
+    }
+
+    /// What was done to make the run ready to be asked, a sentence each.
+    fn notes(&self, py: Python<'_>) -> Result<Vec<String>, Refusal> {
+        py.detach(|| Ok(self.ready()?.preparation.notes.clone()))
     }
 
     /// `run.json`, as it was understood.
     fn manifest(&self) -> Result<String, Refusal> {
-        serde_json::to_string(self.0.manifest()).map_err(|error| Refusal::new(error.to_string()))
+        serde_json::to_string(self.opened.manifest()).map_err(|error| Refusal::new(error.to_string()))
     }
 
     /// What `tickscope show --json` prints, and the finding it would end with.
     fn figures(&self, py: Python<'_>, query: Asked) -> Result<(String, Option<String>), Refusal> {
         let query = parsed(query)?;
         py.detach(|| {
-            let analysis = analyse(&self.0, &query, false)?;
-            let events = self.0.events()?.found;
-            let table = serde_json::to_string(&RunJson::of(&self.0, &analysis, &events));
-            Ok((table.map_err(|error| Refusal::new(error.to_string()))?, analysis.finding(&events)))
+            let ready = self.ready()?;
+            let (run, preparation) = (&ready.run, ready.preparation.clone());
+            let analysis = Analysis { preparation, ..analyse(run, &query, false)? };
+            let events = run.events()?.found;
+            let table = serde_json::to_string(&RunJson::of(run, &analysis, &events));
+            let finding = analysis.finding(&events).or_else(|| analysis.lack());
+            Ok((table.map_err(|error| Refusal::new(error.to_string()))?, finding))
         })
     }
 
     /// Folder of the durations under a rho, computed if they are not kept; `aside` where the run cannot be written.
     fn durations(&self, py: Python<'_>, rho: Option<String>, aside: PathBuf) -> Result<PathBuf, Refusal> {
         let rho = parsed((rho, None, None))?.rho;
-        py.detach(|| Ok(durations(&self.0, rho, &aside)?))
+        py.detach(|| Ok(durations(&self.ready()?.run, rho, &aside)?))
     }
 
     /// The clock map of a domain, or a node's, to the run's reference.
     fn clock_map(&self, py: Python<'_>, domain: &str, query: Asked) -> Result<ClockMap, Refusal> {
         let query = parsed(query)?;
         let domain = self.label(domain);
-        py.detach(|| Ok(ClockMap(clock_map_of(&self.0, &domain, &query)?)))
+        py.detach(|| Ok(ClockMap(clock_map_of(&self.ready()?.run, &domain, &query)?)))
     }
 
     /// `node.counter` for a node's name; anything else as it is.
     fn label(&self, name: &str) -> String {
-        let node = self.0.manifest().nodes.iter().find(|node| node.name.as_str() == name);
+        let node = self.opened.manifest().nodes.iter().find(|node| node.name.as_str() == name);
         node.map_or_else(|| name.into(), |node| node.domain().to_string())
     }
 
@@ -80,17 +99,30 @@ impl Run {
                 )));
             }
         };
-        let listing = self.0.files(table)?;
+        let listing = match table {
+            Table::Traces => self.ready()?.run.files(table)?,
+            table => self.opened.files(table)?,
+        };
         Ok((listing.found, listing.refused.iter().map(ToString::to_string).collect()))
     }
 }
 
 impl Run {
     /// The point of that name; one without a folder of stamps is refused: most likely it is misspelt.
+    fn ready(&self) -> Result<Arc<ReadyRun>, Refusal> {
+        let mut made = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*made {
+            return Ok(made.clone());
+        }
+        let new = Arc::new(ready(self.opened.clone(), self.layout.clone())?);
+        *made = Some(new.clone());
+        Ok(new)
+    }
+
     fn known(&self, wanted: &str) -> Result<Place, Refusal> {
         let mut all = Vec::new();
-        for node in self.0.nodes()? {
-            all.extend(self.0.points(&node)?.into_iter().map(|point| format!("{node}.{point}")));
+        for node in self.opened.nodes()? {
+            all.extend(self.opened.points(&node)?.into_iter().map(|point| format!("{node}.{point}")));
         }
         let known = all.iter().any(|point| point == wanted).then(|| wanted.parse().ok()).flatten();
         known.ok_or_else(|| {

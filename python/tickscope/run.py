@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -35,23 +35,34 @@ class RefusedFileWarning(UserWarning):
     """A file of the run cannot be read, and is left out."""
 
 
-def open(run: str | Path, connection: duckdb.DuckDBPyConnection | None = None) -> Run:
+Layout = Mapping[str, Any] | None
+"""A layout to ask by, with the keys of a run file's `[layout]`; `None`: the run's own, or inferred."""
+
+
+def open(run: str | Path, connection: duckdb.DuckDBPyConnection | None = None, layout: Layout = None) -> Run:
     """Opens a run's directory. Relations belong to `connection`, DuckDB's default one unless given."""
-    return Run(run, connection)
+    return Run(run, connection, layout)
 
 
 class Run:
-    """A run's directory. Nothing is read before it is asked for; nothing but `durations` is ever written. Figures are those
-    of the first time they are asked for: open a run that goes on again to see more."""
+    """A run's directory. Nothing is read before it is asked for; nothing but `durations`, and the traces of a run that has
+    ended without them, is ever written. Figures are those of the first time they are asked for: open a run that goes on
+    again to see more."""
 
-    def __init__(self, root: str | Path, connection: duckdb.DuckDBPyConnection | None = None) -> None:
+    def __init__(
+        self, root: str | Path, connection: duckdb.DuckDBPyConnection | None = None, layout: Layout = None
+    ) -> None:
         self.root = Path(root)
-        self._inner = _tickscope.Run(self.root)
+        self._inner = _tickscope.Run(self.root, _layout_json(layout))
         self._connection = connection if connection is not None else duckdb.default_connection()
         self._figures: dict[str, dict[str, Any]] = {}
         self._aside: tempfile.TemporaryDirectory[str] | None = None
         self.manifest: dict[str, Any] = json.loads(self._inner.manifest())
         """`run.json`: when, which machines, points, policies, layout, assumptions."""
+
+    def notes(self) -> list[str]:
+        """What was done before the run could be asked: a join that was not made yet, a layout that was inferred."""
+        return self._inner.notes()
 
     def __repr__(self) -> str:
         return f"<tickscope.Run {self.root}>"
@@ -161,6 +172,10 @@ class Run:
         if self._aside is None:
             self._aside = tempfile.TemporaryDirectory(prefix="tickscope-")
         return self._aside.name
+
+
+def _layout_json(layout: Layout) -> str | None:
+    return None if layout is None else json.dumps(layout)
 
 
 def _query(rho: Rho, slew: Rho, sources: Sources) -> tuple[str | None, str | None, list[str] | None]:

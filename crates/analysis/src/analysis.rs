@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::passages::PassageSummary;
 use crate::query::Query;
+use crate::ready::{self, Preparation};
 use crate::scan;
 use crate::truth::Truth;
 use crate::values::Values;
@@ -61,6 +62,15 @@ pub struct Analysis {
     pub first_ticks: BTreeMap<String, i64>,
     /// Files of brackets that could not be read, and why.
     pub refused: Vec<tickscope_store::Error>,
+    /// Ids that passed every point of some way through the layout.
+    pub complete: u64,
+    /// Points of the layout that nothing was stamped at, a sentence each with the nearest name; empty where some id is
+    /// complete.
+    pub unstamped: Vec<String>,
+    /// Nodes whose clocks nothing relates to the reference, a sentence each.
+    pub unrelated: Vec<String>,
+    /// What was done to make the run ready, where [`ready`](crate::ready) did.
+    pub preparation: Preparation,
 }
 
 /// Inputs of a scan of traces: everything between a run's files and its durations.
@@ -72,6 +82,7 @@ pub(crate) struct Inputs {
     pub sent_once: Vec<Assumption>,
     pub one_counter: Vec<Assumption>,
     pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
+    pub unrelated: Vec<String>,
     /// By point of the layout: index into `auxiliary_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
     pub refused: Vec<tickscope_store::Error>,
@@ -82,7 +93,7 @@ impl Inputs {
     pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = run.layout()?;
-        let Related { clocks, of_node, own, clock_maps, sent_once, one_counter, refused } =
+        let Related { clocks, of_node, own, clock_maps, sent_once, one_counter, unrelated, refused } =
             relate(run, &layout, query, curves)?;
         let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let coarse = own.coarse();
@@ -96,7 +107,18 @@ impl Inputs {
         let clock =
             |point: &Point| of_point.iter().find(|(name, _)| *name == point.place.to_string()).map(|&(_, clock)| clock);
         let clock_of_point = layout.points().iter().map(clock).collect();
-        Ok(Self { layout, clocks, rho, clock_maps, sent_once, one_counter, auxiliary_clocks, clock_of_point, refused })
+        Ok(Self {
+            layout,
+            clocks,
+            rho,
+            clock_maps,
+            sent_once,
+            one_counter,
+            auxiliary_clocks,
+            unrelated,
+            clock_of_point,
+            refused,
+        })
     }
 }
 
@@ -130,9 +152,11 @@ fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned,
     let inputs = Inputs::of(run, query, draw.then_some(&mut curves))?;
     let readers = traces_of(run, &inputs.layout)?;
     let table = Table::of(run, &inputs, &readers)?;
-    let folder = run.paths().durations(inputs.rho.ppb().into());
+    let folder = run.derived().durations(inputs.rho.ppb().into());
     let mut writer = if write { Some(table.begin(&folder)?) } else { None };
-    let counts = Counts::none(&inputs, &readers, Truth::of(run.manifest()));
+    // An inferred order was read off the very stamps: holding it against the truth would say nothing.
+    let truth = if inputs.layout.is_inferred() { None } else { Truth::of(run.manifest()) };
+    let counts = Counts::none(&inputs, &readers, truth);
     let gathered = (counts, Values::none(inputs.layout.stages().len()));
     let mut sink = (gathered, (draw.then(Collector::default), writer.as_mut().map(DurationRows)));
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
@@ -153,6 +177,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         sent_once,
         one_counter,
         mut auxiliary_clocks,
+        unrelated,
         clock_of_point,
         refused,
         ..
@@ -162,13 +187,14 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         summary.tell(&counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
     }
     let frequency = reference_node(manifest)?.counter.frequency.clone();
-    let Counts { tallies, passages, truth, sum_mismatches, .. } = counts;
+    let Counts { tallies, passages, truth, sum_mismatches, complete, .. } = counts;
     let relative_1ms_ticks = tallies.iter().enumerate();
     let relative_1ms_ticks = relative_1ms_ticks
         .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, a_millisecond(manifest, &layout, stage)))
         .collect();
-    let mut suspicions = suspicions(&layout, &tallies);
-    suspicions.extend(untold(&layout, &tallies, &passages));
+    let mut suspicions = suspicions(&layout, &clocks, &tallies);
+    suspicions.extend(untold(&layout, &tallies, &passages).filter(|_| !layout.is_inferred()));
+    let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Vec::new() };
     let (rows, drawn): (Vec<_>, Vec<_>) = values
         .finish_stages(|stage, mut values| {
             let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
@@ -205,6 +231,10 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         unplaced: unplaced(&layout, &tallies),
         sum_mismatches,
         refused,
+        complete,
+        unstamped,
+        unrelated,
+        preparation: Preparation::default(),
     };
     Ok((analysis, figures.transpose()?))
 }
@@ -238,6 +268,21 @@ impl Analysis {
             return Some(BY_RANK.into());
         }
         self.findings_in_brief().into_iter().next()
+    }
+
+    /// Why these are no figures of a run, or not all of them: no trace is complete, or a node's clock is not related to
+    /// the reference. Whoever shows them has failed to show what was asked for.
+    pub fn lack(&self) -> Option<String> {
+        if self.complete == 0 {
+            let reasons = match self.unstamped.as_slice() {
+                [] => "The points saw different ids, or stamps are missing: compare the counts of the stages".into(),
+                reasons => reasons.join(". "),
+            };
+            return Some(format!(
+                "expected an id that passed every point of some way through the layout, found none. {reasons}"
+            ));
+        }
+        (!self.unrelated.is_empty()).then(|| self.unrelated.join(". "))
     }
 
     /// All that contradicts the figures, the bounds or an assumption, but for what events tell.
@@ -306,7 +351,7 @@ pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, 
         None if listing.found.is_empty() => Err(Error::work(format!(
             "cannot find traces in {}: the run still goes on, or ended before its stamps were joined, or the \
              files were removed. Wait for its end, copy traces/ back, or measure again",
-            run.paths().traces().display()
+            run.derived().traces().display()
         ))),
         None => Ok(listing.found),
     }
@@ -330,26 +375,30 @@ fn unplaced(layout: &Layout, tallies: &[StageTally]) -> Vec<(String, &'static st
         let by = &tally.refused_by;
         let reasons = [Refused::Outside, Refused::InBreak, Refused::Ambiguous, Refused::Contradictory].map(reason);
         let passages = ("nothing tells which stamps of their ids belong to one passage", by.untold);
-        reasons.into_iter().zip([by.outside, by.in_break, by.ambiguous, by.contradictory]).chain([passages])
+        let unrelated = ("nothing relates the clocks of the two nodes", by.unrelated);
+        let counts = [by.outside, by.in_break, by.ambiguous, by.contradictory];
+        reasons.into_iter().zip(counts).chain([passages, unrelated])
     };
     let all = layout.stages().iter().zip(tallies);
     let all = all.flat_map(|(stage, tally)| by_reason(tally).map(|(why, count)| (stage.name.clone(), why, count)));
     all.filter(|&(.., count)| count > 0).collect()
 }
 
-fn suspicions(layout: &Layout, tallies: &[StageTally]) -> Vec<String> {
+fn suspicions(layout: &Layout, clocks: &Clocks, tallies: &[StageTally]) -> Vec<String> {
     let all = layout.stages().iter().zip(tallies);
     all.flat_map(|(stage, tally)| {
         // A reading that its clock has no interval for is missing evidence, counted by its reason; it is no
         // contradiction.
         let matters = |refusal: Option<Refusal>| refusal.is_none_or(|refusal| refusal == Refusal::NoInterval);
         let suspicious = tally.suspicions.iter().filter(move |found| matters(found.refusal));
-        suspicious.map(|found| {
+        // Between stamps of one counter no rho plays a part.
+        let rho = if clocks.on_one_counter(stage) { "" } else { "; or rho is too small: ask under a larger one" };
+        suspicious.map(move |found| {
             let (lo_hi, id) = (found.interval, found.id);
             let what = lo_hi.map_or("no interval at all".into(), |(lo, hi)| format!("{lo} to {hi} ticks"));
             format!(
-                "{} of id {id}: expected a duration that is not negative, found {what} between the stamps {} and {}. Either the points' order in the \
-                 layout is wrong, or an assumption does not hold: try a larger rho",
+                "{} of id {id}: expected a duration that is not negative, found {what} between the stamps {} and {}. \
+                 Either the two points name different things by the same id; or their order in the layout is wrong{rho}",
                 stage.name, found.from_tick, found.to_tick
             )
         })

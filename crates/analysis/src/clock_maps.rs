@@ -69,6 +69,8 @@ pub(crate) struct Related {
     pub(crate) sent_once: Vec<Assumption>,
     /// Assumptions behind "these two nodes read one counter".
     pub(crate) one_counter: Vec<Assumption>,
+    /// Nodes that nothing relates to the reference, a sentence each.
+    pub(crate) unrelated: Vec<String>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
@@ -135,7 +137,8 @@ pub(crate) fn relate(
         }
     }
     let (clocks, of_node, clock_maps, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
-    let mut related = Related { clocks, of_node, own, clock_maps, sent_once, one_counter: Vec::new(), refused };
+    let (one_counter, unrelated) = (Vec::new(), Vec::new());
+    let mut related = Related { clocks, of_node, own, clock_maps, sent_once, one_counter, unrelated, refused };
     for node in &manifest.nodes {
         if layout.points().iter().any(|point| point.place.node == node.name) {
             related.add(run, [reference, node], &messages, query, curves.as_deref_mut())?;
@@ -177,6 +180,12 @@ impl Related {
             return Ok(());
         }
         let rho = query.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
+        if sources.iter().all(|source| source.brackets.is_empty()) {
+            self.of_node.push((node.name.to_string(), self.clocks.len()));
+            self.clocks.push(Clock::Unrelated(rate_alone(rho, nominal)?));
+            self.unrelated.push(no_evidence(&pair));
+            return Ok(());
+        }
         let (clock_map, summary) = clock_map(&sources, &pair, rho, nominal)?;
         if let Some(curves) = curves {
             let evidence = sources.iter().map(|source| (source.source.name(), source.brackets.as_slice()));
@@ -193,10 +202,11 @@ impl Related {
 pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, Error> {
     let layout = run.layout()?;
     let related = relate(run, &layout, query, None)?;
-    let found =
-        related.clock_maps.iter().zip(&related.clocks[1..]).find(|(summary, _)| summary.domain.to_string() == domain);
-    match found {
-        Some((_, Clock::Related(clock_map))) => Ok(clock_map.clone()),
+    let node = run.manifest().nodes.iter().find(|node| node.domain().to_string() == domain);
+    let index = |node: &Node| related.of_node.iter().find(|(name, _)| *name == node.name.as_str()).map(|&(_, at)| at);
+    match node.and_then(index).map(|index| &related.clocks[index]) {
+        Some(Clock::Related(clock_map)) => Ok(clock_map.clone()),
+        Some(Clock::Unrelated(_)) => Err(Error::work(related.unrelated.join(". "))),
         _ => {
             let known: Vec<_> = related.clock_maps.iter().map(|summary| summary.domain.to_string()).collect();
             let known = if known.is_empty() { "no other domain".into() } else { known.join(", ") };
@@ -432,6 +442,26 @@ fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Evidence]) -> Result<A
     domains::one_counter(pair, nodes, brackets, sources.iter().map(|source| source.pieces).sum())
 }
 
+fn no_evidence(Pair { reference, domain }: &Pair) -> String {
+    format!(
+        "expected brackets of {domain} against {reference}, found none: stages between {} and {} are refused, and \
+         those within {} known to {} ppm of their length only. Was the probe's port reachable? Were the files refused, \
+         or the sources left out? Programs collected on several machines need probes between them (tickscope run), or \
+         messages that the run declares as evidence",
+        domain.node,
+        reference.node,
+        domain.node,
+        Model::DEFAULT_PRIOR_PPM
+    )
+}
+
+/// A clock map that holds of a counter up to an unknown shift: its zero is the reference's.
+fn rate_alone(rho: Rho, nominal: Ratio) -> Result<ClockMap, Error> {
+    let anchor = Tick::<Local>::new(0);
+    let zero = Bracket::new(Some(0), 0, Some(0));
+    ClockMap::new(&[zero], &Model::new(rho, nominal, anchor)).map_err(Error::work)
+}
+
 fn clock_map(
     sources: &[Evidence],
     pair: &Pair,
@@ -441,11 +471,7 @@ fn clock_map(
     let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
     let at = || brackets.iter().map(|bracket| i128::from(bracket.at.get()));
     let (Some(first), Some(last)) = (at().min(), at().max()) else {
-        let Pair { reference, domain } = pair;
-        return Err(Error::work(format!(
-            "expected brackets of {domain} against {reference}, found none. Was the probe's port reachable? Were the \
-             files refused, or the sources left out?"
-        )));
+        return Err(Error::work(no_evidence(pair)));
     };
     let along = |share: i128, of: i128| Tick::<Local>::new((first + (last - first) * share / of) as i64);
     let anchor = along(1, 2);

@@ -26,6 +26,8 @@ pub(crate) struct Counts {
     pub passages: PassageSummary,
     /// Traces whose path stages do not sum to the whole.
     pub sum_mismatches: u64,
+    /// Ids that passed every point of some way.
+    pub complete: u64,
 }
 
 impl Counts {
@@ -38,6 +40,7 @@ impl Counts {
             truth,
             passages: PassageSummary::none(&inputs.layout, readers),
             sum_mismatches: 0,
+            complete: 0,
         }
     }
 }
@@ -54,6 +57,7 @@ impl Sink for Counts {
             truth: self.truth.as_ref().map(Truth::uncounted),
             passages: self.passages.uncounted(),
             sum_mismatches: 0,
+            complete: 0,
         }
     }
 
@@ -67,6 +71,7 @@ impl Sink for Counts {
         }
         self.passages.merge(&later.passages);
         self.sum_mismatches += later.sum_mismatches;
+        self.complete += later.complete;
         Ok(())
     }
 }
@@ -85,6 +90,9 @@ impl Part for Counts {
         }
         self.passages.add(traces);
         self.sum_mismatches += mismatches(layout, traces, durations);
+        let seen = |row: usize| move |point: usize| traces.points()[point].get(row).is_some();
+        let first = |row: &usize| traces.occurrences()[*row] == 0;
+        self.complete += (0..traces.len()).filter(first).filter(|&row| layout.is_complete(seen(row))).count() as u64;
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, E
     let readers = traces_of(run, &inputs.layout)?;
     let table = Table::of(run, &inputs, &readers)?;
     let ppb = inputs.rho.ppb().into();
-    let places = [run.paths().durations(ppb), rho_folder(aside, ppb)];
+    let places = [run.derived().durations(ppb), rho_folder(aside, ppb)];
     for folder in &places {
         if table.is_in(folder) {
             return Ok(folder.clone());

@@ -164,6 +164,7 @@ impl Gathered {
                 refused,
                 refused_by: Default::default(),
                 impossible,
+                against_inferred: 0,
                 p50: values.quantile(Quantile::MEDIAN),
                 p99: values.quantile(Quantile::P99),
                 p999: values.quantile(Quantile::P999),

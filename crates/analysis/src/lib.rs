@@ -2,7 +2,8 @@
 //!
 //! Idea: [`analyse`] reads manifest, brackets and traces, builds a clock for every point of the layout, and computes
 //! each stage's figures with both bounds; [`RunJson`] gives them to programs, [`assumptions`] says what they
-//! rest on, [`figures`] are what a page draws. Assumes that the run was joined. Guarantees: nothing is computed twice
+//! rest on, [`figures`] are what a page draws. [`ready`] joins what was not joined, and finds a layout where none was
+//! declared. Assumes that the run was joined. Guarantees: nothing is computed twice
 //! in two ways; a run that contradicts itself is an error of kind finding, never a smoothed figure. Deliberately
 //! absent: options, exit codes, starting anything.
 #![forbid(unsafe_code)]
@@ -19,11 +20,13 @@ mod error;
 pub mod figures;
 mod findings;
 mod groups;
+mod inference;
 mod messages;
 mod overhead;
 mod passages;
 mod public_json;
 mod query;
+mod ready;
 mod scan;
 mod spans;
 mod truth;
@@ -41,6 +44,7 @@ pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use passages::{PassageSummary, join};
 pub use public_json::{RunJson, VERSION};
 pub use query::Query;
+pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, ready};
 pub use scan::{Outcome, Part, Piece, Scan, Sink};
 pub use spans::{Span, Spanned, Spans, spans};
 pub use truth::Truth;

@@ -313,6 +313,7 @@ mod tests {
     use tickscope_trace::LayoutText;
 
     const PAIR: &str = "client.send > server.received";
+    const BOOT: &str = "0b000000-0000-0000-0000-00000000000b";
 
     fn stamp(id: i64, tick: i64) -> Stamp {
         Stamp { key: (0, id), tick }
@@ -333,7 +334,7 @@ mod tests {
             thread: 1,
             point: PointName::new("send").unwrap(),
             ordering: "before".into(),
-            domain: "b/tsc/0".into(),
+            domain: format!("{BOOT}/tsc/0"),
             policy: "buffered".into(),
             parameter: None,
             stored: 0,
@@ -402,7 +403,7 @@ mod tests {
             let untold = Event { node: "client".into(), what: what.clone(), ..Event::default() };
             assert_eq!(complete(&[channel(0, 0)], &[untold]), i64::MIN, "{what}");
         }
-        let settable = Channel { domain: "b/realtime/0".into(), ..channel(2, 0) };
+        let settable = Channel { domain: format!("{BOOT}/realtime/0"), ..channel(2, 0) };
         assert_eq!(complete(&[settable], std::slice::from_ref(&lost)), i64::MIN, "a clock that can be set back");
     }
 
@@ -420,7 +421,7 @@ mod tests {
             node: NodeName::new(node).unwrap(),
             point: PointName::new(point).unwrap(),
             ordering: ordering.into(),
-            domain: format!("b/{clock}/0"),
+            domain: format!("{BOOT}/{clock}/0"),
             ..channel(0, 0)
         };
         let channels = [

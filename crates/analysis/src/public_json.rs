@@ -5,12 +5,14 @@
 //! removed or renamed, nor do they change their meaning. Deliberately absent: text for people.
 
 use serde::Serialize;
-use tickscope_store::{Event, Manifest, Run};
+use tickscope_store::{Event, Manifest, Run, RunState};
 use tickscope_tick::{Label, Unit, fraction_down, fraction_up};
+use tickscope_trace::infer::{Inferred, InferredEdge};
 use tickscope_trace::{Answer, Common, QuantileBounds, Share, Sign, StageRole, StageRow, slowest};
 
 use crate::assumptions::{Assumption, OriginKind};
 use crate::cost::CostJson;
+use crate::ready::JoinedNow;
 use crate::{Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, SourceSummary};
 
 /// Version of the keys and of what they mean.
@@ -29,6 +31,11 @@ pub struct RunJson<'a> {
     reference: &'a Label,
     frequency: FrequencyJson,
     stages: Vec<StageJson<'a>>,
+    layout_inferred: bool,
+    inferred: Option<InferredJson<'a>>,
+    joined_now: Option<JoinedNowJson>,
+    notes: Vec<&'a str>,
+    complete: u64,
     slowest: Vec<&'a str>,
     path_sums: PathSumsJson,
     passages: PassagesJson,
@@ -58,6 +65,7 @@ struct StageJson<'a> {
     missing: u64,
     refused: u64,
     impossible: u64,
+    against_inferred: u64,
     p50: Option<QuantileJson>,
     p99: Option<QuantileJson>,
     p999: Option<QuantileJson>,
@@ -70,6 +78,31 @@ struct StageJson<'a> {
     core_ticks: u64,
     sign: &'static str,
     spread: String,
+}
+
+/// A layout that nobody declared.
+#[derive(Debug, Serialize)]
+struct InferredJson<'a> {
+    ids: u64,
+    edges: Vec<InferredEdgeJson<'a>>,
+    wandering: Vec<InferredEdgeJson<'a>>,
+    alone: Vec<&'a str>,
+    toml: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct InferredEdgeJson<'a> {
+    from: &'a str,
+    to: &'a str,
+    common: u64,
+    agree: u64,
+}
+
+/// A join that was made because somebody asked.
+#[derive(Debug, Serialize)]
+struct JoinedNowJson {
+    stamps: u64,
+    run: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -251,6 +284,11 @@ impl<'a> RunJson<'a> {
             reference: &manifest.reference,
             frequency: FrequencyJson { hertz: frequency.hertz, tolerance_ppm: frequency.tolerance_ppm },
             stages: stages.collect(),
+            layout_inferred: manifest.layout.inferred,
+            inferred: analysis.preparation.inferred.as_ref().map(InferredJson::of),
+            joined_now: analysis.preparation.joined.as_ref().map(JoinedNowJson::of),
+            notes: analysis.preparation.notes.iter().map(String::as_str).collect(),
+            complete: analysis.complete,
             slowest: slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.as_str()).collect(),
             path_sums: PathSumsJson { mismatches: analysis.sum_mismatches },
             passages: PassagesJson {
@@ -270,6 +308,36 @@ impl<'a> RunJson<'a> {
     }
 }
 
+impl<'a> InferredJson<'a> {
+    fn of(inferred: &'a Inferred) -> Self {
+        Self {
+            ids: inferred.ids,
+            edges: inferred.edges.iter().map(InferredEdgeJson::of).collect(),
+            wandering: inferred.wandering.iter().map(InferredEdgeJson::of).collect(),
+            alone: inferred.alone.iter().map(String::as_str).collect(),
+            toml: inferred.toml(),
+        }
+    }
+}
+
+impl<'a> InferredEdgeJson<'a> {
+    fn of(edge: &'a InferredEdge) -> Self {
+        let InferredEdge { from, to, common, agree } = edge;
+        Self { from, to, common: *common, agree: *agree }
+    }
+}
+
+impl JoinedNowJson {
+    fn of(joined: &JoinedNow) -> Self {
+        let run = match joined.state {
+            RunState::GoingOn => "going-on",
+            RunState::CutOff => "cut-off",
+            RunState::Ended => "ended",
+        };
+        Self { stamps: joined.stamps, run }
+    }
+}
+
 impl<'a> StageJson<'a> {
     fn of(rows: &'a [StageRow], row: &'a StageRow, one_ms_apart_ticks: u64, hertz: u64) -> Self {
         let unit = Unit::nanoseconds(hertz, DECIMALS);
@@ -283,6 +351,7 @@ impl<'a> StageJson<'a> {
             missing: row.missing,
             refused: row.refused,
             impossible: row.impossible,
+            against_inferred: row.against_inferred,
             p50: bounded(row.p50),
             p99: bounded(row.p99),
             p999: bounded(row.p999),

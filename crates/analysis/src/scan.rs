@@ -95,7 +95,7 @@ impl Piece<'_> {
         let on_path = matches!(of.role, StageRole::Path | StageRole::EndToEnd);
         let outcome = match span {
             _ if traces.repeats(row, [of.from, of.to]) => Outcome::Repeated,
-            Some(span) if on_path && span.hi < 0 => Outcome::Impossible,
+            Some(span) if on_path && span.hi < 0 && !layout.is_inferred() => Outcome::Impossible,
             Some(_) => Outcome::Measured,
             None if stamped(of.from) && stamped(of.to) => Outcome::Refused,
             None => Outcome::Missing,

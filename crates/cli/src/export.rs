@@ -8,11 +8,10 @@ use tickscope_analysis::{Outcome, Scan};
 use tickscope_export::{CSV, RowCounts, write};
 use tickscope_store::WholeFile;
 
-use crate::chosen_run;
 use crate::failure::Failure;
 use crate::options::ExportOptions;
-use crate::output::{expect_folder, print_json};
-use crate::show::query;
+use crate::output::{expect_folder, note, print_json};
+use crate::show::{opened, query};
 
 /// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -38,7 +37,9 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     if !to_stdout {
         expect_folder(file, "--csv")?;
     }
-    let scan = Scan::of(&chosen_run::open(options.run.as_deref())?, &query)?;
+    let ready = opened(options.run.as_deref(), &options.query)?;
+    ready.preparation.notes.iter().for_each(note); // standard output may be the file
+    let scan = Scan::of(&ready.run, &query)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
         match write(&scan, BufWriter::new(&mut out), format, "standard output") {
@@ -67,6 +68,9 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         false => print(file, &rows)?,
     }
     match report.impossible {
+        0 if report.measured == 0 => {
+            Err(Failure::work("expected a duration, found none: tickscope show says what is missing"))
+        }
         0 => Ok(()),
         impossible => {
             Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first")))

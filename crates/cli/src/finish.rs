@@ -1,10 +1,12 @@
 //! `tickscope finish`: a run that was cut off, completed.
 
-use tickscope_analysis::Query;
+use tickscope_analysis::{Query, ready};
 use tickscope_experiment::Finished;
+use tickscope_store::Run;
 
 use crate::failure::Failure;
 use crate::options::FinishOptions;
+use crate::output::note;
 use crate::{output, show};
 
 /// Completes a run and prints its table. One without a trace has none to print, which is an error.
@@ -13,16 +15,12 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
     let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&options.run)? else {
         let text = format!("{root} has ended and all its stamps are stored: there is nothing to do");
         return match options.json {
-            true => show::print(&tickscope_store::Run::open(&options.run)?, &Query::default(), true, false),
+            true => show::print(&ready(Run::open(&options.run)?, None)?, &Query::default(), true, false),
             false => output::print(format!("{text}\n").as_bytes()),
         };
     };
     for line in done {
-        eprintln!("tickscope: {line}");
-    }
-    if ids.is_none() {
-        outcome?;
-        return output::print(format!("{root}: all stamps are stored; it has no layout to join them by\n").as_bytes());
+        note(line);
     }
     if ids == Some(0) {
         outcome?;
@@ -32,9 +30,9 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
             missing.unwrap_or_default()
         )));
     }
-    let shown = show::print(&run, &Query::default(), options.json, true);
+    let shown = ready(run, None).and_then(|ready| show::print(&ready, &Query::default(), options.json, true));
     if let (Err(why), Err(_)) = (&shown, &outcome) {
-        eprintln!("tickscope: {why}");
+        note(why);
     }
     outcome.and(shown)
 }

@@ -161,6 +161,9 @@ pub struct QueryOptions {
     /// Use these sources of evidence between nodes only
     #[arg(long, value_delimiter = ',', value_parser = source())]
     pub evidence: Option<Vec<Source>>,
+    /// Ask by the [layout] of this TOML file, also a whole run file, instead of the run's own
+    #[arg(long, value_name = "FILE")]
+    pub layout: Option<PathBuf>,
 }
 
 /// Reads any text; help and completions list what is known.

@@ -1,6 +1,6 @@
 //! `tickscope run`: one experiment from start to end, and its table.
 
-use tickscope_analysis::Query;
+use tickscope_analysis::{Query, ready};
 use tickscope_experiment::{Forward, RunSettings, RunSource, interrupt};
 
 use crate::failure::Failure;
@@ -20,11 +20,16 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         eprintln!("run: {root}");
     }
     // The table first: a command that failed leaves what was measured until then.
-    let shown = show::print(&run, &Query::default(), options.json, true);
+    let ready = ready(run.clone(), None);
+    let shown = ready.as_ref().map_err(Clone::clone);
+    let shown = shown.and_then(|ready| show::print(ready, &Query::default(), options.json, true));
     if let (Err(why), Err(_)) = (&shown, &measured) {
         note(why);
     }
-    let reported = if options.report { report::beside(&run) } else { Ok(()) };
+    let reported = match &ready {
+        Ok(ready) if options.report => report::beside(ready),
+        _ => Ok(()),
+    };
     if !options.json {
         line(format_args!("\nthe run's files: {root}"))?;
         match options.report {

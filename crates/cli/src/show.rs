@@ -1,11 +1,13 @@
 //! `tickscope show`: the table of a run that was measured before.
 
-use tickscope_analysis::{Analysis, Query, RunJson, analyse};
+use std::path::Path;
+
+use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, ready};
 use tickscope_bracket::Rho;
+use tickscope_experiment::layout_of;
 use tickscope_show::stage_table::{Shown, View, text};
 use tickscope_store::Run;
 use tickscope_tick::Source;
-use tickscope_trace::StageRole;
 
 use crate::failure::Failure;
 use crate::options::{QuantileList, QueryOptions, ShowOptions, When};
@@ -16,7 +18,7 @@ use crate::{chosen_run, groups};
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     let quantiles = options.quantiles.clone().unwrap_or_default();
     let query = Query { quantiles: quantiles.shares(), ..query(&options.query)? };
-    let run = chosen_run::open(options.run.as_deref())?;
+    let ready = opened(options.run.as_deref(), &options.query)?;
     let view = View {
         terminal: output::terminal(options.color),
         scale: options.unit.map(Into::into),
@@ -26,9 +28,17 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
         quantiles: quantiles.names(),
     };
     if let Some(by) = options.by {
-        return groups::show(&run, &query, by, &view);
+        return groups::show(&ready.run, &query, by, &view);
     }
-    shown(&run, &query, options.json, false, &view)
+    shown(&ready, &query, options.json, false, &view)
+}
+
+/// The run that was named, or the newest one, ready to be asked by the layout that options name, or its own.
+pub fn opened(named: Option<&Path>, options: &QueryOptions) -> Result<ReadyRun, Failure> {
+    let layout = options.layout.as_deref().map(layout_of).transpose()?;
+    let run = chosen_run::open(named)?;
+    say_unfinished(&run)?;
+    ready(run, layout)
 }
 
 /// The query that options make.
@@ -51,9 +61,9 @@ pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
-pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
+pub fn print(ready: &ReadyRun, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
     let view = View { terminal: output::terminal(When::Auto), ..View::default() };
-    shown(run, query, json, write, &view)
+    shown(ready, query, json, write, &view)
 }
 
 /// Says what a run lacks that did not come to its end.
@@ -62,11 +72,13 @@ pub fn say_unfinished(run: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-fn shown(run: &Run, query: &Query, json: bool, write: bool, view: &View) -> Result<(), Failure> {
+fn shown(ready: &ReadyRun, query: &Query, json: bool, write: bool, view: &View) -> Result<(), Failure> {
+    let run = &ready.run;
     // Before the analysis: what cannot be read may be why it fails.
     let refused = run.refused()?;
     refused.iter().for_each(note);
     let analysis = analyse(run, query, write).map_err(|why| unknown_source(run, query, why))?;
+    let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
     analysis.refused.iter().for_each(note);
     expect_sources(&analysis, query)?;
     say_what_changes_nothing(&analysis, query);
@@ -95,17 +107,7 @@ pub fn judge(run: &Run, analysis: &Analysis, unread: usize) -> Result<(), Failur
             run.root().display()
         )));
     }
-    let whole = |row: &&tickscope_trace::StageRow| row.role == StageRole::EndToEnd;
-    if analysis.rows.iter().filter(whole).all(|row| row.count == 0) {
-        let lacks = analysis.rows.iter().filter(|row| row.role == StageRole::Path && row.count == 0);
-        let lacks: Vec<_> = lacks.map(|row| row.name.as_str()).collect();
-        return Err(Failure::work(format!(
-            "expected traces that pass the path from end to end, found none: no duration at all of {}. Are the names \
-             of the points right, do they stamp one id, and were they reached?",
-            if lacks.is_empty() { "the whole".into() } else { lacks.join(", ") }
-        )));
-    }
-    Ok(())
+    analysis.lack().map_or(Ok(()), |lack| Err(Failure::work(lack)))
 }
 
 /// Refuses sources of evidence that the run has none of, with those that it has.

@@ -41,6 +41,7 @@ pub use network::may_make_namespaces;
 pub use plan::{NodePlan, Plan};
 pub use process::Forward;
 pub use readiness::{Readiness, Ready};
+pub use run_file::layout_of;
 pub use sample::run_file_to_start_from;
 pub use tickscope_analysis::Error;
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
 use tickscope_stamp::block::Policy;
-use tickscope_store::{Event, Evidence, PolicyRule};
+use tickscope_store::{Event, Evidence, LayoutText, PolicyRule};
 use tickscope_tick::{Injection, NodeName};
 
 use crate::Error;
@@ -25,6 +25,21 @@ use crate::readiness::Ready;
 
 /// Bytes of a run file; a longer one is none.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// The `[layout]` of a TOML file; whatever else stands in it, as in a run file, is not looked at.
+pub fn layout_of(path: &Path) -> Result<LayoutText, Error> {
+    #[derive(Deserialize)]
+    struct File {
+        layout: LayoutText,
+    }
+    let name = path.display();
+    let text = open_regular(path).and_then(text_of).map_err(|e| {
+        Error::input(format!("cannot read the layout {name}: {e}. docs/run-file.md says what may stand in it"))
+    })?;
+    let file: File =
+        toml::from_str(&text).map_err(|e| Error::input(format!("{name}: {}", e.to_string().trim_end())))?;
+    Ok(file.layout)
+}
 
 impl Plan {
     /// Reads and checks a run file. `-` is standard input; its paths start from the current directory.

@@ -7,6 +7,7 @@ use tickscope_trace::{StageRole, StageRow};
 use crate::Report;
 use crate::document::{Block, Tone, Words};
 use crate::headline::{self, arrow};
+use crate::preparation;
 use crate::quantity::{Unit, count, counted, utc};
 use crate::text::micro;
 use crate::typesetting::beginning;
@@ -204,6 +205,7 @@ pub(crate) fn losses(report: &Report<'_>) -> Vec<Block> {
         vec![Block::paragraph(both)],
         list(lacking_stages(report).map(Words::from)),
         passages.map(Block::paragraph).collect(),
+        list(preparation::against(report.analysis).map(Words::from)),
         found,
         lines("not read", report.refused),
         channels(report),

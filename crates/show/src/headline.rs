@@ -14,6 +14,7 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<Words> {
     let mut all = vec![measured(report, unit), slowest_stage(&report.analysis.rows, unit)];
     all.extend(surety(report, unit));
     all.push(state(report));
+    all.extend(report.analysis.preparation.notes.iter().map(|note| Words::from(sentence(note))));
     all
 }
 
@@ -158,6 +159,13 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
     all
 }
 
+/// A note with a capital letter and a full stop.
+fn sentence(note: &str) -> String {
+    let mut letters = note.chars();
+    let first = letters.next().map_or(String::new(), |first| first.to_uppercase().to_string());
+    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+}
+
 /// What went wrong, or that nothing did.
 fn state(report: &Report<'_>) -> Words {
     let mut wrong = Vec::new();
@@ -180,6 +188,7 @@ fn state(report: &Report<'_>) -> Words {
     if !report.refused.is_empty() {
         wrong.push(format!("{} could not be read", counted(report.refused.len(), "file")));
     }
+    wrong.extend(report.analysis.lack());
     if wrong.is_empty() {
         return match report.figures.traces.measured {
             0 => Words::from("No trace was measured, so nothing can be said of what was lost."),

@@ -23,6 +23,7 @@ mod page;
 mod path_bar;
 pub mod plot;
 mod policy;
+mod preparation;
 mod quantity;
 mod remarks;
 pub mod stage_table;

@@ -21,8 +21,7 @@ pub(crate) fn remarks(analysis: &Analysis, unit: Unit) -> Vec<String> {
     }
     lines.extend(unanswered(&analysis.rows));
     lines.extend(analysis.passages_line.clone());
-    let complete = analysis.rows.iter().filter(|row| row.role == StageRole::EndToEnd).filter_map(|row| row.share);
-    let sums = match (analysis.sum_mismatches, complete.map(|share| share.traces).max().unwrap_or(0)) {
+    let sums = match (analysis.sum_mismatches, analysis.complete) {
         (0, 0) => "no trace has all of them".into(),
         (0, _) => "exactly, in every trace that has all of them".into(),
         (mismatches, _) => format!("NOT, in {}", counted(mismatches, "trace")),

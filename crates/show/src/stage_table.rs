@@ -9,6 +9,7 @@ use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::{Decimal, Unit, printable};
 use tickscope_trace::{Common, QuantileBounds, StageRole, StageRow};
 
+use crate::preparation;
 use crate::remarks::remarks;
 use crate::summary;
 use crate::terminal::{Ink, Terminal};
@@ -96,6 +97,7 @@ pub fn text(shown: &Shown<'_>, view: &View) -> String {
     };
     let below = below.into_iter().chain(summary::losses(shown));
     lines.extend(below.map(|line| paragraph(&printable(&line), terminal.width())));
+    lines.extend(preparation::lines(analysis, terminal.width()));
     lines.extend(summary::events(shown, view));
     lines.extend(all_assumptions(shown, view));
     lines.join("\n") + "\n"

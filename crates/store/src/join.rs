@@ -14,13 +14,15 @@ use tickscope_trace::{
 use crate::error::{Error, Result};
 use crate::run::Run;
 use crate::stamps::PointStamps;
-use crate::traces::{KeyedRows, KeyedWriter, attribute_column, layout_key};
+use crate::traces::{KeyedRows, KeyedWriter, attribute_column, layout_key, stamps_key};
 
 /// Counts of the join, and the segments it could not read.
 #[derive(Debug)]
 pub struct Joined {
     /// Counts at each point and in the whole.
     pub counts: JoinCounts,
+    /// Stamps at the layout's points when it began.
+    pub stamps: u64,
     /// Segments that were not read, and why: their stamps count as missing.
     pub refused: Vec<Error>,
 }
@@ -47,12 +49,13 @@ pub fn join_run(run: &Run, layout: &LayoutText, bytes: usize, may_precede: &MayP
     for (point, place) in parsed.points().iter().map(|point| point.place.to_string()).enumerate() {
         names.extend(source.attributes(point)?.into_iter().map(|attribute| attribute_column(&place, attribute)));
     }
-    let place = run.paths().traces().join("part-00000000.parquet");
-    let mut writer = KeyedWriter::begin_traces(&place, &names, &[layout_key(layout)])?;
+    let place = run.derived().traces().join("part-00000000.parquet");
+    let stamps = source.points.iter().map(PointStamps::len).sum();
+    let mut writer = KeyedWriter::begin_traces(&place, &names, &[layout_key(layout), stamps_key(stamps)])?;
     let limits = Limits::within(bytes, names.len());
     let counts = join(&parsed, &mut source, limits, may_precede, &mut |traces| writer.write(rows(traces)))?;
     writer.finish()?;
-    Ok(Joined { counts, refused: source.refused() })
+    Ok(Joined { counts, stamps, refused: source.refused() })
 }
 
 /// The stamps of each point of a layout.

@@ -7,6 +7,7 @@
 //! foreign, torn or of a later version is refused by name and the rest of the run stays readable. Deliberately
 //! absent: any computation. Stamps go in as they were taken and come out the same.
 
+mod aside;
 mod brackets;
 mod channels;
 mod cost;
@@ -34,6 +35,7 @@ mod sample;
 #[cfg(test)]
 mod scratch;
 
+pub use aside::Aside;
 pub use brackets::{BracketColumns, BracketRow, BracketSource, read_brackets, write_brackets};
 pub use channels::{Channel, ChannelState, read_channels, write_channels};
 pub use cost::{Compared, Cost, NodeCost, Overhead, Passes, StampCost};

@@ -23,6 +23,8 @@ use crate::whole_file::{files_in, keyed_folders};
 pub struct Run {
     root: PathBuf,
     manifest: Manifest,
+    /// Where traces and durations lie, if not in the run.
+    apart: Option<PathBuf>,
 }
 
 /// Contents of the readable files, and the others with the reason of each.
@@ -146,7 +148,7 @@ impl Run {
     pub fn create(root: &Path, manifest: Manifest) -> Result<Self> {
         Self::expect_none(root)?;
         manifest.write(&Paths::of(root).manifest())?;
-        Ok(Self { root: root.into(), manifest })
+        Ok(Self { root: root.into(), manifest, apart: None })
     }
 
     /// Begins a run that is written from the start: at no moment does it look cut off.
@@ -168,7 +170,13 @@ impl Run {
     /// Opens the run in `root`.
     pub fn open(root: &Path) -> Result<Self> {
         let manifest = Manifest::read(&Paths::of(root).manifest())?;
-        Ok(Self { root: root.into(), manifest })
+        Ok(Self { root: root.into(), manifest, apart: None })
+    }
+
+    /// The same run as it is to be looked at: under another manifest, which is not written, and with traces and
+    /// durations in the folder `apart`, if one is given.
+    pub fn seen_as(self, manifest: Manifest, apart: Option<PathBuf>) -> Self {
+        Self { manifest, apart, ..self }
     }
 
     /// The contents of `run.json`.
@@ -191,6 +199,11 @@ impl Run {
     /// Where its files lie.
     pub fn paths(&self) -> Paths<'_> {
         Paths::of(&self.root)
+    }
+
+    /// Where traces and durations lie: in the run, unless they were made for one look at it.
+    pub fn derived(&self) -> Paths<'_> {
+        Paths::of(self.apart.as_deref().unwrap_or(&self.root))
     }
 
     /// Nodes that there are stamps or channels of, whether or not the manifest names them.
@@ -294,7 +307,7 @@ impl Run {
                 refused = pairs.refused;
                 pairs.found.iter().map(|pair| self.paths().brackets(pair)).collect()
             }
-            Table::Traces => vec![self.paths().traces()],
+            Table::Traces => vec![self.derived().traces()],
         };
         let mut files = Vec::new();
         for folder in folders {
@@ -312,13 +325,13 @@ impl Run {
 
     /// The files of traces.
     pub fn traces(&self) -> Result<Listing<Vec<KeyedReader>>> {
-        let files = files_in(&self.paths().traces(), "parquet")?;
+        let files = files_in(&self.derived().traces(), "parquet")?;
         Ok(Listing::gather(&files, KeyedReader::open, Vec::push))
     }
 
     /// The files of durations under a rho, in parts per billion.
     pub fn durations(&self, rho_ppb: u64) -> Result<Listing<Vec<KeyedReader>>> {
-        let files = files_in(&self.paths().durations(rho_ppb), "parquet")?;
+        let files = files_in(&self.derived().durations(rho_ppb), "parquet")?;
         Ok(Listing::gather(&files, KeyedReader::open, Vec::push))
     }
 }

@@ -325,6 +325,15 @@ impl PointStamps {
         Ok(())
     }
 
+    /// Hands ids, ticks and kinds (null reads as 0) of all stamps to `sink`, a row group at a time.
+    pub fn read_keys(&self, mut sink: impl FnMut(&[i64], &[i64], &Nullable<i32>)) -> Result<()> {
+        for (segment, group) in self.groups_with(i64::MIN..=i64::MAX) {
+            let (ids, ticks, kinds) = self.segments[segment].read_keys(group)?;
+            sink(&ids, &ticks, &kinds);
+        }
+        Ok(())
+    }
+
     /// Every stamp, in the order stored.
     pub fn read_all(&self) -> Result<StampColumns> {
         let mut all = StampColumns::default();

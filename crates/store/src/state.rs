@@ -136,7 +136,7 @@ fn open_lock(place: &Path) -> Result<File> {
 }
 
 /// Locks a byte of `file`, or asks; returns whether a lock of somebody else is in the way.
-fn lock(file: &File, command: i32, kind: i32, byte: libc::off_t) -> std::io::Result<bool> {
+pub(crate) fn lock(file: &File, command: i32, kind: i32, byte: libc::off_t) -> std::io::Result<bool> {
     // SAFETY: all zeros is a valid flock.
     let mut wanted: libc::flock = unsafe { std::mem::zeroed() };
     (wanted.l_type, wanted.l_whence) = (kind as i16, libc::SEEK_SET as i16);

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tickscope_trace::{Attribute, Nullable};
+use tickscope_trace::{Attribute, LayoutText, Nullable};
 
 use crate::error::Result;
 use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, WriteRows};
@@ -16,6 +16,7 @@ const PASSAGES: &str = "passages";
 /// Stands between a point and the attribute of its stamps that a column of traces holds; in no name of a point.
 const ATTRIBUTE: char = '#';
 const LAYOUT_KEY: &str = "tickscope.layout";
+const STAMPS_KEY: &str = "tickscope.stamps";
 
 /// Rows with a key and named columns; all columns are equally long.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -185,6 +186,16 @@ impl KeyedReader {
         self.table.key(key)
     }
 
+    /// The layout that traces were joined by; `None` where the file does not say one that is understood.
+    pub fn layout(&self) -> Option<LayoutText> {
+        serde_json::from_str(self.key(LAYOUT_KEY)?).ok()
+    }
+
+    /// From how many stamps traces were joined; `None` where the file does not say.
+    pub fn joined_stamps(&self) -> Option<u64> {
+        self.key(STAMPS_KEY)?.parse().ok()
+    }
+
     /// How many row groups.
     pub fn groups(&self) -> usize {
         self.table.groups()
@@ -229,8 +240,13 @@ pub(crate) fn attribute_column(place: &str, attribute: Attribute) -> String {
 }
 
 /// Footer key of traces: the layout they were joined by, as in `run.json`.
-pub(crate) fn layout_key(layout: &tickscope_trace::LayoutText) -> (&'static str, String) {
+pub(crate) fn layout_key(layout: &LayoutText) -> (&'static str, String) {
     (LAYOUT_KEY, serde_json::to_string(layout).expect("a layout of text is JSON"))
+}
+
+/// Footer key of traces: from how many stamps they were joined.
+pub(crate) fn stamps_key(stamps: u64) -> (&'static str, String) {
+    (STAMPS_KEY, stamps.to_string())
 }
 
 #[cfg(test)]

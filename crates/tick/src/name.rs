@@ -28,6 +28,12 @@ pub mod own_points {
     pub const PROBE_REPLY_SENT: &str = "probe-reply-sent";
     /// The kernel's stamp of a probe's reply, where it was received.
     pub const PROBE_REPLY_RECEIVED: &str = "probe-reply-received";
+
+    /// Returns whether a point of that name is tickscope's own, not the program's.
+    pub fn are(name: &str) -> bool {
+        let probes = [PROBE_REQUEST_SENT, PROBE_REQUEST_RECEIVED, PROBE_REPLY_SENT, PROBE_REPLY_RECEIVED];
+        name.starts_with(CLOCK_BRACKET) || probes.contains(&name)
+    }
 }
 
 /// The name of a node: 1 to 47 letters, digits, `_` or `-`.

@@ -79,6 +79,8 @@ pub struct StageTally {
     /// Traces on the path whose *longest* admissible duration is negative: wrong stamps, ids, brackets or rho. Their
     /// values are kept as they are.
     pub impossible: u64,
+    /// The same where the layout was inferred: their order is not the inferred one, which contradicts nothing.
+    pub against_inferred: u64,
     /// The first few of both, with their stamps.
     pub suspicions: Vec<Suspicion>,
     /// The common bound.
@@ -110,6 +112,8 @@ pub struct RefusedBy {
     pub no_interval: u64,
     /// [`Refusal::Untold`]
     pub untold: u64,
+    /// [`Refusal::Unrelated`]
+    pub unrelated: u64,
 }
 
 /// Errors at one end of a stage, over all counted traces.
@@ -187,13 +191,18 @@ pub fn tally(layout: &Layout, clocks: &Clocks, traces: &Traces, durations: &Dura
             let (kind, id) = (traces.kinds()[row], traces.ids()[row]);
             let stamps = Suspicion { kind, id, occurrence, from_tick, to_tick, interval: None, refusal: None };
             let Some(values) = columns.values(row) else {
-                let together = traces.together(layout, stage, row);
-                tally.refuse(if together { durations.refusal(stage, row) } else { Refusal::Untold }, stamps);
+                let refusal = match traces.together(layout, stage, row) {
+                    _ if !clocks.relates(stage) => Refusal::Unrelated,
+                    true => durations.refusal(stage, row),
+                    false => Refusal::Untold,
+                };
+                tally.refuse(refusal, stamps);
                 continue;
             };
             let ends = [(stage.from, from_tick), (stage.to, to_tick)]
                 .map(|(point, raw)| durations.place(point, row, raw, clocks.width(point)));
-            tally.add(stage.role, stamps, values);
+            let on_path = matches!(stage.role, StageRole::Path | StageRole::EndToEnd);
+            tally.add(on_path.then(|| layout.is_inferred()), stamps, values);
             tally.widen(values, ends, clocks.reading_error(stage, ends));
         }
     }
@@ -225,12 +234,16 @@ impl Durations {
 }
 
 impl StageTally {
-    fn add(&mut self, role: StageRole, stamps: Suspicion, [_, lo, hi]: [i64; 3]) {
+    /// `on_path`: whether the path's order was inferred; `None` off the path.
+    fn add(&mut self, on_path: Option<bool>, stamps: Suspicion, [_, lo, hi]: [i64; 3]) {
         self.count += 1;
-        let on_path = matches!(role, StageRole::Path | StageRole::EndToEnd);
-        if hi < 0 && on_path {
-            self.impossible += 1;
-            self.keep(Suspicion { interval: Some((lo, hi)), ..stamps });
+        match on_path.filter(|_| hi < 0) {
+            None => {}
+            Some(true) => self.against_inferred += 1,
+            Some(false) => {
+                self.impossible += 1;
+                self.keep(Suspicion { interval: Some((lo, hi)), ..stamps });
+            }
         }
     }
 
@@ -241,6 +254,7 @@ impl StageTally {
         self.refused += later.refused;
         self.refused_by.merge(later.refused_by);
         self.impossible += later.impossible;
+        self.against_inferred += later.against_inferred;
         later.suspicions.iter().for_each(|&stamps| self.keep(stamps));
         self.common = self.common.widest(later.common);
         self.own = self.own.widest(later.own);
@@ -312,6 +326,7 @@ impl RefusedBy {
             Refusal::AuxiliaryClock(Refused::Contradictory) => &mut self.contradictory,
             Refusal::NoInterval => &mut self.no_interval,
             Refusal::Untold => &mut self.untold,
+            Refusal::Unrelated => &mut self.unrelated,
         } += 1;
     }
 
@@ -322,6 +337,7 @@ impl RefusedBy {
         self.contradictory += later.contradictory;
         self.no_interval += later.no_interval;
         self.untold += later.untold;
+        self.unrelated += later.unrelated;
     }
 }
 

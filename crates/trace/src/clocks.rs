@@ -24,7 +24,7 @@
 use tickscope_bracket::{ClockMap, Epochs, Held, Placement, ReadingWidths, Refused};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
 
-use crate::{Error, Layout, Stage, StageRole, StampAt};
+use crate::{Error, Layout, Sighting, Stage, StageRole, StampAt};
 
 /// How the ticks of one node's counter become ticks of the reference.
 #[derive(Clone, Hash, Debug)]
@@ -34,6 +34,9 @@ pub enum Clock {
     Reference,
     /// Through a clock map.
     Related(ClockMap),
+    /// By its rate alone: through a clock map that is right up to an unknown shift, so that only stamps of this counter
+    /// are as far apart as it says.
+    Unrelated(ClockMap),
 }
 
 /// The clocks of every point of a layout. Points of nodes that share one counter share one [`Clock`].
@@ -78,6 +81,8 @@ pub enum Refusal {
     NoInterval,
     /// The id passed several times, and the two stamps are not known to be of one passage.
     Untold,
+    /// Nothing relates the counters of the two stamps' nodes.
+    Unrelated,
 }
 
 /// A stamp, and where it lies.
@@ -237,13 +242,40 @@ impl Clocks {
     pub(crate) fn clock_map(&self, point: usize) -> Option<&ClockMap> {
         match self.counters.get(self.chains.get(point)?.counter)? {
             Clock::Reference => None,
-            Clock::Related(clock_map) => Some(clock_map),
+            Clock::Related(clock_map) | Clock::Unrelated(clock_map) => Some(clock_map),
         }
     }
 
     /// The clock that a point was stamped by, where that is not its node's counter.
     pub(crate) fn own(&self, point: usize) -> Option<&Epochs> {
         self.own.get(self.chains.get(point)?.own?)
+    }
+
+    /// Returns whether something relates the counters of a stage's two points.
+    pub fn relates(&self, stage: &Stage) -> bool {
+        self.share_a_counter(stage) || ![stage.from, stage.to].into_iter().any(|point| self.is_unrelated(point))
+    }
+
+    /// Returns whether both points of a stage were stamped with one counter.
+    pub fn on_one_counter(&self, stage: &Stage) -> bool {
+        self.share_a_counter(stage) && self.own(stage.from).is_none() && self.own(stage.to).is_none()
+    }
+
+    fn is_unrelated(&self, point: usize) -> bool {
+        let counter = self.chains.get(point).and_then(|chain| self.counters.get(chain.counter));
+        matches!(counter, Some(Clock::Unrelated(_)))
+    }
+
+    /// Where a stamp of a point lies, for comparing it with others; `None` where its clock has no interval for it.
+    pub fn sighting(&self, point: usize, raw: i64) -> Option<Sighting> {
+        let chain = self.chains.get(point)?;
+        let placed = self.place(point, raw).ok()?;
+        let (counter, interval) = (placed.counter, placed.on_reference.interval);
+        let reference = (!self.is_unrelated(point)).then(|| (interval.lo().get(), interval.hi().get()));
+        // What another clock read is known to an interval, also on the counter.
+        let counter = (chain.counter, counter.lo().get(), counter.hi().get());
+        let counter = if chain.own.is_none() { (chain.counter, raw, raw) } else { counter };
+        Some(Sighting { point, counter, reference })
     }
 
     fn share_a_counter(&self, stage: &Stage) -> bool {
@@ -308,6 +340,9 @@ impl Clocks {
     fn bounds(&self, stage: &Stage, from: Placed, to: Placed) -> Option<Interval<Span<Reference>>> {
         if stage.from == stage.to && from.raw == to.raw {
             return Some(Interval::exactly(Span::new(0))); // one stamp: no time passes from it to itself
+        }
+        if !self.relates(stage) {
+            return None;
         }
         if !self.share_a_counter(stage) {
             return difference(to.on_reference.interval, from.on_reference.interval);

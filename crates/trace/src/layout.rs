@@ -19,7 +19,7 @@ mod text;
 
 use tickscope_tick::Place;
 
-pub use text::LayoutText;
+pub use text::{LayoutText, suggestion};
 
 /// Which passages of an id become traces where they part: at the first point that was stamped several times, or where
 /// one stamp is followed by several. Further points follow the passage. Order is that of the ticks, not of arrival.
@@ -100,12 +100,19 @@ pub struct Layout {
     graph: graph::Graph,
     /// By point: the first of those that share its ids.
     spaces: Vec<usize>,
+    inferred: bool,
 }
 
 /// The name of the stage from the start to the end, where there is one of each.
 pub const END_TO_END: &str = "end-to-end";
 
 impl Layout {
+    /// Returns whether nobody declared it: it was inferred from the stamps themselves, and a duration against it
+    /// contradicts nothing.
+    pub fn is_inferred(&self) -> bool {
+        self.inferred
+    }
+
     /// All points: the trunk's, each after its predecessors and else in the order of the description; then those of
     /// branches in the order of the branches.
     pub fn points(&self) -> &[Point] {

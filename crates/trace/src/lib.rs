@@ -14,6 +14,7 @@ mod bounds;
 mod clocks;
 mod duration;
 mod error;
+pub mod infer;
 mod join;
 mod layout;
 mod marks;
@@ -30,8 +31,9 @@ pub use bounds::{
 pub use clocks::{Clock, Clocks, CoreTerm, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
+pub use infer::Sighting;
 pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, RangeCounts, SPARSEST, StampAt, join};
-pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Rule, Stage, StageRole};
+pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Rule, Stage, StageRole, suggestion};
 pub use marks::{Mark, Marks};
 pub use nullable::Nullable;
 pub use reconstruction::{Reconstruction, reconstruct};

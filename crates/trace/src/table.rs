@@ -29,6 +29,8 @@ pub struct StageRow {
     pub refused_by: RefusedBy,
     /// Traces on the path that took less than no time.
     pub impossible: u64,
+    /// The same where the layout was inferred: against its order, which contradicts nothing.
+    pub against_inferred: u64,
     /// The median; `None` without durations.
     pub p50: Option<QuantileBounds>,
     /// The 99th percentile.
@@ -99,6 +101,7 @@ impl StageRow {
             refused: tally.refused,
             refused_by: tally.refused_by,
             impossible: tally.impossible,
+            against_inferred: tally.against_inferred,
             p50: values.quantile(Quantile::MEDIAN),
             p99: values.quantile(Quantile::P99),
             p999: values.quantile(Quantile::P999),

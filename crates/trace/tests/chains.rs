@@ -307,8 +307,10 @@ proptest! {
         tally(&layout, &world.clocks, &traces, &durations, &mut tallies);
         for (number, tally) in tallies.iter().enumerate() {
             prop_assert_eq!(tally.count + tally.missing + tally.refused, 60);
-            let RefusedBy { outside, in_break, ambiguous, contradictory, no_interval, untold } = tally.refused_by;
-            prop_assert_eq!(outside + in_break + ambiguous + contradictory + no_interval + untold, tally.refused);
+            let RefusedBy { outside, in_break, ambiguous, contradictory, no_interval, untold, unrelated } =
+                tally.refused_by;
+            let by_reason = outside + in_break + ambiguous + contradictory + no_interval + untold + unrelated;
+            prop_assert_eq!(by_reason, tally.refused);
             tally.relative_over_run(&layout, &world.clocks, number);
         }
         let mut reconstructions = vec![Reconstruction::default(); 10];

@@ -4,10 +4,13 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
-    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, PassageSummary, SourceSummary,
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, PassageSummary, Preparation,
+    SourceSummary,
 };
 use tickscope_bracket::Rho;
+use tickscope_store::RunState;
 use tickscope_tick::Frequency;
+use tickscope_trace::infer::{Inferred, InferredEdge};
 use tickscope_trace::{Common, QuantileBounds, Share, StageRole, StageRow, Sums};
 
 pub const HERTZ: u64 = 2_299_998_020;
@@ -54,6 +57,7 @@ fn row((quantiles, amounts): ([[i64; 3]; 5], [u64; 6])) -> StageRow {
         refused: 0,
         refused_by: Default::default(),
         impossible: 0,
+        against_inferred: 0,
         p50,
         p99,
         p999,
@@ -137,6 +141,10 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         suspicions: vec![],
         sum_mismatches: 0,
         refused: vec![],
+        complete: 1,
+        unstamped: vec![],
+        unrelated: vec![],
+        preparation: Default::default(),
     }
 }
 
@@ -158,5 +166,13 @@ pub fn with_everything() -> Analysis {
     clock.unused = vec![("reason", 1)];
     all.clock_maps[0].sources[0].unused = vec![("reason", 1)];
     all.unplaced = vec![("a.x>b.y".into(), "reason", 1)];
+    let edge = InferredEdge { from: "a.x".into(), to: "b.y".into(), common: 1, agree: 1 };
+    let inferred = Inferred { ids: 1, edges: vec![edge.clone()], wandering: vec![edge], alone: vec!["c.z".into()] };
+    let (stamps, state, counts) = (2, RunState::Ended, Default::default());
+    all.preparation = Preparation {
+        joined: Some(JoinedNow { stamps, state, kept: true, counts, refused: vec![] }),
+        inferred: Some(inferred),
+        notes: vec!["a note".into()],
+    };
     all
 }

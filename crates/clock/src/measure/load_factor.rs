@@ -205,7 +205,11 @@ mod tests {
             load: Load { cpus: vec![affinity::allowed_cpus().unwrap()[0]], ..Load::SPINNING },
         };
         let mut seen = Vec::new();
-        load_factor(&plan, frequency, &mut |count, reading| seen.push((count, reading))).unwrap();
+        let mut keep = |count, reading| {
+            seen.push((count, reading));
+            std::ops::ControlFlow::Continue(())
+        };
+        load_factor(&plan, frequency, &mut keep).unwrap();
         assert_eq!(seen.iter().map(|&(count, _)| count).collect::<Vec<u32>>(), plan.loads);
         let middle = |of: fn(&LoadReading) -> f64| {
             [0, 2, 8].map(|count| {

@@ -22,6 +22,7 @@ use crate::Error;
 ///     branches: vec!["client.send > client.sent".into()],
 ///     extra: vec!["client.sent > server.recv".into()],
 ///     rules: vec![("server.recv".into(), "last".into())],
+///     inferred: false,
 /// };
 /// let layout = text.parse(None).unwrap();
 /// let stages: Vec<_> = layout.stages().iter().map(|stage| stage.name.as_str()).collect();
@@ -45,6 +46,10 @@ pub struct LayoutText {
     /// `(node.point, rule)` with rule `first`, `last` or `all`; a point without a rule uses `first`.
     #[serde(deserialize_with = "rules")]
     pub rules: Vec<(String, String)>,
+    /// True if nobody declared it and it was [inferred](crate::infer) from stamps: then a duration against it
+    /// contradicts nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inferred: bool,
 }
 
 /// Rules as a list of pairs, or as a table from point to rule.
@@ -69,6 +74,11 @@ fn rules<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D:
 }
 
 impl LayoutText {
+    /// Returns whether it says nothing: no layout was declared.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Reads the layout. `known`: the points that exist, as `node.point`; `None` where that is not known yet.
     pub fn parse(&self, known: Option<&[String]>) -> Result<Layout, Error> {
         let (mut points, edges) = self.parse_trunk()?;
@@ -97,7 +107,7 @@ impl LayoutText {
             vec![0; points.len()] // nothing leads from one id to another
         };
         refuse_ranges_out_of_scope(&points, &edges, &spaces)?;
-        Ok(Layout { points, trunk, edges, stages, graph, spaces })
+        Ok(Layout { points, trunk, edges, stages, graph, spaces, inferred: self.inferred })
     }
 
     /// The points of the trunk in topological order, and the edges between them.
@@ -308,12 +318,16 @@ fn duplicate(expected: &str, name: &str) -> Error {
 }
 
 fn unknown(expected: &str, found: &str, known: &[String]) -> Error {
-    let remedy = match known.iter().min_by_key(|name| edits(found, name)) {
+    Error::new(expected, format!("'{found}'"), suggestion(found, known))
+}
+
+/// What helps where a name is none of those known: the nearest, or all.
+pub fn suggestion(found: &str, known: &[String]) -> String {
+    match known.iter().min_by_key(|name| edits(found, name)) {
         Some(name) if edits(found, name) <= found.len() / 3 + 1 => format!("did you mean '{name}'?"),
         _ if known.is_empty() => "there is none yet: has the program stamped anything?".into(),
         _ => format!("use one of: {}", known.join(", ")),
-    };
-    Error::new(expected, format!("'{found}'"), remedy)
+    }
 }
 
 /// Levenshtein's distance: how many bytes to insert, remove or replace.

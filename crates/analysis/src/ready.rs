@@ -1,0 +1,297 @@
+//! A run made ready to be asked: with every node that was stamped, a layout, and traces.
+//!
+//! Idea: `tickscope run` joins when it ends. Any other run, collected, cut off, going on or looked at by another
+//! layout, is joined when somebody asks. Assumes: nothing of how the run came about. Guarantees: traces get into the
+//! run only where it does not go on, has none that fit, and its own declared layout made them; all others go to a
+//! folder that goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any
+//! change to `run.json`.
+
+use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState};
+use tickscope_tick::{Clock, Place, own_points};
+use tickscope_trace::infer::Inferred;
+use tickscope_trace::{JoinCounts, Layout, LayoutText, suggestion};
+
+use crate::error::Error;
+use crate::inference::{inferred, programs_points};
+use crate::messages::MessagePair;
+use crate::passages::join;
+
+/// Memory that a join may hold.
+pub const JOIN_BYTES: usize = 512 << 20;
+
+/// A run that can be asked for its figures, by [`analyse`](crate::analyse) and whatever else takes a [`Run`].
+#[derive(Debug)]
+pub struct ReadyRun {
+    /// The run, with the layout and the nodes that it is asked with.
+    pub run: Run,
+    /// What was done.
+    pub preparation: Preparation,
+    /// Holds the traces, where they are not in the run.
+    _apart: Option<Aside>,
+}
+
+/// What was done to make a run ready.
+#[derive(Clone, Debug, Default)]
+pub struct Preparation {
+    /// The join, if its traces were not there.
+    pub joined: Option<JoinedNow>,
+    /// Origin of the layout, if nobody declared one.
+    pub inferred: Option<Inferred>,
+    /// All that whoever sees the figures has to know of it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A join that was made because somebody asked.
+#[derive(Clone, Debug)]
+pub struct JoinedNow {
+    /// Stamps at the layout's points.
+    pub stamps: u64,
+    /// Where the run stood.
+    pub state: RunState,
+    /// True if the traces are in the run now.
+    pub kept: bool,
+    /// What the join counted.
+    pub counts: JoinCounts,
+    /// Files that it could not read, and why.
+    pub refused: Vec<String>,
+}
+
+/// Makes `run` ready to be asked by `layout`; `None`: by its own, or the one that its stamps suggest.
+pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
+    let state = run.state()?;
+    let mut preparation = Preparation::default();
+    let mut manifest = run.manifest().clone();
+    let own = !manifest.layout.is_empty() && layout.as_ref().is_none_or(|layout| *layout == manifest.layout);
+    name_nodes(&run, &mut manifest, &mut preparation.notes)?;
+    let run = run.seen_as(manifest, None);
+    let chosen = match layout {
+        Some(layout) => {
+            let known = names(&run)?;
+            let unusable = |why| Error::input(format!("the layout that was asked for: {why}"));
+            layout.parse((!known.is_empty()).then_some(&known)).map_err(unusable)?;
+            layout
+        }
+        None if run.manifest().layout.is_empty() => infer(&run, &mut preparation)?,
+        None => run.manifest().layout.clone(),
+    };
+    let mut manifest = Manifest { layout: chosen, ..run.manifest().clone() };
+    name_points(&run, &mut manifest)?;
+    let run = run.seen_as(manifest, None);
+    preparation.notes.extend(unstamped_evidence(&run)?);
+    let traces = standing(&run)?;
+    if traces == Traces::Fit {
+        return Ok(ReadyRun { run, preparation, _apart: None });
+    }
+    let kept = own && state != RunState::GoingOn && traces != Traces::OfAnother;
+    joined(run, preparation, (state, traces), kept)
+}
+
+/// What there is of traces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Traces {
+    /// Those of this layout and of all stamps; or files that nobody can read, which the analysis names.
+    Fit,
+    /// None.
+    None,
+    /// Of fewer stamps than there are now.
+    Older,
+    /// Of another layout.
+    OfAnother,
+}
+
+fn standing(run: &Run) -> Result<Traces, Error> {
+    let listing = run.traces()?;
+    if !listing.refused.is_empty() {
+        return Ok(Traces::Fit);
+    }
+    if listing.found.is_empty() {
+        return Ok(Traces::None);
+    }
+    let manifest = run.manifest();
+    let of_another = |layout: LayoutText| layout != manifest.layout;
+    if listing.found.iter().any(|reader| reader.layout().is_some_and(of_another)) {
+        return Ok(Traces::OfAnother);
+    }
+    let now = stamps(run, &run.layout()?)?;
+    let older = listing.found.iter().any(|reader| reader.joined_stamps().is_some_and(|then| then < now));
+    Ok(if older { Traces::Older } else { Traces::Fit })
+}
+
+fn joined(
+    run: Run,
+    mut preparation: Preparation,
+    (state, traces): (RunState, Traces),
+    kept: bool,
+) -> Result<ReadyRun, Error> {
+    let layout = run.layout()?;
+    if stamps(&run, &layout)? == 0 {
+        return Err(nothing_stamped(&run, &layout)?);
+    }
+    let into_run = kept.then(|| join(&run, JOIN_BYTES)).and_then(Result::ok);
+    let (run, found, apart) = match into_run {
+        Some(found) => (run, found, None),
+        None => {
+            let apart = Aside::of(&run)?; // also where the run cannot be written
+            let manifest = run.manifest().clone();
+            let run = run.seen_as(manifest, Some(apart.path().to_path_buf()));
+            let found = join(&run, JOIN_BYTES)?;
+            (run, found, Some(apart))
+        }
+    };
+    let why = match (state, traces) {
+        (RunState::GoingOn, _) => "the run goes on: figures are of what was stored until now",
+        (_, Traces::OfAnother) => "by another layout than its traces were joined by; those are kept as they are",
+        (_, Traces::Older) => "stamps were stored after its traces had been joined",
+        (RunState::CutOff, _) => "the run's end was never written: figures are of what was stored",
+        (RunState::Ended, _) => "its traces were not there",
+    };
+    preparation.notes.insert(0, format!("joined now from {} stamps: {why}", found.stamps));
+    let refused: Vec<String> = found.refused.iter().map(ToString::to_string).collect();
+    let kept = apart.is_none();
+    preparation.joined = Some(JoinedNow { stamps: found.stamps, state, kept, counts: found.counts, refused });
+    Ok(ReadyRun { run, preparation, _apart: apart })
+}
+
+/// Stamps at the points of a layout.
+fn stamps(run: &Run, layout: &Layout) -> Result<u64, Error> {
+    let at = |point: &tickscope_trace::Point| Ok(run.stamps(&point.place)?.len());
+    layout.points().iter().map(at).sum()
+}
+
+fn nothing_stamped(run: &Run, layout: &Layout) -> Result<Error, Error> {
+    let root = run.root().display();
+    let reasons = unstamped(run, layout)?;
+    Ok(Error::work(if names(run)?.is_empty() {
+        format!("cannot show {root}: no stamp is stored in it. Was a program stamping, and its directory collected?")
+    } else {
+        format!("cannot show {root}: no point of the layout was stamped. {}", reasons.join(". "))
+    }))
+}
+
+/// Infers the layout, and says so.
+fn infer(run: &Run, preparation: &mut Preparation) -> Result<LayoutText, Error> {
+    let (found, repeated) = inferred(run)?;
+    let root = run.root().display();
+    let Some(layout) = found.layout() else {
+        let mut why: Vec<String> = found.wandering.iter().map(wandering).collect();
+        if why.is_empty() && !found.alone.is_empty() {
+            why.push(format!("no two of these points saw the same ids: {}", found.alone.join(", ")));
+        }
+        if why.is_empty() {
+            why.push("no stamp is stored in it. Was a program stamping, and its directory collected?".into());
+        }
+        return Err(Error::work(format!(
+            "cannot show {root}: it declares no layout, and its stamps suggest none: {}. Name the points in the order \
+             that an id passes them, in a file for --layout",
+            why.join("; ")
+        )));
+    };
+    let notes = &mut preparation.notes;
+    notes.push(format!(
+        "layout: inferred from {} ids, not declared: an order that was seen, not one that is known",
+        found.ids
+    ));
+    if repeated > 0 {
+        notes.push(format!("layout: of {repeated} ids that passed a point more than once, the first passage counted"));
+    }
+    notes.extend(
+        found.wandering.iter().map(|pair| format!("layout: {}, so neither follows the other", wandering(pair))),
+    );
+    if !found.alone.is_empty() {
+        notes.push(format!(
+            "layout: left out, since no other point follows them or they it: {}",
+            found.alone.join(", ")
+        ));
+    }
+    let manifest = run.manifest();
+    if manifest.nodes.len() > 1 && manifest.run_file.is_none() {
+        notes.push(format!("reference: {}, the first node's, since none was declared", manifest.reference));
+    }
+    preparation.inferred = Some(found);
+    Ok(layout)
+}
+
+fn wandering(pair: &tickscope_trace::infer::InferredEdge) -> String {
+    let percent = pair.agreement_bp() / 100;
+    format!("of {} ids at {} and {} the former came first in {percent} %", pair.common, pair.from, pair.to)
+}
+
+/// Names nodes that were stamped, and that the manifest lacks, after another of their boot: it is the same machine.
+fn name_nodes(run: &Run, manifest: &mut Manifest, notes: &mut Vec<String>) -> Result<(), Error> {
+    for channel in run.channels()?.found {
+        if manifest.nodes.iter().any(|node| node.name == channel.node) {
+            continue;
+        }
+        let boot = channel.domain().ok().map(|domain| domain.boot);
+        let same = manifest.nodes.iter().find(|node| Some(node.boot) == boot && node.injected.is_none());
+        let Some(same) = same else {
+            let note = format!(
+                "{}: left out, since run.json does not name it, nor another node of its machine: collect it again",
+                channel.node
+            );
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+            continue;
+        };
+        manifest.nodes.push(Node { name: channel.node, command: Vec::new(), ..same.clone() });
+    }
+    Ok(())
+}
+
+/// Adds the points that were stamped, and those of the run's own layout that were not, where the manifest lacks them.
+fn name_points(run: &Run, manifest: &mut Manifest) -> Result<(), Error> {
+    if run.manifest().points.is_empty() || run.manifest().ended_unix_ms.is_none() {
+        for channel in run.channels()?.found {
+            let Ok(ordering) = channel.ordering.parse() else { continue };
+            if !manifest.points.iter().any(|known| channel.is_at(&known.place())) {
+                let counter =
+                    channel.domain().ok().map(|domain| domain.counter).filter(|&clock| clock != Clock::STAMPED);
+                let (node, name) = (channel.node, channel.point);
+                manifest.points.push(Point { node, name, ordering, counter, resolution_ticks: None });
+            }
+        }
+    }
+    let Ok(layout) = manifest.layout.parse(None) else { return Ok(()) }; // the analysis says why
+    for Place { node, point: name } in layout.points().iter().map(|point| point.place.clone()) {
+        if !manifest.points.iter().any(|known| known.node == node && known.name == name) {
+            let ordering = tickscope_tick::Ordering::Plain;
+            manifest.points.push(Point { node, name, ordering, counter: None, resolution_ticks: None });
+        }
+    }
+    Ok(())
+}
+
+/// Points that programs stamped.
+fn names(run: &Run) -> Result<Vec<String>, Error> {
+    Ok(programs_points(run)?.iter().map(Place::to_string).collect())
+}
+
+/// A sentence for each point of a layout that nothing was stamped at, with the nearest name.
+pub(crate) fn unstamped(run: &Run, layout: &Layout) -> Result<Vec<String>, Error> {
+    let known = names(run)?;
+    let mut all = Vec::new();
+    for point in layout.points() {
+        if run.stamps(&point.place)?.is_empty() {
+            all.push(never_stamped(&point.place, &known));
+        }
+    }
+    Ok(all)
+}
+
+fn never_stamped(place: &Place, known: &[String]) -> String {
+    format!("expected stamps at {place}, found none; {}", suggestion(&place.to_string(), known))
+}
+
+/// The same of messages that are declared as evidence.
+fn unstamped_evidence(run: &Run) -> Result<Vec<String>, Error> {
+    let (known, mut all) = (names(run)?, Vec::new());
+    for pair in run.manifest().evidence.messages.iter().filter_map(|text| text.parse::<MessagePair>().ok()) {
+        for place in [pair.from, pair.to] {
+            if !own_points::are(place.point.as_str()) && run.stamps(&place)?.is_empty() {
+                all.push(format!("evidence messages: {}", never_stamped(&place, &known)));
+            }
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,33 @@
+//! What was done before a run could be shown: a join that nobody had made, a layout that nobody declared.
+
+use tickscope_analysis::Analysis;
+use tickscope_tick::printable;
+
+use crate::typesetting::paragraph;
+
+/// Lines under the table; none where the run was joined when it ended and nothing else is to be said.
+pub(crate) fn lines(analysis: &Analysis, width: usize) -> Vec<String> {
+    let notes = analysis.preparation.notes.iter().chain(&analysis.unrelated).cloned().chain(against(analysis));
+    let mut lines: Vec<String> = notes.map(|note| paragraph(&printable(&note), width)).collect();
+    if let Some(toml) = analysis.preparation.inferred.as_ref().and_then(|inferred| inferred.toml()) {
+        lines.push("to declare it, paste this into a run file, or into a file for --layout:".into());
+        lines.push(String::new());
+        lines.extend(toml.lines().map(printable_line));
+    }
+    lines
+}
+
+fn printable_line(line: &str) -> String {
+    printable(line).into_owned()
+}
+
+/// Traces whose order is not the inferred one, a line a stage.
+pub(crate) fn against(analysis: &Analysis) -> impl Iterator<Item = String> {
+    let rows = analysis.rows.iter().filter(|row| row.against_inferred > 0);
+    rows.map(|row| {
+        format!(
+            "against the inferred order: {} of {} traces of {}; nobody declared that order, so they contradict nothing",
+            row.against_inferred, row.count, row.name
+        )
+    })
+}
