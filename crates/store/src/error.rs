@@ -79,6 +79,19 @@ impl Error {
         Self::unlike(Kind::Corrupt, place, expected, found, remedy)
     }
 
+    /// A file of this run that lies where it does not belong, or of another run.
+    pub(crate) fn stray(place: &Path, here: &str, of: &str) -> Self {
+        let (expected, found) = (format_args!("a file of {here}"), format_args!("one of {of}"));
+        let remedy = "move it back where it belongs, and restore the one that belongs here from a copy";
+        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
+    }
+
+    /// Something about a run's files that is unlike what was written.
+    pub(crate) fn changed(place: &Path, expected: impl Display, found: impl Display) -> Self {
+        let remedy = "do not trust figures of it: restore the run from a copy, or measure again";
+        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
+    }
+
     /// A table with a column that this version knows nothing of.
     pub(crate) fn unknown_column(place: &Path, known: &str, found: &str) -> Self {
         let (expected, found) = (format_args!("columns {known}"), format_args!("a column '{found}'"));

@@ -9,6 +9,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 
 use crate::error::{Error, Result};
 use crate::run::Run;
+use crate::whole_file::open_regular;
 
 /// Where a run stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +46,7 @@ impl Run {
     /// Where the run stands.
     pub fn state(&self) -> Result<RunState> {
         let place = self.paths().lock();
-        let held = match File::open(&place) {
+        let held = match open_regular(&place) {
             Ok(file) => lock(&file, libc::F_OFD_GETLK, libc::F_WRLCK).map_err(|e| Error::io(&place, "look at", e))?,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => false,
             Err(e) => return Err(Error::io(&place, "open", e)),
