@@ -32,6 +32,11 @@ impl Run {
         serde_json::to_string(self.0.manifest()).map_err(|error| Refusal::new(error.to_string()))
     }
 
+    /// Why figures of this run are not to be trusted, each with its file.
+    fn faults(&self, py: Python<'_>) -> Result<Vec<String>, Refusal> {
+        py.detach(|| Ok(self.0.faults()?.iter().map(ToString::to_string).collect()))
+    }
+
     /// What `tickscope show --json` prints, and the finding it would end with.
     fn figures(&self, py: Python<'_>, query: Asked) -> Result<(String, Option<String>), Refusal> {
         let query = parsed(query)?;
@@ -80,7 +85,7 @@ impl Run {
                 )));
             }
         };
-        let listing = self.0.files(table)?;
+        let listing = self.0.intact_files(table)?;
         Ok((listing.found, listing.refused.iter().map(ToString::to_string).collect()))
     }
 }

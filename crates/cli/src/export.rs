@@ -8,6 +8,7 @@ use tickscope_analysis::{Outcome, Scan};
 use tickscope_export::{CSV, RowCounts, write};
 use tickscope_store::{Run, WholeFile};
 
+use crate::check::Faults;
 use crate::failure::Failure;
 use crate::options::ExportOptions;
 use crate::output::print_json;
@@ -33,7 +34,9 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     if to_stdout && options.json {
         return Err(Failure::input("--json and --csv - both print to standard output: give --csv a file"));
     }
-    let scan = Scan::of(&Run::open(&options.run)?, &query(&options.query)?)?;
+    let run = Run::open(&options.run)?;
+    let faults = Faults::of(&run)?;
+    let scan = Scan::of(&run, &query(&options.query)?)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
         match write(&scan, BufWriter::new(&mut out), format, "standard output") {
@@ -61,12 +64,12 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         true => print_json(&report)?,
         false => print(file, &rows)?,
     }
-    match report.impossible {
+    faults.verdict(match report.impossible {
         0 => Ok(()),
         impossible => {
             Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first")))
         }
-    }
+    })
 }
 
 /// Standard output, whose reader may have seen enough: that is no error.

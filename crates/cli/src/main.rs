@@ -1,5 +1,6 @@
 //! The `tickscope` command: options in, crates called, results printed.
 
+mod check;
 mod clock;
 mod collection;
 mod doctor;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),
         Command::Show(options) => show::show(options),
+        Command::Check(options) => check::check(options),
         Command::Report(options) => report::report(options),
         Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),

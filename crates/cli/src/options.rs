@@ -29,6 +29,8 @@ pub enum Command {
     Run(RunOptions),
     /// Print a run's table of stages, also under another rho
     Show(ShowOptions),
+    /// Read a run wholly, and say what of it is damaged or missing
+    Check(CheckOptions),
     /// Write a run's page: one HTML file that opens offline
     Report(ReportOptions),
     /// Write every duration of every trace in another program's format
@@ -76,6 +78,15 @@ pub struct ShowOptions {
     #[command(flatten)]
     pub query: QueryOptions,
     /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckOptions {
+    /// A run's directory
+    pub run: PathBuf,
+    /// Print what was found as JSON
     #[arg(long)]
     pub json: bool,
 }

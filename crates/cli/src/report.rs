@@ -6,6 +6,7 @@ use tickscope_analysis::{Query, analyse_with_figures};
 use tickscope_show::Report;
 use tickscope_store::{Run, write_whole};
 
+use crate::check::Faults;
 use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::print_json;
@@ -42,10 +43,11 @@ fn made(
     query: &Query,
     use_it: impl FnOnce(&Report<'_>) -> Result<(), Failure>,
 ) -> Result<Result<(), Failure>, Failure> {
-    let (analysis, figures) = analyse_with_figures(run, query, false)?;
+    let faults = Faults::of(run)?;
+    let (mut analysis, figures) = analyse_with_figures(run, query, false)?;
+    let faults = faults.also(std::mem::take(&mut analysis.refused));
     let (events, channels) = (run.events()?, run.channels()?);
-    let refused = run.refused()?;
-    let refused: Vec<String> = refused.iter().chain(&analysis.refused).map(ToString::to_string).collect();
+    let refused = faults.texts();
     let report = Report {
         run,
         analysis: &analysis,
@@ -55,5 +57,6 @@ fn made(
         refused: &refused,
     };
     use_it(&report)?;
-    Ok(analysis.finding(&events.found).map_or(Ok(()), |finding| Err(Failure::finding(finding))))
+    let found = analysis.finding(&events.found).map_or(Ok(()), |finding| Err(Failure::finding(finding)));
+    Ok(faults.verdict(found))
 }

@@ -5,6 +5,7 @@ use tickscope_bracket::Rho;
 use tickscope_show::stage_table;
 use tickscope_store::Run;
 
+use crate::check::Faults;
 use crate::failure::Failure;
 use crate::options::{QueryOptions, ShowOptions};
 use crate::output;
@@ -24,18 +25,13 @@ pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
 pub fn print(run: &Run, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
-    // Before the analysis: what cannot be read may be why it fails.
-    for refused in run.refused()? {
-        eprintln!("tickscope: {refused}");
-    }
-    let analysis = analyse(run, query, write)?;
-    for refused in &analysis.refused {
-        eprintln!("tickscope: {refused}");
-    }
+    let faults = Faults::of(run)?;
+    let mut analysis = analyse(run, query, write)?;
+    let faults = faults.also(std::mem::take(&mut analysis.refused));
     let listing = run.events()?;
     match json {
         true => output::print_json(&RunJson::of(run, &analysis, &listing.found))?,
         false => output::print(stage_table::text(run, &analysis, &listing.found).as_bytes())?,
     }
-    analysis.finding(&listing.found).map_or(Ok(()), |finding| Err(Failure::finding(finding)))
+    faults.verdict(analysis.finding(&listing.found).map_or(Ok(()), |finding| Err(Failure::finding(finding))))
 }

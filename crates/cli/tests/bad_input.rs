@@ -184,7 +184,7 @@ fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
     fs::write(run.paths().events().join("strange.parquet"), "no Parquet at all").unwrap();
     let shown = site.show(&[]);
     shown.said(
-        0,
+        1,
         &[
             "torn.parquet",
             "newer.parquet",
@@ -192,9 +192,10 @@ fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
             "part-99999999.parquet",
             "node=server.parquet",
             "strange.parquet",
+            "do not trust the figures",
         ],
     );
-    let table = shown.json(0);
+    let table = shown.json(1);
     assert_eq!(count(&table, "end-to-end"), 500);
     let (known, inside) = truth(&table);
     assert!(known > 0 && known == inside);

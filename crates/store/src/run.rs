@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::events::{Event, EventColumns, breaks, read_events};
 use crate::manifest::Manifest;
 use crate::stamps::{PointStamps, StampColumns};
-use crate::table::{Columns, Field, TableReader};
+use crate::table::{Columns, Field, TableReader, forget_run_id};
 use crate::traces::KeyedReader;
 use crate::whole_file::{files_in, keyed_folders};
 
@@ -159,6 +159,7 @@ impl Run {
     /// Opens the run in `root`.
     pub fn open(root: &Path) -> Result<Self> {
         let manifest = Manifest::read(&Paths::of(root).manifest())?;
+        forget_run_id();
         Ok(Self { root: root.into(), manifest })
     }
 

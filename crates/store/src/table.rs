@@ -16,6 +16,7 @@ mod writer;
 
 pub(crate) use columns::{Cell, CellColumn, Columns, columns};
 pub(crate) use reader::TableReader;
+pub(crate) use seal::forget_run_id;
 pub(crate) use writer::{TableWriter, WriteRows};
 
 use std::borrow::Cow;

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tickscope_trace::{Attribute, Nullable};
+use tickscope_trace::{Attribute, LayoutText, Nullable};
 
 use crate::error::Result;
 use crate::table::{Field, GROUP_ROWS, TableReader, TableWriter, WriteRows};
@@ -140,6 +140,12 @@ impl KeyedReader {
         Ok(Self { table, names })
     }
 
+    /// Returns whether traces were joined by this layout; true of files that do not say.
+    pub fn is_joined_by(&self, layout: &LayoutText) -> bool {
+        let told = self.table.key(LAYOUT_KEY).map(serde_json::from_str::<LayoutText>);
+        told.is_none_or(|told| told.is_ok_and(|told| told == *layout))
+    }
+
     /// A reader of the same table for another thread.
     pub fn again(&self) -> Result<Self> {
         Self::open(self.table.path())
@@ -229,7 +235,7 @@ pub(crate) fn attribute_column(place: &str, attribute: Attribute) -> String {
 }
 
 /// Footer key of traces: the layout they were joined by, as in `run.json`.
-pub(crate) fn layout_key(layout: &tickscope_trace::LayoutText) -> (&'static str, String) {
+pub(crate) fn layout_key(layout: &LayoutText) -> (&'static str, String) {
     (LAYOUT_KEY, serde_json::to_string(layout).expect("a layout of text is JSON"))
 }
 

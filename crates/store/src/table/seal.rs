@@ -103,15 +103,23 @@ pub(super) fn belongs(path: &Path) -> Option<(PathBuf, String)> {
     Some((if folder == 0 { ".".into() } else { root }, inside.join("/")))
 }
 
+/// A `run.json`, what the file system says of it, and the run's id.
+type Known = (PathBuf, (u64, u64, i64, i64, u64), String);
+
+/// Every table that is opened asks for its run's id: of the same run, nearly always.
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// Has the next table read the id of its run anew: a file may have been changed faster than its times tell.
+pub(crate) fn forget_run_id() {
+    *KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+}
+
 /// The id of the run in `root`, as its `run.json` says it; `None` if there is none that can be read.
 pub(super) fn run_id(root: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Identity {
         run: String,
     }
-    type Known = (PathBuf, (u64, u64, i64, i64, u64), String);
-    // Every table that is opened asks: of the same run, nearly always.
-    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
     let place = root.join("run.json");
     let now = fs::metadata(&place).ok()?;
     let now = (now.dev(), now.ino(), now.mtime(), now.mtime_nsec(), now.len());
