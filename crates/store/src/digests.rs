@@ -93,6 +93,9 @@ struct Entry {
 #[derive(Serialize, Deserialize)]
 struct Digests {
     schema: u32,
+    /// The run's id, 16 hexadecimal digits; earlier lists do not say.
+    #[serde(default)]
+    run: Option<String>,
     files: Vec<Entry>,
     /// Of the text before it.
     own: String,
@@ -105,8 +108,9 @@ impl fmt::Display for Entry {
 }
 
 /// The file's text: one line a file, the own digest last.
-fn text(schema: u32, files: &[Entry]) -> String {
-    let mut text = format!("{{\n\"schema\": {schema},\n\"files\": [\n");
+fn text(schema: u32, run: Option<&str>, files: &[Entry]) -> String {
+    let run = run.map_or(String::new(), |run| format!("\"run\": \"{run}\",\n"));
+    let mut text = format!("{{\n\"schema\": {schema},\n{run}\"files\": [\n");
     for (position, entry) in files.iter().enumerate() {
         let end = if position + 1 < files.len() { "," } else { "" };
         let entry = serde_json::to_string(entry).expect("text and numbers are JSON");
@@ -127,13 +131,18 @@ impl Run {
             let place = self.root().join(&unreadable.path);
             return Err(Error::io(&place, "read", std::io::Error::other(unreadable.xxh3_128.clone())));
         }
-        write_whole(&self.root().join(FILE), text(SCHEMA, &files).as_bytes())
+        write_whole(&self.root().join(FILE), text(SCHEMA, Some(&self.id()), &files).as_bytes())
     }
 
     /// Every difference between the files and what they were when the run ended; none: they are the same. A run without
     /// digests (of schema 1, or that did not end) differs by that.
     pub fn check(&self) -> Result<Vec<Difference>> {
         self.differences(u64::MAX)
+    }
+
+    /// The run's id as files name it.
+    fn id(&self) -> String {
+        format!("{:016x}", self.manifest().run)
     }
 
     pub(crate) fn has_digests(&self) -> bool {
@@ -167,7 +176,10 @@ impl Run {
             return Err(Error::newer(&place, "schema", SCHEMA, digests.schema));
         }
         let mut differences = Vec::new();
-        if text(digests.schema, &digests.files) != told {
+        if let Some(other) = digests.run.as_ref().filter(|run| **run != self.id()) {
+            differences.extend(none(&format!("digests of run {}", self.id()), &format!("those of run {other}"))?);
+        }
+        if text(digests.schema, digests.run.as_deref(), &digests.files) != told {
             differences.extend(none("a list with its own digest at its end", "a list that was changed")?);
         }
         let bytes = digests.files.iter().fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));

@@ -40,8 +40,8 @@ pub struct Examined {
 }
 
 impl Run {
-    /// Why the figures of this run are not to be trusted, each with the file it is about: what every reading asks first.
-    /// Whole files are held against their digests only where all of them together are small; else their sizes.
+    /// Why the figures of this run are not to be trusted, each with the file it is about: what every reading asks
+    /// first. Whole files are held against their digests only where all of them together are small; else their sizes.
     pub fn faults(&self) -> Result<Vec<Error>> {
         let mut faults: Vec<Error> = Manifest::fault(&self.paths().manifest()).into_iter().collect();
         faults.extend(self.refused()?);

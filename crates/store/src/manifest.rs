@@ -475,7 +475,7 @@ mod tests {
             refused(&twice).contains("expected one rho a pair of domains, found two of server.tsc against client.tsc")
         );
         let mut many = manifest();
-        let node = |at: usize| Node { name: NodeName::new(&format!("n{at}")).unwrap(), ..manifest().nodes[0].clone() };
+        let node = |at: usize| Node { name: NodeName::new(format!("n{at}")).unwrap(), ..manifest().nodes[0].clone() };
         many.nodes = (0..10_000).map(node).collect();
         assert!(refused(&many).contains("expected at most 1000 nodes, found 10000"));
         std::fs::File::create(&place).unwrap().set_len(1 << 30).unwrap();

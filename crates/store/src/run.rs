@@ -261,11 +261,11 @@ impl Run {
         write_brackets(&self.paths().brackets(pair).join(format!("{name}.parquet")), brackets)
     }
 
-    /// Files of stamps, channels and events that cannot be read, and why, by their footers. They hide no other file;
-    /// but whoever shows the run's results has to name them.
+    /// Files that cannot be read, and why: of channels and events by all their rows, of stamps by their footers. They
+    /// hide no other file; but whoever shows the run's results has to name them.
     pub fn refused(&self) -> Result<Vec<Error>> {
-        let mut refused = self.files(Table::Channels)?.refused;
-        refused.extend(self.files(Table::Events)?.refused);
+        let mut refused = self.channels()?.refused;
+        refused.extend(self.events()?.refused);
         for (_, node) in keyed_folders(&self.root.join("stamps"), "node")? {
             for (_, folder) in keyed_folders(&node, "point")? {
                 refused.extend(PointStamps::open(&folder)?.into_refused());

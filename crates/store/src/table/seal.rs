@@ -124,10 +124,10 @@ pub(super) fn run_id(root: &Path) -> Option<String> {
     let now = fs::metadata(&place).ok()?;
     let now = (now.dev(), now.ino(), now.mtime(), now.mtime_nsec(), now.len());
     let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if let Some((of, when, id)) = &*known {
-        if *of == place && *when == now {
-            return Some(id.clone());
-        }
+    if let Some((of, when, id)) = &*known
+        && (of, when) == (&place, &now)
+    {
+        return Some(id.clone());
     }
     let text = io::read_to_string(open_regular(&place).ok()?).ok()?;
     let id = serde_json::from_str::<Identity>(&text).ok()?.run;
