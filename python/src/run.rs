@@ -48,6 +48,11 @@ impl Run {
         serde_json::to_string(self.opened.manifest()).map_err(|error| Refusal::new(error.to_string()))
     }
 
+    /// Why figures of this run are not to be trusted, each with its file.
+    fn faults(&self, py: Python<'_>) -> Result<Vec<String>, Refusal> {
+        py.detach(|| Ok(self.opened.faults()?.iter().map(ToString::to_string).collect()))
+    }
+
     /// What `tickscope show --json` prints, and the finding it would end with.
     fn figures(&self, py: Python<'_>, query: Asked) -> Result<(String, Option<String>), Refusal> {
         let query = parsed(query)?;
@@ -100,8 +105,8 @@ impl Run {
             }
         };
         let listing = match table {
-            Table::Traces => self.ready()?.run.files(table)?,
-            table => self.opened.files(table)?,
+            Table::Traces => self.ready()?.run.intact_files(table)?,
+            table => self.opened.intact_files(table)?,
         };
         Ok((listing.found, listing.refused.iter().map(ToString::to_string).collect()))
     }

@@ -18,10 +18,11 @@ from tickscope._tickscope import VERSION as __version__
 from tickscope._tickscope import Finding, Point, Section, TickscopeError, point
 from tickscope.clock_map import ClockMap, Segment
 from tickscope.meter import section
-from tickscope.run import FindingWarning, RefusedFileWarning, Run, open
+from tickscope.run import DamagedRunWarning, FindingWarning, RefusedFileWarning, Run, open
 
 __all__ = [
     "ClockMap",
+    "DamagedRunWarning",
     "Finding",
     "FindingWarning",
     "Point",

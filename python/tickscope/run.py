@@ -31,6 +31,10 @@ class FindingWarning(UserWarning):
     """The figures stand, but something in the run contradicts itself or an assumption: `tickscope show` ends with 3."""
 
 
+class DamagedRunWarning(UserWarning):
+    """A file of the run is not as it was written, or is missing: do not trust figures. `tickscope check` names all."""
+
+
 class RefusedFileWarning(UserWarning):
     """A file of the run cannot be read, and is left out."""
 
@@ -54,6 +58,8 @@ class Run:
     ) -> None:
         self.root = Path(root)
         self._inner = _tickscope.Run(self.root, _layout_json(layout))
+        for fault in self._inner.faults():
+            warnings.warn(fault, DamagedRunWarning, stacklevel=3)
         self._connection = connection if connection is not None else duckdb.default_connection()
         self._figures: dict[str, dict[str, Any]] = {}
         self._aside: tempfile.TemporaryDirectory[str] | None = None

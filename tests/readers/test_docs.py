@@ -40,11 +40,11 @@ def lacking(shown, found, place):
             yield from lacking(shown[0], found[0], f"{place}[0]")
 
 
-@pytest.mark.parametrize("command", ["show", "report", "export", "doctor", "collect"])
+@pytest.mark.parametrize("command", ["show", "report", "export", "check", "doctor", "collect"])
 def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, tmp_path):
     example = re.search(rf"^```json {command}\n(.*?)^```", PAGE, re.M | re.S)[1]
     words = {
-        "show": ["show", swinging_run], "report": ["report", swinging_run],
+        "show": ["show", swinging_run], "report": ["report", swinging_run], "check": ["check", swinging_run],
         "export": ["export", swinging_run, "--csv", tmp_path / "run.csv"], "doctor": ["doctor"],
         "collect": ["collect", tmp_path, "--run", tmp_path / "run"],
     }
@@ -54,7 +54,7 @@ def test_json_holds_what_its_example_shows(command, tickscope, swinging_run, tmp
 
 def test_every_command_that_has_figures_has_json(tickscope):
     names = set(commands(tickscope))
-    assert {"run", "show", "report", "export", "doctor", "collect"} <= names
+    assert {"run", "show", "report", "export", "check", "doctor", "collect"} <= names
     without = {name for name in names - NO_FIGURES if "--json" not in said(tickscope, name, "--help")}
     assert without == set()
 

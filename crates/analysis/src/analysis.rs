@@ -336,6 +336,12 @@ fn on_reference(ticks: u64, hertz: u64, reference_hertz: u64) -> u64 {
 /// The files of traces, joined by this layout.
 pub(crate) fn traces_of(run: &Run, layout: &Layout) -> Result<Vec<KeyedReader>, Error> {
     let listing = run.traces()?;
+    if let Some(other) = listing.found.iter().find(|reader| !reader.is_joined_by(&run.manifest().layout)) {
+        return Err(Error::work(format!(
+            "{}: expected traces joined by the layout of run.json, found those of another. Join the run again",
+            other.path().display()
+        )));
+    }
     let names: Vec<String> = layout.points().iter().map(|point| point.place.to_string()).collect();
     for reader in &listing.found {
         if reader.names() != names {

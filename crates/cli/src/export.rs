@@ -11,7 +11,7 @@ use tickscope_store::WholeFile;
 use crate::failure::Failure;
 use crate::options::ExportOptions;
 use crate::output::{expect_folder, note, print_json};
-use crate::show::{opened, query};
+use crate::show::{Opened, opened, query};
 
 /// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     if !to_stdout {
         expect_folder(file, "--csv")?;
     }
-    let ready = opened(options.run.as_deref(), &options.query)?;
+    let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note); // standard output may be the file
     let scan = Scan::of(&ready.run, &query)?;
     let rows = if to_stdout {
@@ -67,7 +67,7 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         true => print_json(&report)?,
         false => print(file, &rows)?,
     }
-    match report.impossible {
+    faults.verdict(match report.impossible {
         0 if report.measured == 0 => {
             Err(Failure::work("expected a duration, found none: tickscope show says what is missing"))
         }
@@ -75,7 +75,7 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         impossible => {
             Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first")))
         }
-    }
+    })
 }
 
 /// Standard output, whose reader may have seen enough: that is no error.

@@ -1,12 +1,13 @@
 //! `tickscope finish`: a run that was cut off, completed.
 
-use tickscope_analysis::{Query, ready};
+use tickscope_analysis::Query;
 use tickscope_experiment::Finished;
 use tickscope_store::Run;
 
 use crate::failure::Failure;
 use crate::options::FinishOptions;
 use crate::output::note;
+use crate::show::Opened;
 use crate::{output, show};
 
 /// Completes a run and prints its table. One without a trace has none to print, which is an error.
@@ -15,7 +16,7 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
     let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&options.run)? else {
         let text = format!("{root} has ended and all its stamps are stored: there is nothing to do");
         return match options.json {
-            true => show::print(&ready(Run::open(&options.run)?, None)?, &Query::default(), true, false),
+            true => show::print(&Opened::of(Run::open(&options.run)?, None)?, &Query::default(), true, false),
             false => output::print(format!("{text}\n").as_bytes()),
         };
     };
@@ -30,7 +31,7 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
             missing.unwrap_or_default()
         )));
     }
-    let shown = ready(run, None).and_then(|ready| show::print(&ready, &Query::default(), options.json, true));
+    let shown = Opened::of(run, None).and_then(|opened| show::print(&opened, &Query::default(), options.json, true));
     if let (Err(why), Err(_)) = (&shown, &outcome) {
         note(why);
     }

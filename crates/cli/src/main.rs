@@ -2,6 +2,7 @@
 // Whatever is printed may find its reader gone or its disk full: [`output`] alone writes.
 #![deny(clippy::print_stdout)]
 
+mod check;
 mod chosen_run;
 mod clock;
 mod collection;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Init(options) => init::init(options),
         Command::Finish(options) => finish::finish(options),
         Command::Show(options) => show::show(options),
+        Command::Check(options) => check::check(options),
         Command::Report(options) => report::report(options),
         Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),

@@ -39,6 +39,8 @@ pub enum Command {
     Finish(FinishOptions),
     /// Print a run's table of stages, also under another rho
     Show(ShowOptions),
+    /// Read a run wholly, and say what of it is damaged or missing
+    Check(CheckOptions),
     /// Write a run's page: one HTML file that opens offline
     Report(ReportOptions),
     /// Write every duration of every trace in another program's format
@@ -145,6 +147,15 @@ pub struct ShowOptions {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub color: When,
     /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckOptions {
+    /// A run's directory
+    pub run: PathBuf,
+    /// Print what was found as JSON
     #[arg(long)]
     pub json: bool,
 }

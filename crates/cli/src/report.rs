@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{Analysis, Query, ReadyRun, analyse_with_figures};
+use tickscope_analysis::{Analysis, Query, analyse_with_figures};
 use tickscope_show::Report;
 use tickscope_store::write_whole;
 
 use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::{expect_folder, line, print, print_json};
-use crate::show::{expect_sources, judge, opened, query, unknown_source};
+use crate::show::{Opened, expect_sources, judge, opened, query, unknown_source};
 
 /// The name of standard output.
 const STDOUT: &str = "-";
@@ -21,9 +21,9 @@ pub fn report(options: &ReportOptions) -> Result<(), Failure> {
     if let Some(out) = options.out.as_deref().filter(|out| *out != Path::new(STDOUT)) {
         expect_folder(out, "--out")?;
     }
-    let run = opened(options.run.as_deref(), &options.query)?;
-    let place = options.out.clone().unwrap_or_else(|| run.run.paths().report());
-    made(&run, &query, |report| {
+    let opened = opened(options.run.as_deref(), &options.query)?;
+    let place = options.out.clone().unwrap_or_else(|| opened.ready.run.paths().report());
+    made(&opened, &query, |report| {
         if options.json {
             return print_json(&report.json());
         }
@@ -36,8 +36,8 @@ pub fn report(options: &ReportOptions) -> Result<(), Failure> {
 }
 
 /// Writes the page of a run that was just shown into its directory.
-pub fn beside(run: &ReadyRun) -> Result<(), Failure> {
-    made(run, &Query::default(), |report| write(report, &run.run.paths().report())).map(|_| ())
+pub fn beside(opened: &Opened) -> Result<(), Failure> {
+    made(opened, &Query::default(), |report| write(report, &opened.ready.run.paths().report())).map(|_| ())
 }
 
 fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
@@ -46,18 +46,19 @@ fn write(report: &Report<'_>, place: &Path) -> Result<(), Failure> {
 
 /// Makes the report of a run and hands it on; returns what the run finds, apart from what went wrong.
 fn made(
-    ready: &ReadyRun,
+    opened: &Opened,
     query: &Query,
     use_it: impl FnOnce(&Report<'_>) -> Result<(), Failure>,
 ) -> Result<Result<(), Failure>, Failure> {
+    let Opened { ready, faults } = opened;
     let run = &ready.run;
     let computed = analyse_with_figures(run, query, false);
-    let (analysis, figures) = computed.map_err(|why| unknown_source(run, query, why))?;
+    let (mut analysis, figures) = computed.map_err(|why| unknown_source(run, query, why))?;
     expect_sources(&analysis, query)?;
+    let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
     let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
     let (events, channels) = (run.events()?, run.channels()?);
-    let refused = run.refused()?;
-    let refused: Vec<String> = refused.iter().chain(&analysis.refused).map(ToString::to_string).collect();
+    let refused = faults.texts();
     let report = Report {
         run,
         analysis: &analysis,
@@ -67,5 +68,5 @@ fn made(
         refused: &refused,
     };
     use_it(&report)?;
-    Ok(judge(run, &analysis, refused.len()))
+    Ok(faults.verdict(judge(&analysis, &events.found)))
 }

@@ -1,11 +1,12 @@
 //! `tickscope run`: one experiment from start to end, and its table.
 
-use tickscope_analysis::{Query, ready};
+use tickscope_analysis::Query;
 use tickscope_experiment::{Forward, RunSettings, RunSource, interrupt};
 
 use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::output::{line, note};
+use crate::show::Opened;
 use crate::{output, report, show};
 
 /// Runs an experiment and prints its table.
@@ -20,14 +21,14 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         eprintln!("run: {root}");
     }
     // The table first: a command that failed leaves what was measured until then.
-    let ready = ready(run.clone(), None);
-    let shown = ready.as_ref().map_err(Clone::clone);
-    let shown = shown.and_then(|ready| show::print(ready, &Query::default(), options.json, true));
+    let opened = Opened::of(run.clone(), None);
+    let shown = opened.as_ref().map_err(Clone::clone);
+    let shown = shown.and_then(|opened| show::print(opened, &Query::default(), options.json, true));
     if let (Err(why), Err(_)) = (&shown, &measured) {
         note(why);
     }
-    let reported = match &ready {
-        Ok(ready) if options.report => report::beside(ready),
+    let reported = match &opened {
+        Ok(opened) if options.report => report::beside(opened),
         _ => Ok(()),
     };
     if !options.json {

@@ -6,9 +6,10 @@ use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, ready};
 use tickscope_bracket::Rho;
 use tickscope_experiment::layout_of;
 use tickscope_show::stage_table::{Shown, View, text};
-use tickscope_store::Run;
+use tickscope_store::{Event, LayoutText, Run};
 use tickscope_tick::Source;
 
+use crate::check::Faults;
 use crate::failure::Failure;
 use crate::options::{QuantileList, QueryOptions, ShowOptions, When};
 use crate::output::{self, note};
@@ -18,7 +19,7 @@ use crate::{chosen_run, groups};
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
     let quantiles = options.quantiles.clone().unwrap_or_default();
     let query = Query { quantiles: quantiles.shares(), ..query(&options.query)? };
-    let ready = opened(options.run.as_deref(), &options.query)?;
+    let opened = opened(options.run.as_deref(), &options.query)?;
     let view = View {
         terminal: output::terminal(options.color),
         scale: options.unit.map(Into::into),
@@ -28,17 +29,31 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
         quantiles: quantiles.names(),
     };
     if let Some(by) = options.by {
-        return groups::show(&ready.run, &query, by, &view);
+        return opened.faults.verdict(groups::show(&opened.ready.run, &query, by, &view));
     }
-    shown(&ready, &query, options.json, false, &view)
+    shown(&opened, &query, options.json, false, &view)
+}
+
+/// A run that is ready to be asked, and what is wrong with its files.
+pub struct Opened {
+    pub ready: ReadyRun,
+    pub faults: Faults,
+}
+
+impl Opened {
+    /// Makes a run ready, by `layout` or its own; says first what it lacks and what of its files is damaged, which may
+    /// also be why figures cannot be had.
+    pub fn of(run: Run, layout: Option<LayoutText>) -> Result<Self, Failure> {
+        run.unfinished()?.iter().for_each(note);
+        let faults = Faults::of(&run)?;
+        Ok(Self { ready: ready(run, layout)?, faults })
+    }
 }
 
 /// The run that was named, or the newest one, ready to be asked by the layout that options name, or its own.
-pub fn opened(named: Option<&Path>, options: &QueryOptions) -> Result<ReadyRun, Failure> {
+pub fn opened(named: Option<&Path>, options: &QueryOptions) -> Result<Opened, Failure> {
     let layout = options.layout.as_deref().map(layout_of).transpose()?;
-    let run = chosen_run::open(named)?;
-    say_unfinished(&run)?;
-    ready(run, layout)
+    Opened::of(chosen_run::open(named)?, layout)
 }
 
 /// The query that options make.
@@ -61,53 +76,37 @@ pub fn query(options: &QueryOptions) -> Result<Query, Failure> {
 }
 
 /// Analyses and prints; `write`: keep the durations in the run. An impossible duration ends with exit code 3.
-pub fn print(ready: &ReadyRun, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
+pub fn print(opened: &Opened, query: &Query, json: bool, write: bool) -> Result<(), Failure> {
     let view = View { terminal: output::terminal(When::Auto), ..View::default() };
-    shown(ready, query, json, write, &view)
+    shown(opened, query, json, write, &view)
 }
 
-/// Says what a run lacks that did not come to its end.
-pub fn say_unfinished(run: &Run) -> Result<(), Failure> {
-    run.unfinished()?.iter().for_each(note);
-    Ok(())
-}
-
-fn shown(ready: &ReadyRun, query: &Query, json: bool, write: bool, view: &View) -> Result<(), Failure> {
+fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -> Result<(), Failure> {
+    let Opened { ready, faults } = opened;
     let run = &ready.run;
-    // Before the analysis: what cannot be read may be why it fails.
-    let refused = run.refused()?;
-    refused.iter().for_each(note);
-    let analysis = analyse(run, query, write).map_err(|why| unknown_source(run, query, why))?;
+    let mut analysis = analyse(run, query, write).map_err(|why| unknown_source(run, query, why))?;
+    let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
     let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
-    analysis.refused.iter().for_each(note);
     expect_sources(&analysis, query)?;
     say_what_changes_nothing(&analysis, query);
     let (events, channels) = (run.events()?, run.channels()?);
-    let unread = refused.len() + analysis.refused.len();
     match json {
         true => output::print_json(&RunJson::of(run, &analysis, &events.found))?,
         false => {
             let (events, channels) = (&events.found, &channels.found);
-            let shown = Shown { run, analysis: &analysis, events, channels, unread };
+            let shown = Shown { run, analysis: &analysis, events, channels, unread: faults.count() };
             output::print(text(&shown, view).as_bytes())?;
         }
     }
-    judge(run, &analysis, unread)
+    faults.verdict(judge(&analysis, &events.found))
 }
 
-/// How the command ends: with a finding, with what could not be read, or with nothing to show.
-pub fn judge(run: &Run, analysis: &Analysis, unread: usize) -> Result<(), Failure> {
-    if let Some(finding) = analysis.finding(&run.events()?.found) {
-        return Err(Failure::finding(finding));
+/// How a command ends whose figures came of undamaged files: with a finding, with nothing to show, or well.
+pub fn judge(analysis: &Analysis, events: &[Event]) -> Result<(), Failure> {
+    match analysis.finding(events) {
+        Some(finding) => Err(Failure::finding(finding)),
+        None => analysis.lack().map_or(Ok(()), |lack| Err(Failure::work(lack))),
     }
-    if unread > 0 {
-        let files = if unread == 1 { "1 file".into() } else { format!("{unread} files") };
-        return Err(Failure::work(format!(
-            "cannot read {files} of {}, named above: what they hold is in no figure; restore them from a copy",
-            run.root().display()
-        )));
-    }
-    analysis.lack().map_or(Ok(()), |lack| Err(Failure::work(lack)))
 }
 
 /// Refuses sources of evidence that the run has none of, with those that it has.

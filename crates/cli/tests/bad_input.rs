@@ -182,6 +182,7 @@ fn e2e_a_file_that_cannot_be_read_is_named_and_hides_no_other() {
             "part-99999999.parquet",
             "node=server.parquet",
             "strange.parquet",
+            "do not trust the figures",
         ],
     );
     let table = shown.json(1);

@@ -111,7 +111,8 @@ fn alone(run: &Run) -> Result<File, Error> {
 /// Returns whether an ended run lacks anything that can still be had.
 fn is_left(run: &Run) -> Result<bool, Error> {
     let never_joined = has_points(run) && run.traces()?.found.is_empty();
-    Ok(never_joined || run.manifest().stamp_directories.values().any(|directory| directory.exists()))
+    let undigested = run.manifest().schema > 1 && !run.has_digests();
+    Ok(never_joined || undigested || run.manifest().stamp_directories.values().any(|directory| directory.exists()))
 }
 
 /// Returns whether tickscope's own processes stamp there.

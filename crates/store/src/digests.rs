@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::fs::{self, File};
+use std::fs;
 use std::hash::Hasher;
 use std::io::Read;
 use std::path::Path;
@@ -18,10 +18,15 @@ use serde::{Deserialize, Serialize};
 use twox_hash::xxhash3_128;
 
 use crate::error::{Error, Result};
+use crate::whole_file::{open_regular, read_text};
 use crate::{Run, SCHEMA, write_whole};
 
 /// The file's name.
 pub(crate) const FILE: &str = "digests.json";
+/// Begins the digest of a file that cannot be read.
+const UNREADABLE: &str = "none:";
+/// Bytes that the list has at most.
+const LIST_BYTES: u64 = 256 << 20;
 /// Files that hold nothing of their own: derived from the others of a run, or locked only.
 const DERIVED: [&str; 3] = ["durations", "report.html", "run.lock"];
 
@@ -64,7 +69,7 @@ impl Digest {
 
     /// Adds a file's whole bytes; returns how many.
     pub fn read(&mut self, path: &Path) -> std::io::Result<u64> {
-        let (mut file, mut piece, mut bytes) = (File::open(path)?, vec![0; 1 << 18], 0);
+        let (mut file, mut piece, mut bytes) = (open_regular(path)?, vec![0; 1 << 18], 0);
         loop {
             match file.read(&mut piece)? {
                 0 => return Ok(bytes),
@@ -88,6 +93,9 @@ struct Entry {
 #[derive(Serialize, Deserialize)]
 struct Digests {
     schema: u32,
+    /// The run's id, 16 hexadecimal digits; earlier lists do not say.
+    #[serde(default)]
+    run: Option<String>,
     files: Vec<Entry>,
     /// Of the text before it.
     own: String,
@@ -100,8 +108,9 @@ impl fmt::Display for Entry {
 }
 
 /// The file's text: one line a file, the own digest last.
-fn text(schema: u32, files: &[Entry]) -> String {
-    let mut text = format!("{{\n\"schema\": {schema},\n\"files\": [\n");
+fn text(schema: u32, run: Option<&str>, files: &[Entry]) -> String {
+    let run = run.map_or(String::new(), |run| format!("\"run\": \"{run}\",\n"));
+    let mut text = format!("{{\n\"schema\": {schema},\n{run}\"files\": [\n");
     for (position, entry) in files.iter().enumerate() {
         let end = if position + 1 < files.len() { "," } else { "" };
         let entry = serde_json::to_string(entry).expect("text and numbers are JSON");
@@ -117,17 +126,46 @@ fn text(schema: u32, files: &[Entry]) -> String {
 impl Run {
     /// Writes down what every file is, once the run has ended and all of them are written.
     pub fn write_digests(&self) -> Result<()> {
-        write_whole(&self.root().join(FILE), text(SCHEMA, &entries(self.root())?).as_bytes())
+        let files = entries(self.root(), Digested::Whole)?;
+        if let Some(unreadable) = files.iter().find(|entry| entry.xxh3_128.starts_with(UNREADABLE)) {
+            let place = self.root().join(&unreadable.path);
+            return Err(Error::io(&place, "read", std::io::Error::other(unreadable.xxh3_128.clone())));
+        }
+        write_whole(&self.root().join(FILE), text(SCHEMA, Some(&self.id()), &files).as_bytes())
     }
 
     /// Every difference between the files and what they were when the run ended; none: they are the same. A run without
     /// digests (of schema 1, or that did not end) differs by that.
     pub fn check(&self) -> Result<Vec<Difference>> {
+        self.differences(u64::MAX)
+    }
+
+    /// The run's id as files name it.
+    fn id(&self) -> String {
+        format!("{:016x}", self.manifest().run)
+    }
+
+    /// Removes the digests of a run at `root` that is written again after its end.
+    pub fn forget_digests(root: &Path) -> Result<()> {
+        let place = root.join(FILE);
+        match fs::remove_file(&place) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&place, "remove", e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the run's digests were written, as they are once it has ended.
+    pub fn has_digests(&self) -> bool {
+        fs::symlink_metadata(self.root().join(FILE)).is_ok()
+    }
+
+    /// As [`Run::check`]; of files that have more than `limit` bytes in all, presence and sizes only.
+    pub(crate) fn differences(&self, limit: u64) -> Result<Vec<Difference>> {
         let place = self.root().join(FILE);
         let none = |expected: &str, found: &str| {
             Ok(vec![Difference { path: FILE.into(), expected: expected.into(), found: found.into() }])
         };
-        let told = match fs::read_to_string(&place) {
+        let told = match read_text(&place, LIST_BYTES) {
             Ok(told) => told,
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::io(&place, "read", e));
@@ -148,10 +186,15 @@ impl Run {
             return Err(Error::newer(&place, "schema", SCHEMA, digests.schema));
         }
         let mut differences = Vec::new();
-        if text(digests.schema, &digests.files) != told {
+        if let Some(other) = digests.run.as_ref().filter(|run| **run != self.id()) {
+            differences.extend(none(&format!("digests of run {}", self.id()), &format!("those of run {other}"))?);
+        }
+        if text(digests.schema, digests.run.as_deref(), &digests.files) != told {
             differences.extend(none("a list with its own digest at its end", "a list that was changed")?);
         }
-        differences.extend(between(&digests.files, &entries(self.root())?));
+        let bytes = digests.files.iter().fold(0, |sum: u64, entry| sum.saturating_add(entry.bytes));
+        let how = if bytes <= limit { Digested::Whole } else { Digested::BySize(&digests.files) };
+        differences.extend(between(&digests.files, &entries(self.root(), how)?));
         Ok(differences)
     }
 }
@@ -172,15 +215,43 @@ fn between(were: &[Entry], are: &[Entry]) -> Vec<Difference> {
     changed.chain(added).collect()
 }
 
+/// How a file becomes an entry.
+#[derive(Clone, Copy)]
+enum Digested<'a> {
+    /// By its whole bytes.
+    Whole,
+    /// By its size: one that has the size that the list says is taken to be what the list says.
+    BySize(&'a [Entry]),
+}
+
+impl Digested<'_> {
+    fn entry(self, place: &Path, path: String) -> Entry {
+        let told = match self {
+            Self::BySize(list) => list.binary_search_by(|entry| entry.path.cmp(&path)).ok().map(|at| &list[at]),
+            Self::Whole => None,
+        };
+        let size = open_regular(place).and_then(|file| Ok(file.metadata()?.len()));
+        if let (Some(told), Ok(bytes)) = (told, &size) {
+            let xxh3_128 = if told.bytes == *bytes { told.xxh3_128.clone() } else { "not taken".into() };
+            return Entry { path, bytes: *bytes, xxh3_128 };
+        }
+        let mut digest = Digest::default();
+        match size.and_then(|_| digest.read(place)) {
+            Ok(bytes) => Entry { path, bytes, xxh3_128: format!("{:032x}", digest.finish_128()) },
+            Err(e) => Entry { path, bytes: 0, xxh3_128: format!("{UNREADABLE} {e}") },
+        }
+    }
+}
+
 /// Every file of a run that is neither hidden nor derived, in the order of the paths.
-fn entries(root: &Path) -> Result<Vec<Entry>> {
+fn entries(root: &Path, how: Digested<'_>) -> Result<Vec<Entry>> {
     let mut found = Vec::new();
-    walk(root, "", &mut found)?;
+    walk(root, "", how, &mut found)?;
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 
-fn walk(root: &Path, folder: &str, found: &mut Vec<Entry>) -> Result<()> {
+fn walk(root: &Path, folder: &str, how: Digested<'_>, found: &mut Vec<Entry>) -> Result<()> {
     let here = root.join(folder);
     let wrong = |e| Error::io(&here, "list", e);
     for entry in fs::read_dir(&here).map_err(wrong)? {
@@ -191,12 +262,10 @@ fn walk(root: &Path, folder: &str, found: &mut Vec<Entry>) -> Result<()> {
             continue;
         }
         if entry.file_type().map_err(wrong)?.is_dir() {
-            walk(root, &path, found)?;
+            walk(root, &path, how, found)?;
             continue;
         }
-        let mut digest = Digest::default();
-        let bytes = digest.read(&entry.path()).map_err(|e| Error::io(&entry.path(), "read", e))?;
-        found.push(Entry { path, bytes, xxh3_128: format!("{:032x}", digest.finish_128()) });
+        found.push(how.entry(&entry.path(), path));
     }
     Ok(())
 }
@@ -240,7 +309,7 @@ mod tests {
     fn every_flipped_byte_of_every_file_shows() {
         let scratch = Scratch::new();
         let run = run(&scratch);
-        for entry in entries(scratch.path()).unwrap() {
+        for entry in entries(scratch.path(), Digested::Whole).unwrap() {
             let place = scratch.path().join(&entry.path);
             let whole = fs::read(&place).unwrap();
             for position in (0..whole.len()).step_by(7).chain([whole.len() - 5]) {
@@ -266,6 +335,22 @@ mod tests {
         assert_eq!(paths(&run), ["events/a.parquet", "run.json", "events/b.parquet"]);
         let said = run.check().unwrap()[1].to_string();
         assert!(said.starts_with("run.json: expected ") && said.contains(" bytes with digest "), "{said}");
+    }
+
+    #[test]
+    fn of_files_that_are_large_together_only_presence_and_size_are_asked() {
+        let scratch = Scratch::new();
+        let run = run(&scratch);
+        let place = scratch.path().join("events/a.parquet");
+        let whole = fs::read(&place).unwrap();
+        let mut flipped = whole.clone();
+        flipped[20] ^= 1;
+        fs::write(&place, &flipped).unwrap();
+        assert_eq!((run.differences(u64::MAX).unwrap().len(), run.differences(0).unwrap()), (1, vec![]));
+        fs::write(&place, &whole[1..]).unwrap();
+        assert_eq!(run.differences(0).unwrap().len(), 1);
+        fs::remove_file(&place).unwrap();
+        assert!(run.differences(0).unwrap()[0].found == "no such file");
     }
 
     #[test]

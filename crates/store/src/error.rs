@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 
 /// A file or directory that could not be used: what failed or was not as expected, and what would help.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: Kind,
     place: PathBuf,
@@ -87,6 +87,19 @@ impl Error {
     /// Torn, damaged or changed.
     pub fn corrupt(place: &Path, expected: impl Display, found: impl Display) -> Self {
         let remedy = "remove it or restore it from a copy; the other files of the run are not affected";
+        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
+    }
+
+    /// A file of this run that lies where it does not belong, or of another run.
+    pub(crate) fn stray(place: &Path, here: &str, of: &str) -> Self {
+        let (expected, found) = (format_args!("a file of {here}"), format_args!("one of {of}"));
+        let remedy = "move it back where it belongs, and restore the one that belongs here from a copy";
+        Self::unlike(Kind::Corrupt, place, expected, found, remedy)
+    }
+
+    /// Something about a run's files that is unlike what was written.
+    pub(crate) fn changed(place: &Path, expected: impl Display, found: impl Display) -> Self {
+        let remedy = "do not trust figures of it: restore the run from a copy, or measure again";
         Self::unlike(Kind::Corrupt, place, expected, found, remedy)
     }
 

@@ -15,6 +15,7 @@ mod digests;
 mod error;
 mod event_kind;
 mod events;
+mod integrity;
 mod join;
 mod manifest;
 mod run;
@@ -43,6 +44,7 @@ pub use digests::{Difference, Digest};
 pub use error::{Error, Result};
 pub use event_kind::EventKind;
 pub use events::{Event, breaks, read_events, write_events};
+pub use integrity::{DIGESTED_AT_EVERY_READING, Examined};
 pub use join::{Joined, join_run};
 pub use manifest::{
     Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule,

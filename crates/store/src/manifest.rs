@@ -4,7 +4,8 @@
 //! while reading; fields of a later version of the same schema are kept out of the way. Deliberately absent: results,
 //! but for what measuring cost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -14,8 +15,9 @@ use tickscope_trace::LayoutText;
 
 use crate::SCHEMA;
 use crate::cost::Cost;
+use crate::digests::Digest;
 use crate::error::{Error, Result};
-use crate::whole_file::write_whole;
+use crate::whole_file::{read_text, write_whole};
 
 /// The contents of `run.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -341,7 +343,7 @@ impl Manifest {
 
     /// Reads `run.json` at `place`; refuses what is torn, foreign or of a later schema.
     pub fn read(place: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(place).map_err(|e| Error::io(place, "open", e))?;
+        let text = read_text(place, Self::BYTES).map_err(|e| Error::io(place, "open", e))?;
         let json: serde_json::Value = serde_json::from_str(&text)
             .map_err(|e| Error::corrupt(place, "a complete JSON document", e.to_string()))?;
         // The number comes first: a later schema may differ in everything else.
@@ -354,6 +356,7 @@ impl Manifest {
                 let manifest: Self = serde_json::from_value(json)
                     .map_err(|e| Error::corrupt(place, format!("a manifest of schema {known}"), e.to_string()))?;
                 manifest.refuse_unmeasured(place)?;
+                manifest.refuse_repetitions(place)?;
                 Ok(manifest)
             }
         }
@@ -369,13 +372,63 @@ impl Manifest {
         unmeasured.map_or(Ok(()), |node| Err(wrong(node)))
     }
 
-    /// Writes `run.json` at `place`, whole.
+    /// Bytes that a `run.json` has at most.
+    const BYTES: u64 = 16 << 20;
+    /// Nodes that a run has at most: every pair of them may be asked for.
+    const NODES: usize = 1000;
+
+    /// Two entries of the same name would leave it to the order which of them holds.
+    fn refuse_repetitions(&self, place: &Path) -> Result<()> {
+        if self.nodes.len() > Self::NODES {
+            return Err(Error::corrupt(place, format!("at most {} nodes", Self::NODES), self.nodes.len()));
+        }
+        if let Some(twice) = repeated(self.nodes.iter().map(|node| node.name.to_string())) {
+            return Err(Error::corrupt(place, "every node once", format!("{twice} twice")));
+        }
+        let pairs = self.rho.iter().map(|rho| format!("{} against {}", rho.domain, rho.reference));
+        match repeated(pairs) {
+            Some(twice) => Err(Error::corrupt(place, "one rho a pair of domains", format!("two of {twice}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes `run.json` at `place`, whole, with the digest of its own text as its last key.
     pub fn write(&self, place: &Path) -> Result<()> {
         self.refuse_unmeasured(place)?;
-        let mut text = serde_json::to_string_pretty(self).expect("a manifest of text and numbers is JSON");
-        text.push('\n');
-        write_whole(place, text.as_bytes())
+        let text = serde_json::to_string_pretty(self).expect("a manifest of text and numbers is JSON");
+        let body = text.trim_end_matches("\n}");
+        write_whole(place, format!("{body}{OWN}{}\"\n}}\n", own_digest(body)).as_bytes())
     }
+
+    /// What is wrong with the text of the `run.json` at `place`: other text than was written. Earlier versions wrote no
+    /// digest into it.
+    pub(crate) fn fault(place: &Path) -> Option<Error> {
+        let text = match read_text(place, Self::BYTES) {
+            Ok(text) => text,
+            Err(e) => return Some(Error::io(place, "read", e)),
+        };
+        let (body, rest) = text.rsplit_once(OWN)?;
+        let expected = own_digest(body);
+        let intact =
+            rest.strip_prefix(&expected).is_some_and(|rest| rest.split_whitespace().collect::<String>() == "\"}");
+        (!intact).then(|| Error::changed(place, "the text that was written, by its own digest", "another"))
+    }
+}
+
+/// The last key of `run.json`, up to its value.
+const OWN: &str = ",\n  \"own\": \"";
+
+/// The digest of all the text before it.
+fn own_digest(body: &str) -> String {
+    let mut own = Digest::default();
+    own.write(body.as_bytes());
+    format!("{:032x}", own.finish_128())
+}
+
+/// The first name that came before.
+fn repeated(names: impl Iterator<Item = String>) -> Option<String> {
+    let mut known = BTreeSet::new();
+    names.into_iter().find(|name| !known.insert(name.clone()))
 }
 
 /// A number as 16 hexadecimal digits: JSON numbers are exact to 53 bits only.
@@ -426,6 +479,47 @@ mod tests {
         assert!(refused("{\"name\": 3}").is_foreign() && refused("[]").is_foreign());
         let newer = refused("{\"schema\": 3, \"nodes\": \"elsewhere\"}");
         assert!(newer.is_newer() && newer.to_string().contains("found 3; read it with the tickscope"), "{newer}");
+    }
+
+    #[test]
+    fn what_is_said_twice_is_refused_and_so_are_more_nodes_than_can_be_paired() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("run.json");
+        let refused = |manifest: &Manifest| {
+            manifest.write(&place).unwrap();
+            Manifest::read(&place).unwrap_err().to_string()
+        };
+        let mut twice = manifest();
+        twice.nodes.push(twice.nodes[0].clone());
+        assert!(refused(&twice).contains("expected every node once, found client twice"));
+        let mut twice = manifest();
+        twice.rho.push(Rho { ppb: 1, ..twice.rho[0].clone() });
+        assert!(
+            refused(&twice).contains("expected one rho a pair of domains, found two of server.tsc against client.tsc")
+        );
+        let mut many = manifest();
+        let node = |at: usize| Node { name: NodeName::new(format!("n{at}")).unwrap(), ..manifest().nodes[0].clone() };
+        many.nodes = (0..10_000).map(node).collect();
+        assert!(refused(&many).contains("expected at most 1000 nodes, found 10000"));
+        std::fs::File::create(&place).unwrap().set_len(1 << 30).unwrap();
+        assert!(Manifest::read(&place).unwrap_err().to_string().contains("of at most 16777216"));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_manifest_is_refused_or_told_or_changes_nothing() {
+        let scratch = Scratch::new();
+        let place = scratch.path().join("run.json");
+        manifest().write(&place).unwrap();
+        assert!(Manifest::fault(&place).is_none());
+        let whole = std::fs::read(&place).unwrap();
+        for bit in (0..whole.len() * 8).step_by(3) {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&place, &damaged).unwrap();
+            if let Ok(read) = Manifest::read(&place) {
+                assert!(read == manifest() || Manifest::fault(&place).is_some(), "bit {bit}");
+            }
+        }
     }
 
     #[test]

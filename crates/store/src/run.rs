@@ -14,7 +14,7 @@ use crate::events::{Event, EventColumns, breaks, read_events};
 use crate::manifest::Manifest;
 use crate::stamps::{PointStamps, StampColumns};
 use crate::state::Writing;
-use crate::table::{Columns, Field, TableReader};
+use crate::table::{Columns, Field, TableReader, forget_run_id};
 use crate::traces::KeyedReader;
 use crate::whole_file::{files_in, keyed_folders};
 
@@ -170,6 +170,7 @@ impl Run {
     /// Opens the run in `root`.
     pub fn open(root: &Path) -> Result<Self> {
         let manifest = Manifest::read(&Paths::of(root).manifest())?;
+        forget_run_id();
         Ok(Self { root: root.into(), manifest, apart: None })
     }
 
@@ -282,11 +283,11 @@ impl Run {
         write_brackets(&self.paths().brackets(pair).join(format!("{name}.parquet")), brackets)
     }
 
-    /// Files of stamps, channels and events that cannot be read, and why, by their footers. They hide no other file;
-    /// but whoever shows the run's results has to name them.
+    /// Files that cannot be read, and why: of channels and events by all their rows, of stamps by their footers. They
+    /// hide no other file; but whoever shows the run's results has to name them.
     pub fn refused(&self) -> Result<Vec<Error>> {
-        let mut refused = self.files(Table::Channels)?.refused;
-        refused.extend(self.files(Table::Events)?.refused);
+        let mut refused = self.channels()?.refused;
+        refused.extend(self.events()?.refused);
         for (_, node) in keyed_folders(&self.root.join("stamps"), "node")? {
             for (_, folder) in keyed_folders(&node, "point")? {
                 refused.extend(PointStamps::open(&folder)?.into_refused());

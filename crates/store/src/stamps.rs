@@ -183,7 +183,8 @@ pub fn next_segment(folder: &Path) -> Result<PathBuf> {
     Ok(folder.join(format!("part-{:08}.parquet", last.map_or(0, |last| last + 1))))
 }
 
-fn part_number(path: &Path) -> Option<u64> {
+/// The N of `part-N.parquet`.
+pub(crate) fn part_number(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.strip_prefix("part-")?.parse().ok()
 }
 
@@ -230,6 +231,11 @@ impl Segment {
     /// The stamps of one row group.
     pub fn read_group(&self, group: usize) -> Result<StampColumns> {
         Columns::read_group(&self.table, group)
+    }
+
+    /// Decodes every value.
+    pub(crate) fn decode_all(&self) -> Result<()> {
+        self.table.decode_all()
     }
 
     /// Ids, ticks and kinds of one row group, for a join.

@@ -11,6 +11,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::run::{Paths, Run};
+use crate::whole_file::open_regular;
 
 /// Where a run stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +40,7 @@ impl Writing {
 
     /// Returns whether some process holds the file at `place`; a file that is not there is held by none.
     pub fn is_held(place: &Path) -> Result<bool> {
-        match File::open(place) {
+        match open_regular(place) {
             Ok(file) => {
                 lock(&file, libc::F_OFD_GETLK, libc::F_WRLCK, WRITERS).map_err(|e| Error::io(place, "look at", e))
             }

@@ -9,11 +9,14 @@
 //! of ten seconds of one point, the footer is a fair part of the file.
 
 mod columns;
+mod guard;
 mod reader;
+mod seal;
 mod writer;
 
 pub(crate) use columns::{Cell, CellColumn, Columns, columns};
 pub(crate) use reader::TableReader;
+pub(crate) use seal::forget_run_id;
 pub(crate) use writer::{TableWriter, WriteRows};
 
 use std::borrow::Cow;
@@ -255,21 +258,91 @@ mod tests {
         }
     }
 
+    /// Every cell that can be read, as text; what cannot is an error.
+    fn cells(path: &std::path::Path) -> crate::error::Result<Vec<String>> {
+        let table = TableReader::open(path)?;
+        let mut all = vec![format!("{:?} {:?}", table.names(), table.key("k"))];
+        for group in 0..table.groups() {
+            all.push(format!("{:?} {:?}", table.column::<i64>(group, "a")?, table.range(group, "a")));
+            all.push(format!("{:?}", table.nullable::<i32>(group, "b")?));
+            all.push(format!("{:?}", table.column::<String>(group, "c")?));
+            all.push(format!("{:?}", table.nullable::<String>(group, "d")?));
+        }
+        Ok(all)
+    }
+
     #[test]
-    fn a_damaged_file_is_an_error_or_other_values_and_never_a_panic() {
+    fn every_flipped_bit_of_a_table_is_an_error_that_names_the_file_or_changes_nothing_that_is_read() {
         let scratch = Scratch::new();
         let path = scratch.path().join("t.parquet");
-        write(&path, &[vec![(1, Some(3), "x".into(), None); 100]]);
-        let whole = std::fs::read(&path).unwrap();
-        for position in 0..whole.len() {
+        let row = |at: i64| (at * 7, Some(at as i32), format!("text {}", at % 3), (at % 2 == 0).then(|| "d".into()));
+        write(&path, &[(0..40).map(row).collect()]);
+        let (whole, before) = (std::fs::read(&path).unwrap(), cells(&path).unwrap());
+        let (mut refused, bits) = (0, whole.len() * 8);
+        for bit in 0..bits {
             let mut damaged = whole.clone();
-            damaged[position] ^= 0x55;
+            damaged[bit / 8] ^= 1 << (bit % 8);
             std::fs::write(&path, &damaged).unwrap();
-            let Ok(table) = TableReader::open(&path) else { continue };
-            for group in 0..table.groups() {
-                let _ = (table.column::<i64>(group, "a"), table.nullable::<i32>(group, "b"), table.range(group, "a"));
+            match cells(&path) {
+                Ok(now) => assert_eq!(now, before, "bit {bit}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("t.parquet"), "{error}");
+                    refused += 1;
+                }
             }
         }
+        // What may change: the magic number at the front, the seal's own name, and the column that is not read.
+        assert!(refused > bits * 9 / 10, "{refused} of {bits}");
+    }
+
+    #[test]
+    fn a_footer_with_more_rows_than_its_bytes_can_hold_is_refused_before_they_are_read() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("t.parquet");
+        let fields = [Field::of::<Option<i64>>("e".into())];
+        let mut table = TableWriter::begin(&path, &fields, &[]).unwrap();
+        let rows = GROUP_ROWS + 1;
+        for _ in 0..2 {
+            table.group(&[&Nullable::<i64>::nulls(rows)], 0..rows).unwrap();
+        }
+        table.finish().unwrap();
+        assert!(TableReader::open(&path).is_ok(), "it is read a row group at a time");
+        let error = TableReader::open_small(&path, &fields).err().unwrap().to_string();
+        assert!(error.contains("rows in") && error.contains(&(2 * rows).to_string()), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_another_place_or_run_is_refused_and_says_where_it_belongs() {
+        let scratch = Scratch::new();
+        let root = |run: &str| {
+            let root = scratch.path().join(run);
+            std::fs::create_dir_all(&root).unwrap();
+            std::fs::write(root.join("run.json"), format!("{{\"run\": \"{run}\"}}")).unwrap();
+            root
+        };
+        let (one, other) = (root("000000000000000a"), root("000000000000000b"));
+        let stamps =
+            |root: &std::path::Path, point: &str| root.join(format!("stamps/node=n/point={point}/part-0.parquet"));
+        for root in [&one, &other] {
+            for point in ["a", "b"] {
+                write(&stamps(root, point), &[vec![(1, None, "x".into(), None)]]);
+            }
+        }
+        assert!(TableReader::open(&stamps(&one, "a")).is_ok());
+        let said = |from: &std::path::Path| {
+            std::fs::copy(from, stamps(&one, "a")).unwrap();
+            TableReader::open(&stamps(&one, "a")).err().unwrap().to_string()
+        };
+        let error = said(&stamps(&one, "b"));
+        assert!(
+            error.contains("expected a file of stamps/node=n/point=a/part-0.parquet, found one of stamps/"),
+            "{error}"
+        );
+        let error = said(&stamps(&other, "a"));
+        assert!(
+            error.contains("expected a file of run 000000000000000a, found one of run 000000000000000b"),
+            "{error}"
+        );
     }
 
     #[test]

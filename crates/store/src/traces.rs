@@ -141,6 +141,12 @@ impl KeyedReader {
         Ok(Self { table, names })
     }
 
+    /// Returns whether traces were joined by this layout; true of files that do not say.
+    pub fn is_joined_by(&self, layout: &LayoutText) -> bool {
+        let told = self.table.key(LAYOUT_KEY).map(serde_json::from_str::<LayoutText>);
+        told.is_none_or(|told| told.is_ok_and(|told| told == *layout))
+    }
+
     /// A reader of the same table for another thread.
     pub fn again(&self) -> Result<Self> {
         Self::open(self.table.path())

@@ -6,8 +6,9 @@
 //! come from memory that does not survive one either, and waiting for the disk at each segment would stall the
 //! collector; a file torn by a power loss lacks its footer and is refused by name.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -26,7 +27,9 @@ impl WholeFile {
         if let Some(folder) = place.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io(folder, "make the folder", e))?;
         }
-        let file = File::create(&hidden).map_err(|e| Error::io(&hidden, "write", e))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&hidden).map_err(|e| Error::io(&hidden, "write", e))?;
         Ok(Self { file, hidden, place: place.into() })
     }
 
@@ -55,16 +58,46 @@ pub fn write_whole(place: &Path, bytes: &[u8]) -> Result<()> {
     whole.finish()
 }
 
+/// Opens the file at `place` for reading, and nothing that is no ordinary file: no FIFO, which would be waited for, no
+/// device, which need not end, and no link, which may lead out of the run.
+pub(crate) fn open_regular(place: &Path) -> io::Result<File> {
+    let unfit = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what} and no ordinary file"));
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = match options.open(place) {
+        Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return Err(unfit("a symbolic link")),
+        Err(e) if e.raw_os_error() == Some(libc::ENXIO) => return Err(unfit("a socket")),
+        other => other?,
+    };
+    let kind = file.metadata()?.file_type();
+    match kind.is_file() {
+        true => Ok(file),
+        false => Err(unfit(if kind.is_dir() { "a directory" } else { "a FIFO or a device" })),
+    }
+}
+
+/// Reads the text file at `place`, of at most `limit` bytes; see [`open_regular`].
+pub(crate) fn read_text(place: &Path, limit: u64) -> io::Result<String> {
+    let file = open_regular(place)?;
+    let bytes = file.metadata()?.len();
+    if bytes > limit {
+        let found = format!("it has {bytes} bytes, of at most {limit}");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, found));
+    }
+    io::read_to_string(io::Read::take(file, limit))
+}
+
 /// `folder/.name.part` for `folder/name`.
 fn hidden_name(place: &Path) -> PathBuf {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     place.with_file_name(format!(".{name}.part"))
 }
 
-/// The files of `folder` whose names end in `extension`, in the order of their names; hidden ones are not listed.
+/// Whatever lies in `folder` under names that end in `extension`, in the order of the names; hidden ones are not
+/// listed. What is no file is listed too, so that whoever opens it says so.
 pub fn files_in(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     let mut files = entries(folder)?;
-    files.retain(|path| path.is_file() && path.extension().is_some_and(|found| found == extension));
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
     Ok(files)
 }
 
@@ -111,6 +144,23 @@ mod tests {
         whole.finish().unwrap();
         assert_eq!(files_in(place.parent().unwrap(), "parquet").unwrap(), [place]);
         assert_eq!(keyed_folders(scratch.path(), "a").unwrap()[0].0, "1");
+    }
+
+    #[test]
+    fn what_is_no_ordinary_file_is_refused_and_not_waited_for() {
+        let scratch = Scratch::new();
+        let [fifo, folder, link] = ["fifo", "folder", "link"].map(|name| scratch.path().join(name));
+        let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
+        // SAFETY: a string that ends in 0.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
+        let socket = scratch.path().join("socket");
+        let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for place in [&fifo, &folder, &link, &socket, &"/dev/zero".into()] {
+            let said = open_regular(place).unwrap_err().to_string();
+            assert!(said.starts_with("it is a") && said.ends_with("no ordinary file"), "{said}");
+        }
     }
 
     #[test]

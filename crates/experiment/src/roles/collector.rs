@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickscope_collect::{Collector, Report, Settings};
-use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, SameBoot, Writing};
+use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, RunState, SameBoot, Writing};
 use tickscope_tick::{Domain, NodeName, Ordering, PointName};
 
 use super::{RoleContext, ready, say};
@@ -165,6 +165,8 @@ impl<'a> Part<'a> {
                 let is_there = manifest.nodes.iter().any(|one| one.name == *node);
                 manifest.nodes.extend(described.filter(|_| !is_there));
                 manifest.ended_unix_ms = None;
+                // They are of the run as it ended before.
+                Run::forget_digests(run)?;
                 manifest.stamp_directories.insert(node.clone(), directory);
             }
             Ok(manifest)
@@ -191,7 +193,12 @@ impl<'a> Part<'a> {
             if !written {
                 manifest.ended_unix_ms = Some(crate::unix_ms());
             }
-        })
+        })?;
+        let run = Run::open(&settings.run)?;
+        if is_undeclared(run.manifest()) && run.state()? == RunState::Ended {
+            run.write_digests().map_err(|error| settings.told(error))?;
+        }
+        Ok(())
     }
 }
 

@@ -138,7 +138,7 @@ pub(crate) trait Columns: Default {
 
     /// Reads the table at `place`.
     fn read(place: &Path) -> Result<Self> {
-        let table = TableReader::open_as(place, Self::FIELDS)?;
+        let table = TableReader::open_small(place, Self::FIELDS)?;
         let mut all = Self::default();
         for group in 0..table.groups() {
             all.join(Self::read_group(&table, group)?);

@@ -1,42 +1,114 @@
 //! Reading a table, one column of one row group at a time.
 
-use std::cell::Cell;
 use std::fs::File;
-use std::marker::PhantomData;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use parquet::column::reader::get_typed_column_reader;
+use bytes::{Buf, Bytes, buf};
+use parquet::column::reader::{get_column_reader, get_typed_column_reader};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 use tickscope_trace::Nullable;
 
-use super::{Field, SCHEMA_KEY, Value};
+use super::guard::guarded;
+use super::{Field, SCHEMA_KEY, Value, seal};
 use crate::SCHEMA;
 use crate::error::{Error, Result};
+use crate::whole_file::open_regular;
 
 /// A table of this schema or an older one.
 pub struct TableReader {
-    reader: SerializedFileReader<File>,
+    file: File,
     path: PathBuf,
-    /// Reading moves the file's one position: two threads need two readers.
-    one_thread: PhantomData<Cell<()>>,
+    size: u64,
+    metadata: ParquetMetaData,
+    /// The digest of each column chunk, 16 hexadecimal digits each; empty in files of earlier versions.
+    chunks: String,
 }
 
 /// Rows decoded at a time. A file's own row count is not trusted with an allocation.
 const BATCH: usize = 1 << 16;
 
+/// Rows that a file may have however few its bytes are: columns without noise take next to none.
+const ROWS: u64 = 1 << 24;
+
+/// The same of tables that are read as a whole. Every measured row takes a byte and more.
+const ROWS_IN_MEMORY: u64 = 1 << 20;
+
+/// Hexadecimal digits of a chunk's digest.
+const DIGEST: usize = 16;
+
 impl TableReader {
-    /// Opens the table at `path`; refuses what is torn, foreign or of a later schema.
+    /// Opens the table at `path`; refuses what is torn, foreign, of a later schema, or belongs elsewhere.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path).map_err(|e| Error::io(path, "open", e))?;
-        let torn = |e: ParquetError| Error::corrupt(path, "a complete Parquet file", e.to_string());
-        let table =
-            Self { reader: SerializedFileReader::new(file).map_err(torn)?, path: path.into(), one_thread: PhantomData };
+        let file = open_regular(path).map_err(|e| Error::io(path, "open", e))?;
+        let size = file.metadata().map_err(|e| Error::io(path, "open", e))?.len();
+        let torn = |found: String| Error::corrupt(path, "a complete Parquet file", found);
+        let footer = footer(&file, size).map_err(torn)?;
+        let sealed = seal::is_intact(&footer);
+        if sealed == Some(false) {
+            return Err(Error::corrupt(path, "a footer with its own digest", "another: it was changed"));
+        }
+        let metadata = guarded(|| ParquetMetaDataReader::decode_metadata(&footer)).map_err(torn)?;
+        let metadata = metadata.map_err(|e| torn(e.to_string()))?;
+        let mut table = Self { file, path: path.into(), size, metadata, chunks: String::new() };
         table.refuse_others()?;
         table.refuse_columns_outside_the_file()?;
+        table.refuse_more_rows_than(ROWS.saturating_add(2 * size))?;
+        table.take_digests(sealed.is_some())?;
+        table.refuse_strays()?;
         Ok(table)
+    }
+
+    /// As [`TableReader::open_as`], for a table that is read as a whole.
+    pub(crate) fn open_small(path: &Path, fields: &[Field]) -> Result<Self> {
+        let table = Self::open_as(path, fields)?;
+        table.refuse_more_rows_than(ROWS_IN_MEMORY.saturating_add(table.size))?;
+        Ok(table)
+    }
+
+    /// A footer says how many rows there are; whoever believes it runs out of memory before the rows run out.
+    fn refuse_more_rows_than(&self, limit: u64) -> Result<()> {
+        let rows = (0..self.groups()).fold(0, |sum: u64, group| sum.saturating_add(self.rows(group)));
+        if rows <= limit {
+            return Ok(());
+        }
+        let expected = format!("at most {limit} rows in {} bytes", self.size);
+        Err(Error::corrupt(&self.path, expected, rows))
+    }
+
+    /// Where a file is sealed, its chunks have digests; a file that has other marks of ours has lost its seal.
+    fn take_digests(&mut self, sealed: bool) -> Result<()> {
+        let marked = [seal::CHUNKS_KEY, seal::PLACE_KEY].iter().any(|key| self.key(key).is_some());
+        if !sealed && !marked {
+            return Ok(());
+        }
+        let chunks = self.key(seal::CHUNKS_KEY).unwrap_or_default();
+        let columns: usize = self.metadata.row_groups().iter().map(|group| group.columns().len()).sum();
+        if !sealed || chunks.len() != columns * DIGEST || !chunks.is_ascii() {
+            let expected = format!("a seal, and the digests of {columns} column chunks");
+            return Err(Error::corrupt(&self.path, expected, "a footer without"));
+        }
+        self.chunks = chunks.into();
+        Ok(())
+    }
+
+    /// Refuses a file that belongs to another run, or elsewhere in this one.
+    fn refuse_strays(&self) -> Result<()> {
+        let Some((root, here)) = seal::belongs(&self.path) else { return Ok(()) };
+        if let Some(place) = self.key(seal::PLACE_KEY).filter(|place| *place != here) {
+            return Err(Error::stray(&self.path, &here, place));
+        }
+        let (Some(of), Some(run)) = (self.key(seal::RUN_KEY), seal::run_id(&root)) else { return Ok(()) };
+        if of == run {
+            return Ok(());
+        }
+        Err(Error::stray(&self.path, &format!("run {run}"), &format!("run {of}")))
     }
 
     /// As [`TableReader::open`]; refuses also a column that is none of `fields`: nobody knows what it says of the
@@ -54,8 +126,8 @@ impl TableReader {
 
     /// The Parquet crate asserts on such a footer where it should return an error.
     fn refuse_columns_outside_the_file(&self) -> Result<()> {
-        let size = std::fs::metadata(&self.path).map_err(|e| Error::io(&self.path, "open", e))?.len();
-        let columns = self.reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+        let size = self.size;
+        let columns = self.metadata.row_groups().iter().flat_map(|group| group.columns());
         for column in columns {
             let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
             let end = start.checked_add(column.compressed_size());
@@ -84,24 +156,24 @@ impl TableReader {
 
     /// The value of a footer key.
     pub(crate) fn key(&self, key: &str) -> Option<&str> {
-        let keys = self.reader.metadata().file_metadata().key_value_metadata()?;
+        let keys = self.metadata.file_metadata().key_value_metadata()?;
         keys.iter().find(|pair| pair.key == key)?.value.as_deref()
     }
 
     /// How many row groups.
     pub(crate) fn groups(&self) -> usize {
-        self.reader.num_row_groups()
+        self.metadata.num_row_groups()
     }
 
     /// How many rows a row group has.
     pub(crate) fn rows(&self, group: usize) -> u64 {
-        self.reader.metadata().row_group(group).num_rows().max(0) as u64
+        self.metadata.row_group(group).num_rows().max(0) as u64
     }
 
     /// Smallest and largest value of a column in a row group, where the file records them.
     pub(crate) fn range(&self, group: usize, name: &str) -> Option<(i64, i64)> {
         let column = self.index(name)?;
-        match self.reader.metadata().row_group(group).column(column).statistics()? {
+        match self.metadata.row_group(group).column(column).statistics()? {
             Statistics::Int64(range) => Some((*range.min_opt()?, *range.max_opt()?)),
             _ => None,
         }
@@ -109,7 +181,7 @@ impl TableReader {
 
     /// Names of the columns, in the file's order.
     pub(crate) fn names(&self) -> Vec<String> {
-        let schema = self.reader.metadata().file_metadata().schema_descr();
+        let schema = self.metadata.file_metadata().schema_descr();
         schema.columns().iter().map(|column| column.name().to_string()).collect()
     }
 
@@ -141,12 +213,12 @@ impl TableReader {
     }
 
     fn index(&self, name: &str) -> Option<usize> {
-        let schema = self.reader.metadata().file_metadata().schema_descr();
+        let schema = self.metadata.file_metadata().schema_descr();
         schema.columns().iter().position(|column| column.name() == name && column.path().parts().len() == 1)
     }
 
     fn max_level(&self, index: usize) -> i16 {
-        self.reader.metadata().file_metadata().schema_descr().column(index).max_def_level()
+        self.metadata.file_metadata().schema_descr().column(index).max_def_level()
     }
 
     /// Hands a column to `take` piece by piece: the values that are there, and a definition level a row where the
@@ -158,30 +230,125 @@ impl TableReader {
         name: &str,
         mut take: impl FnMut(&mut Vec<<V::Parquet as DataType>::T>, &mut Vec<i16>) -> Result<()>,
     ) -> Result<Vec<<V::Parquet as DataType>::T>> {
-        let column = self.reader.metadata().file_metadata().schema_descr().column(index);
+        let column = self.metadata.file_metadata().schema_descr().column(index);
         if column.physical_type() != V::PHYSICAL || column.max_rep_level() > 0 {
             return Err(self.unlike::<V>(name, &format!("{}", column.physical_type())));
         }
-        let damaged = |e: ParquetError| self.unlike::<V>(name, &e.to_string());
-        let group_reader = self.reader.get_row_group(group).map_err(damaged)?;
-        let mut reader = get_typed_column_reader::<V::Parquet>(group_reader.get_column_reader(index).map_err(damaged)?);
-        let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
-        loop {
-            levels.clear();
-            let (read, _, _) = reader.read_records(BATCH, Some(&mut levels), None, &mut values).map_err(damaged)?;
-            rows += read as u64;
-            if read == 0 {
-                break;
+        let chunk = Arc::new(self.chunk(group, index)?);
+        let decoded = guarded(|| {
+            let damaged = |e: ParquetError| self.unlike::<V>(name, &e.to_string());
+            let meta = self.metadata.row_group(group).column(index);
+            let pages = SerializedPageReader::new(chunk, meta, self.rows(group) as usize, None).map_err(damaged)?;
+            let mut reader = get_typed_column_reader::<V::Parquet>(get_column_reader(column, Box::new(pages)));
+            let (mut values, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
+            loop {
+                levels.clear();
+                let (read, _, _) = reader.read_records(BATCH, Some(&mut levels), None, &mut values).map_err(damaged)?;
+                rows += read as u64;
+                if read == 0 || rows > self.rows(group) {
+                    return Ok((values, rows));
+                }
+                take(&mut values, &mut levels)?;
             }
-            take(&mut values, &mut levels)?;
-        }
+        });
+        let (values, rows) = decoded.map_err(|found| self.unlike::<V>(name, &found))??;
         if rows == self.rows(group) {
             return Ok(values);
         }
         Err(self.unlike::<V>(name, &format!("{rows} rows where the file says {}", self.rows(group))))
     }
 
+    /// The bytes of a column chunk, held against their digest where the file has one.
+    fn chunk(&self, group: usize, index: usize) -> Result<Chunk> {
+        let (start, length) = self.metadata.row_group(group).column(index).byte_range();
+        let mut bytes = vec![0; length as usize];
+        self.file.read_exact_at(&mut bytes, start).map_err(|e| Error::io(&self.path, "read", e))?;
+        if !self.chunks.is_empty() {
+            let before: usize = self.metadata.row_groups()[..group].iter().map(|group| group.columns().len()).sum();
+            let at = (before + index) * DIGEST;
+            let (expected, found) = (&self.chunks[at..at + DIGEST], seal::chunk_digest(&bytes));
+            if expected != found {
+                let name = self.metadata.row_group(group).column(index).column_descr().name();
+                let expected = format!("column '{name}' with digest {expected}");
+                return Err(Error::corrupt(&self.path, expected, format!("{found}: it was changed")));
+            }
+        }
+        Ok(Chunk { start, bytes: bytes.into() })
+    }
+
+    /// Holds every byte of every column against its digest, without decoding it where it has one.
+    pub(crate) fn verify(&self) -> Result<()> {
+        if self.chunks.is_empty() {
+            return self.decode_all();
+        }
+        for group in 0..self.groups() {
+            (0..self.metadata.row_group(group).columns().len()).try_for_each(|at| self.chunk(group, at).map(|_| ()))?;
+        }
+        Ok(())
+    }
+
+    /// Decodes every value of every column.
+    pub(crate) fn decode_all(&self) -> Result<()> {
+        for group in 0..self.groups() {
+            for column in self.metadata.row_group(group).columns() {
+                let name = column.column_descr().name();
+                match column.column_type() {
+                    i64::PHYSICAL => self.nullable::<i64>(group, name).map(|_| ())?,
+                    i32::PHYSICAL => self.nullable::<i32>(group, name).map(|_| ())?,
+                    _ => self.nullable::<String>(group, name).map(|_| ())?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn unlike<V: Value>(&self, name: &str, found: &str) -> Error {
         Error::corrupt(&self.path, format!("column '{name}' of {}", V::PHYSICAL), found)
+    }
+}
+
+/// The bytes of a file's footer, without its length and the magic number behind it.
+fn footer(file: &File, size: u64) -> std::result::Result<Vec<u8>, String> {
+    let mut end = [0; 8];
+    let start = size.checked_sub(8).ok_or_else(|| format!("{size} bytes"))?;
+    file.read_exact_at(&mut end, start).map_err(|e| e.to_string())?;
+    let (length, magic) = end.split_at(4);
+    if magic != b"PAR1" {
+        return Err("no magic number at its end".into());
+    }
+    let length = u32::from_le_bytes(length.try_into().unwrap_or_default());
+    let start = start.checked_sub(length.into()).ok_or_else(|| format!("a footer of {length} of {size} bytes"))?;
+    let mut footer = vec![0; length as usize];
+    file.read_exact_at(&mut footer, start).map_err(|e| e.to_string())?;
+    Ok(footer)
+}
+
+/// A column chunk in memory, at its place in the file.
+struct Chunk {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Length for Chunk {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for Chunk {
+    type T = buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        let rest = self.len().saturating_sub(start) as usize;
+        self.get_bytes(start, rest).map(Buf::reader)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let from = start.checked_sub(self.start).map(|from| from as usize);
+        let range = from.and_then(|from| Some(from..from.checked_add(length)?));
+        let range = range.filter(|range| range.end <= self.bytes.len());
+        range
+            .map(|range| self.bytes.slice(range))
+            .ok_or_else(|| ParquetError::EOF("a page ends beyond its column".into()))
     }
 }

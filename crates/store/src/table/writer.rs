@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
 use tickscope_trace::Nullable;
 
-use super::{Field, SCHEMA_KEY, Value};
+use super::{Field, SCHEMA_KEY, Value, seal};
 use crate::SCHEMA;
 use crate::error::{Error, Result};
 use crate::whole_file::WholeFile;
@@ -43,6 +43,10 @@ impl TableWriter {
     /// Begins the table that is to appear at `place`, with `keys` in its footer.
     pub(crate) fn begin(place: &Path, fields: &[Field], keys: &[(&str, String)]) -> Result<Self> {
         let mut marked = vec![(SCHEMA_KEY, SCHEMA.to_string())];
+        if let Some((root, inside)) = seal::belongs(place) {
+            marked.push((seal::PLACE_KEY, inside));
+            marked.extend(seal::run_id(&root).map(|id| (seal::RUN_KEY, id)));
+        }
         marked.extend_from_slice(keys);
         Self::begin_unmarked(place, fields, &marked)
     }
@@ -71,9 +75,19 @@ impl TableWriter {
 
     /// Completes the table and gives it its name. Returns its size in bytes.
     pub(crate) fn finish(mut self) -> Result<u64> {
-        self.writer.finish().map_err(|e| unwritten(&self.place, e))?;
-        let bytes = self.writer.bytes_written() as u64;
+        let bytes = self.finish_sealed().map_err(|e| unwritten(&self.place, e))?;
         self.whole.finish()?;
+        Ok(bytes)
+    }
+
+    fn finish_sealed(&mut self) -> std::result::Result<u64, ParquetError> {
+        self.writer.flush()?;
+        let chunks = seal::chunk_digests(self.whole.file(), self.writer.flushed_row_groups())?;
+        self.key(seal::CHUNKS_KEY, chunks);
+        self.key(seal::SEAL_KEY, seal::UNSEALED.into());
+        self.writer.finish()?;
+        let bytes = self.writer.bytes_written() as u64;
+        seal::seal(self.whole.file(), bytes)?;
         Ok(bytes)
     }
 }
