@@ -182,10 +182,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         refused,
         ..
     } = inputs;
-    for (clock, summary) in auxiliary_clocks.iter_mut().enumerate() {
-        let points = clock_of_point.iter().zip(&counts.published).filter(|(of, _)| **of == Some(clock));
-        summary.tell(&counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
-    }
+    tell(&mut auxiliary_clocks, &clock_of_point, &counts);
     let frequency = reference_node(manifest)?.counter.frequency.clone();
     let Counts { tallies, passages, truth, sum_mismatches, complete, .. } = counts;
     let relative_1ms_ticks = tallies.iter().enumerate();
@@ -237,6 +234,14 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         preparation: Preparation::default(),
     };
     Ok((analysis, figures.transpose()?))
+}
+
+/// Gives each auxiliary clock what was counted of its readings.
+fn tell(clocks: &mut [AuxiliaryClockSummary], clock_of_point: &[Option<usize>], counts: &Counts) {
+    for (clock, summary) in clocks.iter_mut().enumerate() {
+        let points = clock_of_point.iter().zip(&counts.published).filter(|(of, _)| **of == Some(clock));
+        summary.tell(&counts.widths[clock], &points.map(|(_, found)| *found).collect::<Vec<_>>());
+    }
 }
 
 impl Analysis {

@@ -15,7 +15,7 @@ use crate::output::{note, print, print_json};
 const LINES: usize = 20;
 
 /// The faults of a run whose figures are about to be shown.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Faults {
     run: PathBuf,
     said: Vec<Error>,

@@ -217,7 +217,7 @@ fn clean(orphans: &[Orphan], json: bool) -> Result<(), Failure> {
         orphan.clean()?;
         let kept = if orphan.remedy().is_some() { ", but for its stamps" } else { "" };
         if !json {
-            println!("removed: {}{kept}", orphan.describe());
+            line(format_args!("removed: {}{kept}", orphan.describe()))?;
         }
     }
     Ok(())
