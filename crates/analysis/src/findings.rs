@@ -36,7 +36,7 @@ impl Analysis {
             .iter()
             .any(|row| node(&row.from) != node(&row.to) && [&row.from, &row.to].iter().any(|at| related(at)));
         let rho = if across { ", or rho is too small" } else { "" };
-        format!("the layout's order of points is wrong, ids name different things at two points{rho}")
+        format!("two points name different things by the same id, or the layout's order is wrong{rho}")
     }
 
     fn of_stage(&self, row: &StageRow) -> String {

@@ -137,7 +137,7 @@ fn a_layout_that_nobody_declared_is_inferred_and_contradicts_nothing() {
     let declared = ready(run, Some(layout(&PATH))).unwrap();
     let analysis = asked(&declared);
     let finding = analysis.finding(&[]).unwrap();
-    assert!(finding.contains("name different things by the same id; or their order in the layout"), "{finding}");
+    assert!(finding.contains("name different things by the same id, or the layout's order"), "{finding}");
     assert!(!finding.contains("rho"), "one counter: {finding}");
 }
 

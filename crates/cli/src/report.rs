@@ -9,7 +9,7 @@ use tickscope_store::write_whole;
 use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::{expect_folder, line, print, print_json};
-use crate::show::{Opened, expect_sources, judge, opened, query, unknown_source};
+use crate::show::{Opened, expect_sources, judge, opened, query};
 
 /// The name of standard output.
 const STDOUT: &str = "-";
@@ -52,9 +52,8 @@ fn made(
 ) -> Result<Result<(), Failure>, Failure> {
     let Opened { ready, faults } = opened;
     let run = &ready.run;
-    let computed = analyse_with_figures(run, query, false);
-    let (mut analysis, figures) = computed.map_err(|why| unknown_source(run, query, why))?;
-    expect_sources(&analysis, query)?;
+    let (mut analysis, figures) = analyse_with_figures(run, query, false)?;
+    expect_sources(run, &analysis, query)?;
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
     let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
     let (events, channels) = (run.events()?, run.channels()?);

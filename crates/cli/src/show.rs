@@ -84,10 +84,10 @@ pub fn print(opened: &Opened, query: &Query, json: bool, write: bool) -> Result<
 fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -> Result<(), Failure> {
     let Opened { ready, faults } = opened;
     let run = &ready.run;
-    let mut analysis = analyse(run, query, write).map_err(|why| unknown_source(run, query, why))?;
+    let mut analysis = analyse(run, query, write)?;
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
     let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
-    expect_sources(&analysis, query)?;
+    expect_sources(run, &analysis, query)?;
     say_what_changes_nothing(&analysis, query);
     let (events, channels) = (run.events()?, run.channels()?);
     match json {
@@ -110,22 +110,15 @@ pub fn judge(analysis: &Analysis, events: &[Event]) -> Result<(), Failure> {
 }
 
 /// Refuses sources of evidence that the run has none of, with those that it has.
-pub fn expect_sources(analysis: &Analysis, query: &Query) -> Result<(), Failure> {
-    let Some(asked) = query.sources.as_deref().filter(|_| !analysis.clock_maps.is_empty()) else { return Ok(()) };
-    let has = sources(analysis);
-    match asked.iter().find(|source| !has.contains(&source.name())) {
-        None => Ok(()),
-        Some(missing) => Err(unknown(*missing, &has)),
-    }
-}
-
-/// The same where without that source nothing could be said.
-pub fn unknown_source(run: &Run, query: &Query, why: Failure) -> Failure {
-    let Some(asked) = &query.sources else { return why };
-    let all = Query { sources: None, ..query.clone() };
-    let Ok(analysis) = analyse(run, &all, false) else { return why };
-    let has = sources(&analysis);
-    asked.iter().find(|source| !has.contains(&source.name())).map_or(why, |missing| unknown(*missing, &has))
+pub fn expect_sources(run: &Run, analysis: &Analysis, query: &Query) -> Result<(), Failure> {
+    let Some(asked) = &query.sources else { return Ok(()) };
+    let has = match (analysis.clock_maps.is_empty(), analysis.unrelated.is_empty()) {
+        (true, true) => return Ok(()), // nothing relates two counters here, and nothing has to
+        (false, true) => sources(analysis),
+        // Without those that were asked for; it may have others.
+        (_, false) => sources(&analyse(run, &Query { sources: None, ..query.clone() }, false)?),
+    };
+    asked.iter().find(|source| !has.contains(&source.name())).map_or(Ok(()), |missing| Err(unknown(*missing, &has)))
 }
 
 fn sources(analysis: &Analysis) -> Vec<&'static str> {

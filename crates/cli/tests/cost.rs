@@ -44,7 +44,7 @@ fn e2e_overhead_is_found_under_a_trend_that_is_larger() {
     );
     let text = script(&site, &body, "[overhead]\npairs = 6\nseconds = 0.1\n");
     let ended = Ended::of(&mut with_overhead(&site, &text));
-    let table = ended.json(0);
+    let table = ended.json(1); // its target stamps nothing
     let took = field(&table, "took_ns");
     // Pairs differ by 700 + 1000 and 700 - 1000, in turn: the trend cancels in the middle.
     assert_eq!((&took["added"]["median"], &took["pairs"]), (&Value::from(700.0), &Value::from(6)), "{took}");
@@ -65,7 +65,7 @@ fn e2e_a_field_that_is_named_is_compared_whatever_its_unit() {
     let site = Site::new("named");
     let body = "[ -n \"$TICKSCOPE_DIR\" ] && n=5 || n=3\necho \"{\\\"misses\\\": $n, \\\"took_ns\\\": 1}\"\n";
     let text = script(&site, body, "[overhead]\nfields = [\"misses\"]\npairs = 6\nseconds = 0.1\n");
-    let table = Ended::of(&mut with_overhead(&site, &text)).json(0);
+    let table = Ended::of(&mut with_overhead(&site, &text)).json(1); // its target stamps nothing
     let added = &field(&table, "misses")["added"];
     assert_eq!([&added["median"], &added["lo"], &added["hi"]], [2.0, 2.0, 2.0]);
     assert_eq!(table["cost"]["overhead"]["fields"].as_array().unwrap().len(), 1);
@@ -85,7 +85,8 @@ fn e2e_a_target_that_says_nothing_of_itself_is_told_what_to_print() {
         assert!(!site.run_directory().exists(), "nothing was begun");
     }
     // Without the option the same target is measured as ever.
-    assert_eq!(Ended::of(&mut site.run_command(&script(&site, "true", ""))).json(0)["cost"]["overhead"], Value::Null);
+    let table = Ended::of(&mut site.run_command(&script(&site, "true", ""))).json(1);
+    assert_eq!(table["cost"]["overhead"], Value::Null);
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn e2e_too_few_pairs_for_an_interval_are_refused_by_the_run_file() {
 fn e2e_overhead_is_not_begun_where_a_run_lies_already() {
     let site = Site::new("held");
     let text = script(&site, "echo '{\"took_ns\": 1}'", "");
-    assert_eq!(Ended::of(&mut site.run_command(&text)).code, Some(0));
+    assert_eq!(Ended::of(&mut site.run_command(&text)).code, Some(1), "its target stamps nothing");
     let ended = Ended::of(&mut with_overhead(&site, &text));
     ended.said(2, &["a directory without a run"]);
     assert!(!ended.err.contains("pass "), "{ended:?}");
@@ -159,7 +160,7 @@ fn e2e_the_processor_time_of_a_command_is_that_of_all_it_ran() {
     let site = Site::new("cpu");
     // A child spins for as long as its own account says, then tells it in ticks of a hundredth of a second.
     let spin = "sh -c 'while [ $(cut -d\" \" -f14 /proc/$$/stat) -lt 20 ]; do :; done'\n";
-    let table = Ended::of(&mut site.run_command(&script(&site, spin, ""))).json(0);
+    let table = Ended::of(&mut site.run_command(&script(&site, spin, ""))).json(1); // it stamps nothing
     let cpu_ns = table["cost"]["nodes"][0]["target_cpu_ns"].as_u64().unwrap();
     assert!(cpu_ns >= 190_000_000, "{cpu_ns}");
 }

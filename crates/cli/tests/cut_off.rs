@@ -156,8 +156,9 @@ fn e2e_a_run_killed_at_any_moment_is_finished_with_every_stamp_and_leaves_nothin
             assert!(finished.code == Some(1) && finished.err.contains("cannot finish"), "{context}");
             before_run += 1;
         } else if finished.code == Some(1) {
-            assert!(finished.err.contains("no trace was measured. the run was cut off at about 20"), "{context}");
-            assert!(scene.returned.iter().any(|returned| returned.word(0) == 0), "{context}");
+            // Not one stamp, or stamps of one node only.
+            let said = ["no trace was measured. the run was cut off at about 20", "expected an id that passed every point"];
+            assert!(said.iter().any(|said| finished.err.contains(said)), "{context}");
             empty += 1;
         } else {
             assert!([Some(0), Some(3)].contains(&finished.code) && finished.out.contains("a.work>b.work"), "{context}");

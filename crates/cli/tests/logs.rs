@@ -52,8 +52,8 @@ fn e2e_a_java_client_that_only_logs_nano_time_is_in_the_trace() {
 fn e2e_a_log_that_is_missing_is_told_and_costs_only_its_own_point() {
     let site = Site::new("no-log");
     let ended = Ended::of(&mut site.run_command(&java_run("nowhere.csv", "plain")));
-    ended.said(0, &["nowhere.csv", "cannot read the log"]);
-    let table = ended.json(0);
+    ended.said(1, &["nowhere.csv", "cannot read the log", "passed every point"]);
+    let table = ended.json(1);
     assert_eq!(count(&table, "server.reply>client.java-response"), 1000);
     assert_eq!(stage(&table, "client.java-send>server.received")["missing"], 1000);
     assert_eq!(site.events("log-refused").len(), 1);

@@ -104,8 +104,9 @@ pub(crate) fn assumptions(report: &Report<'_>) -> Vec<Block> {
 
 /// Each related clock: a sentence, a place for its figure, what each source of evidence gives.
 pub(crate) fn clocks(report: &Report<'_>) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    if report.analysis.clock_maps.is_empty() {
+    let unrelated = &report.analysis.unrelated;
+    let mut blocks: Vec<Block> = unrelated.iter().map(Block::paragraph).collect();
+    if report.analysis.clock_maps.is_empty() && unrelated.is_empty() {
         blocks.push(Block::paragraph("The nodes read one counter: there is nothing to relate between them."));
     }
     for clock_map in &report.analysis.clock_maps {

@@ -131,8 +131,9 @@ pub(crate) fn arrow(row: &StageRow) -> String {
 
 fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
     let clock_maps = &report.analysis.clock_maps;
-    let mut all = Vec::new();
-    if clock_maps.is_empty() {
+    let unrelated = &report.analysis.unrelated;
+    let mut all: Vec<Words> = unrelated.iter().map(|text| Words::from(sentence(text))).collect();
+    if clock_maps.is_empty() && unrelated.is_empty() {
         all.push(Words::from(
             "All points read one counter, so only what the readings of each packet leave open is not known.",
         ));

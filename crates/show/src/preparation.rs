@@ -7,7 +7,7 @@ use crate::typesetting::paragraph;
 
 /// Lines under the table; none where the run was joined when it ended and nothing else is to be said.
 pub(crate) fn lines(analysis: &Analysis, width: usize) -> Vec<String> {
-    let notes = analysis.preparation.notes.iter().chain(&analysis.unrelated).cloned().chain(against(analysis));
+    let notes = analysis.preparation.notes.iter().cloned().chain(against(analysis));
     let mut lines: Vec<String> = notes.map(|note| paragraph(&printable(&note), width)).collect();
     if let Some(toml) = analysis.preparation.inferred.as_ref().and_then(|inferred| inferred.toml()) {
         lines.push("to declare it, paste this into a run file, or into a file for --layout:".into());

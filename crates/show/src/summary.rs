@@ -51,7 +51,8 @@ fn clocks(analysis: &Analysis, unit: Unit) -> String {
     const MOST_NAMED: usize = 3;
     let maps = &analysis.clock_maps;
     let mut said: Vec<String> = Vec::new();
-    if maps.is_empty() {
+    said.extend(analysis.unrelated.iter().cloned());
+    if maps.is_empty() && analysis.unrelated.is_empty() {
         said.push("all points read one counter, so only what a reading leaves open is not known".into());
     }
     if maps.len() > MOST_NAMED {
