@@ -257,7 +257,7 @@ proptest! {
             prop_assert!(mean.lo <= mean.estimate && mean.estimate <= mean.hi);
             let longest = rows.iter().map(|&row| world.true_durations(number)[row]).max().unwrap();
             prop_assert!(i128::from(max.lo) * unit <= longest && longest <= i128::from(max.hi) * unit);
-            prop_assert_eq!(tally.share.is_some(), number <= whole);
+            prop_assert_eq!(tally.share.is_some(), number <= whole && !complete.is_empty());
             let Some([_, lo, hi]) = tally.share.and_then(|share| share.per_million()) else { continue };
             let (part, of) = (sum(number, &complete) * 1_000_000, sum(whole, &complete));
             prop_assert!(i128::from(lo) * of <= part && part <= i128::from(hi) * of, "{part} of {of}: [{lo}, {hi}]");
