@@ -8,13 +8,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tickscope_stamp::block::{
-    BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, BlockState, ChannelEntry, ENTRY_COUNT, EntryState, Fields, FullRecord,
-    POOL_MAGIC, Policy, PoolHeader, PoolState, SlimRecord, UNIT_BYTES, VERSION, WideRecord, capacity, first_unit,
-    padded,
+    BLOCK_MAGIC, BlockHeader, BlockState, ChannelEntry, EntryState, Fields, FullRecord, POOL_MAGIC, Policy, PoolHeader,
+    PoolState, SlimRecord, UNIT_BYTES, VERSION, WideRecord, block_offset, capacity, first_unit, padded,
 };
 use tickscope_stamp::pool::lock_of_first_byte;
 
 pub(crate) const BLOCK_BYTES: u32 = 4096;
+/// Entries of such a pool, shared ones and all.
+pub(crate) const ENTRY_COUNT: u32 = 256;
+/// Where its blocks begin.
+pub(crate) const BLOCK_OFFSET: u64 = block_offset(ENTRY_COUNT);
 /// Slim records in such a block.
 pub(crate) const SLOTS: u32 = capacity(BLOCK_BYTES, Fields::Slim);
 
@@ -37,7 +40,8 @@ impl Pool {
     pub(crate) fn make(directory: &Path, instance: u64, blocks: u32) -> Self {
         let path = directory.join(format!("pool-{instance:016x}.ticks"));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-        file.set_len(BLOCK_OFFSET + u64::from(BLOCK_BYTES) * u64::from(blocks)).unwrap();
+        // Not by its length alone: a collector takes no pool with holes.
+        file.write_all_at(&vec![0; BLOCK_OFFSET as usize + BLOCK_BYTES as usize * blocks as usize], 0).unwrap();
         let pool = Self { path, instance, file, holder: None };
         pool.put(offset_of!(PoolHeader, magic), &POOL_MAGIC.to_le_bytes());
         pool.put(offset_of!(PoolHeader, version), &VERSION.to_le_bytes());

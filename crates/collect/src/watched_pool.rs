@@ -8,16 +8,17 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use tickscope_stamp::block::{BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded};
+use tickscope_stamp::directory::Trust;
 use tickscope_stamp::handover;
 use tickscope_stamp::policy;
-use tickscope_stamp::pool::{MappedBlock, Pool};
+use tickscope_stamp::pool::{MappedBlock, Pool, Tenancy};
 use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName};
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::ledger::{Handle, Ledger};
 use crate::steps::Steps;
-use tickscope_store::{Channel, ChannelState, EventKind, StampColumns};
+use tickscope_store::{Channel, ChannelCount, ChannelState, EventKind, StampColumns};
 
 /// A pool, and what is already known of its blocks.
 pub(crate) struct WatchedPool {
@@ -31,6 +32,8 @@ pub(crate) struct WatchedPool {
     settled: Vec<bool>,
     waiting: u32,
     names: HashSet<(u32, u32)>,
+    /// Serials of the channels that had an entry at the last look.
+    open: HashSet<u32>,
     damaged: BTreeMap<u32, &'static str>,
 }
 
@@ -49,6 +52,17 @@ pub(crate) struct ReadyBlock {
     pub capacity: u32,
     /// Point that it was stamped at.
     pub point: PointName,
+    /// Channels whose records it holds, in order; the first is the one above.
+    pub tenants: Vec<Tenant>,
+}
+
+/// One channel's share of a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Tenant {
+    /// The channel's number within the node.
+    pub node_channel: i32,
+    /// The first of its slots, and the one after the last.
+    pub slots: (u32, u32),
 }
 
 /// Stamps that found no block.
@@ -65,6 +79,7 @@ pub(crate) struct Lost {
 }
 
 /// Where a channel's stamps are taken, and of what.
+#[derive(Clone)]
 struct Source {
     point: PointName,
     ordering: u8,
@@ -82,8 +97,8 @@ enum Finding {
 
 impl WatchedPool {
     /// Maps the pool at `path`; the reason, if it cannot be collected.
-    pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        let pool = Pool::open(path).map_err(|e| e.to_string())?;
+    pub(crate) fn open(path: &Path, trust: &Trust) -> Result<Self, String> {
+        let pool = Pool::open_trusted(path, trust).map_err(|e| e.to_string())?;
         let header = pool.header();
         let (instance, epoch, boot) = (header.instance, header.epoch, pool.boot_id());
         let name = format!("pool-{instance:016x}.ticks");
@@ -104,8 +119,8 @@ impl WatchedPool {
         })?;
         let settled = vec![false; pool.block_count() as usize];
         let domain = Domain { boot, counter, epoch };
-        let (names, damaged) = (HashSet::new(), BTreeMap::new());
-        Ok(Self { pool, instance, domain, leases: None, held: true, settled, waiting: 0, names, damaged })
+        let (names, open, damaged) = (HashSet::new(), HashSet::new(), BTreeMap::new());
+        Ok(Self { pool, instance, domain, leases: None, held: true, settled, waiting: 0, names, open, damaged })
     }
 
     /// Identity of the pool.
@@ -232,7 +247,8 @@ impl WatchedPool {
         if header.instance != self.instance {
             return Finding::Damaged("a block of another pool");
         }
-        let done = state == BlockState::Released || !self.held || handover::is_complete(block);
+        let left = matches!(state, BlockState::Released | BlockState::Taken);
+        let done = left || !self.held || handover::is_complete(block);
         if !done {
             // Also a block that a signal handler overtook in leasing: its program is about to give it back.
             return Finding::Nothing;
@@ -249,6 +265,9 @@ impl WatchedPool {
         if self.names.contains(&(header.serial, header.number)) {
             return Finding::Damaged("the number of another block of its channel");
         }
+        if let Err(why) = block.tenancies() {
+            return Finding::Damaged(why);
+        }
         Finding::Ready
     }
 
@@ -259,14 +278,29 @@ impl WatchedPool {
         let channel = (self.instance, serial);
         let point = unpadded(&header.point)?;
         let domain = self.domain_of(header.counter)?;
+        // A program may go on in a block that it released, until the collector has taken it.
+        if handover::state(&block) == Some(BlockState::Released) && !handover::take(&block) {
+            return None;
+        }
         let source = Source { point: point.clone(), ordering: header.ordering, domain };
-        let describe = |number, node| self.channel((number, node), serial, header.thread, source);
-        let node_channel = ledger.number(channel, describe);
+        let tenants: Vec<Tenant> =
+            block.tenancies().ok()?.into_iter().map(|tenancy| self.tenant(tenancy, &source, ledger)).collect();
+        let node_channel = tenants.first()?.node_channel;
         let capacity = handover::Block::capacity(&block);
         self.settled[index as usize] = true;
         self.waiting += 1;
         self.names.insert((serial, number));
-        Some(ReadyBlock { channel, number, index, node_channel, capacity, point })
+        Some(ReadyBlock { channel, number, index, node_channel, capacity, point, tenants })
+    }
+
+    /// A channel of a block, with its number. One that has no entry is closed: it lost nothing, so its block says all.
+    fn tenant(&self, Tenancy { slots, serial, thread }: Tenancy, source: &Source, ledger: &mut Ledger) -> Tenant {
+        let describe = |number, node| {
+            let state = if self.open.contains(&serial) { ChannelState::Open } else { ChannelState::Closed };
+            Channel { state, ..self.channel((number, node), serial, thread, source.clone()) }
+        };
+        let node_channel = ledger.number((self.instance, serial), describe);
+        Tenant { node_channel, slots: (slots.start, slots.end) }
     }
 
     fn leave_alone(&mut self, index: u32, why: &'static str) {
@@ -274,16 +308,22 @@ impl WatchedPool {
         self.damaged.insert(index, why);
     }
 
-    /// Copies what is committed in a ready block. Returns how many stamps, and how many slots were never committed.
-    pub(crate) fn read(&self, block: &ReadyBlock, into: &mut StampColumns) -> (u64, u64) {
+    /// Copies what is committed in a ready block. Returns for each of its channels how many stamps, and how many slots
+    /// were never committed.
+    pub(crate) fn read(&self, block: &ReadyBlock, into: &mut StampColumns) -> Vec<ChannelCount> {
         let mapped = self.pool.block(block.index);
-        let before = into.len();
-        let whole = mapped.slim_records().is_some_and(|records| read_whole(records, into));
-        let uncommitted = if whole { 0 } else { read_slots(&mapped, into) };
-        let rows = into.len();
-        into.channel.resize(rows, block.node_channel);
+        let mut counts = Vec::with_capacity(block.tenants.len());
+        for &Tenant { node_channel, slots: (first, end) } in &block.tenants {
+            let before = into.len();
+            let records = mapped.slim_records().and_then(|records| records.get(first as usize..end as usize));
+            let whole = records.is_some_and(|records| read_whole(records, into));
+            let uncommitted = if whole { 0 } else { read_slots(&mapped, first..end, into) };
+            let rows = into.len();
+            into.channel.resize(rows, node_channel);
+            counts.push(ChannelCount { channel: node_channel, stored: (rows - before) as u64, uncommitted });
+        }
         into.fill_with_nulls();
-        ((rows - before) as u64, uncommitted)
+        counts
     }
 
     /// Stamps that were dropped just before a ready block.
@@ -310,13 +350,18 @@ impl WatchedPool {
     }
 
     /// Gives numbers to new channels and takes over the counts of all.
-    fn refresh_channels(&self, ledger: &mut Ledger) {
+    fn refresh_channels(&mut self, ledger: &mut Ledger) {
+        let mut open = HashSet::new();
         for (entry, state) in self.entries() {
             let point = unpadded(&entry.point);
             let (Some(point), Some(domain)) = (point, self.domain_of(entry.counter)) else { continue };
             let serial = entry.serial.load(Relaxed);
             let thread = entry.thread.load(Relaxed);
             let source = Source { point, ordering: entry.ordering, domain };
+            if !still_describes(entry, serial, state) {
+                continue; // its program closed it, and perhaps opened another there
+            }
+            open.insert(serial);
             let describe = |number, node| self.channel((number, node), serial, thread, source);
             let number = ledger.number((self.instance, serial), describe);
             entry.number.store(number, Relaxed);
@@ -330,6 +375,11 @@ impl WatchedPool {
                 channel.state = self.channel_state(state);
             });
         }
+        // A program frees the entry of a channel that it closes, if that has lost nothing.
+        for serial in self.open.difference(&open) {
+            ledger.update((self.instance, *serial), |channel| channel.state = ChannelState::Closed);
+        }
+        self.open = open;
     }
 
     fn channel_state(&self, entry: EntryState) -> ChannelState {
@@ -346,7 +396,8 @@ impl WatchedPool {
         self.pool.entries().iter().filter_map(|entry| {
             // Acquire: what the program wrote before it opened or closed the channel is seen.
             let state = entry.state.load(Acquire);
-            let known = [EntryState::Open, EntryState::Closed].into_iter().find(|&known| known as u32 == state);
+            let states = [EntryState::Open, EntryState::Closed, EntryState::Shared];
+            let known = states.into_iter().find(|&known| known as u32 == state);
             known.map(|state| (entry, state))
         })
     }
@@ -434,6 +485,14 @@ impl WatchedPool {
     }
 }
 
+/// Whether an entry is still that of the channel which was just read there.
+fn still_describes(entry: &ChannelEntry, serial: u32, state: EntryState) -> bool {
+    std::sync::atomic::fence(Acquire);
+    let now = entry.state.load(Relaxed);
+    let closed_since = state == EntryState::Open && now == EntryState::Closed as u32;
+    entry.serial.load(Relaxed) == serial && (now == state as u32 || closed_since)
+}
+
 /// The largest count that a file can hold, if need be: shared memory may say anything.
 pub(crate) fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -453,9 +512,9 @@ fn read_whole(records: &[SlimRecord], into: &mut StampColumns) -> bool {
 }
 
 /// Copies the records that are committed, one by one. Returns how many slots were never committed.
-fn read_slots(mapped: &MappedBlock<'_>, into: &mut StampColumns) -> u64 {
+fn read_slots(mapped: &MappedBlock<'_>, slots: std::ops::Range<u32>, into: &mut StampColumns) -> u64 {
     let mut holes = Holes::default();
-    for slot in 0..handover::Block::capacity(mapped) {
+    for slot in slots {
         let Some(record) = mapped.record(slot) else {
             holes.open(handover::Block::id(mapped, slot).load(Relaxed));
             continue;

@@ -13,8 +13,12 @@ mod channel;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]
+pub mod directory;
+#[cfg(not(loom))]
 mod environment;
 pub mod handover;
+#[cfg(not(loom))]
+mod point;
 pub mod policy;
 #[cfg(not(loom))]
 pub mod pool;
@@ -29,4 +33,8 @@ pub use channel::{Channel, Extra};
 #[cfg(not(loom))]
 pub use clock::clock_now;
 #[cfg(not(loom))]
+pub use point::{Point, open_kept};
+#[cfg(not(loom))]
 pub use process::OpenError;
+#[cfg(not(loom))]
+pub use tickscope_tick::{Clock, Ordering};

@@ -1,5 +1,7 @@
 //! The hand-over of a point's ready blocks: what makes it exactly-once is the order of the steps here.
 
+use std::collections::BTreeMap;
+
 use super::{Collector, Pending, stem};
 use crate::watched_pool::{Lost, ReadyBlock, count};
 use tickscope_store::{ChannelCount, Event, EventKind, Origin, Paths, Result, StampColumns, write_segment};
@@ -46,14 +48,21 @@ impl Collector {
 
     fn take(&self, pending: &Pending) -> Taken {
         let mut taken = Taken::default();
+        let mut sums: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
         taken.stamps.reserve(pending.stamps as usize);
         for block in &pending.blocks {
             let Some(watched) = self.pools.get(&block.channel.0) else { continue };
-            let (stored, uncommitted) = watched.pool.read(block, &mut taken.stamps);
-            let count = ChannelCount { channel: block.node_channel, stored, uncommitted };
-            taken.origin.add(block.channel, block.number, count);
+            let counts = watched.pool.read(block, &mut taken.stamps);
+            let nothing_yet = ChannelCount { channel: block.node_channel, stored: 0, uncommitted: 0 };
+            taken.origin.add(block.channel, block.number, nothing_yet);
+            for count in counts {
+                let sum = sums.entry(count.channel).or_insert((0, 0));
+                *sum = (sum.0 + count.stored, sum.1 + count.uncommitted);
+            }
             taken.lost.extend(watched.pool.lost_before(block).map(|lost| self.lost(block.channel, lost)));
         }
+        let count = |(channel, (stored, uncommitted))| ChannelCount { channel, stored, uncommitted };
+        taken.origin.counts = sums.into_iter().map(count).collect();
         taken
     }
 

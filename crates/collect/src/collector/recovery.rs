@@ -5,23 +5,32 @@
 use std::fs;
 use std::path::Path;
 use std::time::{Instant, UNIX_EPOCH};
+use tickscope_stamp::directory;
 
 use super::{Collector, Watched};
 use crate::watched_pool::{WatchedPool, count};
 use tickscope_store::{Error, Event, EventKind, Result};
+
+/// Files left alone that have an event each: a stranger may make any number.
+const MOST_LEFT_ALONE: u64 = 1000;
+/// The longest name of a note that a program leaves.
+const MOST_NAME_BYTES: usize = 64;
 
 impl Collector {
     /// Finds new pools, and what programs left that could not make one.
     pub(super) fn list(&mut self, now: Instant) -> Result<()> {
         let directory = self.settings.directory.clone();
         let unreadable = |e| Error::io(&directory, "list the pools in", e);
-        for entry in fs::read_dir(&directory).map_err(unreadable)? {
-            let path = entry.map_err(unreadable)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if name.starts_with("pool-") && name.ends_with(".ticks") {
-                self.add_pool(&path)?;
-            } else if let Some(who) = name.strip_prefix("refused-") {
-                self.note_refused_program(&path, who)?;
+        let listing = directory::list(&directory, &self.trust).map_err(unreadable)?;
+        for path in &listing.pools {
+            self.add_pool(path)?;
+        }
+        for path in &listing.refused {
+            self.note_refused_program(path)?;
+        }
+        for (path, why) in listing.closed {
+            if !self.ignored.contains(&path) {
+                self.leave_alone(&path, format!("cannot look into {}: {why}; it is left alone", path.display()))?;
             }
         }
         self.listed = Some(now);
@@ -32,7 +41,7 @@ impl Collector {
         if self.ignored.contains(path) || self.pools.values().any(|watched| watched.pool.path() == path) {
             return Ok(());
         }
-        match WatchedPool::open(path) {
+        match WatchedPool::open(path, &self.trust) {
             Ok(pool) => {
                 self.pools.insert(pool.instance(), Watched { pool, looked: None });
                 let bytes = self.pools.values().map(|watched| watched.pool.bytes()).sum();
@@ -49,11 +58,26 @@ impl Collector {
     fn leave_alone(&mut self, path: &Path, why: String) -> Result<()> {
         self.ignored.insert(path.into());
         self.report.left_alone += 1;
+        if self.report.left_alone > MOST_LEFT_ALONE {
+            return Ok(());
+        }
+        let last = if self.report.left_alone == MOST_LEFT_ALONE { "; further ones are not told" } else { "" };
+        let why = why + last;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.write_events(&format!("left-alone-{name}"), &[self.event(EventKind::PoolLeftAlone, why)])
     }
 
-    fn note_refused_program(&mut self, path: &Path, who: &str) -> Result<()> {
+    fn note_refused_program(&mut self, path: &Path) -> Result<()> {
+        let Ok(file) = fs::symlink_metadata(path) else { return Ok(()) };
+        if self.ignored.contains(path) {
+            return Ok(());
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !file.is_file() || !self.trust.believes(&file) || name.len() > MOST_NAME_BYTES {
+            let why = "expected the note of a program of this user, found another's file, or none";
+            return self.leave_alone(path, format!("{}: {why}; it is left alone", path.display()));
+        }
+        let who = name.strip_prefix("refused-").unwrap_or_default();
         let mut parts = who.splitn(2, '-');
         let (pid, errno) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let reason = errno.parse().map(std::io::Error::from_raw_os_error).map_or(errno.into(), |e| e.to_string());
@@ -155,7 +179,10 @@ impl Collector {
             events.push(Event { value: Some(uncommitted), ..self.event(EventKind::Recovered, text) });
         }
         for (what, number) in pool.homeless() {
-            let text = format!("{number} by {}; open a channel before stamping, and no more than 256", pool.process());
+            let text = format!(
+                "{number} by {}; open a channel under a valid name before stamping, and stamp before closing it",
+                pool.process()
+            );
             events.push(Event { value: Some(count(number)), ..self.event(what, text) });
         }
         for (block, why) in pool.damaged() {

@@ -300,7 +300,7 @@ fn a_block_that_its_pools_version_does_not_have_is_left_alone() {
     for (at, bytes) in [(shape, [3, 1]), (version, [2, 0])] {
         let site = Site::new();
         let pool = Pool::of_version_1(&site.directory());
-        pool.damage(tickscope_stamp::block::BLOCK_OFFSET + 2 * 4096 + at, &bytes);
+        pool.damage(crate::fabricated::BLOCK_OFFSET + 2 * 4096 + at, &bytes);
         assert_eq!((site.collect().stamps, site.event("block-left-alone").node.as_str()), (489, "host"));
         assert!(pool.path.exists());
     }
@@ -325,14 +325,14 @@ fn what_is_no_pool_is_named_in_an_event_and_left_alone() {
     let foreign = site.directory().join("pool-0000000000000001.ticks");
     std::fs::write(&foreign, "not a pool").unwrap();
     let newer = Pool::make(&site.directory(), 2, 4);
-    newer.damage(8, &3u32.to_le_bytes());
+    newer.damage(8, &4u32.to_le_bytes());
     let copy = Pool::make(&site.directory(), 3, 4);
     std::fs::copy(&copy.path, site.directory().join("pool-0000000000000004.ticks")).unwrap();
     let report = site.collect();
     assert_eq!((report.left_alone, report.pools_ended), (3, 1));
     assert!(foreign.exists() && newer.path.exists() && !copy.path.exists());
     let texts: Vec<_> = site.events().into_iter().filter(|e| e.what == "pool-left-alone").map(|e| e.text).collect();
-    assert!(texts.iter().any(|text| text.contains("expected version 1 to 2, found 3")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("expected version 1 to 3, found 4")), "{texts:?}");
     assert!(texts.iter().any(|text| text.contains("it is a copy")), "{texts:?}");
     assert_eq!(site.collect().left_alone, 3);
     assert_eq!(site.events().iter().filter(|e| e.what == "pool-left-alone").count(), 3, "told once each");
@@ -357,7 +357,7 @@ fn a_damaged_block_is_left_alone_and_the_others_are_stored() {
     pool.fill(0, (0, 0), "send", &full(1));
     pool.fill(1, (0, 1), "send", &full(1000));
     pool.set_block(1, BlockState::Leased);
-    let header = tickscope_stamp::block::BLOCK_OFFSET + 4096;
+    let header = crate::fabricated::BLOCK_OFFSET + 4096;
     pool.damage(header + 4, &9u16.to_le_bytes());
     assert_eq!(site.collect().stamps, u64::from(SLOTS));
     assert!(pool.path.exists(), "somebody may still make sense of it");
