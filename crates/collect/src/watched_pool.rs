@@ -278,8 +278,7 @@ impl WatchedPool {
         let channel = (self.instance, serial);
         let point = unpadded(&header.point)?;
         let domain = self.domain_of(header.counter)?;
-        // A program may go on in a block that it released, until the collector has taken it.
-        if handover::state(&block) == Some(BlockState::Released) && !handover::take(&block) {
+        if !self.is_taken(&block) {
             return None;
         }
         let source = Source { point: point.clone(), ordering: header.ordering, domain };
@@ -291,6 +290,15 @@ impl WatchedPool {
         self.waiting += 1;
         self.names.insert((serial, number));
         Some(ReadyBlock { channel, number, index, node_channel, capacity, point, tenants })
+    }
+
+    /// Takes a block that was found ready; `false`: its program goes on in it since.
+    fn is_taken(&self, block: &MappedBlock<'_>) -> bool {
+        match handover::state(block) {
+            Some(BlockState::Released) if self.pool.version() >= 3 => handover::take(block),
+            Some(BlockState::Leased) => !self.held || handover::is_complete(block),
+            state => matches!(state, Some(BlockState::Released | BlockState::Taken)),
+        }
     }
 
     /// A channel of a block, with its number. One that has no entry is closed: it lost nothing, so its block says all.

@@ -19,7 +19,7 @@
  *     TICKSCOPE_BLOCK_BYTES  4096, 8192, 16384 (default), 32768 or 65536
  *     TICKSCOPE_WHEN_FULL    drop (the default: dropped and counted) or wait (while a collector lives, 1 s at most)
  *     TICKSCOPE_GROUP        number of a group that may read and collect the stamps too; unset: this user alone
- *     TICKSCOPE_KEY          32 hexadecimal digits that tell a collector run by root that a pool is one of its programs'
+ *     TICKSCOPE_KEY          32 hexadecimal digits by which a collector run by root knows its programs' pools
  *     TICKSCOPE_INJECT       a known map put before the counter, for tests
  *     TICKSCOPE_INJECT_REALTIME  the same before CLOCK_REALTIME, with steps and slews
  *
@@ -28,8 +28,8 @@
  *     tickscope_open, _open_clock, _open_bracket    any thread, not signal handlers
  *     tickscope_now, tickscope_clock_now      anywhere; through the injected map once a channel was opened or a meter made
  *     tickscope_close                         the thread that opened the channel, not signal handlers
- * There is no limit on channels but the pool's memory: a stamp that finds no channel or no room is counted as lost, under
- * its point. An ended thread's handles, and the rest of its block, serve later threads.
+ * There is no limit on channels but the pool's memory: a stamp that finds no channel or no room is counted as lost,
+ * under its point. An ended thread's handles, and the rest of its block, serve later threads.
  * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
  * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
  * that is unloaded is collected when the process ends. vfork's child must not stamp; raw clone is not supported.
@@ -130,8 +130,8 @@ static inline tickscope_channel *tickscope_open_clock(const char *point, enum ti
 /*
  * The calling thread's channel of a point, opened at the first use on each thread and kept in a thread-local pointer:
  *     tickscope_stamp(TICKSCOPE_POINT("sent", TICKSCOPE_BEFORE, 0), packet->id);
- * It costs one thread-local load and a branch more than a channel that the program keeps itself. A thread's first use is
- * not for signal handlers. Not with tickscope_close: the end of the thread closes it.
+ * It costs one thread-local load and a branch more than a channel that the program keeps itself. A thread's first use
+ * is not for signal handlers. Not with tickscope_close: the end of the thread closes it.
  */
 #define TICKSCOPE_POINT(point, ordering, flags)                                                                        \
     __extension__({                                                                                                    \
@@ -139,7 +139,8 @@ static inline tickscope_channel *tickscope_open_clock(const char *point, enum ti
         if (__builtin_expect(tickscope__kept == 0, 0)) tickscope__kept = tickscope__open_kept(point, ordering, flags); \
         tickscope__kept;                                                                                               \
     })
-static inline tickscope_channel *tickscope__open_kept(const char *point, enum tickscope_ordering ordering, unsigned flags);
+static inline tickscope_channel *tickscope__open_kept(const char *point, enum tickscope_ordering ordering,
+                                                      unsigned flags);
 
 /* Stamps id now. On a channel of another clock this reads that clock (50 ns more); one that can't be read is refused. */
 TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id);
@@ -245,8 +246,8 @@ struct tickscope__block_header {
 };
 
 /*
- * A later thread's channel of the same point, whose records follow in a block that an ended thread left partly filled. It
- * takes the place of records: their tick is not zero here either. Written after the one before points to it.
+ * A later thread's channel of the same point, whose records follow in a block that an ended thread left partly filled.
+ * It takes the place of records: their tick is not zero here either. Written after the one before points to it.
  */
 struct tickscope__successor {
     uint32_t next; /* unit of the block where the next one lies; 0: none */
@@ -414,7 +415,7 @@ struct tickscope_channel {
     uint32_t serial;
     uint8_t counter, brackets; /* what its ticks are of, and which clock it relates to them: tickscope_counter */
     uint8_t zero_to_80[2];
-    uint32_t successor; /* unit of its block where this channel's description as a successor lies; 0: the block began as its own */
+    uint32_t successor; /* unit of its block where its description as a successor lies; 0: the block began as its own */
     tickscope_channel *following; /* the next of its thread's, or of those whose threads have ended */
     char point[TICKSCOPE__NAME_BYTES];
 } __attribute__((aligned(64)));
@@ -571,8 +572,8 @@ TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id
 /* ---- the process's pool ------------------------------------------------------------------------------------------ */
 
 /*
- * Handles are mapped a chunk at a time, and unmapped never. One is used again only when the thread that opened it is gone,
- * or for the same point on the same thread: so a stale one is refused, and leads into nobody else's block.
+ * Handles are mapped a chunk at a time, and unmapped never. One is used again only when the thread that opened it is
+ * gone, or for the same point on the same thread: so a stale one is refused, and leads into nobody else's block.
  */
 #define TICKSCOPE__CHUNK 340
 struct tickscope__chunk {
@@ -967,7 +968,7 @@ TICKSCOPE__COLD void tickscope__describe_process(struct tickscope__pool_header *
 }
 
 #define TICKSCOPE__PATH_BYTES 4200
-/* prefix, a number in that base with at least so many digits, suffix; plain copying, so that it may run in a signal handler. */
+/* prefix, a number in that base with at least so many digits, suffix; plain copying, for signal handlers too. */
 TICKSCOPE__COLD void tickscope__file_name(char *name, const char *prefix, uint64_t number, unsigned base, int digits,
                                           const char *suffix) {
     char reversed[24];
@@ -1191,7 +1192,8 @@ static inline struct tickscope__pool_header *tickscope__pool_of(const tickscope_
     return (struct tickscope__pool_header *)(void *)(channel->blocks - tickscope__process.block_offset);
 }
 
-static inline struct tickscope__block_header *tickscope__block_of_unit(const tickscope_channel *channel, uint32_t unit) {
+static inline struct tickscope__block_header *tickscope__block_of_unit(const tickscope_channel *channel,
+                                                                       uint32_t unit) {
     uint64_t first = unit & ~channel->unit_mask;
     return (struct tickscope__block_header *)(void *)(channel->blocks + first * TICKSCOPE__UNIT_BYTES);
 }
@@ -1324,7 +1326,8 @@ TICKSCOPE__COLD struct tickscope__entry *tickscope__take_entry_held(uint32_t fir
 TICKSCOPE__COLD void tickscope__describe_entry_held(struct tickscope__entry *entry, const tickscope_channel *channel,
                                                     uint32_t state) {
     memset(&entry->dropped, 0, 48); /* to lost_last */
-    __atomic_store_n(&entry->serial, __atomic_fetch_add(&tickscope__process.pool->channels, 1, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+    uint32_t serial = __atomic_fetch_add(&tickscope__process.pool->channels, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->serial, serial, __ATOMIC_RELAXED);
     entry->number = 0;
     entry->thread = state == TICKSCOPE__ENTRY_SHARED ? 0 : channel->thread;
     entry->ordering = channel->ordering;
@@ -1378,8 +1381,8 @@ TICKSCOPE__COLD struct tickscope__entry *tickscope__shared_entry_held(const tick
     struct tickscope__process *own = &tickscope__process;
     for (uint32_t at = own->channel_entries; at < own->channel_entries + TICKSCOPE__SHARED_ENTRIES; at++) {
         struct tickscope__entry *entry = &own->entries[at];
-        if (entry->state == TICKSCOPE__ENTRY_SHARED && entry->counter == channel->counter && TICKSCOPE__SAME_POINT(entry, channel))
-            return entry;
+        int shared = entry->state == TICKSCOPE__ENTRY_SHARED && entry->counter == channel->counter;
+        if (shared && TICKSCOPE__SAME_POINT(entry, channel)) return entry;
     }
     struct tickscope__entry *entry = tickscope__take_entry_held(own->channel_entries, TICKSCOPE__SHARED_ENTRIES, 0);
     if (entry) tickscope__describe_entry_held(entry, channel, TICKSCOPE__ENTRY_SHARED);
@@ -1403,7 +1406,8 @@ TICKSCOPE__COLD void tickscope__wait_for_entry_held(tickscope_channel *channel) 
     channel->policy = &tickscope__word_waiting;
     if (__atomic_exchange_n(&own->crowding_told, 1, __ATOMIC_RELAXED)) return;
     char expected[96];
-    snprintf(expected, sizeof expected, "at most %u channels open at a time in a pool of this size", own->channel_entries);
+    snprintf(expected, sizeof expected, "at most %u channels open at a time in a pool of this size",
+             own->channel_entries);
     tickscope__complain(expected, "more",
                         "Stamps of the others are counted as lost until one is free; set TICKSCOPE_POOL_BYTES higher.");
 }
@@ -1442,7 +1446,8 @@ TICKSCOPE__COLD tickscope_channel *tickscope__unused_handle_held(void) {
         tickscope__retire_held(oldest);
     }
     if (own->chunk == 0 || own->chunk->used == TICKSCOPE__CHUNK) {
-        void *more = mmap(0, sizeof(struct tickscope__chunk), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        size_t bytes = sizeof(struct tickscope__chunk);
+        void *more = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (more == MAP_FAILED) return 0;
         struct tickscope__chunk *chunk = (struct tickscope__chunk *)more;
         chunk->before = own->chunk;
@@ -1483,8 +1488,8 @@ TICKSCOPE__COLD tickscope_channel *tickscope__new_handle_held(const struct ticks
     return channel;
 }
 
-TICKSCOPE__COLD tickscope_channel *tickscope__unopened_held(const char *expected, const char *found, const char *remedy) {
-    tickscope__complain(expected, found, remedy);
+TICKSCOPE__COLD tickscope_channel *tickscope__unopened_held(const char *expected, const char *found) {
+    tickscope__complain(expected, found, "Its stamps are refused and counted; correct it, or free memory.");
     __atomic_fetch_add(&tickscope__process.pool->channels_refused, 1, __ATOMIC_RELAXED);
     return &tickscope__unopened_channel;
 }
@@ -1499,12 +1504,11 @@ TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const struct tickscope__
     if (own->pool == 0 && !tickscope__make_pool()) return &tickscope__off_channel;
     const char *refusal = tickscope__refusal(wish);
     if (refusal)
-        return tickscope__unopened_held(refusal, wish->point ? wish->point : "NULL", "Its stamps are refused and counted; correct it.");
+        return tickscope__unopened_held(refusal, wish->point ? wish->point : "NULL");
     tickscope_channel *channel = tickscope__own_handle_held(wish, thread);
     if (channel && channel->in_use) return channel;
     if (channel == 0) channel = tickscope__new_handle_held(wish, thread);
-    if (channel == 0)
-        return tickscope__unopened_held("memory for a channel", "none", "Its stamps are refused and counted; free memory.");
+    if (channel == 0) return tickscope__unopened_held("memory for a channel", "none");
     channel->in_use = 1;
     if (!tickscope__enter_held(channel)) tickscope__wait_for_entry_held(channel);
     return channel;
@@ -1551,7 +1555,8 @@ TICKSCOPE__COLD int tickscope__reopen(tickscope_channel *channel) {
 /* ---- leasing ------------------------------------------------------------------------------------------------------ */
 
 static inline struct tickscope__block_header *tickscope__block(tickscope_channel *channel, uint32_t number) {
-    return (struct tickscope__block_header *)(void *)(channel->blocks + (uint64_t)number * tickscope__pool_of(channel)->block_bytes);
+    uint64_t offset = (uint64_t)number * tickscope__pool_of(channel)->block_bytes;
+    return (struct tickscope__block_header *)(void *)(channel->blocks + offset);
 }
 
 /* Claims a free block, looking at each once; UINT32_MAX: none. */
@@ -1668,8 +1673,8 @@ TICKSCOPE__COLD int tickscope__succeed(tickscope_channel *channel) {
         int fits = tickscope__fits(channel, &spare);
         if (fits == 0) continue;
         own->spares[at - 1] = own->spares[--own->spare_count];
-        done = fits > 0 && __atomic_compare_exchange_n(&block->state, &released, TICKSCOPE__BLOCK_LEASED, 0, __ATOMIC_ACQUIRE,
-                                                       __ATOMIC_RELAXED); /* else the collector took it */
+        done = fits > 0 && __atomic_compare_exchange_n(&block->state, &released, TICKSCOPE__BLOCK_LEASED, 0,
+                                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); /* else the collector's */
         if (done) tickscope__succeed_held(channel, &spare);
     }
     tickscope__let_go(&mask);
@@ -1775,10 +1780,11 @@ TICKSCOPE__COLD void tickscope__drop_shared(tickscope_channel *channel, int64_t 
         return;
     }
     if (tick == 0) tick = tickscope__tick_of(channel, TICKSCOPE_PLAIN);
+    int relaxed = __ATOMIC_RELAXED;
     int64_t first = __atomic_load_n(&entry->lost_first, __ATOMIC_RELAXED);
     int64_t last = __atomic_load_n(&entry->lost_last, __ATOMIC_RELAXED);
-    while (tick < first && !__atomic_compare_exchange_n(&entry->lost_first, &first, tick, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
-    while (tick > last && !__atomic_compare_exchange_n(&entry->lost_last, &last, tick, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    while (tick < first && !__atomic_compare_exchange_n(&entry->lost_first, &first, tick, 0, relaxed, relaxed)) {}
+    while (tick > last && !__atomic_compare_exchange_n(&entry->lost_last, &last, tick, 0, relaxed, relaxed)) {}
     __atomic_fetch_add(&entry->lost, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&entry->dropped, 1, __ATOMIC_RELAXED);
 }
@@ -1798,8 +1804,8 @@ TICKSCOPE__COLD int tickscope__enter_late(tickscope_channel *channel, int64_t ti
 }
 
 /*
- * Whether the channel keeps stamps now; looks at everything but the common case: not open, closed, forked, waiting, off.
- * `tick`: of the stamp, 0: now.
+ * Whether the channel keeps stamps now; looks at everything but the common case: not open, closed, forked, waiting,
+ * off. `tick`: of the stamp, 0: now.
  */
 TICKSCOPE__COLD int tickscope__keeps(tickscope_channel *channel, int64_t tick) {
     struct tickscope__process *own = &tickscope__process;
@@ -1939,7 +1945,8 @@ static inline tickscope_channel *tickscope_open(const char *point, enum tickscop
     return tickscope__open(point, TICKSCOPE_COUNTER, 0, (int)ordering, flags);
 }
 
-static inline tickscope_channel *tickscope__open_kept(const char *point, enum tickscope_ordering ordering, unsigned flags) {
+static inline tickscope_channel *tickscope__open_kept(const char *point, enum tickscope_ordering ordering,
+                                                      unsigned flags) {
     int error = errno;
     tickscope_channel *channel = tickscope_open(point, ordering, flags);
     errno = error;

@@ -530,8 +530,8 @@ fn leave_block(handle: &Handle, pool: OwnPool, unit: u32, process: &mut Process)
     handover::release(&block);
 }
 
-/// Where a channel that keeps stamps now puts them; looks at everything but the common case: closed, forked, waiting, off.
-/// `tick`: of the stamp, 0: now.
+/// Where a channel that keeps stamps now puts them; looks at everything but the common case: closed, forked, waiting,
+/// off. `tick`: of the stamp, 0: now.
 fn keeps(handle: &Handle, tick: i64) -> Option<(&'static ChannelEntry, OwnPool)> {
     if handle.points_to(&FORKED) && !reopen(handle) {
         return None;

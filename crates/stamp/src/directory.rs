@@ -32,9 +32,9 @@ const MOST_ENTRIES: usize = 1 << 17;
 
 /// Secret by which a collector run by root knows the pools of its programs, whichever user they have become.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Key(pub [u8; KEY_BYTES]);
+pub struct PoolKey(pub [u8; KEY_BYTES]);
 
-impl Key {
+impl PoolKey {
     /// Environment variable that hands it to programs.
     pub const VARIABLE: &str = "TICKSCOPE_KEY";
 
@@ -43,19 +43,19 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for PoolKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for PoolKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
 }
 
-impl FromStr for Key {
+impl FromStr for PoolKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -90,11 +90,20 @@ pub fn group_of(text: Option<&str>) -> Result<Option<u32>, String> {
 
 /// Makes a stamp directory, or finds it made, and returns its key. Root's has a key, and lets programs that give up
 /// its rights make their own directories in it; another user's is closed to all others.
-pub fn make(path: &Path) -> io::Result<Option<Key>> {
+pub fn make(path: &Path) -> io::Result<Option<PoolKey>> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return key_of(path),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let owner = fs::symlink_metadata(path)?.uid();
+            // SAFETY: geteuid has no arguments and cannot fail.
+            return if owner == unsafe { libc::geteuid() } {
+                key_of(path)
+            } else {
+                Err(io::Error::other(format!("it belongs to user {owner}")))
+            };
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+            let above = path.parent().unwrap_or(Path::new("/"));
+            fs::DirBuilder::new().recursive(true).mode(0o711).create(above)?;
             fs::DirBuilder::new().mode(0o700).create(path)?;
         }
         made => made?,
@@ -104,7 +113,7 @@ pub fn make(path: &Path) -> io::Result<Option<Key>> {
     if unsafe { libc::geteuid() } != 0 {
         return Ok(None);
     }
-    let mut key = Key::default();
+    let mut key = PoolKey::default();
     // SAFETY: so many writable bytes.
     let got = unsafe { libc::getrandom(key.0.as_mut_ptr().cast(), key.0.len(), 0) };
     if got != key.0.len() as isize {
@@ -117,9 +126,9 @@ pub fn make(path: &Path) -> io::Result<Option<Key>> {
     Ok(Some(key))
 }
 
-/// The key of a stamp directory: that in its file if this user or the directory's owner wrote it, or else the one in
-/// the environment.
-fn key_of(path: &Path) -> io::Result<Option<Key>> {
+/// The key of a stamp directory: that in its file, if the directory's owner wrote it, or else the one in the
+/// environment.
+pub fn key_of(path: &Path) -> io::Result<Option<PoolKey>> {
     let file =
         OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path.join(KEY_FILE));
     if let Ok(file) = file {
@@ -130,7 +139,7 @@ fn key_of(path: &Path) -> io::Result<Option<Key>> {
             return Ok(text.parse().ok());
         }
     }
-    Ok(std::env::var(Key::VARIABLE).ok().and_then(|key| key.parse().ok()))
+    Ok(std::env::var(PoolKey::VARIABLE).ok().and_then(|key| key.parse().ok()))
 }
 
 /// Makes a file that was not there, for this user alone or for a group too, whatever the umask.
@@ -189,7 +198,7 @@ pub struct Trust {
     /// Users whose pools are taken: the collector's own, and with root the owner of the directory.
     users: Vec<u32>,
     group: Option<u32>,
-    key: Option<Key>,
+    key: Option<PoolKey>,
 }
 
 impl Trust {
@@ -234,7 +243,7 @@ impl Trust {
 
 /// Entries of a stamp directory: pools, and notes of programs that could not make one.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub struct DirectoryListing {
     /// Files named as pools are.
     pub pools: Vec<PathBuf>,
     /// Files named `refused-*`.
@@ -244,8 +253,8 @@ pub struct Listing {
 }
 
 /// Lists a stamp directory and those of the users in it. Follows no symbolic link: one is not looked into.
-pub fn list(directory: &Path, trust: &Trust) -> io::Result<Listing> {
-    let mut listing = Listing::default();
+pub fn list(directory: &Path, trust: &Trust) -> io::Result<DirectoryListing> {
+    let mut listing = DirectoryListing::default();
     list_into(directory, &mut listing)?;
     let mut looked_into: HashMap<u32, u32> = HashMap::new();
     for entry in fs::read_dir(directory)? {
@@ -263,21 +272,23 @@ pub fn list(directory: &Path, trust: &Trust) -> io::Result<Listing> {
     Ok(listing)
 }
 
-fn list_of_user(path: &Path, user: u32, trust: &Trust, listing: &mut Listing) -> io::Result<()> {
+fn list_of_user(path: &Path, user: u32, trust: &Trust, listing: &mut DirectoryListing) -> io::Result<()> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = opened.metadata()?;
     if metadata.uid() != user {
-        let text = format!("expected a directory of user {user}, found one of user {}", metadata.uid());
+        let text = format!("expected a directory of user {user}, found one of user {}; remove it", metadata.uid());
         return Err(io::Error::other(text));
     }
     if !trust.users.contains(&user) && trust.key.is_none() && trust.group != Some(metadata.gid()) {
-        return Err(io::Error::other(format!("expected pools of user {}, found those of user {user}", trust.names())));
+        let own = trust.names();
+        let text = format!("expected pools of user {own}, found those of user {user}; collect as that user");
+        return Err(io::Error::other(text));
     }
     list_into(path, listing)
 }
 
-fn list_into(directory: &Path, listing: &mut Listing) -> io::Result<()> {
+fn list_into(directory: &Path, listing: &mut DirectoryListing) -> io::Result<()> {
     for entry in fs::read_dir(directory)?.take(MOST_ENTRIES) {
         let entry = entry?;
         let name = entry.file_name();

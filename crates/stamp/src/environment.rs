@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tickscope_tick::{Injection, NodeName, PointName, RealtimeInjection};
 
 use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, FEWEST_BLOCKS, KEY_BYTES, Policy, WhenFull};
-use crate::directory::{GROUP, Key, group_of};
+use crate::directory::{GROUP, PoolKey, group_of};
 
 /// The settings of a process that was asked to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Environment {
             block_bytes,
             when_full,
             group: group_of(text(GROUP).as_deref())?,
-            key: text(Key::VARIABLE).map(|key| key.parse::<Key>()).transpose()?.unwrap_or_default().0,
+            key: text(PoolKey::VARIABLE).map(|key| key.parse::<PoolKey>()).transpose()?.unwrap_or_default().0,
             injection: text(Injection::VARIABLE).map(|map| map.parse()).transpose().map_err(|e| format!("{e}"))?,
             realtime: text(RealtimeInjection::VARIABLE)
                 .map(|map| map.parse())

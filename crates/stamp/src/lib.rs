@@ -33,7 +33,7 @@ pub use channel::{Channel, Extra};
 #[cfg(not(loom))]
 pub use clock::clock_now;
 #[cfg(not(loom))]
-pub use point::{Point, open_kept};
+pub use point::{ThreadPoint, open_kept};
 #[cfg(not(loom))]
 pub use process::OpenError;
 #[cfg(not(loom))]

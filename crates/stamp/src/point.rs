@@ -8,14 +8,14 @@ use crate::block::Fields;
 use crate::channel::{Channel, Extra};
 use crate::process;
 
-/// One point on whichever thread uses it: what [`point!`](crate::point!) gives. It may be kept across an `await`, for it
-/// holds no channel: a stamp goes to that of the thread which runs the future then.
+/// One point on whichever thread uses it: what [`point!`](crate::point!) gives. It may be kept across an `await`, for
+/// it holds no channel: a stamp goes to that of the thread which runs the future then.
 #[derive(Clone, Copy, Debug)]
-pub struct Point {
+pub struct ThreadPoint {
     channel: &'static LocalKey<Channel>,
 }
 
-impl Point {
+impl ThreadPoint {
     /// The point whose channels `channel` holds.
     #[doc(hidden)]
     #[inline(always)]
@@ -23,7 +23,8 @@ impl Point {
         Self { channel }
     }
 
-    /// Stamps `id` now, as [`Channel::stamp`] does. Not from a signal handler, unless this thread has stamped here before.
+    /// Stamps `id` now, as [`Channel::stamp`] does. Not from a signal handler, unless this thread has stamped here
+    /// before.
     #[inline(always)]
     pub fn stamp(self, id: i64) {
         self.with(|channel| channel.stamp(id));
@@ -65,7 +66,7 @@ pub fn open_kept(point: &str, ordering: Ordering, fields: Fields) -> Channel {
     })
 }
 
-/// A point that any thread may stamp, also from within an `async fn`: a [`Point`](crate::Point).
+/// A point that any thread may stamp, also from within an `async fn`: a [`ThreadPoint`](crate::ThreadPoint).
 ///
 /// The first argument is the point's name, the second what its readings are ordered against (`plain`, `before`,
 /// `after`), a third what its stamps carry (`slim`, `wide`, `full`).
@@ -84,7 +85,7 @@ macro_rules! point {
             static CHANNEL: $crate::Channel =
                 $crate::open_kept($name, $crate::point!(@ordering $ordering), $crate::point!(@fields $fields));
         }
-        $crate::Point::new(&CHANNEL)
+        $crate::ThreadPoint::new(&CHANNEL)
     }};
     (@ordering plain) => {
         $crate::Ordering::Plain

@@ -425,7 +425,7 @@ impl<'a> MappedBlock<'a> {
     }
 
     /// Where a record lies, and what it carries; the shape is read once, for the other side may change it.
-    /// A slot that lies beyond what fits is the last one: a broken program may change the shape while its block is read.
+    /// A slot beyond what fits is the last one: a broken program may change the shape while its block is read.
     fn place(&self, slot: u32) -> (NonNull<u8>, Fields) {
         let fields = self.fields();
         let slot = slot.min(block::capacity(self.block_bytes, fields) - 1);

@@ -27,7 +27,8 @@ fn c_every_field_has_the_same_offset_and_size_in_c_and_rust() {
     fields!(lines, "entry", ChannelEntry: policy parameters state serial number thread ordering shape counter opened_tick dropped refused stalls
         lost lost_first lost_last point);
     fields!(lines, "block_header", BlockHeader: magic version header_bytes state serial number policy_epoch instance boot_id
-        pid thread process_start ordering shape counter epoch lost lost_first lost_last point parameter policy successor);
+        pid thread process_start ordering shape counter epoch lost lost_first lost_last point parameter
+        policy successor);
     fields!(lines, "successor", Successor: next serial whole opened_tick one);
     fields!(lines, "slim_record", SlimRecord: id tick);
     fields!(lines, "wide_record", WideRecord: id tick value kind cpu);

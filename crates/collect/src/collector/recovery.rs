@@ -74,8 +74,8 @@ impl Collector {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !file.is_file() || !self.trust.believes(&file) || name.len() > MOST_NAME_BYTES {
-            let why = "expected the note of a program of this user, found another's file, or none";
-            return self.leave_alone(path, format!("{}: {why}; it is left alone", path.display()));
+            let why = "expected the note of a program of this user, found another's file, or none; remove it";
+            return self.leave_alone(path, format!("{}: {why}. It is left alone", path.display()));
         }
         let who = name.strip_prefix("refused-").unwrap_or_default();
         let mut parts = who.splitn(2, '-');

@@ -28,7 +28,8 @@ int main(void) {
         FIELD(block_header, lost), FIELD(block_header, lost_first);
     FIELD(block_header, lost_last), FIELD(block_header, point),
         FIELD(block_header, parameter), FIELD(block_header, policy), FIELD(block_header, successor);
-    FIELD(successor, next), FIELD(successor, serial), FIELD(successor, whole), FIELD(successor, opened_tick), FIELD(successor, one);
+    FIELD(successor, next), FIELD(successor, serial), FIELD(successor, whole);
+    FIELD(successor, opened_tick), FIELD(successor, one);
     FIELD(slim_record, id), FIELD(slim_record, tick);
     FIELD(wide_record, id), FIELD(wide_record, tick), FIELD(wide_record, value),
         FIELD(wide_record, kind), FIELD(wide_record, cpu);
