@@ -267,9 +267,10 @@ fn c_the_end_of_a_thread_releases_its_blocks() {
     assert!(directory.measure(command.arg(&returned.0).args(["threads", "4", "10"])).status().unwrap().success());
     let pools = directory.pools();
     assert_eq!(records(&pools[0]).len(), 4);
-    let released =
-        (0..pools[0].block_count()).filter(|&index| pools[0].block(index).header().state.load(Ordering::Relaxed) == 2);
-    assert_eq!(released.count(), 4);
+    // One thread may have gone on where another had ended.
+    let states = (0..pools[0].block_count()).map(|index| pools[0].block(index).header().state.load(Ordering::Relaxed));
+    let used: Vec<u32> = states.filter(|&state| state != 0).collect();
+    assert!((1..=4).contains(&used.len()) && used.iter().all(|&state| state == 2), "{used:?}");
 }
 
 #[test]

@@ -295,6 +295,51 @@ fn a_pool_of_version_1_is_collected_while_its_program_lives_and_when_it_is_kille
 }
 
 #[test]
+fn a_pool_of_version_2_is_collected() {
+    let site = Site::new();
+    let pool = Pool::of_version_2(&site.directory());
+    let report = site.collect();
+    assert_eq!((report.stamps, report.lost, report.left_alone, report.pools_ended), (324, 2694, 0, 1));
+    let work = site.stamps("work");
+    assert_eq!(work.id, (0..324).collect::<Vec<_>>());
+    assert_eq!(work.value, (0..324).map(|id| Some(id * 10)).collect());
+    assert!(!pool.path.exists());
+}
+
+#[test]
+fn a_program_killed_while_it_describes_a_successor_leaves_what_was_committed_before() {
+    let thread = 88 << 32 | u64::from(tickscope_stamp::block::SUCCESSOR_MAGIC);
+    // Behind 2 records and, where the description is whole, before 1 more.
+    for (whole, ids) in [(0, vec![1, 2]), (thread, vec![1, 2, 3])] {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4);
+        pool.open_channel(0, "send", 1);
+        let slot = |id| Slot::Committed { id, tick: id };
+        let empty = Slot::Reserved { id: 0 };
+        let third = if whole == 0 { empty } else { slot(3) };
+        pool.fill(0, (0, 0), "send", &[slot(1), slot(2), empty, empty, third]);
+        pool.succeed(0, 12 + 2, whole);
+        assert_eq!(site.collect().left_alone, 0);
+        assert_eq!(site.stamps("send").id, ids);
+        let threads: Vec<_> = site.channels().into_iter().map(|channel| (channel.thread, channel.stored)).collect();
+        assert_eq!(threads, [(77, 2), (88, 1)][..ids.len() - 1]);
+    }
+}
+
+#[test]
+fn a_block_whose_successors_make_no_sense_is_left_alone() {
+    for (unit, whole) in [(3, 1), (14, 77), (255, 1), (1 << 20, 1)] {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4);
+        pool.open_channel(0, "send", 1);
+        pool.fill(0, (0, 0), "send", &[Slot::Committed { id: 1, tick: 1 }]);
+        pool.succeed(0, unit, whole);
+        assert_eq!((site.collect().stamps, site.events().len()), (0, 2), "{unit} {whole}");
+        assert!(site.event("block-left-alone").text.contains("successor"), "{unit} {whole}");
+    }
+}
+
+#[test]
 fn a_block_that_its_pools_version_does_not_have_is_left_alone() {
     let (shape, version) = (65, 4);
     for (at, bytes) in [(shape, [3, 1]), (version, [2, 0])] {
