@@ -247,9 +247,7 @@ impl WatchedPool {
         if header.instance != self.instance {
             return Finding::Damaged("a block of another pool");
         }
-        let left = matches!(state, BlockState::Released | BlockState::Taken);
-        let done = left || !self.held || handover::is_complete(block);
-        if !done {
+        if !self.is_done(block, state) {
             // Also a block that a signal handler overtook in leasing: its program is about to give it back.
             return Finding::Nothing;
         }
@@ -296,9 +294,15 @@ impl WatchedPool {
     fn is_taken(&self, block: &MappedBlock<'_>) -> bool {
         match handover::state(block) {
             Some(BlockState::Released) if self.pool.version() >= 3 => handover::take(block),
-            Some(BlockState::Leased) => !self.held || handover::is_complete(block),
-            state => matches!(state, Some(BlockState::Released | BlockState::Taken)),
+            Some(state) => self.is_done(block, state),
+            None => false,
         }
+    }
+
+    /// Whether nobody writes a leased block any more.
+    fn is_done(&self, block: &MappedBlock<'_>, state: BlockState) -> bool {
+        let left = matches!(state, BlockState::Released | BlockState::Taken);
+        left || !self.held || handover::is_complete(block)
     }
 
     /// A channel of a block, with its number. One that has no entry is closed: it lost nothing, so its block says all.
