@@ -11,6 +11,7 @@ use std::process::Command;
 use tickscope_counter::NodeCounter;
 use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
 use tickscope_host::sharing::Sharing;
+use tickscope_stamp::directory::{self, PoolKey};
 use tickscope_store::Event;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
@@ -101,6 +102,9 @@ impl LocalAgent {
             Task::Target(Target { measured: false, .. }) => command.env_remove("TICKSCOPE_DIR"),
             _ => command.env("TICKSCOPE_DIR", self.stamps_of(node)),
         };
+        // Which the collector reads in the directory: of the run's programs alone does it take stamps.
+        let key = directory::key_of(&self.stamps_of(node)).ok().flatten();
+        command.env_remove(PoolKey::VARIABLE).envs(key.map(|key| (PoolKey::VARIABLE, key.to_string())));
         Process::start(&format!("{what} {node}"), &mut command)
     }
 
@@ -124,7 +128,8 @@ impl LocalAgent {
 }
 
 fn make(directory: &Path) -> Result<(), Error> {
-    fs::create_dir_all(directory)
+    directory::make(directory)
+        .map(drop)
         .map_err(|e| Error::work(format!("cannot make {}: {e}. Mount a tmpfs there", directory.display())))
 }
 
