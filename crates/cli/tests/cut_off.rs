@@ -157,7 +157,8 @@ fn e2e_a_run_killed_at_any_moment_is_finished_with_every_stamp_and_leaves_nothin
             before_run += 1;
         } else if finished.code == Some(1) {
             // Not one stamp, or stamps of one node only.
-            let said = ["no trace was measured. the run was cut off at about 20", "expected an id that passed every point"];
+            let said =
+                ["no trace was measured. the run was cut off at about 20", "expected an id that passed every point"];
             assert!(said.iter().any(|said| finished.err.contains(said)), "{context}");
             empty += 1;
         } else {

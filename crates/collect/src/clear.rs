@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Acquire;
 
 use tickscope_stamp::block::BlockState;
+use tickscope_stamp::directory::{KEY_FILE, Trust, user_of};
 use tickscope_stamp::handover::{self, Block};
 use tickscope_store::{Error, Result};
 
@@ -44,19 +45,60 @@ pub fn clear(directory: &Path) -> Result<Cleared> {
     if matches!(fs::symlink_metadata(directory), Err(e) if e.kind() == ErrorKind::NotFound) {
         return Ok(Cleared { gone: true, ..Cleared::default() });
     }
-    let lock = directory.join(LOCK);
-    let held = Lock::take(&lock)?;
+    let trust = Trust::of(directory).map_err(|e| Error::io(directory, "look into", e))?;
+    let held = Lock::take(&directory.join(LOCK), &trust)?;
     let mut cleared = Cleared::default();
-    let unreadable = |e| Error::io(directory, "list", e);
-    for entry in fs::read_dir(directory).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
+    let users = clear_entries(directory, &trust, &mut cleared).map_err(|e| Error::io(directory, "list", e))?;
+    for user in &users {
+        // What another user's directory holds cannot always be seen; it stays, and the others are cleared.
+        match clear_entries(user, &trust, &mut cleared) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                let why = format!("cannot be looked into: {e}");
+                cleared.stays.push(Stays { path: user.clone(), why, stamps: true });
+            }
+            _ => {}
+        }
+    }
+    cleared.stays.sort();
+    cleared.removed.sort();
+    if cleared.stays.is_empty() {
+        cleared.gone = remove_empty(directory, &users);
+    }
+    drop(held);
+    Ok(cleared)
+}
+
+/// Removes an empty stamp directory with its users' directories. A program may begin at any time: then it is not
+/// empty, and stays.
+fn remove_empty(directory: &Path, users: &[PathBuf]) -> bool {
+    let is_gone = |path: &PathBuf| match fs::remove_dir(path) {
+        Err(e) => e.kind() == ErrorKind::NotFound,
+        Ok(()) => true,
+    };
+    if !users.iter().all(is_gone) {
+        return false;
+    }
+    for name in [LOCK, KEY_FILE] {
+        let _ = fs::remove_file(directory.join(name));
+    }
+    fs::remove_dir(directory).is_ok()
+}
+
+/// Removes the pools in a directory that may go, and notes what stays. Returns the directories of users in it.
+fn clear_entries(directory: &Path, trust: &Trust, cleared: &mut Cleared) -> std::io::Result<Vec<PathBuf>> {
+    let mut users = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
-        if name == LOCK {
+        let kind = entry.file_type().ok();
+        if kind.is_some_and(|kind| kind.is_dir()) && user_of(&name).is_some() {
+            users.push(path);
             continue;
         }
-        let name = name.to_string_lossy();
-        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        match reason(&path, &name, is_file) {
+        if [LOCK, KEY_FILE].iter().any(|own| name == *own) {
+            continue;
+        }
+        match reason(&path, &name.to_string_lossy(), kind.is_some_and(|kind| kind.is_file()), trust) {
             Some((why, stamps)) => cleared.stays.push(Stays { path, why, stamps }),
             None => match fs::remove_file(&path) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
@@ -67,22 +109,14 @@ pub fn clear(directory: &Path) -> Result<Cleared> {
             },
         }
     }
-    cleared.stays.sort();
-    cleared.removed.sort();
-    if cleared.stays.is_empty() {
-        // A program may begin at any time: then the directory is not empty, and stays.
-        let _ = fs::remove_file(&lock);
-        cleared.gone = fs::remove_dir(directory).is_ok();
-    }
-    drop(held);
-    Ok(cleared)
+    Ok(users)
 }
 
 /// The lock of a directory's collector.
 pub(crate) const LOCK: &str = "collector.lock";
 
 /// Why a file stays, and whether it may hold stamps; `None`: it is a pool that may go.
-fn reason(path: &Path, name: &str, is_file: bool) -> Option<(String, bool)> {
+fn reason(path: &Path, name: &str, is_file: bool, trust: &Trust) -> Option<(String, bool)> {
     if !is_file {
         return Some(("is no file of tickscope's".into(), false));
     }
@@ -95,8 +129,8 @@ fn reason(path: &Path, name: &str, is_file: bool) -> Option<(String, bool)> {
     if !(name.starts_with("pool-") && name.ends_with(".ticks")) {
         return Some(("is no file of tickscope's".into(), false));
     }
-    let Ok(pool) = WatchedPool::open(path) else {
-        return Some(("is no pool that this version reads".into(), true));
+    let Ok(pool) = WatchedPool::open(path, trust) else {
+        return Some(("is no pool that this version and user may read".into(), true));
     };
     if pool.lives() {
         return Some((format!("is held by {}", pool.process()), true));
@@ -126,6 +160,7 @@ mod tests {
     use crate::fabricated::{Pool, full};
     use crate::scratch::Scratch;
     use crate::{Collector, Settings};
+    use std::os::unix::fs::MetadataExt;
     use tickscope_tick::NodeName;
 
     #[test]
@@ -134,7 +169,10 @@ mod tests {
         let directory = scratch.path().join("shm");
         fs::create_dir(&directory).unwrap();
         let mut held = Pool::make(&directory, 7, 4).live();
-        let ended = Pool::make(&directory, 8, 4);
+        let user = directory.join(format!("uid-{}", fs::metadata(&directory).unwrap().uid()));
+        fs::create_dir(&user).unwrap();
+        fs::write(directory.join(KEY_FILE), "").unwrap();
+        let ended = Pool::make(&user, 8, 4);
         for pool in [&held, &ended] {
             pool.open_channel(0, "send", 1);
             pool.fill(0, (0, 0), "send", &full(1)[..5]);

@@ -29,6 +29,7 @@ use crate::watched_pool::{ReadyBlock, WatchedPool, count};
 use disk_full::DiskFull;
 use hand_over::Growing;
 pub(crate) use lock::Lock;
+use tickscope_stamp::directory::Trust;
 use tickscope_store::{Error, Event, EventKind, Paths, Result};
 use tickscope_tick::{NodeName, PointName};
 
@@ -93,6 +94,7 @@ pub struct Report {
 /// The one collector of a directory.
 pub struct Collector {
     settings: Settings,
+    trust: Trust,
     _locks: [Lock; 2],
     pools: BTreeMap<u64, Watched>,
     pending: BTreeMap<PointName, Pending>,
@@ -151,11 +153,16 @@ impl Collector {
     pub(crate) fn start_with(settings: Settings, steps: Steps) -> Result<Self> {
         let stamps = Paths::of(&settings.run).node_stamps(settings.node.as_str());
         std::fs::create_dir_all(&stamps).map_err(|e| Error::io(&stamps, "make the folder", e))?;
-        let locks = [Lock::take(&settings.directory.join(crate::clear::LOCK))?, Lock::take(&stamps.join(".lock"))?];
+        let trust = Trust::of(&settings.directory).map_err(|e| Error::io(&settings.directory, "look into", e))?;
+        let locks = [
+            Lock::take(&settings.directory.join(crate::clear::LOCK), &trust)?,
+            Lock::take(&stamps.join(".lock"), &trust)?,
+        ];
         let (ledger, refused) = Ledger::read(&settings.run, &settings.node)?;
         let mut collector = Self {
             pace: settings.every,
             settings,
+            trust,
             _locks: locks,
             pools: BTreeMap::new(),
             pending: BTreeMap::new(),

@@ -8,13 +8,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use tickscope_stamp::block::{
-    BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, BlockState, ChannelEntry, ENTRY_COUNT, EntryState, Fields, FullRecord,
-    POOL_MAGIC, Policy, PoolHeader, PoolState, SlimRecord, UNIT_BYTES, VERSION, WideRecord, capacity, first_unit,
-    padded,
+    BLOCK_MAGIC, BlockHeader, BlockState, ChannelEntry, EntryState, Fields, FullRecord, POOL_MAGIC, Policy, PoolHeader,
+    PoolState, SlimRecord, Successor, UNIT_BYTES, VERSION, WideRecord, block_offset, capacity, first_unit, padded,
 };
 use tickscope_stamp::pool::lock_of_first_byte;
 
 pub(crate) const BLOCK_BYTES: u32 = 4096;
+/// Entries of such a pool, shared ones and all.
+pub(crate) const ENTRY_COUNT: u32 = 256;
+/// Where its blocks begin.
+pub(crate) const BLOCK_OFFSET: u64 = block_offset(ENTRY_COUNT);
 /// Slim records in such a block.
 pub(crate) const SLOTS: u32 = capacity(BLOCK_BYTES, Fields::Slim);
 
@@ -46,8 +49,7 @@ impl Pool {
     pub(crate) fn sparse(directory: &Path, instance: u64, blocks: u32) -> Self {
         let path = directory.join(format!("pool-{instance:016x}.ticks"));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-        let length = BLOCK_OFFSET + u64::from(BLOCK_BYTES) * u64::from(blocks);
-        file.set_len(length).unwrap();
+        file.set_len(BLOCK_OFFSET + u64::from(BLOCK_BYTES) * u64::from(blocks)).unwrap();
         let pool = Self { path, instance, file, holder: None };
         pool.put(offset_of!(PoolHeader, magic), &POOL_MAGIC.to_le_bytes());
         pool.put(offset_of!(PoolHeader, version), &VERSION.to_le_bytes());
@@ -64,14 +66,24 @@ impl Pool {
         pool
     }
 
+    /// A pool that a program of version 2 left: 324 full stamps in four full blocks; 2694 found no block.
+    pub(crate) fn of_version_2(directory: &Path) -> Self {
+        Self::golden(directory, 0x1a12_262f_e283_21b6)
+    }
+
     /// A pool that a program of version 1 left when it was killed: 488 slim stamps in two full blocks, 5 wide ones,
     /// one of the realtime clock; 112 found no block.
     pub(crate) fn of_version_1(directory: &Path) -> Self {
-        let golden = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/pool-84d05be1d33d171d.ticks"));
-        let path = directory.join(golden.file_name().unwrap());
+        Self::golden(directory, 0x84d0_5be1_d33d_171d)
+    }
+
+    fn golden(directory: &Path, instance: u64) -> Self {
+        let name = format!("pool-{instance:016x}.ticks");
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(&name);
+        let path = directory.join(name);
         std::fs::copy(golden, &path).unwrap();
         let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        Self { path, instance: 0x84d0_5be1_d33d_171d, file, holder: None }
+        Self { path, instance, file, holder: None }
     }
 
     fn put(&self, at: usize, bytes: &[u8]) {
@@ -154,6 +166,15 @@ impl Pool {
 
     fn block(index: u32) -> usize {
         BLOCK_OFFSET as usize + index as usize * BLOCK_BYTES as usize
+    }
+
+    /// Links a block to a description of a successor at that unit, whose last word is `whole`.
+    pub(crate) fn succeed(&self, index: u32, unit: u32, whole: u64) {
+        self.put(Self::block(index) + offset_of!(BlockHeader, successor), &unit.to_le_bytes());
+        let place = Self::block(index) + unit as usize * UNIT_BYTES;
+        self.put(place + offset_of!(Successor, serial), &9u32.to_le_bytes());
+        self.put(place + offset_of!(Successor, whole), &whole.to_le_bytes());
+        self.put(place + offset_of!(Successor, one), &1i64.to_le_bytes());
     }
 
     /// Fills block `index` of a channel's slim records.

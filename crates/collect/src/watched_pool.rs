@@ -4,16 +4,16 @@
 //! decides only whether a block is taken and under which channel, never where is read; a block that makes no sense is
 //! left as it is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use tickscope_stamp::block::{
     BlockHeader, BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded,
 };
+use tickscope_stamp::directory::Trust;
 use tickscope_stamp::handover;
 use tickscope_stamp::policy;
-use tickscope_stamp::pool::{MappedBlock, Pool};
+use tickscope_stamp::pool::{MappedBlock, Pool, Tenancy};
 use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName};
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -21,7 +21,7 @@ use std::sync::atomic::fence;
 
 use crate::ledger::{Handle, Ledger, Taken};
 use crate::steps::Steps;
-use tickscope_store::{Channel, ChannelState, EventKind, StampColumns};
+use tickscope_store::{Channel, ChannelCount, ChannelState, EventKind, StampColumns};
 
 /// A pool, and what is already known of its blocks.
 pub(crate) struct WatchedPool {
@@ -35,13 +35,19 @@ pub(crate) struct WatchedPool {
     settled: Vec<bool>,
     waiting: u32,
     names: HashSet<(u32, u32)>,
+    /// Serials of the channels that had an entry at the last look.
+    open: HashSet<u32>,
     damaged: BTreeMap<u32, &'static str>,
     /// Blocks whose state said that they hold nothing, and that are stored all the same.
     doubtful: BTreeMap<u32, &'static str>,
     /// Of each block, whether it takes memory; absent: all do.
     present: Option<Vec<bool>>,
-    /// Where the entries of some channels were found.
-    places: RefCell<HashMap<u32, usize>>,
+    /// The same of each entry.
+    present_entries: Option<Vec<bool>>,
+    /// Where the entries of channels were found at the last look.
+    places: HashMap<u32, usize>,
+    /// Channels that the program had opened before that look.
+    channels: u32,
     /// Oddities of the pool that were told.
     told: usize,
 }
@@ -61,6 +67,17 @@ pub(crate) struct ReadyBlock {
     pub capacity: u32,
     /// Point that it was stamped at.
     pub point: PointName,
+    /// Channels whose records it holds, in order; the first is the one above.
+    pub tenants: Vec<Tenant>,
+}
+
+/// One channel's share of a block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Tenant {
+    /// The channel's number within the node.
+    pub node_channel: i32,
+    /// The first of its slots, and the one after the last.
+    pub slots: (u32, u32),
 }
 
 /// Stamps that found no block.
@@ -77,6 +94,7 @@ pub(crate) struct Lost {
 }
 
 /// Where a channel's stamps are taken, and of what.
+#[derive(Clone)]
 struct Source {
     point: PointName,
     ordering: u8,
@@ -102,10 +120,13 @@ pub(crate) enum Refused {
     Later,
 }
 
+/// Looks at an open block while its program keeps changing its chain of successors.
+const MOST_LOOKS: u32 = 4;
+
 impl WatchedPool {
     /// Maps the pool at `path`; the reason, if it cannot be collected.
-    pub(crate) fn open(path: &Path) -> Result<Self, Refused> {
-        let pool = Pool::open(path)
+    pub(crate) fn open(path: &Path, trust: &Trust) -> Result<Self, Refused> {
+        let pool = Pool::open_trusted(path, trust)
             .map_err(|e| if e.is_shortage() { Refused::Later } else { Refused::Foreign(e.to_string()) })?;
         Self::of(pool, path).map_err(Refused::Foreign)
     }
@@ -131,9 +152,10 @@ impl WatchedPool {
         })?;
         let settled = vec![false; pool.block_count() as usize];
         let domain = Domain { boot, counter, epoch };
-        let (names, places, present) = (HashSet::new(), RefCell::default(), pool.blocks_with_memory());
-        let (damaged, doubtful) = (BTreeMap::new(), BTreeMap::new());
-        let (leases, held, waiting, told) = (None, true, 0, 0);
+        let (names, open, places, present) =
+            (HashSet::new(), HashSet::new(), HashMap::new(), pool.blocks_with_memory());
+        let (damaged, doubtful, present_entries) = (BTreeMap::new(), BTreeMap::new(), pool.entries_with_memory());
+        let (leases, held, waiting, told, channels) = (None, true, 0, 0, 0);
         Ok(Self {
             pool,
             instance,
@@ -143,10 +165,13 @@ impl WatchedPool {
             settled,
             waiting,
             names,
+            open,
             damaged,
             doubtful,
             present,
+            present_entries,
             places,
+            channels,
             told,
         })
     }
@@ -255,6 +280,7 @@ impl WatchedPool {
         }
         if self.present.is_some() {
             self.present = self.pool.blocks_with_memory();
+            self.present_entries = self.pool.entries_with_memory();
         }
         self.refresh_channels(ledger);
         let mut ready = Vec::new();
@@ -338,7 +364,9 @@ impl WatchedPool {
     fn examine_doubtful(&self, block: &MappedBlock<'_>, said: &'static str, ledger: &Ledger) -> Finding {
         let header = block.header();
         let taken = ledger.taken((self.instance, header.serial), header.number);
-        let is_stored = taken.is_some_and(|taken| handover::committed(block).all(|slot| taken.holds(slot)));
+        let records = block.tenancies().unwrap_or_default().into_iter().flat_map(|tenancy| tenancy.slots);
+        let mut committed = records.filter(|&slot| block.record(slot).is_some());
+        let is_stored = taken.is_some_and(|taken| committed.all(|slot| taken.holds(slot)));
         match self.examine_taken(block, BlockState::Released, ledger) {
             Finding::Ready if is_stored => Finding::Stored,
             Finding::Ready => Finding::Doubtful(said),
@@ -357,8 +385,7 @@ impl WatchedPool {
         if header.instance != self.instance {
             return Finding::Damaged("a block of another pool");
         }
-        let done = state == BlockState::Released || !self.held || handover::is_complete(block);
-        if !done {
+        if !self.is_done(block, state) {
             // Also a block that a signal handler overtook in leasing: its program is about to give it back.
             return Finding::Nothing;
         }
@@ -374,29 +401,33 @@ impl WatchedPool {
         if self.names.contains(&(header.serial, header.number)) {
             return Finding::Damaged("the number of another block of its channel");
         }
-        if !self.is_of_its_channel(header) {
-            return Finding::Damaged("stamps of another point, ordering or clock than its channel");
+        match block.tenancies() {
+            Err(why) => Finding::Damaged(why),
+            Ok(tenancies) if !tenancies.iter().all(|tenancy| self.is_of_its_channel(header, tenancy.serial)) => {
+                Finding::Damaged("stamps of another point, ordering or clock than its channel")
+            }
+            Ok(_) => Finding::Ready,
         }
-        Finding::Ready
     }
 
-    /// Whether a block says of itself what its channel's entry says. A channel has its entry for as long as it has
-    /// blocks; one that was opened since the entries were looked at is looked for.
-    fn is_of_its_channel(&self, header: &BlockHeader) -> bool {
-        let entries = self.pool.entries();
+    /// Whether a block says of itself what the entry of a channel that stamped into it says. A channel without an entry
+    /// is closed and lost nothing; one that was opened since the entries were looked at is looked for.
+    fn is_of_its_channel(&self, header: &BlockHeader, serial: u32) -> bool {
         let is_it = |entry: &&ChannelEntry| {
             let used = [EntryState::Open as u32, EntryState::Closed as u32].contains(&entry.state.load(Acquire));
-            used && entry.serial.load(Relaxed) == header.serial
+            used && entry.serial.load(Relaxed) == serial
         };
-        let mut places = self.places.borrow_mut();
-        let known = places.get(&header.serial).copied().filter(|&place| is_it(&&entries[place]));
-        let place = known.or_else(|| entries.iter().position(|entry| is_it(&entry)));
-        place.is_none_or(|place| {
-            places.insert(header.serial, place);
-            let entry = &entries[place];
-            entry.point == header.point
-                && entry.ordering == header.ordering
-                && self.domain_of(entry.counter) == self.domain_of(header.counter)
+        let known = self.places.get(&serial).map(|&place| &self.pool.entries()[place]).filter(is_it);
+        let entry = if serial < self.channels {
+            known
+        } else {
+            known.or_else(|| self.entries_with_memory().map(|(_, entry)| entry).find(is_it))
+        };
+        entry.is_none_or(|entry| {
+            let said = (entry.point, entry.ordering, self.domain_of(entry.counter));
+            // Its program may have closed the channel meanwhile, and opened another there.
+            fence(Acquire);
+            !is_it(&entry) || said == (header.point, header.ordering, self.domain_of(header.counter))
         })
     }
 
@@ -416,11 +447,26 @@ impl WatchedPool {
     }
 
     fn claim(&mut self, index: u32, ledger: &mut Ledger) -> Option<ReadyBlock> {
+        if !self.is_taken(&self.pool.block(index)) {
+            return None;
+        }
+        // Only now: until then its program may have put another tenant into it.
         let ready = self.describe(index, ledger)?;
         self.settled[index as usize] = true;
         self.waiting += 1;
         self.names.insert((ready.channel.1, ready.number));
         Some(ready)
+    }
+
+    /// Takes a block that was found ready; `false`: its program goes on in it since.
+    fn is_taken(&self, block: &MappedBlock<'_>) -> bool {
+        match handover::state(block) {
+            Some(BlockState::Released) if self.pool.version() >= 3 => handover::take(block),
+            // No program writes a block whose state says so, whoever wrote it.
+            Some(BlockState::Zeroing) => true,
+            Some(state) => self.is_done(block, state),
+            None => false,
+        }
     }
 
     fn describe(&self, index: u32, ledger: &mut Ledger) -> Option<ReadyBlock> {
@@ -431,10 +477,27 @@ impl WatchedPool {
         let point = unpadded(&header.point)?;
         let domain = self.domain_of(header.counter)?;
         let source = Source { point: point.clone(), ordering: header.ordering, domain };
-        let describe = |number, node| self.channel((number, node), serial, header.thread, source);
-        let node_channel = ledger.number(channel, describe);
+        let tenants: Vec<Tenant> =
+            block.tenancies().ok()?.into_iter().map(|tenancy| self.tenant(tenancy, &source, ledger)).collect();
+        let node_channel = tenants.first()?.node_channel;
         let capacity = handover::Block::capacity(&block);
-        Some(ReadyBlock { channel, number, index, node_channel, capacity, point })
+        Some(ReadyBlock { channel, number, index, node_channel, capacity, point, tenants })
+    }
+
+    /// Whether nobody writes a leased block any more.
+    fn is_done(&self, block: &MappedBlock<'_>, state: BlockState) -> bool {
+        let left = matches!(state, BlockState::Released | BlockState::Taken);
+        left || !self.held || handover::is_complete(block)
+    }
+
+    /// A channel of a block, with its number. One that has no entry is closed: it lost nothing, so its block says all.
+    fn tenant(&self, Tenancy { slots, serial, thread }: Tenancy, source: &Source, ledger: &mut Ledger) -> Tenant {
+        let describe = |number, node| {
+            let state = if self.open.contains(&serial) { ChannelState::Open } else { ChannelState::Closed };
+            Channel { state, ..self.channel((number, node), serial, thread, source.clone()) }
+        };
+        let node_channel = ledger.number((self.instance, serial), describe);
+        Tenant { node_channel, slots: (slots.start, slots.end) }
     }
 
     fn leave_alone(&mut self, index: u32, why: &'static str) {
@@ -442,43 +505,57 @@ impl WatchedPool {
         self.damaged.insert(index, why);
     }
 
-    /// Copies what is committed in a ready block and not stored yet. Returns how many stamps, and how many slots were
-    /// never committed.
-    pub(crate) fn read(&self, block: &ReadyBlock, taken: Option<&Taken>, into: &mut StampColumns) -> (u64, u64) {
+    /// Copies what is committed in a ready block and not stored yet. Returns for each of its channels how many stamps,
+    /// and how many slots were never committed.
+    pub(crate) fn read(&self, block: &ReadyBlock, taken: Option<&Taken>, into: &mut StampColumns) -> Vec<ChannelCount> {
         let mapped = self.pool.block(block.index);
-        let before = into.len();
-        let records = if taken.is_none() { mapped.slim_records() } else { None };
-        let whole = records.is_some_and(|records| read_whole(records, into));
-        let uncommitted = if whole { 0 } else { read_slots(&mapped, taken, into).holes.uncommitted() };
-        let rows = into.len();
-        into.channel.resize(rows, block.node_channel);
+        let mut counts = Vec::with_capacity(block.tenants.len());
+        for &Tenant { node_channel, slots: (first, end) } in &block.tenants {
+            let before = into.len();
+            let records = if taken.is_none() { mapped.slim_records() } else { None };
+            let records = records.and_then(|records| records.get(first as usize..end as usize));
+            let whole = records.is_some_and(|records| read_whole(records, into));
+            let uncommitted = if whole { 0 } else { read_slots(&mapped, first..end, taken, into).holes.uncommitted() };
+            let rows = into.len();
+            into.channel.resize(rows, node_channel);
+            counts.push(ChannelCount { channel: node_channel, stored: (rows - before) as u64, uncommitted });
+        }
         into.fill_with_nulls();
-        ((rows - before) as u64, uncommitted)
+        counts
     }
 
-    /// Copies what is committed so far in an open block and not stored yet. Returns how many stamps, and what of the
-    /// block is stored with them; `None`: there is none, or the block is no longer that one.
+    /// Copies what is committed so far in an open block and not stored yet. Returns for each of its channels how many
+    /// stamps, and what of the block is stored with them; `None`: there is none, or the block is no longer that one.
+    ///
+    /// Its program may describe a successor meanwhile, where a record of the last channel was looked for. It links the
+    /// description first, so a second look at the chain tells: then the records before it are read anew.
     pub(crate) fn read_open(
         &self,
         block: &ReadyBlock,
         taken: Option<&Taken>,
         into: &mut StampColumns,
-    ) -> Option<(u64, Taken)> {
+    ) -> Option<(Vec<ChannelCount>, Taken)> {
         let mapped = self.pool.block(block.index);
-        let mut found = StampColumns::default();
-        let slots = read_slots(&mapped, taken, &mut found);
-        // Its program gives a block back only while it holds no stamp: the same now is the same meanwhile.
-        fence(Acquire);
-        let header = mapped.header();
-        let same = self.is_whole(&mapped) && (header.serial, header.number) == (block.channel.1, block.number);
-        let stamps = found.len();
-        if stamps == 0 || !same {
-            return None;
+        let mut tenants = block.tenants.clone();
+        for _ in 0..MOST_LOOKS {
+            let mut found = StampColumns::default();
+            let (counts, now) = read_tenants(&mapped, &tenants, taken, &mut found);
+            // Its program gives a block back only while it holds no stamp: the same now is the same meanwhile.
+            fence(Acquire);
+            let header = mapped.header();
+            let same = self.is_whole(&mapped) && (header.serial, header.number) == (block.channel.1, block.number);
+            let ends: Vec<u32> = mapped.tenancies().ok()?.into_iter().map(|tenancy| tenancy.slots.end).collect();
+            if found.is_empty() || !same || ends.len() < tenants.len() {
+                return None;
+            }
+            if tenants.iter().zip(&ends).all(|(tenant, &end)| tenant.slots.1 == end) {
+                found.fill_with_nulls();
+                into.append(found);
+                return Some((counts, now));
+            }
+            tenants.iter_mut().zip(ends).for_each(|(tenant, end)| tenant.slots.1 = end);
         }
-        found.channel.resize(stamps, block.node_channel);
-        found.fill_with_nulls();
-        into.append(found);
-        Some((stamps as u64, slots.into_taken()))
+        None
     }
 
     /// Stamps that were dropped just before a ready block.
@@ -504,14 +581,26 @@ impl WatchedPool {
         steps.reached("a block is free")
     }
 
+    /// Remembers which channels were open when a collector before this one ended: their entries may be gone since.
+    pub(crate) fn recall(&mut self, ledger: &Ledger) {
+        let open = ledger.of_pool(self.instance).filter(|channel| channel.state == ChannelState::Open);
+        self.open = open.map(|channel| channel.serial).collect();
+    }
+
     /// Gives numbers to new channels and takes over the counts of all.
-    fn refresh_channels(&self, ledger: &mut Ledger) {
+    fn refresh_channels(&mut self, ledger: &mut Ledger) {
+        let mut open = HashSet::new();
+        self.note_places();
         for (entry, state) in self.entries() {
             let point = unpadded(&entry.point);
             let (Some(point), Some(domain)) = (point, self.domain_of(entry.counter)) else { continue };
             let serial = entry.serial.load(Relaxed);
             let thread = entry.thread.load(Relaxed);
             let source = Source { point, ordering: entry.ordering, domain };
+            if !still_describes(entry, serial, state) {
+                continue; // its program closed it, and perhaps opened another there
+            }
+            open.insert(serial);
             let describe = |number, node| self.channel((number, node), serial, thread, source);
             let number = ledger.number((self.instance, serial), describe);
             entry.number.store(number, Relaxed);
@@ -525,6 +614,19 @@ impl WatchedPool {
                 channel.state = self.channel_state(state);
             });
         }
+        // A program frees the entry of a channel that it closes, if that has lost nothing.
+        for serial in self.open.difference(&open) {
+            ledger.update((self.instance, *serial), |channel| channel.state = ChannelState::Closed);
+        }
+        self.open = open;
+    }
+
+    fn note_places(&mut self) {
+        // Acquire: the entries of these channels are seen.
+        self.channels = self.pool.header().channels.load(Acquire);
+        let used = [EntryState::Open as u32, EntryState::Closed as u32];
+        let used = self.entries_with_memory().filter(|(_, entry)| used.contains(&entry.state.load(Acquire)));
+        self.places = used.map(|(place, entry)| (entry.serial.load(Relaxed), place)).collect();
     }
 
     fn channel_state(&self, entry: EntryState) -> ChannelState {
@@ -536,12 +638,20 @@ impl WatchedPool {
         }
     }
 
+    /// Every entry that takes memory, with its place.
+    fn entries_with_memory(&self) -> impl Iterator<Item = (usize, &ChannelEntry)> {
+        let present = self.present_entries.as_ref();
+        let entries = self.pool.entries().iter().enumerate();
+        entries.filter(move |&(place, _)| present.is_none_or(|present| present[place]))
+    }
+
     /// Entries that describe a channel.
     fn entries(&self) -> impl Iterator<Item = (&ChannelEntry, EntryState)> {
-        self.pool.entries().iter().filter_map(|entry| {
+        self.entries_with_memory().filter_map(|(_, entry)| {
             // Acquire: what the program wrote before it opened or closed the channel is seen.
             let state = entry.state.load(Acquire);
-            let known = [EntryState::Open, EntryState::Closed].into_iter().find(|&known| known as u32 == state);
+            let states = [EntryState::Open, EntryState::Closed, EntryState::Shared];
+            let known = states.into_iter().find(|&known| known as u32 == state);
             known.map(|state| (entry, state))
         })
     }
@@ -562,11 +672,14 @@ impl WatchedPool {
         let closed = self.entries().filter(|&(_, state)| state == EntryState::Closed);
         let mut finished: Vec<u32> = closed.map(|(entry, _)| entry.serial.load(Relaxed)).collect();
         if !finished.is_empty() {
-            for index in self.present_blocks() {
-                let block = self.pool.block(index);
-                let taken = handover::state(&block) != Some(BlockState::Free);
-                finished.retain(|&serial| !taken || block.header().serial != serial);
-            }
+            let blocks = self.present_blocks().map(|index| self.pool.block(index));
+            let taken = blocks.filter(|block| handover::state(block) != Some(BlockState::Free));
+            let serials = |block: MappedBlock<'_>| {
+                let successors = block.tenancies().unwrap_or_default().into_iter().map(|tenancy| tenancy.serial);
+                std::iter::once(block.header().serial).chain(successors)
+            };
+            let used: HashSet<u32> = taken.flat_map(serials).collect();
+            finished.retain(|serial| !used.contains(serial));
         }
         finished
     }
@@ -629,6 +742,14 @@ impl WatchedPool {
     }
 }
 
+/// Whether an entry is still that of the channel which was just read there.
+fn still_describes(entry: &ChannelEntry, serial: u32, state: EntryState) -> bool {
+    std::sync::atomic::fence(Acquire);
+    let now = entry.state.load(Relaxed);
+    let closed_since = state == EntryState::Open && now == EntryState::Closed as u32;
+    entry.serial.load(Relaxed) == serial && (now == state as u32 || closed_since)
+}
+
 /// The largest count that a file can hold, if need be: shared memory may say anything.
 pub(crate) fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -647,10 +768,15 @@ fn read_whole(records: &[SlimRecord], into: &mut StampColumns) -> bool {
     true
 }
 
-/// Copies the records that are committed and not stored yet, one by one.
-fn read_slots(mapped: &MappedBlock<'_>, taken: Option<&Taken>, into: &mut StampColumns) -> Slots {
+/// Copies the records of these slots that are committed and not stored yet, one by one.
+fn read_slots(
+    mapped: &MappedBlock<'_>,
+    range: std::ops::Range<u32>,
+    taken: Option<&Taken>,
+    into: &mut StampColumns,
+) -> Slots {
     let mut slots = Slots::default();
-    for slot in 0..handover::Block::capacity(mapped) {
+    for slot in range {
         let Some(record) = mapped.record(slot) else {
             slots.uncommitted.push(slot);
             slots.holes.open(handover::Block::id(mapped, slot).load(Relaxed));
@@ -675,6 +801,26 @@ fn read_slots(mapped: &MappedBlock<'_>, taken: Option<&Taken>, into: &mut StampC
         }
     }
     slots
+}
+
+/// Copies the records of a block that is still being filled, each under its channel.
+fn read_tenants(
+    mapped: &MappedBlock<'_>,
+    tenants: &[Tenant],
+    taken: Option<&Taken>,
+    into: &mut StampColumns,
+) -> (Vec<ChannelCount>, Taken) {
+    let (mut all, mut counts) = (Slots::default(), Vec::with_capacity(tenants.len()));
+    for &Tenant { node_channel, slots: (first, end) } in tenants {
+        let before = into.len();
+        let slots = read_slots(mapped, first..end, taken, into);
+        all.uncommitted.extend(slots.uncommitted);
+        all.end = all.end.max(slots.end);
+        let rows = into.len();
+        into.channel.resize(rows, node_channel);
+        counts.push(ChannelCount { channel: node_channel, stored: (rows - before) as u64, uncommitted: 0 });
+    }
+    (counts, all.into_taken())
 }
 
 /// What was found in the slots of a block.

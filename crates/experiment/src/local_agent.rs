@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use tickscope_counter::NodeCounter;
 use tickscope_host::host_clocks::{self, Snapshot, SnapshotWidths, Tolerance};
 use tickscope_host::sharing::Sharing;
+use tickscope_stamp::directory::{self, PoolKey};
 use tickscope_store::Event;
 use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
@@ -114,6 +115,9 @@ impl LocalAgent {
             Task::Target(Target { measured: false, .. }) => command.env_remove("TICKSCOPE_DIR"),
             _ => command.env("TICKSCOPE_DIR", self.stamps_of(node)),
         };
+        // Which the collector reads in the directory: of the run's programs alone does it take stamps.
+        let key = directory::key_of(&self.stamps_of(node)).ok().flatten();
+        command.env_remove(PoolKey::VARIABLE).envs(key.map(|key| (PoolKey::VARIABLE, key.to_string())));
         let what = format!("{what} {node}");
         let Task::Target(Target { readiness, forward, .. }) = task else { return Process::start(&what, &mut command) };
         command.stdin(input(*forward));
@@ -147,7 +151,8 @@ fn input(forward: Forward) -> Stdio {
 }
 
 fn make(directory: &Path) -> Result<(), Error> {
-    fs::create_dir_all(directory)
+    directory::make(directory)
+        .map(drop)
         .map_err(|e| Error::work(format!("cannot make {}: {e}. Mount a tmpfs there", directory.display())))
 }
 

@@ -18,6 +18,8 @@
  *     TICKSCOPE_POOL_BYTES   shared memory for blocks, default 16777216
  *     TICKSCOPE_BLOCK_BYTES  4096, 8192, 16384 (default), 32768 or 65536
  *     TICKSCOPE_WHEN_FULL    drop (the default: dropped and counted) or wait (while a collector lives, 1 s at most)
+ *     TICKSCOPE_GROUP        number of a group that may read and collect the stamps too; unset: this user alone
+ *     TICKSCOPE_KEY          32 hexadecimal digits by which a collector run by root knows its programs' pools
  *     TICKSCOPE_INJECT       a known map put before the counter, for tests
  *     TICKSCOPE_INJECT_REALTIME  the same before CLOCK_REALTIME, with steps and slews
  *
@@ -26,6 +28,8 @@
  *     tickscope_open, _open_clock, _open_bracket    any thread, not signal handlers
  *     tickscope_now, tickscope_clock_now      anywhere; through the injected map once a channel was opened or a meter made
  *     tickscope_close                         the thread that opened the channel, not signal handlers
+ * There is no limit on channels but the pool's memory: a stamp that finds no channel or no room is counted as lost,
+ * under its point. An ended thread's handles, and the rest of its block, serve later threads.
  * fork: the child's channels go on in a pool of the child's own. exec: the program that follows opens its own. The end of
  * a thread closes its channels. Every shared object that includes this header has a pool of its own; the pool of one
  * that is unloaded is collected when the process ends. vfork's child must not stamp; raw clone is not supported.
@@ -49,6 +53,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -122,6 +127,21 @@ static inline tickscope_channel *tickscope_open(const char *point, enum tickscop
 static inline tickscope_channel *tickscope_open_clock(const char *point, enum tickscope_counter counter,
                                                       enum tickscope_ordering ordering, unsigned flags);
 
+/*
+ * The calling thread's channel of a point, opened at the first use on each thread and kept in a thread-local pointer:
+ *     tickscope_stamp(TICKSCOPE_POINT("sent", TICKSCOPE_BEFORE, 0), packet->id);
+ * It costs one thread-local load and a branch more than a channel that the program keeps itself. A thread's first use
+ * is not for signal handlers. Not with tickscope_close: the end of the thread closes it.
+ */
+#define TICKSCOPE_POINT(point, ordering, flags)                                                                        \
+    __extension__({                                                                                                    \
+        static __thread tickscope_channel *tickscope__kept;                                                            \
+        if (__builtin_expect(tickscope__kept == 0, 0)) tickscope__kept = tickscope__open_kept(point, ordering, flags); \
+        tickscope__kept;                                                                                               \
+    })
+static inline tickscope_channel *tickscope__open_kept(const char *point, enum tickscope_ordering ordering,
+                                                      unsigned flags);
+
 /* Stamps id now. On a channel of another clock this reads that clock (50 ns more); one that can't be read is refused. */
 TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id);
 
@@ -155,15 +175,17 @@ static inline int64_t tickscope_clock_now(enum tickscope_counter counter);
 
 /* ---- the layout: docs/block-format.md, crates/stamp/src/block.rs ------------------------------------------------- */
 
-#define TICKSCOPE_VERSION 2
+#define TICKSCOPE_VERSION 3
 #define TICKSCOPE__NAME_BYTES 48
-#define TICKSCOPE__ENTRY_COUNT 256
+#define TICKSCOPE__LEAST_ENTRIES 256 /* for channels; a pool has one for each block where those are more */
+#define TICKSCOPE__SHARED_ENTRIES 64 /* after them: for what threads without a channel lose, one a point */
+#define TICKSCOPE__KEY_BYTES 16
 #define TICKSCOPE__POOL_MAGIC UINT64_C(0x4c4f4f504b434954) /* "TICKPOOL" */
 #define TICKSCOPE__BLOCK_MAGIC UINT32_C(0x4b4c4254)        /* "TBLK" */
+#define TICKSCOPE__SUCCESSOR_MAGIC UINT32_C(0x43435553)    /* "SUCC" */
 #define TICKSCOPE__UNIT_BYTES 16
 #define TICKSCOPE__HEADER_UNITS 12
 #define TICKSCOPE__FEWEST_BLOCKS 4
-#define TICKSCOPE__BLOCK_OFFSET (4096 + TICKSCOPE__ENTRY_COUNT * 256)
 
 struct tickscope__pool_header {
     uint64_t magic;
@@ -180,7 +202,8 @@ struct tickscope__pool_header {
     int64_t created_tick;
     char node[TICKSCOPE__NAME_BYTES], command[TICKSCOPE__NAME_BYTES];
     uint32_t state, channels;
-    uint8_t zero_to_256[56];
+    uint8_t key[TICKSCOPE__KEY_BYTES];
+    uint8_t zero_to_256[40];
     uint64_t leases;
     uint8_t zero_to_320[56];
     uint32_t hint;
@@ -218,8 +241,20 @@ struct tickscope__block_header {
     int64_t lost_first, lost_last;
     char point[TICKSCOPE__NAME_BYTES];
     uint64_t parameter;
-    uint32_t policy;
-    uint8_t zero_to_192[36];
+    uint32_t policy, successor; /* successor: unit of the block where the first one's description lies; 0: none */
+    uint8_t zero_to_192[32];
+};
+
+/*
+ * A later thread's channel of the same point, whose records follow in a block that an ended thread left partly filled.
+ * It takes the place of records: their tick is not zero here either. Written after the one before points to it.
+ */
+struct tickscope__successor {
+    uint32_t next; /* unit of the block where the next one lies; 0: none */
+    uint32_t serial;
+    uint64_t whole; /* low half: the magic, high half: the thread; written last */
+    int64_t opened_tick;
+    int64_t one;
 };
 
 struct tickscope__slim_record {
@@ -238,7 +273,13 @@ struct tickscope__full_record {
 };
 
 enum { TICKSCOPE__POOL_OPEN = 0, TICKSCOPE__POOL_CLOSED = 1 };
-enum { TICKSCOPE__ENTRY_FREE, TICKSCOPE__ENTRY_OPENING, TICKSCOPE__ENTRY_OPEN, TICKSCOPE__ENTRY_CLOSED };
+enum {
+    TICKSCOPE__ENTRY_FREE,
+    TICKSCOPE__ENTRY_OPENING,
+    TICKSCOPE__ENTRY_OPEN,
+    TICKSCOPE__ENTRY_CLOSED,
+    TICKSCOPE__ENTRY_SHARED
+};
 enum { TICKSCOPE__BLOCK_FREE, TICKSCOPE__BLOCK_LEASED, TICKSCOPE__BLOCK_RELEASED };
 enum { TICKSCOPE__POLICY_NULL = 0, TICKSCOPE__POLICY_BUFFERED = 1 };
 /* Names of the policies, each at its number. */
@@ -255,6 +296,8 @@ TICKSCOPE__ASSERT(sizeof(struct tickscope__block_header) == 192, "block header")
 TICKSCOPE__ASSERT(sizeof(struct tickscope__block_header) == TICKSCOPE__HEADER_UNITS * TICKSCOPE__UNIT_BYTES, "block header");
 TICKSCOPE__ASSERT(offsetof(struct tickscope__block_header, counter) == 66, "block header");
 TICKSCOPE__ASSERT(offsetof(struct tickscope__block_header, point) == 96, "block header");
+TICKSCOPE__ASSERT(offsetof(struct tickscope__block_header, successor) == 156, "block header");
+TICKSCOPE__ASSERT(sizeof(struct tickscope__successor) == 2 * TICKSCOPE__UNIT_BYTES, "successor");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__slim_record) == TICKSCOPE__UNIT_BYTES, "record");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__wide_record) == 2 * TICKSCOPE__UNIT_BYTES, "record");
 TICKSCOPE__ASSERT(sizeof(struct tickscope__full_record) == 3 * TICKSCOPE__UNIT_BYTES, "record");
@@ -372,6 +415,8 @@ struct tickscope_channel {
     uint32_t serial;
     uint8_t counter, brackets; /* what its ticks are of, and which clock it relates to them: tickscope_counter */
     uint8_t zero_to_80[2];
+    uint32_t successor; /* unit of its block where its description as a successor lies; 0: the block began as its own */
+    tickscope_channel *following; /* the next of its thread's, or of those whose threads have ended */
     char point[TICKSCOPE__NAME_BYTES];
 } __attribute__((aligned(64)));
 
@@ -410,7 +455,7 @@ TICKSCOPE__HOT int tickscope__reserve(tickscope_channel *channel, uint32_t units
 }
 
 TICKSCOPE__HOT void tickscope__commit(unsigned char *record, int64_t id, int64_t tick) {
-    struct tickscope__slim_record *slim = (struct tickscope__slim_record *)record;
+    struct tickscope__slim_record *slim = (struct tickscope__slim_record *)(void *)record;
     __atomic_store_n(&slim->id, id, __ATOMIC_RELAXED);
     __atomic_store_n(&slim->tick, tick, __ATOMIC_RELEASE); /* the record is whole before its tick is seen */
 }
@@ -440,7 +485,7 @@ TICKSCOPE__HOT void tickscope_stamp(tickscope_channel *channel, int64_t id) {
 }
 
 TICKSCOPE__HOT void tickscope__commit_wide(unsigned char *record, int64_t id, int64_t tick, int32_t kind, int64_t value) {
-    struct tickscope__wide_record *wide = (struct tickscope__wide_record *)record;
+    struct tickscope__wide_record *wide = (struct tickscope__wide_record *)(void *)record;
     __atomic_store_n(&wide->value, value, __ATOMIC_RELAXED);
     __atomic_store_n(&wide->kind, kind, __ATOMIC_RELAXED);
     __atomic_store_n(&wide->cpu, tickscope__cpu(), __ATOMIC_RELAXED);
@@ -449,7 +494,7 @@ TICKSCOPE__HOT void tickscope__commit_wide(unsigned char *record, int64_t id, in
 
 TICKSCOPE__HOT void tickscope__commit_full(unsigned char *record, int64_t id, int64_t tick,
                                            const struct tickscope_extra *extra) {
-    struct tickscope__full_record *full = (struct tickscope__full_record *)record;
+    struct tickscope__full_record *full = (struct tickscope__full_record *)(void *)record;
     __atomic_store_n(&full->parent, extra->parent ? *extra->parent : id, __ATOMIC_RELAXED);
     __atomic_store_n(&full->attempt, extra->attempt, __ATOMIC_RELAXED);
     __atomic_store_n(&full->batch, extra->batch, __ATOMIC_RELAXED);
@@ -526,8 +571,23 @@ TICKSCOPE__HOT void tickscope_record_with(tickscope_channel *channel, int64_t id
 
 /* ---- the process's pool ------------------------------------------------------------------------------------------ */
 
-/* Channels that one process may open in its life; their handles are never reused, so a stale one is only refused. */
-#define TICKSCOPE__CHANNELS 65536
+/*
+ * Handles are mapped a chunk at a time, and unmapped never. One is used again only when the thread that opened it is
+ * gone, or for the same point on the same thread: so a stale one is refused, and leads into nobody else's block.
+ */
+#define TICKSCOPE__CHUNK 340
+struct tickscope__chunk {
+    struct tickscope__chunk *before;
+    uint32_t used;
+    tickscope_channel handles[TICKSCOPE__CHUNK];
+};
+
+/* The rest of a block whose channel was closed before it was full. */
+struct tickscope__spare {
+    uint32_t unit;           /* of the pool, where the next record goes */
+    uint32_t successor;      /* unit of the block of the last successor's description; 0: there is none */
+    uint32_t serial, number; /* in the block's header: of another block once the collector has taken this one */
+};
 
 /* A map put before a clock: crates/tick/src/injection.rs; of its values those are shown that lie on the stairs. */
 struct tickscope__map {
@@ -545,10 +605,15 @@ struct tickscope__change {
 struct tickscope__process {
     uint32_t busy; /* guards everything below; taken with signals blocked */
     uint32_t ready;
-    uint32_t complaints;
-    uint32_t handles_used;
+    uint32_t complaints, crowding_told;
     int cancel_state; /* of the thread that is busy, to be restored */
-    tickscope_channel *handles;
+    struct tickscope__chunk *chunk; /* the last one */
+    tickscope_channel *ended_first, *ended_last; /* handles whose threads have ended, the oldest first */
+    struct tickscope__spare *spares;
+    uint32_t spare_count;
+    uint32_t entry_hint;   /* where to look for a free entry first */
+    uint32_t channel_entries; /* entries before the shared ones */
+    uint64_t block_offset;
     struct tickscope__pool_header *pool; /* 0: no pool, points are off */
     struct tickscope__entry *entries;
     int lock_fd; /* holds the pool's lock; -1: none */
@@ -559,9 +624,11 @@ struct tickscope__process {
     char directory[4000];
     char policies[1024];
     char node[TICKSCOPE__NAME_BYTES];
-    uint64_t pool_bytes;
+    uint64_t block_count;
     uint32_t block_bytes;
     uint32_t when_full;
+    int64_t group; /* that may read and collect too; -1: none */
+    uint8_t key[TICKSCOPE__KEY_BYTES];
     uint32_t injected, realtime_injected;
     struct tickscope__map map, realtime_map;
     uint32_t change_count;
@@ -574,9 +641,15 @@ TICKSCOPE__ONCE struct tickscope__process tickscope__process;
 TICKSCOPE__ONCE uint64_t tickscope__word_off;    /* = null */
 TICKSCOPE__ONCE uint64_t tickscope__word_closed; /* = TICKSCOPE__CLOSED once started */
 TICKSCOPE__ONCE uint64_t tickscope__word_forked; /* = TICKSCOPE__FORKED once started */
+TICKSCOPE__ONCE uint64_t tickscope__word_waiting; /* = TICKSCOPE__WAITING once started: for a free entry */
+TICKSCOPE__ONCE uint64_t tickscope__word_unopened; /* = TICKSCOPE__UNOPENED once started */
 TICKSCOPE__ONCE tickscope_channel tickscope__off_channel;
+/* What a point that no channel can be opened for leads to: its stamps are counted. */
+TICKSCOPE__ONCE tickscope_channel tickscope__unopened_channel;
 #define TICKSCOPE__CLOSED UINT32_C(0xfffffffe)
 #define TICKSCOPE__FORKED UINT32_C(0xfffffffd)
+#define TICKSCOPE__WAITING UINT32_C(0xfffffffc)
+#define TICKSCOPE__UNOPENED UINT32_C(0xfffffffb)
 
 TICKSCOPE__COLD void tickscope__complain(const char *expected, const char *found, const char *remedy) {
     char line[512];
@@ -807,6 +880,26 @@ TICKSCOPE__COLD int tickscope__configure_injection(void) {
     return 1;
 }
 
+/* What 32 hexadecimal digits say; 0: they are something else. */
+TICKSCOPE__COLD int tickscope__parse_hex(const char *text, uint8_t *bytes, size_t count) {
+    for (size_t at = 0; at < 2 * count; at++) {
+        char c = text[at];
+        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (digit < 0) return 0;
+        bytes[at / 2] = (uint8_t)(bytes[at / 2] << 4 | digit);
+    }
+    return text[2 * count] == 0;
+}
+
+TICKSCOPE__COLD int tickscope__configure_key(void) {
+    const char *key = getenv("TICKSCOPE_KEY");
+    if (key == 0 || key[0] == 0 || tickscope__parse_hex(key, tickscope__process.key, TICKSCOPE__KEY_BYTES)) return 1;
+    /* The value is a secret, and stays one. */
+    tickscope__complain("TICKSCOPE_KEY as 32 hexadecimal digits in lower case", "something else",
+                        "Points are off; take it from the collector, or unset it.");
+    return 0;
+}
+
 TICKSCOPE__COLD int tickscope__configure(void) {
     struct tickscope__process *own = &tickscope__process;
     const char *directory = getenv("TICKSCOPE_DIR"), *node = getenv("TICKSCOPE_NODE");
@@ -815,7 +908,10 @@ TICKSCOPE__COLD int tickscope__configure(void) {
     if (directory == 0 || directory[0] == 0) return 0; /* not asked to measure */
     int64_t block_bytes = tickscope__number("TICKSCOPE_BLOCK_BYTES", 16384, 4096, 65536);
     int64_t pool_bytes = tickscope__number("TICKSCOPE_POOL_BYTES", 16 << 20, 4096, (int64_t)1 << 35);
-    if (block_bytes < 0 || pool_bytes < 0) return 0;
+    const char *group = getenv("TICKSCOPE_GROUP");
+    own->group = group && group[0] ? tickscope__number("TICKSCOPE_GROUP", -1, 0, INT64_C(0xfffffffe)) : -1;
+    if (block_bytes < 0 || pool_bytes < 0 || (group && group[0] && own->group < 0)) return 0;
+    if (!tickscope__configure_key()) return 0;
     if (block_bytes & (block_bytes - 1)) {
         tickscope__complain("TICKSCOPE_BLOCK_BYTES as a power of two", getenv("TICKSCOPE_BLOCK_BYTES"), "Points are off; unset it for 16384.");
         return 0;
@@ -837,7 +933,13 @@ TICKSCOPE__COLD int tickscope__configure(void) {
     strcpy(own->policies, policies ? policies : "");
     strcpy(own->node, node && node[0] ? node : "node");
     own->block_bytes = (uint32_t)block_bytes;
-    own->pool_bytes = (uint64_t)pool_bytes;
+    own->block_count = (uint64_t)(pool_bytes / block_bytes);
+    if (own->block_count < TICKSCOPE__FEWEST_BLOCKS) own->block_count = TICKSCOPE__FEWEST_BLOCKS;
+    /* A multiple of 16, so that the blocks begin on a page. */
+    uint64_t entries = own->block_count < TICKSCOPE__LEAST_ENTRIES ? TICKSCOPE__LEAST_ENTRIES : own->block_count;
+    own->channel_entries = (uint32_t)((entries + 15) / 16 * 16);
+    own->block_offset = sizeof(struct tickscope__pool_header) +
+                        (own->channel_entries + TICKSCOPE__SHARED_ENTRIES) * sizeof(struct tickscope__entry);
     own->when_full = when_full && strcmp(when_full, "wait") == 0 ? TICKSCOPE__WAIT : TICKSCOPE__DROP;
     return 1;
 }
@@ -866,70 +968,113 @@ TICKSCOPE__COLD void tickscope__describe_process(struct tickscope__pool_header *
 }
 
 #define TICKSCOPE__PATH_BYTES 4200
-/* directory/prefix<number in 16 hexadecimal digits>suffix; plain copying, so that it may run in a signal handler. */
-TICKSCOPE__COLD void tickscope__path(char *path, const char *prefix, uint64_t number, const char *suffix) {
-    size_t at = 0;
-    for (const char *c = tickscope__process.directory; *c; c++) path[at++] = *c;
-    path[at++] = '/';
-    for (const char *c = prefix; *c; c++) path[at++] = *c;
-    for (int digit = 15; digit >= 0 && suffix[0] == '.'; digit--) path[at++] = "0123456789abcdef"[number >> 4 * digit & 15];
-    for (const char *c = suffix; *c; c++) path[at++] = *c;
-    path[at] = 0;
+/* prefix, a number in that base with at least so many digits, suffix; plain copying, for signal handlers too. */
+TICKSCOPE__COLD void tickscope__file_name(char *name, const char *prefix, uint64_t number, unsigned base, int digits,
+                                          const char *suffix) {
+    char reversed[24];
+    int count = 0;
+    for (; number || count < digits; number /= base) reversed[count++] = "0123456789abcdef"[number % base];
+    for (const char *c = prefix; *c; c++) *name++ = *c;
+    while (count) *name++ = reversed[--count];
+    for (const char *c = suffix; *c; c++) *name++ = *c;
+    *name = 0;
+}
+
+#define TICKSCOPE__FILE_NAME_BYTES 64
+
+TICKSCOPE__COLD uint64_t tickscope__random(void) {
+    uint64_t number = 0;
+    if (syscall(SYS_getrandom, &number, sizeof number, 0) != (long)sizeof number)
+        number = (uint64_t)tickscope__plain() ^ (uint64_t)getpid() << 40;
+    return number;
+}
+
+/* Rights of what this process makes: its user's alone, or a group's too where TICKSCOPE_GROUP names one. */
+TICKSCOPE__COLD int tickscope__restrict(int fd, mode_t own, mode_t with_group) {
+    int64_t group = tickscope__process.group;
+    if (group >= 0 && fchown(fd, (uid_t)-1, (gid_t)group) != 0) return -1;
+    return fchmod(fd, group >= 0 ? with_group : own); /* whatever the umask */
+}
+
+/* Opens uid-N of the stamp directory, if it is this user's and nobody else may write there; -1: errno says why not. */
+TICKSCOPE__COLD int tickscope__open_directory(int base, const char *name) {
+    struct stat found;
+    if (mkdirat(base, name, 0700) == 0) {
+        if (fchmodat(base, name, 0700, 0) != 0) return -1; /* a umask may have taken even our own rights */
+    } else if (errno != EEXIST) return -1;
+    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return -1;
+    if (fstat(fd, &found) == 0 && found.st_uid == geteuid() && tickscope__restrict(fd, 0700, 0770) == 0) return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
+}
+
+/*
+ * The directory of this process's user within the stamp directory. Somebody else may have taken the name: then there is
+ * one that nobody could guess.
+ */
+TICKSCOPE__COLD int tickscope__own_directory(void) {
+    char name[TICKSCOPE__FILE_NAME_BYTES], other[TICKSCOPE__FILE_NAME_BYTES];
+    int base = open(tickscope__process.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0) return -1;
+    tickscope__file_name(name, "uid-", geteuid(), 10, 1, "");
+    int fd = tickscope__open_directory(base, name);
+    if (fd < 0 && (errno == EPERM || errno == EACCES || errno == ELOOP || errno == ENOTDIR)) {
+        tickscope__file_name(other, name, tickscope__random(), 16, 16, "");
+        memmove(other + strlen(name) + 1, other + strlen(name), 17);
+        other[strlen(name)] = '-';
+        fd = tickscope__open_directory(base, other);
+    }
+    int error = errno;
+    close(base);
+    errno = error;
+    return fd;
 }
 
 /* Leaves an empty file that tells the collector why this process has no pool: it needs no space. */
 TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t bytes) {
     struct tickscope__process *own = &tickscope__process;
-    char path[TICKSCOPE__PATH_BYTES], name[48], found[128], expected[512];
+    char name[TICKSCOPE__FILE_NAME_BYTES], found[128], expected[512];
+    int directory = tickscope__own_directory();
+    if (directory < 0) directory = open(own->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     snprintf(name, sizeof name, "refused-%d-%d", (int)getpid(), error);
-    tickscope__path(path, name, 0, "");
-    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-    if (fd >= 0) close(fd);
+    int fd = openat(directory, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        if (tickscope__restrict(fd, 0600, 0660) != 0) unlinkat(directory, name, 0);
+        close(fd);
+    }
+    if (directory >= 0) close(directory);
     snprintf(expected, sizeof expected, "to %s a pool of %llu bytes in %.300s", what, (unsigned long long)bytes, own->directory);
     snprintf(found, sizeof found, "errno %d (%s)", error, strerror(error));
     tickscope__complain(expected, found,
                         "Points are off; free or enlarge that tmpfs, set TICKSCOPE_POOL_BYTES lower, or check its rights.");
 }
 
-/* Makes this process's pool: sized before it is mapped, locked before it has its name, named when it is whole. */
-TICKSCOPE__COLD int tickscope__make_pool(void) {
-    struct tickscope__process *own = &tickscope__process;
-    char hidden[TICKSCOPE__PATH_BYTES], name[TICKSCOPE__PATH_BYTES];
-    struct flock whole;
-    uint64_t instance = 0;
-    uint64_t block_offset = TICKSCOPE__BLOCK_OFFSET;
-    uint64_t blocks = own->pool_bytes / own->block_bytes;
-    if (blocks < TICKSCOPE__FEWEST_BLOCKS) blocks = TICKSCOPE__FEWEST_BLOCKS;
-    uint64_t bytes = block_offset + blocks * own->block_bytes;
-    if (syscall(SYS_getrandom, &instance, sizeof instance, 0) != (long)sizeof instance)
-        instance = (uint64_t)tickscope__plain() ^ (uint64_t)getpid() << 40;
-    tickscope__path(hidden, ".pool-", instance, ".ticks");
-    tickscope__path(name, "pool-", instance, ".ticks");
-    int fd = open(hidden, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        tickscope__refused("create", errno, bytes);
-        return 0;
+/* Gives a new file its size and maps it; MAP_FAILED: errno says why not. */
+TICKSCOPE__COLD void *tickscope__fill(int fd, uint64_t bytes) {
+    struct rlimit limit;
+    /* Beyond `ulimit -f` the kernel sends SIGXFSZ, which ends a program that does not expect it. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+        errno = EFBIG;
+        return MAP_FAILED;
     }
+    if (tickscope__restrict(fd, 0600, 0660) != 0) return MAP_FAILED;
     int error = posix_fallocate(fd, 0, (off_t)bytes);
-    void *map = MAP_FAILED;
-    if (error == 0) {
-        map = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-        if (map == MAP_FAILED) error = errno;
-    }
-    if (error) {
-        unlink(hidden);
-        close(fd);
-        tickscope__refused("fill", error, bytes);
-        return 0;
-    }
-    struct tickscope__pool_header *header = (struct tickscope__pool_header *)map;
+    if (error == 0) return mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    errno = error;
+    return MAP_FAILED;
+}
+
+TICKSCOPE__COLD void tickscope__describe_pool(struct tickscope__pool_header *header, uint64_t instance) {
+    struct tickscope__process *own = &tickscope__process;
     header->version = TICKSCOPE_VERSION;
     header->entry_offset = sizeof(struct tickscope__pool_header);
     header->entry_bytes = sizeof(struct tickscope__entry);
-    header->entry_count = TICKSCOPE__ENTRY_COUNT;
-    header->block_offset = block_offset;
+    header->entry_count = own->channel_entries + TICKSCOPE__SHARED_ENTRIES;
+    header->block_offset = own->block_offset;
     header->block_bytes = own->block_bytes;
-    header->block_count = (uint32_t)blocks;
+    header->block_count = (uint32_t)own->block_count;
     header->instance = instance;
     header->pid = (int32_t)getpid();
     header->counter = TICKSCOPE__COUNTER;
@@ -937,25 +1082,58 @@ TICKSCOPE__COLD int tickscope__make_pool(void) {
     header->injected = own->injected | own->realtime_injected;
     header->created_tick = tickscope__now(TICKSCOPE_PLAIN);
     memcpy(header->node, own->node, TICKSCOPE__NAME_BYTES);
+    memcpy(header->key, own->key, TICKSCOPE__KEY_BYTES);
     tickscope__describe_process(header);
     __atomic_store_n(&header->magic, TICKSCOPE__POOL_MAGIC, __ATOMIC_RELEASE);
-    memset(&whole, 0, sizeof whole);
-    whole.l_type = F_WRLCK;
-    whole.l_whence = SEEK_SET;
-    whole.l_len = 1;
-    if (fcntl(fd, F_OFD_SETLK, &whole) != 0 || rename(hidden, name) != 0) {
-        error = errno;
-        unlink(hidden);
-        munmap(map, bytes);
-        close(fd);
-        tickscope__refused("lock and name", error, bytes);
-        return 0;
+}
+
+/* Makes a pool in that directory: sized before it is mapped, locked before it has its name, named when it is whole. */
+TICKSCOPE__COLD const char *tickscope__make_pool_in(int directory, uint64_t bytes) {
+    struct tickscope__process *own = &tickscope__process;
+    char hidden[TICKSCOPE__FILE_NAME_BYTES], name[TICKSCOPE__FILE_NAME_BYTES];
+    struct flock whole;
+    uint64_t instance = tickscope__random();
+    tickscope__file_name(hidden, ".pool-", instance, 16, 16, ".ticks");
+    tickscope__file_name(name, "pool-", instance, 16, 16, ".ticks");
+    int fd = openat(directory, hidden, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) return "create";
+    void *map = tickscope__fill(fd, bytes);
+    const char *what = "fill";
+    if (map != MAP_FAILED) {
+        struct tickscope__pool_header *header = (struct tickscope__pool_header *)map;
+        tickscope__describe_pool(header, instance);
+        memset(&whole, 0, sizeof whole);
+        whole.l_type = F_WRLCK;
+        whole.l_whence = SEEK_SET;
+        whole.l_len = 1;
+        what = "lock and name";
+        if (fcntl(fd, F_OFD_SETLK, &whole) == 0 && renameat(directory, hidden, directory, name) == 0) {
+            own->lock_fd = fd;
+            own->pid = header->pid;
+            own->entries = (struct tickscope__entry *)(void *)((char *)map + header->entry_offset);
+            own->spare_count = 0;
+            own->pool = header;
+            return 0;
+        }
     }
-    own->lock_fd = fd;
-    own->pid = header->pid;
-    own->entries = (struct tickscope__entry *)((char *)map + header->entry_offset);
-    own->pool = header;
-    return 1;
+    int error = errno;
+    unlinkat(directory, hidden, 0);
+    if (map != MAP_FAILED) munmap(map, bytes);
+    close(fd);
+    errno = error;
+    return what;
+}
+
+/* Makes this process's pool, in the directory of the user that it runs as now. */
+TICKSCOPE__COLD int tickscope__make_pool(void) {
+    struct tickscope__process *own = &tickscope__process;
+    uint64_t bytes = own->block_offset + own->block_count * own->block_bytes;
+    int directory = tickscope__own_directory();
+    const char *failed = directory < 0 ? "create" : tickscope__make_pool_in(directory, bytes);
+    int error = errno;
+    if (directory >= 0) close(directory);
+    if (failed) tickscope__refused(failed, error, bytes);
+    return failed == 0;
 }
 
 TICKSCOPE__COLD uint64_t tickscope__pool_bytes_mapped(const struct tickscope__pool_header *header) {
@@ -990,14 +1168,17 @@ TICKSCOPE__COLD void tickscope__forget_pool(struct tickscope__pool_header *pool)
 TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
     struct tickscope__process *own = &tickscope__process;
     sigset_t mask = own->mask_at_fork;
-    for (uint32_t at = 0; at < own->handles_used; at++) {
-        tickscope_channel *channel = &own->handles[at];
-        if (!channel->in_use) continue;
-        channel->policy = &tickscope__word_forked;
-        channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
-        channel->thread = 0;
-        channel->next = 0;
+    for (struct tickscope__chunk *chunk = own->chunk; chunk; chunk = chunk->before) {
+        for (uint32_t at = 0; at < chunk->used; at++) {
+            tickscope_channel *channel = &chunk->handles[at];
+            if (!channel->in_use) continue;
+            channel->policy = &tickscope__word_forked;
+            channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
+            channel->thread = 0;
+            channel->next = 0;
+        }
     }
+    own->spare_count = 0;
     if (own->pool) tickscope__forget_pool(own->pool);
     if (own->lock_fd >= 0) close(own->lock_fd);
     own->pool = 0;
@@ -1008,36 +1189,77 @@ TICKSCOPE__COLD void tickscope__after_fork_in_child(void) {
 
 /* The pool that the channel's handle leads into: in a forked child, what stands in the place of its parent's. */
 static inline struct tickscope__pool_header *tickscope__pool_of(const tickscope_channel *channel) {
-    return (struct tickscope__pool_header *)(channel->blocks - TICKSCOPE__BLOCK_OFFSET);
+    return (struct tickscope__pool_header *)(void *)(channel->blocks - tickscope__process.block_offset);
+}
+
+static inline struct tickscope__block_header *tickscope__block_of_unit(const tickscope_channel *channel,
+                                                                       uint32_t unit) {
+    uint64_t first = unit & ~channel->unit_mask;
+    return (struct tickscope__block_header *)(void *)(channel->blocks + first * TICKSCOPE__UNIT_BYTES);
+}
+
+/* Units that a successor's description takes: whole records. */
+static inline uint32_t tickscope__successor_units(uint32_t shape) {
+    return shape == 1 ? 2 : shape;
+}
+
+/* Lets go of the channel's partly filled block: the collector may take it, or a later thread go on in it. */
+TICKSCOPE__COLD void tickscope__leave_block_held(tickscope_channel *channel) {
+    struct tickscope__process *own = &tickscope__process;
+    uint32_t unit = (uint32_t)channel->next;
+    struct tickscope__block_header *block = tickscope__block_of_unit(channel, unit);
+    uint32_t left = channel->unit_mask + 1 - (unit & channel->unit_mask);
+    if (left >= tickscope__successor_units(channel->shape) + channel->shape && own->spare_count < own->block_count) {
+        struct tickscope__spare *spare = &own->spares[own->spare_count];
+        spare->unit = unit;
+        spare->successor = channel->successor;
+        spare->serial = block->serial;
+        spare->number = block->number;
+        __atomic_store_n(&own->spare_count, own->spare_count + 1, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&block->state, TICKSCOPE__BLOCK_RELEASED, __ATOMIC_RELEASE);
 }
 
 TICKSCOPE__COLD void tickscope__close_held(tickscope_channel *channel) {
+    struct tickscope__process *own = &tickscope__process;
     struct tickscope__entry *entry = channel->entry;
-    uint64_t next = channel->next;
-    int entered = channel->policy == &entry->policy; /* not in a forked child that has not stamped on it */
+    int entered = entry && channel->policy == &entry->policy; /* not in a forked child that has not stamped on it */
     if (!channel->in_use) return;
     channel->policy = &tickscope__word_closed;
     channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
     channel->in_use = 0;
+    channel->entry = 0;
     if (!entered) return;
-    uint32_t unit = (uint32_t)next;
-    if (!tickscope__is_full(channel, next)) { /* within a block; a full one is complete without our word */
-        struct tickscope__block_header *block =
-            (struct tickscope__block_header *)(channel->blocks + (uint64_t)(unit & ~channel->unit_mask) * TICKSCOPE__UNIT_BYTES);
-        __atomic_store_n(&block->state, TICKSCOPE__BLOCK_RELEASED, __ATOMIC_RELEASE);
-    }
-    __atomic_store_n(&entry->state, TICKSCOPE__ENTRY_CLOSED, __ATOMIC_RELEASE);
+    /* A full block is complete without our word. */
+    if (!tickscope__is_full(channel, channel->next)) tickscope__leave_block_held(channel);
+    /* What the entry says stands in the blocks too, but for these counts: they wait for the collector. */
+    int told = !(entry->dropped | entry->refused | entry->stalls | entry->lost);
+    if (told) own->entry_hint = (uint32_t)(entry - own->entries);
+    __atomic_store_n(&entry->state, told ? TICKSCOPE__ENTRY_FREE : TICKSCOPE__ENTRY_CLOSED, __ATOMIC_RELEASE);
     __atomic_fetch_add(&tickscope__pool_of(channel)->leases, 1, __ATOMIC_RELEASE); /* there is something to collect */
 }
 
-TICKSCOPE__COLD void tickscope__thread_ends(void *unused) {
+/* Puts the handle where those wait whose threads have ended. */
+TICKSCOPE__COLD void tickscope__retire_held(tickscope_channel *channel) {
     struct tickscope__process *own = &tickscope__process;
+    channel->following = 0;
+    if (own->ended_last) own->ended_last->following = channel;
+    else own->ended_first = channel;
+    own->ended_last = channel;
+}
+
+/* Runs with the first of the thread's channels, and again where a later destructor opens one. */
+TICKSCOPE__COLD void tickscope__thread_ends(void *first) {
     int32_t thread = (int32_t)syscall(SYS_gettid);
+    tickscope_channel *channel = (tickscope_channel *)first, *following;
     sigset_t mask;
-    (void)unused;
     tickscope__hold(&mask);
-    for (uint32_t at = 0; at < own->handles_used; at++)
-        if (own->handles[at].in_use && own->handles[at].thread == thread) tickscope__close_held(&own->handles[at]);
+    for (; channel; channel = following) {
+        following = channel->following;
+        if (channel->thread == thread || channel->thread == 0) tickscope__close_held(channel); /* 0: forked since */
+        channel->thread = thread;
+        tickscope__retire_held(channel);
+    }
     tickscope__let_go(&mask);
 }
 
@@ -1056,16 +1278,18 @@ TICKSCOPE__COLD void tickscope__start_held(void) {
     own->lock_fd = -1;
     tickscope__word_closed = TICKSCOPE__CLOSED;
     tickscope__word_forked = TICKSCOPE__FORKED;
+    tickscope__word_waiting = TICKSCOPE__WAITING;
+    tickscope__word_unopened = TICKSCOPE__UNOPENED;
     if (!tickscope__configure()) return;
-    void *handles = mmap(0, TICKSCOPE__CHANNELS * sizeof(tickscope_channel), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (handles == MAP_FAILED || pthread_key_create(&own->thread_end, tickscope__thread_ends) != 0 ||
+    void *spares = mmap(0, own->block_count * sizeof(struct tickscope__spare), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (spares == MAP_FAILED || pthread_key_create(&own->thread_end, tickscope__thread_ends) != 0 ||
         pthread_atfork(tickscope__before_fork, tickscope__after_fork_in_parent, tickscope__after_fork_in_child) != 0) {
         tickscope__complain("memory for channel handles, a thread key and fork handlers", strerror(errno), "Points are off; free memory.");
         own->directory[0] = 0;
         return;
     }
-    own->handles = (tickscope_channel *)handles;
+    own->spares = (struct tickscope__spare *)spares;
     atexit(tickscope__process_ends);
     if (!tickscope__make_pool()) own->directory[0] = 0;
 }
@@ -1085,44 +1309,107 @@ TICKSCOPE__COLD uint32_t tickscope__policy_of(const char *point) {
     return TICKSCOPE__POLICY_BUFFERED;
 }
 
+/* Takes a free entry among those from `first` on; 0: there is none. */
+TICKSCOPE__COLD struct tickscope__entry *tickscope__take_entry_held(uint32_t first, uint32_t count, uint32_t hint) {
+    struct tickscope__entry *entries = tickscope__process.entries + first;
+    for (uint32_t step = 0; step < count; step++) {
+        struct tickscope__entry *entry = &entries[(hint + step) % count];
+        uint32_t free_state = TICKSCOPE__ENTRY_FREE;
+        if (__atomic_load_n(&entry->state, __ATOMIC_RELAXED) == TICKSCOPE__ENTRY_FREE &&
+            __atomic_compare_exchange_n(&entry->state, &free_state, TICKSCOPE__ENTRY_OPENING, 0, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return entry;
+    }
+    return 0;
+}
+
+TICKSCOPE__COLD void tickscope__describe_entry_held(struct tickscope__entry *entry, const tickscope_channel *channel,
+                                                    uint32_t state) {
+    memset(&entry->dropped, 0, 48); /* to lost_last */
+    uint32_t serial = __atomic_fetch_add(&tickscope__process.pool->channels, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->serial, serial, __ATOMIC_RELAXED);
+    entry->number = 0;
+    entry->thread = state == TICKSCOPE__ENTRY_SHARED ? 0 : channel->thread;
+    entry->ordering = channel->ordering;
+    entry->shape = channel->shape;
+    entry->counter = channel->counter;
+    entry->opened_tick = tickscope__now(TICKSCOPE_PLAIN);
+    memcpy(entry->point, channel->point, TICKSCOPE__NAME_BYTES);
+    __atomic_store_n(&entry->policy, tickscope__policy_of(channel->point), __ATOMIC_RELAXED);
+    entry->parameters[0] = entry->parameters[1] = 0;
+    if (state == TICKSCOPE__ENTRY_SHARED) entry->lost_first = INT64_MAX, entry->lost_last = INT64_MIN;
+    __atomic_store_n(&entry->state, state, __ATOMIC_RELEASE);
+}
+
+/* The handle as it is for a pool in which it has no block yet. */
+TICKSCOPE__COLD void tickscope__reset_held(tickscope_channel *channel) {
+    struct tickscope__process *own = &tickscope__process;
+    channel->blocks = (unsigned char *)own->pool + own->block_offset;
+    channel->unit_mask = own->block_bytes / TICKSCOPE__UNIT_BYTES - 1;
+    channel->next = 0;
+    channel->successor = 0;
+    channel->retry_tick = INT64_MIN;
+    channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
+}
+
 /* Gives the handle an entry of the present pool; 0: there is none free. */
 TICKSCOPE__COLD int tickscope__enter_held(tickscope_channel *channel) {
     struct tickscope__process *own = &tickscope__process;
-    for (uint32_t at = 0; at < TICKSCOPE__ENTRY_COUNT; at++) {
+    struct tickscope__entry *entry = tickscope__take_entry_held(0, own->channel_entries, own->entry_hint);
+    if (entry == 0) return 0;
+    own->entry_hint = (uint32_t)(entry - own->entries) + 1;
+    tickscope__reset_held(channel);
+    tickscope__describe_entry_held(entry, channel, TICKSCOPE__ENTRY_OPEN);
+    channel->entry = entry;
+    channel->serial = entry->serial;
+    int inlined = !own->injected && channel->counter == TICKSCOPE_COUNTER;
+    if (inlined && channel->shape == 1) channel->fast_slim = TICKSCOPE__POLICY_BUFFERED;
+    if (inlined && channel->shape == 2) channel->fast_wide = TICKSCOPE__POLICY_BUFFERED;
+    if (inlined && channel->shape == 3) channel->fast_full = TICKSCOPE__POLICY_BUFFERED;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler sees the handle whole once the policy applies */
+    channel->policy = &entry->policy;
+    return 1;
+}
+
+/* Whether both are of one point: nothing but the thread tells them apart. */
+#define TICKSCOPE__SAME_POINT(one, other)                                                        \
+    ((one)->ordering == (other)->ordering && (one)->shape == (other)->shape &&                   \
+     memcmp((one)->point, (other)->point, TICKSCOPE__NAME_BYTES) == 0)
+
+/* The entry that counts what threads without a channel lose at this point; 0: all of those are other points'. */
+TICKSCOPE__COLD struct tickscope__entry *tickscope__shared_entry_held(const tickscope_channel *channel) {
+    struct tickscope__process *own = &tickscope__process;
+    for (uint32_t at = own->channel_entries; at < own->channel_entries + TICKSCOPE__SHARED_ENTRIES; at++) {
         struct tickscope__entry *entry = &own->entries[at];
-        uint32_t free_state = TICKSCOPE__ENTRY_FREE;
-        if (!__atomic_compare_exchange_n(&entry->state, &free_state, TICKSCOPE__ENTRY_OPENING, 0, __ATOMIC_ACQUIRE,
-                                         __ATOMIC_RELAXED))
-            continue;
-        uint8_t *counters = (uint8_t *)&entry->dropped;
-        memset(counters, 0, 64);
-        entry->serial = __atomic_fetch_add(&own->pool->channels, 1, __ATOMIC_RELAXED);
-        entry->number = 0;
-        entry->thread = channel->thread;
-        entry->ordering = channel->ordering;
-        entry->shape = channel->shape;
-        entry->counter = channel->counter;
-        entry->opened_tick = tickscope__now(TICKSCOPE_PLAIN);
-        memcpy(entry->point, channel->point, TICKSCOPE__NAME_BYTES);
-        __atomic_store_n(&entry->policy, tickscope__policy_of(channel->point), __ATOMIC_RELAXED);
-        entry->parameters[0] = entry->parameters[1] = 0;
-        channel->entry = entry;
-        channel->serial = entry->serial;
-        channel->blocks = (unsigned char *)own->pool + own->pool->block_offset;
-        channel->unit_mask = own->pool->block_bytes / TICKSCOPE__UNIT_BYTES - 1;
-        channel->next = 0;
-        channel->retry_tick = INT64_MIN;
-        channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
-        int inlined = !own->injected && channel->counter == TICKSCOPE_COUNTER;
-        if (inlined && channel->shape == 1) channel->fast_slim = TICKSCOPE__POLICY_BUFFERED;
-        if (inlined && channel->shape == 2) channel->fast_wide = TICKSCOPE__POLICY_BUFFERED;
-        if (inlined && channel->shape == 3) channel->fast_full = TICKSCOPE__POLICY_BUFFERED;
-        __atomic_store_n(&entry->state, TICKSCOPE__ENTRY_OPEN, __ATOMIC_RELEASE);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* a handler sees the handle whole once the policy applies */
-        channel->policy = &entry->policy;
-        return 1;
+        int shared = entry->state == TICKSCOPE__ENTRY_SHARED && entry->counter == channel->counter;
+        if (shared && TICKSCOPE__SAME_POINT(entry, channel)) return entry;
     }
-    return 0;
+    struct tickscope__entry *entry = tickscope__take_entry_held(own->channel_entries, TICKSCOPE__SHARED_ENTRIES, 0);
+    if (entry) tickscope__describe_entry_held(entry, channel, TICKSCOPE__ENTRY_SHARED);
+    return entry;
+}
+
+/* Ticks after a failed search before the next one: a pool that is full should cost little to find full. */
+#define TICKSCOPE__RETRY_TICKS 100000
+
+/* No entry is free: the channel's stamps are counted as lost until one is. */
+TICKSCOPE__COLD void tickscope__wait_for_entry_held(tickscope_channel *channel) {
+    struct tickscope__process *own = &tickscope__process;
+    tickscope__reset_held(channel);
+    if (tickscope__policy_of(channel->point) == TICKSCOPE__POLICY_NULL) {
+        channel->policy = &tickscope__word_off;
+        return;
+    }
+    channel->entry = tickscope__shared_entry_held(channel);
+    channel->retry_tick = tickscope__plain() + TICKSCOPE__RETRY_TICKS;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    channel->policy = &tickscope__word_waiting;
+    if (__atomic_exchange_n(&own->crowding_told, 1, __ATOMIC_RELAXED)) return;
+    char expected[96];
+    snprintf(expected, sizeof expected, "at most %u channels open at a time in a pool of this size",
+             own->channel_entries);
+    tickscope__complain(expected, "more",
+                        "Stamps of the others are counted as lost until one is free; set TICKSCOPE_POOL_BYTES higher.");
 }
 
 /* What opening a channel asks for. */
@@ -1147,47 +1434,83 @@ TICKSCOPE__COLD const char *tickscope__refusal(const struct tickscope__wish *wis
     return reserved && !wish->brackets ? "tickscope_open_bracket for a point of that name" : 0;
 }
 
+/* A handle that nobody uses; 0: there is no memory for one. */
+TICKSCOPE__COLD tickscope_channel *tickscope__unused_handle_held(void) {
+    struct tickscope__process *own = &tickscope__process;
+    for (int tries = 0; tries < 4 && own->ended_first; tries++) {
+        tickscope_channel *oldest = own->ended_first;
+        own->ended_first = oldest->following;
+        if (own->ended_first == 0) own->ended_last = 0;
+        /* Its thread may not be quite gone: a destructor may stamp yet. */
+        if (oldest->thread <= 0 || syscall(SYS_tgkill, getpid(), oldest->thread, 0) != 0) return oldest;
+        tickscope__retire_held(oldest);
+    }
+    if (own->chunk == 0 || own->chunk->used == TICKSCOPE__CHUNK) {
+        size_t bytes = sizeof(struct tickscope__chunk);
+        void *more = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (more == MAP_FAILED) return 0;
+        struct tickscope__chunk *chunk = (struct tickscope__chunk *)more;
+        chunk->before = own->chunk;
+        own->chunk = chunk;
+    }
+    return &own->chunk->handles[own->chunk->used++];
+}
+
+/* This thread's handle of the point, whether open or closed; 0: it has none. */
+TICKSCOPE__COLD tickscope_channel *tickscope__own_handle_held(const struct tickscope__wish *wish, int32_t thread) {
+    tickscope_channel *channel = (tickscope_channel *)pthread_getspecific(tickscope__process.thread_end);
+    for (; channel; channel = channel->following)
+        if (channel->thread == thread && channel->ordering == wish->ordering && channel->flags == wish->flags &&
+            channel->counter == wish->counter && strcmp(channel->point, wish->point) == 0)
+            return channel;
+    return 0;
+}
+
+/* A new handle of the point for this thread; 0: there is no memory for one, or for making the thread's end known. */
+TICKSCOPE__COLD tickscope_channel *tickscope__new_handle_held(const struct tickscope__wish *wish, int32_t thread) {
+    pthread_key_t key = tickscope__process.thread_end;
+    tickscope_channel *channel = tickscope__unused_handle_held();
+    if (channel == 0) return 0;
+    channel->policy = &tickscope__word_off;
+    channel->thread = thread;
+    channel->following = (tickscope_channel *)pthread_getspecific(key);
+    if (pthread_setspecific(key, channel) != 0) {
+        tickscope__retire_held(channel);
+        return 0;
+    }
+    channel->ordering = (uint8_t)wish->ordering;
+    channel->flags = wish->flags;
+    channel->shape = wish->flags & TICKSCOPE_FULL ? 3 : wish->flags & TICKSCOPE_WIDE ? 2 : 1;
+    channel->counter = (uint8_t)wish->counter;
+    channel->brackets = (uint8_t)wish->brackets;
+    memset(channel->point, 0, sizeof channel->point);
+    strcpy(channel->point, wish->point);
+    return channel;
+}
+
+TICKSCOPE__COLD tickscope_channel *tickscope__unopened_held(const char *expected, const char *found) {
+    tickscope__complain(expected, found, "Its stamps are refused and counted; correct it, or free memory.");
+    __atomic_fetch_add(&tickscope__process.pool->channels_refused, 1, __ATOMIC_RELAXED);
+    return &tickscope__unopened_channel;
+}
+
 TICKSCOPE__COLD tickscope_channel *tickscope__open_held(const struct tickscope__wish *wish) {
     struct tickscope__process *own = &tickscope__process;
-    const char *point = wish->point;
     int32_t thread = (int32_t)syscall(SYS_gettid);
     if (!own->ready) tickscope__start_held();
     tickscope__off_channel.policy = &tickscope__word_off;
+    tickscope__unopened_channel.policy = &tickscope__word_unopened;
     if (own->directory[0] == 0) return &tickscope__off_channel;
     if (own->pool == 0 && !tickscope__make_pool()) return &tickscope__off_channel;
     const char *refusal = tickscope__refusal(wish);
-    if (refusal) {
-        tickscope__complain(refusal, point ? point : "NULL", "This point is off; correct it.");
-        __atomic_fetch_add(&own->pool->channels_refused, 1, __ATOMIC_RELAXED);
-        return &tickscope__off_channel;
-    }
-    for (uint32_t at = 0; at < own->handles_used; at++) {
-        tickscope_channel *channel = &own->handles[at];
-        if (channel->in_use && channel->thread == thread && channel->ordering == wish->ordering &&
-            channel->flags == wish->flags && channel->counter == wish->counter && strcmp(channel->point, point) == 0)
-            return channel;
-    }
-    tickscope_channel *channel = own->handles_used < TICKSCOPE__CHANNELS ? &own->handles[own->handles_used] : 0;
-    if (channel) {
-        channel->thread = thread;
-        channel->ordering = (uint8_t)wish->ordering;
-        channel->flags = wish->flags;
-        channel->shape = wish->flags & TICKSCOPE_FULL ? 3 : wish->flags & TICKSCOPE_WIDE ? 2 : 1;
-        channel->counter = (uint8_t)wish->counter;
-        channel->brackets = (uint8_t)wish->brackets;
-        memset(channel->point, 0, sizeof channel->point);
-        strcpy(channel->point, point);
-        channel->policy = &tickscope__word_off;
-    }
-    if (channel == 0 || !tickscope__enter_held(channel)) {
-        tickscope__complain("at most 256 channels open or uncollected, and 65536 in a process's life", "more",
-                            "This point is off on this thread; close channels, keep threads, or run a collector.");
-        __atomic_fetch_add(&own->pool->channels_refused, 1, __ATOMIC_RELAXED);
-        return &tickscope__off_channel;
-    }
+    if (refusal)
+        return tickscope__unopened_held(refusal, wish->point ? wish->point : "NULL");
+    tickscope_channel *channel = tickscope__own_handle_held(wish, thread);
+    if (channel && channel->in_use) return channel;
+    if (channel == 0) channel = tickscope__new_handle_held(wish, thread);
+    if (channel == 0) return tickscope__unopened_held("memory for a channel", "none");
     channel->in_use = 1;
-    own->handles_used++;
-    pthread_setspecific(own->thread_end, channel); /* any value but 0 makes the thread's end known */
+    if (!tickscope__enter_held(channel)) tickscope__wait_for_entry_held(channel);
     return channel;
 }
 
@@ -1203,7 +1526,7 @@ TICKSCOPE__COLD tickscope_channel *tickscope__open(const char *point, int counte
 TICKSCOPE__COLD void tickscope__close(tickscope_channel *channel) {
     sigset_t mask;
     tickscope__hold(&mask);
-    if (channel && channel != &tickscope__off_channel && channel->in_use) {
+    if (channel && channel->in_use) {
         if (channel->thread != 0 && channel->thread != (int32_t)syscall(SYS_gettid))
             tickscope__complain("tickscope_close on the thread that opened the channel", channel->point,
                                 "It stays open until that thread ends.");
@@ -1221,9 +1544,8 @@ TICKSCOPE__COLD int tickscope__reopen(tickscope_channel *channel) {
     int open = channel->policy != &tickscope__word_forked;
     if (!open && own->directory[0] != 0 && (own->pool || tickscope__make_pool())) {
         channel->thread = (int32_t)syscall(SYS_gettid);
-        open = tickscope__enter_held(channel);
-        if (!open) __atomic_fetch_add(&own->pool->channels_refused, 1, __ATOMIC_RELAXED);
-        pthread_setspecific(own->thread_end, channel);
+        if (!tickscope__enter_held(channel)) tickscope__wait_for_entry_held(channel);
+        open = 1;
     }
     if (!open) channel->policy = &tickscope__word_off;
     tickscope__let_go(&mask);
@@ -1233,7 +1555,8 @@ TICKSCOPE__COLD int tickscope__reopen(tickscope_channel *channel) {
 /* ---- leasing ------------------------------------------------------------------------------------------------------ */
 
 static inline struct tickscope__block_header *tickscope__block(tickscope_channel *channel, uint32_t number) {
-    return (struct tickscope__block_header *)(channel->blocks + (uint64_t)number * tickscope__pool_of(channel)->block_bytes);
+    uint64_t offset = (uint64_t)number * tickscope__pool_of(channel)->block_bytes;
+    return (struct tickscope__block_header *)(void *)(channel->blocks + offset);
 }
 
 /* Claims a free block, looking at each once; UINT32_MAX: none. */
@@ -1298,19 +1621,83 @@ TICKSCOPE__COLD void tickscope__describe_block(tickscope_channel *channel, struc
     __atomic_store_n(&block->magic, TICKSCOPE__BLOCK_MAGIC, __ATOMIC_RELEASE); /* the header is whole */
 }
 
-/* Moves the full channel to a new block; 0: no block is free. */
+/* Describes the channel at the unit where another's records ended, and moves it behind that. */
+TICKSCOPE__COLD void tickscope__succeed_held(tickscope_channel *channel, const struct tickscope__spare *spare) {
+    struct tickscope__block_header *block = tickscope__block_of_unit(channel, spare->unit);
+    unsigned char *place = channel->blocks + (uint64_t)spare->unit * TICKSCOPE__UNIT_BYTES;
+    struct tickscope__successor *successor = (struct tickscope__successor *)(void *)place;
+    uint32_t within = spare->unit & channel->unit_mask, *link = &block->successor;
+    if (spare->successor) {
+        unsigned char *last = (unsigned char *)block + (uint64_t)spare->successor * TICKSCOPE__UNIT_BYTES;
+        link = &((struct tickscope__successor *)(void *)last)->next;
+    }
+    /* Release, and first: whoever sees what is written here knows that it is no record. */
+    __atomic_store_n(link, within, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* so it is, too, where the process is killed right here */
+    successor->serial = channel->serial;
+    successor->opened_tick = channel->entry->opened_tick;
+    __atomic_store_n(&successor->one, 1, __ATOMIC_RELAXED);
+    uint64_t whole = (uint64_t)(uint32_t)channel->thread << 32 | TICKSCOPE__SUCCESSOR_MAGIC;
+    __atomic_store_n(&successor->whole, whole, __ATOMIC_RELEASE);
+    channel->successor = within;
+    uint32_t behind = spare->unit + tickscope__successor_units(channel->shape);
+    __atomic_store_n(&channel->next, (channel->next & ~(uint64_t)UINT32_MAX) | behind, __ATOMIC_RELAXED);
+}
+
+/* Whether the block of a spare is still what was left, and of this channel's point: 1; of another's: 0; taken: -1. */
+TICKSCOPE__COLD int tickscope__fits(const tickscope_channel *channel, const struct tickscope__spare *spare) {
+    const struct tickscope__block_header *block = tickscope__block_of_unit(channel, spare->unit);
+    int counter = channel->counter ? channel->counter : tickscope__pool_of(channel)->counter;
+    if (__atomic_load_n(&block->state, __ATOMIC_ACQUIRE) != TICKSCOPE__BLOCK_RELEASED) return -1;
+    if (block->serial != spare->serial || block->number != spare->number) return -1;
+    /* Leased under the policy that a new channel has: so what its header says of the policy is true of this one too. */
+    return TICKSCOPE__SAME_POINT(block, channel) && block->counter == counter && block->policy_epoch == 0 &&
+           (channel->entry->policy >> 32) == 0;
+}
+
+/* Spares that are looked at for one channel. */
+#define TICKSCOPE__SPARES_TRIED 4096
+
+/* Goes on in a block that another channel of the same point left partly filled; 0: there is none. */
+TICKSCOPE__COLD int tickscope__succeed(tickscope_channel *channel) {
+    struct tickscope__process *own = &tickscope__process;
+    sigset_t mask;
+    int done = 0;
+    if (__atomic_load_n(&own->spare_count, __ATOMIC_RELAXED) == 0) return 0;
+    tickscope__hold(&mask);
+    uint32_t last = own->spare_count > TICKSCOPE__SPARES_TRIED ? own->spare_count - TICKSCOPE__SPARES_TRIED : 0;
+    for (uint32_t at = own->spare_count; at > last && !done; at--) {
+        struct tickscope__spare spare = own->spares[at - 1];
+        struct tickscope__block_header *block = tickscope__block_of_unit(channel, spare.unit);
+        uint32_t released = TICKSCOPE__BLOCK_RELEASED;
+        int fits = tickscope__fits(channel, &spare);
+        if (fits == 0) continue;
+        own->spares[at - 1] = own->spares[--own->spare_count];
+        done = fits > 0 && __atomic_compare_exchange_n(&block->state, &released, TICKSCOPE__BLOCK_LEASED, 0,
+                                                       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); /* else the collector's */
+        if (done) tickscope__succeed_held(channel, &spare);
+    }
+    tickscope__let_go(&mask);
+    if (done) __atomic_fetch_add(&tickscope__pool_of(channel)->leases, 1, __ATOMIC_RELEASE);
+    return done;
+}
+
+/* Moves the full channel to a new block, or to the rest of one; 0: there is none. */
 TICKSCOPE__COLD int tickscope__lease(tickscope_channel *channel) {
     struct tickscope__pool_header *pool = tickscope__pool_of(channel);
     uint64_t full = __atomic_load_n(&channel->next, __ATOMIC_RELAXED);
     if (!tickscope__is_full(channel, full)) return 1; /* a signal handler was here first */
+    /* A thread that lives long takes blocks of its own. */
+    if (full >> 32 == 0 && channel->successor == 0 && tickscope__succeed(channel)) return 1;
     uint32_t claimed = tickscope__claim(channel);
-    if (claimed == UINT32_MAX) return 0;
+    if (claimed == UINT32_MAX) return tickscope__succeed(channel);
     struct tickscope__block_header *block = tickscope__block(channel, claimed);
     uint32_t number = (uint32_t)(full >> 32), units = channel->unit_mask + 1;
     tickscope__describe_block(channel, block, number);
     uint64_t lost = block->lost;
     uint64_t first = (uint64_t)claimed * units + tickscope__first_unit(channel);
     if (tickscope__own_exchange(&channel->next, &full, (uint64_t)(number + 1) << 32 | first)) {
+        channel->successor = 0;
         tickscope__own_add(&channel->entry->lost, 0 - lost);
         __atomic_fetch_add(&pool->leases, 1, __ATOMIC_RELEASE);
     } else { /* a signal handler leased one meanwhile: this one goes back unused */
@@ -1321,17 +1708,24 @@ TICKSCOPE__COLD int tickscope__lease(tickscope_channel *channel) {
     return 1;
 }
 
-TICKSCOPE__COLD int tickscope__collector_lives(void) {
-    char path[TICKSCOPE__PATH_BYTES];
+TICKSCOPE__COLD int tickscope__is_locked(int fd, off_t byte) {
     struct flock lock;
-    tickscope__path(path, "collector.lock", 0, "");
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) return 0;
     memset(&lock, 0, sizeof lock);
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
+    lock.l_start = byte;
     lock.l_len = 1;
-    int lives = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+/* Whether a collector has locked byte 1 of this pool, or one that does not lock pools holds the directory. */
+TICKSCOPE__COLD int tickscope__collector_lives(void) {
+    if (tickscope__is_locked(tickscope__process.lock_fd, 1)) return 1;
+    int directory = open(tickscope__process.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(directory, "collector.lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (directory >= 0) close(directory);
+    if (fd < 0) return 0;
+    int lives = tickscope__is_locked(fd, 0);
     close(fd);
     return lives;
 }
@@ -1348,8 +1742,10 @@ TICKSCOPE__COLD int tickscope__wait_for_block(tickscope_channel *channel) {
     return 0;
 }
 
-/* Ticks after a failed search before the next one: a pool that is full should cost little to find full. */
-#define TICKSCOPE__RETRY_TICKS 100000
+/* Reads what the channel's ticks are of. */
+TICKSCOPE__COLD int64_t tickscope__tick_of(const tickscope_channel *channel, int ordering) {
+    return channel->counter ? tickscope__clock_now(channel->counter) : tickscope__now(ordering);
+}
 
 TICKSCOPE__COLD void tickscope__drop(tickscope_channel *channel, int64_t tick) {
     struct tickscope__entry *entry = channel->entry;
@@ -1359,10 +1755,6 @@ TICKSCOPE__COLD void tickscope__drop(tickscope_channel *channel, int64_t tick) {
     tickscope__own_add(&entry->dropped, 1);
 }
 
-/* Reads what the channel's ticks are of. */
-TICKSCOPE__COLD int64_t tickscope__tick_of(const tickscope_channel *channel, int ordering) {
-    return channel->counter ? tickscope__clock_now(channel->counter) : tickscope__now(ordering);
-}
 
 /* A record for one stamp, leasing as needed; 0: dropped and counted, under `tick` or, where that is 0, the present one. */
 TICKSCOPE__COLD unsigned char *tickscope__reserve_leasing(tickscope_channel *channel, int64_t tick) {
@@ -1380,8 +1772,42 @@ TICKSCOPE__COLD unsigned char *tickscope__reserve_leasing(tickscope_channel *cha
     return record;
 }
 
-/* Whether the channel keeps stamps now; looks at everything but the common case: not open, closed, forked, off. */
-TICKSCOPE__COLD int tickscope__keeps(tickscope_channel *channel) {
+/* Counts a stamp of a channel that has no entry yet, under the point; several threads may be here at once. */
+TICKSCOPE__COLD void tickscope__drop_shared(tickscope_channel *channel, int64_t tick) {
+    struct tickscope__entry *entry = channel->entry;
+    if (entry == 0) {
+        if (tickscope__process.pool) __atomic_fetch_add(&tickscope__process.pool->without_channel, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (tick == 0) tick = tickscope__tick_of(channel, TICKSCOPE_PLAIN);
+    int relaxed = __ATOMIC_RELAXED;
+    int64_t first = __atomic_load_n(&entry->lost_first, __ATOMIC_RELAXED);
+    int64_t last = __atomic_load_n(&entry->lost_last, __ATOMIC_RELAXED);
+    while (tick < first && !__atomic_compare_exchange_n(&entry->lost_first, &first, tick, 0, relaxed, relaxed)) {}
+    while (tick > last && !__atomic_compare_exchange_n(&entry->lost_last, &last, tick, 0, relaxed, relaxed)) {}
+    __atomic_fetch_add(&entry->lost, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&entry->dropped, 1, __ATOMIC_RELAXED);
+}
+
+/* Gives a channel that waits an entry, if one is free by now; otherwise its stamp is counted as lost. */
+TICKSCOPE__COLD int tickscope__enter_late(tickscope_channel *channel, int64_t tick) {
+    int entered = 0;
+    if (tickscope__plain() >= channel->retry_tick) {
+        sigset_t mask;
+        tickscope__hold(&mask);
+        entered = channel->policy != &tickscope__word_waiting || tickscope__enter_held(channel);
+        if (!entered) channel->retry_tick = tickscope__plain() + TICKSCOPE__RETRY_TICKS;
+        tickscope__let_go(&mask);
+    }
+    if (!entered) tickscope__drop_shared(channel, tick);
+    return entered;
+}
+
+/*
+ * Whether the channel keeps stamps now; looks at everything but the common case: not open, closed, forked, waiting,
+ * off. `tick`: of the stamp, 0: now.
+ */
+TICKSCOPE__COLD int tickscope__keeps(tickscope_channel *channel, int64_t tick) {
     struct tickscope__process *own = &tickscope__process;
     if (channel == 0) {
         if (own->pool) __atomic_fetch_add(&own->pool->without_channel, 1, __ATOMIC_RELAXED);
@@ -1391,6 +1817,14 @@ TICKSCOPE__COLD int tickscope__keeps(tickscope_channel *channel) {
     uint32_t policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
     if (policy == TICKSCOPE__FORKED) {
         if (!tickscope__reopen(channel)) return 0;
+        policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
+    }
+    if (policy == TICKSCOPE__UNOPENED) {
+        if (own->pool) __atomic_fetch_add(&own->pool->without_channel, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
+    if (policy == TICKSCOPE__WAITING) {
+        if (!tickscope__enter_late(channel, tick)) return 0;
         policy = (uint32_t)__atomic_load_n(channel->policy, __ATOMIC_RELAXED);
     }
     if (policy == TICKSCOPE__CLOSED) {
@@ -1425,7 +1859,7 @@ TICKSCOPE__COLD void tickscope__record_uncommon(tickscope_channel *channel, int6
 TICKSCOPE__COLD void tickscope__record_slow(tickscope_channel *channel, int64_t id, int64_t tick,
                                             const struct tickscope_extra *extra) {
     int error = errno;
-    if (tickscope__keeps(channel)) tickscope__record_uncommon(channel, id, tick, extra);
+    if (tickscope__keeps(channel, tick)) tickscope__record_uncommon(channel, id, tick, extra);
     errno = error;
 }
 
@@ -1452,7 +1886,7 @@ TICKSCOPE__COLD void tickscope__stamp_uncommon(tickscope_channel *channel, int64
 
 TICKSCOPE__COLD void tickscope__stamp_slow(tickscope_channel *channel, int64_t id, const struct tickscope_extra *extra) {
     int error = errno;
-    if (tickscope__keeps(channel)) tickscope__stamp_uncommon(channel, id, extra);
+    if (tickscope__keeps(channel, 0)) tickscope__stamp_uncommon(channel, id, extra);
     errno = error;
 }
 
@@ -1488,7 +1922,7 @@ TICKSCOPE__COLD void tickscope__bracket(tickscope_channel *channel) {
         struct tickscope_extra extra = tickscope__nothing;
         extra.value = after;
         tickscope_record_with(channel, clock_ns, before, extra);
-    } else if (tickscope__keeps(channel)) {
+    } else if (tickscope__keeps(channel, 0)) {
         tickscope__own_add(&channel->entry->refused, 1);
         tickscope__complain("a channel of tickscope_open_bracket and a clock that can be read", channel->point,
                             "The bracket is refused and counted.");
@@ -1509,6 +1943,14 @@ TICKSCOPE__COLD tickscope_channel *tickscope__open_bracket(int counter) {
 
 static inline tickscope_channel *tickscope_open(const char *point, enum tickscope_ordering ordering, unsigned flags) {
     return tickscope__open(point, TICKSCOPE_COUNTER, 0, (int)ordering, flags);
+}
+
+static inline tickscope_channel *tickscope__open_kept(const char *point, enum tickscope_ordering ordering,
+                                                      unsigned flags) {
+    int error = errno;
+    tickscope_channel *channel = tickscope_open(point, ordering, flags);
+    errno = error;
+    return channel;
 }
 
 static inline tickscope_channel *tickscope_open_clock(const char *point, enum tickscope_counter counter,

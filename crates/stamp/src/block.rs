@@ -1,4 +1,4 @@
-//! The layout of pools and blocks, version 2: the one descriptor. `docs/block-format.md` has it as a page.
+//! The layout of pools and blocks, version 3: the one descriptor. `docs/block-format.md` has it as a page.
 //!
 //! No offset literal stands anywhere else in Rust; `tests/layout.rs` holds these structs against `tickscope.h`.
 //! Fields that both processes touch while a block changes hands are atomic; the rest is written before a release store
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 use tickscope_tick::PointName;
 
 /// Version of everything in this file.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Versions that a collector reads. What version 2 added is zero in a pool of version 1, and its records have two
-/// shapes.
+/// shapes; what version 3 added is zero in one of version 2, and it has [`ENTRIES_BEFORE_3`] entries.
 pub const READ_VERSIONS: std::ops::RangeInclusive<u32> = 1..=VERSION;
 /// `TICKPOOL`, little endian.
 pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"TICKPOOL");
@@ -20,8 +20,16 @@ pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"TICKPOOL");
 pub const BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"TBLK");
 /// Bytes of a name, padded with zeros; the last is always zero.
 pub const NAME_BYTES: usize = tickscope_tick::NAME_BYTES + 1;
-/// Channel entries in a pool: channels that are open, or closed and not yet collected.
-pub const ENTRY_COUNT: u32 = 256;
+/// `SUCC`, little endian.
+pub const SUCCESSOR_MAGIC: u32 = u32::from_le_bytes(*b"SUCC");
+/// Channel entries in a pool of versions 1 and 2.
+pub const ENTRIES_BEFORE_3: u32 = 256;
+/// The fewest entries for channels: a pool has one for each block where those are more.
+pub const LEAST_ENTRIES: u32 = 256;
+/// Entries after those of channels, for what threads without a channel lose: one a point.
+pub const SHARED_ENTRIES: u32 = 64;
+/// Bytes of the key that tells a collector whose pool it is.
+pub const KEY_BYTES: usize = 16;
 /// A record is one to three units of this many bytes.
 pub const UNIT_BYTES: usize = 16;
 /// The smallest and the largest block.
@@ -81,7 +89,9 @@ pub struct PoolHeader {
     pub state: AtomicU32,
     /// Channels opened so far.
     pub channels: AtomicU32,
-    zero_to_256: [u8; 56],
+    /// What `TICKSCOPE_KEY` said; zero: nothing.
+    pub key: [u8; KEY_BYTES],
+    zero_to_256: [u8; 40],
     /// Blocks leased so far.
     pub leases: AtomicU64,
     zero_to_320: [u8; 56],
@@ -193,7 +203,27 @@ pub struct BlockHeader {
     pub parameter: u64,
     /// Number of that policy.
     pub policy: u32,
-    zero_to_192: [u8; 36],
+    /// Unit of the block where the first [`Successor`] lies; 0: none.
+    pub successor: AtomicU32,
+    zero_to_192: [u8; 32],
+}
+
+/// A later thread's channel of the same point, whose records follow in a block that an ended thread left partly filled.
+///
+/// It takes the place of whole records, whose ticks are then not zero.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Successor {
+    /// Unit of the block where the next one lies; 0: none.
+    pub next: AtomicU32,
+    /// Channel, by its number within the pool.
+    pub serial: AtomicU32,
+    /// Low half [`SUCCESSOR_MAGIC`], high half the thread; written last.
+    pub whole: AtomicU64,
+    /// Tick at which the channel was opened.
+    pub opened_tick: AtomicI64,
+    /// 1.
+    pub one: AtomicI64,
 }
 
 /// One stamp; a tick of 0: not committed.
@@ -290,8 +320,10 @@ pub enum EntryState {
     Opening = 1,
     /// In use.
     Open = 2,
-    /// Closed; free again once all of it is stored.
+    /// Closed with counts that stand nowhere else; free again once all of it is stored.
     Closed = 3,
+    /// No thread's: counts what threads without a channel lose at its point.
+    Shared = 4,
 }
 
 /// Where a block is on its way from a program to a file.
@@ -306,6 +338,8 @@ pub enum BlockState {
     Released = 2,
     /// Stored, and being zeroed.
     Zeroing = 3,
+    /// Released, and the collector's: no successor goes on in it.
+    Taken = 4,
 }
 
 /// Policy of a channel for its stamps: the low half of its policy word.
@@ -369,8 +403,22 @@ pub const fn first_unit(block_bytes: u32, fields: Fields) -> u32 {
     block_bytes / UNIT_BYTES as u32 - capacity(block_bytes, fields) * fields as u32
 }
 
+/// Entries for channels in a pool of so many blocks: a multiple of 16, so that the blocks begin on a page.
+pub const fn channel_entries(block_count: u32) -> u32 {
+    let entries = if block_count < LEAST_ENTRIES { LEAST_ENTRIES } else { block_count };
+    entries.next_multiple_of(16)
+}
+
 /// Where the blocks begin: after header and entries, on a page.
-pub const BLOCK_OFFSET: u64 = (size_of::<PoolHeader>() + ENTRY_COUNT as usize * size_of::<ChannelEntry>()) as u64;
+pub const fn block_offset(entry_count: u32) -> u64 {
+    (size_of::<PoolHeader>() as u64 + entry_count as u64 * size_of::<ChannelEntry>() as u64).next_multiple_of(4096)
+}
+
+/// Units that a [`Successor`] takes: whole records.
+pub const fn successor_units(fields: Fields) -> u32 {
+    let (least, record) = ((size_of::<Successor>() / UNIT_BYTES) as u32, fields as u32);
+    least.next_multiple_of(record)
+}
 
 /// The name of a point or a node as it stands in shared memory, zero-padded.
 pub fn padded(name: &impl AsRef<str>) -> [u8; NAME_BYTES] {
@@ -391,7 +439,9 @@ const _: () = {
     assert!(size_of::<PoolHeader>() == 4096 && size_of::<ChannelEntry>() == 256 && size_of::<BlockHeader>() == 192);
     assert!(size_of::<SlimRecord>() == UNIT_BYTES && size_of::<WideRecord>() == 2 * UNIT_BYTES);
     assert!(size_of::<FullRecord>() == 3 * UNIT_BYTES && offset_of!(FullRecord, wide) == 0);
-    assert!(BLOCK_OFFSET.is_multiple_of(4096));
+    assert!(size_of::<Successor>() == 2 * UNIT_BYTES && offset_of!(Successor, whole) == offset_of!(SlimRecord, tick));
+    assert!(offset_of!(Successor, one) == UNIT_BYTES + offset_of!(SlimRecord, tick));
+    assert!(offset_of!(PoolHeader, key) == 200 && offset_of!(BlockHeader, successor) == 156);
     assert!(offset_of!(PoolHeader, state) == 192 && offset_of!(PoolHeader, leases) == 256);
     assert!(offset_of!(PoolHeader, hint) == 320 && offset_of!(PoolHeader, without_channel) == 384);
     assert!(offset_of!(ChannelEntry, state) == 64 && offset_of!(ChannelEntry, dropped) == 128);

@@ -12,15 +12,15 @@ use tickscope_tick::own_points::CLOCK_BRACKET;
 use tickscope_tick::{Clock, PointName};
 
 use crate::block::{
-    self, BLOCK_MAGIC, ChannelEntry, EntryState, Fields, FullRecord, HEADER_UNITS, NAME_BYTES, Policy, SlimRecord,
-    UNIT_BYTES, VERSION, WhenFull, WideRecord, padded, unpadded,
+    self, BLOCK_MAGIC, BlockState, ChannelEntry, EntryState, Fields, FullRecord, HEADER_UNITS, NAME_BYTES, Policy,
+    SUCCESSOR_MAGIC, SlimRecord, Successor, UNIT_BYTES, VERSION, WhenFull, WideRecord, padded, unpadded,
 };
 use crate::clock;
 use crate::handover;
 use crate::policy;
 use crate::pool::MappedBlock;
 use crate::primitive::{own_add, own_exchange, own_fetch_add};
-use crate::process::{self, NewEntry, OpenError, OwnPool, Process, thread_id};
+use crate::process::{self, NewEntry, OpenError, OwnPool, Process, Spare, thread_id};
 
 /// Fields that a stamp may carry beyond tick and id. A channel keeps as much of it as its [`Fields`] have room for.
 ///
@@ -46,8 +46,7 @@ pub struct Extra {
 /// One point on one thread. Dropping it closes it; the end of the process leaves it to the collector.
 ///
 /// ```
-/// use tickscope_stamp::{Channel, Fields};
-/// use tickscope_tick::Ordering;
+/// use tickscope_stamp::{Channel, Fields, Ordering};
 /// let sent = Channel::open("sent", Ordering::Before, Fields::Slim)?; // off unless TICKSCOPE_DIR is set
 /// sent.stamp(7);
 /// # Ok::<(), tickscope_stamp::OpenError>(())
@@ -65,8 +64,10 @@ const NEVER: u32 = 0xffff_ffff;
 static OFF: AtomicU64 = AtomicU64::new(Policy::Null as u64);
 static CLOSED: AtomicU64 = AtomicU64::new(0xffff_fffe);
 static FORKED: AtomicU64 = AtomicU64::new(0xffff_fffd);
+/// No entry was free: stamps are counted as lost until one is.
+static WAITING: AtomicU64 = AtomicU64::new(0xffff_fffc);
 
-/// The process's private side of a channel; never freed, so that a stale one can only be refused.
+/// The process's private side of a channel; never freed, but used again for another channel once its own is dropped.
 #[repr(align(64))]
 #[derive(Debug)]
 pub(crate) struct Handle {
@@ -88,8 +89,12 @@ pub(crate) struct Handle {
     /// The clock that it relates to the counter.
     brackets: Option<Clock>,
     entry: Cell<Option<&'static ChannelEntry>>,
+    /// Of a channel that waits for an entry: the one that counts what it loses.
+    shared: Cell<Option<&'static ChannelEntry>>,
     pool: Cell<Option<OwnPool>>,
     serial: Cell<u32>,
+    /// Unit of its block where this channel's description as a successor lies; 0: the block began as its own.
+    successor: Cell<u32>,
     /// No block was free: not before this tick is one looked for again.
     retry_tick: Cell<i64>,
     point: [u8; NAME_BYTES],
@@ -128,18 +133,18 @@ impl Channel {
             if !process.start()? {
                 return Ok(None);
             }
-            let handle = NonNull::from(Box::leak(Box::new(handle)));
-            process.handles.push(handle);
-            // SAFETY: leaked just now.
-            enter(unsafe { handle.as_ref() }, process).map(|()| Some(handle))
+            let handle = process.keep(handle);
+            // SAFETY: handles are leaked.
+            enter(unsafe { handle.as_ref() }, process);
+            Ok(Some(handle))
         })?;
         Ok(handle.map_or_else(Self::off, |handle| Self { handle, this_thread: PhantomData }))
     }
 
     /// A channel that keeps nothing.
     pub fn off() -> Self {
-        let handle = Box::new(Handle::new([0; NAME_BYTES], ReadOrdering::Plain, Fields::Slim));
-        Self { handle: NonNull::from(Box::leak(handle)), this_thread: PhantomData }
+        let handle = Handle::new([0; NAME_BYTES], ReadOrdering::Plain, Fields::Slim);
+        Self { handle: process::with(|process| process.keep(handle)), this_thread: PhantomData }
     }
 
     /// Stamps `id` now; a clock that can't be read is refused and counted. May be called from a signal handler on this
@@ -231,7 +236,10 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        process::with(|_| close(self.handle()));
+        process::with(|process| {
+            close(self.handle(), process);
+            process.unused.push(self.handle); // nobody else can have it: a channel stays on its thread
+        });
     }
 }
 
@@ -250,8 +258,10 @@ impl Handle {
             clock: None,
             brackets: None,
             entry: Cell::new(None),
+            shared: Cell::new(None),
             pool: Cell::new(None),
             serial: Cell::new(0),
+            successor: Cell::new(0),
             retry_tick: Cell::new(i64::MIN),
             point,
         }
@@ -377,9 +387,23 @@ fn commit_wide(record: *mut u8, id: i64, kind: i32, value: i64, tick: i64) {
     handover::commit(&wide.id, &wide.tick, id, tick);
 }
 
-/// Gives the handle an entry of the process's pool.
-fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
-    let (Some(environment), Some(pool)) = (&process.environment, process.pool) else { return Ok(()) };
+impl Process {
+    /// Gives a handle its place, which it keeps.
+    fn keep(&mut self, handle: Handle) -> NonNull<Handle> {
+        if let Some(place) = self.unused.pop() {
+            // SAFETY: handles are leaked, and nobody uses this one: its channel was dropped.
+            unsafe { place.write(handle) };
+            return place;
+        }
+        let place = NonNull::from(Box::leak(Box::new(handle)));
+        self.handles.push(place);
+        place
+    }
+}
+
+/// Gives the handle an entry of the process's pool; where none is free, it waits for one.
+fn enter(handle: &Handle, process: &mut Process) {
+    let (Some(environment), Some(pool)) = (&process.environment, process.pool) else { return };
     let policy = unpadded(&handle.point).map_or(Policy::Null, |point| environment.policy_of(&point));
     let now = process.clocks.counter.read(ReadOrdering::Plain);
     let wanted = NewEntry {
@@ -390,14 +414,14 @@ fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
         policy,
         now,
     };
-    let Some(index) = pool.enter(wanted) else {
-        pool.header().channels_refused.fetch_add(1, Ordering::Relaxed);
-        let message =
-            "expected at most 256 channels open or uncollected, found more. Close channels, or run a collector";
-        return Err(OpenError::new(message.into()));
+    let Some((index, entry)) = pool.enter(wanted, process.entry_hint) else {
+        let first = !std::mem::replace(&mut process.told_crowding, true);
+        return wait_for_entry(handle, pool, wanted, first);
     };
-    let entry = &pool.entries()[index];
+    process.entry_hint = index + 1;
     handle.entry.set(Some(entry));
+    handle.shared.set(None);
+    handle.successor.set(0);
     handle.pool.set(Some(pool));
     handle.serial.set(entry.serial.load(Ordering::Relaxed));
     handle.blocks.set(pool.blocks().as_ptr());
@@ -411,35 +435,109 @@ fn enter(handle: &Handle, process: &mut Process) -> Result<(), OpenError> {
     handle.fast_full.set(inline(Fields::Full));
     compiler_fence(Ordering::SeqCst); // a handler sees the handle whole once the policy applies
     handle.policy.store(std::ptr::from_ref(&entry.policy).cast_mut(), Ordering::Relaxed);
-    Ok(())
+}
+
+/// No entry is free: the channel's stamps are counted as lost until one is.
+fn wait_for_entry(handle: &Handle, pool: OwnPool, wanted: NewEntry, first: bool) {
+    if wanted.policy == Policy::Null {
+        return handle.policy.store(word(&OFF), Ordering::Relaxed);
+    }
+    handle.pool.set(Some(pool));
+    handle.shared.set(pool.shared(wanted));
+    handle.retry_tick.set(counter::plain() + RETRY_TICKS);
+    compiler_fence(Ordering::SeqCst);
+    handle.policy.store(word(&WAITING), Ordering::Relaxed);
+    if first {
+        eprintln!(
+            "tickscope: expected at most {} channels open at a time in a pool of this size, found more. Stamps of the \
+             others are counted as lost until one is free; set TICKSCOPE_POOL_BYTES higher.",
+            pool.most_channels()
+        );
+    }
+}
+
+/// Gives a channel that waits an entry, if one is free by now; otherwise its stamp is counted as lost, under `tick` or,
+/// where that is 0, the present one.
+fn enter_late(handle: &Handle, tick: i64) {
+    if counter::plain() >= handle.retry_tick.get() {
+        process::with(|process| {
+            if handle.points_to(&WAITING) {
+                enter(handle, process);
+            }
+        });
+    }
+    if handle.points_to(&WAITING) {
+        let tick = if tick == 0 { handle.read(ReadOrdering::Plain) } else { tick };
+        drop_shared(handle, tick);
+    }
+}
+
+/// Counts a stamp of a channel that has no entry, under its point; several threads may be here at once.
+fn drop_shared(handle: &Handle, tick: i64) {
+    match (handle.shared.get(), handle.pool.get()) {
+        (Some(entry), _) => {
+            entry.lost_first.fetch_min(tick, Ordering::Relaxed);
+            entry.lost_last.fetch_max(tick, Ordering::Relaxed);
+            entry.lost.fetch_add(1, Ordering::Relaxed);
+            entry.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        (None, Some(pool)) => _ = pool.header().without_channel.fetch_add(1, Ordering::Relaxed),
+        (None, None) => {}
+    }
 }
 
 /// In a forked child: the handle forgets the parent's pool.
 pub(crate) fn cut_off(handle: &Handle) {
-    let Some(_) = handle.entry.take() else { return };
+    let waited = handle.points_to(&WAITING);
+    if handle.entry.take().is_none() && !waited {
+        return;
+    }
+    handle.shared.set(None);
     handle.policy.store(word(&FORKED), Ordering::Relaxed);
     handle.forbid_inline();
     handle.pool.set(None);
     handle.next.store(0, Ordering::Relaxed);
 }
 
-fn close(handle: &Handle) {
+fn close(handle: &Handle, process: &mut Process) {
     handle.policy.store(word(&CLOSED), Ordering::Relaxed);
     handle.forbid_inline();
     let (Some(entry), Some(pool)) = (handle.entry.take(), handle.pool.take()) else { return };
     let unit = handle.next.load(Ordering::Relaxed) as u32;
-    let units = handle.unit_mask.get() + 1;
     if !handle.is_full(u64::from(unit)) {
-        handover::release(&pool.block(unit / units)); // a full one is complete without our word
+        leave_block(handle, pool, unit, process); // a full one is complete without our word
     }
-    entry.state.store(EntryState::Closed as u32, Ordering::Release);
+    // What the entry says stands in the blocks too, but for these counts: they wait for the collector.
+    let counts = [&entry.dropped, &entry.refused, &entry.stalls, &entry.lost];
+    let told = counts.iter().all(|count| count.load(Ordering::Relaxed) == 0);
+    if told {
+        process.entry_hint = pool.index_of(entry);
+    }
+    let state = if told { EntryState::Free } else { EntryState::Closed };
+    entry.state.store(state as u32, Ordering::Release);
     pool.header().leases.fetch_add(1, Ordering::Release); // there is something to collect
 }
 
-/// Where a channel that keeps stamps now puts them; looks at everything but the common case: closed, forked, off.
-fn keeps(handle: &Handle) -> Option<(&'static ChannelEntry, OwnPool)> {
+/// Lets go of the channel's partly filled block: the collector may take it, or a later thread go on in it.
+fn leave_block(handle: &Handle, pool: OwnPool, unit: u32, process: &mut Process) {
+    let units = handle.unit_mask.get() + 1;
+    let (index, left) = (unit / units, units - unit % units);
+    let block = pool.block(index);
+    if left >= block::successor_units(handle.fields) + handle.fields as u32 {
+        let (name, successor) = ((block.header().serial, block.header().number), handle.successor.get());
+        process.spares.push(Spare { index, unit, successor, name });
+    }
+    handover::release(&block);
+}
+
+/// Where a channel that keeps stamps now puts them; looks at everything but the common case: closed, forked, waiting,
+/// off. `tick`: of the stamp, 0: now.
+fn keeps(handle: &Handle, tick: i64) -> Option<(&'static ChannelEntry, OwnPool)> {
     if handle.points_to(&FORKED) && !reopen(handle) {
         return None;
+    }
+    if handle.points_to(&WAITING) {
+        enter_late(handle, tick);
     }
     let policy = handle.policy_number();
     let (entry, pool) = (handle.entry.get()?, handle.pool.get()?);
@@ -479,7 +577,7 @@ fn record_carrying(
 #[cold]
 #[inline(never)]
 fn stamp_slow(handle: &Handle, id: i64, extra: &Extra) {
-    let Some((entry, pool)) = keeps(handle) else { return };
+    let Some((entry, pool)) = keeps(handle, 0) else { return };
     // The counter as late as can be, as in `stamp`; a clock is read first: it may turn out unreadable.
     if handle.clock.is_some() || handle.ordering == ReadOrdering::After {
         return record_uncommon(handle, (entry, pool), (id, extra), handle.read(handle.ordering));
@@ -494,7 +592,7 @@ fn stamp_slow(handle: &Handle, id: i64, extra: &Extra) {
 #[cold]
 #[inline(never)]
 fn record_slow(handle: &Handle, id: i64, extra: &Extra, tick: i64) {
-    if let Some(kept) = keeps(handle) {
+    if let Some(kept) = keeps(handle, tick) {
         record_uncommon(handle, kept, (id, extra), tick);
     }
 }
@@ -515,7 +613,10 @@ fn record_uncommon(
 /// The first stamp after fork: a pool of the child's own, and the same point on it.
 fn reopen(handle: &Handle) -> bool {
     let opened = process::with(|process| match process.start() {
-        Ok(true) if handle.points_to(&FORKED) => enter(handle, process).is_ok(),
+        Ok(true) if handle.points_to(&FORKED) => {
+            enter(handle, process);
+            true
+        }
         Ok(started) => started,
         Err(_) => false, // the refusal lies in the stamp directory
     });
@@ -559,19 +660,90 @@ fn drop_stamp(entry: &ChannelEntry, tick: i64) {
     own_add(&entry.dropped, 1);
 }
 
-/// Moves the full channel to a new block; `false`: no block is free.
+/// Spares that are looked at for one channel.
+const SPARES_TRIED: usize = 4096;
+
+/// Goes on in a block that another channel of the same point left partly filled; `false`: there is none.
+fn succeed(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
+    let done = process::with(|process| {
+        let mut at = process.spares.len();
+        let last = at.saturating_sub(SPARES_TRIED);
+        while at > last {
+            at -= 1;
+            let spare = process.spares[at];
+            let block = pool.block(spare.index);
+            let is_spare = handover::state(&block) == Some(BlockState::Released)
+                && (block.header().serial, block.header().number) == spare.name;
+            if is_spare && !fits(handle, entry, pool, &block) {
+                continue;
+            }
+            process.spares.swap_remove(at);
+            if is_spare && handover::resume(&block) {
+                succeed_at(handle, entry, &block, &spare); // else the collector took it
+                return true;
+            }
+        }
+        false
+    });
+    if done {
+        pool.header().leases.fetch_add(1, Ordering::Release);
+    }
+    done
+}
+
+/// Whether the block is of the channel's point, and was leased under the policy that a new channel has: so what its
+/// header says of the policy is true of this one too.
+fn fits(handle: &Handle, entry: &ChannelEntry, pool: OwnPool, block: &MappedBlock<'_>) -> bool {
+    let header = block.header();
+    let counter = handle.clock.map_or(pool.header().counter, Clock::number);
+    (header.ordering, header.shape) == (handle.ordering as u8, handle.fields as u8)
+        && (header.counter, header.point) == (counter, handle.point)
+        && header.policy_epoch == 0
+        && entry.policy.load(Ordering::Relaxed) >> 32 == 0
+}
+
+/// Describes the channel at the unit where another's records ended, and moves it behind that.
+fn succeed_at(handle: &Handle, entry: &ChannelEntry, block: &MappedBlock<'_>, spare: &Spare) {
+    let within = spare.unit & handle.unit_mask.get();
+    let link = match spare.successor {
+        0 => &block.header().successor,
+        unit => &block.successor_at(unit).next,
+    };
+    // Release, and first: whoever sees what is written here knows that it is no record.
+    link.store(within, Ordering::Release);
+    compiler_fence(Ordering::SeqCst); // so it is, too, where the process is killed right here
+    let successor: &Successor = block.successor_at(within);
+    successor.serial.store(handle.serial.get(), Ordering::Relaxed);
+    successor.opened_tick.store(entry.opened_tick.load(Ordering::Relaxed), Ordering::Relaxed);
+    successor.one.store(1, Ordering::Relaxed);
+    let thread = u64::from(thread_id() as u32);
+    // Release: the description is whole.
+    successor.whole.store(thread << 32 | u64::from(SUCCESSOR_MAGIC), Ordering::Release);
+    handle.successor.set(within);
+    let number = handle.next.load(Ordering::Relaxed) & !u64::from(u32::MAX);
+    let behind = spare.unit + block::successor_units(handle.fields);
+    handle.next.store(number | u64::from(behind), Ordering::Relaxed);
+}
+
+/// Moves the full channel to a new block, or to the rest of one; `false`: there is none.
 fn lease(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
     let full = handle.next.load(Ordering::Relaxed);
     if !handle.is_full(full) {
         return true; // a signal handler was here first
     }
-    let Some((index, block)) = claim(pool) else { return false };
+    // A thread that lives long takes blocks of its own.
+    let is_new = full >> 32 == 0 && handle.successor.get() == 0;
+    if is_new && succeed(handle, entry, pool) {
+        return true;
+    }
+    let Some((index, block)) = claim(pool) else { return succeed(handle, entry, pool) };
     let number = (full >> 32) as u32;
     let lost = describe(handle, entry, pool, block, number);
     handover::publish(&block, BLOCK_MAGIC);
     let block_bytes = pool.header().block_bytes;
     let first = index * (handle.unit_mask.get() + 1) + block::first_unit(block_bytes, handle.fields);
     if own_exchange(&handle.next, full, u64::from(number + 1) << 32 | u64::from(first)).is_ok() {
+        handle.successor.set(0);
         own_add(&entry.lost, lost.wrapping_neg());
         pool.header().leases.fetch_add(1, Ordering::Release);
     } else {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use tickscope_tick::{Injection, NodeName, PointName, RealtimeInjection};
 
-use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, Policy, WhenFull};
+use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, FEWEST_BLOCKS, KEY_BYTES, Policy, WhenFull};
+use crate::directory::{GROUP, PoolKey, group_of};
 
 /// The settings of a process that was asked to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,9 @@ pub(crate) struct Environment {
     pub pool_bytes: u64,
     pub block_bytes: u32,
     pub when_full: WhenFull,
+    /// Group that may read and collect too.
+    pub group: Option<u32>,
+    pub key: [u8; KEY_BYTES],
     pub injection: Option<Injection>,
     pub realtime: Option<RealtimeInjection>,
 }
@@ -52,12 +56,19 @@ impl Environment {
             pool_bytes: number(text, "TICKSCOPE_POOL_BYTES", DEFAULT_POOL_BYTES, 4096, 1 << 35)?,
             block_bytes,
             when_full,
+            group: group_of(text(GROUP).as_deref())?,
+            key: text(PoolKey::VARIABLE).map(|key| key.parse::<PoolKey>()).transpose()?.unwrap_or_default().0,
             injection: text(Injection::VARIABLE).map(|map| map.parse()).transpose().map_err(|e| format!("{e}"))?,
             realtime: text(RealtimeInjection::VARIABLE)
                 .map(|map| map.parse())
                 .transpose()
                 .map_err(|e| format!("{e}"))?,
         }))
+    }
+
+    /// Blocks of a pool.
+    pub fn block_count(&self) -> u32 {
+        (self.pool_bytes / u64::from(self.block_bytes)).max(u64::from(FEWEST_BLOCKS)) as u32
     }
 
     /// The policy of a point: the first rule whose glob matches; else `buffered`.
@@ -144,6 +155,7 @@ mod tests {
             ("TICKSCOPE_POLICY", "send"),
             ("TICKSCOPE_NODE", "a b"),
             ("TICKSCOPE_NODE", "a.b"),
+            ("TICKSCOPE_GROUP", "wheel"),
             ("TICKSCOPE_INJECT", "1:2"),
             ("TICKSCOPE_INJECT_REALTIME", "0:0:0:0:2;step@1"),
         ] {

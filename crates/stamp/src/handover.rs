@@ -4,7 +4,8 @@
 //! | --- | --- | --- |
 //! | [`claim`], [`publish`], [`withdraw`] | program, any thread | everything |
 //! | [`commit`] | the one thread of the channel, and signal handlers on it | everything |
-//! | [`release`] | the one thread of the channel | collector |
+//! | [`release`], [`resume`] | the one thread of the channel | collector |
+//! | [`take`] | the one collector | programs that [`resume`] |
 //! | [`is_complete`], [`committed`] | collector | everything |
 //! | [`begin_zeroing`], [`finish_zeroing`] | the one collector | programs, on other blocks |
 //!
@@ -65,10 +66,24 @@ pub fn release(block: &impl Block) {
     block.state().store(BlockState::Released as u32, Ordering::Release);
 }
 
+/// Takes a released block back, to go on in it; `false`: the collector has it, or had.
+pub fn resume(block: &impl Block) -> bool {
+    // Acquire: every stamp of the thread that released it is seen.
+    let (released, leased) = (BlockState::Released as u32, BlockState::Leased as u32);
+    block.state().compare_exchange(released, leased, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// Takes a released block for the collector; `false`: a program has resumed it.
+pub fn take(block: &impl Block) -> bool {
+    // Acquire: every stamp before the release is seen.
+    let (released, taken) = (BlockState::Released as u32, BlockState::Taken as u32);
+    block.state().compare_exchange(released, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
 /// Where the block is; `None`: a state of no version.
 pub fn state(block: &impl Block) -> Option<BlockState> {
     let state = block.state().load(Ordering::Acquire);
-    [BlockState::Free, BlockState::Leased, BlockState::Released, BlockState::Zeroing]
+    [BlockState::Free, BlockState::Leased, BlockState::Released, BlockState::Zeroing, BlockState::Taken]
         .into_iter()
         .find(|&known| known as u32 == state)
 }

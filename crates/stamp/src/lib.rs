@@ -14,9 +14,12 @@ mod channel;
 mod clock;
 #[cfg(not(loom))]
 mod cut_off;
+pub mod directory;
 #[cfg(not(loom))]
 mod environment;
 pub mod handover;
+#[cfg(not(loom))]
+mod point;
 pub mod policy;
 #[cfg(not(loom))]
 pub mod pool;
@@ -31,4 +34,8 @@ pub use channel::{Channel, Extra};
 #[cfg(not(loom))]
 pub use clock::clock_now;
 #[cfg(not(loom))]
+pub use point::{ThreadPoint, open_kept};
+#[cfg(not(loom))]
 pub use process::OpenError;
+#[cfg(not(loom))]
+pub use tickscope_tick::{Clock, Ordering};

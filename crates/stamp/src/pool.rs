@@ -15,10 +15,11 @@ use std::{fmt, io, mem};
 use tickscope_tick::{BootId, Clock};
 
 use crate::block::{
-    self, BLOCK_BYTES, BLOCK_MAGIC, BLOCK_OFFSET, BlockHeader, ChannelEntry, ENTRY_COUNT, Fields, FullRecord,
-    POOL_MAGIC, PoolHeader, PoolState, READ_VERSIONS, SlimRecord, UNIT_BYTES, VERSION, WideRecord,
+    self, BLOCK_BYTES, BLOCK_MAGIC, BlockHeader, ChannelEntry, ENTRIES_BEFORE_3, Fields, FullRecord, POOL_MAGIC,
+    PoolHeader, PoolState, READ_VERSIONS, SUCCESSOR_MAGIC, SlimRecord, Successor, UNIT_BYTES, VERSION, WideRecord,
 };
 use crate::cut_off::Guard;
+use crate::directory::Trust;
 use crate::handover::Block;
 use crate::primitive::{AtomicI64, AtomicU32};
 
@@ -32,7 +33,16 @@ pub struct Pool {
     sparse: bool,
     base: NonNull<u8>,
     length: usize,
+    shape: Shape,
+}
+
+/// What stood in the header when the pool was opened. Only this is used for places and sizes: the program may write
+/// anything there at any time.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
     version: u32,
+    entry_count: u32,
+    block_offset: u64,
     block_bytes: u32,
     block_count: u32,
 }
@@ -69,8 +79,26 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Maps a pool file, for reading and for freeing blocks.
+    /// Maps a pool file of anybody's, for reading and for freeing blocks.
     pub fn open(path: &Path) -> Result<Self, PoolError> {
+        Self::open_of(path, None)
+    }
+
+    /// Maps a pool file whose owner and rights are as `trust` demands, and locks its byte 1: by that its program knows
+    /// that a collector lives.
+    pub fn open_trusted(path: &Path, trust: &Trust) -> Result<Self, PoolError> {
+        let pool = Self::open_of(path, Some(trust))?;
+        let mut lock = lock_of_first_byte();
+        lock.l_start = 1;
+        if let Some(file) = &pool.file {
+            // SAFETY: a valid descriptor and a flock that outlives the call. Where it fails, the program asks the
+            // directory's lock.
+            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
+        }
+        Ok(pool)
+    }
+
+    fn open_of(path: &Path, trust: Option<&Trust>) -> Result<Self, PoolError> {
         let wrong = |expected: String, found: String, remedy| PoolError {
             path: path.into(),
             expected,
@@ -100,10 +128,14 @@ impl Pool {
         let base = NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED);
         let base = base.ok_or_else(|| unreadable(io::Error::last_os_error()))?;
         let guard = Some(Guard::over(base.as_ptr() as usize, length));
-        let (path, sparse) = (path.into(), facts.blocks().saturating_mul(512) < facts.len());
-        let mut pool =
-            Self { path, file: Some(file), guard, sparse, base, length, version: 0, block_bytes: 0, block_count: 0 };
+        let (place, sparse) = (path.into(), facts.blocks().saturating_mul(512) < facts.len());
+        let shape = Shape { version: 0, entry_count: 0, block_offset: 0, block_bytes: 0, block_count: 0 };
+        let mut pool = Self { path: place, file: Some(file), guard, sparse, base, length, shape };
         pool.check()?;
+        if let Some(trust) = trust {
+            let refused = |(expected, found)| wrong(expected, found, UNTRUSTED);
+            trust.check(&facts, &pool.header().key).map_err(refused)?;
+        }
         Ok(pool)
     }
 
@@ -116,7 +148,9 @@ impl Pool {
             code: None,
         };
         const FOREIGN: &str = "It is not tickscope's, or was damaged; it is left alone.";
-        let header = self.header();
+        // Read once: what is checked is what is used, whatever the program writes there meanwhile.
+        // SAFETY: the mapping is longer than a header, of which every bit pattern is valid.
+        let header = unsafe { self.base.cast::<PoolHeader>().as_ptr().read_volatile() };
         let magic = header.magic.load(Ordering::Acquire);
         if magic != POOL_MAGIC {
             return Err(wrong(format!("magic {POOL_MAGIC:#x}"), format!("{magic:#x}"), FOREIGN));
@@ -128,8 +162,10 @@ impl Pool {
         }
         let (block_bytes, block_count) = (header.block_bytes, header.block_count);
         let layout = (header.entry_offset, header.entry_bytes, header.entry_count, header.block_offset);
+        let entry_count = if version < 3 { ENTRIES_BEFORE_3 } else { header.entry_count };
+        let block_offset = block::block_offset(entry_count);
         let expected =
-            (mem::size_of::<PoolHeader>() as u32, mem::size_of::<ChannelEntry>() as u32, ENTRY_COUNT, BLOCK_OFFSET);
+            (mem::size_of::<PoolHeader>() as u32, mem::size_of::<ChannelEntry>() as u32, entry_count, block_offset);
         if layout != expected || !BLOCK_BYTES.contains(&block_bytes) || !block_bytes.is_power_of_two() {
             return Err(wrong(
                 format!("entries and blocks at {expected:?}"),
@@ -137,11 +173,11 @@ impl Pool {
                 FOREIGN,
             ));
         }
-        let bytes = BLOCK_OFFSET + u64::from(block_bytes) * u64::from(block_count);
+        let bytes = block_offset + u64::from(block_bytes) * u64::from(block_count);
         if block_count == 0 || block_count > MOST_BLOCKS || bytes > self.length as u64 {
             return Err(wrong(format!("{bytes} bytes for {block_count} blocks"), format!("{}", self.length), FOREIGN));
         }
-        (self.version, self.block_bytes, self.block_count) = (version, block_bytes, block_count);
+        self.shape = Shape { version, entry_count, block_offset, block_bytes, block_count };
         Ok(())
     }
 
@@ -171,7 +207,7 @@ impl Pool {
         // SAFETY: `check` found the entries at this place and the file long enough; fields that change are atomic.
         unsafe {
             let first = self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast();
-            std::slice::from_raw_parts(first, ENTRY_COUNT as usize)
+            std::slice::from_raw_parts(first, self.shape.entry_count as usize)
         }
     }
 
@@ -182,25 +218,26 @@ impl Pool {
 
     /// Version of its layout.
     pub fn version(&self) -> u32 {
-        self.version
+        self.shape.version
     }
 
     /// Number of blocks.
     pub fn block_count(&self) -> u32 {
-        self.block_count
+        self.shape.block_count
     }
 
     /// Bytes of a block.
     pub fn block_bytes(&self) -> u32 {
-        self.block_bytes
+        self.shape.block_bytes
     }
 
     /// One of the blocks, counting from 0.
     pub fn block(&self, index: u32) -> MappedBlock<'_> {
-        assert!(index < self.block_count, "block {index} of {}", self.block_count);
+        let Shape { version, block_offset, block_bytes, block_count, .. } = self.shape;
+        assert!(index < block_count, "block {index} of {block_count}");
         // SAFETY: `check` found `block_count` blocks of `block_bytes` within the mapping.
-        let base = unsafe { self.base.add(BLOCK_OFFSET as usize + index as usize * self.block_bytes as usize) };
-        MappedBlock { base, block_bytes: self.block_bytes, version: self.version, pool: std::marker::PhantomData }
+        let base = unsafe { self.base.add(block_offset as usize + index as usize * block_bytes as usize) };
+        MappedBlock { base, block_bytes, version, pool: std::marker::PhantomData }
     }
 
     /// Whether some process holds the pool: it lives, whatever its pid looks like from here.
@@ -229,10 +266,22 @@ impl Pool {
     /// Of each block, whether its beginning takes memory; `None`: all do, as in every pool that a program made. Reading
     /// the others would make the file system give memory for them.
     pub fn blocks_with_memory(&self) -> Option<Vec<bool>> {
+        let Shape { block_offset, block_bytes, block_count, .. } = self.shape;
+        self.with_memory(block_offset, u64::from(block_bytes), block_count)
+    }
+
+    /// The same of each entry.
+    pub fn entries_with_memory(&self) -> Option<Vec<bool>> {
+        let (first, bytes) = (mem::size_of::<PoolHeader>() as u64, mem::size_of::<ChannelEntry>() as u64);
+        self.with_memory(first, bytes, self.shape.entry_count)
+    }
+
+    /// Of `count` things of so many bytes from `first` on, whether the beginning takes memory.
+    fn with_memory(&self, first: u64, bytes: u64, count: u32) -> Option<Vec<bool>> {
         if !self.sparse {
             return None;
         }
-        let mut found = vec![false; self.block_count as usize];
+        let mut found = vec![false; count as usize];
         let opened = if self.file.is_none() { open_file(&self.path).ok() } else { None };
         let Some(file) = self.file.as_ref().or(opened.as_ref()) else { return Some(found) };
         let seek = |at: i64, to| {
@@ -243,9 +292,8 @@ impl Pool {
         let mut end = 0;
         while let Some(start) = seek(end, libc::SEEK_DATA) {
             end = seek(start, libc::SEEK_HOLE).unwrap_or(self.length as i64).max(start + 1);
-            let block = |at: i64| (at as u64).saturating_sub(BLOCK_OFFSET).div_ceil(u64::from(self.block_bytes));
-            let last = found.len() as u64;
-            found[block(start).min(last) as usize..block(end).min(last) as usize].fill(true);
+            let thing = |at: i64| (at as u64).saturating_sub(first).div_ceil(bytes).min(u64::from(count)) as usize;
+            found[thing(start)..thing(end)].fill(true);
         }
         Some(found)
     }
@@ -287,6 +335,9 @@ pub fn lock_of_first_byte() -> libc::flock {
     libc::flock { l_type: libc::F_WRLCK as i16, l_whence: libc::SEEK_SET as i16, l_start: 0, l_len: 1, l_pid: 0 }
 }
 
+const UNTRUSTED: &str = "Collect as the user that the program runs as, or see docs/block-format.md on TICKSCOPE_KEY \
+                         and TICKSCOPE_GROUP; it is left alone.";
+
 /// A block of a mapped pool.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedBlock<'a> {
@@ -295,6 +346,17 @@ pub struct MappedBlock<'a> {
     /// Of its pool.
     version: u32,
     pool: std::marker::PhantomData<&'a Pool>,
+}
+
+/// Records of one channel in a block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tenancy {
+    /// Slots of its records.
+    pub slots: std::ops::Range<u32>,
+    /// Channel, by its number within the pool.
+    pub serial: u32,
+    /// Thread.
+    pub thread: i32,
 }
 
 /// One stamp as it lies in a block.
@@ -367,7 +429,59 @@ impl<'a> MappedBlock<'a> {
         Fields::from_number(self.header().shape, self.version).unwrap_or_default()
     }
 
-    /// A committed record, read after its tick was seen; `None`: not committed.
+    /// Channels whose records lie here, in order: that of the header, and those that succeeded it. An error says what
+    /// is wrong with their descriptions.
+    ///
+    /// Where a program was killed while it described a successor, the records end.
+    pub fn tenancies(&self) -> Result<Vec<Tenancy>, &'static str> {
+        let (header, fields) = (self.header(), self.fields());
+        let capacity = block::capacity(self.block_bytes, fields);
+        let slots_taken = block::successor_units(fields) / fields as u32;
+        let mut tenancies = Vec::new();
+        let mut last = Tenancy { slots: 0..capacity, serial: header.serial, thread: header.thread };
+        // Acquire: a description is looked at after the one before pointed to it.
+        let mut unit = if self.version < 3 { 0 } else { header.successor.load(Ordering::Acquire) };
+        while unit != 0 {
+            let slot = self.slot_of(unit, fields).ok_or("a successor outside its records")?;
+            if slot < last.slots.start || slot + slots_taken >= capacity {
+                return Err("a successor that precedes another, or leaves no room for a record");
+            }
+            last.slots.end = slot;
+            tenancies.push(last);
+            let successor = self.successor_at(unit);
+            // Acquire: the description is whole.
+            let whole = successor.whole.load(Ordering::Acquire);
+            match (whole, whole as u32) {
+                (0, _) => return Ok(tenancies),
+                (_, SUCCESSOR_MAGIC) => {}
+                _ => return Err("a successor of no version"),
+            }
+            let slots = slot + slots_taken..capacity;
+            let (serial, thread) = (successor.serial.load(Ordering::Relaxed), (whole >> 32) as i32);
+            last = Tenancy { slots, serial, thread };
+            unit = successor.next.load(Ordering::Acquire);
+        }
+        tenancies.push(last);
+        Ok(tenancies)
+    }
+
+    /// A description of a successor that begins at a unit of this process's own block.
+    pub(crate) fn successor_at(&self, unit: u32) -> &'a Successor {
+        let offset = (unit as usize * UNIT_BYTES).min(self.block_bytes as usize - mem::size_of::<Successor>());
+        // SAFETY: kept within the block; its fields are atomic.
+        unsafe { self.base.add(offset).cast::<Successor>().as_ref() }
+    }
+
+    /// The slot that begins at a unit of the block; `None`: none does.
+    fn slot_of(&self, unit: u32, fields: Fields) -> Option<u32> {
+        let units = unit.checked_sub(block::first_unit(self.block_bytes, fields))?;
+        let slot = units / fields as u32;
+        let fits = units % fields as u32 == 0 && slot < block::capacity(self.block_bytes, fields);
+        fits.then_some(slot)
+    }
+
+    /// A committed record, read after its tick was seen; `None`: not committed. What describes a successor is none,
+    /// but reads as one: [`MappedBlock::tenancies`] tells which slots hold records.
     pub fn record(&self, slot: u32) -> Option<Record> {
         let (place, fields) = self.place(slot);
         // SAFETY: whatever its shape, a record begins with a slim one; its fields are atomic.
@@ -393,12 +507,12 @@ impl<'a> MappedBlock<'a> {
     }
 
     /// Where a record lies, and what it carries; the shape is read once, for the other side may change it.
+    /// A slot beyond what fits is the last one: a broken program may change the shape while its block is read.
     fn place(&self, slot: u32) -> (NonNull<u8>, Fields) {
         let fields = self.fields();
-        let capacity = block::capacity(self.block_bytes, fields);
-        assert!(slot < capacity, "record {slot} of {capacity}");
+        let slot = slot.min(block::capacity(self.block_bytes, fields) - 1);
         let unit = (block::first_unit(self.block_bytes, fields) + slot * fields as u32) as usize;
-        // SAFETY: the assertion keeps the record within the block.
+        // SAFETY: the record is kept within the block.
         (unsafe { self.base.add(unit * UNIT_BYTES) }, fields)
     }
 

@@ -4,10 +4,9 @@
 //! the first stamp after a fork never waits for the code it interrupted.
 
 use std::cell::UnsafeCell;
-use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,11 +15,12 @@ use std::{fmt, io, mem};
 use tickscope_tick::{Clock, Ordering as ReadOrdering, PointName};
 
 use crate::block::{
-    BLOCK_OFFSET, ChannelEntry, ENTRY_COUNT, EntryState, FEWEST_BLOCKS, Fields, NAME_BYTES, POOL_MAGIC, Policy,
-    PoolHeader, PoolState, VERSION, padded,
+    ChannelEntry, EntryState, Fields, NAME_BYTES, POOL_MAGIC, Policy, PoolHeader, PoolState, SHARED_ENTRIES, VERSION,
+    block_offset, channel_entries, padded,
 };
 use crate::channel::{Handle, cut_off};
 use crate::clock::Clocks;
+use crate::directory;
 use crate::environment::Environment;
 use crate::pool::{MappedBlock, lock_of_first_byte};
 
@@ -49,6 +49,21 @@ impl std::error::Error for OpenError {}
 pub(crate) struct OwnPool {
     base: NonNull<u8>,
     length: usize,
+    /// Entries for channels; the shared ones follow.
+    channel_entries: u32,
+}
+
+/// The rest of a block whose channel was closed before it was full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spare {
+    /// Block of the pool.
+    pub index: u32,
+    /// Unit of the pool where the next record goes.
+    pub unit: u32,
+    /// Unit of the block of the last successor's description; 0: there is none.
+    pub successor: u32,
+    /// Serial and number in the block's header: of another block once the collector has taken this one.
+    pub name: (u32, u32),
 }
 
 /// Fields that a new channel writes into its entry.
@@ -68,8 +83,16 @@ pub(crate) struct Process {
     pub environment: Option<Environment>,
     pub clocks: Clocks,
     pub pool: Option<OwnPool>,
-    lock: Option<File>,
+    pub lock: Option<File>,
+    /// Every handle that was ever made.
     pub handles: Vec<NonNull<Handle>>,
+    /// Those that nobody uses.
+    pub unused: Vec<NonNull<Handle>>,
+    pub spares: Vec<Spare>,
+    /// Where to look for a free entry first.
+    pub entry_hint: u32,
+    pub told_crowding: bool,
+    pub told_refusal: bool,
     mask_at_fork: Option<libc::sigset_t>,
 }
 
@@ -91,6 +114,11 @@ static PROCESS: Guarded = Guarded {
         pool: None,
         lock: None,
         handles: Vec::new(),
+        unused: Vec::new(),
+        spares: Vec::new(),
+        entry_hint: 0,
+        told_crowding: false,
+        told_refusal: false,
         mask_at_fork: None,
     }),
 };
@@ -150,6 +178,7 @@ extern "C" fn after_fork_in_child() {
         pool.forget();
     }
     process.lock = None;
+    process.spares.clear();
     if let Some(mask) = process.mask_at_fork.take() {
         let_go(&mask);
     }
@@ -167,7 +196,8 @@ extern "C" fn process_ends() {
 impl Process {
     /// Whether a collector holds the stamp directory.
     pub fn has_collector(&self) -> bool {
-        self.environment.as_ref().is_some_and(|environment| collector_lives(&environment.directory))
+        let locked = self.lock.as_ref().is_some_and(|pool| directory::is_locked(pool, 1));
+        locked || self.environment.as_ref().is_some_and(|environment| collector_lives(&environment.directory))
     }
 
     /// Reads the environment, once a process; `Ok(false)`: nothing is to be measured.
@@ -193,6 +223,28 @@ impl Process {
     }
 }
 
+/// Counts a stamp at a point whose channel the end of this thread has closed already.
+pub(crate) fn count_after_close() {
+    with(|process| {
+        if let Some(pool) = process.pool {
+            pool.header().after_close.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}
+
+/// Says, once a process, why a point cannot be opened.
+pub(crate) fn tell_refusal(error: &OpenError) {
+    let first = with(|process| {
+        if let Some(pool) = process.pool {
+            pool.header().channels_refused.fetch_add(1, Ordering::Relaxed);
+        }
+        !mem::replace(&mut process.told_refusal, true)
+    });
+    if first {
+        eprintln!("tickscope: {error}. This point is off.");
+    }
+}
+
 /// Clock and clocks as this node reads them: set before the first channel exists and never again.
 pub(crate) fn clocks() -> &'static Clocks {
     // SAFETY: `start` writes it once, under the lock, before any channel exists that could lead here.
@@ -205,14 +257,19 @@ impl OwnPool {
         unsafe { self.base.cast::<PoolHeader>().as_ref() }
     }
 
-    pub fn entries(&self) -> &'static [ChannelEntry] {
+    /// Entries of channels and, behind them, those that are shared.
+    fn entries(&self) -> (&'static [ChannelEntry], &'static [ChannelEntry]) {
         // SAFETY: `make` laid the entries out here.
-        unsafe {
-            std::slice::from_raw_parts(
-                self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast(),
-                ENTRY_COUNT as usize,
-            )
-        }
+        let all = unsafe {
+            let count = (self.channel_entries + SHARED_ENTRIES) as usize;
+            std::slice::from_raw_parts(self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast(), count)
+        };
+        all.split_at(self.channel_entries as usize)
+    }
+
+    /// Number of channels that can be open at a time.
+    pub fn most_channels(&self) -> u32 {
+        self.channel_entries
     }
 
     /// In a forked child: puts memory of its own where the parent's pool was, as empty as a new one. Not a hole: fork
@@ -238,7 +295,7 @@ impl OwnPool {
     /// Address of the first block.
     pub fn blocks(&self) -> NonNull<u8> {
         // SAFETY: within the mapping.
-        unsafe { self.base.add(BLOCK_OFFSET as usize) }
+        unsafe { self.base.add(block_offset(self.channel_entries + SHARED_ENTRIES) as usize) }
     }
 
     pub fn block(&self, index: u32) -> MappedBlock<'static> {
@@ -247,27 +304,38 @@ impl OwnPool {
         unsafe { MappedBlock::at(self.blocks().add(index as usize * block_bytes as usize), block_bytes) }
     }
 
-    /// Sized before it is mapped, locked before it has its name, named when it is whole.
+    /// Sized before it is mapped, locked before it has its name, named when it is whole; in the directory of the user
+    /// that the process runs as now.
     fn make(environment: &Environment, clocks: &Clocks) -> Result<(Self, File), OpenError> {
-        let blocks = (environment.pool_bytes / u64::from(environment.block_bytes)).max(u64::from(FEWEST_BLOCKS)) as u32;
-        let length = BLOCK_OFFSET + u64::from(blocks) * u64::from(environment.block_bytes);
-        let instance = random().map_err(|e| refused(environment, "name", &e, length))?;
-        let hidden = environment.directory.join(format!(".pool-{instance:016x}.ticks"));
-        let name = environment.directory.join(format!("pool-{instance:016x}.ticks"));
-        let made = Self::fill(&hidden, length).and_then(|(pool, file)| {
-            pool.describe(environment, clocks, instance, blocks);
-            lock(&file)?;
-            fs::rename(&hidden, &name)?;
-            Ok((pool, file))
-        });
-        made.map_err(|error| {
-            let _ = fs::remove_file(&hidden); // it may not even have been created
-            refused(environment, "make", &error, length)
-        })
+        let blocks = environment.block_count();
+        let entries = channel_entries(blocks);
+        let first_block = block_offset(entries + SHARED_ENTRIES);
+        let length = first_block + u64::from(blocks) * u64::from(environment.block_bytes);
+        let make = || {
+            let place = directory::own(&environment.directory, environment.group, random)?;
+            let instance = random()?;
+            let hidden = place.join(format!(".pool-{instance:016x}.ticks"));
+            let made = Self::fill(&hidden, length, environment.group).and_then(|(base, file)| {
+                let pool = Self { base, length: length as usize, channel_entries: entries };
+                pool.describe(environment, clocks, instance, blocks);
+                lock(&file)?;
+                fs::rename(&hidden, place.join(format!("pool-{instance:016x}.ticks")))?;
+                Ok((pool, file))
+            });
+            made.inspect_err(|_| drop(fs::remove_file(&hidden))) // it may not even have been created
+        };
+        make().map_err(|error| refused(environment, "make", &error, length))
     }
 
-    fn fill(path: &Path, length: u64) -> io::Result<(Self, File)> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+    fn fill(path: &Path, length: u64, group: Option<u32>) -> io::Result<(NonNull<u8>, File)> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: an rlimit that outlives the call.
+        let limited = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0;
+        // Beyond it the kernel sends SIGXFSZ, which ends a program that does not expect it.
+        if limited && limit.rlim_cur != libc::RLIM_INFINITY && length > limit.rlim_cur {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let file = directory::private_file(path, group)?;
         // SAFETY: a valid descriptor. Reserving the space now makes a full tmpfs an error here and not a SIGBUS later.
         let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length as libc::off_t) };
         if error != 0 {
@@ -279,7 +347,7 @@ impl OwnPool {
             libc::mmap(ptr::null_mut(), length as usize, both, flags, file.as_raw_fd(), 0)
         };
         match NonNull::new(map.cast()).filter(|_| map != libc::MAP_FAILED) {
-            Some(base) => Ok((Self { base, length: length as usize }, file)),
+            Some(base) => Ok((base, file)),
             None => Err(io::Error::last_os_error()),
         }
     }
@@ -292,8 +360,8 @@ impl OwnPool {
             (*header).version = VERSION;
             (*header).entry_offset = mem::size_of::<PoolHeader>() as u32;
             (*header).entry_bytes = mem::size_of::<ChannelEntry>() as u32;
-            (*header).entry_count = ENTRY_COUNT;
-            (*header).block_offset = BLOCK_OFFSET;
+            (*header).entry_count = self.channel_entries + SHARED_ENTRIES;
+            (*header).block_offset = block_offset(self.channel_entries + SHARED_ENTRIES);
             (*header).block_bytes = environment.block_bytes;
             (*header).block_count = block_count;
             (*header).instance = instance;
@@ -306,39 +374,75 @@ impl OwnPool {
             (*header).created_tick = clocks.counter.read(ReadOrdering::Plain);
             (*header).node = padded(&environment.node);
             (*header).command = command;
+            (*header).key = environment.key;
         }
         self.header().magic.store(POOL_MAGIC, Ordering::Release);
     }
 
-    /// An entry for a new channel; `None`: all are taken.
-    pub fn enter(&self, wanted: NewEntry) -> Option<usize> {
-        let (free, opening) = (EntryState::Free as u32, EntryState::Opening as u32);
-        let taken = |entry: &ChannelEntry| {
-            entry.state.compare_exchange(free, opening, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    /// An entry for a new channel, and its place; `None`: all are taken.
+    pub fn enter(&self, wanted: NewEntry, hint: u32) -> Option<(u32, &'static ChannelEntry)> {
+        let entries = self.entries().0;
+        let count = entries.len() as u32;
+        let index =
+            (0..count).map(|step| (hint + step) % count).find(|&index| claim_entry(&entries[index as usize]))?;
+        let entry = &entries[index as usize];
+        self.describe_entry(entry, wanted, EntryState::Open);
+        Some((index, entry))
+    }
+
+    /// The entry that counts what threads without a channel lose at this point; `None`: all of those are other points'.
+    pub fn shared(&self, wanted: NewEntry) -> Option<&'static ChannelEntry> {
+        let shared = self.entries().1;
+        let same = |entry: &&ChannelEntry| {
+            entry.state.load(Ordering::Acquire) == EntryState::Shared as u32
+                && (entry.ordering, entry.shape) == (wanted.ordering as u8, wanted.fields as u8)
+                && (entry.counter, entry.point) == (wanted.counter, wanted.point)
         };
-        let index = self.entries().iter().position(taken)?;
-        let entry = &self.entries()[index];
+        shared.iter().find(same).or_else(|| {
+            let entry = shared.iter().find(|entry| claim_entry(entry))?;
+            self.describe_entry(entry, wanted, EntryState::Shared);
+            Some(entry)
+        })
+    }
+
+    /// Place of a channel's entry.
+    pub fn index_of(&self, entry: &ChannelEntry) -> u32 {
+        let first = self.entries().0.as_ptr();
+        ((ptr::from_ref(entry).addr() - first.addr()) / mem::size_of::<ChannelEntry>()) as u32
+    }
+
+    fn describe_entry(&self, entry: &'static ChannelEntry, wanted: NewEntry, state: EntryState) {
+        let shared = state == EntryState::Shared;
         for counter in [&entry.dropped, &entry.refused, &entry.stalls, &entry.lost] {
             counter.store(0, Ordering::Relaxed);
         }
+        let (first, last) = if shared { (i64::MAX, i64::MIN) } else { (0, 0) };
+        entry.lost_first.store(first, Ordering::Relaxed);
+        entry.lost_last.store(last, Ordering::Relaxed);
         entry.serial.store(self.header().channels.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         entry.number.store(0, Ordering::Relaxed);
-        entry.thread.store(thread_id(), Ordering::Relaxed);
+        entry.thread.store(if shared { 0 } else { thread_id() }, Ordering::Relaxed);
         entry.opened_tick.store(wanted.now, Ordering::Relaxed);
         entry.policy.store(wanted.policy as u64, Ordering::Relaxed);
         entry.parameters.iter().for_each(|parameter| parameter.store(0, Ordering::Relaxed));
-        // SAFETY: `index` is below the number of entries, which lie there; the state `Opening` gives the entry to us;
-        // a collector reads these after the release store of `Open`.
+        // SAFETY: the entry lies in this process's own mapping, which can be written; the state `Opening` gives it to
+        // us; a collector reads these after the release store of its state.
         unsafe {
-            let plain = self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast::<ChannelEntry>().add(index);
+            let offset = ptr::from_ref(entry).addr() - self.base.addr().get();
+            let plain = self.base.as_ptr().add(offset).cast::<ChannelEntry>();
             (*plain).ordering = wanted.ordering as u8;
             (*plain).shape = wanted.fields as u8;
             (*plain).counter = wanted.counter;
             (*plain).point = wanted.point;
         }
-        entry.state.store(EntryState::Open as u32, Ordering::Release);
-        Some(index)
+        entry.state.store(state as u32, Ordering::Release);
     }
+}
+
+fn claim_entry(entry: &ChannelEntry) -> bool {
+    let (free, opening) = (EntryState::Free as u32, EntryState::Opening as u32);
+    entry.state.load(Ordering::Relaxed) == free
+        && entry.state.compare_exchange(free, opening, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
 pub(crate) fn thread_id() -> i32 {
@@ -362,23 +466,16 @@ fn lock(file: &File) -> io::Result<()> {
 
 /// Whether a collector holds the stamp directory.
 fn collector_lives(directory: &Path) -> bool {
-    let Ok(file) = OpenOptions::new().read(true).write(true).open(directory.join("collector.lock")) else {
-        return false;
-    };
-    let mut lock = lock_of_first_byte();
-    // SAFETY: a valid descriptor and a flock that outlives the call.
-    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-    asked == 0 && lock.l_type != libc::F_UNLCK as i16
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(directory.join("collector.lock"));
+    file.is_ok_and(|file| directory::is_locked(&file, 0))
 }
 
 /// Leaves an empty file that tells the collector why this process has no pool: it needs no space.
 fn refused(environment: &Environment, what: &str, error: &io::Error, bytes: u64) -> OpenError {
     let name = format!("refused-{}-{}", std::process::id(), error.raw_os_error().unwrap_or(0));
-    if let Ok(path) = CString::new(PathBuf::from(&environment.directory).join(name).into_os_string().as_bytes()) {
-        // SAFETY: a terminated path; the descriptor is closed at once. Where this fails too, the error below still
-        // tells.
-        unsafe { libc::close(libc::open(path.as_ptr(), libc::O_CREAT | libc::O_RDWR | libc::O_CLOEXEC, 0o666)) };
-    }
+    let place = directory::own(&environment.directory, environment.group, random);
+    directory::note_refusal(&place.unwrap_or_else(|_| PathBuf::from(&environment.directory)), &name, environment.group);
     OpenError::new(format!(
         "cannot {what} a pool of {bytes} bytes in {}: {error}. Free or enlarge that tmpfs, set \
          TICKSCOPE_POOL_BYTES lower, or check its rights",

@@ -5,7 +5,8 @@ mod c_program;
 use std::mem::{offset_of, size_of, size_of_val};
 
 use tickscope_stamp::block::{
-    BLOCK_MAGIC, BlockHeader, ChannelEntry, FullRecord, POOL_MAGIC, Policy, PoolHeader, SlimRecord, VERSION, WideRecord,
+    BLOCK_MAGIC, BlockHeader, ChannelEntry, FullRecord, POOL_MAGIC, Policy, PoolHeader, SHARED_ENTRIES,
+    SUCCESSOR_MAGIC, SlimRecord, Successor, VERSION, WideRecord, channel_entries,
 };
 
 macro_rules! fields {
@@ -22,11 +23,13 @@ fn c_every_field_has_the_same_offset_and_size_in_c_and_rust() {
     let mut lines = Vec::new();
     fields!(lines, "pool_header", PoolHeader: magic version entry_offset entry_bytes entry_count block_offset block_bytes
         block_count instance boot_id pid counter when_full process_start epoch injected created_tick node command state
-        channels leases hint without_channel channels_refused after_close);
+        channels key leases hint without_channel channels_refused after_close);
     fields!(lines, "entry", ChannelEntry: policy parameters state serial number thread ordering shape counter opened_tick dropped refused stalls
         lost lost_first lost_last point);
     fields!(lines, "block_header", BlockHeader: magic version header_bytes state serial number policy_epoch instance boot_id
-        pid thread process_start ordering shape counter epoch lost lost_first lost_last point parameter policy);
+        pid thread process_start ordering shape counter epoch lost lost_first lost_last point parameter
+        policy successor);
+    fields!(lines, "successor", Successor: next serial whole opened_tick one);
     fields!(lines, "slim_record", SlimRecord: id tick);
     fields!(lines, "wide_record", WideRecord: id tick value kind cpu);
     fields!(lines, "full_record", FullRecord: wide parent attempt batch);
@@ -38,6 +41,8 @@ fn c_every_field_has_the_same_offset_and_size_in_c_and_rust() {
     ]);
     lines.push(format!("pool_magic = {POOL_MAGIC} 0"));
     lines.extend([format!("block_magic = {BLOCK_MAGIC} 0"), format!("version = {VERSION} 0")]);
+    lines.push(format!("successor_magic = {SUCCESSOR_MAGIC} 0"));
+    lines.push(format!("entries = {} {SHARED_ENTRIES}", channel_entries(4)));
     lines.extend(Policy::ALL.map(|policy| format!("policy {} {} 0", policy.name(), policy as u32)));
 
     let printed = c_program::build("offsets", &[]).output().unwrap();
@@ -48,7 +53,7 @@ fn c_every_field_has_the_same_offset_and_size_in_c_and_rust() {
 fn c_the_header_compiles_without_a_warning_as_c99_c11_and_cpp17() {
     for (compiler, flags) in [
         ("cc", ["-std=c99", "-pedantic", "-xc"]),
-        ("cc", ["-std=gnu11", "-pedantic", "-xc"]),
+        ("cc", ["-std=gnu11", "-Wcast-align=strict", "-xc"]),
         ("c++", ["-std=c++17", "-pedantic", "-xc++"]),
     ] {
         if compiler == "c++" && std::process::Command::new("c++").arg("--version").output().is_err() {

@@ -244,7 +244,7 @@ fn c_misuse_is_counted_and_told_and_never_crashes() {
     let header = pools[0].header();
     let counts =
         [&header.without_channel, &header.after_close, &header.channels_refused].map(|c| c.load(Ordering::Relaxed));
-    assert_eq!(counts, [1, 1, 1]);
+    assert_eq!(counts, [2, 1, 1], "on NULL and under no valid name");
     assert_eq!(ids(&records(&pools[0]).into_values().next().unwrap().0), [2]);
 }
 
@@ -267,9 +267,10 @@ fn c_the_end_of_a_thread_releases_its_blocks() {
     assert!(directory.measure(command.arg(&returned.0).args(["threads", "4", "10"])).status().unwrap().success());
     let pools = directory.pools();
     assert_eq!(records(&pools[0]).len(), 4);
-    let released =
-        (0..pools[0].block_count()).filter(|&index| pools[0].block(index).header().state.load(Ordering::Relaxed) == 2);
-    assert_eq!(released.count(), 4);
+    // One thread may have gone on where another had ended.
+    let states = (0..pools[0].block_count()).map(|index| pools[0].block(index).header().state.load(Ordering::Relaxed));
+    let used: Vec<u32> = states.filter(|&state| state != 0).collect();
+    assert!((1..=4).contains(&used.len()) && used.iter().all(|&state| state == 2), "{used:?}");
 }
 
 #[test]

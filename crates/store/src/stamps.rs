@@ -101,29 +101,12 @@ pub struct Origin {
 
 impl Origin {
     /// Adds a block, in the order of its channel.
-    pub fn add(&mut self, (pool, serial): (u64, u32), number: u32, count: ChannelCount) {
+    pub fn add(&mut self, (pool, serial): (u64, u32), number: u32) {
         match self.blocks.last_mut() {
             Some(last) if (last.pool, last.serial, last.last.checked_add(1)) == (pool, serial, Some(number)) => {
                 last.last = number;
             }
             _ => self.blocks.push(BlockRange { pool, serial, first: number, last: number }),
-        }
-        self.count(count);
-    }
-
-    /// Adds a part of a block.
-    pub fn add_open(&mut self, block: OpenBlock, count: ChannelCount) {
-        self.open.push(block);
-        self.count(count);
-    }
-
-    fn count(&mut self, count: ChannelCount) {
-        match self.counts.iter_mut().find(|known| known.channel == count.channel) {
-            Some(known) => {
-                known.stored += count.stored;
-                known.uncommitted += count.uncommitted;
-            }
-            None => self.counts.push(count),
         }
     }
 }

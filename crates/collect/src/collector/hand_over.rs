@@ -20,6 +20,8 @@ use tickscope_tick::{Place, PointName};
 struct Taken {
     stamps: StampColumns,
     origin: Origin,
+    /// Of each channel: stamps, and slots that were never committed.
+    sums: BTreeMap<i32, (u64, u64)>,
     lost: Vec<Event>,
 }
 
@@ -98,26 +100,28 @@ impl Collector {
         for (block, is_open) in all {
             if is_open { self.take_open(block, &mut taken) } else { self.take_ready(block, &mut taken) }
         }
+        let count = |(channel, (stored, uncommitted))| ChannelCount { channel, stored, uncommitted };
+        taken.origin.counts = std::mem::take(&mut taken.sums).into_iter().map(count).collect();
         taken
     }
 
     fn take_ready(&self, block: &ReadyBlock, taken: &mut Taken) {
         let Some(watched) = self.pools.get(&block.channel.0) else { return };
         let before = self.ledger.taken(block.channel, block.number);
-        let (stored, uncommitted) = watched.pool.read(block, before, &mut taken.stamps);
-        let count = ChannelCount { channel: block.node_channel, stored, uncommitted };
-        taken.origin.add(block.channel, block.number, count);
+        let counts = watched.pool.read(block, before, &mut taken.stamps);
+        taken.origin.add(block.channel, block.number);
+        taken.count(&counts);
         taken.lost.extend(watched.pool.lost_before(block).map(|lost| self.lost(block.channel, lost)));
     }
 
     fn take_open(&self, block: &ReadyBlock, taken: &mut Taken) {
         let Some(watched) = self.pools.get(&block.channel.0) else { return };
         let before = self.ledger.taken(block.channel, block.number);
-        if let Some((stored, now)) = watched.pool.read_open(block, before, &mut taken.stamps) {
+        if let Some((counts, now)) = watched.pool.read_open(block, before, &mut taken.stamps) {
             let ((pool, serial), number) = (block.channel, block.number);
             let open = OpenBlock { pool, serial, number, slots: now.slots, uncommitted: now.uncommitted };
-            let count = ChannelCount { channel: block.node_channel, stored, uncommitted: 0 };
-            taken.origin.add_open(open, count);
+            taken.origin.open.push(open);
+            taken.count(&counts);
         }
     }
 
@@ -203,6 +207,13 @@ impl Collector {
 }
 
 impl Taken {
+    fn count(&mut self, counts: &[ChannelCount]) {
+        for count in counts {
+            let sum = self.sums.entry(count.channel).or_insert((0, 0));
+            *sum = (sum.0 + count.stored, sum.1 + count.uncommitted);
+        }
+    }
+
     /// Whether a segment of it would tell nothing.
     fn is_nothing(&self) -> bool {
         let told = self.origin.counts.iter().any(|count| count.uncommitted > 0) || !self.lost.is_empty();

@@ -1,10 +1,10 @@
 //! The lock that says "a collector works here", for as long as it lives.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use tickscope_stamp::directory::{Trust, lock_file};
 use tickscope_stamp::pool::lock_of_first_byte;
 
 use tickscope_store::{Error, Result};
@@ -17,16 +17,9 @@ pub(crate) struct Lock {
 
 impl Lock {
     /// Takes the lock at `place`, or says that someone else has it.
-    pub(crate) fn take(place: &Path) -> Result<Self> {
+    pub(crate) fn take(place: &Path, trust: &Trust) -> Result<Self> {
         let unusable = |e| Error::io(place, "lock", e);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(place);
-        let file = file.map_err(unusable)?;
+        let file = lock_file(place, trust).map_err(unusable)?;
         let lock = lock_of_first_byte();
         // SAFETY: a valid descriptor and a flock that outlives the call.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0 {

@@ -7,10 +7,16 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Instant, UNIX_EPOCH};
+use tickscope_stamp::directory;
 
 use super::{Collector, Watched};
 use crate::watched_pool::{Refused, WatchedPool, count};
 use tickscope_store::{Error, Event, EventKind, Result};
+
+/// Files left alone that have an event each: a stranger may make any number.
+const MOST_LEFT_ALONE: u64 = 1000;
+/// The longest name of a note that a program leaves.
+const MOST_NAME_BYTES: usize = 64;
 
 impl Collector {
     /// Finds new pools, and what programs left that could not make one. The others are left alone.
@@ -18,38 +24,45 @@ impl Collector {
         let directory = self.settings.directory.clone();
         let unreadable = |e| Error::io(&directory, "list the pools in", e);
         self.short = false;
-        for entry in fs::read_dir(&directory).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let is_pool = name.starts_with("pool-") && name.ends_with(".ticks");
-            if !is_pool && !name.starts_with("refused-") || self.is_known(&entry.path(), &name) {
+        let listing = directory::list(&directory, &self.trust).map_err(unreadable)?;
+        for path in listing.pools.iter().chain(&listing.refused) {
+            let name = path.file_name().unwrap_or_default();
+            if self.is_known(path, name) {
                 continue;
             }
             // Asked of the entry itself, so that no link is followed and nothing odd is opened.
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            match name.strip_prefix("refused-").map(refusal) {
-                _ if !is_file => self.leave_alone(&entry.path(), "expected a file, found none; it is left alone")?,
-                None => self.add_pool(&entry.path())?,
-                Some(Some(who)) => self.note_refused_program(&entry.path(), who)?,
-                Some(None) => {
-                    self.leave_alone(&entry.path(), "expected the name refused-PID-ERRNO; it is left alone")?
+            match fs::symlink_metadata(path) {
+                Err(_) => {} // gone since
+                Ok(entry) if !entry.is_file() => {
+                    self.leave_alone(path, "expected a file, found none; it is left alone")?
                 }
+                Ok(_) if name.as_bytes().starts_with(b"pool-") => self.add_pool(path)?,
+                Ok(note) => self.note_refused_program(path, &note)?,
+            }
+        }
+        for (path, why) in listing.closed {
+            if !self.ignored.contains(&path) {
+                self.leave_alone(&path, &format!("cannot look into it: {why}; it is left alone"))?;
             }
         }
         self.listed = Some(now);
         Ok(())
     }
 
-    fn is_known(&self, path: &Path, name: &str) -> bool {
-        let digits = name.strip_prefix("pool-").and_then(|name| name.strip_suffix(".ticks"));
+    fn is_known(&self, path: &Path, name: &OsStr) -> bool {
+        let digits = name.to_str().and_then(|name| name.strip_prefix("pool-")?.strip_suffix(".ticks"));
         let instance = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
         let watched = instance.and_then(|instance| self.pools.get(&instance));
         watched.is_some_and(|watched| watched.pool.path() == path) || self.ignored.contains(path)
     }
 
     fn add_pool(&mut self, path: &Path) -> Result<()> {
-        match WatchedPool::open(path) {
+        match WatchedPool::open(path, &self.trust) {
+            Ok(pool) if self.pools.contains_key(&pool.instance()) => {
+                self.leave_alone(path, "expected each pool once, found a second of its name; it is left alone")
+            }
             Ok(mut pool) => {
+                pool.recall(&self.ledger);
                 if self.pools.values().filter(|watched| watched.pool.is_open()).count() >= self.descriptors {
                     pool.close();
                 }
@@ -72,23 +85,39 @@ impl Collector {
 
     /// Records a file that cannot be collected as an event, once, and never touches it.
     fn leave_alone(&mut self, path: &Path, why: &str) -> Result<()> {
-        let name = path.file_name().unwrap_or_default();
-        let text = format!("{}: {why}", path.display());
-        let event = self.event(EventKind::PoolLeftAlone, text.replace(char::is_control, "\u{fffd}"));
-        self.write_events(&format!("left-alone-{}", short(name)), &[event])?;
+        if self.report.left_alone < MOST_LEFT_ALONE {
+            let last = self.report.left_alone + 1 == MOST_LEFT_ALONE;
+            let text = format!("{}: {why}{}", path.display(), if last { "; further ones are not told" } else { "" });
+            let event = self.event(EventKind::PoolLeftAlone, text.replace(char::is_control, "\u{fffd}"));
+            // Two users may have files of one name.
+            let name = path.strip_prefix(&self.settings.directory).unwrap_or(path).as_os_str();
+            self.write_events(&format!("left-alone-{}", short(name)), &[event])?;
+        }
         self.ignored.insert(path.into());
         self.report.left_alone += 1;
         Ok(())
     }
 
-    fn note_refused_program(&mut self, path: &Path, (pid, errno): (i32, i32)) -> Result<()> {
+    fn note_refused_program(&mut self, path: &Path, note: &fs::Metadata) -> Result<()> {
+        let name = path.file_name().unwrap_or_default();
+        let who = name.to_str().and_then(|name| name.strip_prefix("refused-")).and_then(refusal);
+        let Some((pid, errno)) = who.filter(|_| name.len() <= MOST_NAME_BYTES) else {
+            return self.leave_alone(path, "expected the name refused-PID-ERRNO; it is left alone");
+        };
+        if !self.trust.believes(note) {
+            let why = "expected the note of a program of this user, found another's file; remove it. It is left alone";
+            return self.leave_alone(path, why);
+        }
         let reason = std::io::Error::from_raw_os_error(errno);
         let text = format!(
             "process {pid} could not make its pool: {reason}; its points were off. Enlarge the tmpfs, set \
              TICKSCOPE_POOL_BYTES lower, or check the directory's rights"
         );
-        let made = fs::symlink_metadata(path).and_then(|file| file.modified()).ok();
-        let since = made.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |time| time.as_millis());
+        let since = note
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+            .map_or(0, |time| time.as_millis());
         self.write_events(&format!("refused-{pid}-{errno}-{since}"), &[self.event(EventKind::PoolRefused, text)])?;
         self.steps.reached("a refused program is noted")?;
         self.remove_or_leave(path)
@@ -224,7 +253,10 @@ impl Collector {
             events.push(Event { value: Some(uncommitted), ..self.event(EventKind::Recovered, text) });
         }
         for (what, number) in pool.homeless() {
-            let text = format!("{number} by {}; open a channel before stamping, and no more than 256", pool.process());
+            let text = format!(
+                "{number} by {}; open a channel under a valid name before stamping, and stamp before closing it",
+                pool.process()
+            );
             events.push(Event { value: Some(count(number)), ..self.event(what, text) });
         }
         events

@@ -378,12 +378,174 @@ fn a_pool_of_version_1_is_collected_while_its_program_lives_and_when_it_is_kille
 }
 
 #[test]
+fn a_pool_of_version_2_is_collected() {
+    let site = Site::new();
+    let pool = Pool::of_version_2(&site.directory());
+    let report = site.collect();
+    assert_eq!((report.stamps, report.lost, report.left_alone, report.pools_ended), (324, 2694, 0, 1));
+    let work = site.stamps("work");
+    assert_eq!(work.id, (0..324).collect::<Vec<_>>());
+    assert_eq!(work.value, (0..324).map(|id| Some(id * 10)).collect());
+    assert!(!pool.path.exists());
+}
+
+#[test]
+fn a_program_killed_while_it_describes_a_successor_leaves_what_was_committed_before() {
+    let thread = 88 << 32 | u64::from(tickscope_stamp::block::SUCCESSOR_MAGIC);
+    // Behind 2 records and, where the description is whole, before 1 more.
+    for (whole, ids) in [(0, vec![1, 2]), (thread, vec![1, 2, 3])] {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4);
+        pool.open_channel(0, "send", 1);
+        let slot = |id| Slot::Committed { id, tick: id };
+        let empty = Slot::Reserved { id: 0 };
+        let third = if whole == 0 { empty } else { slot(3) };
+        pool.fill(0, (0, 0), "send", &[slot(1), slot(2), empty, empty, third]);
+        pool.succeed(0, 12 + 2, whole);
+        assert_eq!(site.collect().left_alone, 0);
+        assert_eq!(site.stamps("send").id, ids);
+        let threads: Vec<_> = site.channels().into_iter().map(|channel| (channel.thread, channel.stored)).collect();
+        assert_eq!(threads, [(77, 2), (88, 1)][..ids.len() - 1]);
+    }
+}
+
+/// Ids of each thread's channel, and how many the channel counts.
+fn by_thread(site: &Site) -> Vec<(i32, Vec<i64>, i64)> {
+    let stamps = site.stamps("send");
+    let of = |channel: Channel| {
+        let rows = stamps.id.iter().zip(&stamps.channel).filter(|&(_, &number)| number == channel.channel);
+        let mut ids: Vec<i64> = rows.map(|(&id, _)| id).collect();
+        ids.sort_unstable();
+        (channel.thread, ids, channel.stored)
+    };
+    site.channels().into_iter().map(of).collect()
+}
+
+/// A block of thread 77, which thread 88 goes on in: what lies in it after each of four times.
+fn succeed_by_and_by(pool: &Pool, time: u32) {
+    let (slot, empty) = (|id| Slot::Committed { id, tick: id }, Slot::Reserved { id: 0 });
+    let slots = match time {
+        0 => vec![slot(1)],
+        1 => vec![slot(1), slot(2), empty, empty, slot(3), empty, slot(4)],
+        2 => vec![slot(1), slot(2), empty, empty, slot(3), slot(5), slot(4), slot(6)],
+        _ => vec![slot(1), slot(2), empty, empty, slot(3), slot(5), slot(4), slot(6), slot(7)],
+    };
+    pool.fill(0, (0, 0), "send", &slots);
+    if time > 0 {
+        pool.succeed(0, 12 + 2, 88 << 32 | u64::from(tickscope_stamp::block::SUCCESSOR_MAGIC));
+    }
+}
+
+#[test]
+fn an_open_block_of_two_tenants_is_stored_once_under_their_channels_whichever_step_a_kill_follows() {
+    for (steps, grows) in (0..16).flat_map(|steps| [(steps, false), (steps, true)]) {
+        for killed in 0..4 {
+            let site = Site::new();
+            let mut pool = Pool::make(&site.directory(), 7, 100).live();
+            pool.open_channel(0, "send", 1);
+            let start = |time| {
+                let steps = if time == killed { Steps::ending_after(steps) } else { Steps::default() };
+                Collector::start_with(site.settings(), steps).unwrap()
+            };
+            let (mut collector, began) = (start(0), Instant::now());
+            for time in 0..4u32 {
+                succeed_by_and_by(&pool, time);
+                if time == 3 {
+                    pool.set_block(0, BlockState::Released);
+                }
+                let now = began + Duration::from_millis(1100) * time;
+                let done = if grows { collector.look(now).map(drop) } else { collector.once().map(drop) };
+                if time == killed || time + 1 == killed || done.is_err() {
+                    drop(collector);
+                    collector = start(time + 1);
+                }
+                // The collector took it: its program cannot go on in it.
+                if time == 2 && pool.block_state(0) != BlockState::Leased as u32 {
+                    panic!("taken from its program");
+                }
+            }
+            drop(collector);
+            pool.kill();
+            let report = site.collect();
+            let threads = [(77, vec![1, 2], 2), (88, vec![3, 4, 5, 6, 7], 5)];
+            assert_eq!(by_thread(&site), threads, "killed at time {killed} after {steps} steps, {grows}: {report:?}");
+            assert!(!pool.path.exists());
+        }
+    }
+}
+
+#[test]
+fn a_successor_that_is_described_while_its_block_is_read_is_no_record() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 100).live();
+    pool.open_channel(0, "send", 1);
+    succeed_by_and_by(&pool, 0);
+    let mut collector = Collector::start(site.settings()).unwrap();
+    collector.list(Instant::now()).unwrap();
+    let open = collector.open_blocks();
+    succeed_by_and_by(&pool, 1);
+    let point = "send".parse().unwrap();
+    collector.grow(&point, &open[&point]).unwrap();
+    assert_eq!(site.stamps("send").id, [1, 2]);
+    let open = collector.open_blocks();
+    succeed_by_and_by(&pool, 2);
+    collector.grow(&point, &open[&point]).unwrap();
+    collector.ledger.write().unwrap();
+    assert_eq!(by_thread(&site), [(77, vec![1, 2], 2), (88, vec![3, 4, 5, 6], 4)]);
+}
+
+#[test]
+fn a_channel_that_closed_while_no_collector_lived_is_closed() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &full(1));
+    site.collect();
+    assert_eq!(site.channels()[0].state, ChannelState::Open);
+    pool.set_entry(0, EntryState::Free);
+    site.collect();
+    assert_eq!(site.channels()[0].state, ChannelState::Closed);
+}
+
+#[test]
+fn pools_of_one_name_in_two_directories_are_collected_once() {
+    let site = Site::new();
+    let own = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(site.directory()).unwrap());
+    let user = site.directory().join(format!("uid-{own}"));
+    std::fs::create_dir(&user).unwrap();
+    let pools = [Pool::make(&site.directory(), 7, 4).live(), Pool::make(&user, 7, 4).live()];
+    for pool in &pools {
+        pool.open_channel(0, "send", 1);
+        pool.fill(0, (0, 0), "send", &full(1));
+    }
+    let mut collector = Collector::start(site.settings()).unwrap();
+    for _ in 0..2 {
+        collector.once().unwrap();
+    }
+    assert_eq!((site.stamps("send").id.len(), collector.report().left_alone), (SLOTS as usize, 1));
+    assert!(site.event("pool-left-alone").text.contains("a second of its name"));
+}
+
+#[test]
+fn a_block_whose_successors_make_no_sense_is_left_alone() {
+    for (unit, whole) in [(3, 1), (14, 77), (255, 1), (1 << 20, 1)] {
+        let site = Site::new();
+        let pool = Pool::make(&site.directory(), 7, 4);
+        pool.open_channel(0, "send", 1);
+        pool.fill(0, (0, 0), "send", &[Slot::Committed { id: 1, tick: 1 }]);
+        pool.succeed(0, unit, whole);
+        assert_eq!((site.collect().stamps, site.events().len()), (0, 2), "{unit} {whole}");
+        assert!(site.event("block-left-alone").text.contains("successor"), "{unit} {whole}");
+    }
+}
+
+#[test]
 fn a_block_that_its_pools_version_does_not_have_is_left_alone() {
     let (shape, version) = (65, 4);
     for (at, bytes) in [(shape, [3, 1]), (version, [2, 0])] {
         let site = Site::new();
         let pool = Pool::of_version_1(&site.directory());
-        pool.damage(tickscope_stamp::block::BLOCK_OFFSET + 2 * 4096 + at, &bytes);
+        pool.damage(crate::fabricated::BLOCK_OFFSET + 2 * 4096 + at, &bytes);
         assert_eq!((site.collect().stamps, site.event("block-left-alone").node.as_str()), (489, "host"));
         assert!(pool.path.exists());
     }
@@ -408,14 +570,14 @@ fn what_is_no_pool_is_named_in_an_event_and_left_alone() {
     let foreign = site.directory().join("pool-0000000000000001.ticks");
     std::fs::write(&foreign, "not a pool").unwrap();
     let newer = Pool::make(&site.directory(), 2, 4);
-    newer.damage(8, &3u32.to_le_bytes());
+    newer.damage(8, &4u32.to_le_bytes());
     let copy = Pool::make(&site.directory(), 3, 4);
     std::fs::copy(&copy.path, site.directory().join("pool-0000000000000004.ticks")).unwrap();
     let report = site.collect();
     assert_eq!((report.left_alone, report.pools_ended), (3, 1));
     assert!(foreign.exists() && newer.path.exists() && !copy.path.exists());
     let texts: Vec<_> = site.events().into_iter().filter(|e| e.what == "pool-left-alone").map(|e| e.text).collect();
-    assert!(texts.iter().any(|text| text.contains("expected version 1 to 2, found 3")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("expected version 1 to 3, found 4")), "{texts:?}");
     assert!(texts.iter().any(|text| text.contains("it is a copy")), "{texts:?}");
     assert_eq!(site.collect().left_alone, 3);
     assert_eq!(site.events().iter().filter(|e| e.what == "pool-left-alone").count(), 3, "told once each");
@@ -565,7 +727,7 @@ fn a_damaged_block_is_left_alone_and_the_others_are_stored() {
     pool.fill(0, (0, 0), "send", &full(1));
     pool.fill(1, (0, 1), "send", &full(1000));
     pool.set_block(1, BlockState::Leased);
-    let header = tickscope_stamp::block::BLOCK_OFFSET + 4096;
+    let header = crate::fabricated::BLOCK_OFFSET + 4096;
     pool.damage(header + 4, &9u16.to_le_bytes());
     assert_eq!(site.collect().stamps, u64::from(SLOTS));
     assert!(pool.path.exists(), "somebody may still make sense of it");

@@ -1,5 +1,6 @@
 //! A node's collector: stamps out of shared memory into a run.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -137,7 +138,8 @@ fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
         let name = name.to_string_lossy();
         let pool = name.trim_start_matches('.').starts_with("pool-") && name.ends_with(".ticks");
         entries += 1;
-        ours += usize::from(pool || name.starts_with("refused-") || name == "collector.lock");
+        let of_a_user = tickscope_stamp::directory::user_of(OsStr::new(&*name)).is_some();
+        ours += usize::from(pool || of_a_user || name.starts_with("refused-") || name == "collector.lock");
     }
     if entries > 0 && ours == 0 { Err(wrong("a directory of other files, and no pool")) } else { Ok(()) }
 }

@@ -12,7 +12,7 @@ int main(void) {
     FIELD(pool_header, boot_id), FIELD(pool_header, pid), FIELD(pool_header, counter), FIELD(pool_header, when_full);
     FIELD(pool_header, process_start), FIELD(pool_header, epoch), FIELD(pool_header, injected);
     FIELD(pool_header, created_tick), FIELD(pool_header, node), FIELD(pool_header, command), FIELD(pool_header, state);
-    FIELD(pool_header, channels), FIELD(pool_header, leases), FIELD(pool_header, hint);
+    FIELD(pool_header, channels), FIELD(pool_header, key), FIELD(pool_header, leases), FIELD(pool_header, hint);
     FIELD(pool_header, without_channel), FIELD(pool_header, channels_refused), FIELD(pool_header, after_close);
     FIELD(entry, policy), FIELD(entry, parameters), FIELD(entry, state),
         FIELD(entry, serial), FIELD(entry, number), FIELD(entry, thread);
@@ -27,7 +27,9 @@ int main(void) {
     FIELD(block_header, counter), FIELD(block_header, epoch),
         FIELD(block_header, lost), FIELD(block_header, lost_first);
     FIELD(block_header, lost_last), FIELD(block_header, point),
-        FIELD(block_header, parameter), FIELD(block_header, policy);
+        FIELD(block_header, parameter), FIELD(block_header, policy), FIELD(block_header, successor);
+    FIELD(successor, next), FIELD(successor, serial), FIELD(successor, whole);
+    FIELD(successor, opened_tick), FIELD(successor, one);
     FIELD(slim_record, id), FIELD(slim_record, tick);
     FIELD(wide_record, id), FIELD(wide_record, tick), FIELD(wide_record, value),
         FIELD(wide_record, kind), FIELD(wide_record, cpu);
@@ -36,6 +38,8 @@ int main(void) {
            sizeof(struct tickscope__entry), sizeof(struct tickscope__block_header));
     printf("pool_magic = %llu 0\nblock_magic = %llu 0\nversion = %d 0\n", (unsigned long long)TICKSCOPE__POOL_MAGIC,
            (unsigned long long)TICKSCOPE__BLOCK_MAGIC, TICKSCOPE_VERSION);
+    printf("successor_magic = %llu 0\n", (unsigned long long)TICKSCOPE__SUCCESSOR_MAGIC);
+    printf("entries = %d %d\n", TICKSCOPE__LEAST_ENTRIES, TICKSCOPE__SHARED_ENTRIES);
     for (size_t at = 0; at < sizeof tickscope__policies / sizeof *tickscope__policies; at++)
         printf("policy %s %zu 0\n", tickscope__policies[at], at);
     return 0;

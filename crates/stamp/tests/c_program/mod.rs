@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tickscope_stamp::handover::Block;
+use tickscope_stamp::directory::{self, Trust};
 use tickscope_stamp::pool::{Pool, Record};
 
 /// Compiles `tests/c/NAME.c`; the command runs it.
@@ -64,10 +64,8 @@ impl StampDirectory {
 
     /// Every pool in it.
     pub fn pools(&self) -> Vec<Pool> {
-        let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
-        let pools =
-            names.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("pool-")));
-        pools.map(|path| Pool::open(&path).unwrap()).collect()
+        let listing = directory::list(&self.0, &Trust::of(&self.0).unwrap()).unwrap();
+        listing.pools.iter().map(|path| Pool::open(path).unwrap()).collect()
     }
 
     /// Sets up a command to stamp here.
@@ -85,12 +83,16 @@ impl Drop for StampDirectory {
 /// Committed records of a pool: by thread, in the order of blocks and slots, with how many slots stayed open before
 /// the end.
 pub fn records(pool: &Pool) -> BTreeMap<i32, (Vec<Record>, usize)> {
-    let mut blocks: BTreeMap<(i32, u32, u32), Vec<Option<Record>>> = BTreeMap::new();
+    let mut blocks: BTreeMap<(i32, u32, i64), Vec<Option<Record>>> = BTreeMap::new();
     for block in (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described()) {
         let header = block.header();
-        let slots = (0..block.capacity()).map(|slot| block.record(slot)).collect();
-        let before = blocks.insert((header.thread, header.serial, header.number), slots);
-        assert!(before.is_none(), "block {} of channel {} twice", header.number, header.serial);
+        for (at, tenancy) in block.tenancies().unwrap().into_iter().enumerate() {
+            let slots = tenancy.slots.map(|slot| block.record(slot)).collect();
+            // A successor's records come before its first block.
+            let number = if at == 0 { i64::from(header.number) } else { -1 };
+            let before = blocks.insert((tenancy.thread, tenancy.serial, number), slots);
+            assert!(before.is_none(), "block {number} of channel {} twice", tenancy.serial);
+        }
     }
     let mut threads: BTreeMap<i32, (Vec<Record>, usize)> = BTreeMap::new();
     for ((thread, ..), slots) in blocks {
