@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ impl Claim {
         let folder = stamps_of(run);
         let wrong = |e| Error::work(format!("cannot make {}: {e}. Mount a tmpfs there", folder.display()));
         loop {
-            fs::create_dir_all(&folder).map_err(wrong)?;
+            own_folder(&folder).map_err(wrong)?;
             let file = folder.join(".run");
             let held = Writing::hold(&file)?;
             // Whoever cleans up may have removed the folder before it was held.
@@ -66,6 +67,22 @@ impl Claim {
             }
         }
     }
+}
+
+/// Makes a folder that nobody else can write, whatever the umask; programs that gave up root pass through it to their
+/// stamp directories. One that is there already has to be ours.
+fn own_folder(folder: &Path) -> std::io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(folder)?;
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let ours = unsafe { libc::geteuid() };
+    if !found.is_dir() || found.uid() != ours {
+        return Err(std::io::Error::other(format!("it is there already and belongs to user {}", found.uid())));
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(if ours == 0 { 0o711 } else { 0o700 }))
 }
 
 impl Drop for Claim {
