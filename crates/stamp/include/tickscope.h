@@ -610,7 +610,7 @@ struct tickscope__process {
     struct tickscope__chunk *chunk; /* the last one */
     tickscope_channel *ended_first, *ended_last; /* handles whose threads have ended, the oldest first */
     struct tickscope__spare *spares;
-    uint32_t spare_count;
+    uint32_t spare_count, null_entries; /* the latter: of channels closed under null, left to be told */
     uint32_t entry_hint;   /* where to look for a free entry first */
     uint32_t channel_entries; /* entries before the shared ones */
     uint64_t block_offset;
@@ -1227,13 +1227,13 @@ TICKSCOPE__COLD void tickscope__close_held(tickscope_channel *channel) {
     if (!channel->in_use) return;
     channel->policy = &tickscope__word_closed;
     channel->fast_slim = channel->fast_wide = channel->fast_full = TICKSCOPE__NEVER;
-    channel->in_use = 0;
-    channel->entry = 0;
+    channel->in_use = 0, channel->entry = 0;
     if (!entered) return;
     /* A full block is complete without our word. */
     if (!tickscope__is_full(channel, channel->next)) tickscope__leave_block_held(channel);
-    /* What the entry says stands in the blocks too, but for these counts: they wait for the collector. */
+    /* What the entry says stands in the blocks too, but for these counts, and under null; a few of these are enough. */
     int told = !(entry->dropped | entry->refused | entry->stalls | entry->lost);
+    if (told && (uint32_t)entry->policy == TICKSCOPE__POLICY_NULL && own->null_entries++ < 64) told = 0;
     if (told) own->entry_hint = (uint32_t)(entry - own->entries);
     __atomic_store_n(&entry->state, told ? TICKSCOPE__ENTRY_FREE : TICKSCOPE__ENTRY_CLOSED, __ATOMIC_RELEASE);
     __atomic_fetch_add(&tickscope__pool_of(channel)->leases, 1, __ATOMIC_RELEASE); /* there is something to collect */

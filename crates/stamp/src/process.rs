@@ -91,6 +91,8 @@ pub(crate) struct Process {
     pub spares: Vec<Spare>,
     /// Where to look for a free entry first.
     pub entry_hint: u32,
+    /// Entries of closed channels that kept nothing, left to be told.
+    pub null_entries: u32,
     pub told_crowding: bool,
     pub told_refusal: bool,
     mask_at_fork: Option<libc::sigset_t>,
@@ -117,6 +119,7 @@ static PROCESS: Guarded = Guarded {
         unused: Vec::new(),
         spares: Vec::new(),
         entry_hint: 0,
+        null_entries: 0,
         told_crowding: false,
         told_refusal: false,
         mask_at_fork: None,

@@ -139,7 +139,8 @@ fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
         let pool = name.trim_start_matches('.').starts_with("pool-") && name.ends_with(".ticks");
         entries += 1;
         let of_a_user = tickscope_stamp::directory::user_of(OsStr::new(&*name)).is_some();
-        ours += usize::from(pool || of_a_user || name.starts_with("refused-") || name == "collector.lock");
+        let own = [tickscope_stamp::directory::KEY_FILE, "collector.lock"].contains(&&*name);
+        ours += usize::from(pool || of_a_user || own || name.starts_with("refused-"));
     }
     if entries > 0 && ours == 0 { Err(wrong("a directory of other files, and no pool")) } else { Ok(()) }
 }
