@@ -64,15 +64,14 @@ fn e2e_a_truth_outside_its_interval_is_a_finding() {
     let inject = Some(("server", map(true, 0)));
     let table = site.run(&Experiment { inject, ..Experiment::new(1.0, 200) }).json(0);
     let moved = |ticks: i64| {
-        let file = site.path("run/run.json");
-        let text = std::fs::read_to_string(&file).unwrap();
-        let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let nodes = manifest["nodes"].as_array_mut().unwrap();
-        let injected = nodes.iter_mut().find_map(|node| node.get_mut("injected").filter(|map| !map.is_null())).unwrap();
-        let mut fields: Vec<i64> = injected.as_str().unwrap().split(':').map(|field| field.parse().unwrap()).collect();
+        let mut run = site.opened();
+        let mut manifest = run.manifest().clone();
+        let injected = manifest.nodes.iter_mut().find_map(|node| node.injected.as_mut()).unwrap();
+        let mut fields: Vec<i64> = injected.split(':').map(|field| field.parse().unwrap()).collect();
         fields[1] += ticks;
-        *injected = fields.iter().map(i64::to_string).collect::<Vec<_>>().join(":").into();
-        std::fs::write(file, manifest.to_string()).unwrap();
+        *injected = fields.iter().map(i64::to_string).collect::<Vec<_>>().join(":");
+        run.set_manifest(manifest).unwrap();
+        run.write_digests().unwrap(); // not damaged, but wrong
     };
     // As if the server's counter had been that much further ahead: beyond any interval of this run.
     moved(GIGATICKS);
