@@ -262,7 +262,7 @@ def test_nothing_is_read_before_a_row_is_asked_for(tmp_path):
     points = ("client.send", "server.receive", "server.deliver", "client.sent")
     columns = ", ".join(f'i + {shift} as "{point}"' for shift, point in enumerate(points))
     table = duckdb.sql(f"select 0::int as kind, i as id, 0::int as occurrence, {columns} from range({rows}) t(i)").to_arrow_table()
-    parquet.write_table(table.replace_schema_metadata({key: keys[key] for key in keys if key.startswith(b"tickscope")}), large)
+    parquet.write_table(table.replace_schema_metadata({key: keys[key] for key in keys if key.startswith(b"tickscope")}), large, compression="zstd")
     traces = tickscope.open(run).traces(range(5, 7))
     assert "PARQUET" in traces.explain().upper()
     large.rename(large.with_suffix(".away"))  # had it been read already, this would not matter

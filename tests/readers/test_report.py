@@ -108,7 +108,11 @@ def test_the_table_of_stages_says_what_show_says_with_bounds_rounded_outward(tic
         part = stage["share"] if stage["role"] == "path" else None
         assert (row[2] == "–") == (part is None)
         if part:
-            assert float(row[2].removesuffix("\u00a0%")) == pytest.approx(100 * part["ratio"], abs=0.51)
+            shown, _, reach = row[2].partition(" ±")
+            shown = float(shown.removesuffix("\u00a0%"))
+            assert shown == pytest.approx(100 * part["ratio"], abs=0.51)
+            off = max(shown - 100 * part["lo_ratio"], 100 * part["hi_ratio"] - shown)
+            assert int(reach or 1) >= off - 0.51 and (reach or off < 1.1), "a bound is nowhere unstated"
         for cell, quantile in ((row[3], stage["p50"]), (row[4], stage["p99"])):
             estimate, bounds = cell.split(" ", 1)
             assert abs(Fraction(hundredths(estimate), 100) - Fraction(quantile["ticks"] * 1_000_000, lossy_run.HERTZ)) <= Fraction(1, 200)

@@ -370,7 +370,10 @@ fn e2e_stamps_before_open_and_after_close_are_events() {
     // Without a channel: one before any was opened, one under a name that is none.
     for (what, count) in [("stamps-without-channel", 2), ("stamps-after-close", 1), ("channels-refused", 1)] {
         let events = site.events(what);
-        assert!(events.len() == 1 && events[0].value == Some(count) && !events[0].text.is_empty(), "{what}: {events:?}");
+        assert!(
+            events.len() == 1 && events[0].value == Some(count) && !events[0].text.is_empty(),
+            "{what}: {events:?}"
+        );
     }
 }
 

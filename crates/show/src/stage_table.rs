@@ -174,7 +174,7 @@ fn all_columns(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: 
     };
     let mut all = vec![
         one("stage", Side::Left, None, rows.iter().map(|row| row.name.clone()).collect()),
-        one("share", Side::Right, None, rows.iter().map(percent).collect()),
+        shares(rows),
         one("count", Side::Right, Some(3), rows.iter().map(|row| row.count.to_string()).collect()),
     ];
     if view.quantiles.is_empty() {
@@ -259,10 +259,35 @@ fn bar(share: i64, most: i64, width: usize) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-/// `43%`; `-` where it is no part of a whole.
-fn percent(row: &StageRow) -> String {
-    let share = row.share.and_then(|share| share.per_million());
-    share.map_or("-".into(), |[near, ..]| format!("{}%", (near + 5_000).div_euclid(10_000)))
+/// `43%`, and `±8` where the true share may lie further off than rounding tells; `-` where it is no part of a whole.
+fn shares(rows: &[StageRow]) -> Column {
+    let cells: Vec<Vec<String>> = rows.iter().map(|row| share(row).into()).collect();
+    let reaches = cells.iter().any(|cell| !cell[1].is_empty());
+    let sides = if reaches { vec![Side::Right, Side::LeftClose] } else { vec![Side::Right] };
+    let cells = cells.into_iter().map(|cell| cell[..sides.len()].to_vec()).collect();
+    Column { name: "share".into(), sides, cells, rank: None }
+}
+
+fn share(row: &StageRow) -> [String; 2] {
+    match row.share.and_then(|share| share.per_million()) {
+        None => ["-".into(), String::new()],
+        Some(share @ [near, ..]) => [
+            format!("{}%", (near + 5_000).div_euclid(10_000)),
+            reach_of(row, share).map_or(String::new(), |points| format!("±{points}")),
+        ],
+    }
+}
+
+/// Of a stage of the path: the whole is all of itself.
+fn reach_of(row: &StageRow, share: [i64; 3]) -> Option<i64> {
+    share_reach(share).filter(|_| row.role == StageRole::Path)
+}
+
+/// Points of a hundred that the true share may be off what is shown, where that is more than rounding leaves open.
+pub(crate) fn share_reach([near, lo, hi]: [i64; 3]) -> Option<i64> {
+    let shown = (near + 5_000).div_euclid(10_000) * 10_000;
+    let reach = (shown - lo).max(hi - shown);
+    (near - lo > 5_000 || hi - near > 5_000).then(|| reach.div_euclid(10_000) + i64::from(reach.rem_euclid(10_000) > 0))
 }
 
 /// Where no table fits: each stage's name, and below it its figures.

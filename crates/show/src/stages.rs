@@ -8,11 +8,16 @@ use crate::document::{Block, Tone, Words};
 use crate::headline::arrow;
 use crate::path_bar;
 use crate::quantity::{Unit, count};
+use crate::stage_table::share_reach;
 
 /// What the table's heads mean.
 pub(crate) const MEANINGS: [(&str, &str); 9] = [
     ("traces", "how many have this stage"),
-    ("share", "the stage's part of the time from end to end: of the sums over the traces that have every stage"),
+    (
+        "share",
+        "the stage's part of the time from end to end: of the sums over the traces that have every stage; after ±, how \
+         many points of a hundred the true share may be off",
+    ),
     (
         "median, 99 %",
         "half of the traces, or 99 of 100, took no longer. The interval is guaranteed to hold the true one, under the \
@@ -52,7 +57,7 @@ pub(crate) fn table(report: &Report<'_>) -> Block {
         vec![
             name(row, numbers.get(&at).copied()),
             count(row.count).into(),
-            percent(row).unwrap_or_else(|| "–".into()).into(),
+            share(row).unwrap_or_else(|| "–".into()).into(),
             quantile(row.p50, unit),
             quantile(row.p99, unit),
             either_way(row.common, unit).into(),
@@ -63,6 +68,12 @@ pub(crate) fn table(report: &Report<'_>) -> Block {
         ]
     });
     Block::table_ending_in_words("Table of stages", &COLUMNS, rows).explained()
+}
+
+/// The share, and how far the true one may be from it where that is more than rounding.
+fn share(row: &StageRow) -> Option<String> {
+    let reach = row.share?.per_million().and_then(share_reach);
+    Some(percent(row)? + &reach.map_or(String::new(), |points| format!(" ±{points}")))
 }
 
 /// The stage's share of the whole at the estimates; nothing of a stage that is no part of it.

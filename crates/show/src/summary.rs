@@ -130,7 +130,7 @@ fn incomplete(analysis: &Analysis) -> String {
         .take(MOST_NAMED)
         .map(|row| format!("{} {} a stamp of {}", counted(row.missing, "trace"), lack(row.missing), row.name));
     let more = missing().count().saturating_sub(MOST_NAMED);
-    let more = (more > 0).then(|| format!("{} more have some that do", counted(more as u64, "stage")));
+    let more = (more > 0).then(|| format!("some of {} too", counted(more as u64, "other stage")));
     named.chain(more).collect::<Vec<_>>().join(", ")
 }
 
