@@ -125,7 +125,8 @@ def test_no_bound_on_the_page_lies_inside_the_exact_one(tickscope, run):
     def exactly(ticks):
         return exact(ticks, shown["frequency"]["hertz"], unit["per_second"])
 
-    rows = {re.sub(r"^\d+ ", "", row[0].replace("branch", "").strip()): row for row in Read(page).rows if len(row) == 10}
+    named = lambda row: re.sub(r"^\d+ ", "", row[0].replace("branch", "").strip())
+    rows = {named(row): row for row in Read(page).rows if len(row) == 10}
     for stage in shown["stages"]:
         arrow = f"{stage['from']} → {stage['to']}"
         row = rows["end to end " + arrow if stage["stage"] == "end-to-end" else arrow]
