@@ -23,6 +23,8 @@ pub enum Attribute {
     Cpu,
     /// A number that the program gave along with the stamp.
     Value,
+    /// The number of the channel that took it, unique within the point's node.
+    Channel,
 }
 
 /// A request for stamps.
@@ -72,15 +74,16 @@ pub trait StampSource {
 
 impl Attribute {
     /// How many there are.
-    pub const COUNT: usize = 2;
+    pub const COUNT: usize = 3;
     /// All of them.
-    pub const ALL: [Self; Self::COUNT] = [Self::Cpu, Self::Value];
+    pub const ALL: [Self; Self::COUNT] = [Self::Cpu, Self::Value, Self::Channel];
 
     /// The name of the attribute's column in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
             Self::Value => "value",
+            Self::Channel => "channel",
         }
     }
 }
