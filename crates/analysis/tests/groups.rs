@@ -11,10 +11,11 @@ use tickscope_store::{KeyedWriter, Run};
 use tickscope_tick::Place;
 
 const PATH: [&str; 3] = ["client.send", "server.received", "server.reply"];
-const IDS: i64 = 100;
+/// More than the rows of a piece that is looked at together.
+const IDS: i64 = 5_000;
 
-/// A run whose `server.received` two channels stamped, 100 and 200 ticks after `client.send`, and ten ids passed unseen;
-/// three channels stamped `server.reply`.
+/// A run whose `server.received` two channels stamped, 100 and 200 ticks after `client.send`, and a tenth of the ids
+/// passed unseen; three channels stamped `server.reply`.
 fn run(site: &Site) -> Run {
     let mut run = site.run(&PATH, &[]);
     let mut manifest = run.manifest().clone();
@@ -25,11 +26,11 @@ fn run(site: &Site) -> Run {
     };
     let parts = [
         (PATH[0], stamps(0..IDS, 0)),
-        (PATH[1], stamps(0..30, 100)),
-        (PATH[1], stamps(30..90, 200)),
-        (PATH[2], stamps(0..50, 300)),
-        (PATH[2], stamps(50..80, 300)),
-        (PATH[2], stamps(80..IDS, 300)),
+        (PATH[1], stamps(0..1_500, 100)),
+        (PATH[1], stamps(1_500..4_500, 200)),
+        (PATH[2], stamps(0..2_500, 300)),
+        (PATH[2], stamps(2_500..4_000, 300)),
+        (PATH[2], stamps(4_000..IDS, 300)),
     ];
     let stamped = parts.iter().map(|(place, stamps)| {
         let (node, point) = place.split_once('.').unwrap();
@@ -65,7 +66,7 @@ fn traces_are_grouped_by_the_channel_that_stamped_a_point_and_those_without_a_st
     let ready = ready(run(&site), None).unwrap();
     let groups = by(&ready.run, None, 10).unwrap();
     assert_eq!(groups.point.as_ref().map(Place::to_string).as_deref(), Some("server.received"));
-    assert_eq!(traces(&groups), BTreeMap::from([(None, 10), (Some(1), 30), (Some(2), 60)]));
+    assert_eq!(traces(&groups), BTreeMap::from([(None, 500), (Some(1), 1_500), (Some(2), 3_000)]));
     assert_eq!((groups.more_keys, groups.more_traces), (0, 0));
     for group in &groups.shown {
         let row = &group.rows[0];
@@ -73,9 +74,9 @@ fn traces_are_grouped_by_the_channel_that_stamped_a_point_and_those_without_a_st
         assert_eq!((row.count + row.missing, row.p50.map(|p50| p50.estimate)), (group.traces, after), "{group:?}");
     }
     let named = by(&ready.run, Some("server.reply"), 10).unwrap();
-    assert_eq!(traces(&named), BTreeMap::from([(Some(3), 50), (Some(4), 30), (Some(5), 20)]));
+    assert_eq!(traces(&named), BTreeMap::from([(Some(3), 2_500), (Some(4), 1_500), (Some(5), 1_000)]));
     let few = by(&ready.run, None, 1).unwrap();
-    assert_eq!((traces(&few), few.more_keys, few.more_traces), (BTreeMap::from([(Some(2), 60)]), 2, 40));
+    assert_eq!((traces(&few), few.more_keys, few.more_traces), (BTreeMap::from([(Some(2), 3_000)]), 2, 2_000));
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn traces_of_an_earlier_version_are_refused_and_joined_apart_they_tell_the_chann
     assert!(error.to_string().contains("the channels of server.received apart, found traces of an earlier version"));
     let place = ready.run.traces().unwrap().found[0].path().to_path_buf();
     let apart = ready.joined_apart("asked").unwrap();
-    assert_eq!(apart.preparation.notes[0], "joined now from 290 stamps: asked");
+    assert_eq!(apart.preparation.notes[0], "joined now from 14500 stamps: asked");
     assert_eq!(traces(&by(&apart.run, None, 10).unwrap()), new);
     assert_eq!(fs::read(&place).unwrap(), old, "the run keeps its own");
 }

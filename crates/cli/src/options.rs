@@ -137,8 +137,8 @@ pub struct ShowOptions {
     /// Other quantiles than 50, 99, 99.9 and the longest, in percent with at most four decimals, such as 50,90,99.99
     #[arg(long, value_name = "LIST", value_hint = ValueHint::Other)]
     pub quantiles: Option<QuantileList>,
-    /// A table for each kind of ids, each value of the first stamp that has one, or each channel (thread) that stamped a
-    /// point: the first that several stamped, or the one in channel:NODE.POINT
+    /// A table for each kind of ids, each value of the first stamp that has one, or each channel (thread) that
+    /// stamped a point: the first point that several stamped, or the one in channel:NODE.POINT
     #[arg(long, value_parser = by(), conflicts_with_all = ["json", "wide", "assumptions", "events"])]
     pub by: Option<GroupedBy>,
     /// Unit of durations [default: the one that fits]

@@ -235,11 +235,12 @@ mod tests {
     fn the_channel_of_a_stamp_stays_with_its_tick_where_a_point_has_several_and_costs_no_column_elsewhere() {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
-        put(&run, "client", "send", &[(1, 10), (2, 20), (3, 30)]);
-        for (channel, stamps) in [(4, [(1, 11), (3, 31)]), (7, [(5, 51), (4, 41)])] {
+        let (one, other) = ([(1, 11), (3, 31)], [(5, 51), (4, 41)]);
+        let all = [("client.send", 1, [(1, 10), (2, 20)]), ("server.receive", 4, one), ("server.receive", 7, other)];
+        for (place, channel, stamps) in all {
             let (id, tick) = stamps.into_iter().unzip();
             let counts = vec![ChannelCount { channel, stored: 2, uncommitted: 0 }];
-            let place = next_segment(&run.paths().stamps(&"server.receive".parse().unwrap())).unwrap();
+            let place = next_segment(&run.paths().stamps(&place.parse().unwrap())).unwrap();
             let columns = StampColumns::slim(tick, id, vec![channel; 2]);
             write_segment(&place, &columns, &Origin { counts, ..Origin::default() }).unwrap();
         }
