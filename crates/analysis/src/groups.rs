@@ -125,7 +125,7 @@ fn point_of_channels(run: &Run, scan: &Scan, named: Option<&Place>) -> Result<Pl
              again"
         )));
     }
-    let found = named.map_or("no point of the layout".into(), |named| format!("one at most at {named}"));
+    let found = named.map_or("none in the layout".into(), |named| format!("one at most at {named}"));
     let others: Vec<String> = places.iter().copied().filter(several).map(ToString::to_string).collect();
     let helps = match others.as_slice() {
         [] => "Traces are grouped by channel where several threads or processes stamp one point".into(),

@@ -112,17 +112,22 @@ impl StampSource for RunStamps {
                 (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
             let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
             let mut batch = Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?;
+            let optional = self.attributes[point].iter().filter(|attribute| **attribute != Attribute::Channel);
             let read = |&attribute: &Attribute| Ok((attribute, segment.read_attribute(group, attribute)?));
-            let attributes: Vec<(Attribute, Vec<Option<i64>>)> =
-                self.attributes[point].iter().map(read).collect::<Result<_>>()?;
+            let attributes: Vec<(Attribute, Vec<Option<i64>>)> = optional.map(read).collect::<Result<_>>()?;
             for (attribute, values) in &attributes {
                 batch = batch.with_attribute(*attribute, values).map_err(unequal)?;
             }
-            if columns == Columns::Keys {
+            let told = self.attributes[point].contains(&Attribute::Channel);
+            let with_threads = columns == Columns::KeysAndThreads;
+            let channels = if told || with_threads { segment.read_channels(group)? } else { Vec::new() };
+            if told {
+                batch = batch.with_channels(&channels).map_err(unequal)?;
+            }
+            if !with_threads {
                 sink(batch);
                 continue;
             }
-            let channels = segment.read_channels(group)?;
             let threads: Vec<_> = channels.iter().map(|channel| self.threads[point].get(channel).copied()).collect();
             sink(batch.with_threads(&threads).map_err(unequal)?);
         }

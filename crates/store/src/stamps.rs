@@ -241,7 +241,9 @@ impl Segment {
                 self.table.nullable::<i32>(group, name)?.iter().map(|cpu| cpu.map(|&cpu| cpu.into())).collect()
             }
             Attribute::Value => self.table.nullable(group, name)?.iter().map(|value| value.copied()).collect(),
-            Attribute::Channel => self.read_channels(group)?.into_iter().map(|channel| Some(channel.into())).collect(),
+            Attribute::Channel => {
+                self.table.column::<i32>(group, name)?.into_iter().map(|channel| Some(channel.into())).collect()
+            }
         })
     }
 

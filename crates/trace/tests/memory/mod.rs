@@ -68,11 +68,13 @@ impl StampSource for Memory {
             let kinds = kinds.iter().any(|&kind| kind != 0).then_some(kinds.as_slice());
             let (ids, ticks) = (column(|s| s.id), column(|s| s.tick));
             let of = |of| ticks.iter().map(|&tick| attribute(of, tick)).collect::<Vec<_>>();
-            let (cpus, values, channels) = (of(Attribute::Cpu), of(Attribute::Value), of(Attribute::Channel));
+            let (cpus, values) = (of(Attribute::Cpu), of(Attribute::Value));
+            let channels: Vec<i32> =
+                of(Attribute::Channel).into_iter().map(|channel| channel.unwrap() as i32).collect();
             let stamps = StampColumns::new(&ids, &ticks, kinds).unwrap();
             let stamps = stamps.with_attribute(Attribute::Cpu, &cpus).unwrap();
             let stamps = stamps.with_attribute(Attribute::Value, &values).unwrap();
-            let stamps = stamps.with_attribute(Attribute::Channel, &channels).unwrap();
+            let stamps = stamps.with_channels(&channels).unwrap();
             let threads: Vec<Option<u32>> = group.iter().map(|stamp| stamp.thread).collect();
             sink(if columns == Columns::Keys { stamps } else { stamps.with_threads(&threads).unwrap() });
         }
