@@ -1,4 +1,4 @@
-//! The table of a run for one kind of ids, or one value of a stamp, at a time.
+//! The table of a run for one kind of ids, one value of a stamp, or one channel of a point, at a time.
 //!
 //! Idea: two passes over the traces; the first counts the keys, the second gathers the values of those that most traces
 //! have. Guarantees: memory grows with the traces of the groups that are shown, and with the number of keys no further
@@ -7,20 +7,26 @@
 
 use std::collections::BTreeMap;
 
-use tickscope_store::Run;
-use tickscope_trace::{Attribute, Column, Common, Quantile, Share, SharePlan, StageRole, StageRow, StageValues};
+use tickscope_store::{KeyedReader, Run};
+use tickscope_tick::Place;
+use tickscope_trace::{
+    Attribute, Column, Common, Quantile, Share, SharePlan, StageRole, StageRow, StageValues, suggestion,
+};
 
 use crate::error::Error;
 use crate::query::Query;
 use crate::scan::{Outcome, Piece, Scan, show_group};
 
 /// What traces are grouped by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GroupedBy {
     /// The class of their ids.
     Kind,
     /// The number that the program gave with the first stamp of the path that has one.
     Value,
+    /// The channel, one a thread, that took their stamp at this point; `None`: at the first point of the layout that
+    /// several channels stamped.
+    Channel(Option<Place>),
 }
 
 /// Keys that are told apart.
@@ -29,6 +35,8 @@ pub const MOST_KEYS: usize = 1 << 16;
 /// A run's traces in groups.
 #[derive(Debug)]
 pub struct Groups {
+    /// The point whose channels the keys are.
+    pub point: Option<Place>,
     /// Those that most traces have, by key.
     pub shown: Vec<Group>,
     /// How many further keys there are; those beyond [`MOST_KEYS`] count as one.
@@ -40,7 +48,8 @@ pub struct Groups {
 /// Traces of one key.
 #[derive(Debug)]
 pub struct Group {
-    /// The kind or the value; `None`: no stamp of the trace has a value.
+    /// The kind, the value, or the number of the channel within its node; `None`: no stamp of the trace has a value, or
+    /// it has no stamp at the point.
     pub key: Option<i64>,
     /// How many traces.
     pub traces: u64,
@@ -49,11 +58,12 @@ pub struct Group {
 }
 
 /// Gathers the groups of a run under `query`, at most `most` of them.
-pub fn grouped(run: &Run, query: &Query, by: GroupedBy, most: usize) -> Result<Groups, Error> {
+pub fn grouped(run: &Run, query: &Query, by: &GroupedBy, most: usize) -> Result<Groups, Error> {
     let scan = Scan::of(run, query)?;
+    let (keys, point) = Keys::of(run, &scan, by)?;
     let mut counts: BTreeMap<Option<i64>, u64> = BTreeMap::new();
     let mut beyond = 0;
-    each_trace(&scan, by, |key, _, _| {
+    each_trace(&scan, &keys, |key, _, _| {
         if counts.len() < MOST_KEYS || counts.contains_key(&key) {
             *counts.entry(key).or_default() += 1;
         } else {
@@ -65,7 +75,7 @@ pub fn grouped(run: &Run, query: &Query, by: GroupedBy, most: usize) -> Result<G
     let mut kept: BTreeMap<Option<i64>, Gathered> =
         order.iter().take(most).map(|&(_, key)| (key, Gathered::none(scan.layout().stages().len()))).collect();
     let plan = SharePlan::of(scan.layout());
-    each_trace(&scan, by, |key, piece, row| {
+    each_trace(&scan, &keys, |key, piece, row| {
         if let Some(group) = kept.get_mut(&key) {
             group.add(piece, row, &plan);
         }
@@ -77,29 +87,94 @@ pub fn grouped(run: &Run, query: &Query, by: GroupedBy, most: usize) -> Result<G
         traces: counts[&key],
         rows: gathered.rows(&scan, query),
     };
-    Ok(Groups { shown: kept.into_iter().map(group).collect(), more_keys, more_traces })
+    Ok(Groups { point, shown: kept.into_iter().map(group).collect(), more_keys, more_traces })
+}
+
+/// Returns whether the traces of `run` tell the channels of every point apart that several channels stamped; those of
+/// earlier versions do not.
+pub fn tells_channels(run: &Run) -> Result<bool, Error> {
+    let (layout, readers) = (run.layout()?, run.traces()?.found);
+    for point in layout.points() {
+        if !have_channels(&readers, &point.place) && run.channels_at(&point.place)?.len() > 1 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn have_channels(readers: &[KeyedReader], place: &Place) -> bool {
+    readers.iter().all(|reader| reader.has_attribute(&place.to_string(), Attribute::Channel))
+}
+
+/// The point whose channels are asked for.
+fn point_of_channels(run: &Run, scan: &Scan, named: Option<&Place>) -> Result<Place, Error> {
+    let places: Vec<&Place> = scan.layout().points().iter().map(|point| &point.place).collect();
+    if let Some(named) = named.filter(|named| !places.contains(named)) {
+        let known: Vec<String> = places.iter().map(ToString::to_string).collect();
+        let helps = suggestion(&named.to_string(), &known);
+        return Err(Error::input(format!("--by: expected a point of the layout, found '{named}'; {helps}")));
+    }
+    let asked = || places.iter().copied().filter(|place| named.is_none_or(|named| named == *place));
+    if let Some(place) = asked().find(|place| have_channels(&scan.readers, place)) {
+        return Ok(place.clone());
+    }
+    let several = |place: &&Place| run.channels_at(place).map_or(0, |channels| channels.len()) > 1;
+    if let Some(place) = asked().find(several) {
+        return Err(Error::work(format!(
+            "expected traces that tell the channels of {place} apart, found traces of an earlier version. Join the run \
+             again"
+        )));
+    }
+    let found = named.map_or("none in the layout".into(), |named| format!("one at most at {named}"));
+    let others: Vec<String> = places.iter().copied().filter(several).map(ToString::to_string).collect();
+    let helps = match others.as_slice() {
+        [] => "Traces are grouped by channel where several threads or processes stamp one point".into(),
+        others => format!("Name one of {}", others.join(", ")),
+    };
+    Err(Error::input(format!("--by: expected a point that several channels stamped, found {found}. {helps}")))
+}
+
+/// Where the key of a trace is read.
+enum Keys {
+    Kinds,
+    /// In the first column that has one.
+    Attribute(Attribute, Vec<Place>),
+}
+
+impl Keys {
+    fn of(run: &Run, scan: &Scan, by: &GroupedBy) -> Result<(Self, Option<Place>), Error> {
+        Ok(match by {
+            GroupedBy::Kind => (Self::Kinds, None),
+            GroupedBy::Value => {
+                let places = scan.layout().points().iter().map(|point| point.place.clone());
+                (Self::Attribute(Attribute::Value, places.collect()), None)
+            }
+            GroupedBy::Channel(named) => {
+                let place = point_of_channels(run, scan, named.as_ref())?;
+                (Self::Attribute(Attribute::Channel, vec![place.clone()]), Some(place))
+            }
+        })
+    }
+
+    /// The columns that keys of one row group are in.
+    fn columns(&self, reader: &KeyedReader, group: usize) -> Result<Vec<Column>, Error> {
+        let Self::Attribute(attribute, places) = self else { return Ok(Vec::new()) };
+        let read = |place: &Place| Ok(reader.read_attribute(group, &place.to_string(), *attribute)?);
+        places.iter().map(read).collect()
+    }
 }
 
 /// Every trace with its key, once for all its rows.
-fn each_trace(scan: &Scan, by: GroupedBy, mut each: impl FnMut(Option<i64>, &Piece<'_>, usize)) -> Result<(), Error> {
+fn each_trace(scan: &Scan, keys: &Keys, mut each: impl FnMut(Option<i64>, &Piece<'_>, usize)) -> Result<(), Error> {
     for reader in &scan.readers {
         for group in 0..reader.groups() {
-            let values = match by {
-                GroupedBy::Kind => Vec::new(),
-                GroupedBy::Value => {
-                    let points = scan.layout().points().iter();
-                    let read = |point: &tickscope_trace::Point| {
-                        reader.read_attribute(group, &point.place.to_string(), Attribute::Value)
-                    };
-                    points.map(read).collect::<Result<Vec<Column>, _>>()?
-                }
-            };
+            let columns = keys.columns(reader, group)?;
             let mut first = 0;
             show_group(&scan.inputs, &reader.read_group(group)?, |piece| {
                 for row in 0..piece.traces.len() {
-                    let key = match by {
-                        GroupedBy::Kind => Some(piece.traces.kinds()[row].into()),
-                        GroupedBy::Value => values.iter().find_map(|column| column.get(first + row)),
+                    let key = match keys {
+                        Keys::Kinds => Some(piece.traces.kinds()[row].into()),
+                        Keys::Attribute(..) => columns.iter().find_map(|column| column.get(first + row)),
                     };
                     each(key, piece, row);
                 }

@@ -38,7 +38,7 @@ pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, run_rho, shares_counter};
 pub use duration_cache::durations;
 pub use error::Error;
-pub use groups::{Group, GroupedBy, Groups, grouped};
+pub use groups::{Group, GroupedBy, Groups, grouped, tells_channels};
 pub use messages::{MessagePair, Passages, own_send};
 pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use passages::{PassageSummary, join};

@@ -30,6 +30,19 @@ pub struct ReadyRun {
     _apart: Option<Aside>,
 }
 
+impl ReadyRun {
+    /// The same run with traces of this version, apart from the run, which keeps its own.
+    pub fn joined_apart(mut self, why: &str) -> Result<Self, Error> {
+        let apart = Aside::of(&self.run)?;
+        let manifest = self.run.manifest().clone();
+        self.run = self.run.seen_as(manifest, Some(apart.path().to_path_buf()));
+        let found = join(&self.run, JOIN_BYTES)?;
+        self.preparation.notes.insert(0, format!("joined now from {} stamps: {why}", found.stamps));
+        self._apart = Some(apart);
+        Ok(self)
+    }
+}
+
 /// What was done to make a run ready.
 #[derive(Clone, Debug, Default)]
 pub struct Preparation {

@@ -137,9 +137,10 @@ pub struct ShowOptions {
     /// Other quantiles than 50, 99, 99.9 and the longest, in percent with at most four decimals, such as 50,90,99.99
     #[arg(long, value_name = "LIST", value_hint = ValueHint::Other)]
     pub quantiles: Option<QuantileList>,
-    /// A table for each kind of ids, or for each value of the first stamp that has one
-    #[arg(long, conflicts_with_all = ["json", "wide", "assumptions", "events"])]
-    pub by: Option<By>,
+    /// A table for each kind of ids, each value of the first stamp that has one, or each channel (thread) that
+    /// stamped a point: the first point that several stamped, or the one in channel:NODE.POINT
+    #[arg(long, value_parser = by(), conflicts_with_all = ["json", "wide", "assumptions", "events"])]
+    pub by: Option<GroupedBy>,
     /// Unit of durations [default: the one that fits]
     #[arg(long)]
     pub unit: Option<UnitName>,
@@ -207,32 +208,23 @@ fn clock() -> impl TypedValueParser<Value = Clock> {
     Known(clock_names).try_map(|name: String| name.parse::<Clock>())
 }
 
-/// What `show --by` groups by.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum By {
-    /// The class of the ids
-    Kind,
-    /// The number that the program gave with a stamp
-    Value,
+fn group_words() -> Vec<PossibleValue> {
+    vec![
+        PossibleValue::new("kind").help("The class of the ids"),
+        PossibleValue::new("value").help("The number that the program gave with a stamp"),
+        PossibleValue::new("channel").help("The channel that took the stamp at a point: one for each thread"),
+    ]
 }
 
-impl By {
-    /// Its name.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Kind => "kind",
-            Self::Value => "value",
-        }
-    }
-}
-
-impl From<By> for GroupedBy {
-    fn from(by: By) -> Self {
-        match by {
-            By::Kind => Self::Kind,
-            By::Value => Self::Value,
-        }
-    }
+/// Reads what `show --by` groups by; completions list the words.
+fn by() -> impl TypedValueParser<Value = GroupedBy> {
+    Known(group_words).try_map(|text: String| match (text.as_str(), text.strip_prefix("channel:")) {
+        ("kind", _) => Ok(GroupedBy::Kind),
+        ("value", _) => Ok(GroupedBy::Value),
+        ("channel", _) => Ok(GroupedBy::Channel(None)),
+        (_, Some(place)) => place.parse().map(|place| GroupedBy::Channel(Some(place))).map_err(|e| format!("{e}")),
+        _ => Err(format!("expected kind, value, channel or channel:NODE.POINT, found '{text}'. Correct it")),
+    })
 }
 
 /// A unit of time.

@@ -28,8 +28,9 @@ pub fn show(options: &ShowOptions) -> Result<(), Failure> {
         events: options.events,
         quantiles: quantiles.names(),
     };
-    if let Some(by) = options.by {
-        return opened.faults.verdict(groups::show(&opened.ready.run, &query, by, &view));
+    if let Some(by) = &options.by {
+        let Opened { ready, faults } = opened;
+        return faults.verdict(groups::show(ready, &query, by, &view));
     }
     shown(&opened, &query, options.json, false, &view)
 }

@@ -3,7 +3,7 @@
 
 mod site;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
@@ -118,6 +118,51 @@ fn e2e_one_id_on_two_threads_at_once_is_shown_as_each_thread_took_it() {
         assert_eq!(right(&run, &account)["app.begin>app.end"], expected, "{rule}");
         assert_eq!(row(&analysis, "app.begin>app.end").count as usize, expected.len());
     }
+}
+
+/// Traces by the channel that stamped a point, as its stamps say: those whose id and tick there are the trace's.
+fn by_channel(run: &Run, place: &str) -> BTreeMap<Option<i32>, u64> {
+    let stamps = run.stamps(&place.parse().unwrap()).unwrap().read_all().unwrap();
+    let keys = stamps.id.iter().zip(&stamps.tick);
+    let channels: HashMap<_, _> = keys.map(|(&id, &tick)| (id, tick)).zip(stamps.channel.iter().copied()).collect();
+    let traces = run.traces().unwrap().found.remove(0);
+    let column = traces.names().iter().position(|name| name == place).unwrap();
+    let rows = traces.read_all().unwrap();
+    let mut counts = BTreeMap::new();
+    for (&id, tick) in rows.id.iter().zip(rows.columns[column].iter()) {
+        *counts.entry(tick.map(|&tick| channels[&(id, tick)])).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn e2e_traces_are_shown_by_the_thread_that_stamped_a_point() {
+    const WORKERS: usize = 3;
+    let path = ["submit", "begin", "end", "batched", "done"];
+    let site = Site::new("by-channel");
+    Ended::of(&mut site.run_command(&text("pipeline", 400, &path, "all"))).json(3);
+    let run = site.opened();
+    let shown = |by: &str| Ended::of(site::tickscope(&["show", "--by", by]).arg(site.run_directory()));
+    for (by, place) in [("channel", "app.begin"), ("channel:app.end", "app.end")] {
+        let ended = shown(by);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.out.starts_with(&format!("channels of {place}\n")), "{ended:?}");
+        let expected = by_channel(&run, place);
+        println!("{by}: {expected:?}");
+        let channels = run.channels().unwrap().found;
+        let at = |number| channels.iter().find(|of| of.channel == number && of.is_at(&place.parse().unwrap())).unwrap();
+        for (number, count) in &expected {
+            let name = number.map(at).map_or(format!("no stamp at {place}"), |of| {
+                format!("channel {}, thread {} of process {}", of.channel, of.thread, of.pid)
+            });
+            assert!(ended.out.contains(&format!("{name}: {count} trace")), "{name}, {count}: {}", ended.out);
+        }
+        assert_eq!(expected.keys().flatten().count(), WORKERS);
+        assert_eq!(ended.out.matches("\nchannel ").count() + ended.out.matches("\nno stamp").count(), expected.len());
+    }
+    shown("channel:app.done").said(2, &["one at most at app.done", "app.begin, app.end"]);
+    shown("channel:app.gone").said(2, &["expected a point of the layout, found 'app.gone'"]);
+    shown("channel:gone").said(2, &["--by", "gone"]);
 }
 
 #[test]

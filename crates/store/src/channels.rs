@@ -1,5 +1,6 @@
 //! Channels: which process, thread and point each stamp came from, and how many stamps were stored, lost and refused.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
@@ -9,6 +10,8 @@ use tickscope_stamp::block::Policy;
 use tickscope_tick::{Domain, DomainError, NodeName, Place, PointName};
 
 use crate::error::Result;
+use crate::run::Run;
+use crate::stamps::{PointStamps, Segment};
 use crate::table::{Columns, columns, named_values};
 
 columns! {
@@ -111,6 +114,21 @@ impl Channel {
     pub fn is_at(&self, place: &Place) -> bool {
         place.node == self.node && place.point == self.point
     }
+}
+
+impl Run {
+    /// Numbers of the channels whose stamps at `place` are stored.
+    pub fn channels_at(&self, place: &Place) -> Result<BTreeSet<i32>> {
+        Ok(stamped_by(place, &self.stamps(place)?, &self.channels()?.found))
+    }
+}
+
+/// Numbers of the channels that the stamps of `place` came from, by their footers and by `channels`: either may be
+/// ahead of the other while a run goes on or after it was cut off.
+pub(crate) fn stamped_by(place: &Place, stamps: &PointStamps, channels: &[Channel]) -> BTreeSet<i32> {
+    let known = channels.iter().filter(|channel| channel.is_at(place) && channel.stored > 0);
+    let counted = stamps.segments().iter().flat_map(Segment::counted_channels);
+    known.map(|channel| channel.channel).chain(counted).collect()
 }
 
 /// Replaces the file at `place` by one with these channels.

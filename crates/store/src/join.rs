@@ -6,11 +6,13 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
+use tickscope_tick::Place;
 use tickscope_trace::{
     Attribute, Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede, StampColumns as Batch,
     StampSource, Traces, join,
 };
 
+use crate::channels::{Channel, stamped_by};
 use crate::error::{Error, Result};
 use crate::run::Run;
 use crate::stamps::PointStamps;
@@ -71,8 +73,11 @@ impl RunStamps {
     fn open(run: &Run, layout: &Layout) -> Result<Self> {
         let points: Result<Vec<PointStamps>> = layout.points().iter().map(|point| run.stamps(&point.place)).collect();
         let points = points?;
-        let attributes: Result<_> = points.iter().map(attributes_of).collect();
-        Ok(Self { points, attributes: attributes?, threads: threads(run, layout)? })
+        let channels = run.channels()?.found;
+        let places = layout.points().iter().map(|point| &point.place);
+        let attributes: Result<_> =
+            places.zip(&points).map(|(place, stamps)| attributes_of(place, stamps, &channels)).collect();
+        Ok(Self { points, attributes: attributes?, threads: threads(channels, layout) })
     }
 
     fn refused(self) -> Vec<Error> {
@@ -107,17 +112,22 @@ impl StampSource for RunStamps {
                 (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
             let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
             let mut batch = Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?;
+            let optional = self.attributes[point].iter().filter(|attribute| **attribute != Attribute::Channel);
             let read = |&attribute: &Attribute| Ok((attribute, segment.read_attribute(group, attribute)?));
-            let attributes: Vec<(Attribute, Vec<Option<i64>>)> =
-                self.attributes[point].iter().map(read).collect::<Result<_>>()?;
+            let attributes: Vec<(Attribute, Vec<Option<i64>>)> = optional.map(read).collect::<Result<_>>()?;
             for (attribute, values) in &attributes {
                 batch = batch.with_attribute(*attribute, values).map_err(unequal)?;
             }
-            if columns == Columns::Keys {
+            let told = self.attributes[point].contains(&Attribute::Channel);
+            let with_threads = columns == Columns::KeysAndThreads;
+            let channels = if told || with_threads { segment.read_channels(group)? } else { Vec::new() };
+            if told {
+                batch = batch.with_channels(&channels).map_err(unequal)?;
+            }
+            if !with_threads {
                 sink(batch);
                 continue;
             }
-            let channels = segment.read_channels(group)?;
             let threads: Vec<_> = channels.iter().map(|channel| self.threads[point].get(channel).copied()).collect();
             sink(batch.with_threads(&threads).map_err(unequal)?);
         }
@@ -125,10 +135,13 @@ impl StampSource for RunStamps {
     }
 }
 
-/// The attributes that some stamp of a point has.
-fn attributes_of(stamps: &PointStamps) -> Result<Vec<Attribute>> {
+/// The attributes that some stamp of a point has; the channel only where it tells stamps apart.
+fn attributes_of(place: &Place, stamps: &PointStamps, channels: &[Channel]) -> Result<Vec<Attribute>> {
     let mut found = Vec::new();
     for attribute in Attribute::ALL {
+        if attribute == Attribute::Channel && stamped_by(place, stamps, channels).len() < 2 {
+            continue;
+        }
         for segment in stamps.segments() {
             if segment.has_attribute(attribute)? {
                 found.push(attribute);
@@ -140,10 +153,10 @@ fn attributes_of(stamps: &PointStamps) -> Result<Vec<Attribute>> {
 }
 
 /// By point of the layout, then by channel: the thread that stamped there, numbered over the run. Logs name none.
-fn threads(run: &Run, layout: &Layout) -> Result<Vec<HashMap<i32, u32>>> {
+fn threads(channels: Vec<Channel>, layout: &Layout) -> Vec<HashMap<i32, u32>> {
     let mut numbers = HashMap::new();
     let mut threads = vec![HashMap::new(); layout.points().len()];
-    for channel in run.channels()?.found.into_iter().filter(|channel| channel.thread != 0) {
+    for channel in channels.into_iter().filter(|channel| channel.thread != 0) {
         let next = numbers.len() as u32;
         let thread = (channel.node.clone(), channel.pool, channel.pid, channel.process_start, channel.thread);
         let number = *numbers.entry(thread).or_insert(next);
@@ -154,7 +167,7 @@ fn threads(run: &Run, layout: &Layout) -> Result<Vec<HashMap<i32, u32>>> {
             threads[point].insert(channel.channel, number);
         }
     }
-    Ok(threads)
+    threads
 }
 
 fn rows(traces: &Traces) -> KeyedRows {
@@ -172,7 +185,7 @@ mod tests {
     use super::*;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
-    use crate::{BlockRange, Nullable, Origin, StampColumns, next_segment, write_segment};
+    use crate::{BlockRange, ChannelCount, Nullable, Origin, StampColumns, next_segment, write_segment};
 
     fn put(run: &Run, node: &str, point: &str, stamps: &[(i64, i64)]) {
         put_with(run, node, point, stamps, Nullable::nulls(stamps.len()));
@@ -221,6 +234,28 @@ mod tests {
         assert!(
             read("server.receive", Attribute::Cpu).is_all_null() && read("client.send", Attribute::Value).is_all_null()
         );
+    }
+
+    #[test]
+    fn the_channel_of_a_stamp_stays_with_its_tick_where_a_point_has_several_and_costs_no_column_elsewhere() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let (one, other) = ([(1, 11), (3, 31)], [(5, 51), (4, 41)]);
+        let all = [("client.send", 1, [(1, 10), (2, 20)]), ("server.receive", 4, one), ("server.receive", 7, other)];
+        for (place, channel, stamps) in all {
+            let (id, tick) = stamps.into_iter().unzip();
+            let counts = vec![ChannelCount { channel, stored: 2, uncommitted: 0 }];
+            let place = next_segment(&run.paths().stamps(&place.parse().unwrap())).unwrap();
+            let columns = StampColumns::slim(tick, id, vec![channel; 2]);
+            write_segment(&place, &columns, &Origin { counts, ..Origin::default() }).unwrap();
+        }
+        join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
+        let traces = &run.traces().unwrap().found[0];
+        let has = |place| traces.has_attribute(place, Attribute::Channel);
+        assert!(has("server.receive") && !has("client.send") && !has("server.deliver"));
+        let read = traces.read_attribute(0, "server.receive", Attribute::Channel).unwrap();
+        assert_eq!(traces.read_all().unwrap().id, [1, 2, 3, 4, 5]);
+        assert_eq!(read, [Some(4), None, Some(4), Some(7), Some(7)].into_iter().collect());
     }
 
     #[test]

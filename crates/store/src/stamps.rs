@@ -182,6 +182,12 @@ impl Segment {
         Ok(Origin { blocks: self.list(BLOCKS_KEY)?, open: self.list(OPEN_KEY)?, counts: self.list(COUNTS_KEY)? })
     }
 
+    /// The channels that its footer counts stamps of; none where the footer says nothing that is understood.
+    pub(crate) fn counted_channels(&self) -> impl Iterator<Item = i32> {
+        let counts: Vec<ChannelCount> = self.list(COUNTS_KEY).unwrap_or_default();
+        counts.into_iter().filter(|count| count.stored > 0).map(|count| count.channel)
+    }
+
     fn list<T: DeserializeOwned>(&self, key: &str) -> Result<Vec<T>> {
         let Some(list) = self.table.key(key) else { return Ok(Vec::new()) };
         serde_json::from_str(list).map_err(|e| Error::corrupt(self.path(), format!("a list in {key}"), e.to_string()))
@@ -235,6 +241,9 @@ impl Segment {
                 self.table.nullable::<i32>(group, name)?.iter().map(|cpu| cpu.map(|&cpu| cpu.into())).collect()
             }
             Attribute::Value => self.table.nullable(group, name)?.iter().map(|value| value.copied()).collect(),
+            Attribute::Channel => {
+                self.table.column::<i32>(group, name)?.into_iter().map(|channel| Some(channel.into())).collect()
+            }
         })
     }
 
@@ -244,6 +253,7 @@ impl Segment {
         let has = |group| match attribute {
             Attribute::Cpu => Ok(!self.table.nullable::<i32>(group, name)?.is_all_null()),
             Attribute::Value => Ok(!self.table.nullable::<i64>(group, name)?.is_all_null()),
+            Attribute::Channel => Ok(true),
         };
         (0..self.table.groups()).map(has).find(|has| !matches!(has, Ok(false))).unwrap_or(Ok(false))
     }

@@ -44,22 +44,25 @@ pub(crate) struct Field {
     ranged: bool,
     /// A file in which no row has a value leaves the column out.
     spared: bool,
+    /// Few values, each in many rows: a dictionary holds them.
+    repeating: bool,
 }
 
 impl Field {
     pub(crate) const fn of<C: Cell>(name: Cow<'static, str>) -> Self {
         let (physical, nullable) = (C::Column::PHYSICAL, C::Column::NULLABLE);
-        Self { name, physical, nullable, ranged: false, spared: false }
+        Self { name, physical, nullable, ranged: false, spared: false, repeating: false }
     }
 
-    /// The column with the traits that its declaration names, `ranged` or `spared`.
+    /// The column with the traits that its declaration names: `ranged`, `spared`, `repeating`.
     pub(crate) const fn with(mut self, traits: &[&str]) -> Self {
         let mut at = 0;
         while at < traits.len() {
             match traits[at].as_bytes() {
                 b"ranged" => self.ranged = true,
                 b"spared" => self.spared = true,
-                _ => panic!("a column is ranged or spared"),
+                b"repeating" => self.repeating = true,
+                _ => panic!("a column is ranged, spared or repeating"),
             }
             at += 1;
         }

@@ -93,7 +93,7 @@ impl KeyedWriter {
             Field::of::<i64>(KEY[1].into()).with(&["ranged"]),
             Field::of::<i32>(KEY[2].into()),
         ];
-        fields.extend(names.iter().map(|name| Field::of::<Option<i64>>(name.clone().into())));
+        fields.extend(names.iter().map(|name| column(name)));
         fields.extend(last);
         let table = TableWriter::begin(place, &fields, keys)?;
         Ok(Self { table, pending: KeyedRows::empty(names.len()), passages })
@@ -182,6 +182,11 @@ impl KeyedReader {
         &self.names
     }
 
+    /// Returns whether traces have a column for an attribute of the stamps of a point.
+    pub fn has_attribute(&self, place: &str, attribute: Attribute) -> bool {
+        self.table.names().contains(&attribute_column(place, attribute))
+    }
+
     /// An attribute of the stamps of a point, of one row group of traces; all null where none has it.
     pub fn read_attribute(&self, group: usize, place: &str, attribute: Attribute) -> Result<Nullable<i64>> {
         self.table.nullable(group, &attribute_column(place, attribute))
@@ -243,6 +248,13 @@ fn ppm(ppb: u64) -> String {
 /// The column of traces that holds an attribute of a point's stamps.
 pub(crate) fn attribute_column(place: &str, attribute: Attribute) -> String {
     format!("{place}{ATTRIBUTE}{}", attribute.name())
+}
+
+/// A column of ticks, of durations or of an attribute. Channels are few and each comes again: a dictionary holds them.
+fn column(name: &str) -> Field {
+    let field = Field::of::<Option<i64>>(name.to_string().into());
+    let attribute = name.split_once(ATTRIBUTE).map(|(_, attribute)| attribute);
+    if attribute == Some(Attribute::Channel.name()) { field.with(&["repeating"]) } else { field }
 }
 
 /// Footer key of traces: the layout they were joined by, as in `run.json`.

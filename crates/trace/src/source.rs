@@ -13,7 +13,8 @@ pub struct StampColumns<'a> {
     ticks: &'a [i64],
     kinds: Option<&'a [i32]>,
     threads: Option<&'a [Option<u32>]>,
-    attributes: [Option<&'a [Option<i64>]>; Attribute::COUNT],
+    attributes: [Option<&'a [Option<i64>]>; Attribute::OPTIONAL.len()],
+    channels: Option<&'a [i32]>,
 }
 
 /// An attribute of a stamp besides its id, kind and tick; kept with it in its trace.
@@ -23,6 +24,8 @@ pub enum Attribute {
     Cpu,
     /// A number that the program gave along with the stamp.
     Value,
+    /// The number of the channel that took it, unique within the point's node.
+    Channel,
 }
 
 /// A request for stamps.
@@ -72,15 +75,18 @@ pub trait StampSource {
 
 impl Attribute {
     /// How many there are.
-    pub const COUNT: usize = 2;
+    pub const COUNT: usize = 3;
     /// All of them.
-    pub const ALL: [Self; Self::COUNT] = [Self::Cpu, Self::Value];
+    pub const ALL: [Self; Self::COUNT] = [Self::Cpu, Self::Value, Self::Channel];
+    /// Those that a stamp may lack.
+    pub const OPTIONAL: [Self; 2] = [Self::Cpu, Self::Value];
 
     /// The name of the attribute's column in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
             Self::Value => "value",
+            Self::Channel => "channel",
         }
     }
 }
@@ -93,7 +99,7 @@ impl<'a> StampColumns<'a> {
             let found = format!("{} ids, {} ticks, {} kinds", lengths[0], lengths[1], lengths[2]);
             return Err(Error::new("columns of equal length", found, "hand over whole rows"));
         }
-        Ok(Self { ids, ticks, kinds, threads: None, attributes: [None; Attribute::COUNT] })
+        Ok(Self { ids, ticks, kinds, threads: None, attributes: [None; Attribute::OPTIONAL.len()], channels: None })
     }
 
     /// The same stamps with the number of the thread that took each, equal at every point; `None`: not known.
@@ -105,10 +111,20 @@ impl<'a> StampColumns<'a> {
         Err(Error::new("columns of equal length", found, "hand over whole rows"))
     }
 
-    /// The same stamps with an attribute of each, where it has one.
+    /// The same stamps with the channel that took each.
+    pub fn with_channels(self, channels: &'a [i32]) -> Result<Self, Error> {
+        if channels.len() == self.ids.len() {
+            return Ok(Self { channels: Some(channels), ..self });
+        }
+        let found = format!("{} ids, {} channels", self.ids.len(), channels.len());
+        Err(Error::new("columns of equal length", found, "hand over whole rows"))
+    }
+
+    /// The same stamps with an attribute of each, one of [`Attribute::OPTIONAL`], where it has one.
     pub fn with_attribute(mut self, attribute: Attribute, values: &'a [Option<i64>]) -> Result<Self, Error> {
-        if values.len() == self.ids.len() {
-            self.attributes[attribute as usize] = Some(values);
+        let place = self.attributes.get_mut(attribute as usize);
+        if let Some(place) = place.filter(|_| values.len() == self.ids.len()) {
+            *place = Some(values);
             return Ok(self);
         }
         let found = format!("{} ids, {} values of '{}'", self.ids.len(), values.len(), attribute.name());
@@ -132,7 +148,15 @@ impl<'a> StampColumns<'a> {
 
     /// The attribute of the stamp with that index.
     pub fn attribute(&self, attribute: Attribute, index: usize) -> Option<i64> {
-        self.attributes[attribute as usize]?.get(index).copied().flatten()
+        match attribute {
+            Attribute::Channel => self.channels?.get(index).map(|&channel| channel.into()),
+            Attribute::Cpu | Attribute::Value => self.attributes[attribute as usize]?.get(index).copied().flatten(),
+        }
+    }
+
+    /// The channels that took the stamps, where they were asked for.
+    pub fn channels(&self) -> Option<&'a [i32]> {
+        self.channels
     }
 
     /// The threads that took the stamps; `None`: of none it is known.

@@ -108,11 +108,12 @@ fn properties(fields: &[Field], keys: &[(&str, String)]) -> WriterProperties {
         if field.ranged {
             properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::Chunk);
         }
-        properties = if field.is_text() {
-            properties.set_column_dictionary_enabled(path, true)
-        } else {
-            properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED)
-        };
+        if field.is_text() || field.repeating {
+            properties = properties.set_column_dictionary_enabled(path.clone(), true);
+        }
+        if !field.is_text() {
+            properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
     }
     properties.build()
 }

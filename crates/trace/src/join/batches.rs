@@ -144,7 +144,13 @@ impl Gathered {
             batch.point_mut(point).extend(picks.iter().map(|&pick| slots.at(point, pick)));
         }
         for (point, attribute, column) in batch.attributes_mut() {
-            picks.iter().for_each(|pick| column.push(self.attribute(*point, *attribute, linked, pick)));
+            let slots = &self.points[*point];
+            match slots.channels.as_deref().filter(|_| *attribute == Attribute::Channel && !slots.seen.is_empty()) {
+                Some(channels) => column.extend(picks.iter().map(|&pick| slots.channel_at(channels, *point, pick))),
+                None => {
+                    picks.iter().for_each(|pick| column.push(self.attribute(*point, *attribute, linked, pick)));
+                }
+            }
         }
         let answer = sink(batch);
         picks.clear();
@@ -163,7 +169,7 @@ impl Gathered {
                 traces.attribute(point, attribute)?.get(row)
             }
             Some(stamps) => stamps[point]?.attributes[attribute as usize],
-            None => slots.attributes[attribute as usize].as_ref()?.get(pick.row).copied().flatten(),
+            None => slots.attributes.get(attribute as usize)?.as_ref()?.get(pick.row).copied().flatten(),
         }
     }
 }
@@ -175,6 +181,20 @@ impl Slots {
         match passage {
             None => (self.ticks[row], self.seen[row]),
             Some(stamps) => (stamps[point].map_or(0, |stamp| stamp.tick), stamps[point].is_some()),
+        }
+    }
+}
+
+impl Slots {
+    /// The channel at this point, 0 if there is no stamp, and whether there is one.
+    #[inline]
+    fn channel_at(&self, channels: &[i32], point: usize, Pick { row, passage, .. }: Pick<'_>) -> (i64, bool) {
+        match passage {
+            None => (channels[row].into(), self.seen[row]),
+            Some(stamps) => {
+                let channel = stamps[point].and_then(|stamp| stamp.attributes[Attribute::Channel as usize]);
+                (channel.unwrap_or(0), channel.is_some())
+            }
         }
     }
 }

@@ -42,7 +42,9 @@ pub(super) struct Slots {
     pub ticks: Vec<i64>,
     pub seen: Vec<bool>,
     /// The attributes that some stamp of the point has, by row.
-    pub attributes: [Option<Vec<Option<i64>>>; Attribute::COUNT],
+    pub attributes: [Option<Vec<Option<i64>>>; Attribute::OPTIONAL.len()],
+    /// The channel of each stamp, of no meaning where none was seen; where the channels are kept.
+    pub channels: Option<Vec<i32>>,
     has_attributes: bool,
     /// The row of every stamp but the first to arrive.
     pub again: Vec<u32>,
@@ -68,8 +70,7 @@ impl Rows {
         };
         let mut points: Vec<Slots> = (0..points).map(|_| Slots::default()).collect();
         for &(point, attribute) in attributes {
-            points[point].attributes[attribute as usize] = Some(Vec::new());
-            points[point].has_attributes = true;
+            points[point].keep(attribute);
         }
         let (first, span) = (chunk.first, chunk.span());
         let most = (span > 0).then_some(limits.keys);
@@ -204,6 +205,15 @@ impl Rows {
 }
 
 impl Slots {
+    /// Keeps an attribute of every stamp from now on.
+    fn keep(&mut self, attribute: Attribute) {
+        self.has_attributes = true;
+        match attribute {
+            Attribute::Channel => self.channels = Some(Vec::new()),
+            Attribute::Cpu | Attribute::Value => self.attributes[attribute as usize] = Some(Vec::new()),
+        }
+    }
+
     #[inline]
     pub(super) fn grow(&mut self, rows: usize) {
         if self.seen.is_empty() {
@@ -213,7 +223,9 @@ impl Slots {
             self.seen.resize(rows, false);
             self.ticks.resize(rows, 0);
         }
-        self.attributes.iter_mut().flatten().for_each(|values| values.resize(values.len().max(rows), None));
+        if self.has_attributes {
+            self.grow_attributes(rows);
+        }
     }
 
     #[inline]
@@ -229,10 +241,23 @@ impl Slots {
         }
     }
 
+    #[inline(never)]
+    fn grow_attributes(&mut self, rows: usize) {
+        self.attributes.iter_mut().flatten().for_each(|values| values.resize(values.len().max(rows), None));
+        match &mut self.channels {
+            Some(channels) if channels.is_empty() => *channels = vec![0; rows],
+            Some(channels) if channels.len() < rows => channels.resize(rows, 0),
+            _ => {}
+        }
+    }
+
     // Most points have none, and `put` is to be inlined where stamps are scattered.
     #[inline(never)]
     fn put_attributes(&mut self, row: usize, stamps: &StampColumns<'_>, index: usize) {
-        for (attribute, values) in Attribute::ALL.into_iter().zip(&mut self.attributes) {
+        if let (Some(channels), Some(of)) = (&mut self.channels, stamps.channels()) {
+            channels[row] = of[index];
+        }
+        for (attribute, values) in Attribute::OPTIONAL.into_iter().zip(&mut self.attributes) {
             if let Some(values) = values {
                 values[row] = stamps.attribute(attribute, index);
             }

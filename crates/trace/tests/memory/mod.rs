@@ -25,6 +25,7 @@ pub fn attribute(attribute: Attribute, tick: i64) -> Option<i64> {
     match attribute {
         Attribute::Cpu => (tick.rem_euclid(3) != 0).then(|| tick.rem_euclid(64)),
         Attribute::Value => (tick.rem_euclid(2) == 0).then_some(tick ^ 0x5555),
+        Attribute::Channel => Some(tick.rem_euclid(5)),
     }
 }
 
@@ -68,9 +69,12 @@ impl StampSource for Memory {
             let (ids, ticks) = (column(|s| s.id), column(|s| s.tick));
             let of = |of| ticks.iter().map(|&tick| attribute(of, tick)).collect::<Vec<_>>();
             let (cpus, values) = (of(Attribute::Cpu), of(Attribute::Value));
+            let channels: Vec<i32> =
+                of(Attribute::Channel).into_iter().map(|channel| channel.unwrap() as i32).collect();
             let stamps = StampColumns::new(&ids, &ticks, kinds).unwrap();
             let stamps = stamps.with_attribute(Attribute::Cpu, &cpus).unwrap();
             let stamps = stamps.with_attribute(Attribute::Value, &values).unwrap();
+            let stamps = stamps.with_channels(&channels).unwrap();
             let threads: Vec<Option<u32>> = group.iter().map(|stamp| stamp.thread).collect();
             sink(if columns == Columns::Keys { stamps } else { stamps.with_threads(&threads).unwrap() });
         }
