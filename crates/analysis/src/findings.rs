@@ -2,6 +2,7 @@
 //!
 //! Guarantees: counts are those of all traces; examples are capped, counts are not. Deliberately absent: colours.
 
+use tickscope_store::Event;
 use tickscope_trace::StageRow;
 
 use crate::Analysis;
@@ -26,6 +27,14 @@ impl Analysis {
         }
         lines.extend(self.suspicions.iter().filter(|line| !self.is_example(line)).cloned());
         lines
+    }
+
+    /// Everything that contradicts the figures, with what events and the truth tell of them first: it is the cause of
+    /// the others, and how a command ends. The terminal and the page print these lines.
+    pub fn all_findings(&self, events: &[Event]) -> Vec<String> {
+        let brief = self.findings_in_brief();
+        let cause = self.finding(events).filter(|cause| !brief.contains(cause));
+        cause.into_iter().chain(brief).collect()
     }
 
     /// What may be wrong.

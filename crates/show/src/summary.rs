@@ -17,9 +17,7 @@ use crate::typesetting::{beginning, paragraph};
 /// Everything that contradicts the figures, before them.
 pub(crate) fn findings(shown: &Shown<'_>, terminal: Terminal) -> Vec<String> {
     let Shown { analysis, events, .. } = *shown;
-    let mut found = analysis.findings_in_brief();
-    // Events and the truth tell of others; the first decides how the command ends.
-    found.extend(analysis.finding(events).filter(|first| !found.contains(first)));
+    let found = analysis.all_findings(events);
     if found.is_empty() {
         return found;
     }
