@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickscope_store::{Error, Run, RunState};
+use tickscope_tick::printable;
 
 use crate::failure::Failure;
 use crate::options::CheckOptions;
@@ -125,7 +126,7 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
 }
 
 fn text(report: &Report, schema: u32) -> String {
-    let faults: String = report.faults.iter().map(|fault| fault.text.clone() + "\n").collect();
+    let faults: String = report.faults.iter().map(|fault| printable(&fault.text).into_owned() + "\n").collect();
     let read =
         format!("{}, {}, {} bytes", counted(report.files, "file"), counted(report.stamps, "stamp"), report.bytes);
     let verdict = match report.state {

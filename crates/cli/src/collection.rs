@@ -5,7 +5,7 @@ use tickscope_experiment::roles::collector::{CollectorSettings, collect as colle
 
 use crate::failure::Failure;
 use crate::options::CollectOptions;
-use crate::output::line;
+use crate::output::{line, print_json_line};
 
 /// Takes what lies in a stamp directory, once or until the process is told to end.
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
@@ -19,7 +19,7 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
         conducted: false,
     })?;
     if options.json {
-        return line(json(&collected));
+        return print_json_line(&json(&collected));
     }
     let Report { stamps, segments, bytes, uncommitted, lost, pools_ended, left_alone, .. } = collected.report;
     line(format_args!("{stamps} stamps in {segments} segments ({bytes} bytes), from {pools_ended} ended programs"))?;

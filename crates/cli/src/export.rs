@@ -7,6 +7,7 @@ use serde::Serialize;
 use tickscope_analysis::{Outcome, Scan};
 use tickscope_export::{CSV, RowCounts, write};
 use tickscope_store::WholeFile;
+use tickscope_tick::printable;
 
 use crate::failure::Failure;
 use crate::options::ExportOptions;
@@ -98,7 +99,7 @@ impl<W: Write> Write for Reader<W> {
 
 fn print(file: &Path, rows: &RowCounts) -> Result<(), Failure> {
     let counts = Outcome::ALL.map(|outcome| format!("{} {}", rows[outcome as usize], outcome.name()));
-    let (sum, file) = (rows.iter().sum::<u64>(), file.display());
+    let (sum, file) = (rows.iter().sum::<u64>(), file.display().to_string());
     // On standard error, since standard output may be the file.
-    writeln!(io::stderr(), "export: {sum} rows in {file}: {}", counts.join(", ")).map_err(Failure::work)
+    writeln!(io::stderr(), "export: {sum} rows in {}: {}", printable(&file), counts.join(", ")).map_err(Failure::work)
 }

@@ -275,3 +275,29 @@ impl OutputWithStdout for Command {
         self.stdin(Stdio::null()).spawn().unwrap().wait_with_output().unwrap()
     }
 }
+
+/// Paths, commands and what a command printed; what it prints itself is passed on as it is.
+#[test]
+fn e2e_no_text_of_a_run_acts_on_the_terminal_that_it_is_told_on() {
+    const ACTS: &str = "\u{1b}[2J\u{202e}";
+    let site = Site::new("terminal");
+    let folder = site.path(&format!("of{ACTS}"));
+    fs::create_dir(&folder).unwrap();
+    let text = "run = { name = \"e2e\", seconds = 0.1 }\nnetwork.kind = \"loopback\"\n\
+        [clock]\nreference = \"n\"\nrho = 1\n[[node]]\nname = \"n\"\n\
+        ends_run = true\ncommand = [\"sh\", \"-c\", \"printf 'all\\\\033[2J\\n\\\\033[1A'; exit 3 # \\u001b[2J\\nfinding\"]\n\
+        [[log]]\nnode = \"n\"\npoint = \"x\"\nfile = \"{run}/log\\u001b[2J\"\nclock = \"monotonic\"\nunit = \"ns\"\n";
+    fs::write(folder.join("x.toml"), text).unwrap();
+    let said = |words: &[&str], code, says: &[&str]| {
+        let ended = Ended::of(tickscope(words).current_dir(&folder));
+        ended.said(code, says);
+        let acts = |letter| letter != '\n' && tickscope_tick::acts(letter);
+        assert!(!ended.out.chars().chain(ended.err.chars()).any(acts), "{words:?}: {ended:?}");
+    };
+    said(&["run", "x.toml", "--check"], 0, &[]);
+    said(&["run", "x.toml", "--out", "a\u{1b}[2J"], 1, &["run: a\\u{1b}[2J\n", "log\\u{1b}[2J"]);
+    said(&["finish", "a\u{1b}[2J"], 0, &[]);
+    said(&["check", "a\u{1b}[2J"], 0, &[]);
+    fs::write(folder.join("a\u{1b}[2J/run.json"), "{").unwrap();
+    said(&["check", "a\u{1b}[2J"], 1, &["\\u{1b}[2J"]);
+}

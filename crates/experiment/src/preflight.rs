@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use tickscope_store::{Run, SameBoot};
+use tickscope_tick::printable;
 
 use crate::Error;
 use crate::network::Arrangement;
@@ -38,9 +39,10 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         let command: Vec<String> = plan.fill(node, &addresses, &run)?.iter().map(|word| quoted(word)).collect();
         let ends = if node.ends_run { "; the run ends with it" } else { "" };
         let (name, address) = (&node.name, arrangement.address(at));
-        let _ = writeln!(text, "{name} at {address}{ends}: {}", command.join(" ")); // to a String
+        let _ = writeln!(text, "{name} at {address}{ends}: {}", printable(&command.join(" "))); // to a String
     }
-    let folder = plan.origin.folder.display();
+    let folder = plan.origin.folder.display().to_string();
+    let [folder, place] = [&folder, &run].map(|place| printable(place));
     let layout = if plan.has_layout() {
         "as [layout] says"
     } else {
@@ -50,7 +52,7 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         0 => "none: the nodes read one counter".to_owned(),
         _ => format!("{} a second from {}, port {}", plan.clock.probes_hz, plan.clock.reference, plan.clock.probe_port),
     };
-    Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {run}\n"))
+    Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {place}\n"))
 }
 
 fn quoted(word: &str) -> String {

@@ -11,6 +11,7 @@ use tickscope_tick::{NodeName, Ordering, PointName};
 use crate::Error;
 use crate::declaration::points;
 use crate::logs::Log;
+use crate::notice;
 
 /// Memory that the join may hold.
 const JOIN_BYTES: usize = 512 << 20;
@@ -79,7 +80,7 @@ impl RunRecord {
                 point.place,
                 known.join(", ")
             );
-            eprintln!("tickscope: {text}");
+            notice::say(&text);
             let (node, name) = (point.place.node.clone(), point.place.point.clone());
             self.note(node.as_str(), EventKind::PointUnstamped, None, text);
             unstamped.push(Point { node, name, ordering: Ordering::Plain, counter: None, resolution_ticks: None });
@@ -97,7 +98,7 @@ impl RunRecord {
             let imported = log.import(&self.run, facts, &log.path(&run(&log.node), folder));
             coarse.extend(imported.coarse.into_iter().map(|(point, ticks)| (log.node.clone(), point, ticks)));
             if imported.what == EventKind::LogRefused {
-                eprintln!("tickscope: {}", imported.text);
+                notice::say(&imported.text);
             }
             self.note(log.node.as_str(), imported.what, Some(imported.value as i64), imported.text);
         }

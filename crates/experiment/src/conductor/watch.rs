@@ -69,7 +69,7 @@ impl Conductor<'_> {
             _ => (EventKind::RoleRestarted, "Its brackets that were not written yet are lost; bounds may be wider"),
         };
         let text = format!("the {title} {node} {how}{again}. {then}");
-        eprintln!("tickscope: {text}");
+        notice::say(&text);
         self.note_at(of, what, Some(i64::from(failures)), text);
         let _ = self.record.write_events(); // written again at the end, where a failure is told
     }
