@@ -12,7 +12,7 @@ use tickscope_tick::printable;
 use crate::failure::Failure;
 use crate::options::ExportOptions;
 use crate::output::{expect_folder, note, print_json};
-use crate::show::{Opened, opened, query};
+use crate::show::{Opened, expect_sources, opened, query};
 
 /// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -41,6 +41,7 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note); // standard output may be the file
     let scan = Scan::of(&ready.run, &query)?;
+    expect_sources(&ready.run, (scan.clock_maps(), scan.unrelated()), &query)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
         match write(&scan, BufWriter::new(&mut out), format, "standard output") {
@@ -72,6 +73,7 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         0 if report.measured == 0 => {
             Err(Failure::work("expected a duration, found none: tickscope show says what is missing"))
         }
+        0 if !scan.unrelated().is_empty() => Err(Failure::work(scan.unrelated().join(". "))),
         0 => Ok(()),
         impossible => {
             Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first")))

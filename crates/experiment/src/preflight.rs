@@ -1,5 +1,5 @@
-//! What is looked at before anything is started: commands, ports, logs, the run's directory. A fault that is found here
-//! has left nothing behind, and is told alone.
+//! What is looked at before anything is started: commands, ports, logs, shared memory, the run's directory. A fault that
+//! is found here has left nothing behind, and is told alone.
 
 use std::fmt::Write;
 use std::net::UdpSocket;
@@ -7,10 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_store::{Run, SameBoot};
 use tickscope_tick::printable;
 
 use crate::Error;
+use crate::leftovers;
 use crate::network::Arrangement;
 use crate::plan::{NodePlan, Plan};
 
@@ -26,7 +28,16 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     if arrangement == Arrangement::Loopback {
         check_ports(plan)?; // namespaces of this run's own have every port free
     }
+    leftovers::expect_room(least_pool(plan))?;
     Ok(arrangement)
+}
+
+/// Bytes of the smallest pool that a node's programs make: with less room no point is on.
+fn least_pool(plan: &Plan) -> u64 {
+    const BYTES: &str = "TICKSCOPE_POOL_BYTES";
+    let ours = env::var(BYTES).ok();
+    let set = |node: &NodePlan| node.environment.get(BYTES).or(ours.as_ref()).and_then(|text| text.parse().ok());
+    plan.nodes.iter().map(|node| set(node).unwrap_or(DEFAULT_POOL_BYTES)).min().unwrap_or(0)
 }
 
 /// What a run would do, in lines.
