@@ -152,7 +152,8 @@ def test_a_run_that_contradicts_itself_gets_its_page_and_exit_code_3(tickscope, 
     page = (run / "report.html").read_text()
     body = page[page.index("<main>") :]
     box, stages = body.index('<div class="alarm finding"'), body.index('id="stages"')
-    shown = subprocess.run([tickscope, "show", run], capture_output=True, text=True, env=os.environ | {"COLUMNS": "1000"})
+    wide = os.environ | {"COLUMNS": "1000"}
+    shown = subprocess.run([tickscope, "show", run], capture_output=True, text=True, env=wide)
     found = shown.stdout.split("\n\n")[0].removeprefix("finding: ").splitlines()
     assert found[0].startswith(f"{len(found) - 1} impossible durations in {len(found) - 1} stages: "), found
     items = [html.escape(line.strip()) for line in found]

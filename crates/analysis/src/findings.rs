@@ -3,6 +3,7 @@
 //! Guarantees: counts are those of all traces; examples are capped, counts are not. Deliberately absent: colours.
 
 use tickscope_store::Event;
+use tickscope_tick::counted;
 use tickscope_trace::StageRow;
 
 use crate::Analysis;
@@ -19,10 +20,8 @@ impl Analysis {
         let mut lines = self.unsound.clone();
         let stages: Vec<&StageRow> = self.rows.iter().filter(|row| impossible(row) > 0).collect();
         if !stages.is_empty() {
-            let in_stages = if stages.len() == 1 { "1 stage".into() } else { format!("{} stages", stages.len()) };
-            let (all, what) = (self.impossible(), self.cause(&stages));
-            let durations = if all == 1 { "duration" } else { "durations" };
-            lines.push(format!("{all} impossible {durations} in {in_stages}: {what}"));
+            let (all, in_stages) = (counted(self.impossible(), "impossible duration"), counted(stages.len(), "stage"));
+            lines.push(format!("{all} in {in_stages}: {}", self.cause(&stages)));
             lines.extend(stages.iter().map(|row| self.of_stage(row)));
         }
         lines.extend(self.suspicions.iter().filter(|line| !self.is_example(line)).cloned());

@@ -7,7 +7,7 @@
 //! change to `run.json`.
 
 use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState};
-use tickscope_tick::{Clock, Place, own_points};
+use tickscope_tick::{Clock, Place, counted, own_points};
 use tickscope_trace::infer::Inferred;
 use tickscope_trace::{JoinCounts, Layout, LayoutText, suggestion};
 
@@ -145,7 +145,7 @@ fn joined(
         (RunState::CutOff, _) => "the run's end was never written: figures are of what was stored",
         (RunState::Ended, _) => "its traces were not there",
     };
-    preparation.notes.insert(0, format!("joined now from {} stamps: {why}", found.stamps));
+    preparation.notes.insert(0, format!("joined now from {}: {why}", counted(found.stamps, "stamp")));
     let refused: Vec<String> = found.refused.iter().map(ToString::to_string).collect();
     let kept = apart.is_none();
     preparation.joined = Some(JoinedNow { stamps: found.stamps, state, kept, counts: found.counts, refused });
@@ -188,11 +188,12 @@ fn infer(run: &Run, preparation: &mut Preparation) -> Result<LayoutText, Error> 
     };
     let notes = &mut preparation.notes;
     notes.push(format!(
-        "layout: inferred from {} ids, not declared: an order that was seen, not one that is known",
-        found.ids
+        "layout: inferred from {}, not declared: an order that was seen, not one that is known",
+        counted(found.ids, "id")
     ));
     if repeated > 0 {
-        notes.push(format!("layout: of {repeated} ids that passed a point more than once, the first passage counted"));
+        let repeated = counted(repeated, "id");
+        notes.push(format!("layout: of {repeated} that passed a point more than once, the first passage counted"));
     }
     notes.extend(
         found.wandering.iter().map(|pair| format!("layout: {}, so neither follows the other", wandering(pair))),
@@ -213,7 +214,7 @@ fn infer(run: &Run, preparation: &mut Preparation) -> Result<LayoutText, Error> 
 
 fn wandering(pair: &tickscope_trace::infer::InferredEdge) -> String {
     let percent = pair.agreement_bp() / 100;
-    format!("of {} ids at {} and {} the former came first in {percent} %", pair.common, pair.from, pair.to)
+    format!("of {} at {} and {} the former came first in {percent} %", counted(pair.common, "id"), pair.from, pair.to)
 }
 
 /// Names nodes that were stamped, and that the manifest lacks, after another of their boot: it is the same machine.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tickscope_analysis::{Outcome, Scan};
 use tickscope_export::{CSV, RowCounts, write};
 use tickscope_store::WholeFile;
-use tickscope_tick::printable;
+use tickscope_tick::{counted, printable};
 
 use crate::failure::Failure;
 use crate::options::ExportOptions;
@@ -75,9 +75,10 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         }
         0 if !scan.unrelated().is_empty() => Err(Failure::work(scan.unrelated().join(". "))),
         0 => Ok(()),
-        impossible => {
-            Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first")))
-        }
+        impossible => Err(Failure::finding(format!(
+            "{}: tickscope show names the first",
+            counted(impossible, "impossible duration")
+        ))),
     })
 }
 
@@ -103,5 +104,6 @@ fn print(file: &Path, rows: &RowCounts) -> Result<(), Failure> {
     let counts = Outcome::ALL.map(|outcome| format!("{} {}", rows[outcome as usize], outcome.name()));
     let (sum, file) = (rows.iter().sum::<u64>(), file.display().to_string());
     // On standard error, since standard output may be the file.
-    writeln!(io::stderr(), "export: {sum} rows in {}: {}", printable(&file), counts.join(", ")).map_err(Failure::work)
+    writeln!(io::stderr(), "export: {} in {}: {}", counted(sum, "row"), printable(&file), counts.join(", "))
+        .map_err(Failure::work)
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tickscope_store::{Event, EventKind, Run, Writing};
-use tickscope_tick::{Clock, Label, NodeName};
+use tickscope_tick::{Clock, Label, NodeName, counted};
 
 use crate::Error;
 use crate::agent::{Agent, Ended, Target, Task, TaskId, Unread};

@@ -1,5 +1,5 @@
-//! What is looked at before anything is started: commands, ports, logs, shared memory, the run's directory. A fault that
-//! is found here has left nothing behind, and is told alone.
+//! What is looked at before anything is started: commands, ports, logs, shared memory, the run's directory. A fault
+//! that is found here has left nothing behind, and is told alone.
 
 use std::fmt::Write;
 use std::net::UdpSocket;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use tickscope_store::{Event, EventKind, Joined, LayoutText, Manifest, Point, Run, write_events};
-use tickscope_tick::{NodeName, Ordering, PointName};
+use tickscope_tick::{NodeName, Ordering, PointName, counted};
 
 use crate::Error;
 use crate::declaration::points;
@@ -127,15 +127,15 @@ impl RunRecord {
         let points = layout.iter().flat_map(|layout| layout.points());
         let places: Vec<_> = points.map(|point| point.place.clone()).collect();
         for (place, counts) in places.iter().zip(&joined.counts.points) {
-            let ids = joined.counts.ids;
+            let ids = counted(joined.counts.ids, "id");
             for (what, count, text) in [
-                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids} ids")),
+                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids}")),
                 (
                     EventKind::IdsRepeated,
                     counts.duplicates,
-                    format!("stamps at {place} of ids that were there before; {ids} ids"),
+                    format!("stamps at {place} of ids that were there before; {ids}"),
                 ),
-                (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids} ids")),
+                (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids}")),
             ] {
                 if count > 0 {
                     self.note(place.node.as_str(), what, Some(count as i64), text);

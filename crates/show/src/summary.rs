@@ -6,10 +6,10 @@
 
 use tickscope_analysis::{Analysis, Assumption, cost};
 use tickscope_store::{Event, EventKind};
-use tickscope_tick::{Unit, printable};
+use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::StageRole;
 
-use crate::remarks::{counted, reach, unanswered};
+use crate::remarks::{reach, unanswered};
 use crate::stage_table::{Shown, View};
 use crate::terminal::{Ink, Terminal};
 use crate::typesetting::{beginning, paragraph};

@@ -201,7 +201,10 @@ impl Conductor<'_> {
         let report = self.stop_helper(HelperKind::Monitor, helper)?.report()?;
         match failures {
             0 => Ok(report),
-            _ => Err(Error::work(format!("the clock monitor was started again {failures} times: it did not see all"))),
+            _ => Err(Error::work(format!(
+                "the clock monitor was started again {}: it did not see all",
+                counted(failures, "time")
+            ))),
         }
     }
 

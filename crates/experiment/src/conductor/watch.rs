@@ -61,8 +61,11 @@ impl Conductor<'_> {
             return;
         }
         let (title, node, failures) = (helper.role.title(), &self.nodes[of].name, helper.failures);
-        let again =
-            if pauses { format!(" {failures} times, and is started again after a pause") } else { String::new() };
+        let again = if pauses {
+            format!(" {}, and is started again after a pause", counted(failures, "time"))
+        } else {
+            String::new()
+        };
         let (what, then) = match kind {
             HelperKind::Collector => (EventKind::CollectorKilled, "Another took over where it stood"),
             HelperKind::Monitor => (EventKind::RoleRestarted, "Nobody watched the clocks in between"),
