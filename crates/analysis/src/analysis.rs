@@ -284,7 +284,7 @@ impl Analysis {
         if self.complete == 0 {
             let reasons = match self.unstamped.as_slice() {
                 [] => "The points saw different ids, or stamps are missing: compare the counts of the stages".into(),
-                reasons => reasons.join(". "),
+                reasons => ready::sentences(reasons),
             };
             return Some(format!(
                 "expected an id that passed every point of some way through the layout, found none. {reasons}"

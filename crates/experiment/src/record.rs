@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
+use tickscope_analysis::never_stamped;
 use tickscope_store::{Event, EventKind, Joined, LayoutText, Manifest, Point, Run, write_events};
-use tickscope_tick::{NodeName, Ordering, PointName, counted};
+use tickscope_tick::{NodeName, Ordering, PointName, counted, own_points};
 
 use crate::Error;
 use crate::declaration::points;
@@ -72,14 +73,13 @@ impl RunRecord {
     /// Points of the layout that nothing was stamped at: each is an event, and its stages are shown as missing.
     fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<Point>, Error> {
         let known: Vec<String> = manifest.points.iter().map(|point| point.place().to_string()).collect();
+        let own = |point: &&Point| own_points::are(point.name.as_str());
+        let programs: Vec<String> =
+            manifest.points.iter().filter(|point| !own(point)).map(|point| point.place().to_string()).collect();
         let layout = self.run.layout()?;
         let mut unstamped = Vec::new();
         for point in layout.points().iter().filter(|point| !known.contains(&point.place.to_string())) {
-            let text = format!(
-                "expected stamps at {}, found none. Is the name right, and the point reached? Stamped were: {}",
-                point.place,
-                known.join(", ")
-            );
+            let text = never_stamped(&point.place, &programs);
             notice::say(&text);
             let (node, name) = (point.place.node.clone(), point.place.point.clone());
             self.note(node.as_str(), EventKind::PointUnstamped, None, text);

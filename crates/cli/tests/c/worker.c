@@ -1,6 +1,6 @@
 /*
- * worker USER IDS: as a server that gives up root in its workers. A child becomes that user and group before it stamps
- * "worked", the first time at a point that its parent had opened; the parent stamps "accepted" before it hands over an id.
+ * worker USER IDS: as a server that gives up root in its workers. The parent stamps "accepted" before it hands over an
+ * id; a child becomes that user and group before it stamps "worked", a point that the parent had opened and stamped.
  */
 #include <grp.h>
 #include <stdio.h>
