@@ -72,7 +72,7 @@ fn expect_room_in(place: &Path, pool_bytes: u64) -> Result<(), Error> {
     }
     Err(Error::work(format!(
         "expected {} KiB free in {shown} for the stamps of a program, found {} KiB: all points would be off. Free \
-         some, such as by tickscope doctor --clean, or set TICKSCOPE_POOL_BYTES lower",
+         some, such as by tickscope doctor --clean, or set pool_bytes lower",
         pool_bytes >> 10,
         free >> 10
     )))

@@ -37,7 +37,8 @@ fn least_pool(plan: &Plan) -> u64 {
     const BYTES: &str = "TICKSCOPE_POOL_BYTES";
     let ours = env::var(BYTES).ok();
     let set = |node: &NodePlan| node.environment.get(BYTES).or(ours.as_ref()).and_then(|text| text.parse().ok());
-    plan.nodes.iter().map(|node| set(node).unwrap_or(DEFAULT_POOL_BYTES)).min().unwrap_or(0)
+    let of = |node: &NodePlan| plan.run.pool_bytes.or_else(|| set(node)).unwrap_or(DEFAULT_POOL_BYTES);
+    plan.nodes.iter().map(of).min().unwrap_or(0)
 }
 
 /// What a run would do, in lines.
