@@ -58,6 +58,21 @@ def traces(run, chance, slow_us):
     keys = {"kind": [0] * TRACES, "id": list(range(TRACES)), "occurrence": [0] * TRACES}
     schema = [("kind", arrow.int32(), False), ("id", arrow.int64(), False), ("occurrence", arrow.int32(), False)]
     write(run / "traces/part-00000000.parquet", keys | points, schema + [(name, arrow.int64(), True) for name in points])
+    return points
+
+
+def stamps(run, points):
+    """What the traces were joined from."""
+    optional = [("kind", arrow.int32()), ("cpu", arrow.int32()), ("value", arrow.int64())]
+    schema = [("tick", arrow.int64(), False), ("id", arrow.int64(), False), ("channel", arrow.int32(), False)]
+    schema += [(name, kind, True) for name, kind in optional]
+    for node in COUNTER:
+        names = [name for name in points if name.startswith(node)]
+        for channel, name in enumerate(names, 1):
+            kept = [(tick, number) for number, tick in enumerate(points[name]) if tick is not None]
+            columns = {"tick": [tick for tick, _ in kept], "id": [number for _, number in kept]}
+            columns |= {"channel": [channel] * len(kept)} | {name: [None] * len(kept) for name, _ in optional}
+            write(run / f"stamps/node={node}/point={name.split('.')[1]}/part-00000000.parquet", columns, schema)
 
 
 def brackets(run, node, least_us, chance):
@@ -83,10 +98,11 @@ def channels(run):
         points = [name.split(".")[1] for name in [*PATH, *BRANCHES] if name.startswith(node)]
         rows = len(points)
         dropped = [len(LOST) if (node, point) == ("server", "received") else 0 for point in points]
+        stored = [TRACES - (len(LOST) if node == "server" else 0)] * rows
         text = {"node": [node] * rows, "pool": ["00000000000000ff"] * rows, "point": points, "ordering": ["after"] * rows}
         text |= {"domain": [f"{BOOT[node] * 16}/tsc/0"] * rows, "policy": ["buffered"] * rows}
         text |= {"state": ["recovered" if node == "server" else "closed"] * rows}
-        long = {"process_start": [1] * rows, "stored": [TRACES - count for count in dropped], "dropped": dropped}
+        long = {"process_start": [1] * rows, "stored": stored, "dropped": dropped}
         long |= {"refused": [0] * rows, "uncommitted": [0] * rows}
         number = {"channel": list(range(1, rows + 1)), "pid": [7] * rows, "serial": list(range(rows)), "thread": [7] * rows}
         schema = [(name, kind, False) for of, kind in ((text, arrow.string()), (long, arrow.int64()), (number, arrow.int32())) for name in of]
@@ -136,7 +152,7 @@ def make(run, slow_us=SLOW_US):
     chance = random.Random(4)
     run.mkdir(parents=True)
     (run / "run.json").write_text(json.dumps(manifest()))
-    traces(run, chance, slow_us)
+    stamps(run, traces(run, chance, slow_us))
     brackets(run, "relay", 5, chance)
     brackets(run, "server", 11, chance)
     channels(run)

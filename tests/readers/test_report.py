@@ -85,7 +85,7 @@ def test_a_page_appears_complete_or_not_at_all(tickscope, run, tmp_path):
     assert place.read_text().endswith("</html>\n") and [file.name for file in tmp_path.iterdir()] == ["page.html"]
     nowhere = run / "run.json" / "page.html"
     refused = subprocess.run([tickscope, "report", run, "--out", nowhere], capture_output=True, text=True)
-    assert refused.returncode == 1 and "cannot" in refused.stderr
+    assert refused.returncode == 2 and "expected a file in a directory that is there" in refused.stderr
 
 
 def outward(ticks, up):

@@ -247,7 +247,7 @@ fn e2e_colours_and_widths_follow_who_reads() {
     assert!(table.iter().all(|line| line.chars().count() <= 40), "{narrow}");
     assert!(shown(&[], &[]).lines().all(|line| line.chars().count() <= 120));
     let all = shown(&["--wide", "--assumptions", "--events"], &[]);
-    for part in ["mean", "common", "own", "rel 1ms", "\nassumptions\n", "\nevents"] {
+    for part in ["mean", "common", "reading", "rel 1ms", "\nassumptions\n", "\nevents"] {
         assert!(all.contains(part), "{part}: {all}");
     }
     assert!(shown(&["--quantiles", "10,99.99"], &[]).lines().next().unwrap().contains("p99.99"));

@@ -182,6 +182,17 @@ fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize
     Block::table_ending_in_words("Sources of evidence", &COLUMNS, rows)
 }
 
+/// What was done before the run could be shown, and the layout that was inferred.
+pub(crate) fn prepared(report: &Report<'_>) -> Vec<Block> {
+    let notes = headline::preparation(report).map(Block::Paragraph);
+    let inferred = report.analysis.preparation.inferred.as_ref().and_then(|inferred| inferred.toml());
+    let folded = inferred.map(|toml| {
+        let declare = "To declare this order, paste this into a run file, or into a file for --layout";
+        Block::Folded(declare.into(), vec![Block::Verbatim(toml)])
+    });
+    notes.chain(folded).collect()
+}
+
 /// How sure the figures are, and what is missing, by stage and by channel.
 pub(crate) fn losses(report: &Report<'_>) -> Vec<Block> {
     let traces = &report.figures.traces;

@@ -14,8 +14,13 @@ pub(crate) fn sentences(report: &Report<'_>) -> Vec<Words> {
     let mut all = vec![measured(report, unit), slowest_stage(&report.analysis.rows, unit)];
     all.extend(surety(report, unit));
     all.push(state(report));
-    all.extend(report.analysis.preparation.notes.iter().map(|note| Words::from(sentence(note))));
+    all.extend(preparation(report));
     all
+}
+
+/// What was done before the run could be shown: joined only now, by which layout.
+pub(crate) fn preparation<'a>(report: &'a Report<'_>) -> impl Iterator<Item = Words> + 'a {
+    report.analysis.preparation.notes.iter().map(|note| Words::from(sentence(note)))
 }
 
 /// The answer, in one sentence: how long it took, and which stage took most of it.

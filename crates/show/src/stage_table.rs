@@ -191,7 +191,7 @@ fn all_columns(rows: &[StageRow], relative_1ms_ticks: &[u64], unit: Unit, view: 
         let bound = |ticks: Vec<u64>| ticks.into_iter().map(|ticks| at_most(ticks, unit)).collect();
         all.push(figure("mean", None, &|row| row.mean));
         all.push(one("common", Side::Left, None, sided(&|row| row.common)));
-        all.push(one("own", Side::Left, None, sided(&|row| row.own)));
+        all.push(one("reading", Side::Left, None, sided(&|row| row.own)));
         all.push(one("rel 1ms", Side::Right, None, bound(relative_1ms_ticks.to_vec())));
         all.push(one("rel run", Side::Right, None, bound(rows.iter().map(|row| row.relative_ticks).collect())));
     }
@@ -272,7 +272,7 @@ fn stacked(rows: &[StageRow], all: &[Column], unit: Unit, terminal: Terminal) ->
     for (at, row) in rows.iter().enumerate() {
         lines.extend(fold(row.name.split_inclusive('>'), [terminal.width(); 2]));
         let figures = all.iter().skip(1).map(|column| {
-            let name = column.name.split(' ').next().unwrap_or_default();
+            let name = column.name.strip_suffix(unit.name()).unwrap_or(&column.name).trim_end();
             let cells: Vec<&str> =
                 column.cells[at].iter().map(String::as_str).filter(|cell| !cell.is_empty()).collect();
             format!("{name} {}", cells.join(" "))

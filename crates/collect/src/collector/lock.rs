@@ -12,7 +12,7 @@ use tickscope_store::{Error, Result};
 /// An open-file-description lock: programs ask for it to know whether waiting for a block makes sense.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -23,12 +23,22 @@ impl Lock {
         let lock = lock_of_first_byte();
         // SAFETY: a valid descriptor and a flock that outlives the call.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0 {
-            return Ok(Self { _file: file });
+            return Ok(Self { file });
         }
         let error = std::io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EACCES) => Err(Error::busy(place, "to be the only collector", "another one")),
             _ => Err(unusable(error)),
         }
+    }
+}
+
+impl Drop for Lock {
+    /// Gives the lock back at once: a child that was forked a moment ago has the same open file until it executes.
+    fn drop(&mut self) {
+        let mut lock = lock_of_first_byte();
+        lock.l_type = libc::F_UNLCK as i16;
+        // SAFETY: a valid descriptor and a flock that outlives the call.
+        unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
     }
 }
