@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, clock_map_of, durations, ready};
 use tickscope_bracket::Rho;
-use tickscope_store::{LayoutText, Table};
+use tickscope_store::{LayoutText, RunState, Table};
 use tickscope_tick::{Place, Source};
 
 use crate::clock_map::ClockMap;
@@ -20,6 +20,9 @@ pub(crate) struct Run {
     /// Made once it is needed: the traces, joined where nobody joined them.
     ready: Mutex<Option<Arc<ReadyRun>>>,
 }
+
+/// What is said of a run that somebody writes.
+const GOES_ON: &str = "this run goes on: figures are of what was stored until now; open it again to see more";
 
 /// Rho, slew bound and sources of evidence; `None`: the run's own.
 type Asked = (Option<String>, Option<String>, Option<Vec<String>>);
@@ -51,6 +54,14 @@ impl Run {
     /// Why figures of this run are not to be trusted, each with its file.
     fn faults(&self, py: Python<'_>) -> Result<Vec<String>, Refusal> {
         py.detach(|| Ok(self.opened.faults()?.iter().map(ToString::to_string).collect()))
+    }
+
+    /// Why figures of this run are of a part of it, and what helps; `None`: it has come to its end.
+    fn unfinished(&self, py: Python<'_>) -> Result<Option<String>, Refusal> {
+        py.detach(|| match self.opened.state()? {
+            RunState::GoingOn => Ok(Some(GOES_ON.into())),
+            RunState::CutOff | RunState::Ended => Ok(self.opened.unfinished()?),
+        })
     }
 
     /// What `tickscope show --json` prints, and the finding it would end with.

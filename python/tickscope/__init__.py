@@ -18,7 +18,7 @@ from tickscope._tickscope import VERSION as __version__
 from tickscope._tickscope import Finding, Point, Section, TickscopeError, point
 from tickscope.clock_map import ClockMap, Segment
 from tickscope.meter import section
-from tickscope.run import DamagedRunWarning, FindingWarning, RefusedFileWarning, Run, open
+from tickscope.run import DamagedRunWarning, FindingWarning, RefusedFileWarning, Run, UnfinishedRunWarning, open
 
 __all__ = [
     "ClockMap",
@@ -31,6 +31,7 @@ __all__ = [
     "Section",
     "Segment",
     "TickscopeError",
+    "UnfinishedRunWarning",
     "__version__",
     "open",
     "point",

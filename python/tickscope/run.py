@@ -35,6 +35,10 @@ class DamagedRunWarning(UserWarning):
     """A file of the run is not as it was written, or is missing: do not trust figures. `tickscope check` names all."""
 
 
+class UnfinishedRunWarning(UserWarning):
+    """The run goes on or was cut off, or stamps of it still lie in shared memory: figures are of a part of it."""
+
+
 class RefusedFileWarning(UserWarning):
     """A file of the run cannot be read, and is left out."""
 
@@ -60,6 +64,10 @@ class Run:
         self._inner = _tickscope.Run(self.root, _layout_json(layout))
         for fault in self._inner.faults():
             warnings.warn(fault, DamagedRunWarning, stacklevel=3)
+        self.unfinished: str | None = self._inner.unfinished()
+        """Why figures are of a part of the run, and what helps; `None`: it has come to its end."""
+        if self.unfinished is not None:
+            warnings.warn(self.unfinished, UnfinishedRunWarning, stacklevel=3)
         self._connection = connection if connection is not None else duckdb.default_connection()
         self._figures: dict[str, dict[str, Any]] = {}
         self._aside: tempfile.TemporaryDirectory[str] | None = None

@@ -4,6 +4,8 @@ import array
 import json
 import shutil
 import subprocess
+import time
+import warnings
 from fractions import Fraction
 
 import duckdb
@@ -271,3 +273,26 @@ def test_nothing_is_read_before_a_row_is_asked_for(tmp_path):
     large.with_suffix(".away").rename(large)
     assert [row[1] for row in traces.fetchall()] == [5, 6]
     assert tickscope.open(run).traces().aggregate("count(*)").fetchall()[0] == (rows,)
+
+
+def test_a_run_that_has_not_come_to_its_end_says_so_once_and_why(begin_run, command):
+    process, run = begin_run(60, 500)
+
+    def opened():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = tickscope.open(run)
+            found.channels()
+        said = [str(one.message) for one in caught if issubclass(one.category, tickscope.UnfinishedRunWarning)]
+        assert said == ([] if found.unfinished is None else [found.unfinished])
+        return found.unfinished
+
+    while not list(run.glob("stamps/**/*.parquet")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    assert opened().startswith("this run goes on")
+    process.kill()
+    process.communicate()
+    assert "cut off" in opened() and f"tickscope finish {run}" in opened()
+    subprocess.run([command, "finish", run], check=True, capture_output=True)
+    assert opened() is None

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tickscope_bracket::{Refused, Rho};
 use tickscope_store::{Event, EventKind, KeyedReader, Manifest, Node, Run};
-use tickscope_tick::{Frequency, Label};
+use tickscope_tick::{Frequency, Label, counted};
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
 use crate::assumptions::Assumption;
@@ -249,7 +249,10 @@ impl Analysis {
     pub fn finding(&self, events: &[Event]) -> Option<String> {
         let outside = self.truth.as_ref().map_or(0, |truth| truth.known - truth.inside);
         if outside > 0 {
-            return Some(format!("{outside} true durations lie outside their intervals: a false bound"));
+            return Some(match outside {
+                1 => "1 true duration lies outside its interval: a false bound".into(),
+                _ => format!("{outside} true durations lie outside their intervals: a false bound"),
+            });
         }
         if let Some(event) = events.iter().find(|event| event.what == EventKind::ImpossibleExchange) {
             return Some(event.text.clone());
@@ -265,9 +268,9 @@ impl Analysis {
             return Some(event.text.clone());
         }
         if self.sum_mismatches > 0 {
-            let traces = self.sum_mismatches;
+            let traces = counted(self.sum_mismatches, "trace");
             let message = "expected path stages to sum to end-to-end, found";
-            return Some(format!("{message} {traces} traces where they do not. Report it with the run"));
+            return Some(format!("{message} {traces} where they do not. Report it with the run"));
         }
         if self.passages.by_rank && events.iter().any(|event| event.what == EventKind::IdsRepeated) {
             return Some(BY_RANK.into());
@@ -281,7 +284,7 @@ impl Analysis {
         if self.complete == 0 {
             let reasons = match self.unstamped.as_slice() {
                 [] => "The points saw different ids, or stamps are missing: compare the counts of the stages".into(),
-                reasons => reasons.join(". "),
+                reasons => ready::sentences(reasons),
             };
             return Some(format!(
                 "expected an id that passed every point of some way through the layout, found none. {reasons}"
@@ -424,9 +427,13 @@ fn untold(layout: &Layout, tallies: &[StageTally], passages: &PassageSummary) ->
         found.map(|found| (stage, found))
     })?;
     Some(format!(
-        "expected that time or thread tells the passages of an id apart, found {} ids where they do not, such as id {} \
+        "expected that time or thread tells the passages of an id apart, found {} where they do not, such as id {} \
          at {} with the stamps {} and {}; those durations are refused. Give every attempt an id or a kind of its own, or \
          leave the points where they overlap out of the layout",
-        passages.untold, found.id, stage.name, found.from_tick, found.to_tick
+        counted(passages.untold, "id"),
+        found.id,
+        stage.name,
+        found.from_tick,
+        found.to_tick
     ))
 }

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use tickscope_bracket::{Epochs, Rho, RhoOrigin};
 use tickscope_store::{AssumptionKind, Manifest, Node, ReadingWidth};
-use tickscope_tick::{Label, Ordering, Place, Source};
+use tickscope_tick::{Label, Ordering, Place, Source, counted};
 
 use crate::messages::MessagePair;
 use crate::{Analysis, domains};
@@ -284,11 +284,11 @@ impl Assumption {
             Self::OrderedStamps => Platform.by("the programs' authors"),
             Self::PlainStamps { .. } => Declared.by("the points' orderings"),
             Self::Passages { ids } | Self::PassageThreads { ids } => {
-                Method.by(format!("how the passages of {ids} ids are told apart"))
+                Method.by(format!("how the passages of {} are told apart", counted(ids, "id")))
             }
             Self::JoiningStarts { .. } => Method.by("how a layout of several starts is joined"),
             Self::OneCounter { brackets, .. } => {
-                Checked.by(format!("detected by boot id; checked against {brackets} brackets"))
+                Checked.by(format!("detected by boot id; checked against {}", counted(brackets, "bracket")))
             }
             Self::SentOnce { .. } => Declared.by("declared in the run file"),
             Self::Trapped { .. } => Platform.by("run.json: trapped"),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tickscope_store::{Compared, Cost, NodeCost, Overhead, StampCost};
+use tickscope_tick::counted;
 
 use crate::overhead::{Added, added};
 
@@ -30,10 +31,10 @@ fn node_line(node: &NodeCost) -> String {
     let share = share(node).map_or("an unknown share".into(), |share| format!("about {:.3} %", share * 100.0));
     let memory = node.shared_memory_bytes;
     format!(
-        "cost on {}: {} stamps, {:.0} a second, {share} of its command's {} of processor time; beside it: collector {}, probe {}, \
+        "cost on {}: {}, {:.0} a second, {share} of its command's {} of processor time; beside it: collector {}, probe {}, \
          watch {}; shared memory {}",
         node.node,
-        node.stamps,
+        counted(node.stamps, "stamp"),
         rate(node),
         seconds(node.target_cpu_ns),
         seconds(node.collector_cpu_ns),

@@ -2,6 +2,8 @@
 //!
 //! Guarantees: counts are those of all traces; examples are capped, counts are not. Deliberately absent: colours.
 
+use tickscope_store::Event;
+use tickscope_tick::counted;
 use tickscope_trace::StageRow;
 
 use crate::Analysis;
@@ -18,14 +20,20 @@ impl Analysis {
         let mut lines = self.unsound.clone();
         let stages: Vec<&StageRow> = self.rows.iter().filter(|row| impossible(row) > 0).collect();
         if !stages.is_empty() {
-            let in_stages = if stages.len() == 1 { "1 stage".into() } else { format!("{} stages", stages.len()) };
-            let (all, what) = (self.impossible(), self.cause(&stages));
-            let durations = if all == 1 { "duration" } else { "durations" };
-            lines.push(format!("{all} impossible {durations} in {in_stages}: {what}"));
+            let (all, in_stages) = (counted(self.impossible(), "impossible duration"), counted(stages.len(), "stage"));
+            lines.push(format!("{all} in {in_stages}: {}", self.cause(&stages)));
             lines.extend(stages.iter().map(|row| self.of_stage(row)));
         }
         lines.extend(self.suspicions.iter().filter(|line| !self.is_example(line)).cloned());
         lines
+    }
+
+    /// Everything that contradicts the figures, with what events and the truth tell of them first: it is the cause of
+    /// the others, and how a command ends. The terminal and the page print these lines.
+    pub fn all_findings(&self, events: &[Event]) -> Vec<String> {
+        let brief = self.findings_in_brief();
+        let cause = self.finding(events).filter(|cause| !brief.contains(cause));
+        cause.into_iter().chain(brief).collect()
     }
 
     /// What may be wrong.

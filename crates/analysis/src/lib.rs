@@ -44,7 +44,7 @@ pub use overhead::{Added, FEWEST_PAIRS, added};
 pub use passages::{PassageSummary, join};
 pub use public_json::{RunJson, VERSION};
 pub use query::Query;
-pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, ready};
+pub use ready::{JOIN_BYTES, JoinedNow, Preparation, ReadyRun, never_stamped, ready};
 pub use scan::{Outcome, Part, Piece, Scan, Sink};
 pub use spans::{Span, Spanned, Spans, spans};
 pub use truth::Truth;

@@ -76,10 +76,14 @@ impl std::fmt::Display for MessagePair {
 }
 
 /// Where the program itself stamps, by its node's counter, the sends that another clock stamps here: the point before
-/// this one in the layout, with nothing but stamps of one send between them, or where its branch leaves the path.
+/// this one in the layout, with nothing but stamps of one send between them, or where its branch leaves the path. An
+/// inferred layout is no declaration: `None`.
 pub fn own_send(place: &Place, layout: &Layout, channels: &[Channel]) -> Option<Place> {
     if !channels_of(place, channels).any(|channel| !reads_counter(channel)) {
         return None; // the program stamps its sends right here
+    }
+    if layout.is_inferred() {
+        return None; // read off the stamps that it would vouch for
     }
     let is_here = |point: &tickscope_trace::Point| point.place == *place;
     let position = layout.points().iter().position(is_here)?;
@@ -432,15 +436,17 @@ mod tests {
             of("c", "response", "after", Clock::STAMPED.name()),
             of("s", "received", "after", Clock::STAMPED.name()),
         ];
-        let found = |path: &[&str], branches: &[&str]| {
+        let by = |path: &[&str], branches: &[&str], inferred| {
             let text = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
-            let layout = LayoutText { path: text(path), branches: text(branches), ..LayoutText::default() };
+            let layout = LayoutText { path: text(path), branches: text(branches), inferred, ..LayoutText::default() };
             let tx = "c.tx".parse().unwrap();
             own_send(&tx, &layout.parse(None).unwrap(), &channels).map(|place| place.to_string())
         };
+        let found = |path: &[&str], branches: &[&str]| by(path, branches, false);
         let send = Some("c.send".to_owned());
         assert_eq!(found(&["c.send", "c.built", "c.sched", "c.tx", "s.received"], &[]), send);
         assert_eq!(found(&["c.send", "s.received"], &["c.send > c.tx"]), send);
+        assert_eq!(by(&["c.send", "c.tx", "s.received"], &[], true), None, "an inferred order proves no send");
         // Not of the same send, or not known to be.
         assert_eq!(found(&["c.send", "s.received", "c.tx"], &[]), None);
         assert_eq!(found(&["c.send", "c.response", "c.tx"], &[]), None);

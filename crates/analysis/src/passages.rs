@@ -8,6 +8,7 @@ use std::cell::LazyCell;
 
 use tickscope_bracket::Rho;
 use tickscope_store::{Joined, KeyedReader, Run, join_run};
+use tickscope_tick::counted;
 use tickscope_trace::{Layout, Mark, Rule, Traces};
 
 use crate::Query;
@@ -100,13 +101,13 @@ impl PassageSummary {
             (!points.is_empty()).then(|| format!("{meaning} (rule {name} at {})", points.join(", ")))
         });
         Some(format!(
-            "passages: {} of {} ids passed a point more than once; where their passages part, a trace follows {}; \
-             told apart by time, of {} ids by thread; refused where nothing tells them apart: durations of {} ids",
+            "passages: {} of {} passed a point more than once; where their passages part, a trace follows {}; \
+             told apart by time, of {} by thread; refused where nothing tells them apart: durations of {}",
             self.repeated,
-            self.ids,
+            counted(self.ids, "id"),
             followed.collect::<Vec<_>>().join(", "),
-            self.by_thread,
-            self.untold
+            counted(self.by_thread, "id"),
+            counted(self.untold, "id")
         ))
     }
 

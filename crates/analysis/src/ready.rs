@@ -7,9 +7,9 @@
 //! change to `run.json`.
 
 use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState};
-use tickscope_tick::{Clock, Place, own_points};
+use tickscope_tick::{Clock, Place, counted, own_points};
 use tickscope_trace::infer::Inferred;
-use tickscope_trace::{JoinCounts, Layout, LayoutText, suggestion};
+use tickscope_trace::{JoinCounts, Layout, LayoutText, nearest};
 
 use crate::error::Error;
 use crate::inference::{inferred, programs_points};
@@ -158,7 +158,7 @@ fn joined(
         (RunState::CutOff, _) => "the run's end was never written: figures are of what was stored",
         (RunState::Ended, _) => "its traces were not there",
     };
-    preparation.notes.insert(0, format!("joined now from {} stamps: {why}", found.stamps));
+    preparation.notes.insert(0, format!("joined now from {}: {why}", counted(found.stamps, "stamp")));
     let refused: Vec<String> = found.refused.iter().map(ToString::to_string).collect();
     let kept = apart.is_none();
     preparation.joined = Some(JoinedNow { stamps: found.stamps, state, kept, counts: found.counts, refused });
@@ -177,7 +177,7 @@ fn nothing_stamped(run: &Run, layout: &Layout) -> Result<Error, Error> {
     Ok(Error::work(if names(run)?.is_empty() {
         format!("cannot show {root}: no stamp is stored in it. Was a program stamping, and its directory collected?")
     } else {
-        format!("cannot show {root}: no point of the layout was stamped. {}", reasons.join(". "))
+        format!("cannot show {root}: no point of the layout was stamped. {}", sentences(&reasons))
     }))
 }
 
@@ -201,11 +201,12 @@ fn infer(run: &Run, preparation: &mut Preparation) -> Result<LayoutText, Error> 
     };
     let notes = &mut preparation.notes;
     notes.push(format!(
-        "layout: inferred from {} ids, not declared: an order that was seen, not one that is known",
-        found.ids
+        "layout: inferred from {}, not declared: an order that was seen, not one that is known",
+        counted(found.ids, "id")
     ));
     if repeated > 0 {
-        notes.push(format!("layout: of {repeated} ids that passed a point more than once, the first passage counted"));
+        let repeated = counted(repeated, "id");
+        notes.push(format!("layout: of {repeated} that passed a point more than once, the first passage counted"));
     }
     notes.extend(
         found.wandering.iter().map(|pair| format!("layout: {}, so neither follows the other", wandering(pair))),
@@ -226,7 +227,7 @@ fn infer(run: &Run, preparation: &mut Preparation) -> Result<LayoutText, Error> 
 
 fn wandering(pair: &tickscope_trace::infer::InferredEdge) -> String {
     let percent = pair.agreement_bp() / 100;
-    format!("of {} ids at {} and {} the former came first in {percent} %", pair.common, pair.from, pair.to)
+    format!("of {} at {} and {} the former came first in {percent} %", counted(pair.common, "id"), pair.from, pair.to)
 }
 
 /// Names nodes that were stamped, and that the manifest lacks, after another of their boot: it is the same machine.
@@ -280,9 +281,13 @@ fn names(run: &Run) -> Result<Vec<String>, Error> {
     Ok(programs_points(run)?.iter().map(Place::to_string).collect())
 }
 
-/// A sentence for each point of a layout that nothing was stamped at, with the nearest name.
+/// A sentence for each point of a layout that nothing was stamped at, with the nearest name; one for all where programs
+/// stamped nothing.
 pub(crate) fn unstamped(run: &Run, layout: &Layout) -> Result<Vec<String>, Error> {
     let known = names(run)?;
+    if known.is_empty() {
+        return Ok(vec!["no program stamped anything; did it get so far, and is it built to stamp?".into()]);
+    }
     let mut all = Vec::new();
     for point in layout.points() {
         if run.stamps(&point.place)?.is_empty() {
@@ -292,8 +297,24 @@ pub(crate) fn unstamped(run: &Run, layout: &Layout) -> Result<Vec<String>, Error
     Ok(all)
 }
 
-fn never_stamped(place: &Place, known: &[String]) -> String {
-    format!("expected stamps at {place}, found none; {}", suggestion(&place.to_string(), known))
+/// A sentence on a point that nothing was stamped at, with the nearest name of `known`, which programs stamped.
+pub fn never_stamped(place: &Place, known: &[String]) -> String {
+    let hint = match nearest(&place.to_string(), known) {
+        Some(name) => format!("did you mean '{name}'?"),
+        None if known.is_empty() => "no program stamped anything".into(),
+        None => format!("was it reached? There are {}", known.join(", ")),
+    };
+    format!("expected stamps at {place}, found none; {hint}")
+}
+
+/// Statements as sentences, a question without a full stop.
+pub(crate) fn sentences(statements: &[String]) -> String {
+    let sentence = |text: &String| {
+        let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+        format!("{}{rest}{}", first.to_uppercase(), if text.ends_with('?') { "" } else { "." })
+    };
+    let all: Vec<_> = statements.iter().map(sentence).collect();
+    all.join(" ").trim_end_matches('.').into()
 }
 
 /// The same of messages that are declared as evidence.

@@ -17,7 +17,7 @@ use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, StageRole, Trace
 
 use crate::Query;
 use crate::analysis::{Inputs, traces_of};
-use crate::clock_maps::reference_node;
+use crate::clock_maps::{ClockMapSummary, reference_node};
 use crate::error::Error;
 use crate::spans::Span;
 
@@ -160,6 +160,16 @@ impl Scan {
     /// The points, and the stages between them.
     pub fn layout(&self) -> &Layout {
         &self.inputs.layout
+    }
+
+    /// What the evidence knows of each clock that is not the reference's.
+    pub fn clock_maps(&self) -> &[ClockMapSummary] {
+        &self.inputs.clock_maps
+    }
+
+    /// Nodes whose clocks nothing relates to the reference, a sentence each.
+    pub fn unrelated(&self) -> &[String] {
+        &self.inputs.unrelated
     }
 
     /// Ticks a second that the reference is declared to make.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickscope_store::{Error, Run, RunState};
+use tickscope_tick::{counted, printable};
 
 use crate::failure::Failure;
 use crate::options::CheckOptions;
@@ -61,7 +62,7 @@ impl Faults {
         if let Err(finding) = found {
             note(&finding);
         }
-        let (faults, run) = (counted(self.said.len() as u64, "fault"), self.run.display());
+        let (faults, run) = (counted(self.said.len(), "fault"), self.run.display());
         Err(Failure::work(format!(
             "{faults} in the run's files: do not trust the figures. tickscope check {run} names all"
         )))
@@ -116,7 +117,7 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
         false => print(text(&report, run.manifest().schema).as_bytes())?,
     }
     if !report.faults.is_empty() {
-        return Err(Failure::work(format!("{} in the run's files", counted(report.faults.len() as u64, "fault"))));
+        return Err(Failure::work(format!("{} in the run's files", counted(report.faults.len(), "fault"))));
     }
     match state {
         RunState::CutOff => Err(Failure::work("the run was cut off: its end is missing")),
@@ -125,11 +126,11 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
 }
 
 fn text(report: &Report, schema: u32) -> String {
-    let faults: String = report.faults.iter().map(|fault| fault.text.clone() + "\n").collect();
+    let faults: String = report.faults.iter().map(|fault| printable(&fault.text).into_owned() + "\n").collect();
     let read =
         format!("{}, {}, {} bytes", counted(report.files, "file"), counted(report.stamps, "stamp"), report.bytes);
     let verdict = match report.state {
-        _ if !report.faults.is_empty() => format!("{} in {read}", counted(report.faults.len() as u64, "fault")),
+        _ if !report.faults.is_empty() => format!("{} in {read}", counted(report.faults.len(), "fault")),
         "goes-on" => format!("no fault so far in {read}; the run goes on, what is missing is known at its end"),
         "cut-off" => format!("no fault in {read}; the run was cut off, so files that are gone may leave no trace"),
         _ if schema < 2 => {
@@ -138,8 +139,4 @@ fn text(report: &Report, schema: u32) -> String {
         _ => format!("complete: {read}"),
     };
     format!("{faults}{verdict}\n")
-}
-
-fn counted(number: u64, of: &str) -> String {
-    format!("{number} {of}{}", if number == 1 { "" } else { "s" })
 }

@@ -14,13 +14,15 @@ use tickscope_show::clock_page::{benchmark_document, sweep_document};
 use tickscope_show::document::Document;
 use tickscope_store::write_whole;
 
+use crate::chosen_run;
 use crate::failure::Failure;
 use crate::load_factor::load_factor;
 use crate::options::{
     BenchmarkOptions, ClockOptions, ClockPart, ExampleOptions, LoadKind, LoadOptions, OutputOptions,
     RestingLoadOptions, SweepOptions,
 };
-use crate::output::{expect_folder, print, print_json};
+use crate::output::{expect_folder, note, print, print_json};
+use crate::show::{Opened, judge};
 
 /// Benchmarks the clocks, or does what is asked for instead; exit code 3 where a clock breaks its promise.
 pub fn clock(options: &ClockOptions) -> Result<(), Failure> {
@@ -190,9 +192,12 @@ fn sweep(options: &SweepOptions) -> Result<(), Failure> {
 /// The example of the Cm* study, from a run.
 fn example(options: &ExampleOptions) -> Result<(), Failure> {
     use tickscope_cm_star::{Found, document, recorded};
-    let Found { example, finding } = recorded(&options.run)?;
+    let Opened { ready, faults } = Opened::of(chosen_run::open(Some(&options.run))?, None)?;
+    ready.preparation.notes.iter().for_each(note);
+    let Found { example, mut analysis } = recorded(&ready.run)?;
+    let faults = faults.also(std::mem::take(&mut analysis.refused));
     show(&options.output, || document(&example), &example)?;
-    finding.map_or(Ok(()), |finding| Err(Failure::finding(finding)))
+    faults.verdict(judge(&analysis, &ready.run.events()?.found))
 }
 
 /// One line on standard error that is written over, where that is a terminal; else a line every so often.

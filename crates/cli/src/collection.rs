@@ -2,10 +2,11 @@
 
 use tickscope_collect::Report;
 use tickscope_experiment::roles::collector::{CollectorSettings, collect as collected, json};
+use tickscope_tick::counted;
 
 use crate::failure::Failure;
 use crate::options::CollectOptions;
-use crate::output::line;
+use crate::output::{line, print_json_line};
 
 /// Takes what lies in a stamp directory, once or until the process is told to end.
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
@@ -19,19 +20,22 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
         conducted: false,
     })?;
     if options.json {
-        return line(json(&collected));
+        return print_json_line(&json(&collected));
     }
     let Report { stamps, segments, bytes, uncommitted, lost, pools_ended, left_alone, .. } = collected.report;
-    line(format_args!("{stamps} stamps in {segments} segments ({bytes} bytes), from {pools_ended} ended programs"))?;
+    let [stamps, segments] = [(stamps, "stamp"), (segments, "segment")].map(|(number, of)| counted(number, of));
+    line(format_args!("{stamps} in {segments} ({bytes} bytes), from {}", counted(pools_ended, "ended program")))?;
     if lost + uncommitted + left_alone > 0 {
         line(format_args!(
-            "{lost} dropped, {uncommitted} never committed, {left_alone} files left alone: see events/ in the run"
+            "{lost} dropped, {uncommitted} never committed, {} left alone: see events/ in the run",
+            counted(left_alone, "file")
         ))?;
     }
     if !collected.held.is_empty() {
         let (number, who) = (collected.held.len(), collected.held.join(", "));
         line(format_args!(
-            "{number} pools are still held, all that they hold so far is stored: {who}. Collect again once they ended"
+            "{} still held, all that they hold so far is stored: {who}. Collect again once they ended",
+            if number == 1 { "1 pool is".into() } else { format!("{number} pools are") }
         ))?;
     }
     line(format_args!("the run's files: {}", run.display()))

@@ -12,7 +12,7 @@ use tickscope_experiment::{Host, may_make_namespaces};
 use tickscope_host::host_clocks::{Discipline, Snapshot};
 use tickscope_host::step::Evidence;
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
-use tickscope_tick::Unit;
+use tickscope_tick::{Unit, counted};
 
 use crate::failure::Failure;
 use crate::options::DoctorOptions;
@@ -72,8 +72,9 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::finding(format!(
-            "expected a machine that bounds can be trusted on, found {unsound} things that make them unsound. See \
-             above for each and its remedy"
+            "expected a machine that bounds can be trusted on, found {} against it: bounds are unsound. See \
+             above for each and its remedy",
+            counted(unsound, "thing")
         )))
     }
 }

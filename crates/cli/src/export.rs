@@ -7,11 +7,12 @@ use serde::Serialize;
 use tickscope_analysis::{Outcome, Scan};
 use tickscope_export::{CSV, RowCounts, write};
 use tickscope_store::WholeFile;
+use tickscope_tick::{counted, printable};
 
 use crate::failure::Failure;
 use crate::options::ExportOptions;
 use crate::output::{expect_folder, note, print_json};
-use crate::show::{Opened, opened, query};
+use crate::show::{Opened, expect_sources, opened, query};
 
 /// Report of what was written. Within a version keys are added, never removed or renamed.
 #[derive(Serialize)]
@@ -40,6 +41,7 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
     let Opened { ready, faults } = opened(options.run.as_deref(), &options.query)?;
     ready.preparation.notes.iter().for_each(note); // standard output may be the file
     let scan = Scan::of(&ready.run, &query)?;
+    expect_sources(&ready.run, (scan.clock_maps(), scan.unrelated()), &query)?;
     let rows = if to_stdout {
         let mut out = Reader { out: io::stdout().lock(), gone: false };
         match write(&scan, BufWriter::new(&mut out), format, "standard output") {
@@ -71,10 +73,12 @@ pub fn export(options: &ExportOptions) -> Result<(), Failure> {
         0 if report.measured == 0 => {
             Err(Failure::work("expected a duration, found none: tickscope show says what is missing"))
         }
+        0 if !scan.unrelated().is_empty() => Err(Failure::work(scan.unrelated().join(". "))),
         0 => Ok(()),
-        impossible => {
-            Err(Failure::finding(format!("{impossible} durations cannot be: tickscope show names the first")))
-        }
+        impossible => Err(Failure::finding(format!(
+            "{}: tickscope show names the first",
+            counted(impossible, "impossible duration")
+        ))),
     })
 }
 
@@ -98,7 +102,8 @@ impl<W: Write> Write for Reader<W> {
 
 fn print(file: &Path, rows: &RowCounts) -> Result<(), Failure> {
     let counts = Outcome::ALL.map(|outcome| format!("{} {}", rows[outcome as usize], outcome.name()));
-    let (sum, file) = (rows.iter().sum::<u64>(), file.display());
+    let (sum, file) = (rows.iter().sum::<u64>(), file.display().to_string());
     // On standard error, since standard output may be the file.
-    writeln!(io::stderr(), "export: {sum} rows in {file}: {}", counts.join(", ")).map_err(Failure::work)
+    writeln!(io::stderr(), "export: {} in {}: {}", counted(sum, "row"), printable(&file), counts.join(", "))
+        .map_err(Failure::work)
 }

@@ -17,7 +17,7 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
         let text = format!("{root} has ended and all its stamps are stored: there is nothing to do");
         return match options.json {
             true => show::print(&Opened::of(Run::open(&options.run)?, None)?, &Query::default(), true, false),
-            false => output::print(format!("{text}\n").as_bytes()),
+            false => output::line(text),
         };
     };
     for line in done {

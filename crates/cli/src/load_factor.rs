@@ -12,7 +12,7 @@ use tickscope_show::clock_page::rate;
 use crate::clock::{load, seconds, sizes};
 use crate::failure::Failure;
 use crate::options::LoadFactorOptions;
-use crate::output::{is_unread, line};
+use crate::output::{is_unread, line, print_json_line};
 
 /// One interval as JSON.
 #[derive(Serialize)]
@@ -50,7 +50,7 @@ pub fn load_factor(options: &LoadFactorOptions) -> Result<(), Failure> {
         let load = plan.load.words(members);
         printed = if options.json {
             let reading = ReadingJson { version: 1, at_s, members, load: &load, reading };
-            serde_json::to_string(&reading).map_err(Failure::work).and_then(line)
+            print_json_line(&reading)
         } else {
             let LoadReading { reads_per_s, cost_ns, load_factor, away, .. } = reading;
             let (reads, cost, away) = (rate(reads_per_s), duration(cost_ns), away * 100.0);

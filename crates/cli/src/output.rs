@@ -4,6 +4,7 @@
 //! neither is a panic. No text of a program, a file or a name moves a cursor. Deliberately absent: `println!`, which
 //! panics; a lint refuses it in this crate.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde::Serialize;
 use tickscope_show::terminal::Terminal;
-use tickscope_tick::{acts, printable_lines};
+use tickscope_tick::{acts, printable, printable_lines};
 
 use crate::failure::Failure;
 use crate::options::When;
@@ -46,16 +47,24 @@ fn unwritten(error: &io::Error) -> Failure {
     Failure::work(format!("cannot write standard output: {error}; {remedy}"))
 }
 
-/// Prints a line.
+/// Prints a line; what a terminal would act on is escaped.
 pub fn line(text: impl Display) -> Result<(), Failure> {
-    print(format!("{text}\n").as_bytes())
+    print(format!("{}\n", printable(&text.to_string())).as_bytes())
 }
 
 /// Prints JSON for programs, indented. What a terminal would act on is escaped, as JSON can.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(value).map_err(Failure::work)? + "\n";
+    print(escaped(&(serde_json::to_string_pretty(value).map_err(Failure::work)? + "\n")).as_bytes())
+}
+
+/// The same in a line.
+pub fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    print(escaped(&(serde_json::to_string(value).map_err(Failure::work)? + "\n")).as_bytes())
+}
+
+fn escaped(json: &str) -> Cow<'_, str> {
     if json.chars().all(|letter| letter == '\n' || !acts(letter)) {
-        return print(json.as_bytes());
+        return json.into();
     }
     let mut safe = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -64,7 +73,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
             false => safe.push(letter),
         }
     }
-    print(safe.as_bytes())
+    safe.into()
 }
 
 /// Refuses a file that cannot be made where it is to lie, before anything is computed; `option` named it. No folder is

@@ -53,7 +53,7 @@ fn made(
     let Opened { ready, faults } = opened;
     let run = &ready.run;
     let (mut analysis, figures) = analyse_with_figures(run, query, false)?;
-    expect_sources(run, &analysis, query)?;
+    expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
     let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
     let (events, channels) = (run.events()?, run.channels()?);

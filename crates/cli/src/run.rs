@@ -1,7 +1,10 @@
 //! `tickscope run`: one experiment from start to end, and its table.
 
+use std::io::{Write, stderr};
+
 use tickscope_analysis::Query;
 use tickscope_experiment::{Forward, RunSettings, RunSource, interrupt};
+use tickscope_tick::printable;
 
 use crate::failure::Failure;
 use crate::options::RunOptions;
@@ -18,7 +21,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let (run, measured) = tickscope_experiment::run(&settings)?;
     let root = run.root().display();
     if !options.json {
-        eprintln!("run: {root}");
+        let _ = writeln!(stderr(), "run: {}", printable(&root.to_string())); // nobody may be reading it
     }
     // The table first: a command that failed leaves what was measured until then.
     let opened = Opened::of(run.clone(), None);
@@ -32,7 +35,8 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         _ => Ok(()),
     };
     if !options.json {
-        line(format_args!("\nthe run's files: {root}"))?;
+        line("")?;
+        line(format_args!("the run's files: {root}"))?;
         match options.report {
             true if reported.is_ok() => line(format_args!("report: {}", run.paths().report().display()))?,
             _ => line(format_args!("report: tickscope report {root}"))?,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{Analysis, Query, ReadyRun, RunJson, analyse, ready};
+use tickscope_analysis::{Analysis, ClockMapSummary, Query, ReadyRun, RunJson, Scan, analyse, ready};
 use tickscope_bracket::Rho;
 use tickscope_experiment::layout_of;
 use tickscope_show::stage_table::{Shown, View, text};
@@ -88,7 +88,7 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
     let mut analysis = analyse(run, query, write)?;
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
     let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
-    expect_sources(run, &analysis, query)?;
+    expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
     say_what_changes_nothing(&analysis, query);
     let (events, channels) = (run.events()?, run.channels()?);
     match json {
@@ -110,20 +110,22 @@ pub fn judge(analysis: &Analysis, events: &[Event]) -> Result<(), Failure> {
     }
 }
 
-/// Refuses sources of evidence that the run has none of, with those that it has.
-pub fn expect_sources(run: &Run, analysis: &Analysis, query: &Query) -> Result<(), Failure> {
+/// Refuses sources of evidence that the run has none of, with those that it has; `found`: clock maps by those that were
+/// asked for, and what they leave unrelated.
+pub fn expect_sources(run: &Run, found: (&[ClockMapSummary], &[String]), query: &Query) -> Result<(), Failure> {
     let Some(asked) = &query.sources else { return Ok(()) };
-    let has = match (analysis.clock_maps.is_empty(), analysis.unrelated.is_empty()) {
+    let (clock_maps, unrelated) = found;
+    let has = match (clock_maps.is_empty(), unrelated.is_empty()) {
         (true, true) => return Ok(()), // nothing relates two counters here, and nothing has to
-        (false, true) => sources(analysis),
+        (false, true) => sources(clock_maps),
         // Without those that were asked for; it may have others.
-        (_, false) => sources(&analyse(run, &Query { sources: None, ..query.clone() }, false)?),
+        (_, false) => sources(Scan::of(run, &Query { sources: None, ..query.clone() })?.clock_maps()),
     };
     asked.iter().find(|source| !has.contains(&source.name())).map_or(Ok(()), |missing| Err(unknown(*missing, &has)))
 }
 
-fn sources(analysis: &Analysis) -> Vec<&'static str> {
-    let all = analysis.clock_maps.iter().flat_map(|clock_map| &clock_map.sources);
+fn sources(clock_maps: &[ClockMapSummary]) -> Vec<&'static str> {
+    let all = clock_maps.iter().flat_map(|clock_map| &clock_map.sources);
     let mut has: Vec<_> = all.filter(|source| source.brackets > 0).map(|source| source.name).collect();
     has.sort_unstable();
     has.dedup();

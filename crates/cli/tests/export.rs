@@ -54,6 +54,28 @@ fn e2e_a_report_answers_the_query_that_show_answers() {
 }
 
 #[test]
+fn e2e_an_export_without_evidence_ends_as_show_does() {
+    let site = Site::new("evidence");
+    let file = site.path("x.csv");
+    let export = |more: &[&str]| Ended::of(tickscope(&["export", GOLDEN, "--csv"]).arg(&file).args(more));
+    export(&["--evidence", "messages"]).said(2, &["this run has", "'messages'"]);
+    assert!(!file.exists(), "nothing is made where input is wrong");
+    export(&["--evidence", "probes"]).said(0, &[]);
+    let run = site.path("bare");
+    assert!(
+        std::process::Command::new("cp").arg("-r").args([GOLDEN.as_ref(), run.as_path()]).status().unwrap().success()
+    );
+    std::fs::remove_dir_all(run.join("brackets")).unwrap();
+    let bare = |words: &[&str]| Ended::of(tickscope(words).arg(&run));
+    let shown = bare(&["show"]);
+    let exported = bare(&["export", "--csv", "-"]);
+    assert_eq!((shown.code, exported.code), (Some(1), Some(1)));
+    let says = shown.err.lines().last().unwrap();
+    assert_eq!(exported.err.lines().last(), Some(says));
+    assert!(says.contains("brackets") && exported.out.contains(",refused,"), "{exported:?}");
+}
+
+#[test]
 fn e2e_a_reader_that_stops_early_is_no_error() {
     let words: [&[&str]; 3] = [&["export", GOLDEN, "--csv", "-"], &["show", GOLDEN, "--json"], &["show", GOLDEN]];
     for words in words {

@@ -158,6 +158,12 @@ fn e2e_the_page_of_a_run_has_both_figures_and_its_guarantees() {
             && html.contains("3.57")
     );
     assert!(html.contains("default-src 'none'") && !html.contains("<script"));
+
+    // As any command that reads a run: traces that are not there are joined, damage comes before figures.
+    fs::remove_dir_all(site.path("run/traces")).unwrap();
+    let again = example(&site, &[]);
+    again.said(1, &["joined now from", "do not trust the figures"]);
+    assert_eq!(again.out, example(&site, &[]).out, "whoever joined them");
 }
 
 #[test]
@@ -171,10 +177,13 @@ fn e2e_a_run_that_contradicts_the_known_truth_ends_with_exit_code_3() {
     assert!(known == inside && known >= 16 * 5);
     assert_eq!(example(&site, &[]).json(0)["run"]["truth"], json!([known, inside]));
     // As if the server's counter had been that much further ahead: beyond any interval of this run.
-    let file = site.path("run/run.json");
-    let manifest = fs::read_to_string(&file).unwrap();
-    assert_eq!(manifest.matches(":1000000000:12500:").count(), 1, "{manifest}");
-    fs::write(&file, manifest.replace(":1000000000:12500:", ":2000000000:12500:")).unwrap();
+    let mut run = site.opened();
+    let mut manifest = run.manifest().clone();
+    let injected = manifest.nodes.iter_mut().find_map(|node| node.injected.as_mut()).unwrap();
+    assert_eq!(injected.matches(":1000000000:12500:").count(), 1, "{injected}");
+    *injected = injected.replace(":1000000000:12500:", ":2000000000:12500:");
+    run.set_manifest(manifest).unwrap();
+    run.write_digests().unwrap(); // not damaged, but wrong
     let moved = example(&site, &[]);
     moved.said(3, &["outside their intervals", "a false bound"]);
     assert_eq!(moved.json(3)["run"]["truth"][1], inside - 32, "both messages of a call cross between the nodes");

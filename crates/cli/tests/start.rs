@@ -6,9 +6,10 @@ mod site;
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use site::{Ended, Experiment, Site, count, free_port, tickscope, truth, udp_echo};
+use site::{Ended, Experiment, Site, c_program, count, free_port, tickscope, truth, udp_echo};
 use tickscope_experiment::may_make_namespaces;
 
 /// A run file whose server is started by a shell: `script` gets the server's words as "$@".
@@ -194,5 +195,36 @@ fn e2e_what_cannot_be_a_run_file_or_a_runs_directory_is_refused_at_once() {
     assert_eq!(fs::read_dir(site.run_directory()).unwrap().count(), 1);
     for wrong in ["-1", "0", "3x"] {
         Ended::of(&mut tickscope(&["run", "x.toml", "--seconds", wrong])).said(2, &["from 0.1 to 1000000"]);
+    }
+}
+
+/// As a web server does: its worker is another user by the time that it stamps.
+#[test]
+fn e2e_c_a_service_whose_worker_gives_up_root_stamps_on_and_all_of_it_is_in_the_table() {
+    const IDS: u64 = 200;
+    // SAFETY: geteuid has no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("LEFT OUT: only root has rights to give up");
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/worker.c");
+    let program = c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "worker");
+    for user in ["33", "65534"] {
+        let site = Site::new("worker");
+        let text = format!(
+            "run = {{ name = \"worker\", seconds = 1 }}\nnetwork.kind = \"loopback\"\nclock.reference = \"app\"\n\
+             [[node]]\nname = \"app\"\nends_run = true\ncommand = [\"{}\", \"{user}\", \"{IDS}\"]\n\
+             [layout]\npath = [\"app.accepted\", \"app.worked\"]\n",
+            program.display()
+        );
+        let table = Ended::of(&mut site.run_command(&text)).json(0);
+        assert_eq!(count(&table, "end-to-end"), IDS, "{user}: {table:#}");
+        let run = site.opened();
+        let told: Vec<_> = run.events().unwrap().found.into_iter().filter(|event| event.node == "app").collect();
+        assert!(told.is_empty(), "{user}: {told:?}");
+        let channels = run.channels().unwrap().found;
+        assert!(channels.iter().all(|channel| channel.dropped + channel.refused + channel.uncommitted == 0));
+        let worked = channels.iter().filter(|channel| channel.point.as_str() == "worked").map(|channel| channel.stored);
+        assert_eq!(worked.sum::<i64>(), IDS as i64, "{user}: those before and after it gave up root");
     }
 }

@@ -275,3 +275,89 @@ impl OutputWithStdout for Command {
         self.stdin(Stdio::null()).spawn().unwrap().wait_with_output().unwrap()
     }
 }
+
+/// Paths, commands and what a command printed; what it prints itself is passed on as it is.
+#[test]
+fn e2e_no_text_of_a_run_acts_on_the_terminal_that_it_is_told_on() {
+    const ACTS: &str = "\u{1b}[2J\u{202e}";
+    let site = Site::new("terminal");
+    let folder = site.path(&format!("of{ACTS}"));
+    fs::create_dir(&folder).unwrap();
+    let text = "run = { name = \"e2e\", seconds = 0.1 }\nnetwork.kind = \"loopback\"\n\
+        [clock]\nreference = \"n\"\nrho = 1\n[[node]]\nname = \"n\"\n\
+        ends_run = true\n\
+        command = [\"sh\", \"-c\", \"printf 'all\\\\033[2J\\n\\\\033[1A'; exit 3 # \\u001b[2J\\nfinding\"]\n\
+        [[log]]\nnode = \"n\"\npoint = \"x\"\nfile = \"{run}/log\\u001b[2J\"\nclock = \"monotonic\"\nunit = \"ns\"\n";
+    fs::write(folder.join("x.toml"), text).unwrap();
+    let said = |words: &[&str], code, says: &[&str]| {
+        let ended = Ended::of(tickscope(words).current_dir(&folder));
+        ended.said(code, says);
+        let acts = |letter| letter != '\n' && tickscope_tick::acts(letter);
+        assert!(!ended.out.chars().chain(ended.err.chars()).any(acts), "{words:?}: {ended:?}");
+    };
+    said(&["run", "x.toml", "--check"], 0, &[]);
+    said(&["run", "x.toml", "--out", "a\u{1b}[2J"], 1, &["run: a\\u{1b}[2J\n", "log\\u{1b}[2J"]);
+    said(&["finish", "a\u{1b}[2J"], 0, &[]);
+    said(&["check", "a\u{1b}[2J"], 0, &[]);
+    fs::write(folder.join("a\u{1b}[2J/run.json"), "{").unwrap();
+    said(&["check", "a\u{1b}[2J"], 1, &["\\u{1b}[2J"]);
+}
+
+/// What the run file says is possible, and is not what its programs do: names of points, commands, folders.
+#[test]
+fn e2e_a_run_whose_file_does_not_fit_its_programs_says_which_word_is_wrong() {
+    let site = Site::new("unfit");
+    let text = Experiment::new(0.3, 100).text();
+    let misspelt = text.replace("\"client.response\"]", "\"client.respnse\"]");
+    let ran = Ended::of(&mut site.run_command(&misspelt));
+    ran.said(1, &["stamps at client.respnse, found none; did you mean 'client.response'?"]);
+    assert!(!ran.err.contains("probe-request") && !ran.err.contains("?."), "{ran:?}");
+
+    let again = Ended::of(&mut site.run_command(&text));
+    again.said(2, &["found a run.json", "its own directory"]);
+    fs::remove_dir_all(site.run_directory()).unwrap();
+    fs::create_dir(site.run_directory()).unwrap();
+    fs::write(site.path("run/of somebody"), "").unwrap();
+    Ended::of(&mut site.run_command(&text)).said(2, &["found files in it", "--out"]);
+    assert_eq!(fs::read_dir(site.run_directory()).unwrap().count(), 1, "nothing is written there");
+    fs::remove_dir_all(site.run_directory()).unwrap();
+
+    let evidence = "[evidence]\nmessages = [\"client.send > server.receved\"]\n[layout]";
+    let ran = Ended::of(&mut site.run_command(&text.replace("[layout]", evidence)));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
+    let shown = shown.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("server.receved, found none; did you mean 'server.received'?"), "{shown}");
+    fs::remove_dir_all(site.run_directory()).unwrap();
+
+    let at = text.rfind("command = [").unwrap();
+    let with = |command: &str| format!("{}command = [{command}]\n", &text[..at]);
+    let failing = Ended::of(&mut site.run_command(&with("\"sh\", \"-c\", \"echo this is why >&2; exit 1\"")));
+    failing.said(1, &["this is why", "command of client failed with exit status: 1"]);
+    assert_eq!(failing.err.matches("No program stamped anything").count(), 1, "once for all points: {}", failing.err);
+    fs::remove_dir_all(site.run_directory()).unwrap();
+    for (command, says) in [
+        ("\"no-such-command\"", &["no-such-command", "PATH", "Install it"][..]),
+        ("\"build/echo\"", &["build/echo", "start from the run file's directory"]),
+    ] {
+        let ended = Ended::of(&mut site.run_command(&with(command)));
+        ended.said(2, says);
+        assert!(ended.err.lines().count() == 1 && !site.run_directory().exists(), "told alone: {ended:?}");
+    }
+}
+
+#[test]
+fn e2e_a_folder_that_is_no_stamp_directory_is_left_as_it_is_and_a_folder_without_events_is_damaged() {
+    let site = Site::new("folders");
+    fs::create_dir(site.path("etc")).unwrap();
+    fs::write(site.path("etc/passwd"), "x").unwrap();
+    asked(&site, &["collect", "etc", "--run", "taken"]).said(2, &["expected a stamp directory", "TICKSCOPE_DIR"]);
+    assert_eq!(fs::read_dir(site.path("etc")).unwrap().count(), 1);
+    assert!(!site.path("taken").exists());
+    site.run(&Experiment::new(0.3, 100)).json(0);
+    fs::remove_dir_all(site.path("run/events")).unwrap();
+    asked(&site, &["show", "run"]).said(1, &["events", "no such file", "do not trust the figures"]);
+    asked(&site, &["clock", "example", "run"]).said(2, &["targets/cm-star", "experiments/cm-star.toml"]);
+    let hurried = asked(&site, &["clock", "--seconds", "0.01"]);
+    assert!(hurried.code == Some(0) && hurried.out.contains("ask for more"), "{hurried:?}");
+}

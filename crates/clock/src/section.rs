@@ -95,7 +95,9 @@ impl fmt::Display for Unproven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotTold => write!(f, "the kernel does not tell of switches"),
-            Self::Switched { times } => write!(f, "the thread was switched away {times} times"),
+            Self::Switched { times } => {
+                write!(f, "the thread was switched away {}", tickscope_tick::counted(times, "time"))
+            }
             Self::Disturbed { pair_ticks, usual_ticks } => {
                 write!(f, "readings next to the section took {pair_ticks} ticks, where {usual_ticks} are usual")
             }

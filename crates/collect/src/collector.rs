@@ -193,8 +193,8 @@ impl Collector {
         }
         let left: i64 = self.ledger.channels().map(|channel| channel.stored).sum();
         let text = format!(
-            "{missing} stamps that were stored before are in no file of the run any more: files of stamps were removed \
-             or damaged; {left} are left"
+            "of the stamps that were stored before, {missing} are in no file of the run any more: files of stamps were \
+             removed or damaged; {left} are left"
         );
         let event = Event { value: Some(count(missing)), ..self.event(EventKind::PartsMissing, text) };
         // Named by what was found: a collector that is killed here tells the same again in the same place.

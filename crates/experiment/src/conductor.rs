@@ -13,12 +13,12 @@ mod tests;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tickscope_store::{Event, EventKind, Run, Writing};
-use tickscope_tick::{Clock, Label, NodeName};
+use tickscope_tick::{Clock, Label, NodeName, counted};
 
 use crate::Error;
 use crate::agent::{Agent, Ended, Target, Task, TaskId, Unread};
@@ -27,6 +27,7 @@ use crate::interrupt;
 use crate::leftovers;
 use crate::local_agent::LocalAgent;
 use crate::node_run::{Helper, HelperKind, NodeRun, Service};
+use crate::notice::{self, Shown, show_progress};
 use crate::overhead;
 use crate::plan::Plan;
 use crate::preflight;
@@ -104,7 +105,7 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
         (Ok(run), measured) => Ok((run, measured)),
         (Err(why), measured) => {
             if let Err(first) = measured {
-                eprintln!("tickscope: {first}");
+                notice::say(first);
             }
             // What was stored can be shown all the same.
             let hint = format!("{why}. What was measured is kept: tickscope finish {}", root.display());
@@ -119,10 +120,10 @@ fn say_orphans() {
     let orphans = leftovers::orphans();
     if let Some(first) = orphans.first() {
         let more = if orphans.len() > 1 { format!(", and {} more", orphans.len() - 1) } else { String::new() };
-        eprintln!(
-            "tickscope: left by runs that no longer live: {}{more}; tickscope doctor lists it and says what helps",
+        notice::say(format_args!(
+            "left by runs that no longer live: {}{more}; tickscope doctor lists it and says what helps",
             first.describe()
-        );
+        ));
     }
 }
 
@@ -207,7 +208,7 @@ impl<'a> Conductor<'a> {
             Self { plan, agents: known, nodes, record, network, quiet: false, started: false, _writing: writing };
         // What a host's counter lacks is an event of the run, not only a line on a screen.
         for (host, finding) in findings {
-            eprintln!("tickscope: {finding}");
+            notice::say(&finding);
             conductor.note(&host, EventKind::Counter, None, finding);
         }
         conductor.record.write_events()?; // whoever kills this process leaves them
@@ -359,7 +360,7 @@ impl<'a> Conductor<'a> {
             std::thread::sleep(Duration::from_millis(20));
         }
         if terminal && !self.quiet {
-            eprintln!();
+            notice::end_progress();
         }
         Ok(())
     }
@@ -405,10 +406,9 @@ impl<'a> Conductor<'a> {
     }
 
     fn show_progress(&self, elapsed: Duration, terminal: bool) {
-        let (end, back) = if terminal { ("", "\r") } else { ("\n", "") };
+        let place = if terminal { Shown::OnTerminal { last: false } } else { Shown::AsLine };
         let (done, all, rho) = (elapsed.as_secs(), self.plan.run.seconds, self.plan.clock.rho);
-        eprint!("{back}measuring {done:>4} of {all} s on {}, rho {rho}{end}", self.network);
-        let _ = std::io::stderr().flush(); // nobody may be reading it
+        show_progress(&format!("measuring {done:>4} of {all} s on {}, rho {rho}", self.network), place);
     }
 
     /// Ends collectors and clock monitors and removes what they stored; the last lines of the commands stay.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tickscope_store::{
     Cost, Event, EventKind, Manifest, NodeCost, Paths, Run, RunState, Segment, files_in, newest_file, read_events, utc,
 };
-use tickscope_tick::{NodeName, own_points};
+use tickscope_tick::{NodeName, counted, own_points};
 
 use crate::Error;
 use crate::agent::Left;
@@ -256,7 +256,7 @@ impl Ending {
         let settings = CollectorSettings { directory, run, node, follow: false, every: None, conducted: true };
         let stamps = collect(&settings)?.report.stamps;
         let CollectorSettings { node, directory, .. } = settings;
-        self.done.push(format!("took {stamps} stamps of {node} from {}", directory.display()));
+        self.done.push(format!("took {} of {node} from {}", counted(stamps, "stamp"), directory.display()));
         leftovers::clear(&node, &directory)
     }
 

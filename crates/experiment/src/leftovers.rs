@@ -8,7 +8,9 @@
 //! Deliberately absent: taking stamps, which is the collector's.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,6 +47,37 @@ pub(crate) fn namespace_prefix(run: u64) -> String {
     format!("tickscope-{:06x}-", run & 0xff_ffff)
 }
 
+/// Refuses shared memory that a run can make no folder in, or that has no room for a pool of `pool_bytes`.
+pub(crate) fn expect_room(pool_bytes: u64) -> Result<(), Error> {
+    expect_room_in(Path::new(SHARED_MEMORY), pool_bytes)
+}
+
+fn expect_room_in(place: &Path, pool_bytes: u64) -> Result<(), Error> {
+    let (shown, path) = (place.display(), CString::new(place.as_os_str().as_bytes()).map_err(Error::input)?);
+    // SAFETY: faccessat reads a terminated path.
+    if unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK | libc::X_OK, libc::AT_EACCESS) } != 0 {
+        let e = std::io::Error::last_os_error();
+        return Err(Error::work(format!(
+            "cannot make a folder in {shown}: {e}. Mount a tmpfs there that all may write"
+        )));
+    }
+    // SAFETY: statvfs fills the zeroed struct that it is given, and reads a terminated path.
+    let (status, found) = unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &mut found), found)
+    };
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    if status != 0 || free >= pool_bytes {
+        return Ok(()); // whatever cannot be told is no reason
+    }
+    Err(Error::work(format!(
+        "expected {} KiB free in {shown} for the stamps of a program, found {} KiB: all points would be off. Free \
+         some, such as by tickscope doctor --clean, or set pool_bytes lower",
+        pool_bytes >> 10,
+        free >> 10
+    )))
+}
+
 /// A run's folder in shared memory, held; it goes with the value, if nothing but `.run` is in it.
 #[derive(Debug)]
 pub(crate) struct Claim {
@@ -62,8 +95,12 @@ impl Claim {
             let file = folder.join(".run");
             let held = Writing::hold(&file)?;
             // Whoever cleans up may have removed the folder before it was held.
-            if fs::write(&file, root.display().to_string()).is_ok() && file.exists() {
-                return Ok(Self { folder, _held: held });
+            match fs::write(&file, root.display().to_string()) {
+                Ok(()) if file.exists() => return Ok(Self { folder, _held: held }),
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::work(format!("cannot write {}: {e}. Free some of that tmpfs", file.display())));
+                }
+                _ => {}
             }
         }
     }
@@ -424,6 +461,14 @@ fn end_processes(run: &str, ended: &mut dyn FnMut(&(u32, String))) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shared_memory_that_is_not_there_or_has_no_room_is_refused_with_what_helps() {
+        let said = |place: &str, bytes| expect_room_in(Path::new(place), bytes).unwrap_err().to_string();
+        assert!(said("/dev/shm/no such folder", 0).contains("Mount a tmpfs there"));
+        assert!(said(SHARED_MEMORY, u64::MAX).contains("all points would be off"));
+        expect_room_in(Path::new(SHARED_MEMORY), 0).unwrap();
+    }
 
     #[test]
     fn only_what_carries_a_whole_run_number_is_a_runs_folder() {

@@ -9,6 +9,7 @@
 //! Assumes: the program that uses this crate plays a role when it is started with `role NAME ...` ([`roles::play`]).
 //! Guarantees: whatever ends a run early, what was measured is kept. Deliberately absent: analysis beyond the join, and
 //! any printing of results.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod agent;
 mod conductor;
@@ -21,6 +22,7 @@ mod local_agent;
 mod logs;
 mod network;
 mod node_run;
+mod notice;
 mod overhead;
 mod plan;
 mod preflight;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer};
 use tickscope_collect::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
 use tickscope_store::{EventKind, Node, Run};
-use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName};
+use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName, counted};
 
 use crate::plan::NodePlan;
 
@@ -144,7 +144,7 @@ impl Log {
             None => (
                 EventKind::Log,
                 read.stamps(),
-                format!("{} readings of {file} as {}", read.stamps(), places.join(", ")),
+                format!("{} of {file} as {}", counted(read.stamps(), "reading"), places.join(", ")),
             ),
             Some((line, text)) => {
                 let columns = &read.columns;

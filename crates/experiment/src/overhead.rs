@@ -16,6 +16,7 @@ use tickscope_tick::NodeName;
 use crate::Error;
 use crate::conductor::{Measuring, pass};
 use crate::interrupt;
+use crate::notice::{Shown, show_progress};
 use crate::plan::{OverheadPlan, Plan};
 
 /// Numbers of one pass: by node and field.
@@ -72,14 +73,10 @@ impl Progress {
 
     fn show(&mut self, pass: u32, of: u32) {
         let terminal = std::io::stderr().is_terminal();
-        let (back, end) = match (terminal, pass == of) {
-            (true, false) => ("\r", ""),
-            (true, true) => ("\r", "\n"),
-            (false, _) => ("", "\n"),
-        };
+        let place = if terminal { Shown::OnTerminal { last: pass == of } } else { Shown::AsLine };
         if terminal || self.shown.is_none_or(|shown| shown.elapsed() >= Self::EVERY) {
             self.shown = Some(Instant::now());
-            eprint!("{back}overhead: pass {pass:>2} of {of}, with and without measuring in turn{end}");
+            show_progress(&format!("overhead: pass {pass:>2} of {of}, with and without measuring in turn"), place);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What is looked at before anything is started: commands, ports, logs, the run's directory. A fault that is found here
-//! has left nothing behind, and is told alone.
+//! What is looked at before anything is started: commands, ports, logs, shared memory, the run's directory. A fault
+//! that is found here has left nothing behind, and is told alone.
 
 use std::fmt::Write;
 use std::net::UdpSocket;
@@ -7,9 +7,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_store::{Run, SameBoot};
+use tickscope_tick::printable;
 
 use crate::Error;
+use crate::leftovers;
 use crate::network::Arrangement;
 use crate::plan::{NodePlan, Plan};
 
@@ -25,7 +28,17 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     if arrangement == Arrangement::Loopback {
         check_ports(plan)?; // namespaces of this run's own have every port free
     }
+    leftovers::expect_room(least_pool(plan))?;
     Ok(arrangement)
+}
+
+/// Bytes of the smallest pool that a node's programs make: with less room no point is on.
+fn least_pool(plan: &Plan) -> u64 {
+    const BYTES: &str = "TICKSCOPE_POOL_BYTES";
+    let ours = env::var(BYTES).ok();
+    let set = |node: &NodePlan| node.environment.get(BYTES).or(ours.as_ref()).and_then(|text| text.parse().ok());
+    let of = |node: &NodePlan| plan.run.pool_bytes.or_else(|| set(node)).unwrap_or(DEFAULT_POOL_BYTES);
+    plan.nodes.iter().map(of).min().unwrap_or(0)
 }
 
 /// What a run would do, in lines.
@@ -38,9 +51,10 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         let command: Vec<String> = plan.fill(node, &addresses, &run)?.iter().map(|word| quoted(word)).collect();
         let ends = if node.ends_run { "; the run ends with it" } else { "" };
         let (name, address) = (&node.name, arrangement.address(at));
-        let _ = writeln!(text, "{name} at {address}{ends}: {}", command.join(" ")); // to a String
+        let _ = writeln!(text, "{name} at {address}{ends}: {}", printable(&command.join(" "))); // to a String
     }
-    let folder = plan.origin.folder.display();
+    let folder = plan.origin.folder.display().to_string();
+    let [folder, place] = [&folder, &run].map(|place| printable(place));
     let layout = if plan.has_layout() {
         "as [layout] says"
     } else {
@@ -50,7 +64,7 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         0 => "none: the nodes read one counter".to_owned(),
         _ => format!("{} a second from {}, port {}", plan.clock.probes_hz, plan.clock.reference, plan.clock.probe_port),
     };
-    Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {run}\n"))
+    Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {place}\n"))
 }
 
 fn quoted(word: &str) -> String {

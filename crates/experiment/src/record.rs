@@ -5,12 +5,14 @@
 
 use std::path::Path;
 
+use tickscope_analysis::never_stamped;
 use tickscope_store::{Event, EventKind, Joined, LayoutText, Manifest, Point, Run, write_events};
-use tickscope_tick::{NodeName, Ordering, PointName};
+use tickscope_tick::{NodeName, Ordering, PointName, counted, own_points};
 
 use crate::Error;
 use crate::declaration::points;
 use crate::logs::Log;
+use crate::notice;
 
 /// Memory that the join may hold.
 const JOIN_BYTES: usize = 512 << 20;
@@ -71,15 +73,14 @@ impl RunRecord {
     /// Points of the layout that nothing was stamped at: each is an event, and its stages are shown as missing.
     fn unstamped(&mut self, manifest: &Manifest) -> Result<Vec<Point>, Error> {
         let known: Vec<String> = manifest.points.iter().map(|point| point.place().to_string()).collect();
+        let own = |point: &&Point| own_points::are(point.name.as_str());
+        let programs: Vec<String> =
+            manifest.points.iter().filter(|point| !own(point)).map(|point| point.place().to_string()).collect();
         let layout = self.run.layout()?;
         let mut unstamped = Vec::new();
         for point in layout.points().iter().filter(|point| !known.contains(&point.place.to_string())) {
-            let text = format!(
-                "expected stamps at {}, found none. Is the name right, and the point reached? Stamped were: {}",
-                point.place,
-                known.join(", ")
-            );
-            eprintln!("tickscope: {text}");
+            let text = never_stamped(&point.place, &programs);
+            notice::say(&text);
             let (node, name) = (point.place.node.clone(), point.place.point.clone());
             self.note(node.as_str(), EventKind::PointUnstamped, None, text);
             unstamped.push(Point { node, name, ordering: Ordering::Plain, counter: None, resolution_ticks: None });
@@ -97,7 +98,7 @@ impl RunRecord {
             let imported = log.import(&self.run, facts, &log.path(&run(&log.node), folder));
             coarse.extend(imported.coarse.into_iter().map(|(point, ticks)| (log.node.clone(), point, ticks)));
             if imported.what == EventKind::LogRefused {
-                eprintln!("tickscope: {}", imported.text);
+                notice::say(&imported.text);
             }
             self.note(log.node.as_str(), imported.what, Some(imported.value as i64), imported.text);
         }
@@ -126,15 +127,15 @@ impl RunRecord {
         let points = layout.iter().flat_map(|layout| layout.points());
         let places: Vec<_> = points.map(|point| point.place.clone()).collect();
         for (place, counts) in places.iter().zip(&joined.counts.points) {
-            let ids = joined.counts.ids;
+            let ids = counted(joined.counts.ids, "id");
             for (what, count, text) in [
-                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids} ids")),
+                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids}")),
                 (
                     EventKind::IdsRepeated,
                     counts.duplicates,
-                    format!("stamps at {place} of ids that were there before; {ids} ids"),
+                    format!("stamps at {place} of ids that were there before; {ids}"),
                 ),
-                (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids} ids")),
+                (EventKind::IdsOutOfOrder, counts.out_of_order, format!("at {place}, of {ids}")),
             ] {
                 if count > 0 {
                     self.note(place.node.as_str(), what, Some(count as i64), text);

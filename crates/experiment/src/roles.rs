@@ -98,11 +98,6 @@ fn ready() {
     let _ = out.write_all(b"ready\n").and_then(|()| out.flush()); // nobody may be reading any more
 }
 
-/// Tells the user something, if anybody is reading.
-fn say(text: &dyn std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "tickscope: {text}");
-}
-
 /// How long a role that ends waits for room on a full disk: less than whoever ends it waits for it.
 const ROOM_WITHIN: Duration = Duration::from_secs(8);
 

@@ -19,7 +19,7 @@ use std::fmt;
 use crate::host_clocks::{
     Change, ClockEvent, Discipline, Snapshot, SnapshotWidths, Tolerance, open_ns, slewed, stepped, sudden,
 };
-use tickscope_tick::Frequency;
+use tickscope_tick::{Frequency, counted};
 
 /// Something that happened to a host's clocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -354,7 +354,8 @@ impl ClockMonitor {
             && counter_ppb <= 2 * Self::STEADY_PPB
             && let Some(discipline) = account.last
         {
-            let origin = format!("the kernel's discipline was seen unchanged {} times: {discipline}", account.looks);
+            let origin =
+                format!("the kernel's discipline was seen unchanged {}: {discipline}", counted(account.looks, "time"));
             return SlewBound { ppm: ppm_rounded_up(Self::STEADY_PPB), origin };
         }
         let most = account.most_ppb.max(Self::UNSTEADY_PPB).max(counter_ppb);

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Finding, Problem, affinity};
 use tickscope_counter::{after, before};
+use tickscope_tick::counted;
 
 /// Up to so many processors every pair is checked, 120 pairs at most; beyond, each one against the first.
 pub const ALL_PAIRS_CPUS_MAX: usize = 16;
@@ -152,7 +153,7 @@ impl fmt::Display for Sharing {
             Some(ticks) => write!(f, "assumes kernel-synchronised counters, checked to ±{ticks} ticks")?,
             None => write!(f, "assumes kernel-synchronised counters, unproven")?,
         }
-        write!(f, " ({cpus} processors, {pairs} pairs: {how})")
+        write!(f, " ({}, {}: {how})", counted(cpus, "processor"), counted(pairs, "pair"))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use tickscope_analysis::{AuxiliaryClockSummary, ClockMapSummary, cost};
 use tickscope_store::{Channel, ChannelState, Event, Node, RunState};
-use tickscope_trace::{StageRole, StageRow};
 
 use crate::Report;
 use crate::document::{Block, Tone, Words};
@@ -59,35 +58,24 @@ pub(crate) fn is_contradicted(report: &Report<'_>) -> bool {
     report.analysis.finding(report.events).is_some()
 }
 
+/// The lines of the terminal's table; those of stages are indented there.
 fn findings(report: &Report<'_>) -> Option<Block> {
-    let first = report.analysis.finding(report.events)?;
-    let mut all: Vec<Words> = report.analysis.rows.iter().filter(|row| row.impossible > 0).map(impossible).collect();
-    let known = report.analysis.suspicions.contains(&first);
-    if !known || all.is_empty() {
-        all.insert(0, cut(&first).into());
+    let all = report.analysis.all_findings(report.events);
+    if all.is_empty() {
+        return None;
     }
-    all.extend(report.analysis.unsound.iter().filter(|found| **found != first).map(|found| cut(found).into()));
-    let examples = &report.analysis.suspicions;
     let head = Words::default().stress("This run contradicts itself, so its figures are not to be believed.");
-    let mut blocks = vec![Block::Paragraph(head.say(" Look for the cause first:")), Block::List(all)];
+    let shown = all.iter().take(MOST_LINES).map(|line| Words::from(cut(line.trim_start())));
+    let more = all.len().checked_sub(MOST_LINES).filter(|&more| more > 0);
+    let shown = shown.chain(more.map(|more| format!("and {} more", count(more)).into()));
+    let mut blocks = vec![Block::Paragraph(head.say(" Look for the cause first:")), Block::List(shown.collect())];
+    let examples = &report.analysis.suspicions;
     if !examples.is_empty() {
         let shown = examples.len().min(MOST_LINES);
         let line = format!("{} with their stamps", counted(shown, "example"));
         blocks.push(Block::Folded(line, lines("finding", examples)));
     }
     Some(Block::Box(Tone::Bad, blocks))
-}
-
-fn impossible(row: &StageRow) -> Words {
-    let name = match row.role {
-        StageRole::EndToEnd => format!("end to end ({})", arrow(row)),
-        _ => arrow(row),
-    };
-    Words::default().stress(name).say(format!(
-        " took less than no time in {} of {}, whatever the clocks did within their bounds",
-        counted(row.impossible, "trace"),
-        count(row.count)
-    ))
 }
 
 /// What the figures stand on: which matter in a line, all of them once it is opened.

@@ -177,7 +177,7 @@ fn state(report: &Report<'_>) -> Words {
     let mut wrong = Vec::new();
     let lost: i64 = report.channels.iter().map(|channel| channel.dropped + channel.refused + channel.uncommitted).sum();
     let lacking = report.figures.traces.lacking;
-    let impossible: u64 = report.analysis.rows.iter().map(|row| row.impossible).sum();
+    let impossible: u64 = report.analysis.impossible();
     if lost > 0 {
         wrong.push(format!("{} lost", counted(lost, "stamp")));
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tickscope_analysis::{Analysis, AuxiliaryClockSummary, ClockMapSummary, SourceSummary};
-use tickscope_tick::Unit;
+use tickscope_tick::{Unit, counted};
 use tickscope_trace::{Answer, StageRole, StageRow, slowest};
 
 /// What the table leaves to say.
@@ -70,10 +70,10 @@ pub(crate) fn unanswered(rows: &[StageRow]) -> Vec<String> {
 
 fn clock_map_line(clock_map: &ClockMapSummary, unit: Unit) -> String {
     let mut line = format!(
-        "{}: known to {} (median) from {} brackets, at rho {}",
+        "{}: known to {} (median) from {}, at rho {}",
         clock_map.domain,
         reach(clock_map.half_width_ticks, unit, "an unknown width"),
-        clock_map.brackets,
+        counted(clock_map.brackets, "bracket"),
         clock_map.rho
     );
     for (rho, width) in &clock_map.other_rho {
@@ -89,24 +89,27 @@ fn clock_map_line(clock_map: &ClockMapSummary, unit: Unit) -> String {
 fn auxiliary_clock_lines(clock: &AuxiliaryClockSummary) -> Vec<String> {
     let unit = Unit::nanoseconds(clock.hertz, 0);
     let ns = |ticks: Option<u64>| ticks.map_or("unknown".into(), |ticks| format!("{} ns", unit.up(ticks)));
-    let (slew, brackets) = (ppm(clock), clock.brackets);
+    let (slew, brackets) = (ppm(clock), counted(clock.brackets, "bracket"));
     let mut lines = vec![match clock.readings {
-        0 if clock.points > 0 => format!("{}: none of its readings could be placed, {brackets} brackets", clock.domain),
-        0 => format!("{}: {brackets} brackets, slew at most {slew} ppm; for evidence only", clock.domain),
+        0 if clock.points > 0 => format!("{}: none of its readings could be placed, {brackets}", clock.domain),
+        0 => format!("{}: {brackets}, slew at most {slew} ppm; for evidence only", clock.domain),
         readings => format!(
-            "{}: {readings} readings known to ±{} (median), ±{} (p99) from {brackets} brackets, slew at most \
+            "{}: {} known to ±{} (median), ±{} (p99) from {brackets}, slew at most \
              {slew} ppm",
             clock.domain,
+            counted(readings, "reading"),
             ns(clock.half_width_ticks),
             ns(clock.half_width_p99_ticks),
         ),
     }];
-    lines.extend(clock.unused.iter().map(|(reason, count)| format!("  not used: {count} brackets, {reason}")));
+    lines.extend(
+        clock.unused.iter().map(|(reason, count)| format!("  not used: {}, {reason}", counted(count, "bracket"))),
+    );
     let outside = clock.readings - clock.published_inside;
     if clock.readings > 0 {
         lines.push(format!(
-            "  published (X-Lap: the line between the run's ends): {outside} of {} readings outside, by {} ns at most",
-            clock.readings,
+            "  published (X-Lap: the line between the run's ends): {outside} of {} outside, by {} ns at most",
+            counted(clock.readings, "reading"),
             unit.up(clock.published_furthest_ticks)
         ));
     }
@@ -131,7 +134,7 @@ pub(crate) fn reach(ticks: Option<u64>, unit: Unit, unknown: &str) -> String {
 /// What one source of evidence does to the width.
 fn source_line(source: &SourceSummary, unit: Unit) -> String {
     let alone = reach(source.alone_ticks, unit, "unbounded");
-    let mut line = format!("  evidence {}: {} brackets, alone {alone}", source.name, source.brackets);
+    let mut line = format!("  evidence {}: {}, alone {alone}", source.name, counted(source.brackets, "bracket"));
     if let Some(without) = source.without_ticks {
         let _ = write!(line, ", all others ±{} {}", unit.up(without), unit.name());
     }
@@ -139,9 +142,4 @@ fn source_line(source: &SourceSummary, unit: Unit) -> String {
         let _ = write!(line, "; not used: {count} {reason}");
     }
     line
-}
-
-/// `1 stamp`, `2 stamps`.
-pub(crate) fn counted(number: u64, one: &str) -> String {
-    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }

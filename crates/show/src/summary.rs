@@ -6,10 +6,10 @@
 
 use tickscope_analysis::{Analysis, Assumption, cost};
 use tickscope_store::{Event, EventKind};
-use tickscope_tick::{Unit, printable};
+use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::StageRole;
 
-use crate::remarks::{counted, reach, unanswered};
+use crate::remarks::{reach, unanswered};
 use crate::stage_table::{Shown, View};
 use crate::terminal::{Ink, Terminal};
 use crate::typesetting::{beginning, paragraph};
@@ -17,9 +17,7 @@ use crate::typesetting::{beginning, paragraph};
 /// Everything that contradicts the figures, before them.
 pub(crate) fn findings(shown: &Shown<'_>, terminal: Terminal) -> Vec<String> {
     let Shown { analysis, events, .. } = *shown;
-    let mut found = analysis.findings_in_brief();
-    // Events and the truth tell of others; the first decides how the command ends.
-    found.extend(analysis.finding(events).filter(|first| !found.contains(first)));
+    let found = analysis.all_findings(events);
     if found.is_empty() {
         return found;
     }

@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::{fmt, io, mem};
 
-use tickscope_tick::{Clock, Ordering as ReadOrdering, PointName};
+use tickscope_tick::{Clock, Ordering as ReadOrdering, PointName, printable};
 
 use crate::block::{
     ChannelEntry, EntryState, Fields, NAME_BYTES, POOL_MAGIC, Policy, PoolHeader, PoolState, SHARED_ENTRIES, VERSION,
@@ -244,7 +244,7 @@ pub(crate) fn tell_refusal(error: &OpenError) {
         !mem::replace(&mut process.told_refusal, true)
     });
     if first {
-        eprintln!("tickscope: {error}. This point is off.");
+        eprintln!("tickscope: {}. This point is off.", printable(&error.to_string()));
     }
 }
 

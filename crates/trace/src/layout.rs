@@ -19,7 +19,7 @@ mod text;
 
 use tickscope_tick::Place;
 
-pub use text::{LayoutText, suggestion};
+pub use text::{LayoutText, nearest, suggestion};
 
 /// Which passages of an id become traces where they part: at the first point that was stamped several times, or where
 /// one stamp is followed by several. Further points follow the passage. Order is that of the ticks, not of arrival.

@@ -33,7 +33,7 @@ pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
 pub use infer::Sighting;
 pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, RangeCounts, SPARSEST, StampAt, join};
-pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Rule, Stage, StageRole, suggestion};
+pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Rule, Stage, StageRole, nearest, suggestion};
 pub use marks::{Mark, Marks};
 pub use nullable::Nullable;
 pub use reconstruction::{Reconstruction, reconstruct};

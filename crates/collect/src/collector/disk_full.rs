@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::Collector;
 use tickscope_store::{Error, Event, EventKind, Result};
+use tickscope_tick::printable;
 
 /// A time in which the disk took nothing.
 pub(super) struct DiskFull {
@@ -31,7 +32,8 @@ impl Collector {
 
     fn note_full(&mut self, why: &Error) {
         if self.full.is_none() {
-            eprintln!("tickscope: {why}; stamps wait in {} meanwhile", self.settings.directory.display());
+            let text = format!("{why}; stamps wait in {} meanwhile", self.settings.directory.display());
+            eprintln!("tickscope: {}", printable(&text));
         }
         let name = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
         let new = || DiskFull { since: Instant::now(), name, why: why.to_string(), over: None };

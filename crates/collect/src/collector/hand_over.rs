@@ -192,8 +192,8 @@ impl Collector {
 
     pub(super) fn lost(&self, channel: (u64, u32), lost: Lost) -> Event {
         let text = format!(
-            "{} stamps were dropped because no block was free; enlarge the pool (TICKSCOPE_POOL_BYTES) or stamp less",
-            lost.stamps
+            "{} dropped because no block was free; enlarge the pool (TICKSCOPE_POOL_BYTES) or stamp less",
+            if lost.stamps == 1 { "1 stamp was".into() } else { format!("{} stamps were", lost.stamps) }
         );
         Event {
             channel: self.ledger.known_number(channel),

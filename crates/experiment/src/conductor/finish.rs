@@ -201,7 +201,10 @@ impl Conductor<'_> {
         let report = self.stop_helper(HelperKind::Monitor, helper)?.report()?;
         match failures {
             0 => Ok(report),
-            _ => Err(Error::work(format!("the clock monitor was started again {failures} times: it did not see all"))),
+            _ => Err(Error::work(format!(
+                "the clock monitor was started again {}: it did not see all",
+                counted(failures, "time")
+            ))),
         }
     }
 
@@ -216,7 +219,7 @@ impl Conductor<'_> {
                      {wanted} ppm: {why}. Declare that, or let clock.slew be auto",
                     f64::from(declared_ppb) / 1000.0
                 );
-                eprintln!("tickscope: {text}");
+                notice::say(&text);
                 self.note_at(at, EventKind::ClockSlewDeclared, Some(wanted.into()), text);
             }
             Ok(_) => {}
@@ -249,7 +252,7 @@ impl Conductor<'_> {
             }
             Err(killed) => killed.to_string(),
         };
-        eprintln!("tickscope: {why}; collecting again");
+        notice::say(format_args!("{why}; collecting again"));
         self.note_at(at, EventKind::CollectorKilled, None, format!("{why}. Another took over where it stood"));
         let node = self.nodes[at].name.clone();
         let again = self.agent(at).perform(&node, &Role::CollectOnce)?;

@@ -61,15 +61,18 @@ impl Conductor<'_> {
             return;
         }
         let (title, node, failures) = (helper.role.title(), &self.nodes[of].name, helper.failures);
-        let again =
-            if pauses { format!(" {failures} times, and is started again after a pause") } else { String::new() };
+        let again = if pauses {
+            format!(" {}, and is started again after a pause", counted(failures, "time"))
+        } else {
+            String::new()
+        };
         let (what, then) = match kind {
             HelperKind::Collector => (EventKind::CollectorKilled, "Another took over where it stood"),
             HelperKind::Monitor => (EventKind::RoleRestarted, "Nobody watched the clocks in between"),
             _ => (EventKind::RoleRestarted, "Its brackets that were not written yet are lost; bounds may be wider"),
         };
         let text = format!("the {title} {node} {how}{again}. {then}");
-        eprintln!("tickscope: {text}");
+        notice::say(&text);
         self.note_at(of, what, Some(i64::from(failures)), text);
         let _ = self.record.write_events(); // written again at the end, where a failure is told
     }

@@ -20,10 +20,11 @@ use tickscope_store::{
 };
 use tickscope_tick::{Clock, Label, Ordering};
 
-use super::{RoleContext, patiently, ready, say};
+use super::{RoleContext, patiently, ready};
 use crate::Error;
 use crate::host::{KnownMaps, snapshot_widths};
 use crate::interrupt;
+use crate::notice::say;
 
 /// Report of a clock monitor.
 #[derive(Debug, Default, Serialize, Deserialize)]

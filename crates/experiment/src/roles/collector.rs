@@ -9,10 +9,11 @@ use tickscope_collect::{Collector, Report, Settings};
 use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, RunState, SameBoot, Writing};
 use tickscope_tick::{Domain, NodeName, Ordering, PointName};
 
-use super::{RoleContext, ready, say};
+use super::{RoleContext, ready};
 use crate::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
+use crate::notice::say;
 
 /// The stamp directory, and the run that it is collected into.
 #[derive(Clone, Debug)]

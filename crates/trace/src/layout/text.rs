@@ -321,10 +321,15 @@ fn unknown(expected: &str, found: &str, known: &[String]) -> Error {
     Error::new(expected, format!("'{found}'"), suggestion(found, known))
 }
 
+/// The known name that may have been meant, if one is near.
+pub fn nearest<'a>(found: &str, known: &'a [String]) -> Option<&'a String> {
+    known.iter().min_by_key(|name| edits(found, name)).filter(|name| edits(found, name) <= found.len() / 3 + 1)
+}
+
 /// What helps where a name is none of those known: the nearest, or all.
 pub fn suggestion(found: &str, known: &[String]) -> String {
-    match known.iter().min_by_key(|name| edits(found, name)) {
-        Some(name) if edits(found, name) <= found.len() / 3 + 1 => format!("did you mean '{name}'?"),
+    match nearest(found, known) {
+        Some(name) => format!("did you mean '{name}'?"),
         _ if known.is_empty() => "there is none yet: has the program stamped anything?".into(),
         _ => format!("use one of: {}", known.join(", ")),
     }

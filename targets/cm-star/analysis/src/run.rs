@@ -1,7 +1,6 @@
 //! The calls of a run of `targets/cm-star`, read from its files.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use serde::Deserialize;
 use tickscope_analysis::{Analysis, Error, Query, Span, Spanned, Spans, analyse, spans};
@@ -13,24 +12,22 @@ use tickscope_trace::Apart;
 use crate::figures::Example;
 use crate::recording::{Bounded, Reach, RecordedCall, Recording, RunFacts};
 
-/// Example of a run, and the run's own finding, if its evidence contradicts itself.
+/// Example of a run, and what else its files say.
 pub struct Found {
     /// The figures.
     pub example: Example,
-    /// The run's finding.
-    pub finding: Option<String>,
+    /// The run's own table.
+    pub analysis: Analysis,
 }
 
-/// Reads a run and computes the example's figures.
-pub fn recorded(directory: &Path) -> Result<Found, Error> {
-    let run = Run::open(directory)?;
+/// Computes the example's figures from a run that was made ready.
+pub fn recorded(run: &Run) -> Result<Found, Error> {
     let query = Query::under(None);
-    let analysis = analyse(&run, &query, false)?;
-    let finding = analysis.finding(&run.events()?.found);
-    let spans = spans(&run, &query)?;
-    let nodes = Nodes::of(&run)?;
-    let client = ClientStamps::of(&run, &nodes.client)?;
-    let counted = client_counts(&run)?;
+    let analysis = analyse(run, &query, false)?;
+    let spans = spans(run, &query)?;
+    let nodes = Nodes::of(run)?;
+    let client = ClientStamps::of(run, &nodes.client)?;
+    let counted = client_counts(run)?;
     let (calls, incomplete) = calls(&spans, &nodes, &client)?;
     let (first, last) = (calls[0].around[0], calls[calls.len() - 1].around[3]);
     let recording = Recording {
@@ -40,11 +37,11 @@ pub fn recorded(directory: &Path) -> Result<Found, Error> {
         interval_us: counted.interval_us,
         calls,
     };
-    let facts = RunFacts { incomplete, late: counted.late, abandoned: counted.abandoned, ..facts(&run, &analysis) };
+    let facts = RunFacts { incomplete, late: counted.late, abandoned: counted.abandoned, ..facts(run, &analysis) };
     let took_s = analysis.frequency.nanoseconds((last - first) as f64) / 1e9;
-    let cpus = [client.cpu, most_used(&stamps(&run, &nodes.server, "received")?)];
+    let cpus = [client.cpu, most_used(&stamps(run, &nodes.server, "received")?)];
     let recorded = recording.evaluate().map_err(Error::work)?;
-    Ok(Found { example: recorded.example(facts, took_s, counted.optimised, cpus), finding })
+    Ok(Found { example: recorded.example(facts, took_s, counted.optimised, cpus), analysis })
 }
 
 /// Names of the calling and of the answering node.

@@ -1,0 +1,49 @@
+//! Findings, in the terminal and on the page.
+
+use tickscope_analysis::{Query, analyse_with_figures};
+use tickscope_show::Report;
+use tickscope_show::stage_table::{Shown, View, text};
+use tickscope_show::terminal::Terminal;
+use tickscope_store::{Event, EventKind};
+
+#[path = "../../analysis/tests/site/copied.rs"]
+mod copied;
+
+const CAUSE: &str = "an exchange <that> cannot be";
+
+#[test]
+fn the_page_counts_and_names_findings_as_the_terminal_does_with_the_cause_first() {
+    let copied = copied::Copied::new(1);
+    let run = copied.run();
+    let (mut analysis, figures) = analyse_with_figures(&run, &Query::default(), false).unwrap();
+    analysis.rows.iter_mut().for_each(|row| (row.impossible, row.refused_by) = Default::default());
+    let [first, second, ..] = &mut analysis.rows[..] else { panic!("two stages") };
+    (first.impossible, first.refused_by.no_interval, second.refused_by.no_interval) = (2, 3, 1);
+    analysis.suspicions = vec![format!("{} of id 7: from 1 to 2", first.name)];
+    let cause = Event { what: EventKind::ImpossibleExchange, text: CAUSE.into(), ..Event::default() };
+    for (events, all) in [(vec![], 3), (vec![cause], 4)] {
+        let shown = Shown { run: &run, analysis: &analysis, events: &events, channels: &[], unread: 0 };
+        let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
+        let (found, _) = terminal.split_once("\n\n").unwrap();
+        let lines: Vec<_> = found.lines().map(said).collect();
+        assert_eq!(lines.len(), all, "{found}");
+        assert!(lines[all - 3].starts_with("6 impossible durations in 2 stages: "), "{found}");
+        let first = if all == 4 { CAUSE } else { &lines[0] };
+        assert_eq!((lines[0].as_str(), analysis.finding(&events).as_deref()), (first, Some(first)));
+
+        let report =
+            Report { run: &run, analysis: &analysis, figures: &figures, events: &events, channels: &[], refused: &[] };
+        let page = report.html().unwrap();
+        let (_, alarm) = page.split_once("<div class=\"alarm finding\"").unwrap();
+        let (list, _) = alarm.split_once("</ul>").unwrap();
+        let items: Vec<_> = list.split("<li>").skip(1).map(|item| said(item.split("</li>").next().unwrap())).collect();
+        assert_eq!(items, lines);
+        assert!(page.contains("6\u{a0}impossible durations"), "the chapter on losses counts the same");
+    }
+}
+
+/// A line, without how it is set.
+fn said(line: &str) -> String {
+    let line = line.trim().trim_start_matches("finding: ");
+    line.replace("&lt;", "<").replace("&gt;", ">").replace("&#39;", "'").replace("&quot;", "\"")
+}
