@@ -459,7 +459,7 @@ impl WatchedPool {
     }
 
     /// Takes a block that was found ready; `false`: its program goes on in it since.
-    fn is_taken(&self, block: &MappedBlock<'_>) -> bool {
+    pub(crate) fn is_taken(&self, block: &MappedBlock<'_>) -> bool {
         match handover::state(block) {
             Some(BlockState::Released) if self.pool.version() >= 3 => handover::take(block),
             // No program writes a block whose state says so, whoever wrote it.

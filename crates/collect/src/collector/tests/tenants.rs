@@ -86,3 +86,16 @@ fn a_successor_that_is_described_while_its_block_is_read_is_no_record() {
     collector.ledger.write().unwrap();
     assert_eq!(by_thread(&site), [(77, vec![1, 2], 2), (88, vec![3, 4, 5, 6], 4)]);
 }
+
+#[test]
+fn a_block_that_its_program_resumed_after_it_was_found_ready_is_not_taken() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    pool.fill(0, (0, 0), "send", &[Slot::Committed { id: 1, tick: 1 }]);
+    let watched = WatchedPool::open(&pool.path, &Trust::of(&site.directory()).unwrap()).ok().unwrap();
+    for (state, taken) in [(BlockState::Leased, false), (BlockState::Released, true), (BlockState::Taken, true)] {
+        pool.set_block(0, state);
+        assert_eq!(watched.is_taken(&watched.pool().block(0)), taken, "{state:?}");
+    }
+}
