@@ -1,6 +1,7 @@
 """What the pages say of the command is so: its JSON, its man page, its completions; and their picture is drawn as it is computed."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,7 +18,8 @@ NO_FIGURES = {"completions", "man", "help", "init"}
 
 
 def said(tickscope, *words):
-    return subprocess.run([tickscope, *words], check=True, capture_output=True, text=True).stdout
+    wide = os.environ | {"COLUMNS": "120"}
+    return subprocess.run([tickscope, *words], check=True, capture_output=True, text=True, env=wide).stdout
 
 
 def commands(tickscope):

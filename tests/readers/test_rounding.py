@@ -97,7 +97,13 @@ def test_no_bound_in_the_text_lies_inside_the_exact_one(tickscope, run):
 
     for stage in shown["stages"]:
         line = next(line for line in text.splitlines() if line.startswith(stage["stage"] + " "))
-        words = line.split()[3:]  # after stage, share and count
+        words = line.split()[2:]  # after stage and share
+        if words[0].startswith("±"):
+            of_share = int(words.pop(0).lstrip("±"))
+            shown_share = int(line.split()[1].rstrip("%"))
+            part = stage["share"]
+            assert shown_share - of_share <= 100 * part["lo_ratio"] and 100 * part["hi_ratio"] <= shown_share + of_share, line
+        words.pop(0)  # the count
         for quantile in (stage[name] for name in ("p50", "p99", "p999", "max", "mean")):
             estimate = Fraction(words.pop(0))
             below, above = reach(words)
