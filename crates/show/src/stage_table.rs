@@ -60,8 +60,17 @@ pub enum Scale {
 
 /// The unit that an analysis is shown in, in the terminal and on the page alike: the one that fits its durations.
 pub fn fitting_unit(analysis: &Analysis) -> Unit {
-    let longest = analysis.rows.iter().filter_map(|row| row.p99).map(|p99| p99.estimate).max();
-    Unit::for_durations_up_to(analysis.frequency.hertz, longest.unwrap_or(0))
+    fitting(&analysis.rows, analysis.frequency.hertz)
+}
+
+/// Digits enough for the shortest stage come before few digits of the longest: one outage in a run of microseconds
+/// makes no stage `0.000 ms`.
+fn fitting(rows: &[StageRow], hertz: u64) -> Unit {
+    let longest = rows.iter().filter_map(|row| row.p99).map(|p99| p99.estimate).max();
+    let medians = rows.iter().filter(|row| row.role == StageRole::Path).filter_map(|row| row.p50);
+    let shortest = medians.map(|p50| p50.estimate).filter(|&median| median > 0).min();
+    let most = shortest.map_or(i64::MAX, |median| median.saturating_mul(1000));
+    Unit::for_durations_up_to(hertz, longest.unwrap_or(0).min(most))
 }
 
 impl View {
@@ -362,6 +371,17 @@ mod tests {
     fn after(line: &str, words: &str) -> BigRational {
         let rest = &line[line.find(words).unwrap_or_else(|| panic!("'{words}' in '{line}'")) + words.len()..];
         read(rest.trim_start_matches([' ', '±']).split([' ', ';']).next().unwrap())
+    }
+
+    #[test]
+    fn one_long_outage_makes_no_stage_of_microseconds_nothing() {
+        let mut rows = with_everything().rows;
+        let at = |ticks: u64| Some(QuantileBounds { estimate: ticks as i64, lo: ticks as i64, hi: ticks as i64 });
+        rows[0].p99 = at(HERTZ);
+        for (median, unit) in [(HERTZ / 100_000, "µs"), (HERTZ / 100, "ms"), (HERTZ, "ms")] {
+            rows[0].p50 = at(median);
+            assert_eq!(fitting(&rows, HERTZ).name(), unit, "{median}");
+        }
     }
 
     proptest! {
