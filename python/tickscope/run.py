@@ -6,6 +6,7 @@ Rust reads the run's manifest, evidence and traces and computes; DuckDB reads th
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
@@ -178,7 +179,7 @@ class Run:
 
     def _parquet(self, files: list[Path], partitioned: bool = False) -> duckdb.DuckDBPyRelation:
         return self._connection.read_parquet(
-            [str(file) for file in files], hive_partitioning=partitioned, union_by_name=True
+            [_literal(file) for file in files], hive_partitioning=partitioned, union_by_name=True
         )
 
     def _scratch(self) -> str:
@@ -186,6 +187,11 @@ class Run:
         if self._aside is None:
             self._aside = tempfile.TemporaryDirectory(prefix="tickscope-")
         return self._aside.name
+
+
+def _literal(file: Path) -> str:
+    """The name as DuckDB reads it, to which `*`, `?` and `[` are patterns in a list of names too."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", str(file))
 
 
 def _layout_json(layout: Layout) -> str | None:

@@ -2,6 +2,7 @@
 
 import array
 import json
+import pathlib
 import shutil
 import subprocess
 import time
@@ -296,3 +297,11 @@ def test_a_run_that_has_not_come_to_its_end_says_so_once_and_why(begin_run, comm
     assert "cut off" in opened() and f"tickscope finish {run}" in opened()
     subprocess.run([command, "finish", run], check=True, capture_output=True)
     assert opened() is None
+
+
+@pytest.mark.parametrize("name", ["ru[n]1", "run?", "r*"])
+def test_a_name_that_is_a_pattern_reads_its_own_run_alone(name, tmp_path):
+    other, run = (pathlib.Path(shutil.copytree(GOLDEN, tmp_path / folder)) for folder in ("run1", name))
+    large = other / "traces/part-00000000.parquet"
+    parquet.write_table(parquet.read_table(large).slice(0, 3), large, compression="zstd")
+    assert tickscope.open(run).traces().aggregate("count(*)").fetchall() == [(200,)]

@@ -152,7 +152,7 @@ impl Collector {
 
     pub(crate) fn start_with(settings: Settings, steps: Steps) -> Result<Self> {
         let stamps = Paths::of(&settings.run).node_stamps(settings.node.as_str());
-        std::fs::create_dir_all(&stamps).map_err(|e| Error::io(&stamps, "make the folder", e))?;
+        tickscope_store::make_folders(&stamps)?;
         let trust = Trust::of(&settings.directory).map_err(|e| Error::io(&settings.directory, "look into", e))?;
         let locks = [
             Lock::take(&settings.directory.join(crate::clear::LOCK), &trust)?,

@@ -395,7 +395,9 @@ mod tests {
             let us = |ticks: BigInt| exact(ticks, hertz, 1_000_000);
             let row = &analysis.rows[0];
             let line = text.lines().find(|line| line.starts_with("a.x>b.y ")).unwrap();
-            let mut words = line.split_whitespace().skip(3).peekable();
+            let mut words = line.split_whitespace().skip(2).peekable();
+            words.next_if(|word| word.starts_with('±')); // of the share
+            words.next(); // the count
             for QuantileBounds { lo, hi, .. } in [row.p50, row.p99, row.p999, row.max, row.mean].into_iter().flatten() {
                 let shown = read(words.next().unwrap());
                 let [below, above] = reach(&mut words);

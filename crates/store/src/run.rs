@@ -16,7 +16,7 @@ use crate::stamps::{PointStamps, StampColumns};
 use crate::state::Writing;
 use crate::table::{Columns, Field, TableReader, forget_run_id};
 use crate::traces::KeyedReader;
-use crate::whole_file::{files_in, keyed_folders};
+use crate::whole_file::{files_in, keyed_folders, make_folders};
 
 /// A run's directory and its manifest.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ impl Run {
     /// Begins a run that is written from the start: at no moment does it look cut off.
     pub fn begin(root: &Path, manifest: Manifest) -> Result<(Self, Writing)> {
         Self::expect_none(root)?;
-        std::fs::create_dir_all(root).map_err(|e| Error::io(root, "make the folder", e))?;
+        make_folders(root)?;
         let writing = Writing::hold(&Paths::of(root).lock())?;
         Ok((Self::create(root, manifest)?, writing))
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::run::{Paths, Run};
-use crate::whole_file::open_regular;
+use crate::whole_file::{make_folders, open_regular};
 
 /// Where a run stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +84,7 @@ impl Run {
         root: &Path,
         change: impl FnOnce(Option<Manifest>, bool) -> std::result::Result<Manifest, E>,
     ) -> std::result::Result<Self, E> {
-        std::fs::create_dir_all(root).map_err(|e| Error::io(root, "make the directory", e))?;
+        make_folders(root)?;
         let (paths, place) = (Paths::of(root), Paths::of(root).lock());
         let file = open_lock(&place)?;
         let unusable = |e| Error::io(&place, "lock", e);

@@ -2,13 +2,14 @@
 //!
 //! It is written under a hidden name beside its place and renamed at the end. Assumes: nobody else writes the same
 //! place at the same time. Guarantees: whoever is killed while writing leaves at most a hidden file, which readers
-//! skip and the next writer of the same place overwrites. Deliberately absent: a promise about power loss. Stamps
+//! skip and the next writer of the same place removes; what lies under the hidden name is never written into, be it a
+//! link out of the run; nobody but its owner may write folders and files, whatever the umask. Deliberately absent: a promise about power loss. Stamps
 //! come from memory that does not survive one either, and waiting for the disk at each segment would stall the
 //! collector; a file torn by a power loss lacks its footer and is refused by name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -25,10 +26,20 @@ impl WholeFile {
     pub fn begin(place: &Path) -> Result<Self> {
         let hidden = hidden_name(place);
         if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder).map_err(|e| Error::io(folder, "make the folder", e))?;
+            make_folders(folder)?;
+        }
+        // A device would be gone, and a file in its place.
+        if fs::symlink_metadata(place).is_ok_and(|found| !found.is_file() && !found.is_symlink()) {
+            let unfit = io::Error::new(io::ErrorKind::InvalidInput, "it is no ordinary file");
+            return Err(Error::io(place, "write", unfit));
+        }
+        match fs::remove_file(&hidden) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::io(&hidden, "remove", e)),
+            _ => {}
         }
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
+        // Never through a link: a new file, or none.
+        options.read(true).write(true).create_new(true).mode(0o644);
         let file = options.open(&hidden).map_err(|e| Error::io(&hidden, "write", e))?;
         Ok(Self { file, hidden, place: place.into() })
     }
@@ -49,6 +60,15 @@ impl Drop for WholeFile {
         // After `finish` there is no hidden file left, and that is no error.
         let _ = fs::remove_file(&self.hidden);
     }
+}
+
+/// Makes a folder, and those above it, that nobody but its owner may write.
+pub fn make_folders(folder: &Path) -> Result<()> {
+    if folder.as_os_str().is_empty() {
+        return Ok(());
+    }
+    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
+    made.map_err(|e| Error::io(folder, "make the folder", e))
 }
 
 /// Writes `bytes` as the file at `place`, whole, in place of any other of that name.
@@ -144,6 +164,25 @@ mod tests {
         whole.finish().unwrap();
         assert_eq!(files_in(place.parent().unwrap(), "parquet").unwrap(), [place]);
         assert_eq!(keyed_folders(scratch.path(), "a").unwrap()[0].0, "1");
+    }
+
+    #[test]
+    fn what_lies_under_the_hidden_name_is_not_written_into() {
+        let scratch = Scratch::new();
+        let [place, hidden, others] = ["x.json", ".x.json.part", "others"].map(|name| scratch.path().join(name));
+        fs::write(&others, "theirs").unwrap();
+        std::os::unix::fs::symlink(&others, &hidden).unwrap();
+        write_whole(&place, b"ours").unwrap();
+        let name = std::ffi::CString::new(hidden.to_str().unwrap()).unwrap();
+        // SAFETY: a string that ends in 0.
+        let fifo = || assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+        fifo();
+        write_whole(&place, b"again").unwrap();
+        assert_eq!([&place, &others].map(|file| fs::read(file).unwrap()), [b"again".to_vec(), b"theirs".to_vec()]);
+        assert!(place.symlink_metadata().unwrap().is_file());
+        fifo();
+        let refused = write_whole(&hidden, b"a FIFO stays one").unwrap_err().to_string();
+        assert!(refused.contains("no ordinary file"), "{refused}");
     }
 
     #[test]
