@@ -102,7 +102,8 @@ def test_no_bound_in_the_text_lies_inside_the_exact_one(tickscope, run):
             of_share = int(words.pop(0).lstrip("±"))
             shown_share = int(line.split()[1].rstrip("%"))
             part = stage["share"]
-            assert shown_share - of_share <= 100 * part["lo_ratio"] and 100 * part["hi_ratio"] <= shown_share + of_share, line
+            lo, hi = (100 * part[end] for end in ("lo_ratio", "hi_ratio"))
+            assert shown_share - of_share <= lo and hi <= shown_share + of_share, line
         words.pop(0)  # the count
         for quantile in (stage[name] for name in ("p50", "p99", "p999", "max", "mean")):
             estimate = Fraction(words.pop(0))

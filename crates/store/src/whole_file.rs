@@ -3,7 +3,8 @@
 //! It is written under a hidden name beside its place and renamed at the end. Assumes: nobody else writes the same
 //! place at the same time. Guarantees: whoever is killed while writing leaves at most a hidden file, which readers
 //! skip and the next writer of the same place removes; what lies under the hidden name is never written into, be it a
-//! link out of the run; nobody but its owner may write folders and files, whatever the umask. Deliberately absent: a promise about power loss. Stamps
+//! link out of the run; nobody but its owner may write folders and files, whatever the umask. Deliberately absent: a
+//! promise about power loss. Stamps
 //! come from memory that does not survive one either, and waiting for the disk at each segment would stall the
 //! collector; a file torn by a power loss lacks its footer and is refused by name.
 
