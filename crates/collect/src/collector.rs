@@ -327,7 +327,9 @@ impl Collector {
         self.tidy()?;
         if is_due(self.written, now, WRITE_EVERY) {
             self.ledger.write()?;
-            self.note_stored()?;
+            if is_due(self.note.written, now, self.note.pause) {
+                self.note_stored()?;
+            }
             self.written = Some(now);
         }
         Ok(filled_percent)

@@ -35,8 +35,8 @@ impl Collector {
     pub(super) fn why_another_node(&self, pool: &WatchedPool) -> String {
         let text = |name: Option<&NodeName>| name.map_or(UNNAMED, NodeName::as_str).to_owned();
         format!(
-            "expected a pool of node {} (TICKSCOPE_NODE), found one of {}; collect all with `--node NAME`, or give each \
-             node a directory of its own. It is left alone",
+            "expected a pool of node {} (TICKSCOPE_NODE), found one of {}; collect all with `--node NAME`, or give \
+             each node a directory of its own. It is left alone",
             text(self.named.as_ref()),
             text(pool.node().as_ref())
         )

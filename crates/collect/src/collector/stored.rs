@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tickscope_stamp::directory::{DirectoryListing, STORED_FILE, Trust, list, private_text, replace_private};
 use tickscope_store::{Error, Event, EventKind, Manifest, Paths, Result};
 use tickscope_tick::{NodeName, printable};
 
-use super::Collector;
 use super::recovery::instance_of;
+use super::{Collector, cpu_ns};
 use crate::ledger::{Handle, Taken};
 use crate::watched_pool::count;
 
@@ -31,6 +32,9 @@ pub(super) struct StoredNote {
     /// Whether something was stored since the note was written.
     pub(super) is_old: bool,
     told: bool,
+    /// When it was written, and how long to wait since, so that it takes no more than a fiftieth of a processor.
+    pub(super) written: Option<Instant>,
+    pub(super) pause: Duration,
 }
 
 /// A node of a run.
@@ -79,7 +83,7 @@ impl StoredNote {
             }
         }
         let present = HashSet::new();
-        Ok(Self { place, own, others, text, present, is_old: false, told: false })
+        Ok(Self { place, own, others, text, present, is_old: false, told: false, written: None, pause: Duration::ZERO })
     }
 
     /// Looks which pools are there; those in a directory that cannot be looked into may still be.
@@ -137,6 +141,7 @@ impl Collector {
         if !self.note.is_old {
             return Ok(());
         }
+        let began = cpu_ns();
         let text = self.text_of_note();
         if text != self.note.text {
             if let Err(why) = replace_private(&self.note.place, &text, &self.trust) {
@@ -145,6 +150,8 @@ impl Collector {
             self.note.text = text;
         }
         self.note.is_old = false;
+        self.note.written = Some(Instant::now());
+        self.note.pause = Duration::from_nanos(cpu_ns().saturating_sub(began)) * 50;
         Ok(())
     }
 
