@@ -262,7 +262,7 @@ fn reads_counter(channel: &Channel) -> bool {
 }
 
 /// Events of a node after which nobody knows what was stamped there.
-const UNTOLD: [EventKind; 7] = [
+const UNTOLD: [EventKind; 8] = [
     EventKind::StampsWithoutChannel,
     EventKind::StampsAfterClose,
     EventKind::ChannelsRefused,
@@ -270,6 +270,7 @@ const UNTOLD: [EventKind; 7] = [
     EventKind::PoolLeftAlone,
     EventKind::BlockLeftAlone,
     EventKind::PartsMissing,
+    EventKind::StoredElsewhere,
 ];
 
 /// Until when every stamp of a point is known to be there.

@@ -1,7 +1,7 @@
 //! `tickscope collect`: stamps out of shared memory into a run.
 
 use tickscope_collect::Report;
-use tickscope_experiment::roles::collector::{CollectorSettings, collect as collected, json};
+use tickscope_experiment::roles::collector::{CollectorSettings, collect as collected, json, node_of};
 use tickscope_tick::counted;
 
 use crate::failure::Failure;
@@ -14,7 +14,8 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
     let collected = collected(&CollectorSettings {
         directory: directory.clone(),
         run: run.clone(),
-        node: node.clone(),
+        node: node.clone().map_or_else(|| node_of(directory), Ok)?,
+        any_name: node.is_some(),
         follow: *follow,
         every: every.map(std::time::Duration::from_secs_f64),
         conducted: false,

@@ -471,9 +471,9 @@ pub struct CollectOptions {
     /// The run's directory; its run.json is made where it has none
     #[arg(long)]
     pub run: PathBuf,
-    /// The node's name
-    #[arg(long, default_value = "node")]
-    pub node: NodeName,
+    /// The node's name, whatever the programs' TICKSCOPE_NODE says; without it theirs, which must be one
+    #[arg(long)]
+    pub node: Option<NodeName>,
     /// Go on until SIGTERM or Ctrl-C, instead of taking once what lies there
     #[arg(long)]
     pub follow: bool,

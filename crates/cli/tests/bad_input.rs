@@ -544,3 +544,50 @@ fn e2e_collectors_of_two_nodes_make_one_run_and_what_is_no_stamp_directory_is_re
     );
     assert!(manifest.run != 0 && manifest.ended_unix_ms.is_some() && manifest.stamp_directories.is_empty());
 }
+
+/// `collect` with these words.
+fn collect_into(directory: &Path, run: &Path, words: &[&str]) -> Ended {
+    Ended::of(tickscope(&["collect", "--json"]).arg(directory).arg("--run").arg(run).args(words))
+}
+
+#[test]
+fn e2e_programs_of_two_nodes_in_one_stamp_directory_are_refused_unless_they_are_given_one_name() {
+    let (site, directory) = (Site::new("two-names"), StampDirectory::new("e2e-two-names"));
+    let run = site.run_directory();
+    let stamp_as =
+        |node| assert_eq!(stamp(&directory.0, &["threads", "1", "100"], &[("TICKSCOPE_NODE", node)]).code, Some(0));
+    stamp_as("alpha");
+    assert_eq!(collect_into(&directory.0, &run, &[]).json(0)["stamps"], 100);
+    assert_eq!(site.opened().stamps(&"alpha.work".parse().unwrap()).unwrap().len(), 100);
+    ["alpha", "beta"].into_iter().for_each(stamp_as);
+    let other = site.path("other");
+    collect_into(&directory.0, &other, &[]).said(2, &["alpha, beta", "TICKSCOPE_NODE", "--node NAME"]);
+    assert!(!other.exists());
+    assert_eq!(collect_into(&directory.0, &other, &["--node", "both"]).json(0)["stamps"], 200);
+}
+
+#[test]
+fn e2e_each_stamp_of_a_living_program_is_in_one_run_when_the_collectors_run_changes() {
+    let (site, directory) = (Site::new("two-runs"), StampDirectory::new("e2e-two-runs"));
+    let (stamper, returned) = (compile_with("cc", "stamper", &[], "stamper"), ReturnedCounts::new("two-runs"));
+    let mut command = Command::new(stamper);
+    command.arg(&returned.0).args(["slow", "1", "20000"]).env("TICKSCOPE_DIR", &directory.0);
+    let mut program = command.spawn().unwrap();
+    let runs = [site.path("one"), site.path("two")];
+    let collect_one = |of: usize| collect_into(&directory.0, &runs[of], &[]).json(0)["stamps"].as_u64().unwrap();
+    let mut before = 0;
+    while before == 0 {
+        before = collect_one(0);
+    }
+    let alternately: u64 = [1, 0, 1, 0].into_iter().map(collect_one).sum();
+    assert!(program.wait().unwrap().success());
+    assert_eq!(before + alternately + collect_one(1), 20_000);
+    let mut ids = Vec::new();
+    for run in &runs {
+        let run = tickscope_store::Run::open(run).unwrap();
+        assert!(run.faults().unwrap().is_empty());
+        ids.extend(run.stamps(&"node.work".parse().unwrap()).unwrap().read_all().unwrap().id);
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (0..20_000).collect::<Vec<i64>>());
+}

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Acquire;
 
 use tickscope_stamp::block::BlockState;
-use tickscope_stamp::directory::{KEY_FILE, Trust, user_of};
+use tickscope_stamp::directory::{KEY_FILE, STORED_FILE, STORED_FILE_NEW, Trust, user_of};
 use tickscope_stamp::handover::{self, Block};
 use tickscope_store::{Error, Result};
 
@@ -78,7 +78,7 @@ fn remove_empty(directory: &Path, users: &[PathBuf]) -> bool {
     if !users.iter().all(is_gone) {
         return false;
     }
-    for name in [LOCK, KEY_FILE] {
+    for name in OWN {
         let _ = fs::remove_file(directory.join(name));
     }
     fs::remove_dir(directory).is_ok()
@@ -95,7 +95,7 @@ fn clear_entries(directory: &Path, trust: &Trust, cleared: &mut Cleared) -> std:
             users.push(path);
             continue;
         }
-        if [LOCK, KEY_FILE].iter().any(|own| name == *own) {
+        if OWN.iter().any(|own| name == *own) {
             continue;
         }
         match reason(&path, &name.to_string_lossy(), kind.is_some_and(|kind| kind.is_file()), trust) {
@@ -114,6 +114,9 @@ fn clear_entries(directory: &Path, trust: &Trust, cleared: &mut Cleared) -> std:
 
 /// The lock of a directory's collector.
 pub(crate) const LOCK: &str = "collector.lock";
+
+/// Files that go with the directory: they say nothing once no pool is there.
+const OWN: [&str; 4] = [LOCK, KEY_FILE, STORED_FILE, STORED_FILE_NEW];
 
 /// Why a file stays, and whether it may hold stamps; `None`: it is a pool that may go.
 fn reason(path: &Path, name: &str, is_file: bool, trust: &Trust) -> Option<(String, bool)> {

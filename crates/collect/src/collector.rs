@@ -16,7 +16,9 @@
 mod disk_full;
 mod hand_over;
 mod lock;
+mod names;
 mod recovery;
+mod stored;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -29,6 +31,8 @@ use crate::watched_pool::{ReadyBlock, WatchedPool, count};
 use disk_full::DiskFull;
 use hand_over::Growing;
 pub(crate) use lock::Lock;
+pub use names::{UNNAMED, node_names};
+use stored::StoredNote;
 use tickscope_stamp::directory::Trust;
 use tickscope_store::{Error, Event, EventKind, Paths, Result};
 use tickscope_tick::{NodeName, PointName};
@@ -42,6 +46,8 @@ pub struct Settings {
     pub run: PathBuf,
     /// Node that the directory belongs to.
     pub node: NodeName,
+    /// Take pools of programs that name another node too; else those of the first name alone.
+    pub any_name: bool,
     /// Time that a full block waits for others, so that segments are few: ten times as long while they are small.
     pub age: Duration,
     /// Stamps of a segment that is not small.
@@ -60,7 +66,7 @@ impl Settings {
     pub fn new(directory: impl Into<PathBuf>, run: impl Into<PathBuf>, node: NodeName) -> Self {
         let (directory, run, age) = (directory.into(), run.into(), Duration::from_secs(60));
         let every = Duration::from_secs(1);
-        Self { directory, run, node, age, least: 1 << 16, every, amount: 1 << 20, waiting_percent: 25 }
+        Self { directory, run, node, any_name: true, age, least: 1 << 16, every, amount: 1 << 20, waiting_percent: 25 }
     }
 }
 
@@ -99,6 +105,9 @@ pub struct Collector {
     pools: BTreeMap<u64, Watched>,
     pending: BTreeMap<PointName, Pending>,
     ledger: Ledger,
+    note: StoredNote,
+    /// Node that the programs name, as far as one does.
+    named: Option<NodeName>,
     parts: Parts,
     ignored: HashSet<PathBuf>,
     refused: Vec<Error>,
@@ -159,6 +168,7 @@ impl Collector {
             Lock::take(&stamps.join(".lock"), &trust)?,
         ];
         let (ledger, refused) = Ledger::read(&settings.run, &settings.node)?;
+        let note = StoredNote::read(&settings.directory, &trust, (&settings.run, &settings.node))?;
         let mut collector = Self {
             pace: settings.every,
             settings,
@@ -167,6 +177,8 @@ impl Collector {
             pools: BTreeMap::new(),
             pending: BTreeMap::new(),
             ledger,
+            note,
+            named: None,
             parts: Parts::default(),
             ignored: HashSet::new(),
             refused,
@@ -182,6 +194,7 @@ impl Collector {
             steps,
         };
         collector.tell_missing_parts()?;
+        collector.take_over_note()?;
         Ok(collector)
     }
 
@@ -260,6 +273,13 @@ impl Collector {
 
     /// Stores everything that lies there: all that is committed, of living programs too, and closes what has ended.
     pub fn once(&mut self) -> Result<Report> {
+        let stored = self.store_all();
+        // Also of what was stored before a failure.
+        self.note_stored()?;
+        stored
+    }
+
+    fn store_all(&mut self) -> Result<Report> {
         let now = Instant::now();
         loop {
             self.list(now)?;
@@ -307,6 +327,9 @@ impl Collector {
         self.tidy()?;
         if is_due(self.written, now, WRITE_EVERY) {
             self.ledger.write()?;
+            if is_due(self.note.written, now, self.note.pause) {
+                self.note_stored()?;
+            }
             self.written = Some(now);
         }
         Ok(filled_percent)
@@ -327,6 +350,7 @@ impl Collector {
                 self.fresh.insert(point, now);
             }
         }
+        self.note_stored()?;
         self.pace = self.settings.every.max(Duration::from_nanos(cpu_ns().saturating_sub(began)) * 50);
         self.flushed = Some(now);
         Ok(())

@@ -110,6 +110,10 @@ impl Pool {
         self.holder = None;
     }
 
+    pub(crate) fn name_node(&self, node: &str) {
+        self.put(offset_of!(PoolHeader, node), &padded(&node));
+    }
+
     pub(crate) fn set_state(&self, state: PoolState) {
         self.put(offset_of!(PoolHeader, state), &(state as u32).to_le_bytes());
     }

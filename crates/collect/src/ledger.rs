@@ -33,6 +33,10 @@ impl Taken {
     pub(crate) fn holds(&self, slot: u32) -> bool {
         slot < self.slots && self.uncommitted.binary_search(&slot).is_err()
     }
+
+    fn count(&self) -> u64 {
+        u64::from(self.slots).saturating_sub(self.uncommitted.len() as u64)
+    }
 }
 
 /// Blocks and channels of one node that are stored.
@@ -112,6 +116,36 @@ impl Ledger {
     /// What segments hold of a block that was open.
     pub(crate) fn taken(&self, channel: Handle, block: u32) -> Option<&Taken> {
         self.parts.get(&channel)?.get(&block)
+    }
+
+    /// What is stored of every block that was open.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Handle, u32, &Taken)> {
+        self.parts.iter().flat_map(|(&channel, parts)| parts.iter().map(move |(&number, part)| (channel, number, part)))
+    }
+
+    /// Takes what another run stored of a block as stored. Returns of how many stamps that was not known.
+    pub(crate) fn take_over(&mut self, channel: Handle, block: u32, taken: &Taken, is_whole: bool) -> u64 {
+        if self.holds(channel, block) {
+            return 0;
+        }
+        let part = self.parts.entry(channel).or_default().entry(block).or_default();
+        let before = part.count();
+        let (slots, known) = (part.slots.max(taken.slots), std::mem::take(part));
+        let is_missing = |slot: &u32| !known.holds(*slot) && !taken.holds(*slot);
+        *part = Taken { slots, uncommitted: (0..slots).filter(is_missing).collect() };
+        let more = part.count().saturating_sub(before);
+        if is_whole {
+            self.drop_part(channel, block);
+            self.stored.entry(channel).or_default().push((block, block));
+        }
+        more
+    }
+
+    /// Forgets what is stored of a block that is freed.
+    pub(crate) fn drop_part(&mut self, channel: Handle, block: u32) {
+        if let Some(parts) = self.parts.get_mut(&channel) {
+            parts.remove(&block);
+        }
     }
 
     /// The number of a channel, a new one if it has none.

@@ -25,4 +25,4 @@ mod scratch;
 
 pub use clear::{Cleared, Stays, clear};
 pub use clock_log::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
-pub use collector::{Collector, Report, Settings};
+pub use collector::{Collector, Report, Settings, UNNAMED, node_names};

@@ -197,6 +197,11 @@ impl WatchedPool {
         format!("process {} ({})", header.pid, unpadded(&header.command).as_ref().map_or("?", PointName::as_str))
     }
 
+    /// The node that its program was told it belongs to.
+    pub(crate) fn node(&self) -> Option<NodeName> {
+        unpadded(&self.pool.header().node).and_then(|name| NodeName::new(name.as_str()).ok())
+    }
+
     /// Whether the pool's process lived at the last look.
     pub(crate) fn is_held(&self) -> bool {
         self.held

@@ -253,7 +253,8 @@ impl Ending {
         }
         let run = self.run().root().to_path_buf();
         let (directory, node) = (directory.to_path_buf(), node.clone());
-        let settings = CollectorSettings { directory, run, node, follow: false, every: None, conducted: true };
+        let (follow, every, any_name, conducted) = (false, None, true, true);
+        let settings = CollectorSettings { directory, run, node, follow, every, any_name, conducted };
         let stamps = collect(&settings)?.report.stamps;
         let CollectorSettings { node, directory, .. } = settings;
         self.done.push(format!("took {} of {node} from {}", counted(stamps, "stamp"), directory.display()));

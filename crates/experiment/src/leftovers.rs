@@ -17,6 +17,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tickscope_collect::{Cleared, Stays};
+use tickscope_stamp::directory::{STORED_FILE, STORED_FILE_NEW};
 use tickscope_store::Writing;
 use tickscope_tick::NodeName;
 
@@ -28,7 +29,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// Where the kernel's names of network namespaces are.
 const NAMESPACES: &str = "/var/run/netns";
 /// Files of a stamp directory that hold no stamp.
-const EMPTY: [&str; 1] = ["collector.lock"];
+const EMPTY: [&str; 3] = ["collector.lock", STORED_FILE, STORED_FILE_NEW];
 /// How long a process may take to end once it was asked to; then it is killed, which loses no stamp.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -158,6 +159,10 @@ pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Option<Left>, E
     Ok(Some(Left { node: node.clone(), directory: directory.display().to_string(), what, held }))
 }
 
+fn holds_no_stamp(path: &Path) -> bool {
+    EMPTY.iter().any(|name| path.ends_with(name))
+}
+
 /// Returns whether a program was killed while it made the pool: no stamp is in it yet.
 fn is_unmade_pool(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -267,7 +272,7 @@ fn empty_folder(folder: &Path) {
         return;
     }
     for node in entries(folder).into_iter().filter(|path| path.is_dir()) {
-        for path in entries(&node).into_iter().filter(|path| is_unmade_pool(path) || path.ends_with(EMPTY[0])) {
+        for path in entries(&node).into_iter().filter(|path| is_unmade_pool(path) || holds_no_stamp(path)) {
             let _ = fs::remove_file(path); // what cannot be removed stays, and so does its folder
         }
     }
@@ -351,9 +356,7 @@ fn unread_in(folder: &Path) -> Vec<PathBuf> {
         match node.is_dir() {
             true => {
                 let files = entries(&node).into_iter();
-                unread.extend(
-                    files.filter(|path| !is_unmade_pool(path) && !EMPTY.iter().any(|name| path.ends_with(name))),
-                );
+                unread.extend(files.filter(|path| !is_unmade_pool(path) && !holds_no_stamp(path)));
             }
             false => unread.push(node),
         }

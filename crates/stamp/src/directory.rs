@@ -26,6 +26,10 @@ pub const GROUP: &str = "TICKSCOPE_GROUP";
 
 /// Name of the file in which a stamp directory keeps its key.
 pub const KEY_FILE: &str = "key";
+/// Name of the file in which collectors note what is stored of blocks that still lie there.
+pub const STORED_FILE: &str = "stored";
+/// The same file while it is written.
+pub const STORED_FILE_NEW: &str = "stored.new";
 /// Directories that are looked into of one user, and entries of one of them: a stranger may make any number.
 const MOST_DIRECTORIES: u32 = 64;
 const MOST_ENTRIES: usize = 1 << 17;
@@ -338,6 +342,40 @@ pub fn lock_file(path: &Path, trust: &Trust) -> io::Result<File> {
         removed?;
     }
     Err(io::Error::other("somebody else keeps making it"))
+}
+
+/// The text of a file that this user made; `None`: there is none, or it is a stranger's.
+pub fn private_text(path: &Path, trust: &Trust) -> io::Result<Option<String>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::ELOOP | libc::EACCES | libc::ENXIO)) => {
+            return Ok(None);
+        }
+        opened => opened?,
+    };
+    let found = file.metadata()?;
+    if !found.is_file() || !trust.believes(&found) {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    io::Read::read_to_string(&mut file, &mut text)?;
+    Ok(Some(text))
+}
+
+/// Writes [`STORED_FILE`] whole, by a rename; removes it where there is nothing to say.
+pub fn replace_private(path: &Path, text: &str, trust: &Trust) -> io::Result<()> {
+    let gone = |removed: io::Result<()>| match removed {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    };
+    let new = path.with_file_name(STORED_FILE_NEW);
+    gone(fs::remove_file(&new))?;
+    if text.is_empty() {
+        return gone(fs::remove_file(path));
+    }
+    let mut file = private_file(&new, trust.group)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    fs::rename(&new, path)
 }
 
 /// Whether somebody has locked that byte of a file.

@@ -67,6 +67,8 @@ words! {
         DiskFull = "disk-full",
         /// Stamps that were stored before are no longer in the run; value: how many.
         PartsMissing = "parts-missing",
+        /// Stamps of blocks that programs still held lie in the run that was collected before; value: how many.
+        StoredElsewhere = "stored-elsewhere",
         /// A file was left out of the join.
         FileRefused = "file-refused",
         /// Ids that other points saw.

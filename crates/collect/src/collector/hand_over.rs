@@ -27,8 +27,8 @@ struct Taken {
 
 /// The newest segment of a point, while it may still be replaced.
 pub(super) struct Growing {
-    origin: Origin,
-    blocks: Vec<ReadyBlock>,
+    pub(super) origin: Origin,
+    pub(super) blocks: Vec<ReadyBlock>,
     lost: Vec<Event>,
     rows: u64,
     bytes: u64,
@@ -84,6 +84,7 @@ impl Collector {
         let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes };
         self.note(&grown, pending.growing.as_ref());
         pending.growing = Some(grown);
+        self.note.is_old = true;
         self.steps.reached("the segment has its name")
     }
 
@@ -170,10 +171,12 @@ impl Collector {
     }
 
     fn free(&mut self, blocks: &[ReadyBlock]) -> Result<()> {
-        for ReadyBlock { channel, index, .. } in blocks {
+        for ReadyBlock { channel, index, number, .. } in blocks {
             if let Some(watched) = self.pools.get_mut(&channel.0) {
                 watched.pool.free(*index, &mut self.steps)?;
                 self.report.blocks += 1;
+                self.ledger.drop_part(*channel, *number);
+                self.note.forget(*channel, *number);
             }
         }
         Ok(())

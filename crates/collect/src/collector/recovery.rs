@@ -25,6 +25,7 @@ impl Collector {
         let unreadable = |e| Error::io(&directory, "list the pools in", e);
         self.short = false;
         let listing = directory::list(&directory, &self.trust).map_err(unreadable)?;
+        self.note.see(&listing);
         for path in listing.pools.iter().chain(&listing.refused) {
             let name = path.file_name().unwrap_or_default();
             if self.is_known(path, name) {
@@ -50,9 +51,7 @@ impl Collector {
     }
 
     fn is_known(&self, path: &Path, name: &OsStr) -> bool {
-        let digits = name.to_str().and_then(|name| name.strip_prefix("pool-")?.strip_suffix(".ticks"));
-        let instance = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        let watched = instance.and_then(|instance| self.pools.get(&instance));
+        let watched = instance_of(name).and_then(|instance| self.pools.get(&instance));
         watched.is_some_and(|watched| watched.pool.path() == path) || self.ignored.contains(path)
     }
 
@@ -61,6 +60,7 @@ impl Collector {
             Ok(pool) if self.pools.contains_key(&pool.instance()) => {
                 self.leave_alone(path, "expected each pool once, found a second of its name; it is left alone")
             }
+            Ok(pool) if !self.is_of_this_node(&pool) => self.leave_alone(path, &self.why_another_node(&pool)),
             Ok(mut pool) => {
                 pool.recall(&self.ledger);
                 if self.pools.values().filter(|watched| watched.pool.is_open()).count() >= self.descriptors {
@@ -233,6 +233,7 @@ impl Collector {
             self.remove_or_leave(watched.pool.path())?;
             self.steps.reached("the pool is removed")?;
             self.ledger.forget(instance);
+            self.note.forget_pool(instance);
         } else {
             self.ignored.insert(watched.pool.path().into());
             self.report.left_alone += 1;
@@ -261,6 +262,11 @@ impl Collector {
         }
         events
     }
+}
+
+/// The pool that a file is named after.
+pub(super) fn instance_of(name: &OsStr) -> Option<u64> {
+    u64::from_str_radix(name.to_str()?.strip_prefix("pool-")?.strip_suffix(".ticks")?, 16).ok()
 }
 
 /// Process and error of `PID-ERRNO`.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickscope_collect::{Collector, Report, Settings};
+use tickscope_collect::{Collector, Report, Settings, UNNAMED};
+use tickscope_stamp::directory::{KEY_FILE, STORED_FILE, user_of};
 use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, RunState, SameBoot, Writing};
 use tickscope_tick::{Domain, NodeName, Ordering, PointName};
 
@@ -28,6 +29,8 @@ pub struct CollectorSettings {
     pub follow: bool,
     /// Interval of bringing the run's files up to date meanwhile; absent: a second.
     pub every: Option<Duration>,
+    /// Take pools of programs whose TICKSCOPE_NODE names another node too.
+    pub any_name: bool,
     /// It is part of a run that another process began, and ends.
     pub conducted: bool,
 }
@@ -46,7 +49,7 @@ impl CollectorSettings {
     pub(super) fn of_role(place: &RoleContext, follow: bool) -> Self {
         let directory = std::env::var_os("TICKSCOPE_DIR").unwrap_or_default().into();
         let (run, node) = (place.run.clone(), place.node.clone());
-        Self { directory, run, node, follow, every: None, conducted: true }
+        Self { directory, run, node, follow, every: None, any_name: true, conducted: true }
     }
 
     /// The command that takes what still lies in the directory.
@@ -80,6 +83,7 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     }
     let mut how = Settings::new(directory, run, node.clone());
     how.every = settings.every.unwrap_or(how.every);
+    how.any_name = settings.any_name;
     let told = |error| settings.told(error);
     let mut collector = Collector::start(how).map_err(told)?;
     for refused in collector.refused() {
@@ -106,6 +110,25 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
         part.end(&collector.points(), collected.held.is_empty())?;
     }
     Ok(collected)
+}
+
+/// The node that the programs of a stamp directory say they belong to; `node` where none names one.
+pub fn node_of(directory: &Path) -> Result<NodeName, Error> {
+    expect_stamp_directory(directory)?;
+    let names: Vec<_> = tickscope_collect::node_names(directory)?.into_iter().collect();
+    match names.as_slice() {
+        [] => NodeName::new(UNNAMED).map_err(Error::input),
+        [name] => Ok(name.clone()),
+        several => {
+            let several: Vec<_> = several.iter().map(NodeName::as_str).collect();
+            Err(Error::input(format!(
+                "expected programs of one node in {}, found those of {} (TICKSCOPE_NODE). Collect all of them under \
+                 one name with `--node NAME`, or give each node a directory of its own",
+                directory.display(),
+                several.join(", ")
+            )))
+        }
+    }
 }
 
 /// A file that grows past a limit is an error and not a signal; pools of many programs may be open at one time.
@@ -139,8 +162,8 @@ fn expect_stamp_directory(directory: &Path) -> Result<(), Error> {
         let name = name.to_string_lossy();
         let pool = name.trim_start_matches('.').starts_with("pool-") && name.ends_with(".ticks");
         entries += 1;
-        let of_a_user = tickscope_stamp::directory::user_of(OsStr::new(&*name)).is_some();
-        let own = [tickscope_stamp::directory::KEY_FILE, "collector.lock"].contains(&&*name);
+        let of_a_user = user_of(OsStr::new(&*name)).is_some();
+        let own = [KEY_FILE, STORED_FILE, "collector.lock"].contains(&&*name);
         ours += usize::from(pool || of_a_user || own || name.starts_with("refused-"));
     }
     if entries > 0 && ours == 0 { Err(wrong("a directory of other files, and no pool")) } else { Ok(()) }
@@ -307,7 +330,8 @@ mod tests {
         for name in [Event::HOST, Event::RUN] {
             let node = NodeName::new(name).unwrap();
             let (directory, run) = (std::env::temp_dir(), run.clone());
-            let settings = CollectorSettings { directory, run, node, follow: false, every: None, conducted: false };
+            let (follow, every, any_name, conducted) = (false, None, true, false);
+            let settings = CollectorSettings { directory, run, node, follow, every, any_name, conducted };
             let why = collect(&settings).unwrap_err();
             assert!(why.code() == 2 && why.to_string().contains("rename the node"), "{why}");
         }
