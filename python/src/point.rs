@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 use tickscope_stamp::{Channel, Extra, Fields};
-use tickscope_tick::Ordering;
+use tickscope_tick::{Ordering, PointName};
 
 use crate::error::Refusal;
 
@@ -38,7 +38,7 @@ thread_local! {
 /// seen. `wide` keeps kind, value and core too. Off, without an error, where TICKSCOPE_DIR is unset.
 #[pyfunction]
 #[pyo3(signature = (name, ordering = "plain", wide = false))]
-pub(crate) fn point(name: String, ordering: &str, wide: bool) -> Result<Point, Refusal> {
+pub(crate) fn point(py: Python<'_>, name: String, ordering: &str, wide: bool) -> PyResult<Point> {
     let ordering = ordering.parse().map_err(|_| {
         Refusal::new(format!("expected an ordering of plain, before or after; found '{ordering}'. Choose one of them"))
     })?;
@@ -47,16 +47,18 @@ pub(crate) fn point(name: String, ordering: &str, wide: bool) -> Result<Point, R
     if let Some(number) = known {
         return Ok(Point { number, place });
     }
-    // This thread's channel first: a name that cannot be, or a pool that cannot be made, is told here and not by a
-    // stamp.
-    let channel = place.open()?;
+    if let Err(wrong) = PointName::new(place.name.as_str()) {
+        return Err(Refusal::new(wrong.to_string()).into());
+    }
+    // This thread's channel first: a pool that cannot be made is told here and not by a stamp, and ends nothing.
+    let (channel, warned) = place.open_or_warn(py, "");
     let number = {
         let mut places = places();
         places.push(place.clone());
         places.len() - 1
     };
     CHANNELS.with_borrow_mut(|channels| keep(channels, number, channel));
-    Ok(Point { number, place })
+    warned.map(|()| Point { number, place })
 }
 
 #[pymethods]
@@ -121,14 +123,7 @@ impl Point {
     /// it.
     #[cold]
     fn first_on_this_thread(&self, py: Python<'_>, stamp: impl Fn(&Channel)) -> PyResult<()> {
-        let (channel, warned) = match self.place.open() {
-            Ok(channel) => (channel, Ok(())),
-            Err(error) => {
-                let text = format!("point '{}' is off on this thread: {error}", self.place.name);
-                let text = std::ffi::CString::new(text).unwrap_or_default();
-                (Channel::off(), PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1))
-            }
-        };
+        let (channel, warned) = self.place.open_or_warn(py, " on this thread");
         stamp(&channel);
         CHANNELS.with_borrow_mut(|channels| keep(channels, self.number, channel));
         warned
@@ -136,6 +131,18 @@ impl Point {
 }
 
 impl Place {
+    /// A channel that is off, after a warning, where none can be opened: what is measured must not fail by it.
+    fn open_or_warn(&self, py: Python<'_>, place: &str) -> (Channel, PyResult<()>) {
+        match self.open() {
+            Ok(channel) => (channel, Ok(())),
+            Err(error) => {
+                let text = format!("point '{}' is off{}: {error}", self.name, place);
+                let text = std::ffi::CString::new(text).unwrap_or_default();
+                (Channel::off(), PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1))
+            }
+        }
+    }
+
     fn open(&self) -> Result<Channel, tickscope_stamp::OpenError> {
         Channel::open(&self.name, self.ordering, self.fields)
     }

@@ -13,12 +13,22 @@
 Ticks are 64-bit readings of the counter of the domain that a column names; nanoseconds are ticks over its declared rate.
 """
 
-from tickscope import stats
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tickscope._tickscope import VERSION as __version__
 from tickscope._tickscope import Finding, Point, Section, TickscopeError, point
-from tickscope.clock_map import ClockMap, Segment
 from tickscope.meter import section
-from tickscope.run import DamagedRunWarning, FindingWarning, RefusedFileWarning, Run, UnfinishedRunWarning, open
+
+if TYPE_CHECKING:
+    from tickscope import stats
+    from tickscope.clock_map import ClockMap, Segment
+    from tickscope.run import DamagedRunWarning, FindingWarning, RefusedFileWarning, Run, UnfinishedRunWarning, open
+
+# What a measured program does not carry: DuckDB and pyarrow are imported when a run is opened.
+_LATER = dict.fromkeys(("ClockMap", "Segment"), "clock_map") | dict.fromkeys(
+    ("DamagedRunWarning", "FindingWarning", "RefusedFileWarning", "Run", "UnfinishedRunWarning", "open"), "run"
+)
 
 __all__ = [
     "ClockMap",
@@ -38,3 +48,17 @@ __all__ = [
     "section",
     "stats",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "stats":
+        return importlib.import_module("tickscope.stats")
+    if name not in _LATER:
+        raise AttributeError(f"module 'tickscope' has no attribute '{name}'")
+    found = getattr(importlib.import_module(f"tickscope.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -163,6 +163,19 @@ def test_without_a_directory_points_are_off_and_say_nothing():
     assert done.stdout == "tickscope.point('p', ordering='plain', wide=False)\n"
 
 
+def test_a_directory_that_is_not_there_ends_no_program_and_says_what_helps(tmp_path):
+    text = "import tickscope; p = tickscope.point('p'); p(1); print('went on')"
+    environment = os.environ | {"TICKSCOPE_DIR": str(tmp_path / "gone")}
+    done = subprocess.run([sys.executable, "-c", text], env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout == "went on\n" and "RuntimeWarning: point 'p' is off" in done.stderr and "mkdir -m 700" in done.stderr
+
+
+def test_a_measured_program_imports_no_library_of_tables():
+    text = "import sys, tickscope; tickscope.point('p')(1); print([name for name in ('duckdb', 'pyarrow') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [(("a b",), "expected the name of a point, 1 to 47 letters"), (("", "plain"), "found ''"), (("p", "now"), "plain, before or after; found 'now'")],

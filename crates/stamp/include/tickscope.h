@@ -131,7 +131,8 @@ static inline tickscope_channel *tickscope_open_clock(const char *point, enum ti
  * The calling thread's channel of a point, opened at the first use on each thread and kept in a thread-local pointer:
  *     tickscope_stamp(TICKSCOPE_POINT("sent", TICKSCOPE_BEFORE, 0), packet->id);
  * It costs one thread-local load and a branch more than a channel that the program keeps itself. A thread's first use
- * is not for signal handlers. Not with tickscope_close: the end of the thread closes it.
+ * is not for signal handlers. Not with tickscope_close: the end of the thread closes it. The first opening in a
+ * process makes its pool, which takes milliseconds: open any point when the program starts.
  */
 #define TICKSCOPE_POINT(point, ordering, flags)                                                                        \
     __extension__({                                                                                                    \
@@ -1047,8 +1048,12 @@ TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t by
     if (directory >= 0) close(directory);
     snprintf(expected, sizeof expected, "to %s a pool of %llu bytes in %.300s", what, (unsigned long long)bytes, own->directory);
     snprintf(found, sizeof found, "errno %d (%s)", error, strerror(error));
-    tickscope__complain(expected, found,
-                        "Points are off; free or enlarge that tmpfs, set TICKSCOPE_POOL_BYTES lower, or check its rights.");
+    const char *remedy = "Points are off; free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower.";
+    if (error == ENOENT || error == ENOTDIR)
+        remedy = "Points are off; make that directory first (mkdir -m 700), on a tmpfs such as /dev/shm.";
+    if (error == EACCES || error == EPERM || error == EROFS)
+        remedy = "Points are off; check the rights of that directory: this user must be able to write.";
+    tickscope__complain(expected, found, remedy);
 }
 
 /* Gives a new file its size and maps it; MAP_FAILED: errno says why not. */

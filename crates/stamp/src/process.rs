@@ -480,10 +480,21 @@ fn refused(environment: &Environment, what: &str, error: &io::Error, bytes: u64)
     let place = directory::own(&environment.directory, environment.group, random);
     directory::note_refusal(&place.unwrap_or_else(|_| PathBuf::from(&environment.directory)), &name, environment.group);
     OpenError::new(format!(
-        "cannot {what} a pool of {bytes} bytes in {}: {error}. Free or enlarge that tmpfs, set \
-         TICKSCOPE_POOL_BYTES lower, or check its rights",
-        environment.directory.display()
+        "cannot {what} a pool of {bytes} bytes in {}: {error}. {}",
+        environment.directory.display(),
+        remedy(error.raw_os_error().unwrap_or(0))
     ))
+}
+
+/// What helps where no pool could be made.
+fn remedy(error: i32) -> &'static str {
+    match error {
+        libc::ENOENT | libc::ENOTDIR => "Make that directory first (mkdir -m 700), on a tmpfs such as /dev/shm",
+        libc::EACCES | libc::EPERM | libc::EROFS => {
+            "Check the rights of that directory: this user must be able to write"
+        }
+        _ => "Free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower",
+    }
 }
 
 /// Start of this process in clock ticks since boot, and its command as a name.

@@ -275,7 +275,10 @@ fn c_the_end_of_a_thread_releases_its_blocks() {
 
 #[test]
 fn c_a_full_or_missing_stamp_directory_turns_points_off_and_says_so() {
-    for (variable, value) in [("TICKSCOPE_POOL_BYTES", "34359738368"), ("TICKSCOPE_DIR", "/no/such/directory")] {
+    for (variable, value, helps) in [
+        ("TICKSCOPE_POOL_BYTES", "34359738368", "enlarge that tmpfs"),
+        ("TICKSCOPE_DIR", "/no/such/directory", "make that directory first"),
+    ] {
         let (directory, returned) = (StampDirectory::new("full"), ReturnedCounts::new("full"));
         let mut command = build("stamper", &[]);
         let run = directory
@@ -286,6 +289,7 @@ fn c_a_full_or_missing_stamp_directory_turns_points_off_and_says_so() {
         assert!(run.status.success());
         let told = String::from_utf8(run.stderr).unwrap();
         assert!(told.contains("tickscope: expected to") && told.contains("Points are off"), "{told}");
+        assert!(told.contains(helps), "{told}");
         assert_eq!(directory.pools().len(), 0);
         assert_eq!(returned.word(0), 100, "the program went on");
     }
