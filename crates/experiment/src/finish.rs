@@ -116,8 +116,11 @@ fn cleared(run: Run, root: &Path) -> Result<Option<Finished>, Error> {
     let mut done = leftovers::remove_namespaces(number)?;
     if claim.is_some() {
         drop(claim);
-        let kept = if folder.exists() { "kept, for what is in it is not of this run:" } else { "removed" };
-        done.push(format!("{kept} {}", folder.display()));
+        let folder = (folder.exists(), folder.display());
+        done.push(match folder {
+            (false, folder) => format!("removed {folder}"),
+            (true, folder) => format!("left {folder}, where something lies that this run does not name"),
+        });
     }
     Ok((!done.is_empty()).then_some(Finished { run, done, ids: None, outcome: Ok(()) }))
 }
