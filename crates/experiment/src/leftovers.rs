@@ -151,7 +151,9 @@ fn remove_if_empty(folder: &Path) {
 
 /// Removes a node's stamp directory if nothing lies in it but pools that are stored; if not, what stays.
 pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Option<Left>, Error> {
-    for path in entries(directory).into_iter().filter(|path| is_unmade_pool(path)) {
+    // Each user's pools have a folder; into those of others its collector looks.
+    let own = entries(directory).into_iter().filter(|path| is_ours(path)).flat_map(|folder| entries(&folder));
+    for path in own.chain(entries(directory)).filter(|path| is_unmade_pool(path)) {
         let _ = fs::remove_file(path); // what cannot be removed stays, and is named below
     }
     let Cleared { gone, stays, .. } = tickscope_collect::clear(directory)?;
@@ -571,6 +573,10 @@ mod tests {
         let left = clear(&node, &directory).unwrap().unwrap();
         assert!(left.what.starts_with("anything") && !left.held, "{left:?}");
         fs::remove_file(directory.join("anything")).unwrap();
+        // A program was killed while it made its pool.
+        let own = directory.join(format!("uid-{}", user()));
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join(".pool-0000000000000001.ticks"), "").unwrap();
         assert_eq!(clear(&node, &directory).unwrap(), None);
         assert!(!directory.exists());
         assert_eq!(clear(&node, &directory).unwrap(), None, "one that is gone holds nothing");
