@@ -213,6 +213,83 @@ fn e2e_a_run_that_goes_on_is_not_finished_and_one_that_is_cut_off_says_so_first(
     assert!(again.code == Some(0) && again.out.contains("nothing to do"), "{again:?}");
 }
 
+fn copy(from: &Path, to: &Path) {
+    assert!(std::process::Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+}
+
+#[test]
+fn e2e_a_copy_of_a_run_is_not_finished_and_one_that_was_moved_is() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("copied", &stamper, 100_000_000);
+    let mut run = scene.start();
+    while scene.returned[1].word(0) == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let root = scene.site.run_directory();
+    let [copied, moved] = ["copied", "moved"].map(|name| root.with_file_name(name));
+    copy(&root, &copied);
+    let (before, folders) = (pids(&[root.display().to_string()]), scene.folders());
+    let finish = |run: &Path| Ended::of(tickscope(&["finish"]).arg(run));
+    let refused =
+        ["cannot finish", "found another one, such as a copy", &format!("tickscope finish {}", root.display())];
+    finish(&copied).said(1, &refused);
+    assert_eq!((pids(&[root.display().to_string()]), scene.folders()), (before, folders.clone()));
+    run.kill().unwrap();
+    finish(&copied).said(1, &refused);
+    run.wait().unwrap();
+    awaited(|| pids(&[root.display().to_string()]).is_empty().then_some(()));
+    fs::rename(&root, &moved).unwrap();
+    std::os::unix::fs::symlink("moved", moved.with_file_name("link")).unwrap();
+    let finished = finish(&moved.with_file_name("link"));
+    assert!([Some(0), Some(3)].contains(&finished.code) && finished.err.contains("took"), "{finished:?}");
+    assert!(!folders[0].exists());
+    fs::rename(&moved, &root).unwrap();
+    scene.expect_every_stamp();
+    // A run that was killed once its end was written leaves an empty folder.
+    fs::create_dir(&folders[0]).unwrap();
+    fs::write(folders[0].join(".run"), root.display().to_string()).unwrap();
+    finish(&copied).said(1, &refused);
+    finish(&root).said(finished.code.unwrap(), &[&format!("removed {}", folders[0].display())]);
+    scene.expect_nothing_left(&folders);
+    // Processes of a run that was killed just now may hold it for a while.
+    let held = scene.site.opened().write().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            drop(held);
+        });
+        let again = finish(&root);
+        assert!(again.out.contains("nothing to do"), "{again:?}");
+    });
+}
+
+#[test]
+fn e2e_stamp_directories_that_a_run_handed_over_names_are_not_emptied_unless_they_are_its_own() {
+    let site = Site::new("handed-over");
+    let [stamps, named] = ["stamps", "named"].map(|name| site.run_directory().with_file_name(name));
+    fs::create_dir_all(&stamps).unwrap();
+    fs::create_dir_all(&named).unwrap();
+    fs::write(named.join("collector.lock"), "").unwrap();
+    let run = site.run_directory();
+    let collected = Ended::of(tickscope(&["collect"]).arg(&stamps).arg("--run").arg(&run));
+    assert_eq!(collected.code, Some(0), "{collected:?}");
+    let opened = Run::open(&run).unwrap();
+    let mut manifest = opened.manifest().clone();
+    let node = manifest.nodes[0].name.clone();
+    let own = PathBuf::from(format!("/dev/shm/tickscope-{:016x}", manifest.run));
+    let beyond = own.join("../../..").join(named.strip_prefix("/").unwrap());
+    for directory in [&named, &beyond] {
+        manifest.stamp_directories.insert(node.clone(), directory.clone());
+        manifest.write(&Paths::of(&run).manifest()).unwrap();
+        fs::create_dir_all(&own).unwrap();
+        assert!(directory.exists());
+        let refused = Ended::of(tickscope(&["finish"]).arg(&run));
+        refused.said(1, &["expected stamp directories in /dev/shm/", "tickscope collect"]);
+        assert!(named.join("collector.lock").exists());
+    }
+    let _ = fs::remove_dir_all(own);
+}
+
 /// The process of the run that plays that role.
 fn helper(site: &Site, role: &str) -> Option<i32> {
     let root = site.run_directory().display().to_string();

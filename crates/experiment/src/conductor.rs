@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tickscope_store::{Event, EventKind, Run, Writing};
-use tickscope_tick::{Clock, Label, NodeName, counted};
+use tickscope_tick::{Clock, Label, NodeName, counted, quoted};
 
 use crate::Error;
 use crate::agent::{Agent, Ended, Target, Task, TaskId, Unread};
@@ -108,7 +108,7 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
                 notice::say(first);
             }
             // What was stored can be shown all the same.
-            let hint = format!("{why}. What was measured is kept: tickscope finish {}", root.display());
+            let hint = format!("{why}. What was measured is kept: tickscope finish {}", quoted(root.display()));
             let said = why.to_string().contains("tickscope finish");
             Ok((conductor.record.run.clone(), Err(if said { why } else { Error::work(hint) })))
         }

@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tickscope_store::{
     Cost, Event, EventKind, Manifest, NodeCost, Paths, Run, RunState, Segment, files_in, newest_file, read_events, utc,
@@ -20,6 +21,7 @@ use crate::Error;
 use crate::agent::Left;
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
+use crate::original::{expect_original, expect_own_directories, goes_on};
 use crate::plan::Plan;
 use crate::record::RunRecord;
 use crate::roles::collector::{CollectorSettings, collect};
@@ -35,6 +37,11 @@ pub struct Finished {
     /// The first step that failed; the others were taken all the same.
     pub outcome: Result<(), Error>,
 }
+
+/// How long processes of a run that was killed just now may take to end.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long until it is asked again whether they have.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Kinds of events that a run's end notes: written again they take the place of the old ones.
 const OF_THE_END: [EventKind; 11] = [
@@ -58,17 +65,12 @@ pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
     }
     let run = Run::open(root)?;
     let _alone = alone(&run)?;
-    // Read again: another process may have finished it meanwhile.
-    let run = Run::open(root)?;
-    let was_cut_off = match run.state()? {
-        RunState::GoingOn => {
-            let run = root.display();
-            return Err(Error::work(format!("cannot finish {run}: it goes on. End it with Ctrl-C, or let it end")));
-        }
-        RunState::Ended if !is_left(&run)? => return Ok(None),
-        RunState::Ended => false,
-        RunState::CutOff => true,
-    };
+    let (run, state) = settled(root)?;
+    expect_own_directories(run.manifest(), root)?;
+    if state == RunState::Ended && !is_left(&run)? {
+        return cleared(run, root);
+    }
+    let was_cut_off = state == RunState::CutOff;
     let _writing = run.write()?;
     let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
     // A run of collectors alone has no number, and no folder of its own.
@@ -80,6 +82,47 @@ pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
     let ids = ending.work(&mut failed);
     let Ending { record, done, .. } = ending;
     Ok(Some(Finished { run: record.run, done, ids, outcome: failed.map_or(Ok(()), Err) }))
+}
+
+/// The run that nobody writes, and where it stands; processes of a run that was killed just now are waited for.
+///
+/// It is read again here: another process may have finished it meanwhile.
+fn settled(root: &Path) -> Result<(Run, RunState), Error> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let run = Run::open(root)?;
+        let (number, state) = (run.manifest().run, run.state()?);
+        expect_original(number, root)?;
+        if state != RunState::GoingOn && !goes_on(number) {
+            return Ok((run, state));
+        }
+        if Instant::now() >= deadline {
+            let run = root.display();
+            return Err(Error::work(format!("cannot finish {run}: it goes on. End it with Ctrl-C, or let it end")));
+        }
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    }
+}
+
+/// Removes what a run that has ended left empty: it was killed once its end was written.
+fn cleared(run: Run, root: &Path) -> Result<Option<Finished>, Error> {
+    let number = run.manifest().run;
+    if number == 0 {
+        return Ok(None);
+    }
+    let folder = leftovers::stamps_of(number);
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+    let claim = folder.exists().then(|| Claim::take(number, &root)).transpose()?;
+    let mut done = leftovers::remove_namespaces(number)?;
+    if claim.is_some() {
+        drop(claim);
+        let folder = (folder.exists(), folder.display());
+        done.push(match folder {
+            (false, folder) => format!("removed {folder}"),
+            (true, folder) => format!("left {folder}, where something lies that this run does not name"),
+        });
+    }
+    Ok((!done.is_empty()).then_some(Finished { run, done, ids: None, outcome: Ok(()) }))
 }
 
 /// The answer where no run was begun; what a killed `run` left before that goes.
@@ -211,10 +254,12 @@ impl Ending {
     /// Ends processes and removes namespaces of a run that was cut off. What outlives one that ended does so by the
     /// will of whoever started it.
     fn end_what_is_left(&mut self) -> Result<(), Error> {
-        if self.was_cut_off && self.manifest().run != 0 {
-            let done = leftovers::end_what_is_left(self.manifest().run)?;
-            self.done.extend(done);
-        }
+        let done = match self.manifest().run {
+            0 => Vec::new(),
+            run if self.was_cut_off => leftovers::end_what_is_left(run)?,
+            run => leftovers::remove_namespaces(run)?,
+        };
+        self.done.extend(done);
         Ok(())
     }
 

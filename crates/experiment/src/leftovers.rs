@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use tickscope_collect::{Cleared, Stays};
 use tickscope_stamp::directory::{STORED_FILE, STORED_FILE_NEW};
-use tickscope_store::Writing;
-use tickscope_tick::NodeName;
+use tickscope_store::{Writing, open_regular};
+use tickscope_tick::{NodeName, quoted};
 
 use crate::Error;
 use crate::agent::Left;
@@ -32,6 +32,8 @@ const NAMESPACES: &str = "/var/run/netns";
 const EMPTY: [&str; 3] = ["collector.lock", STORED_FILE, STORED_FILE_NEW];
 /// How long a process may take to end once it was asked to; then it is killed, which loses no stamp.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest path that a file `.run` holds.
+const ROOT_BYTES: u64 = 4096;
 
 /// The folder in shared memory of run number `run`: a stamp directory for each node.
 pub(crate) fn stamps_of(run: u64) -> PathBuf {
@@ -114,13 +116,21 @@ fn own_folder(folder: &Path) -> std::io::Result<()> {
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
         _ => {}
     }
-    let found = fs::symlink_metadata(folder)?;
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let ours = unsafe { libc::geteuid() };
-    if !found.is_dir() || found.uid() != ours {
+    let (found, ours) = (fs::symlink_metadata(folder)?, user());
+    if !is_ours(folder) {
         return Err(std::io::Error::other(format!("it is there already and belongs to user {}", found.uid())));
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(if ours == 0 { 0o711 } else { 0o700 }))
+}
+
+/// Returns whether it is a directory, and no link to one, that belongs to this user.
+pub(crate) fn is_ours(folder: &Path) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == user())
+}
+
+fn user() -> u32 {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 impl Drop for Claim {
@@ -142,7 +152,9 @@ fn remove_if_empty(folder: &Path) {
 
 /// Removes a node's stamp directory if nothing lies in it but pools that are stored; if not, what stays.
 pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Option<Left>, Error> {
-    for path in entries(directory).into_iter().filter(|path| is_unmade_pool(path)) {
+    // Each user's pools have a folder; into those of others its collector looks.
+    let own = entries(directory).into_iter().filter(|path| is_ours(path)).flat_map(|folder| entries(&folder));
+    for path in own.chain(entries(directory)).filter(|path| is_unmade_pool(path)) {
         let _ = fs::remove_file(path); // what cannot be removed stays, and is named below
     }
     let Cleared { gone, stays, .. } = tickscope_collect::clear(directory)?;
@@ -250,8 +262,8 @@ impl Orphan {
         let first = self.unread.first()?;
         let finishes = self.root.as_ref().filter(|root| root.join("run.json").exists());
         Some(match (finishes, first.parent()) {
-            (Some(root), _) => format!("tickscope finish {}", root.display()),
-            (None, Some(directory)) => format!("tickscope collect {} --run RUN", directory.display()),
+            (Some(root), _) => format!("tickscope finish {}", quoted(root.display())),
+            (None, Some(directory)) => format!("tickscope collect {} --run RUN", quoted(directory.display())),
             (None, None) => "tickscope collect DIRECTORY --run RUN".into(),
         })
     }
@@ -289,11 +301,22 @@ pub(crate) fn end_what_is_left(run: u64) -> Result<Vec<String>, Error> {
     let mut done = Vec::new();
     let mut end = |process: &(u32, String)| done.push(format!("ended process {} ({})", process.0, process.1));
     end_processes(&format!("{run:016x}"), &mut end);
+    for name in namespaces().into_iter().filter(|name| is_dead_probe(name)) {
+        remove_namespace(&name)?;
+        done.push(format!("removed network namespace {name}"));
+    }
+    done.extend(remove_namespaces(run)?);
+    Ok(done)
+}
+
+/// Removes the namespaces of a run that is to be finished; in words what it was.
+pub(crate) fn remove_namespaces(run: u64) -> Result<Vec<String>, Error> {
+    let mut done = Vec::new();
     let others: Vec<String> = entries(Path::new(SHARED_MEMORY)).iter().filter_map(|folder| run_of(folder)).collect();
     let (short, own) = (format!("{:06x}", run & 0xff_ffff), format!("{run:016x}"));
     let is_shared = others.iter().any(|other| *other != own && other.ends_with(&short));
     for name in namespaces() {
-        if name.starts_with(&namespace_prefix(run)) && !is_shared || is_dead_probe(&name) {
+        if name.starts_with(&namespace_prefix(run)) && !is_shared {
             remove_namespace(&name)?;
             done.push(format!("removed network namespace {name}"));
         }
@@ -309,7 +332,7 @@ pub(crate) fn discard(root: &Path) -> Result<Vec<String>, Error> {
     let mut done = Vec::new();
     for folder in entries(Path::new(SHARED_MEMORY)) {
         let (Some(run), Some(of)) = (run_of(&folder), root_of(&folder)) else { continue };
-        if !of.starts_with(&root) || lives(&folder, &run) {
+        if !of.starts_with(&root) || !is_ours(&folder) || lives(&folder, &run) {
             continue;
         }
         if let Ok(number) = u64::from_str_radix(&run, 16) {
@@ -335,7 +358,7 @@ fn is_hex(text: &str, digits: usize) -> bool {
 
 /// Returns whether the run lives that the folder belongs to; on a doubt it does. Folders of older versions have no file
 /// to hold: there a process tells.
-fn lives(folder: &Path, run: &str) -> bool {
+pub(crate) fn lives(folder: &Path, run: &str) -> bool {
     let file = folder.with_extension("").join(".run");
     match file.exists() {
         true => Writing::is_held(&file).unwrap_or(true),
@@ -343,8 +366,14 @@ fn lives(folder: &Path, run: &str) -> bool {
     }
 }
 
-fn root_of(folder: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(folder.join(".run")).ok()?;
+/// The directory that a run's folder names. A stranger's word does not count, and a stranger's FIFO is not waited for.
+pub(crate) fn root_of(folder: &Path) -> Option<PathBuf> {
+    let file = open_regular(&folder.join(".run")).ok()?;
+    let found = file.metadata().ok()?;
+    if ![0, user()].contains(&found.uid()) || found.len() > ROOT_BYTES {
+        return None;
+    }
+    let text = std::io::read_to_string(std::io::Read::take(file, ROOT_BYTES)).ok()?;
     (!text.is_empty()).then(|| text.into())
 }
 
@@ -504,6 +533,40 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_whose_file_is_a_fifo_or_endless_or_not_there_names_no_run_and_is_not_waited_for() {
+        let folder = std::env::temp_dir().join(format!("tickscope-root-{}", std::process::id()));
+        let file = folder.join(".run");
+        fs::create_dir(&folder).unwrap();
+        assert_eq!(root_of(&folder), None);
+        let name = CString::new(file.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a string that ends in 0.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert_eq!(root_of(&folder), None);
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, "x".repeat(4097)).unwrap();
+        assert_eq!(root_of(&folder), None);
+        fs::write(&file, "/a").unwrap();
+        assert_eq!(root_of(&folder).as_deref(), Some(Path::new("/a")));
+        if user() == 0 {
+            std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+            assert_eq!(root_of(&folder), None, "a stranger's word");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_command_that_takes_stamps_can_be_copied_into_a_shell_whatever_a_folder_is_called() {
+        let root = std::env::temp_dir().join(format!("x; touch 'y' {}", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("run.json"), "").unwrap();
+        let unread = vec![PathBuf::from("/dev/shm/a b/pool-1.ticks")];
+        let orphan = Orphan { root: Some(root.clone()), unread, ..Orphan::default() };
+        assert_eq!(orphan.remedy().unwrap(), format!("tickscope finish {}", quoted(root.display())));
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(orphan.remedy().unwrap(), "tickscope collect '/dev/shm/a b' --run RUN");
+    }
+
+    #[test]
     fn a_stamp_directory_with_anything_in_it_stays_and_is_named() {
         let directory = std::env::temp_dir().join(format!("tickscope-clear-{}", std::process::id()));
         let node = NodeName::new("a").unwrap();
@@ -513,6 +576,10 @@ mod tests {
         let left = clear(&node, &directory).unwrap().unwrap();
         assert!(left.what.starts_with("anything") && !left.held, "{left:?}");
         fs::remove_file(directory.join("anything")).unwrap();
+        // A program was killed while it made its pool.
+        let own = directory.join(format!("uid-{}", user()));
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join(".pool-0000000000000001.ticks"), "").unwrap();
         assert_eq!(clear(&node, &directory).unwrap(), None);
         assert!(!directory.exists());
         assert_eq!(clear(&node, &directory).unwrap(), None, "one that is gone holds nothing");

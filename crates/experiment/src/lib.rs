@@ -23,6 +23,7 @@ mod logs;
 mod network;
 mod node_run;
 mod notice;
+mod original;
 mod overhead;
 mod plan;
 mod preflight;

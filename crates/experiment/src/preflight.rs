@@ -9,7 +9,7 @@ use std::{env, fs, io};
 
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_store::{Run, SameBoot};
-use tickscope_tick::printable;
+use tickscope_tick::{printable, quoted};
 
 use crate::Error;
 use crate::leftovers;
@@ -48,7 +48,7 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         plan.nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), arrangement.address(at))).collect();
     let run = root.display().to_string();
     for (at, node) in plan.nodes.iter().enumerate() {
-        let command: Vec<String> = plan.fill(node, &addresses, &run)?.iter().map(|word| quoted(word)).collect();
+        let command: Vec<String> = plan.fill(node, &addresses, &run)?.iter().map(quoted).collect();
         let ends = if node.ends_run { "; the run ends with it" } else { "" };
         let (name, address) = (&node.name, arrangement.address(at));
         let _ = writeln!(text, "{name} at {address}{ends}: {}", printable(&command.join(" "))); // to a String
@@ -65,11 +65,6 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         _ => format!("{} a second from {}, port {}", plan.clock.probes_hz, plan.clock.reference, plan.clock.probe_port),
     };
     Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {place}\n"))
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-+=./:,@%".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// A run gets a directory of its own: what is there already is somebody's.

@@ -57,7 +57,7 @@ pub use stamps::{
 pub use state::{RunState, Writing, newest_file, utc};
 pub use tickscope_trace::{LayoutText, Nullable};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
-pub use whole_file::{WholeFile, files_in, keyed_folders, make_folders, write_whole};
+pub use whole_file::{WholeFile, files_in, keyed_folders, make_folders, open_regular, write_whole};
 
 /// The version of the run directory that this crate writes, and the latest that it reads.
 pub const SCHEMA: u32 = 2;

@@ -8,6 +8,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+use tickscope_tick::quoted;
+
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::run::{Paths, Run};
@@ -60,7 +62,7 @@ impl Run {
     ///
     /// A run that no `tickscope run` wrote has no end to come to.
     pub fn unfinished(&self) -> Result<Option<String>> {
-        let (run, left) = (self.root().display(), &self.manifest().stamp_directories);
+        let (run, left) = (quoted(self.root().display()), &self.manifest().stamp_directories);
         let state = self.state()?;
         if left.is_empty() || state == RunState::GoingOn {
             return Ok(None);

@@ -81,7 +81,7 @@ pub fn write_whole(place: &Path, bytes: &[u8]) -> Result<()> {
 
 /// Opens the file at `place` for reading, and nothing that is no ordinary file: no FIFO, which would be waited for, no
 /// device, which need not end, and no link, which may lead out of the run.
-pub(crate) fn open_regular(place: &Path) -> io::Result<File> {
+pub fn open_regular(place: &Path) -> io::Result<File> {
     let unfit = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what} and no ordinary file"));
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);

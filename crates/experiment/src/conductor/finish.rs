@@ -93,7 +93,7 @@ impl Conductor<'_> {
             self.note(node.as_str(), EventKind::StampsLeft, None, text);
         }
         let Some(Left { directory, what, .. }) = left.first() else { return Ok(()) };
-        let run = self.record.run.root().display();
+        let run = quoted(self.record.run.root().display());
         Err(Error::work(format!(
             "cannot take every stamp: {what} stays in {directory}. Once that has ended, tickscope finish {run} takes \
              the rest"

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tickscope_collect::{Collector, Report, Settings, UNNAMED};
 use tickscope_stamp::directory::{KEY_FILE, STORED_FILE, user_of};
 use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, RunState, SameBoot, Writing};
-use tickscope_tick::{Domain, NodeName, Ordering, PointName};
+use tickscope_tick::{Domain, NodeName, Ordering, PointName, quoted};
 
 use super::{RoleContext, ready};
 use crate::Error;
@@ -54,7 +54,8 @@ impl CollectorSettings {
 
     /// The command that takes what still lies in the directory.
     fn command(&self) -> String {
-        format!("tickscope collect {} --run {} --node {}", self.directory.display(), self.run.display(), self.node)
+        let [directory, run] = [&self.directory, &self.run].map(|place| quoted(place.display()));
+        format!("tickscope collect {directory} --run {run} --node {}", self.node)
     }
 
     /// An error, and where the stamps lie if the disk was full.
