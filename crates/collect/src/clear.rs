@@ -147,8 +147,8 @@ fn clear_entries(directory: &Path, trust: &Trust, cleared: &mut Cleared) -> std:
     Ok(users)
 }
 
-/// Whether something belongs to a stranger: to a user whom only the key could make known. Only a sticky directory of our
-/// own that has a key can tell; in any other nothing is a stranger's.
+/// Whether something belongs to a stranger: to a user whom only the key could make known. Only a sticky directory of
+/// our own that has a key can tell; in any other nothing is a stranger's.
 fn is_foreign(directory: &Path, found: &fs::Metadata, trust: &Trust) -> bool {
     // SAFETY: geteuid has no arguments and cannot fail.
     let own = unsafe { libc::geteuid() };
