@@ -215,6 +215,8 @@ fn c_a_strangers_names_do_not_crowd_out_a_workers_directories() {
     };
     crowd(0..100);
     assert!(site.command(&["drop", "33"]).output().unwrap().status.success());
+    let random = site.stamps_place().join("uid-33-00000000000fffff");
+    std::fs::rename(site.stamps_place().join("uid-33"), random).unwrap();
     crowd(100..1300);
     let listing = directory::list(&site.stamps_place(), &directory::Trust::of(&site.stamps_place()).unwrap()).unwrap();
     assert_eq!(listing.closed.len(), 1024, "what is told of strangers is bounded");
