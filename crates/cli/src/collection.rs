@@ -20,8 +20,18 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
         every: every.map(std::time::Duration::from_secs_f64),
         conducted: false,
     })?;
+    let keyless = collected.report.keyless;
+    let whole = if keyless == 0 {
+        Ok(())
+    } else {
+        Err(Failure::work(format!(
+            "cannot collect {} of other users: nothing tells whether to believe them. Collect as their user, or start \
+             programs and collector with the same TICKSCOPE_KEY; events/ in the run names the users",
+            counted(keyless, "pool")
+        )))
+    };
     if options.json {
-        return print_json_line(&json(&collected));
+        return print_json_line(&json(&collected)).and(whole);
     }
     let Report { stamps, segments, bytes, uncommitted, lost, pools_ended, left_alone, .. } = collected.report;
     let [stamps, segments] = [(stamps, "stamp"), (segments, "segment")].map(|(number, of)| counted(number, of));
@@ -39,5 +49,6 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
             if number == 1 { "1 pool is".into() } else { format!("{number} pools are") }
         ))?;
     }
-    line(format_args!("the run's files: {}", run.display()))
+    line(format_args!("the run's files: {}", run.display()))?;
+    whole
 }

@@ -2,10 +2,12 @@
 //!
 //! Assumes: whoever stored the stamps is done; nothing is read of the run. Guarantees: a pool goes only if its program
 //! has ended and no block of it holds anything, so whatever a collector did not take stays, with the reason; the
-//! directory goes only if it is empty. Deliberately absent: force.
+//! directory goes only if it is empty. What strangers put into a directory that all may write is removed or left, and
+//! told; it never counts as something that stays. Deliberately absent: force.
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Acquire;
 
@@ -15,7 +17,7 @@ use tickscope_stamp::handover::{self, Block};
 use tickscope_store::{Error, Result};
 
 use crate::collector::Lock;
-use crate::watched_pool::WatchedPool;
+use crate::watched_pool::{Refused, WatchedPool};
 
 /// What became of a stamp directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -26,7 +28,33 @@ pub struct Cleared {
     pub removed: Vec<PathBuf>,
     /// What stays in it; sorted.
     pub stays: Vec<Stays>,
+    /// What other users put there, who do not know the key.
+    pub foreign: Foreign,
 }
+
+/// Files and directories of users that are strangers to the run: no stamps of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Foreign {
+    /// How many were removed.
+    pub removed: u64,
+    /// How many could not be removed, such as a directory with something in it.
+    pub left: u64,
+    /// The first of them, with their owners.
+    pub first: Vec<String>,
+}
+
+impl Foreign {
+    fn add(&mut self, path: &Path, owner: u32, removed: bool) {
+        *if removed { &mut self.removed } else { &mut self.left } += 1;
+        if self.first.len() < MOST_NAMED {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().replace(char::is_control, "\u{fffd}");
+            self.first.push(format!("{name} of user {owner}{}", if removed { "" } else { ", which stays" }));
+        }
+    }
+}
+
+/// Files of strangers that are named: they may make any number.
+const MOST_NAMED: usize = 8;
 
 /// Something that stays in a stamp directory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -61,7 +89,7 @@ pub fn clear(directory: &Path) -> Result<Cleared> {
     }
     cleared.stays.sort();
     cleared.removed.sort();
-    if cleared.stays.is_empty() {
+    if cleared.stays.is_empty() && cleared.foreign.left == 0 {
         cleared.gone = remove_empty(directory, &users);
     }
     drop(held);
@@ -90,15 +118,22 @@ fn clear_entries(directory: &Path, trust: &Trust, cleared: &mut Cleared) -> std:
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
-        let kind = entry.file_type().ok();
-        if kind.is_some_and(|kind| kind.is_dir()) && user_of(&name).is_some() {
+        let found = match entry.metadata() {
+            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            found => found?,
+        };
+        let is_own = !is_foreign(directory, &found, trust);
+        if found.is_dir() && user_of(&name).is_some_and(|user| is_own || user == found.uid()) {
             users.push(path);
             continue;
         }
         if OWN.iter().any(|own| name == *own) {
             continue;
         }
-        match reason(&path, &name.to_string_lossy(), kind.is_some_and(|kind| kind.is_file()), trust) {
+        match reason(&path, &name.to_string_lossy(), found.is_file(), trust) {
+            Some(_) if !is_own && !may_be_read(&path, found.is_file(), trust) => {
+                remove_foreign(directory, &path, &found, cleared);
+            }
             Some((why, stamps)) => cleared.stays.push(Stays { path, why, stamps }),
             None => match fs::remove_file(&path) {
                 Err(e) if e.kind() != ErrorKind::NotFound => {
@@ -110,6 +145,36 @@ fn clear_entries(directory: &Path, trust: &Trust, cleared: &mut Cleared) -> std:
         }
     }
     Ok(users)
+}
+
+/// Whether something belongs to a stranger: to a user whom only the key could make known. Only a sticky directory of
+/// our own that has a key can tell; in any other nothing is a stranger's.
+fn is_foreign(directory: &Path, found: &fs::Metadata, trust: &Trust) -> bool {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    let is_open = |place: &Path| {
+        fs::symlink_metadata(place).is_ok_and(|place| place.uid() == own && place.mode() & libc::S_ISVTX != 0)
+    };
+    let of_a_user = directory.file_name().is_some_and(|name| user_of(name).is_some());
+    let place = if of_a_user { directory.parent().unwrap_or(directory) } else { directory };
+    trust.has_key() && !trust.believes(found) && is_open(place)
+}
+
+/// Whether a file is a pool that carries the key, or may be one: just now there is no room to look.
+fn may_be_read(path: &Path, is_file: bool, trust: &Trust) -> bool {
+    is_file && !matches!(WatchedPool::open(path, trust), Err(Refused::Foreign(_)))
+}
+
+/// Removes what a stranger put into the stamp directory itself; no link is followed, and a directory goes only if it is
+/// empty. In a directory of its own, which it may replace at any moment, nothing is removed.
+fn remove_foreign(directory: &Path, path: &Path, found: &fs::Metadata, cleared: &mut Cleared) {
+    let of_a_user = directory.file_name().is_some_and(|name| user_of(name).is_some());
+    let removed = match found.is_dir() {
+        _ if of_a_user => false,
+        true => fs::remove_dir(path).is_ok(),
+        false => fs::remove_file(path).is_ok(),
+    };
+    cleared.foreign.add(path, found.uid(), removed);
 }
 
 /// The lock of a directory's collector.

@@ -91,6 +91,8 @@ pub struct Report {
     pub held: u64,
     /// Files that were left alone; each has an event.
     pub left_alone: u64,
+    /// Pools of other users that were left alone because no key tells whether to believe them.
+    pub keyless: u64,
     /// Shared memory of the pools under watch, the most at one time.
     pub pool_bytes: u64,
     /// Processor time of the collecting thread since it started, ns.

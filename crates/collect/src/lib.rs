@@ -23,6 +23,6 @@ mod sample;
 #[path = "../../store/src/scratch.rs"]
 mod scratch;
 
-pub use clear::{Cleared, Stays, clear};
+pub use clear::{Cleared, Foreign, Stays, clear};
 pub use clock_log::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
 pub use collector::{Collector, Report, Settings, UNNAMED, node_names};

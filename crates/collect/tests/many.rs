@@ -193,3 +193,92 @@ fn c_a_pool_that_others_may_write_is_left_alone() {
     assert_eq!(site.start().once().unwrap().left_alone, 1);
     assert!(site.events("pool-left-alone")[0].text.contains("only its owner may write"));
 }
+
+/// Makes something a stranger's, without following a link.
+fn give_to_stranger(path: &Path) {
+    std::os::unix::fs::lchown(path, Some(65534), Some(65534)).unwrap();
+}
+
+#[test]
+fn c_a_strangers_names_do_not_crowd_out_a_workers_directories() {
+    if !is_root() {
+        return;
+    }
+    let site = Site::new("crowded");
+    // Before and behind the worker's, whichever end a file system lists first.
+    let crowd = |numbers: std::ops::Range<u32>| {
+        for number in numbers {
+            let name = site.stamps_place().join(format!("uid-33-{number:016x}"));
+            std::fs::create_dir(&name).unwrap();
+            give_to_stranger(&name);
+        }
+    };
+    crowd(0..100);
+    assert!(site.command(&["drop", "33"]).output().unwrap().status.success());
+    let random = site.stamps_place().join("uid-33-00000000000fffff");
+    std::fs::rename(site.stamps_place().join("uid-33"), random).unwrap();
+    crowd(100..1300);
+    let listing = directory::list(&site.stamps_place(), &directory::Trust::of(&site.stamps_place()).unwrap()).unwrap();
+    assert_eq!(listing.closed.len(), 1024, "what is told of strangers is bounded");
+    site.start().once().unwrap();
+    assert_eq!(site.ids("late"), [21, 22, 23]);
+    let cleared = tickscope_collect::clear(&site.stamps_place()).unwrap();
+    assert!(cleared.gone && cleared.foreign.removed == 1300 && cleared.foreign.first.len() == 8, "{cleared:?}");
+}
+
+#[test]
+fn c_a_strangers_files_are_removed_at_the_clearing_and_ones_own_stay() {
+    if !is_root() {
+        return;
+    }
+    let site = Site::new("foreign");
+    assert!(site.command(&["drop", "33"]).output().unwrap().status.success());
+    let (place, target) = (site.stamps_place(), site.outer.0.join("target"));
+    std::fs::write(&target, "kept").unwrap();
+    for name in ["pool-0123.ticks", ".pool-1", "collector.lockx", "refused-1-2"] {
+        std::fs::write(place.join(name), "foreign").unwrap();
+        give_to_stranger(&place.join(name));
+    }
+    std::os::unix::fs::symlink(&target, place.join("pool-4.ticks")).unwrap();
+    give_to_stranger(&place.join("pool-4.ticks"));
+    assert!(Command::new("mkfifo").arg(place.join("pool-5.ticks")).status().unwrap().success());
+    give_to_stranger(&place.join("pool-5.ticks"));
+    for name in ["empty", "full", "full/within", "uid-65534"] {
+        std::fs::create_dir(place.join(name)).unwrap();
+        give_to_stranger(&place.join(name));
+    }
+    std::fs::write(place.join("notes"), "one's own").unwrap();
+    let clear = || tickscope_collect::clear(&place).unwrap();
+    let before = clear();
+    assert!(before.stays.iter().any(|stays| stays.stamps), "the worker's pool is not removed unread: {before:?}");
+    assert_eq!((before.foreign.removed, before.foreign.left), (7, 1), "{before:?}");
+    assert_eq!(site.start().once().unwrap().left_alone, 0);
+    assert_eq!(site.ids("late"), [21, 22, 23]);
+    let after = clear();
+    let stays: Vec<_> = after.stays.iter().map(|stays| stays.path.clone()).collect();
+    assert_eq!((stays, after.foreign.left), (vec![place.join("notes")], 1), "{after:?}");
+    std::fs::remove_file(place.join("notes")).unwrap();
+    let left = clear();
+    assert!(left.stays.is_empty() && !left.gone && place.join("full/within").exists(), "{left:?}");
+    assert_eq!(std::fs::read(&target).unwrap(), b"kept");
+    std::fs::remove_dir(place.join("full/within")).unwrap();
+    assert!(clear().gone);
+}
+
+#[test]
+fn c_pools_of_another_user_without_a_key_are_counted_and_told_with_a_remedy() {
+    if !is_root() {
+        return;
+    }
+    let mut site = Site::new("keyless");
+    site.key = None;
+    std::fs::remove_file(site.stamps_place().join("key")).unwrap();
+    let mut command = site.command(&["drop", "33"]);
+    assert!(command.env_remove(PoolKey::VARIABLE).output().unwrap().status.success());
+    assert!(site.start().once().unwrap().keyless > 0);
+    let told = &site.events("pool-left-alone")[0].text;
+    assert!(told.contains("expected pools of user 0, found those of user 33"), "{told}");
+    assert!(told.contains(PoolKey::VARIABLE), "{told}");
+    let cleared = tickscope_collect::clear(&site.stamps_place()).unwrap();
+    assert!(!cleared.gone && cleared.stays.iter().any(|stays| stays.stamps), "without a key nobody is a stranger");
+}

@@ -136,6 +136,9 @@ pub struct Left {
     pub what: String,
     /// True if a living process holds it: it can be taken once that has ended.
     pub held: bool,
+    /// True if other users put it there, who are strangers to the run: it is told, and no stamp is missing.
+    #[serde(default)]
+    pub foreign: bool,
 }
 
 /// How a process ended.

@@ -267,7 +267,7 @@ impl Ending {
     fn take_stamps(&mut self, failed: &mut Option<Error>) -> std::collections::BTreeMap<NodeName, PathBuf> {
         let mut kept = std::collections::BTreeMap::new();
         for (node, directory) in self.directories() {
-            let taken = self.take(&node, &directory);
+            let taken = self.take(&node, &directory).map(|left| self.tell_foreign(left));
             match taken {
                 Ok(None) => {}
                 Ok(Some(Left { what, .. })) => {
@@ -292,9 +292,18 @@ impl Ending {
         kept
     }
 
-    fn take(&mut self, node: &NodeName, directory: &Path) -> Result<Option<Left>, Error> {
+    /// Tells what strangers put into a stamp directory; returns what else stays there.
+    fn tell_foreign(&mut self, left: Vec<Left>) -> Option<Left> {
+        let (foreign, left): (Vec<Left>, Vec<Left>) = left.into_iter().partition(|left| left.foreign);
+        for Left { node, directory, what, .. } in foreign {
+            self.record.note(node.as_str(), EventKind::PoolLeftAlone, None, format!("in {directory}: {what}"));
+        }
+        left.into_iter().next()
+    }
+
+    fn take(&mut self, node: &NodeName, directory: &Path) -> Result<Vec<Left>, Error> {
         if !directory.is_dir() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let run = self.run().root().to_path_buf();
         let (directory, node) = (directory.to_path_buf(), node.clone());

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tickscope_collect::{Cleared, Stays};
+use tickscope_collect::{Cleared, Foreign, Stays};
 use tickscope_stamp::directory::{STORED_FILE, STORED_FILE_NEW};
 use tickscope_store::{Writing, open_regular};
-use tickscope_tick::{NodeName, quoted};
+use tickscope_tick::{NodeName, counted, quoted};
 
 use crate::Error;
 use crate::agent::Left;
@@ -150,25 +150,45 @@ fn remove_if_empty(folder: &Path) {
     }
 }
 
-/// Removes a node's stamp directory if nothing lies in it but pools that are stored; if not, what stays.
-pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Option<Left>, Error> {
+/// Removes a node's stamp directory if nothing lies in it but pools that are stored; if not, what stays. What other
+/// users had put there is told too.
+pub(crate) fn clear(node: &NodeName, directory: &Path) -> Result<Vec<Left>, Error> {
     // Each user's pools have a folder; into those of others its collector looks.
     let own = entries(directory).into_iter().filter(|path| is_ours(path)).flat_map(|folder| entries(&folder));
     for path in own.chain(entries(directory)).filter(|path| is_unmade_pool(path)) {
         let _ = fs::remove_file(path); // what cannot be removed stays, and is named below
     }
-    let Cleared { gone, stays, .. } = tickscope_collect::clear(directory)?;
+    let Cleared { gone, stays, foreign, .. } = tickscope_collect::clear(directory)?;
+    let left = |what, (held, foreign)| Left {
+        node: node.clone(),
+        directory: directory.display().to_string(),
+        what,
+        held,
+        foreign,
+    };
+    let strangers = describe_foreign(&foreign).map(|what| left(what, (false, true)));
     // What is held tells whether looking again may help.
     let first = stays.iter().find(|stays| is_held(&stays.path)).or(stays.first());
     let what = match first {
-        None if gone => return Ok(None),
+        None if gone || foreign.left > 0 => return Ok(strangers.into_iter().collect()),
         None => "a file that appeared just now".into(),
         Some(Stays { path, why, .. }) => {
             format!("{}, which {why},", path.file_name().unwrap_or_default().to_string_lossy())
         }
     };
     let held = first.is_none_or(|stays| is_held(&stays.path));
-    Ok(Some(Left { node: node.clone(), directory: directory.display().to_string(), what, held }))
+    Ok(std::iter::once(left(what, (held, false))).chain(strangers).collect())
+}
+
+/// In words: what strangers put into a stamp directory.
+fn describe_foreign(found: &Foreign) -> Option<String> {
+    let Foreign { removed, left, first } = found;
+    let number = removed + left;
+    let more = number - first.len() as u64;
+    let more = if more > 0 { format!("; {more} more") } else { String::new() };
+    let of = counted(number, "file");
+    (number > 0)
+        .then(|| format!("{of} of other users without the run's key, {removed} removed: {}{more}", first.join("; ")))
 }
 
 fn holds_no_stamp(path: &Path) -> bool {
@@ -178,7 +198,10 @@ fn holds_no_stamp(path: &Path) -> bool {
 /// Returns whether a program was killed while it made the pool: no stamp is in it yet.
 fn is_unmade_pool(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with(".pool-") && !is_held(path)
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    let is_own = || fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.uid() == own);
+    name.starts_with(".pool-") && is_own() && !is_held(path)
 }
 
 fn is_held(path: &Path) -> bool {
@@ -573,15 +596,15 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         fs::write(directory.join("collector.lock"), "").unwrap();
         fs::write(directory.join("anything"), "stamps").unwrap();
-        let left = clear(&node, &directory).unwrap().unwrap();
+        let left = clear(&node, &directory).unwrap().remove(0);
         assert!(left.what.starts_with("anything") && !left.held, "{left:?}");
         fs::remove_file(directory.join("anything")).unwrap();
         // A program was killed while it made its pool.
         let own = directory.join(format!("uid-{}", user()));
         fs::create_dir(&own).unwrap();
         fs::write(own.join(".pool-0000000000000001.ticks"), "").unwrap();
-        assert_eq!(clear(&node, &directory).unwrap(), None);
+        assert_eq!(clear(&node, &directory).unwrap(), []);
         assert!(!directory.exists());
-        assert_eq!(clear(&node, &directory).unwrap(), None, "one that is gone holds nothing");
+        assert_eq!(clear(&node, &directory).unwrap(), [], "one that is gone holds nothing");
     }
 }

@@ -30,8 +30,10 @@ pub const KEY_FILE: &str = "key";
 pub const STORED_FILE: &str = "stored";
 /// The same file while it is written.
 pub const STORED_FILE_NEW: &str = "stored.new";
-/// Directories that are looked into of one user, and entries of one of them: a stranger may make any number.
+/// Directories that are looked into of one user beside its `uid-N`, entries of one of them, and directories that are
+/// told not to be looked into: a stranger may make any number.
 const MOST_DIRECTORIES: u32 = 64;
+const MOST_CLOSED: usize = 1024;
 const MOST_ENTRIES: usize = 1 << 17;
 
 /// Secret by which a collector run by root knows the pools of its programs, whichever user they have become.
@@ -211,8 +213,9 @@ impl Trust {
         // SAFETY: geteuid has no arguments and cannot fail.
         let user = unsafe { libc::geteuid() };
         let mut users = vec![user];
-        if user == 0 {
-            users.push(fs::metadata(directory)?.uid());
+        let owner = fs::metadata(directory)?.uid();
+        if user == 0 && owner != user {
+            users.push(owner);
         }
         let group = group_of(std::env::var(GROUP).ok().as_deref()).map_err(io::Error::other)?;
         Ok(Self { users, group, key: key_of(directory)? })
@@ -239,6 +242,11 @@ impl Trust {
         self.users.contains(&file.uid()) || self.group == Some(file.gid())
     }
 
+    /// Whether pools of users that it does not know can be told from those of strangers.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some_and(|key| !key.is_none())
+    }
+
     fn names(&self) -> String {
         let users: Vec<_> = self.users.iter().map(u32::to_string).collect();
         users.join(" or ")
@@ -252,8 +260,10 @@ pub struct DirectoryListing {
     pub pools: Vec<PathBuf>,
     /// Files named `refused-*`.
     pub refused: Vec<PathBuf>,
-    /// What cannot be looked into, with the reason.
+    /// What cannot be looked into, with the reason; the first thousand or so.
     pub closed: Vec<(PathBuf, String)>,
+    /// Pools in directories of other users that are not looked into, because no key tells whether to believe them.
+    pub keyless: u64,
 }
 
 /// Lists a stamp directory and those of the users in it. Follows no symbolic link: one is not looked into.
@@ -265,28 +275,52 @@ pub fn list(directory: &Path, trust: &Trust) -> io::Result<DirectoryListing> {
         let entry = entry?;
         let Some(user) = user_of(&entry.file_name()) else { continue };
         let path = entry.path();
-        let looked = looked_into.entry(user).or_default();
-        *looked += 1;
-        let listed = if *looked > MOST_DIRECTORIES { continue } else { list_of_user(&path, user, trust, &mut listing) };
+        // Counted by its owner, whom nobody can forge: names that a stranger makes take no place of the user's.
+        let listed = match entry.metadata().and_then(|entry| expect_directory_of(user, &entry)) {
+            Ok(()) if is_of_further(&entry.file_name(), user) => {
+                let looked = looked_into.entry(user).or_default();
+                *looked += 1;
+                if *looked > MOST_DIRECTORIES { continue } else { list_of_user(&path, user, trust, &mut listing) }
+            }
+            Ok(()) => list_of_user(&path, user, trust, &mut listing),
+            Err(why) => Err(why),
+        };
         let Err(why) = listed else { continue };
-        if why.kind() != io::ErrorKind::NotFound {
+        if why.kind() != io::ErrorKind::NotFound && listing.closed.len() < MOST_CLOSED {
             listing.closed.push((path, why.to_string()));
         }
     }
     Ok(listing)
 }
 
+/// Whether a directory is one beside the user's `uid-N`.
+fn is_of_further(name: &OsStr, user: u32) -> bool {
+    name.as_bytes() != format!("uid-{user}").as_bytes()
+}
+
+fn expect_directory_of(user: u32, found: &Metadata) -> io::Result<()> {
+    let what = match (found.is_dir(), found.uid()) {
+        (true, owner) if owner == user => return Ok(()),
+        (true, owner) => format!("one of user {owner}"),
+        (false, owner) => format!("another thing, of user {owner}"),
+    };
+    Err(io::Error::other(format!("expected a directory of user {user}, found {what}; remove it")))
+}
+
 fn list_of_user(path: &Path, user: u32, trust: &Trust, listing: &mut DirectoryListing) -> io::Result<()> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = opened.metadata()?;
-    if metadata.uid() != user {
-        let text = format!("expected a directory of user {user}, found one of user {}; remove it", metadata.uid());
-        return Err(io::Error::other(text));
-    }
+    expect_directory_of(user, &metadata)?;
     if !trust.users.contains(&user) && trust.key.is_none() && trust.group != Some(metadata.gid()) {
-        let own = trust.names();
-        let text = format!("expected pools of user {own}, found those of user {user}; collect as that user");
+        let mut theirs = DirectoryListing::default();
+        list_into(path, &mut theirs)?;
+        listing.keyless += theirs.pools.len() as u64;
+        let (own, key) = (trust.names(), PoolKey::VARIABLE);
+        let text = format!(
+            "expected pools of user {own}, found those of user {user}; collect as that user, or start its programs and \
+             the collector with the same {key}"
+        );
         return Err(io::Error::other(text));
     }
     list_into(path, listing)

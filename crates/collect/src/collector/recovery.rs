@@ -41,8 +41,10 @@ impl Collector {
                 Ok(note) => self.note_refused_program(path, &note)?,
             }
         }
+        self.report.keyless = listing.keyless;
         for (path, why) in listing.closed {
-            if !self.ignored.contains(&path) {
+            // Beyond that they are not even kept in mind: a stranger may make new ones for ever.
+            if !self.ignored.contains(&path) && self.report.left_alone < MOST_LEFT_ALONE {
                 self.leave_alone(&path, &format!("cannot look into it: {why}; it is left alone"))?;
             }
         }

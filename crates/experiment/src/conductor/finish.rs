@@ -43,7 +43,7 @@ impl Conductor<'_> {
         let mut manifest = self.record.run.manifest().clone();
         manifest.ended_unix_ms = Some(crate::unix_ms());
         if let Ok(left) = left {
-            manifest.stamp_directories.retain(|node, _| left.iter().any(|left| left.node == *node));
+            manifest.stamp_directories.retain(|node, _| left.iter().any(|left| left.node == *node && !left.foreign));
         }
         let declared = self.record.declare_points(&mut manifest, &coarse);
         self.go_on(&mut failed, declared);
@@ -74,7 +74,9 @@ impl Conductor<'_> {
                     self.nodes[at].charge(Service::Collector, &later);
                 }
             }
-            left = self.clear_once()?;
+            // What strangers put there is gone now, and was not told yet.
+            left.retain(|left| left.foreign);
+            left.extend(self.clear_once()?);
         }
         Ok(left)
     }
@@ -88,7 +90,11 @@ impl Conductor<'_> {
     }
 
     fn note_left(&mut self, left: &[Left]) -> Result<(), Error> {
-        for Left { node, directory, what, .. } in left {
+        for Left { node, directory, what, .. } in left.iter().filter(|left| left.foreign) {
+            self.note(node.as_str(), EventKind::PoolLeftAlone, None, format!("in {directory}: {what}"));
+        }
+        let left: Vec<&Left> = left.iter().filter(|left| !left.foreign).collect();
+        for Left { node, directory, what, .. } in &left {
             let text = format!("{what} stays in {directory}; tickscope finish takes the rest later");
             self.note(node.as_str(), EventKind::StampsLeft, None, text);
         }

@@ -156,7 +156,8 @@ fn a_run_holds_its_lock_and_names_its_stamp_directories_until_all_is_taken() {
 fn stamps_that_a_living_program_holds_are_looked_at_again_then_kept_and_told() {
     let (site, plan, asked) = (Site::new("held"), plan(&["a", "b"], "detect"), Asked::default());
     let node = NodeName::new("b").unwrap();
-    let left = Left { node: node.clone(), directory: "/stamps".into(), what: "a pool".into(), held: true };
+    let left =
+        Left { node: node.clone(), directory: "/stamps".into(), what: "a pool".into(), held: true, foreign: false };
     let agent = SimulatedAgent { left: vec![left], ..SimulatedAgent::new(machine(1), &asked) };
     let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
     conductor.measure().unwrap();
@@ -168,6 +169,19 @@ fn stamps_that_a_living_program_holds_are_looked_at_again_then_kept_and_told() {
     let run = Run::open(&site.0).unwrap();
     assert!(run.manifest().stamp_directories.keys().eq([&node]) && run.manifest().ended_unix_ms.is_some());
     assert_eq!(site.events("stamps-left"), 1);
+}
+
+#[test]
+fn what_strangers_put_into_a_stamp_directory_is_told_and_fails_nothing() {
+    let (site, plan, asked) = (Site::new("foreign"), plan(&["a", "b"], "detect"), Asked::default());
+    let (node, what) = (NodeName::new("b").unwrap(), "1 file of other users".to_owned());
+    let left = Left { node, directory: "/stamps".into(), what, held: false, foreign: true };
+    let agent = SimulatedAgent { left: vec![left], ..SimulatedAgent::new(machine(1), &asked) };
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
+    conductor.measure().unwrap();
+    assert!(conductor.finish(None).unwrap().manifest().stamp_directories.is_empty());
+    let told = ["pool-left-alone", "stamps-left", "finish-failed"].map(|what| site.events(what));
+    assert_eq!(told, [1, 0, 0]);
 }
 
 #[test]
