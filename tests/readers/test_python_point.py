@@ -167,13 +167,14 @@ def test_a_directory_that_is_not_there_ends_no_program_and_says_what_helps(tmp_p
     text = "import tickscope; p = tickscope.point('p'); p(1); print('went on')"
     environment = os.environ | {"TICKSCOPE_DIR": str(tmp_path / "gone")}
     done = subprocess.run([sys.executable, "-c", text], env=environment, check=True, capture_output=True, text=True)
-    assert done.stdout == "went on\n" and "RuntimeWarning: point 'p' is off" in done.stderr and "mkdir -m 700" in done.stderr
+    assert done.stdout == "went on\n" and "mkdir -m 700" in done.stderr
+    assert "RuntimeWarning: point 'p' is off" in done.stderr
 
 
 def test_a_measured_program_imports_no_library_of_tables():
-    text = "import sys, tickscope; tickscope.point('p')(1); print([name for name in ('duckdb', 'pyarrow') if name in sys.modules])"
+    text = "import sys, tickscope; tickscope.point('p')(1); print({'duckdb', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", text], check=True, capture_output=True, text=True)
-    assert done.stdout == "[]\n"
+    assert done.stdout == "set()\n"
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,8 @@ static inline tickscope_channel *tickscope_open_clock(const char *point, enum ti
 /*
  * The calling thread's channel of a point, opened at the first use on each thread and kept in a thread-local pointer:
  *     tickscope_stamp(TICKSCOPE_POINT("sent", TICKSCOPE_BEFORE, 0), packet->id);
- * It costs one thread-local load and a branch more than a channel that the program keeps itself. A thread's first use
- * is not for signal handlers. Not with tickscope_close: the end of the thread closes it. The first opening in a
- * process makes its pool, which takes milliseconds: open any point when the program starts.
+ * It costs one thread-local load and a branch more than a kept channel. The first opening in a process makes its pool,
+ * in milliseconds: do it at the start. A thread's first use is not for signal handlers, and its end closes the channel.
  */
 #define TICKSCOPE_POINT(point, ordering, flags)                                                                        \
     __extension__({                                                                                                    \
@@ -1035,25 +1034,21 @@ TICKSCOPE__COLD int tickscope__own_directory(void) {
 
 /* Leaves an empty file that tells the collector why this process has no pool: it needs no space. */
 TICKSCOPE__COLD void tickscope__refused(const char *what, int error, uint64_t bytes) {
-    struct tickscope__process *own = &tickscope__process;
     char name[TICKSCOPE__FILE_NAME_BYTES], found[128], expected[512];
     int directory = tickscope__own_directory();
-    if (directory < 0) directory = open(own->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) directory = open(tickscope__process.directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     snprintf(name, sizeof name, "refused-%d-%d", (int)getpid(), error);
     int fd = openat(directory, name, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-        if (tickscope__restrict(fd, 0600, 0660) != 0) unlinkat(directory, name, 0);
-        close(fd);
-    }
+    if (fd >= 0 && tickscope__restrict(fd, 0600, 0660) != 0) unlinkat(directory, name, 0);
+    if (fd >= 0) close(fd);
     if (directory >= 0) close(directory);
-    snprintf(expected, sizeof expected, "to %s a pool of %llu bytes in %.300s", what, (unsigned long long)bytes, own->directory);
+    snprintf(expected, sizeof expected, "to %s a pool of %llu bytes in %.300s", what, (unsigned long long)bytes, tickscope__process.directory);
     snprintf(found, sizeof found, "errno %d (%s)", error, strerror(error));
-    const char *remedy = "Points are off; free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower.";
-    if (error == ENOENT || error == ENOTDIR)
-        remedy = "Points are off; make that directory first (mkdir -m 700), on a tmpfs such as /dev/shm.";
-    if (error == EACCES || error == EPERM || error == EROFS)
-        remedy = "Points are off; check the rights of that directory: this user must be able to write.";
-    tickscope__complain(expected, found, remedy);
+    int missing = error == ENOENT || error == ENOTDIR, barred = error == EACCES || error == EPERM || error == EROFS;
+    tickscope__complain(expected, found,
+                        missing ? "Points are off; make that directory first (mkdir -m 700), on a tmpfs." : barred ?
+                        "Points are off; check the rights of that directory: this user must be able to write." :
+                        "Points are off; free or enlarge that tmpfs, or set TICKSCOPE_POOL_BYTES lower.");
 }
 
 /* Gives a new file its size and maps it; MAP_FAILED: errno says why not. */
