@@ -174,11 +174,18 @@ fn stamps(run: &Run, layout: &Layout) -> Result<u64, Error> {
 fn nothing_stamped(run: &Run, layout: &Layout) -> Result<Error, Error> {
     let root = run.root().display();
     let reasons = unstamped(run, layout)?;
-    Ok(Error::work(if names(run)?.is_empty() {
-        format!("cannot show {root}: no stamp is stored in it. Was a program stamping, and its directory collected?")
+    Ok(if names(run)?.is_empty() {
+        no_stamp(run)
     } else {
-        format!("cannot show {root}: no point of the layout was stamped. {}", sentences(&reasons))
-    }))
+        Error::work(format!("cannot show {root}: no point of the layout was stamped. {}", sentences(&reasons)))
+    })
+}
+
+fn no_stamp(run: &Run) -> Error {
+    Error::work(format!(
+        "cannot show {}: no stamp is stored in it. Was a program stamping, and its directory collected?",
+        run.root().display()
+    ))
 }
 
 /// Infers the layout, and says so.
@@ -187,14 +194,12 @@ fn infer(run: &Run, preparation: &mut Preparation) -> Result<LayoutText, Error> 
     let root = run.root().display();
     let Some(layout) = found.layout() else {
         let mut why: Vec<String> = found.wandering.iter().map(wandering).collect();
-        if why.is_empty() && !found.alone.is_empty() {
+        if why.is_empty() && found.alone.len() > 1 {
             why.push(format!("no two of these points saw the same ids: {}", found.alone.join(", ")));
         }
         if why.is_empty() {
             why.push(match names(run)?.as_slice() {
-                [] => {
-                    "no stamp of a program is stored in it; was a program stamping, and its directory collected".into()
-                }
+                [] => return Err(no_stamp(run)),
                 [only] => format!("all its stamps are at {only}, and a stage needs two points"),
                 all => format!("no id passed two of {}", all.join(", ")),
             });

@@ -198,6 +198,11 @@ fn a_run_without_a_stamp_and_one_whose_points_share_no_ids_say_so() {
     let (one, other) = (passed(0..10, 0), passed(10..20, 0));
     let of = |point, stamps| Stamped { node: "client", point, ordering: "plain", clock: "tsc", stamps, lost: &[] };
     write(&strangers, &[of("a", &one), of("b", &other)]);
+    let alone = Site::new();
+    let run = alone.run(&[], &[]);
+    write(&run, &[of("a", &one)]);
+    let stage_of_one = ready(run, None).unwrap_err().to_string();
+    assert!(stage_of_one.contains("all its stamps are at client.a, and a stage needs two points"), "{stage_of_one}");
     let nothing = ready(strangers, None).unwrap_err().to_string();
     assert!(nothing.contains("no two of these points saw the same ids: client.a, client.b"), "{nothing}");
     assert!(nothing.contains("--layout"), "{nothing}");
