@@ -14,6 +14,7 @@ mod channel;
 mod clock;
 #[cfg(not(loom))]
 mod cut_off;
+#[cfg(not(loom))]
 pub mod directory;
 #[cfg(not(loom))]
 mod environment;
