@@ -1,8 +1,8 @@
 # What a user and a developer call. Each target sets up what it needs.
-.PHONY: help machine setup python build try demo test test-all lint bench mutants clean
+.PHONY: help machine setup python build try demo demo-hosts test test-all lint bench mutants clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: ## check the machine, make .venv
 	@scripts/setup.sh
@@ -28,6 +28,11 @@ try: build ## the demo for five seconds; no rights needed
 
 demo: build ## measure a UDP echo service between two nodes for a minute; a table, and a page to look at
 	target/release/tickscope run experiments/demo.toml --report
+
+demo-hosts: python build ## the demo between three hosts on this machine, over ssh, as root: namespaces with an sshd each
+	@python3 tests/hosts/cluster.py up 3 build/hosts >/dev/null
+	ip netns exec tsh1-0 target/release/tickscope run demo/hosts.toml --report; code=$$?; \
+	python3 tests/hosts/cluster.py down build/hosts; exit $$code
 
 test: python ## all tests, counted by kind; within 25 minutes on two processors
 	python3 tests/run.py

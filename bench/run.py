@@ -18,6 +18,8 @@ import sys
 import tempfile
 
 from figures import at_most, figure, median, none_of, print_table, quantile
+from foreign import SECONDS as FOREIGN_SECONDS
+from foreign import foreign_clocks
 from path import kernel_path
 from processes import BUILD, CPUS, RELEASE, ROOT, STAMPING_CPU, blocks_of, collector, measured, output_of, stamp_directory
 from recorders import measure_rivals
@@ -32,7 +34,7 @@ INJECTION = "0:1000000000:12500:900:150000000000"
 CRATES = {
     "stamp": ("cli", "stamp"), "paced": ("cli",), "demo": ("cli", "store"), "join": ("store",), "report": ("cli", "analysis"),
     "clock_map": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
-    "overhead": ("cli",), "python": ("cli", "analysis"),
+    "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",),
 }
 
 
@@ -365,11 +367,21 @@ def python(options):
     return stamps + rows, {"ns a call, by block": blocks, "stages": int(stages), "cost": cost, "cost in Rust": bare}
 
 
+# ---- 13. the clocks of others ----------------------------------------------------------------------------------------
+
+
+def foreign(options):
+    """chrony and ptp4l on the same veth pair, at the same time: bench/foreign.py. As root only."""
+    seconds = options.of(FOREIGN_SECONDS)
+    return foreign_clocks(RELEASE / "tickscope", options.scratch, seconds, figure, at_most, none_of)
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "clock_map": clock_map,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
+    "foreign": foreign,
 }
 
 

@@ -39,6 +39,34 @@ fi
 if ! command -v chromium >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install chromium "the report's page in a browser"; else say "no chromium: the tests of the report's page in a browser are left out"; fi
 fi
+if [ ! -x /usr/sbin/sshd ]; then
+    if [ "$(id -u)" = 0 ]; then
+        # Whoever has a policy keeps it; otherwise nothing that is installed here is started.
+        policy=/usr/sbin/policy-rc.d
+        if [ -e "$policy" ]; then install openssh-server "hosts of the tests"; else
+            printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod 755 "$policy"
+            trap 'rm -f "$policy"' EXIT
+            install openssh-server "hosts of the tests"
+            rm -f "$policy"
+            trap - EXIT
+        fi
+    else say "no sshd: the tests over ssh are left out"; fi
+fi
+# chrony and ptp4l are unpacked, not installed: an installed chrony starts a service that sets this machine's clock.
+if [ ! -x build/rivals/usr/sbin/chronyd ] || [ ! -x build/rivals/usr/sbin/ptp4l ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then
+        say "unpacking chrony and linuxptp under build/rivals (what the clock maps are compared with)"
+        mkdir -p build/rivals/packages
+        apt_get update && chmod 755 build/rivals/packages &&
+            (cd build/rivals/packages && apt_get download chrony linuxptp) || fail "cannot download chrony and linuxptp: apt-get failed, see above"
+        for package in build/rivals/packages/*.deb; do dpkg-deb -x "$package" build/rivals; done
+        rm -r build/rivals/packages
+        if ldd build/rivals/usr/sbin/chronyd build/rivals/usr/sbin/ptp4l build/rivals/usr/bin/chronyc | grep -q "not found"; then
+            say "chrony or linuxptp lacks a library here: the tests beside them are left out"
+        fi
+    else say "no chrony, no ptp4l: the tests and the benchmark beside them are left out"
+    fi
+fi
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "expected Python 3.11 or later, found $(python3 --version)"
 
 wanted=$(sha256sum python/requirements.txt | cut -d' ' -f1)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(TREE / "docs"))
 import guarantee_picture as picture
 
 PAGE = (TREE / "docs/commands.md").read_text()
-NO_FIGURES = {"completions", "man", "help", "init"}
+NO_FIGURES = {"agent", "completions", "man", "help", "init"}
 
 
 def said(tickscope, *words):

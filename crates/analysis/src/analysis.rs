@@ -10,6 +10,7 @@ use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow,
 use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
 use crate::clock_maps::{ClockMapSummary, Related, reading_ticks, reference_node, relate, run_rho};
+use crate::closure::PairSummary;
 use crate::counts::Counts;
 use crate::domains;
 use crate::duration_cache::{DurationRows, Table};
@@ -18,6 +19,7 @@ use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::passages::PassageSummary;
 use crate::query::Query;
 use crate::ready::{self, Preparation};
+use crate::rivals::{self, NodeRivals};
 use crate::scan;
 use crate::truth::Truth;
 use crate::values::Values;
@@ -31,6 +33,8 @@ pub struct Analysis {
     pub relative_1ms_ticks: Vec<u64>,
     /// How well each node's counter is known.
     pub clock_maps: Vec<ClockMapSummary>,
+    /// Every pair of counters, where nodes besides the reference have evidence of each other; empty elsewhere.
+    pub pairs: Vec<PairSummary>,
     /// On what it rests that messages that serve as evidence were sent once.
     pub sent_once: Vec<Assumption>,
     /// On what it rests that nodes read one counter.
@@ -69,6 +73,8 @@ pub struct Analysis {
     pub unstamped: Vec<String>,
     /// Nodes whose clocks nothing relates to the reference, a sentence each.
     pub unrelated: Vec<String>,
+    /// What other methods say of each node's clock, beside ours.
+    pub rivals: Vec<NodeRivals>,
     /// What was done to make the run ready, where [`ready`](crate::ready) did.
     pub preparation: Preparation,
 }
@@ -79,6 +85,8 @@ pub(crate) struct Inputs {
     pub clocks: Clocks,
     pub rho: Rho,
     pub clock_maps: Vec<ClockMapSummary>,
+    /// Every pair of counters, and findings about nodes that contradict all others.
+    pub several: (Vec<PairSummary>, Vec<String>),
     pub sent_once: Vec<Assumption>,
     pub one_counter: Vec<Assumption>,
     pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
@@ -86,6 +94,7 @@ pub(crate) struct Inputs {
     /// By point of the layout: index into `auxiliary_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
     pub refused: Vec<tickscope_store::Error>,
+    pub rivals: Vec<NodeRivals>,
 }
 
 impl Inputs {
@@ -93,13 +102,27 @@ impl Inputs {
     pub(crate) fn of(run: &Run, query: &Query, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<Self, Error> {
         let manifest = run.manifest();
         let layout = run.layout()?;
-        let Related { clocks, of_node, own, clock_maps, sent_once, one_counter, unrelated, refused } =
-            relate(run, &layout, query, curves)?;
+        let Related {
+            clocks,
+            of_node,
+            own,
+            clock_maps,
+            between,
+            pairs,
+            culprits,
+            sent_once,
+            one_counter,
+            unrelated,
+            mut refused,
+        } = relate(run, &layout, query, curves)?;
+        let (rivals, unread) = rivals::compare(run, &clocks, &of_node)?;
+        refused.extend(unread);
         let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let coarse = own.coarse();
         let (own, of_point, auxiliary_clocks) = own.into_parts(&layout);
         let widths: Vec<_> = manifest.nodes.iter().map(|node| (node.name.to_string(), reading_ticks(node))).collect();
         let clocks = Clocks::new(&layout, clocks, &of_node)
+            .and_then(|clocks| clocks.with_pairs(between))
             .and_then(|clocks| clocks.with_widths(&layout, &widths))
             .and_then(|clocks| clocks.with_own(&layout, own, &of_point))
             .and_then(|clocks| clocks.with_coarse(&layout, &coarse));
@@ -112,12 +135,14 @@ impl Inputs {
             clocks,
             rho,
             clock_maps,
+            several: (pairs, culprits),
             sent_once,
             one_counter,
             auxiliary_clocks,
             unrelated,
             clock_of_point,
             refused,
+            rivals,
         })
     }
 }
@@ -174,12 +199,14 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         layout,
         clocks,
         clock_maps,
+        several: (pairs, culprits),
         sent_once,
         one_counter,
         mut auxiliary_clocks,
         unrelated,
         clock_of_point,
         refused,
+        mut rivals,
         ..
     } = inputs;
     tell(&mut auxiliary_clocks, &clock_of_point, &counts);
@@ -192,23 +219,14 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
     let mut suspicions = suspicions(&layout, &clocks, &tallies);
     suspicions.extend(untold(&layout, &tallies, &passages).filter(|_| !layout.is_inferred()));
     let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Vec::new() };
-    let (rows, drawn): (Vec<_>, Vec<_>) = values
-        .finish_stages(|stage, mut values| {
-            let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
-            let asked = query.quantiles.iter().filter_map(|&quantile| values.quantile(quantile)).collect();
-            let row = StageRow::new(&layout, &clocks, stage, &tallies[stage], values);
-            (row.map(|row| StageRow { quantiles: asked, ..row }), drawn)
-        })
-        .into_iter()
-        .unzip();
-    let rows: Vec<StageRow> = rows.into_iter().flatten().collect();
+    let (rows, drawn) = stages(&layout, &clocks, &tallies, values, query, draw);
+    rivals.iter_mut().for_each(|node| node.add_return_trip(&layout, &rows, frequency.hertz));
     let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
-    let figures = collector
-        .map(|collector| collector.figures(&layout, &clocks, drawn.into_iter().flatten().collect(), &relative, curves));
+    let figures = collector.map(|collector| collector.figures(&layout, &clocks, drawn, &relative, curves));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
     let nodes = || manifest.nodes.iter().filter(stamped);
-    let unsound =
-        domains::unfit(nodes()).into_iter().chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings));
+    let unfit = culprits.into_iter().chain(domains::unfit(nodes()));
+    let unsound = unfit.chain(auxiliary_clocks.iter().flat_map(AuxiliaryClockSummary::findings));
     let analysis = Analysis {
         unsound: unsound.collect(),
         counters: nodes().map(Node::domain).collect(),
@@ -216,6 +234,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         rows,
         relative_1ms_ticks,
         clock_maps,
+        pairs,
         sent_once,
         auxiliary_clocks,
         reference: manifest.reference.clone(),
@@ -231,9 +250,29 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         complete,
         unstamped,
         unrelated,
+        rivals,
         preparation: Preparation::default(),
     };
     Ok((analysis, figures.transpose()?))
+}
+
+/// The stages' rows, of those that have values, and what is to be drawn of all.
+fn stages(
+    layout: &Layout,
+    clocks: &Clocks,
+    tallies: &[StageTally],
+    values: Values,
+    query: &Query,
+    draw: bool,
+) -> (Vec<StageRow>, Vec<StageFigures>) {
+    let all = values.finish_stages(|stage, mut values| {
+        let drawn = draw.then(|| StageFigures::of(&layout.stages()[stage], &mut values));
+        let asked = query.quantiles.iter().filter_map(|&quantile| values.quantile(quantile)).collect();
+        let row = StageRow::new(layout, clocks, stage, &tallies[stage], values);
+        (row.map(|row| StageRow { quantiles: asked, ..row }), drawn)
+    });
+    let (rows, drawn): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+    (rows.into_iter().flatten().collect(), drawn.into_iter().flatten().collect())
 }
 
 /// Gives each auxiliary clock what was counted of its readings.

@@ -401,11 +401,16 @@ pub fn what_matters(manifest: &Manifest, analysis: &Analysis) -> String {
 
 /// Rho and prior of every pair of counters.
 fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
-    let of_pair = analysis.clock_maps.iter().flat_map(|clock_map| {
-        let (domain, reference) = (clock_map.domain.clone(), manifest.reference.clone());
-        let (ppm, carries) = (clock_map.prior_ppm, clock_map.rests_on_prior);
+    let to_reference = analysis.clock_maps.iter().map(|clock_map| {
+        let ends = (clock_map.domain.clone(), manifest.reference.clone());
+        (ends, clock_map.rho, clock_map.prior_ppm, clock_map.rests_on_prior)
+    });
+    let between = analysis.pairs.iter().filter(|pair| pair.reference != manifest.reference && pair.brackets > 0);
+    let between = between
+        .map(|pair| ((pair.domain.clone(), pair.reference.clone()), pair.rho, pair.prior_ppm, pair.rests_on_prior));
+    let of_pair = to_reference.chain(between).flat_map(|((domain, reference), rho, ppm, carries)| {
         [
-            Assumption::Drift { domain: domain.clone(), reference: reference.clone(), rho: clock_map.rho },
+            Assumption::Drift { domain: domain.clone(), reference: reference.clone(), rho },
             Assumption::Rate { domain, reference, ppm, carries },
         ]
     });

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
 use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, RhoKind, Run, SameBoot};
-use tickscope_tick::{Label, Local, NodeName, Place, PointName, Source, Tick, fraction_down, fraction_up, own_points};
-use tickscope_trace::{Clock, Layout};
+use tickscope_tick::{Label, Local, NodeName, Place, Source, Tick, fraction_down, fraction_up};
+use tickscope_trace::{Clock, CounterPair, Layout};
 
 use crate::assumptions::{Assumption, SendProof};
 use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
+use crate::closure::{PairSummary, Web};
 use crate::domains;
 use crate::error::Error;
 use crate::figures::ClockMapCurve;
@@ -65,6 +66,12 @@ pub(crate) struct Related {
     pub(crate) of_node: Vec<(String, usize)>,
     pub(crate) own: AuxiliaryClocks,
     pub(crate) clock_maps: Vec<ClockMapSummary>,
+    /// Clock maps between two nodes neither of which is the reference.
+    pub(crate) between: Vec<CounterPair>,
+    /// Every pair of counters, where several nodes narrow each other.
+    pub(crate) pairs: Vec<PairSummary>,
+    /// Nodes whose relations are left out since they contradict all others, a finding each.
+    pub(crate) culprits: Vec<String>,
     /// Assumptions behind "each message was sent once".
     pub(crate) sent_once: Vec<Assumption>,
     /// Assumptions behind "these two nodes read one counter".
@@ -75,12 +82,12 @@ pub(crate) struct Related {
 }
 
 /// Evidence of one source about a pair of nodes.
-struct Evidence {
+pub(crate) struct Evidence {
     source: Source,
     /// Pieces of evidence: exchanges' halves, messages.
-    pieces: usize,
+    pub(crate) pieces: usize,
     /// Brackets of the continuous counters behind the readings, a side each.
-    brackets: Vec<Bracket>,
+    pub(crate) brackets: Vec<Bracket>,
     /// Half the shortest round trip among them, the peer's turnaround taken off.
     half_round_trip_ticks: Option<i64>,
     unused: Vec<(&'static str, u64)>,
@@ -138,12 +145,29 @@ pub(crate) fn relate(
     }
     let (clocks, of_node, clock_maps, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
     let (one_counter, unrelated) = (Vec::new(), Vec::new());
-    let mut related = Related { clocks, of_node, own, clock_maps, sent_once, one_counter, unrelated, refused };
+    let mut web = Web::of(run, &messages, query)?;
+    let culprits = web.culprits.iter().map(|(_, finding)| finding.clone()).collect();
+    let (between, pairs) = (Vec::new(), web.summaries.clone());
+    let mut related = Related {
+        clocks,
+        of_node,
+        own,
+        clock_maps,
+        between,
+        pairs,
+        culprits,
+        sent_once,
+        one_counter,
+        unrelated,
+        refused,
+    };
+    related.refused.append(&mut web.refused);
     for node in &manifest.nodes {
         if layout.points().iter().any(|point| point.place.node == node.name) {
-            related.add(run, [reference, node], &messages, query, curves.as_deref_mut())?;
+            related.add(run, [reference, node], (&messages, &web), query, curves.as_deref_mut())?;
         }
     }
+    related.add_between(&web);
     Ok(related)
 }
 
@@ -154,7 +178,7 @@ impl Related {
         &mut self,
         run: &Run,
         [reference, node]: [&Node; 2],
-        messages: &[Messages],
+        (messages, web): (&[Messages], &Web),
         query: &Query,
         curves: Option<&mut Vec<ClockMapCurve>>,
     ) -> Result<(), Error> {
@@ -180,13 +204,19 @@ impl Related {
             return Ok(());
         }
         let rho = query.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
-        if sources.iter().all(|source| source.brackets.is_empty()) {
+        let closed = web.to_reference(node.name.as_str());
+        let is_bare = sources.iter().all(|source| source.brackets.is_empty());
+        let why = web.culprit(node.name.as_str()).map(|_| left_out(&pair));
+        if let Some(why) = why.or_else(|| (is_bare && closed.is_none()).then(|| no_evidence(&pair))) {
             self.of_node.push((node.name.to_string(), self.clocks.len()));
             self.clocks.push(Clock::Unrelated(rate_alone(rho, nominal)?));
-            self.unrelated.push(no_evidence(&pair));
+            self.unrelated.push(why);
             return Ok(());
         }
-        let (clock_map, summary) = clock_map(&sources, &pair, rho, nominal)?;
+        let (clock_map, summary) = match closed {
+            Some((clock_map, all)) => (clock_map.clone(), of_closed(&sources, &pair, (rho, nominal), clock_map, all)?),
+            None => clock_map(&sources, &pair, rho, nominal)?,
+        };
         if let Some(curves) = curves {
             let evidence = sources.iter().map(|source| (source.source.name(), source.brackets.as_slice()));
             curves.extend(ClockMapCurve::of(&pair, &evidence.collect::<Vec<_>>(), &clock_map));
@@ -196,6 +226,44 @@ impl Related {
         self.clock_maps.push(summary);
         Ok(())
     }
+}
+
+impl Related {
+    /// Adds the clock maps between two nodes of the layout, neither of which is the reference.
+    fn add_between(&mut self, web: &Web) {
+        let index = |node: &str| self.of_node.iter().find(|(name, _)| name == node).map(|&(_, at)| at);
+        let found = web.between().filter_map(|(local, reference, clock_map)| {
+            let (local, reference) = (index(local)?, index(reference)?);
+            Some(CounterPair { local, reference, clock_map: clock_map.clone() })
+        });
+        self.between = found.collect();
+    }
+}
+
+/// What is known of a counter whose clock map rests on the evidence of several pairs; what each source of its own gives
+/// is that of its own.
+fn of_closed(
+    sources: &[Evidence],
+    pair: &Pair,
+    (rho, nominal): (Rho, Ratio),
+    closed: &ClockMap,
+    all: &PairSummary,
+) -> Result<ClockMapSummary, Error> {
+    let cone = closed.cone();
+    let own = clock_map(sources, pair, rho, nominal).ok().map(|(_, summary)| summary);
+    let (other_rho, own_sources) = own.map_or_else(Default::default, |own| (own.other_rho, own.sources));
+    Ok(ClockMapSummary {
+        domain: pair.domain.clone(),
+        rho,
+        brackets: sources.iter().map(|source| source.pieces).sum(),
+        half_width_ticks: all.closed_half_width_ticks,
+        half_round_trip_ticks: sources.iter().find_map(|source| source.half_round_trip_ticks),
+        other_rho,
+        sources: own_sources,
+        slopes: (fraction_down(cone.slowest(), ONE), fraction_up(cone.fastest(), ONE)),
+        prior_ppm: closed.model().prior_ppm,
+        rests_on_prior: closed.rests_on_prior(),
+    })
 }
 
 /// The clock map through which ticks of `domain` (`node.counter`) become ticks of the run's reference.
@@ -219,6 +287,21 @@ pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, 
     }
 }
 
+/// Half the interval's width at the median, in ticks of `pair.reference`, that the probes of two nodes give so far;
+/// `None`: they do not bound both sides yet.
+pub fn probed_half_width(run: &Run, pair: &Pair) -> Result<Option<u64>, Error> {
+    let manifest = run.manifest();
+    let of = |label: &Label| manifest.nodes.iter().find(|node| node.domain() == *label);
+    let (Some(reference), Some(node)) = (of(&pair.reference), of(&pair.domain)) else { return Ok(None) };
+    let nominal = Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
+    let [local_ticks, reference_ticks] = [node, reference].map(reading_ticks);
+    let evidence = Evidence::of_probes(&run.brackets(pair)?.found, ReadingWidths { local_ticks, reference_ticks })?;
+    if evidence.brackets.is_empty() {
+        return Ok(None);
+    }
+    clock_map(&[evidence], pair, rho_of(manifest, pair)?, nominal).map(|(_, summary)| summary.half_width_ticks)
+}
+
 /// The rho that the run declared between its nodes' counters.
 pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
     let others = manifest.nodes.iter().map(Node::domain).filter(|domain| *domain != manifest.reference);
@@ -228,7 +311,7 @@ pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
 }
 
 /// The rho that holds for one pair of domains.
-fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
+pub(crate) fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
     Ok(declared_for(manifest, pair)?.map_or(Rho::default(), |(rho, _)| rho))
 }
 
@@ -296,7 +379,7 @@ pub fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> boo
 }
 
 /// Messages of one pair of points, in ticks of both nodes' counters.
-struct Messages {
+pub(crate) struct Messages {
     pair: MessagePair,
     source: Source,
     /// First tick at which the message can have been sent, last at which it was received.
@@ -321,22 +404,13 @@ fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(Messa
     for text in &manifest.evidence.messages {
         pairs.push((text.parse::<MessagePair>().map_err(Error::work)?, Source::Messages));
     }
-    let reference = &reference_node(manifest)?.name;
-    let others = manifest.nodes.iter().filter(|node| manifest.evidence.kernel_probes && node.name != *reference);
-    for node in others {
-        let place = |node: &NodeName, point: &str| Place {
-            node: node.clone(),
-            point: PointName::new(point).expect("names of the probes' points are names"),
-        };
-        let node = &node.name;
-        let there = [place(reference, own_points::PROBE_REQUEST_SENT), place(node, own_points::PROBE_REQUEST_RECEIVED)];
-        let back = [place(node, own_points::PROBE_REPLY_SENT), place(reference, own_points::PROBE_REPLY_RECEIVED)];
-        for [from, to] in [there, back] {
-            let stamped = |place: &Place| channels.iter().any(|known| known.is_at(place));
-            if stamped(&from) && stamped(&to) {
-                pairs.push((MessagePair { from, to }, Source::KernelProbes));
-            }
-        }
+    if manifest.evidence.kernel_probes {
+        let nodes: Vec<NodeName> = manifest.nodes.iter().map(|node| node.name.clone()).collect();
+        let between = MessagePair::of_kernel_probes(&nodes, channels);
+        // Those of other pairs tell nothing of the reference.
+        let reference = &reference_node(manifest)?.name;
+        let told = |pair: &MessagePair| [&pair.from.node, &pair.to.node].contains(&reference);
+        pairs.extend(between.into_iter().filter(told).map(|pair| (pair, Source::KernelProbes)));
     }
     Ok(pairs)
 }
@@ -379,7 +453,7 @@ impl Messages {
 
     /// As evidence between the reference and `node`; `None` if they are of other nodes. The ticks are already of the
     /// continuous counters.
-    fn between(&self, reference: &str, node: &str) -> Option<Evidence> {
+    pub(crate) fn between(&self, reference: &str, node: &str) -> Option<Evidence> {
         let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
         let bracket = |&(from, to): &(i64, i64)| {
             if ends.0 == reference { Bracket::new(Some(from), to, None) } else { Bracket::new(None, from, Some(to)) }
@@ -397,7 +471,7 @@ impl Messages {
 
 impl Evidence {
     /// The probes' exchanges, raw readings.
-    fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
+    pub(crate) fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
         let raw: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
         let sides = raw.iter().enumerate().map(|(index, bracket)| bracket.behind_readings(widths, index));
         let sides = sides.collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
@@ -440,6 +514,14 @@ fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str, more: u64)
 fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Evidence]) -> Result<Assumption, Error> {
     let brackets = sources.iter().flat_map(|source| source.brackets.iter());
     domains::one_counter(pair, nodes, brackets, sources.iter().map(|source| source.pieces).sum())
+}
+
+fn left_out(Pair { reference, domain }: &Pair) -> String {
+    format!(
+        "expected evidence of {domain} that agrees with that of the other nodes, found the opposite: stages between \
+         {} and others, such as {}, are refused. See the finding, mend that node's clock, and run again",
+        domain.node, reference.node
+    )
 }
 
 fn no_evidence(Pair { reference, domain }: &Pair) -> String {

@@ -15,10 +15,11 @@
 //! Assumes: the declaration; stamps ordered `before` the send and `after` the receive, which is checked. Guarantees:
 //! what is refused is counted by reason. Deliberately absent: the clocks; ticks are returned as they were stamped.
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use tickscope_store::{Channel, Event, EventKind, PointStamps, Run};
-use tickscope_tick::{Clock, Place};
+use tickscope_tick::{Clock, NodeName, Place, PointName, own_points};
 use tickscope_trace::Layout;
 
 use crate::error::Error;
@@ -30,6 +31,8 @@ pub struct MessagePair {
     pub from: Place,
     /// Where it is received.
     pub to: Place,
+    /// Of the kind of stamps that serve, where the points have others too; runs of before have no kinds.
+    pub kind: Option<i32>,
 }
 
 /// Stamps of both ends of messages that may serve as evidence, and why others may not.
@@ -64,8 +67,37 @@ impl std::str::FromStr for MessagePair {
         };
         let (from, to) = text.split_once('>').ok_or_else(wrong)?;
         let place = |text: &str| text.parse().map_err(|_| wrong());
-        let pair = Self { from: place(from)?, to: place(to)? };
+        let pair = Self { from: place(from)?, to: place(to)?, kind: None };
         if pair.from.node == pair.to.node { Err(wrong()) } else { Ok(pair) }
+    }
+}
+
+impl MessagePair {
+    /// What the kernel stamped of the probes between each two nodes: requests and replies, of whichever of the two
+    /// asked.
+    ///
+    /// The points of a node have the stamps of all its peers, told apart by their kind.
+    pub fn of_kernel_probes(nodes: &[NodeName], channels: &[Channel]) -> Vec<Self> {
+        let stamped: HashSet<(&str, &str)> =
+            channels.iter().map(|channel| (channel.node.as_str(), channel.point.as_str())).collect();
+        let place = |node: &NodeName, point: &str| Place {
+            node: node.clone(),
+            point: PointName::new(point).expect("names of the probes' points are names"),
+        };
+        let mut pairs = Vec::new();
+        for (asker, asking) in (0..).zip(nodes) {
+            for (answerer, answering) in (0..).zip(nodes).filter(|&(answerer, _)| answerer != asker) {
+                let there = (asking, own_points::PROBE_REQUEST_SENT, answering, own_points::PROBE_REQUEST_RECEIVED);
+                let back = (answering, own_points::PROBE_REPLY_SENT, asking, own_points::PROBE_REPLY_RECEIVED);
+                let kind = Some(own_points::probe_kind(asker, answerer));
+                for (sender, sent, receiver, received) in [there, back] {
+                    if [(sender, sent), (receiver, received)].iter().all(|(n, p)| stamped.contains(&(n.as_str(), p))) {
+                        pairs.push(Self { from: place(sender, sent), to: place(receiver, received), kind });
+                    }
+                }
+            }
+        }
+        pairs
     }
 }
 
@@ -128,8 +160,10 @@ impl Passages {
         passages.sends_until = sends.map(|(place, own)| Complete::until(place, own, channels, events).before);
         for ids in slices(&sent, &received) {
             let listed = |place| move |channel| channels_of(place, channels).any(|known| known.channel == channel);
-            let sent = stamps(&sent, &ids, listed(&pair.from)).map_err(|e| e.untold(run, pair, &pair.from))?;
-            let received = stamps(&received, &ids, listed(&pair.to)).map_err(|e| e.untold(run, pair, &pair.to))?;
+            let sent =
+                stamps(&sent, &ids, pair.kind, listed(&pair.from)).map_err(|e| e.untold(run, pair, &pair.from))?;
+            let received =
+                stamps(&received, &ids, pair.kind, listed(&pair.to)).map_err(|e| e.untold(run, pair, &pair.to))?;
             let own = own.as_ref().map(|own| ids_of(own, &ids)).transpose()?;
             passages.pair_up(&sent, &received, own.as_deref(), &complete);
         }
@@ -188,15 +222,22 @@ fn ids_of(point: &PointStamps, ids: &RangeInclusive<i64>) -> Result<Vec<i64>, Er
     Ok(found)
 }
 
-/// `listed`: whether a file of channels has this channel of the point.
-fn stamps(point: &PointStamps, ids: &RangeInclusive<i64>, listed: impl Fn(i32) -> bool) -> Result<Vec<Stamp>, Unread> {
+/// `kind`: of the stamps that serve, beside those without one; `listed`: whether a file of channels has this channel of
+/// the point.
+fn stamps(
+    point: &PointStamps,
+    ids: &RangeInclusive<i64>,
+    kind: Option<i32>,
+    listed: impl Fn(i32) -> bool,
+) -> Result<Vec<Stamp>, Unread> {
     let (mut found, mut untold) = (Vec::new(), None);
     point.read(ids.clone(), |columns| {
         let mut channels = columns.channel.chunk_by(|a, b| a == b).map(|same| same[0]);
         untold = untold.or_else(|| channels.find(|&channel| !listed(channel)));
         let kinds = columns.kind.iter().map(|kind| kind.copied().unwrap_or(0));
         let rows = columns.tick.iter().zip(&columns.id).zip(kinds);
-        found.extend(rows.map(|((&tick, &id), kind)| Stamp { key: (kind, id), tick }));
+        let serves = |&(_, of): &(_, i32)| of == 0 || kind.is_none_or(|kind| kind == of);
+        found.extend(rows.filter(serves).map(|((&tick, &id), kind)| Stamp { key: (kind, id), tick }));
     })?;
     found.sort_unstable();
     untold.map_or(Ok(found), |channel| Err(Unread::Untold(channel)))
@@ -314,7 +355,6 @@ impl Complete {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tickscope_tick::{NodeName, PointName};
     use tickscope_trace::LayoutText;
 
     const PAIR: &str = "client.send > server.received";
@@ -454,6 +494,43 @@ mod tests {
         assert_eq!(found(&["c.send", "c.never", "c.tx"], &[]), None);
         assert_eq!(found(&["c.tx", "c.send"], &[]), None);
         assert_eq!(found(&["c.send", "s.received"], &[]), None);
+    }
+
+    #[test]
+    fn the_kernels_stamps_of_the_probes_serve_every_two_nodes() {
+        let nodes = ["a", "b", "c"].map(|name| NodeName::new(name).unwrap());
+        let points = [
+            own_points::PROBE_REQUEST_SENT,
+            own_points::PROBE_REQUEST_RECEIVED,
+            own_points::PROBE_REPLY_SENT,
+            own_points::PROBE_REPLY_RECEIVED,
+        ];
+        // `b` asks nobody and `a` answers nobody.
+        let stamps = |node: &NodeName, point: &str| match node.as_str() {
+            "a" => point != points[1] && point != points[2],
+            "b" => point != points[0] && point != points[3],
+            _ => true,
+        };
+        let of = |node: &NodeName, point| Channel {
+            node: node.clone(),
+            point: PointName::new(point).unwrap(),
+            ..channel(0, 0)
+        };
+        let all = nodes.iter().flat_map(|node| points.map(|point| (node, point)));
+        let channels: Vec<_> = all.filter(|(node, point)| stamps(node, point)).map(|(n, p)| of(n, p)).collect();
+        let pairs = MessagePair::of_kernel_probes(&nodes, &channels);
+        let told: Vec<_> = pairs.iter().map(|pair| (pair.to_string(), pair.kind.unwrap())).collect();
+        let both = |asker: u32, answerer: u32| {
+            let (a, b, kind) =
+                (&nodes[asker as usize], &nodes[answerer as usize], own_points::probe_kind(asker, answerer));
+            [
+                (format!("{a}.probe-request-sent > {b}.probe-request-received"), kind),
+                (format!("{b}.probe-reply-sent > {a}.probe-reply-received"), kind),
+            ]
+        };
+        assert_eq!(told, [both(0, 1), both(0, 2), both(2, 1)].concat());
+        let kinds: HashSet<i32> = pairs.iter().filter_map(|pair| pair.kind).collect();
+        assert!(kinds.len() == 3 && !kinds.contains(&0), "runs of before have kind 0");
     }
 
     #[test]

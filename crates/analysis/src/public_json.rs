@@ -13,7 +13,8 @@ use tickscope_trace::{Answer, Common, QuantileBounds, Share, Sign, StageRole, St
 use crate::assumptions::{Assumption, OriginKind};
 use crate::cost::CostJson;
 use crate::ready::JoinedNow;
-use crate::{Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, SourceSummary};
+use crate::rivals::NodeRivals;
+use crate::{Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, PairSummary, SourceSummary};
 
 /// Version of the keys and of what they mean.
 pub const VERSION: u32 = 1;
@@ -40,9 +41,11 @@ pub struct RunJson<'a> {
     path_sums: PathSumsJson,
     passages: PassagesJson,
     clock_maps: Vec<ClockMapJson<'a>>,
+    pairs: Vec<PairJson<'a>>,
     auxiliary_clocks: Vec<AuxiliaryClockJson<'a>>,
     unplaced: Vec<UnplacedJson<'a>>,
     truth: Option<TruthJson>,
+    rivals: &'a [NodeRivals],
     assumptions: Vec<AssumptionJson>,
     cost: Option<CostJson<'a>>,
     findings: Vec<&'a str>,
@@ -168,6 +171,32 @@ struct ClockMapJson<'a> {
     other_rho: Vec<OtherRhoJson>,
     sources: Vec<SourceJson<'a>>,
     slopes: [f64; 2],
+}
+
+/// Two counters, and what the evidence of all pairs makes of them; half-widths in ticks of `reference`.
+#[derive(Debug, Serialize)]
+struct PairJson<'a> {
+    domain: &'a Label,
+    reference: &'a Label,
+    rho: String,
+    brackets: usize,
+    direct_half_width_ticks: Option<u64>,
+    closed_half_width_ticks: Option<u64>,
+    ways: &'a [Vec<Label>],
+}
+
+impl<'a> PairJson<'a> {
+    fn of(pair: &'a PairSummary) -> Self {
+        Self {
+            domain: &pair.domain,
+            reference: &pair.reference,
+            rho: pair.rho.to_string(),
+            brackets: pair.brackets,
+            direct_half_width_ticks: pair.direct_half_width_ticks,
+            closed_half_width_ticks: pair.closed_half_width_ticks,
+            ways: &pair.ways,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -297,9 +326,11 @@ impl<'a> RunJson<'a> {
                 untold: passages.untold,
             },
             clock_maps: analysis.clock_maps.iter().map(|clock_map| ClockMapJson::of(clock_map, unit)).collect(),
+            pairs: analysis.pairs.iter().map(PairJson::of).collect(),
             auxiliary_clocks: analysis.auxiliary_clocks.iter().map(AuxiliaryClockJson::of).collect(),
             unplaced: unplaced.collect(),
             truth: analysis.truth.as_ref().map(|truth| TruthJson { known: truth.known, inside: truth.inside }),
+            rivals: &analysis.rivals,
             assumptions: assumptions.iter().map(|one| AssumptionJson::of(one, manifest, analysis)).collect(),
             cost: manifest.cost.as_ref().map(CostJson::of),
             findings: analysis.findings().map(String::as_str).collect(),

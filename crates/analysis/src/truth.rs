@@ -67,7 +67,7 @@ impl Truth {
     }
 
     /// First and last tick that the reference truly read when the node read `raw`.
-    fn on_reference(&self, node: &str, raw: i64) -> Option<(i64, i64)> {
+    pub(crate) fn on_reference(&self, node: &str, raw: i64) -> Option<(i64, i64)> {
         let (first, last) = match self.maps.get(node)? {
             None => (raw, raw),
             Some(map) => map.invert(raw)?,

@@ -175,8 +175,9 @@ impl ClockMap {
     pub fn inverse(&self, at: Tick<Reference>) -> Result<Interval<Tick<Local>>, Finding> {
         let (beyond, reach) = (self.frame.beyond(at.get()), self.frame.reach);
         let target = (i128::from(at.get()) - i128::from(self.frame.reference)) << Cone::FRACTION_BITS;
-        let past = first_tick(reach, |y| self.envelope.at(y).hi > target).ok_or(beyond)?;
-        let last = first_tick(reach, |y| self.envelope.at(y).lo >= target).ok_or(beyond)?;
+        let within = |y: i128| i64::try_from(y.max(1 - i128::from(reach))).ok().filter(|&y| y < reach).ok_or(beyond);
+        let past = within(self.envelope.first_above(target))?;
+        let last = within(self.envelope.first_reaching(target))?;
         let first = Some(past - 1).filter(|&y| y > -reach).ok_or(beyond)?;
         let local = |y: i64| y.checked_add(self.frame.local).map(Tick::new).ok_or(beyond);
         Interval::new(local(first)?, local(last)?).map_err(|_| beyond)
@@ -215,14 +216,4 @@ fn while_shown(at: Tick<Local>, width: i64) -> Result<Interval<Tick<Local>>, Fin
     let beyond = Finding::OutOfReach { tick: at.get(), first: at, limit: LIMIT_TICKS };
     let last = at.get().checked_add(width).ok_or(beyond)?;
     Interval::new(at, Tick::new(last)).map_err(|_| beyond)
-}
-
-/// The first tick of a frame, in reach, from which a condition holds that never ceases to; `None` if it never does.
-fn first_tick(reach: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
-    let (mut without, mut with) = (-reach, reach);
-    while with - without > 1 {
-        let middle = without + (with - without) / 2;
-        if holds(middle) { with = middle } else { without = middle }
-    }
-    (with < reach).then_some(with)
 }

@@ -88,6 +88,30 @@ impl Envelope {
         [self.pieces[piece].at(first, self.cone), self.pieces[last_piece].at(last, self.cone)]
     }
 
+    /// The first tick at which the upper bound exceeds `target`, in units of 2^-60; unlimited by any reach.
+    pub fn first_above(&self, target: i128) -> i128 {
+        let piece = self.last_piece(|piece, start| piece.at(start, self.cone).hi <= target);
+        let past = (target - piece.past.hi).div_euclid(self.cone.fastest()) + 1;
+        past.max((target - piece.coming.hi).div_euclid(self.cone.slowest()) + 1)
+    }
+
+    /// The first tick at which the lower bound is at least `target`.
+    pub fn first_reaching(&self, target: i128) -> i128 {
+        let piece = self.last_piece(|piece, start| piece.at(start, self.cone).lo < target);
+        let past = -(piece.past.lo - target).div_euclid(self.cone.slowest());
+        past.min(-(piece.coming.lo - target).div_euclid(self.cone.fastest()))
+    }
+
+    /// The last piece at whose start a condition still holds, one that ceases once; the first before that.
+    fn last_piece(&self, holds: impl Fn(&Piece, i64) -> bool) -> &Piece {
+        let (mut with, mut without) = (0, self.pieces.len());
+        while without - with > 1 {
+            let middle = with + (without - with) / 2;
+            if holds(&self.pieces[middle], self.starts[middle]) { with = middle } else { without = middle }
+        }
+        &self.pieces[with]
+    }
+
     #[inline]
     fn piece_of(&self, y: i64) -> usize {
         self.starts.partition_point(|&start| start <= y).saturating_sub(1)

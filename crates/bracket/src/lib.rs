@@ -12,6 +12,8 @@
 //! A clock that somebody may set, step or slew has no single map: [`Epochs`] divides it where it broke, and has a clock
 //! map for every stretch between.
 //!
+//! Several domains that are related in pairs narrow each other: [`Domains`].
+//!
 //! Assumes: every bracket is true, and rho is honest. A tick names an instant: where a counter is coarse, its
 //! quantisation is added to the bracket by whoever makes the bracket. Guarantees: exact integers throughout; what is
 //! rounded is rounded outward; no input panics; evidence that contradicts itself is an [`Error::Inconsistent`] that
@@ -35,12 +37,14 @@
 
 mod bracket;
 mod clock_map;
+mod closure;
 mod cone;
 mod contradiction;
 mod envelope;
 mod epochs;
 mod evidence;
 mod finding;
+mod kept;
 mod model;
 mod outlier;
 mod ratio;
@@ -51,10 +55,12 @@ mod widths;
 
 pub use bracket::Bracket;
 pub use clock_map::{ClockMap, Held};
+pub use closure::{Closed, ClosureError, Conflict, Domains, PairEvidence};
 pub use cone::Cone;
 pub use epochs::{Break, Epoch, Epochs, Placement, Refused};
 pub use evidence::LIMIT_TICKS;
 pub use finding::{Error, Finding, Inconsistency, NamedBracket, OutlierBracket, Side};
+pub use kept::KeptBrackets;
 pub use model::{Model, ReadingWidths};
 pub use ratio::Ratio;
 pub use rho::{Rho, RhoOrigin};

@@ -2,6 +2,7 @@
 // Whatever is printed may find its reader gone or its disk full: [`output`] alone writes.
 #![deny(clippy::print_stdout)]
 
+mod agent;
 mod check;
 mod chosen_run;
 mod clock;
@@ -12,6 +13,7 @@ mod failure;
 mod finish;
 mod groups;
 mod init;
+mod live;
 mod load_factor;
 mod manual;
 mod options;
@@ -29,7 +31,11 @@ use options::{Command, Options};
 fn main() -> ExitCode {
     let done = match &Options::parse().command {
         Command::Run(options) => run::run(options),
+        Command::Channels(options) => live::channels(options),
+        Command::Policy(options) => live::policy(options),
+        Command::Status(options) => live::status(options),
         Command::Init(options) => init::init(options),
+        Command::Resume(options) => run::resume(options),
         Command::Finish(options) => finish::finish(options),
         Command::Show(options) => show::show(options),
         Command::Check(options) => check::check(options),
@@ -40,6 +46,7 @@ fn main() -> ExitCode {
         Command::Collect(options) => collection::collect(options),
         Command::Completions(options) => manual::completions(options),
         Command::Man => manual::man(),
+        Command::Agent(options) => agent::agent(options),
         Command::Role(options) => options.play(),
     };
     match done {

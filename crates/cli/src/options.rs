@@ -12,6 +12,7 @@ use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
 use tickscope_experiment::roles::{self, Role, RoleContext};
 use tickscope_show::stage_table::Scale;
+use tickscope_stamp::block::Policy;
 use tickscope_tick::{NodeName, Source};
 use tickscope_trace::Quantile;
 
@@ -35,6 +36,14 @@ pub enum Command {
     Run(RunOptions),
     /// Write a run file to start from
     Init(InitOptions),
+    /// Say how the nodes of a run stand that goes on
+    Status(StatusOptions),
+    /// List the channels of a run that goes on
+    Channels(ChannelsOptions),
+    /// Give channels of a run that goes on another policy
+    Policy(PolicyOptions),
+    /// Go on with a run whose `run` was killed while its nodes went on
+    Resume(ResumeOptions),
     /// Complete a run that was cut off: collect what is left in shared memory, join, print the table
     Finish(FinishOptions),
     /// Print a run's table of stages, also under another rho
@@ -55,6 +64,8 @@ pub enum Command {
     Completions(CompletionsOptions),
     /// Print the man page: tickscope man | man -l -
     Man,
+    /// What `run` starts where nodes are; --remove takes away what it copied there
+    Agent(AgentOptions),
     /// Play a part in a run that `run` began on this host
     #[command(hide = true)]
     Role(RoleOptions),
@@ -83,6 +94,9 @@ pub struct RunOptions {
     /// First compare numbers that the target reports, in passes with and without measuring: [overhead] in the run file
     #[arg(long)]
     pub overhead: bool,
+    /// If this command is killed, nodes of this host go on for an hour too, until tickscope resume or finish
+    #[arg(long, conflicts_with = "command")]
+    pub detach: bool,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
@@ -107,6 +121,60 @@ pub struct InitOptions {
     /// Replace a file that is there
     #[arg(long)]
     pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusOptions {
+    /// A run's directory [default: the newest below runs/]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ChannelsOptions {
+    /// A run's directory [default: the newest below runs/]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
+    /// Channels that were closed, too
+    #[arg(long)]
+    pub all: bool,
+    /// Print them as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct PolicyOptions {
+    /// A run's directory
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: PathBuf,
+    /// Points, on every node, also of channels that are opened later: * stands for any letters, ? for one
+    #[arg(value_hint = ValueHint::Other)]
+    pub points: String,
+    /// The policy: null keeps nothing, buffered every stamp
+    #[arg(value_parser = PossibleValuesParser::new(Policy::ALL.map(Policy::name)))]
+    pub policy: String,
+    /// Channels of this node alone
+    #[arg(long, value_name = "NODE", value_hint = ValueHint::Other)]
+    pub node: Option<NodeName>,
+    /// Print what became of it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeOptions {
+    /// A run's directory
+    pub run: PathBuf,
+    /// Write the run's page too, as `tickscope report` does
+    #[arg(long)]
+    pub report: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -499,6 +567,53 @@ pub struct CompletionsOptions {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct AgentOptions {
+    /// Remove the programs of tickscope that were copied to this user's cache directory
+    #[arg(long, required = true)]
+    pub remove: bool,
+    /// Words that run a command on another machine, such as ssh host2: remove them there
+    #[arg(last = true, value_name = "PREFIX")]
+    pub prefix: Vec<String>,
+    #[command(subcommand)]
+    pub part: Option<AgentPart>,
+}
+
+/// Parts of an agent, which `run` starts.
+#[derive(Debug, Subcommand)]
+pub enum AgentPart {
+    /// Next to the run, on a socket that is open already
+    #[command(hide = true)]
+    Local {
+        /// The socket's descriptor
+        #[arg(long)]
+        pipe: i32,
+    },
+    /// Connect standard input and output to a session's agent
+    #[command(hide = true)]
+    Attach {
+        /// Number of the session, in hexadecimal
+        #[arg(long, value_parser = session)]
+        session: u64,
+        /// What is printed before the first frame
+        #[arg(long)]
+        token: String,
+    },
+    /// Serve a session
+    #[command(hide = true)]
+    Daemon {
+        /// Number of the session, in hexadecimal
+        #[arg(long, value_parser = session)]
+        session: u64,
+    },
+}
+
+fn session(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16)
+        .map_err(|_| "expected 16 hexadecimal digits. Leave this command to tickscope run".into())
+}
+
+#[derive(Debug, Args)]
 pub struct RoleOptions {
     pub name: String,
     /// The node that it is played for
@@ -507,15 +622,12 @@ pub struct RoleOptions {
     /// The run's directory
     #[arg(long)]
     pub run: PathBuf,
-    /// The role's settings, JSON
-    #[arg(long, default_value = "null")]
-    pub settings: String,
 }
 
 impl RoleOptions {
-    /// Plays the role in this process.
+    /// Plays the role, whose settings standard input begins with, in this process.
     pub fn play(&self) -> Result<(), Failure> {
         let place = RoleContext { node: self.node.clone(), run: self.run.clone() };
-        roles::play(&Role::parse(&self.name, &self.settings)?, &place)
+        roles::play(&Role::read(&self.name)?, &place)
     }
 }

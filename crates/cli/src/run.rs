@@ -4,10 +4,11 @@ use std::io::{Write, stderr};
 
 use tickscope_analysis::Query;
 use tickscope_experiment::{Forward, RunSettings, RunSource, interrupt};
+use tickscope_store::Run;
 use tickscope_tick::printable;
 
 use crate::failure::Failure;
-use crate::options::RunOptions;
+use crate::options::{ResumeOptions, RunOptions};
 use crate::output::{line, note};
 use crate::show::Opened;
 use crate::{output, report, show};
@@ -19,25 +20,36 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         return output::print(tickscope_experiment::check(&settings)?.as_bytes());
     }
     let (run, measured) = tickscope_experiment::run(&settings)?;
+    print(&run, measured, options.json, options.report)
+}
+
+/// Goes on with a run, and prints its table.
+pub fn resume(options: &ResumeOptions) -> Result<(), Failure> {
+    let (run, measured) = tickscope_experiment::resume(&options.run)?;
+    print(&run, measured, options.json, options.report)
+}
+
+/// Prints the table of a run that has come to its end.
+fn print(run: &Run, measured: Result<(), Failure>, json: bool, report: bool) -> Result<(), Failure> {
     let root = run.root().display();
-    if !options.json {
+    if !json {
         let _ = writeln!(stderr(), "run: {}", printable(&root.to_string())); // nobody may be reading it
     }
     // The table first: a command that failed leaves what was measured until then.
     let opened = Opened::of(run.clone(), None);
     let shown = opened.as_ref().map_err(Clone::clone);
-    let shown = shown.and_then(|opened| show::print(opened, &Query::default(), options.json, true));
+    let shown = shown.and_then(|opened| show::print(opened, &Query::default(), json, true));
     if let (Err(why), Err(_)) = (&shown, &measured) {
         note(why);
     }
     let reported = match &opened {
-        Ok(opened) if options.report => report::beside(opened),
+        Ok(opened) if report => report::beside(opened),
         _ => Ok(()),
     };
-    if !options.json {
+    if !json {
         line("")?;
         line(format_args!("the run's files: {root}"))?;
-        match options.report {
+        match report {
             true if reported.is_ok() => line(format_args!("report: {}", run.paths().report().display()))?,
             _ => line(format_args!("report: tickscope report {root}"))?,
         }
@@ -50,12 +62,12 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
 }
 
 fn settings(options: &RunOptions) -> RunSettings {
-    let RunOptions { file, command, out, seconds, overhead, json, .. } = options;
+    let RunOptions { file, command, out, seconds, overhead, detach, json, .. } = options;
     // JSON alone goes to standard output.
     let forward = if *json { Forward::Stderr } else { Forward::Stdout };
     let source = match file {
         Some(file) => RunSource::File(file.clone()),
         None => RunSource::Command(command.clone(), forward),
     };
-    RunSettings { source, out: out.clone(), seconds: *seconds, overhead: *overhead }
+    RunSettings { source, out: out.clone(), seconds: *seconds, overhead: *overhead, detach: *detach }
 }

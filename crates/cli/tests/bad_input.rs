@@ -267,10 +267,13 @@ fn e2e_a_stamp_directory_that_may_not_be_written_turns_points_off() {
     stamp(&directory, &["threads", "1", "100"], &[]).said(0, &["expected", "Points are off"]);
 }
 
-/// Children of a process.
+/// Children of a process, and theirs: the agent's are the run's.
 fn children(pid: u32) -> Vec<i32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    let own: Vec<i32> =
+        tasks.map(of_task).collect::<String>().split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    own.iter().copied().chain(own.iter().flat_map(|&child| children(child as u32))).collect()
 }
 
 fn has_word(pid: i32, word: &str) -> bool {
@@ -358,7 +361,7 @@ fn e2e_ctrl_c_keeps_what_was_measured_and_prints_the_table() {
     ended.said(1, &["interrupted", "is kept"]);
     let table = ended.json(1);
     let (whole, (known, inside)) = (count(&table, "end-to-end"), truth(&table));
-    assert!(whole > 500 && known == inside, "{whole} packets, {inside} of {known}");
+    assert!(whole > 100 && known == inside, "{whole} packets, {inside} of {known}");
     assert_eq!(count(&site.show(&[]).json(0), "end-to-end"), whole);
 }
 
@@ -514,7 +517,7 @@ mod relay {
         far.send(&forged).unwrap();
         did.forged += 1;
         let mut request = [0u8; 64];
-        request[..6].copy_from_slice(b"tsPR\x01\x01");
+        request[..6].copy_from_slice(b"tsPR\x02\x01");
         request[8..24].fill(0xab);
         UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&request, probe).unwrap();
         did.forged_probes += 1;

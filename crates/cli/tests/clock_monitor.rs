@@ -61,7 +61,7 @@ impl Scene {
     fn begin_in(site: Site, map: Option<&RealtimeInjection>) -> Self {
         let truth = Witnessing::begin();
         let mut command = tickscope(&["role", "clock-monitor", "--node", "n", "--run"]);
-        command.arg(site.run_directory()).stdout(Stdio::piped()).env_remove("TICKSCOPE_INJECT");
+        command.arg(site.run_directory()).stdin(Stdio::null()).stdout(Stdio::piped()).env_remove("TICKSCOPE_INJECT");
         match map {
             Some(map) => command.env(RealtimeInjection::VARIABLE, map.to_string()),
             None => command.env_remove(RealtimeInjection::VARIABLE),

@@ -311,7 +311,7 @@ fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_an
     let scene = Scene::new("killed", &stamper, 60_000);
     let (mut run, mut kills) = (scene.start(), 0);
     let mut last = 0;
-    for word in ["collect"; 5].into_iter().chain(["clock-monitor", "probe-ask", "probe-serve"]) {
+    for word in ["collect"; 5].into_iter().chain(["clock-monitor", "probe", "probe"]) {
         let victim = awaited(|| {
             let stamping = scene.returned.iter().all(|returned| returned.word(0) > 0);
             helper(&scene.site, word).filter(|&pid| stamping && pid != last)

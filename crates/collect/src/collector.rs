@@ -15,6 +15,7 @@
 
 mod disk_full;
 mod hand_over;
+mod live;
 mod lock;
 mod names;
 mod recovery;
@@ -30,11 +31,13 @@ use crate::steps::Steps;
 use crate::watched_pool::{ReadyBlock, WatchedPool, count};
 use disk_full::DiskFull;
 use hand_over::Growing;
+use live::Live;
+pub use live::{ChannelNow, LiveRule, Switched};
 pub(crate) use lock::Lock;
 pub use names::{UNNAMED, node_names};
 use stored::StoredNote;
 use tickscope_stamp::directory::Trust;
-use tickscope_store::{Error, Event, EventKind, Paths, Result};
+use tickscope_store::{Error, Event, EventKind, Paths, Result, Spool};
 use tickscope_tick::{NodeName, PointName};
 
 /// Settings of a collector: what it collects, where to, and how long stamps may wait.
@@ -121,6 +124,7 @@ pub struct Collector {
     /// Interval of bringing the files up to date; longer than asked for where that takes long.
     pace: Duration,
     full: Option<DiskFull>,
+    live: Live,
     /// Pools whose files may be open at one time.
     descriptors: usize,
     /// There was no room for all pools at the last listing.
@@ -189,6 +193,7 @@ impl Collector {
             flushed: None,
             fresh: BTreeMap::new(),
             full: None,
+            live: Live::default(),
             descriptors: descriptors(),
             short: false,
             report: Report::default(),
@@ -254,7 +259,18 @@ impl Collector {
     }
 
     /// As [`Collector::follow`]; calls `told` about once a second.
-    pub fn follow_and_tell(&mut self, stop: &AtomicBool, mut told: impl FnMut(&Self)) -> Result<Report> {
+    pub fn follow_and_tell(&mut self, stop: &AtomicBool, told: impl FnMut(&Self)) -> Result<Report> {
+        self.follow_and_serve(stop, told, |_| {})
+    }
+
+    /// As [`Collector::follow_and_tell`]; calls `serve` between any two rounds, which are 20 ms apart at most unless
+    /// the disk is full.
+    pub fn follow_and_serve(
+        &mut self,
+        stop: &AtomicBool,
+        mut told: impl FnMut(&Self),
+        mut serve: impl FnMut(&mut Self),
+    ) -> Result<Report> {
         let mut pause = *PAUSE.start();
         while !stop.load(Ordering::Relaxed) {
             let written = self.written;
@@ -266,6 +282,7 @@ impl Collector {
             if self.written != written {
                 told(self);
             }
+            serve(self);
             std::thread::sleep(pause);
         }
         let report = self.once()?;
@@ -324,6 +341,8 @@ impl Collector {
                 filled_percent = filled_percent.max(self.look_at(instance, now)?);
             }
         }
+        self.apply_rules(now)?;
+        self.expect_room()?;
         self.store_what_is_due(now)?;
         self.flush(now)?;
         self.tidy()?;
@@ -335,6 +354,14 @@ impl Collector {
             self.written = Some(now);
         }
         Ok(filled_percent)
+    }
+
+    /// Refuses a spool whose files are not fetched as fast as they come.
+    fn expect_room(&self) -> Result<()> {
+        if !Spool::is_held(&self.settings.run) {
+            return Ok(());
+        }
+        Err(Error::io(&self.settings.run, "add to", std::io::Error::from_raw_os_error(libc::EDQUOT)))
     }
 
     /// Brings the files up to date of each point that was not stored for a while, open blocks included. Takes no more
@@ -355,6 +382,7 @@ impl Collector {
         self.note_stored()?;
         self.pace = self.settings.every.max(Duration::from_nanos(cpu_ns().saturating_sub(began)) * 50);
         self.flushed = Some(now);
+        self.sample(now);
         Ok(())
     }
 

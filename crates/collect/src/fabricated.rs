@@ -134,6 +134,18 @@ impl Pool {
         self.set_entry(serial, EntryState::Open);
     }
 
+    /// Says that a channel of that number and point has the entry of another.
+    pub(crate) fn open_in(&self, place: u32, serial: u32, point: &str) {
+        let entry = Self::entry(place);
+        self.put(entry + offset_of!(ChannelEntry, serial), &serial.to_le_bytes());
+        self.put(entry + offset_of!(ChannelEntry, point), &padded(&point));
+    }
+
+    /// Says how many channels were opened.
+    pub(crate) fn count_channels(&self, opened: u32) {
+        self.put(offset_of!(PoolHeader, channels), &opened.to_le_bytes());
+    }
+
     /// Gives a channel a policy of that number.
     pub(crate) fn set_policy(&self, serial: u32, policy: u32, epoch: u32, parameter: u64) {
         let entry = Self::entry(serial);

@@ -25,4 +25,4 @@ mod scratch;
 
 pub use clear::{Cleared, Foreign, Stays, clear};
 pub use clock_log::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
-pub use collector::{Collector, Report, Settings, UNNAMED, node_names};
+pub use collector::{ChannelNow, Collector, LiveRule, Report, Settings, Switched, UNNAMED, node_names};

@@ -4,6 +4,8 @@
 //! decides only whether a block is taken and under which channel, never where is read; a block that makes no sense is
 //! left as it is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
 
+mod live;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -21,6 +23,7 @@ use std::sync::atomic::fence;
 
 use crate::ledger::{Handle, Ledger, Taken};
 use crate::steps::Steps;
+pub(crate) use live::{Due, Outcome};
 use tickscope_store::{Channel, ChannelCount, ChannelState, EventKind, StampColumns};
 
 /// A pool, and what is already known of its blocks.
@@ -50,6 +53,8 @@ pub(crate) struct WatchedPool {
     channels: u32,
     /// Oddities of the pool that were told.
     told: usize,
+    /// Channels that live rules were applied to.
+    opened: Option<live::Opened>,
 }
 
 /// A block that is ready to be stored.
@@ -173,6 +178,7 @@ impl WatchedPool {
             places,
             channels,
             told,
+            opened: None,
         })
     }
 
@@ -593,7 +599,7 @@ impl WatchedPool {
     }
 
     /// Gives numbers to new channels and takes over the counts of all.
-    fn refresh_channels(&mut self, ledger: &mut Ledger) {
+    pub(crate) fn refresh_channels(&mut self, ledger: &mut Ledger) {
         let mut open = HashSet::new();
         self.note_places();
         for (entry, state) in self.entries() {
@@ -614,7 +620,11 @@ impl WatchedPool {
                 channel.refused = count(entry.refused.load(Relaxed));
                 let setting = policy::read(&entry.policy, &entry.parameters);
                 let known = Policy::from_number(setting.policy);
-                channel.policy = known.map_or("unknown", Policy::name).into();
+                channel.policy = match known {
+                    Some(policy) if policy.keeps_all() && setting.epoch > 0 => Channel::SWITCHED_POLICY,
+                    known => known.map_or("unknown", Policy::name),
+                }
+                .into();
                 channel.parameter = known.is_none().then_some(setting.parameter as i64); // those known here take none
                 channel.state = self.channel_state(state);
             });

@@ -11,11 +11,12 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tickscope_store::{Node, ReadingWidth};
+use tickscope_store::{EventKind, Node, ReadingWidth};
 use tickscope_tick::NodeName;
 
 use crate::Error;
@@ -32,11 +33,22 @@ pub trait Agent {
     /// Makes a place for a node: its address, its stamp directory, the known maps before its clocks.
     fn prepare(&mut self, node: &NodePlan) -> Result<PreparedNode, Error>;
 
+    /// Takes in that the run has begun, with this manifest.
+    fn begun(&mut self, _manifest: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Starts a process of a prepared node; a role is ready when this returns, and a target that says when it is.
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error>;
 
     /// Returns whether the process goes on.
     fn is_running(&mut self, task: TaskId) -> Result<bool, Error>;
+
+    /// Tells a role a line.
+    fn tell(&mut self, task: TaskId, line: &str) -> Result<(), Error>;
+
+    /// Takes what a role answered since the last time, a line each.
+    fn answers(&mut self, task: TaskId) -> Result<Vec<String>, Error>;
 
     /// Asks the process to end, and waits for it. `Err`: it had to be killed.
     fn end(&mut self, task: TaskId) -> Result<Ended, Error>;
@@ -49,6 +61,53 @@ pub trait Agent {
 
     /// Removes the stamp directories of its nodes; returns what stays in them.
     fn clear(&mut self, unread: Unread) -> Result<Vec<Left>, Error>;
+
+    /// Fetches what it holds of the run's files.
+    fn flush(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Copies a log of its node to a file here; `false`: it lies here already.
+    fn copy_log(&mut self, _path: &str, _to: &Path) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// Whether it can be asked now.
+    fn connection(&self) -> Connection {
+        Connection::Open
+    }
+
+    /// What became of it that the run has to tell, each once.
+    fn news(&mut self) -> Vec<News> {
+        Vec::new()
+    }
+
+    /// Takes in that the run needs nothing of it any more: all that it stored is in the run.
+    fn bye(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// The way to an agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Connection {
+    /// It answers.
+    Open,
+    /// It is tried again.
+    Broken,
+    /// It is given up.
+    Lost,
+}
+
+/// Something that became of an agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct News {
+    /// What.
+    pub what: EventKind,
+    /// Seconds, where it took some.
+    pub value: Option<i64>,
+    /// In words.
+    pub text: String,
 }
 
 /// Number of a process among those of its agent.

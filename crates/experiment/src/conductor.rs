@@ -1,13 +1,16 @@
 //! The conductor: one experiment from start to end.
 //!
 //! Order: passes with and without measuring, where asked for; look at the hosts; network; the cost of a stamp;
-//! collectors; clock monitors; probes (their opening burst); commands; wait; commands' end; probes' closing burst;
+//! collectors; clock monitors; probes (their opening bursts); commands; wait; commands' end; probes' closing bursts;
 //! collectors take what is left; look again; join.
 //!
-//! Guarantees: whatever ends it early, what was measured is kept; a node that does not read the reference's counter
-//! gets probes, whichever agent it lives with.
+//! Guarantees: whatever ends it early, what was measured is kept; two nodes that do not read one counter get
+//! probes, whichever agents they live with.
 
+mod control;
 mod finish;
+mod probes;
+mod rivals;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -17,15 +20,14 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tickscope_store::{Event, EventKind, Run, Writing};
+use tickscope_store::{Event, EventKind, Overhead, Run, Writing};
 use tickscope_tick::{Clock, Label, NodeName, counted, quoted};
 
 use crate::Error;
-use crate::agent::{Agent, Ended, Target, Task, TaskId, Unread};
+use crate::agent::{Agent, Connection, Ended, News, Target, Task, TaskId, Unread};
 use crate::declaration::manifest;
 use crate::interrupt;
 use crate::leftovers;
-use crate::local_agent::LocalAgent;
 use crate::node_run::{Helper, HelperKind, NodeRun, Service};
 use crate::notice::{self, Shown, show_progress};
 use crate::overhead;
@@ -33,7 +35,8 @@ use crate::plan::Plan;
 use crate::preflight;
 use crate::process::Forward;
 use crate::record::RunRecord;
-use crate::roles::{Role, probe};
+use crate::roles::Role;
+use crate::sites;
 
 /// What to run, and options that replace a run file's values.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ pub struct RunSettings {
     pub seconds: Option<f64>,
     /// First compare the numbers that the target reports in passes with and without measuring.
     pub overhead: bool,
+    /// Nodes of this host go on for an hour when this process is killed, as those elsewhere do.
+    pub detach: bool,
 }
 
 /// Where a plan is taken from.
@@ -68,6 +73,7 @@ impl RunSettings {
                 plan
             }
         };
+        plan.origin.detach = self.detach;
         plan.run.seconds = self.seconds.unwrap_or(plan.run.seconds);
         let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
         let root = self.out.clone().or_else(|| plan.run.out.clone()).unwrap_or_else(named);
@@ -95,24 +101,13 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     };
     let overhead = settings.overhead.then(|| overhead::compare(&plan, &root)).transpose().map_err(nothing_left)?;
     let quiet = plan.origin.forward != Forward::Nowhere;
-    let mut conductor = Conductor { quiet, ..Conductor::local(&plan, &root).map_err(nothing_left)? };
+    let mut conductor = Conductor { quiet, ..Conductor::over_pipes(&plan, &root).map_err(nothing_left)? };
     let measured = conductor.measure();
     if let (Err(why), false) = (&measured, conductor.started) {
         conductor.discard();
         return Err(nothing_left(why.clone()));
     }
-    match (conductor.finish(overhead), measured) {
-        (Ok(run), measured) => Ok((run, measured)),
-        (Err(why), measured) => {
-            if let Err(first) = measured {
-                notice::say(first);
-            }
-            // What was stored can be shown all the same.
-            let hint = format!("{why}. What was measured is kept: tickscope finish {}", quoted(root.display()));
-            let said = why.to_string().contains("tickscope finish");
-            Ok((conductor.record.run.clone(), Err(if said { why } else { Error::work(hint) })))
-        }
-    }
+    conductor.come_to_an_end(overhead, measured)
 }
 
 /// Names what runs that no longer live have left, in a line.
@@ -138,7 +133,7 @@ pub(crate) enum Measuring {
 
 /// One pass of the target, in a directory of its own: the last line that each command printed.
 pub(crate) fn pass(plan: &Plan, root: &Path, measuring: Measuring) -> Result<Vec<(NodeName, Option<String>)>, Error> {
-    let mut conductor = Conductor { quiet: true, ..Conductor::local(plan, root)? };
+    let mut conductor = Conductor { quiet: true, ..Conductor::over_pipes(plan, root)? };
     let outcome = match measuring {
         Measuring::All => conductor.measure(),
         Measuring::Nothing => conductor.run_targets(measuring),
@@ -161,16 +156,21 @@ pub struct Conductor<'a> {
     quiet: bool,
     /// Every command was started: there is something to keep.
     started: bool,
+    /// The probes ask at their low rate.
+    probing: bool,
+    /// What others ask while it goes on.
+    live: control::Live,
     /// Dropped last: the run goes on while anything of it does.
     _writing: Writing,
 }
 
 impl<'a> Conductor<'a> {
-    /// Begins a run in `root` whose nodes live on this host.
-    fn local(plan: &'a Plan, root: &Path) -> Result<Self, Error> {
+    /// Begins a run in `root`: an agent for the nodes of this host, and one for each node elsewhere.
+    fn over_pipes(plan: &'a Plan, root: &Path) -> Result<Self, Error> {
         let id = random()?;
-        let agent = LocalAgent::new(plan, id, root)?;
-        Self::begin(plan, id, root, vec![Box::new(agent)], &vec![0; plan.nodes.len()])
+        let absolute = std::path::absolute(root).unwrap_or_else(|_| root.into());
+        let (agents, lives) = sites::begin(plan, id, &absolute)?;
+        Self::begin(plan, id, root, agents, &lives)
     }
 
     /// Begins run number `id` in `root`. `lives`: for each node of the plan, the position of its agent.
@@ -182,8 +182,13 @@ impl<'a> Conductor<'a> {
         lives: &[usize],
     ) -> Result<Self, Error> {
         let (mut known, mut findings, mut networks) = (Vec::new(), Vec::new(), Vec::new());
-        for mut agent in agents {
-            let look = agent.look()?;
+        for (number, mut agent) in agents.into_iter().enumerate() {
+            let mut look = agent.look()?;
+            // What happens on another machine is told of the node that lives there.
+            let elsewhere = plan.nodes.iter().zip(lives).find(|(node, at)| **at == number && !node.connect.is_empty());
+            if let Some((node, _)) = elsewhere {
+                look.name = node.name.to_string();
+            }
             findings.extend(look.findings.into_iter().map(|finding| (look.name.clone(), finding)));
             networks.push(look.network);
             known.push((look.name, agent));
@@ -200,12 +205,30 @@ impl<'a> Conductor<'a> {
             facts.command = plan.fill(of_plan, &addresses(&nodes), &node.run)?;
         }
         let mut manifest = manifest(plan, id, facts, &network);
-        manifest.stamp_directories =
-            nodes.iter().map(|node| (node.name.clone(), PathBuf::from(&node.stamps))).collect();
+        for (node, of_plan) in nodes.iter().zip(&plan.nodes) {
+            match of_plan.connect.is_empty() {
+                true => manifest.stamp_directories.insert(node.name.clone(), PathBuf::from(&node.stamps)).map(drop),
+                false => manifest.sessions.insert(node.name.clone(), sites::session_text(id, &node.name)).map(drop),
+            };
+        }
         let (run, writing) = Run::begin(root, manifest)?;
+        let text = run.manifest().text();
+        for (_, agent) in &mut known {
+            agent.begun(&text)?;
+        }
         let record = RunRecord { run, events: Vec::new() };
-        let mut conductor =
-            Self { plan, agents: known, nodes, record, network, quiet: false, started: false, _writing: writing };
+        let mut conductor = Self {
+            plan,
+            agents: known,
+            nodes,
+            record,
+            network,
+            quiet: false,
+            started: false,
+            probing: false,
+            live: Default::default(),
+            _writing: writing,
+        };
         // What a host's counter lacks is an event of the run, not only a line on a screen.
         for (host, finding) in findings {
             notice::say(&finding);
@@ -213,6 +236,80 @@ impl<'a> Conductor<'a> {
         }
         conductor.record.write_events()?; // whoever kills this process leaves them
         Ok(conductor)
+    }
+
+    /// A conductor of a run that was begun before.
+    pub(crate) fn over(
+        plan: &'a Plan,
+        agents: Vec<(String, Box<dyn Agent>)>,
+        nodes: Vec<NodeRun>,
+        record: RunRecord,
+        (network, writing): (String, Writing),
+    ) -> Self {
+        let (quiet, started, probing) = (false, true, true);
+        let live = Default::default();
+        Self { plan, agents, nodes, record, network, quiet, started, probing, live, _writing: writing }
+    }
+
+    /// Position of the node of that name.
+    pub(crate) fn position(&self, node: &NodeName) -> Option<usize> {
+        self.nodes.iter().position(|known| known.name == *node)
+    }
+
+    /// Takes over a command that goes on.
+    pub(crate) fn take_target(&mut self, at: usize, task: TaskId) {
+        self.nodes[at].target = Some(task);
+    }
+
+    /// Takes over a process of tickscope that goes on.
+    pub(crate) fn take_helper(&mut self, kind: HelperKind, at: usize, helper: Helper) {
+        *self.nodes[at].helper(kind) = Some(helper);
+    }
+
+    /// Notes that another conductor took over.
+    pub(crate) fn note_resumed(&mut self, text: String) -> Result<(), Error> {
+        self.note(Event::RUN, EventKind::Resumed, None, text);
+        self.record.write_events()
+    }
+
+    /// Starts a collector where none goes on: what was stamped lies in shared memory.
+    pub(crate) fn start_missing_collectors(&mut self) -> Result<(), Error> {
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].helper(HelperKind::Collector).is_none() {
+                self.start_helper(HelperKind::Collector, at, at, Role::Collect)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures on until the commands that end the run have ended.
+    pub(crate) fn go_on_measuring(&mut self) -> Result<(), Error> {
+        let waited = self.wait();
+        let outcome = waited.and(self.end_targets());
+        let stopped = self.stop_probes();
+        outcome.and(stopped)
+    }
+
+    /// The run's end, whatever became of measuring: the run, and why it was cut short, if it was.
+    pub(crate) fn come_to_an_end(
+        &mut self,
+        overhead: Option<Overhead>,
+        measured: Result<(), Error>,
+    ) -> Result<(Run, Result<(), Error>), Error> {
+        match (self.finish(overhead), measured) {
+            (Ok(run), measured) => Ok((run, measured)),
+            (Err(why), measured) => {
+                if let Err(first) = measured {
+                    notice::say(first);
+                }
+                // What was stored can be shown all the same.
+                let run = self.record.run.clone();
+                let hint =
+                    format!("{why}. What was measured is kept: tickscope finish {}", quoted(run.root().display()));
+                let said = why.to_string().contains("tickscope finish");
+                Ok((run, Err(if said { why } else { Error::work(hint) })))
+            }
+        }
     }
 
     fn note(&mut self, node: &str, what: EventKind, value: Option<i64>, text: String) {
@@ -255,7 +352,9 @@ impl<'a> Conductor<'a> {
         if self.plan.evidence.probes {
             self.start_probes()?;
         }
+        self.start_rivals()?;
         let outcome = self.run_targets(Measuring::All);
+        self.stop_rivals(); // before the closing burst, which they would disturb
         let stopped = self.stop_probes();
         outcome.and(stopped)
     }
@@ -277,34 +376,6 @@ impl<'a> Conductor<'a> {
                 }
             }
         }
-    }
-
-    fn start_probes(&mut self) -> Result<(), Error> {
-        let reference = self.plan.reference_at();
-        let manifest = self.record.run.manifest().clone();
-        let run = manifest.run;
-        let (hertz, kernel_every) = (self.plan.clock.probes_hz, self.plan.kernel_every());
-        for pair in self.plan.probe_pairs() {
-            let at = pair.node;
-            if tickscope_analysis::shares_counter(&manifest, &manifest.nodes[at], &manifest.nodes[reference]) {
-                continue;
-            }
-            let listen = (self.nodes[at].address.clone(), self.plan.clock.probe_port);
-            let server = probe::ServerSettings { run, id: pair.server, listen: listen.clone(), kernel_every };
-            self.start_helper(HelperKind::ProbeServer, at, at, Role::ProbeServe(server))?;
-            let client = probe::ClientSettings {
-                run,
-                id: pair.client,
-                server_id: pair.server,
-                bind: self.nodes[reference].address.clone(),
-                server: listen,
-                hertz,
-                kernel_every,
-                counters: (self.counter(reference), self.counter(at)),
-            };
-            self.start_helper(HelperKind::ProbeClient, at, reference, Role::ProbeAsk(client))?;
-        }
-        Ok(())
     }
 
     fn counter(&self, at: usize) -> Label {
@@ -348,6 +419,13 @@ impl<'a> Conductor<'a> {
     }
 
     fn wait(&mut self) -> Result<(), Error> {
+        self.open_control();
+        let waited = self.wait_for_targets();
+        self.close_control();
+        waited
+    }
+
+    fn wait_for_targets(&mut self) -> Result<(), Error> {
         let (started, mut shown) = (Instant::now(), None::<Instant>);
         let terminal = std::io::stderr().is_terminal();
         let every = Duration::from_secs(if terminal { 1 } else { 10 });
@@ -356,6 +434,8 @@ impl<'a> Conductor<'a> {
                 shown = Some(Instant::now());
                 self.show_progress(started.elapsed(), terminal);
             }
+            self.hear_news();
+            self.serve_control();
             self.revive()?;
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -363,6 +443,16 @@ impl<'a> Conductor<'a> {
             notice::end_progress();
         }
         Ok(())
+    }
+
+    /// Takes down what became of the agents.
+    fn hear_news(&mut self) {
+        for number in 0..self.agents.len() {
+            for News { what, value, text } in self.agents[number].1.news() {
+                let name = self.agents[number].0.clone();
+                self.note(&name, what, value, text);
+            }
+        }
     }
 
     /// Returns whether a command that ends the run goes on.
@@ -423,6 +513,7 @@ impl<'a> Conductor<'a> {
         }
         for (_, agent) in &mut self.agents {
             let _ = agent.clear(Unread::Remove); // what stays is named by `doctor`
+            let _ = agent.bye(); // one that cannot be told ends at its deadline
         }
     }
 }
@@ -432,7 +523,7 @@ fn addresses(nodes: &[NodeRun]) -> BTreeMap<NodeName, String> {
     nodes.iter().map(|node| (node.name.clone(), node.address.clone())).collect()
 }
 
-fn random() -> Result<u64, Error> {
+pub(crate) fn random() -> Result<u64, Error> {
     let mut bytes = [0; 8];
     let read =
         std::fs::File::open("/dev/urandom").and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));

@@ -11,26 +11,18 @@ use crate::revision::revision;
 /// The manifest of run number `run` of a plan, whose nodes are as their agents describe them.
 pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -> Manifest {
     let reference = nodes[plan.reference_at()].domain();
-    let (kind, origin) = rho_origin(plan.clock.rho);
-    let others = nodes.iter().filter(|node| node.name != plan.clock.reference);
-    let rho = others.map(|node| Rho {
-        reference: reference.clone(),
-        domain: node.domain(),
-        ppb: plan.clock.rho.ppb().into(),
-        origin: origin.clone(),
-        kind: Some(kind),
-    });
-    Manifest {
+    let mut manifest = Manifest {
         schema: tickscope_store::SCHEMA,
         run,
         tickscope: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: crate::unix_ms(),
         stamp_directories: std::collections::BTreeMap::new(),
+        sessions: std::collections::BTreeMap::new(),
         run_file: plan.origin.text.clone(),
         run_file_directory: plan.origin.text.is_some().then(|| plan.origin.folder.clone()),
         revision: revision(&plan.origin.folder),
         ended_unix_ms: None,
-        rho: rho.collect(),
+        rho: Vec::new(),
         reference,
         nodes,
         evidence: plan.evidence.clone(),
@@ -40,7 +32,25 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         layout: plan.layout.clone(),
         assumptions: assumptions(plan, network),
         cost: None,
-    }
+    };
+    manifest.rho = rho_of_pairs(plan, &manifest);
+    manifest
+}
+
+/// The rho of every node against the reference, and of every other pair of nodes that do not share a counter.
+fn rho_of_pairs(plan: &Plan, manifest: &Manifest) -> Vec<Rho> {
+    let nodes = &manifest.nodes;
+    let of = |reference: &Node, domain: &Node| {
+        let rho = plan.clock.rho_of(&reference.name, &domain.name);
+        let ((kind, origin), ppb) = (rho_origin(rho), rho.ppb().into());
+        Rho { reference: reference.domain(), domain: domain.domain(), ppb, origin, kind: Some(kind) }
+    };
+    let reference = &nodes[plan.reference_at()];
+    let others = || nodes.iter().filter(|node| node.name != reference.name);
+    let apart = |one: &Node, other: &Node| !tickscope_analysis::shares_counter(manifest, one, other);
+    let pairs = others().enumerate().flat_map(|(at, one)| others().skip(at + 1).map(move |other| (one, other)));
+    let pairs = pairs.filter(|(one, other)| apart(one, other));
+    others().map(|node| of(reference, node)).chain(pairs.map(|(one, other)| of(one, other))).collect()
 }
 
 /// Where the rho came from, and in words: the preset's name, or the number.
@@ -61,9 +71,10 @@ fn assumptions(plan: &Plan, network: &str) -> Vec<Assumption> {
         assume(AssumptionKind::Network, &format!("the nodes are {network}"), "the run file"),
         assume(
             AssumptionKind::Peers,
-            "nobody who can read the probes' requests sends replies of his own: no datagram is authenticated yet; who \
-             cannot read them must guess 64 random bits",
-            "the probe's protocol, version 1",
+            "nobody but the run's own nodes has the keys of their probes: every datagram carries a code under the key \
+             of its two nodes, so a network can delay and lose them, which widens a bound, but not forge or replay \
+             them. Messages that are evidence have no such code: their path is taken to be authentic",
+            "the probe's protocol, version 2",
         ),
         assume(
             AssumptionKind::NeverMoved,

@@ -7,6 +7,7 @@
 //! Guarantees: every stamp whose call returned is in the run afterwards, or is named with the place where it lies. What
 //! cannot be made up for is said. Deliberately absent: measuring anything now for then.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -18,13 +19,15 @@ use tickscope_store::{
 use tickscope_tick::{NodeName, counted, own_points};
 
 use crate::Error;
-use crate::agent::Left;
+use crate::agent::{Agent, Left, Unread};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
 use crate::original::{expect_original, expect_own_directories, goes_on};
+use crate::pipe::PipeAgent;
 use crate::plan::Plan;
 use crate::record::RunRecord;
 use crate::roles::collector::{CollectorSettings, collect};
+use crate::sites;
 
 /// A run that was finished.
 pub struct Finished {
@@ -137,7 +140,7 @@ fn nothing_begun(root: &Path) -> Result<Error, Error> {
 }
 
 /// Lets one process at a time finish a run, by a lock of another kind than the one that says that it goes on.
-fn alone(run: &Run) -> Result<File, Error> {
+pub(crate) fn alone(run: &Run) -> Result<File, Error> {
     let place = run.paths().lock();
     let wrong = |e: std::io::Error| Error::work(format!("cannot lock {}: {e}. Check its rights", place.display()));
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&place).map_err(wrong)?;
@@ -155,7 +158,10 @@ fn alone(run: &Run) -> Result<File, Error> {
 fn is_left(run: &Run) -> Result<bool, Error> {
     let never_joined = has_points(run) && run.traces()?.found.is_empty();
     let undigested = run.manifest().schema > 1 && !run.has_digests();
-    Ok(never_joined || undigested || run.manifest().stamp_directories.values().any(|directory| directory.exists()))
+    Ok(never_joined
+        || undigested
+        || run.manifest().stamp_directories.values().any(|directory| directory.exists())
+        || !run.manifest().sessions.is_empty())
 }
 
 /// Returns whether tickscope's own processes stamp there.
@@ -211,7 +217,7 @@ impl Ending {
     }
 
     /// By node: where its stamps may still lie. A run of an older version does not say, but its number does.
-    fn directories(&self) -> std::collections::BTreeMap<NodeName, PathBuf> {
+    fn directories(&self) -> BTreeMap<NodeName, PathBuf> {
         let Manifest { stamp_directories, run, nodes, .. } = self.manifest();
         if !stamp_directories.is_empty() || *run == 0 {
             return stamp_directories.clone();
@@ -223,6 +229,7 @@ impl Ending {
     fn work(&mut self, failed: &mut Option<Error>) -> Option<u64> {
         let ended = self.end_what_is_left();
         self.record.go_on(failed, ended);
+        let sessions = self.fetch(failed);
         let left = self.take_stamps(failed);
         let coarse = self.import_logs(failed);
         let written = self.record.write_events(); // which the join reads
@@ -236,6 +243,7 @@ impl Ending {
         let counted = self.cost(&manifest).map(|cost| manifest.cost = Some(cost));
         self.record.go_on(failed, counted);
         manifest.stamp_directories = left;
+        manifest.sessions = sessions;
         if failed.is_none() || manifest.ended_unix_ms.is_some() {
             // Until then it stays cut off, and can be finished again.
             manifest.ended_unix_ms = manifest.ended_unix_ms.or(Some(crate::unix_ms()));
@@ -263,9 +271,43 @@ impl Ending {
         Ok(())
     }
 
+    /// Ends what nodes elsewhere still do, and fetches what they hold; returns the sessions that could not be ended.
+    fn fetch(&mut self, failed: &mut Option<Error>) -> BTreeMap<NodeName, String> {
+        let mut kept = BTreeMap::new();
+        for (node, session) in self.manifest().sessions.clone() {
+            let fetched = self.fetch_from(&node);
+            match fetched {
+                Ok(()) => self.done.push(format!("fetched what node {node} held")),
+                Err(why) => {
+                    let text = format!("what node {node} holds is not in the run: {why}");
+                    self.record.note(node.as_str(), EventKind::StampsLeft, None, text.clone());
+                    failed.get_or_insert(Error::work(format!("{text}. Run this again once it can be reached")));
+                    kept.insert(node, session);
+                }
+            }
+        }
+        kept
+    }
+
+    fn fetch_from(&self, node: &NodeName) -> Result<(), Error> {
+        let manifest = self.manifest();
+        let no_file = || Error::work("the run has no run file that says how to reach it");
+        let text = manifest.run_file.as_deref().ok_or_else(no_file)?;
+        let plan = Plan::parse(text).map_err(Error::work)?;
+        let of_plan = plan.nodes.iter().find(|known| known.name == *node).ok_or_else(no_file)?;
+        let folder = manifest.run_file_directory.clone().unwrap_or_default();
+        let (connect, settings) = sites::elsewhere(manifest.run, of_plan, &folder);
+        let mut agent = PipeAgent::rejoin(connect, settings, folder, self.run().root())?;
+        agent.begun(&manifest.text())?;
+        agent.end_all()?;
+        agent.clear(Unread::Keep)?;
+        agent.flush()?;
+        agent.bye()
+    }
+
     /// Takes what lies in shared memory; returns the directories that hold stamps still.
-    fn take_stamps(&mut self, failed: &mut Option<Error>) -> std::collections::BTreeMap<NodeName, PathBuf> {
-        let mut kept = std::collections::BTreeMap::new();
+    fn take_stamps(&mut self, failed: &mut Option<Error>) -> BTreeMap<NodeName, PathBuf> {
+        let mut kept = BTreeMap::new();
         for (node, directory) in self.directories() {
             let taken = self.take(&node, &directory).map(|left| self.tell_foreign(left));
             match taken {
@@ -328,7 +370,7 @@ impl Ending {
         }
         let run = self.run().root().display().to_string();
         let folder = self.manifest().run_file_directory.clone().unwrap_or_default();
-        self.record.import_logs(&wanted, |_| run.clone(), &folder)
+        self.record.import_logs(&wanted, |_, log| log.path(&run, &folder))
     }
 
     fn logs(&self) -> Vec<Log> {

@@ -32,6 +32,8 @@ const NAMESPACES: &str = "/var/run/netns";
 const EMPTY: [&str; 3] = ["collector.lock", STORED_FILE, STORED_FILE_NEW];
 /// How long a process may take to end once it was asked to; then it is killed, which loses no stamp.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What a run's folder holds besides stamp directories.
+const OWN: [&str; 3] = [".run", crate::control::SOCKET, crate::control::RULES];
 /// The longest path that a file `.run` holds.
 const ROOT_BYTES: u64 = 4096;
 
@@ -111,7 +113,7 @@ impl Claim {
 
 /// Makes a folder that nobody else can write, whatever the umask; programs that gave up root pass through it to their
 /// stamp directories. One that is there already has to be ours.
-fn own_folder(folder: &Path) -> std::io::Result<()> {
+pub(crate) fn own_folder(folder: &Path) -> std::io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
         _ => {}
@@ -128,7 +130,7 @@ pub(crate) fn is_ours(folder: &Path) -> bool {
     fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == user())
 }
 
-fn user() -> u32 {
+pub(crate) fn user() -> u32 {
     // SAFETY: geteuid has no arguments and cannot fail.
     unsafe { libc::geteuid() }
 }
@@ -142,10 +144,9 @@ impl Drop for Claim {
 /// Removes a run's folder if only `.run` and empty stamp directories are in it.
 fn remove_if_empty(folder: &Path) {
     let Ok(listing) = fs::read_dir(folder) else { return };
-    let others: Vec<PathBuf> =
-        listing.flatten().map(|entry| entry.path()).filter(|path| !path.ends_with(".run")).collect();
+    let others: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).filter(|path| !is_own(path)).collect();
     if others.iter().all(|node| fs::remove_dir(node).is_ok()) {
-        let _ = fs::remove_file(folder.join(".run")); // one of an older version has none
+        OWN.iter().for_each(|name| drop(fs::remove_file(folder.join(name)))); // one of an older version has none
         let _ = fs::remove_dir(folder); // where something appeared meanwhile it stays, and is found again
     }
 }
@@ -189,6 +190,10 @@ fn describe_foreign(found: &Foreign) -> Option<String> {
     let of = counted(number, "file");
     (number > 0)
         .then(|| format!("{of} of other users without the run's key, {removed} removed: {}{more}", first.join("; ")))
+}
+
+fn is_own(path: &Path) -> bool {
+    OWN.iter().any(|name| path.ends_with(name))
 }
 
 fn holds_no_stamp(path: &Path) -> bool {
@@ -402,7 +407,7 @@ pub(crate) fn root_of(folder: &Path) -> Option<PathBuf> {
 
 /// What of a run's folder is no empty stamp directory.
 fn unread_in(folder: &Path) -> Vec<PathBuf> {
-    let nodes = entries(folder).into_iter().filter(|path| !path.ends_with(".run"));
+    let nodes = entries(folder).into_iter().filter(|path| !is_own(path));
     let mut unread = Vec::new();
     for node in nodes {
         match node.is_dir() {

@@ -21,7 +21,9 @@ use crate::agent::{Agent, Ended, FinalCheck, Left, Look, PreparedNode, Target, T
 use crate::host::{Host, KnownMaps, clock_widths, reading_width};
 use crate::leftovers::{self, Claim};
 use crate::network::{Arrangement, Home, Namespace, Network, network};
-use crate::plan::{NodePlan, Plan};
+use crate::notice;
+use crate::pipe::{AgentSettings, Inventory, first_task};
+use crate::plan::{Inject, NodePlan};
 use crate::process::{Forward, Process};
 use crate::roles::Role;
 
@@ -29,6 +31,9 @@ use crate::roles::Role;
 pub struct LocalAgent {
     // Dropped in this order: processes before the namespaces that they are in.
     processes: BTreeMap<TaskId, Process>,
+    prepared: Vec<PreparedNode>,
+    /// What each process that was started and not ended yet does.
+    tasks: Vec<(TaskId, NodeName, Task)>,
     started: u32,
     nodes: BTreeMap<NodeName, LocalNode>,
     /// Goes after the nodes whose links end there.
@@ -50,27 +55,42 @@ struct LocalNode {
     realtime: Option<RealtimeInjection>,
 }
 
+/// Where an agent's processes write and run.
+#[derive(Clone, Debug)]
+pub struct LocalPlace {
+    /// The run's directory, or a spool that is laid out like one.
+    pub run: PathBuf,
+    /// The folder that commands run in.
+    pub folder: PathBuf,
+}
+
 impl LocalAgent {
-    /// Looks at this host and sets up the network of a plan's nodes, all of which live here; the run goes to `root`.
-    pub fn new(plan: &Plan, run: u64, root: &Path) -> Result<Self, Error> {
+    /// Looks at this host and sets up the network of its nodes.
+    pub fn new(settings: &AgentSettings, place: LocalPlace) -> Result<Self, Error> {
+        let LocalPlace { run: root, folder } = place;
+        let run = settings.session;
         let host = Host::look()?;
         let clocks_before = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
         // From the file system's root on: a command may run elsewhere.
-        let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+        let root = std::path::absolute(&root).unwrap_or(root);
         let claim = Claim::take(run, &root)?;
-        let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
-        let Network { homes, bridge } = network(plan.network.kind, &names, run)?;
-        let node =
-            |(node, home): (&NodePlan, Home)| (node.name.clone(), LocalNode { home, counter: None, realtime: None });
+        if settings.generation > 1 {
+            leftovers::remove_namespaces(run)?; // of an agent that was killed; its processes have ended with it
+        }
+        let names: Vec<&str> = settings.nodes.iter().map(NodeName::as_str).collect();
+        let Network { homes, bridge } = network(settings.network, &names, run)?;
+        let node = |(name, home): (&NodeName, Home)| (name.clone(), LocalNode { home, counter: None, realtime: None });
         Ok(Self {
             processes: BTreeMap::new(),
-            started: 0,
-            nodes: plan.nodes.iter().zip(homes).map(node).collect(),
+            prepared: Vec::new(),
+            tasks: Vec::new(),
+            started: first_task(settings.generation).0,
+            nodes: settings.nodes.iter().zip(homes).map(node).collect(),
             _bridge: bridge,
             host,
             clocks_before,
             run: root,
-            folder: plan.origin.folder.clone(),
+            folder,
             stamps: leftovers::stamps_of(run),
             _claim: claim,
         })
@@ -80,24 +100,21 @@ impl LocalAgent {
         self.stamps.join(node.as_str())
     }
 
-    /// This same program in a role.
-    fn role(&self, node: &NodeName, role: &Role) -> Result<Command, Error> {
-        let program = std::env::current_exe().map_err(|e| {
-            Error::work(format!("cannot find this program again: {e}. Mount /proc, and leave the program where it is"))
-        })?;
-        let mut command = Command::new(program);
+    /// This same program in a role, and the settings that it reads: they may hold a key, which no argument may.
+    fn role(&self, node: &NodeName, role: &Role) -> Result<(Command, String), Error> {
+        let mut command = crate::process::this_program()?;
         let (name, settings) = role.words();
-        command.args(["role", &name, "--node", node.as_str(), "--settings", &settings, "--run"]).arg(&self.run);
-        Ok(command)
+        command.args(["role", &name, "--node", node.as_str(), "--run"]).arg(&self.run);
+        Ok((command, settings))
     }
 
     fn process(&self, node: &NodeName, task: &Task) -> Result<Process, Error> {
-        let (what, mut command) = match task {
+        let (what, (mut command, settings)) = match task {
             Task::Role(role) => (role.title(), self.role(node, role)?),
             Task::Target(Target { command: words, environment, .. }) => {
                 let mut command = Command::new(&words[0]);
                 command.args(&words[1..]).envs(environment).current_dir(&self.folder);
-                ("command of", command)
+                ("command of", (command, String::new()))
             }
         };
         let LocalNode { home, counter, realtime } = &self.nodes[node];
@@ -119,7 +136,9 @@ impl LocalAgent {
         let key = directory::key_of(&self.stamps_of(node)).ok().flatten();
         command.env_remove(PoolKey::VARIABLE).envs(key.map(|key| (PoolKey::VARIABLE, key.to_string())));
         let what = format!("{what} {node}");
-        let Task::Target(Target { readiness, forward, .. }) = task else { return Process::start(&what, &mut command) };
+        let Task::Target(Target { readiness, forward, .. }) = task else {
+            return Process::start(&what, &mut command, &settings);
+        };
         command.stdin(input(*forward));
         let ready_text = readiness.as_ref().and_then(|readiness| readiness.ready.text());
         Process::start_printing(&what, &mut command, *forward, ready_text)
@@ -129,18 +148,72 @@ impl LocalAgent {
     fn stamp_cost(&self, node: &NodeName) -> Result<Ended, Error> {
         let directory = self.stamps.with_extension("cost");
         make(&directory)?;
-        let mut command = self.role(node, &Role::StampCost)?;
+        let (mut command, settings) = self.role(node, &Role::StampCost)?;
         command.env("TICKSCOPE_DIR", &directory);
         for variable in ["POLICY", "POOL_BYTES", "BLOCK_BYTES", "WHEN_FULL", "INJECT", "INJECT_REALTIME"] {
             command.env_remove(format!("TICKSCOPE_{variable}"));
         }
-        let ended = Process::start(&format!("{} {node}", Role::StampCost.title()), &mut command).map(Process::complete);
+        let what = format!("{} {node}", Role::StampCost.title());
+        let ended = Process::start(&what, &mut command, &settings).map(Process::complete);
         let _ = fs::remove_dir_all(directory); // whatever is left there is of no run
         ended
     }
 
+    /// [`Agent::prepare`] with the known map of its counter that an agent before this one had.
+    pub fn prepare_as(&mut self, plan: &NodePlan, counter: Option<&str>) -> Result<PreparedNode, Error> {
+        let name = &plan.name;
+        let Some(node) = self.nodes.get_mut(name) else {
+            return Err(Error::work(format!("node {name} does not live on this host")));
+        };
+        let anchored = |inject: Inject| inject.anchored(tickscope_counter::read(tickscope_tick::Ordering::Plain));
+        node.counter = match counter {
+            Some(map) => Some(map.parse().map_err(Error::work)?),
+            None => plan.inject.and_then(anchored),
+        };
+        let now_ns = crate::unix_ns() as i64;
+        let realtime = plan.inject_realtime.as_ref().map(|inject| inject.starting_at(now_ns)).transpose();
+        node.realtime = realtime.map_err(|e| Error::input(format!("node '{name}': {e}")))?;
+        let maps = KnownMaps { counter: node.counter.as_ref(), realtime: node.realtime.as_ref() };
+        let facts = self.host.node(name.clone(), maps)?;
+        node.home.address = plan.address.clone().unwrap_or_else(|| node.home.address.clone());
+        let (address, run) = (node.home.address.clone(), self.run.display().to_string());
+        let prepared = PreparedNode { address, run, stamps: self.stamps_of(name).display().to_string(), facts };
+        self.prepared.push(prepared.clone());
+        Ok(prepared)
+    }
+
+    /// What it has started and not ended.
+    pub fn tasks(&self) -> Vec<(TaskId, NodeName, Task)> {
+        self.tasks.clone()
+    }
+
+    /// What it has prepared and started.
+    pub fn inventory(&mut self) -> Result<Inventory, Error> {
+        Ok(Inventory { look: Some(self.look()?), nodes: self.prepared.clone(), tasks: self.tasks() })
+    }
+
+    /// Ends everything, commands first, and takes what lies in shared memory.
+    pub fn end_all(&mut self) {
+        let is_target = |task: &Task| matches!(task, Task::Target(_));
+        let mut tasks = self.tasks();
+        tasks.sort_by_key(|(_, _, task)| !is_target(task));
+        for (task, _, _) in tasks {
+            if let Err(why) = self.end(task) {
+                notice::say(why);
+            }
+        }
+        for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
+            if self.stamps_of(&node).is_dir()
+                && let Err(why) = self.perform(&node, &Role::CollectOnce)
+            {
+                notice::say(why);
+            }
+        }
+    }
+
     fn known(&mut self, task: TaskId) -> Result<Process, Error> {
-        self.processes.remove(&task).ok_or_else(|| Error::work(format!("no process has number {}", task.0)))
+        self.tasks.retain(|(known, _, _)| *known != task);
+        self.processes.remove(&task).ok_or_else(|| Error::work("ended with its agent"))
     }
 }
 
@@ -168,19 +241,7 @@ impl Agent for LocalAgent {
     }
 
     fn prepare(&mut self, plan: &NodePlan) -> Result<PreparedNode, Error> {
-        let name = &plan.name;
-        let Some(node) = self.nodes.get_mut(name) else {
-            return Err(Error::work(format!("node {name} does not live on this host")));
-        };
-        node.counter =
-            plan.inject.and_then(|inject| inject.anchored(tickscope_counter::read(tickscope_tick::Ordering::Plain)));
-        let now_ns = crate::unix_ns() as i64;
-        let realtime = plan.inject_realtime.as_ref().map(|inject| inject.starting_at(now_ns)).transpose();
-        node.realtime = realtime.map_err(|e| Error::input(format!("node '{name}': {e}")))?;
-        let maps = KnownMaps { counter: node.counter.as_ref(), realtime: node.realtime.as_ref() };
-        let facts = self.host.node(name.clone(), maps)?;
-        let (address, run) = (node.home.address.clone(), self.run.display().to_string());
-        Ok(PreparedNode { address, run, stamps: self.stamps_of(name).display().to_string(), facts })
+        self.prepare_as(plan, None)
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
@@ -198,11 +259,21 @@ impl Agent for LocalAgent {
         let id = TaskId(self.started);
         self.started += 1;
         self.processes.insert(id, process);
+        self.tasks.push((id, node.clone(), task.clone()));
         Ok(id)
     }
 
     fn is_running(&mut self, task: TaskId) -> Result<bool, Error> {
         Ok(self.processes.get_mut(&task).is_some_and(|process| process.ended().is_none()))
+    }
+
+    fn tell(&mut self, task: TaskId, line: &str) -> Result<(), Error> {
+        let process = self.processes.get_mut(&task);
+        process.ok_or_else(|| Error::work("ended with its agent"))?.tell(line)
+    }
+
+    fn answers(&mut self, task: TaskId) -> Result<Vec<String>, Error> {
+        Ok(self.processes.get(&task).map(|process| process.lines().answers()).unwrap_or_default())
     }
 
     fn end(&mut self, task: TaskId) -> Result<Ended, Error> {

@@ -4,7 +4,7 @@
 //! bridge in a namespace of its own, so that nothing of this host's network is touched.
 
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -21,6 +21,8 @@ pub enum Arrangement {
     Pair,
     /// Any number of network namespaces, and a bridge in one more.
     Bridge,
+    /// Whatever network the machine is on.
+    Host,
 }
 
 /// Namespaces and addresses of a run's nodes.
@@ -53,6 +55,9 @@ impl Arrangement {
     /// The arrangement of so many nodes where the run file asks for `kind`; a run that can be on loopback alone says
     /// so.
     pub fn of(kind: NetworkKind, nodes: usize) -> Result<Self, Error> {
+        if kind == NetworkKind::Host {
+            return Ok(Self::Host);
+        }
         match (kind, may_make_namespaces(), nodes) {
             (NetworkKind::Namespaces, Err(why), _) => Err(Error::work(format!(
                 "cannot make network namespaces: {why}. Run as root, or set network.kind to loopback"
@@ -69,6 +74,7 @@ impl Arrangement {
     pub fn address(self, position: usize) -> String {
         let number = position as u32 + 1;
         let first = match self {
+            Self::Host => return own_address(),
             Self::Loopback => Ipv4Addr::new(127, 0, 0, 0),
             Self::Pair | Self::Bridge => Ipv4Addr::new(10, 231, 0, 0),
         };
@@ -81,8 +87,24 @@ impl Arrangement {
             Self::Loopback => "loopback",
             Self::Pair => "two network namespaces joined by veth",
             Self::Bridge => "network namespaces joined by a bridge",
+            Self::Host => "on the network of their machines",
         }
     }
+}
+
+/// The address that others reach this machine by: the one that ssh came in by, or the first that is not loopback's.
+fn own_address() -> String {
+    let by_ssh = std::env::var("SSH_CONNECTION").ok();
+    let by_ssh =
+        by_ssh.and_then(|words| words.split(' ').nth(2).map(str::to_owned)).filter(|ip| ip.parse::<IpAddr>().is_ok());
+    by_ssh.or_else(first_address).unwrap_or_else(|| Ipv4Addr::LOCALHOST.to_string())
+}
+
+fn first_address() -> Option<String> {
+    let output = Command::new("ip").args(["-o", "addr", "show", "scope", "global", "up"]).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let address = |line: &str| Some(line.split_whitespace().nth(3)?.split('/').next()?.to_owned());
+    text.lines().filter_map(address).find(|ip| ip.parse::<IpAddr>().is_ok())
 }
 
 /// Sets up homes for the nodes of these names, in their order.
@@ -92,13 +114,13 @@ pub fn network(kind: NetworkKind, names: &[&str], run: u64) -> Result<Network, E
     // From here on a failure takes down, by dropping, what was set up before it.
     for (position, name) in names.iter().enumerate() {
         let namespace = match arrangement {
-            Arrangement::Loopback => None,
+            Arrangement::Loopback | Arrangement::Host => None,
             Arrangement::Pair | Arrangement::Bridge => Some(Namespace::make(run, name)?),
         };
         network.homes.push(Home { address: arrangement.address(position), arrangement, namespace });
     }
     match arrangement {
-        Arrangement::Loopback => {}
+        Arrangement::Loopback | Arrangement::Host => {}
         Arrangement::Pair => join_directly(&network)?,
         Arrangement::Bridge => join_by_bridge(&mut network, run)?,
     }

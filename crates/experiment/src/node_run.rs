@@ -45,25 +45,34 @@ pub(crate) struct Helper {
     pub due: Instant,
 }
 
+impl Helper {
+    /// One that runs already.
+    pub fn running(role: Role, at: usize, task: TaskId) -> Self {
+        Self { role, at, task: Some(task), failures: 0, due: Instant::now() }
+    }
+}
+
 /// The processes of tickscope that a node has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HelperKind {
     Collector,
     Monitor,
-    /// The end of the node's probe that runs there.
-    ProbeServer,
-    /// The other end, which runs on the reference.
-    ProbeClient,
+    Probe,
+    /// The clock that rivals follow; only on the reference.
+    RivalServer,
+    /// The rivals that are asked about the node's clock.
+    RivalClient,
 }
 
 impl HelperKind {
-    pub const ALL: [Self; 4] = [Self::Collector, Self::Monitor, Self::ProbeServer, Self::ProbeClient];
+    pub const ALL: [Self; 5] = [Self::Collector, Self::Monitor, Self::Probe, Self::RivalServer, Self::RivalClient];
 
     pub fn service(self) -> Service {
         match self {
             Self::Collector => Service::Collector,
             Self::Monitor => Service::ClockMonitor,
-            Self::ProbeServer | Self::ProbeClient => Service::Probe,
+            Self::Probe => Service::Probe,
+            Self::RivalServer | Self::RivalClient => Service::Rival,
         }
     }
 }
@@ -74,6 +83,8 @@ pub(crate) enum Service {
     Collector,
     Probe,
     ClockMonitor,
+    /// No cost of measuring: it is asked for only to be compared with.
+    Rival,
 }
 
 /// Field of a collector's report.
@@ -116,6 +127,7 @@ impl NodeRun {
             Service::Collector => &mut self.cost.collector_cpu_ns,
             Service::Probe => &mut self.cost.probe_cpu_ns,
             Service::ClockMonitor => &mut self.cost.monitor_cpu_ns,
+            Service::Rival => return,
         };
         *total = ended.cpu_ns.map(|ns| ns + total.unwrap_or(0)).or(*total);
     }

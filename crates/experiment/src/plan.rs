@@ -17,6 +17,7 @@ use crate::Error;
 use crate::logs::Log;
 use crate::process::Forward;
 use crate::readiness::{self, Readiness, Ready};
+use crate::rivals_plan::RivalsPlan;
 use crate::run_file;
 
 /// One experiment, checked.
@@ -44,6 +45,8 @@ pub struct Plan {
     pub(crate) logs: Vec<Log>,
     #[serde(default)]
     pub(crate) overhead: OverheadPlan,
+    #[serde(default)]
+    pub(crate) rivals: RivalsPlan,
     #[serde(skip)]
     pub(crate) origin: PlanOrigin,
 }
@@ -57,6 +60,8 @@ pub(crate) struct PlanOrigin {
     pub text: Option<String>,
     /// Where the commands' standard output goes on to.
     pub forward: Forward,
+    /// The nodes of this host outlive the command that runs them, too.
+    pub detach: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -76,13 +81,19 @@ pub(crate) struct NetworkPlan {
 }
 
 /// Where the nodes of a local run live.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum NetworkKind {
+pub enum NetworkKind {
+    /// Namespaces where this user may make them, and otherwise loopback; the machine's own network where a node of the
+    /// run is elsewhere.
     #[default]
     Auto,
+    /// Network namespaces.
     Namespaces,
+    /// Addresses of the loopback.
     Loopback,
+    /// The network that the machine is on.
+    Host,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -102,11 +113,39 @@ pub(crate) struct ClockPlan {
     pub probes_hz: f64,
     #[serde(default = "probe_port")]
     pub probe_port: u16,
+    /// Share of a core that a node's probe may take during the run.
+    #[serde(default = "probe_share")]
+    pub probe_share: f64,
+    /// Pairs of nodes whose rho is not the run's.
+    #[serde(default, rename = "pair")]
+    pub pairs: Vec<PairPlan>,
+}
+
+/// A pair of nodes whose counters wander as declared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PairPlan {
+    pub nodes: [NodeName; 2],
+    #[serde(deserialize_with = "run_file::rho")]
+    pub rho: Rho,
+}
+
+impl ClockPlan {
+    /// The rho that is declared for two nodes.
+    pub(crate) fn rho_of(&self, one: &NodeName, other: &NodeName) -> Rho {
+        let of = |pair: &&PairPlan| pair.nodes.contains(one) && pair.nodes.contains(other);
+        self.pairs.iter().find(of).map_or(self.rho, |pair| pair.rho)
+    }
 }
 
 /// Default rate of probes: gives bounds of a few round trips under any rho, and does not disturb a target.
 fn probes_hz() -> f64 {
     100.0
+}
+
+/// Default share of a core that a node's probe may take.
+fn probe_share() -> f64 {
+    0.02
 }
 
 fn probe_port() -> u16 {
@@ -153,10 +192,43 @@ pub struct NodePlan {
     /// Seconds that this may take.
     #[serde(default = "ready_timeout")]
     pub ready_timeout: f64,
+    /// Words that run a command where the node is; none: here.
+    #[serde(default)]
+    pub connect: Vec<String>,
+    /// Path of tickscope there; absent: it is copied there if need be.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// Address that other nodes reach it by; absent: found there.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Address for its probes, where they take another way.
+    #[serde(default)]
+    pub probe_address: Option<String>,
+    /// Files that are copied into the folder that its command runs in.
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
+    /// Seconds for which its agent goes on without this run.
+    #[serde(default = "deadline")]
+    pub deadline: f64,
+    /// Megabytes that wait there for their way into the run, at most.
+    #[serde(default = "spool_mb")]
+    pub spool_mb: u64,
     /// A known map before its counter.
+    #[serde(default)]
     pub inject: Option<Inject>,
     /// A known map before its `CLOCK_REALTIME`.
+    #[serde(default)]
     pub inject_realtime: Option<InjectRealtime>,
+}
+
+/// An hour.
+fn deadline() -> f64 {
+    3600.0
+}
+
+/// 4 GB.
+fn spool_mb() -> u64 {
+    4096
 }
 
 fn ready_timeout() -> f64 {
@@ -265,15 +337,13 @@ impl Default for OverheadPlan {
     }
 }
 
-/// One probe: its two ends, each with a number that is unique within the run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Two nodes that have exchanges, by their positions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ProbePair {
-    /// Position of the node that answers; the reference asks.
-    pub node: usize,
-    /// Number of the end that answers.
-    pub server: u32,
-    /// Number of the end that asks.
-    pub client: u32,
+    /// The node that asks.
+    pub asker: usize,
+    /// The node that answers.
+    pub answerer: usize,
 }
 
 impl Plan {
@@ -284,16 +354,35 @@ impl Plan {
         if self.evidence.kernel_probes { (self.clock.probes_hz / MOST_HZ).ceil().max(1.0) as u32 } else { 0 }
     }
 
+    /// How the nodes of this host are joined: on its own network where others are elsewhere.
+    pub(crate) fn network_kind(&self) -> NetworkKind {
+        let elsewhere = self.nodes.iter().any(|node| !node.connect.is_empty());
+        if elsewhere && self.network.kind == NetworkKind::Auto { NetworkKind::Host } else { self.network.kind }
+    }
+
     /// Position of the reference among the nodes.
     pub(crate) fn reference_at(&self) -> usize {
         self.nodes.iter().position(|node| node.name == self.clock.reference).expect("the run file was checked")
     }
 
-    /// The probes that would relate every node to the reference.
+    /// All pairs of nodes in the order of a round-robin tournament: any so many pairs after each other as make a round
+    /// are of different nodes. The reference asks; of two others, the asking is shared out evenly.
     pub(crate) fn probe_pairs(&self) -> impl Iterator<Item = ProbePair> + use<> {
-        let (count, reference) = (self.nodes.len(), self.reference_at());
-        let pair = move |node| ProbePair { node, server: node as u32, client: (count + node) as u32 };
-        (0..count).filter(move |&node| node != reference).map(pair)
+        let (nodes, reference) = (self.nodes.len(), self.reference_at());
+        // One node stays, the others move on by a place each round; an odd number gets a place that nobody has.
+        let places = nodes + nodes % 2;
+        let circle = places.saturating_sub(1);
+        let meet = move |round: usize, table: usize| match table {
+            0 => (circle, round),
+            _ => ((round + table) % circle, (round + circle - table) % circle),
+        };
+        let rounds = (0..circle).flat_map(move |round| (0..places / 2).map(move |table| meet(round, table)));
+        rounds.filter(move |&(one, other)| one.max(other) < nodes).map(move |(one, other)| {
+            let (first, second) = (one.min(other), one.max(other));
+            let first_asks = first == reference || second != reference && (first + second) % 2 == 1;
+            let (asker, answerer) = if first_asks { (first, second) } else { (second, first) };
+            ProbePair { asker, answerer }
+        })
     }
 
     /// What is waited for after that node's command was started.

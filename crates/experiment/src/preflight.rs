@@ -1,6 +1,7 @@
 //! What is looked at before anything is started: commands, ports, logs, shared memory, the run's directory. A fault
 //! that is found here has left nothing behind, and is told alone.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +10,7 @@ use std::{env, fs, io};
 
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
 use tickscope_store::{Run, SameBoot};
-use tickscope_tick::{printable, quoted};
+use tickscope_tick::{NodeName, printable, quoted};
 
 use crate::Error;
 use crate::leftovers;
@@ -19,11 +20,12 @@ use crate::plan::{NodePlan, Plan};
 /// Looks at all of it; the arrangement of the network that the run would have.
 pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     expect_empty(root)?;
-    plan.nodes.iter().try_for_each(|node| check_command(plan, node))?;
+    let here = plan.nodes.iter().filter(|node| node.connect.is_empty());
+    here.clone().try_for_each(|node| check_command(plan, node))?;
     check_logs(plan)?;
-    let arrangement = Arrangement::of(plan.network.kind, plan.nodes.len())?;
-    let addresses =
-        plan.nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), arrangement.address(at))).collect();
+    expect_few_strangers(probed(plan).count())?;
+    let arrangement = Arrangement::of(plan.network_kind(), here.count())?;
+    let addresses = addresses(plan, arrangement);
     plan.nodes.iter().try_for_each(|node| plan.fill(node, &addresses, "").map(drop))?;
     if arrangement == Arrangement::Loopback {
         check_ports(plan)?; // namespaces of this run's own have every port free
@@ -44,13 +46,17 @@ fn least_pool(plan: &Plan) -> u64 {
 /// What a run would do, in lines.
 pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Result<String, Error> {
     let mut text = format!("network: {}\n", arrangement.words());
-    let addresses =
-        plan.nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), arrangement.address(at))).collect();
+    let addresses = addresses(plan, arrangement);
     let run = root.display().to_string();
-    for (at, node) in plan.nodes.iter().enumerate() {
+    for node in &plan.nodes {
         let command: Vec<String> = plan.fill(node, &addresses, &run)?.iter().map(quoted).collect();
         let ends = if node.ends_run { "; the run ends with it" } else { "" };
-        let (name, address) = (&node.name, arrangement.address(at));
+        let (name, address) = (&node.name, &addresses[&node.name]);
+        let through: Vec<String> = node.connect.iter().map(quoted).collect();
+        let ends = match through.is_empty() {
+            true => ends.to_owned(),
+            false => format!(" through '{}'{ends}", printable(&through.join(" "))),
+        };
         let _ = writeln!(text, "{name} at {address}{ends}: {}", printable(&command.join(" "))); // to a String
     }
     let folder = plan.origin.folder.display().to_string();
@@ -62,9 +68,29 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
     };
     let probes = match probed(plan).count() {
         0 => "none: the nodes read one counter".to_owned(),
-        _ => format!("{} a second from {}, port {}", plan.clock.probes_hz, plan.clock.reference, plan.clock.probe_port),
+        nodes => format!(
+            "{} a second between each two of {nodes} nodes, port {}",
+            plan.clock.probes_hz, plan.clock.probe_port
+        ),
     };
     Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {place}\n"))
+}
+
+/// Addresses of the nodes, by name; those that only their machines know are called what they are.
+fn addresses(plan: &Plan, arrangement: Arrangement) -> BTreeMap<NodeName, String> {
+    let mut here = 0;
+    let address = |node: &NodePlan| {
+        let address = match (&node.address, node.connect.is_empty()) {
+            (Some(address), _) => address.clone(),
+            (None, false) => "its-address".into(),
+            (None, true) => {
+                here += 1;
+                arrangement.address(here - 1)
+            }
+        };
+        (node.name.clone(), address)
+    };
+    plan.nodes.iter().map(address).collect()
 }
 
 /// A run gets a directory of its own: what is there already is somebody's.
@@ -141,14 +167,24 @@ fn check_logs(plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nodes that would be probed, by their positions: those that do not read the reference's counter.
+/// Nodes that would be probed, by their positions: those that do not read every other node's counter.
 fn probed(plan: &Plan) -> impl Iterator<Item = usize> + use<'_> {
-    let reference = plan.reference_at();
-    let strange = move |at: &usize| {
-        let injected = plan.nodes[*at].inject.is_some() || plan.nodes[reference].inject.is_some();
-        *at != reference && (injected || plan.clock.same_boot == SameBoot::Ignore)
-    };
-    (0..plan.nodes.len()).filter(|_| plan.evidence.probes).filter(strange)
+    let injected = |at: usize| plan.nodes[at].inject.is_some() || plan.clock.same_boot == SameBoot::Ignore;
+    let count = plan.nodes.len();
+    let strange = move |at: &usize| (0..count).any(|other| other != *at && (injected(*at) || injected(other)));
+    (0..count).filter(|_| plan.evidence.probes).filter(strange)
+}
+
+/// Every two nodes that are strangers have a rho in `run.json`, which has an end.
+fn expect_few_strangers(nodes: usize) -> Result<(), Error> {
+    const MOST: usize = 300;
+    if nodes <= MOST {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "expected at most {MOST} nodes that are related by probes, found {nodes}. Let nodes of one host read its \
+         counter (clock.same_boot = \"detect\"), or leave some out"
+    )))
 }
 
 fn check_ports(plan: &Plan) -> Result<(), Error> {
@@ -183,6 +219,12 @@ pub(crate) fn remove(root: &Path, missing: &[PathBuf]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_more_nodes_are_strangers_than_a_manifest_has_room_for() {
+        assert_eq!(expect_few_strangers(300), Ok(()));
+        assert!(expect_few_strangers(301).unwrap_err().to_string().contains("at most 300 nodes"));
+    }
 
     #[test]
     fn what_a_failed_start_wrote_is_removed_with_the_directories_it_made_and_nothing_else() {

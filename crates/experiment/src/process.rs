@@ -2,15 +2,16 @@
 
 mod output;
 
+use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::agent::Ended;
-pub use output::Forward;
+pub use output::{ANSWER, Forward};
 use output::{Lines, drain, drain_errors};
 
 /// A process that is asked to end, and then made to, when dropped.
@@ -18,6 +19,8 @@ use output::{Lines, drain, drain_errors};
 pub struct Process {
     what: String,
     child: Child,
+    /// Where one of tickscope's own is told what to do.
+    input: Option<ChildStdin>,
     lines: Arc<Lines>,
     first: Receiver<String>,
     last: Receiver<Option<String>>,
@@ -32,10 +35,21 @@ const OUTPUT_END: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Process {
-    /// Starts one of tickscope's own; its report is the last line that it prints.
-    pub fn start(what: &str, command: &mut Command) -> Result<Self, Error> {
-        command.stdin(Stdio::null());
-        Self::start_printing(what, command, Forward::Nowhere, None)
+    /// Starts one of tickscope's own, which reads `settings` as its first line; its report is the last line that it
+    /// prints.
+    pub fn start(what: &str, command: &mut Command, settings: &str) -> Result<Self, Error> {
+        command.stdin(Stdio::piped());
+        let mut process = Self::spawn(what, command, Forward::Nowhere, Lines::of_own())?;
+        let _ = process.tell(settings); // one that ended already says why below
+        Ok(process)
+    }
+
+    /// Tells one of tickscope's own a line.
+    pub fn tell(&mut self, line: &str) -> Result<(), Error> {
+        let wrong =
+            |e: std::io::Error| Error::work(format!("{}: cannot tell it '{line}': {e}. It may have ended", self.what));
+        let input = self.input.as_mut().ok_or_else(|| wrong(std::io::ErrorKind::BrokenPipe.into()))?;
+        input.write_all(format!("{line}\n").as_bytes()).and_then(|()| input.flush()).map_err(wrong)
     }
 
     /// Starts `command`, whose standard output goes on to `forward`. `ready_text`: a line of either output that
@@ -46,6 +60,13 @@ impl Process {
         forward: Forward,
         ready_text: Option<&str>,
     ) -> Result<Self, Error> {
+        if ready_text.is_some() {
+            command.stderr(Stdio::piped());
+        }
+        Self::spawn(what, command, forward, Lines::awaiting(ready_text))
+    }
+
+    fn spawn(what: &str, command: &mut Command, forward: Forward, lines: Lines) -> Result<Self, Error> {
         // SAFETY: both calls are plain system calls. A group of its own keeps the terminal's Ctrl-C away: this process
         // decides the order of the end. The signal on our death keeps the child from outliving a killed run.
         unsafe {
@@ -55,9 +76,6 @@ impl Process {
                 Ok(())
             })
         };
-        if ready_text.is_some() {
-            command.stderr(Stdio::piped());
-        }
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| {
             let name = command.get_program().to_string_lossy();
             let folder = command.get_current_dir().map(|folder| format!(" in {}", folder.display()));
@@ -68,7 +86,7 @@ impl Process {
         })?;
         let (send_first, first) = channel();
         let (send_last, last) = channel();
-        let lines = Arc::new(Lines::awaiting(ready_text));
+        let lines = Arc::new(lines);
         if let Some(output) = child.stdout.take() {
             let lines = Arc::clone(&lines);
             std::thread::spawn(move || drain(output, forward, &lines, &send_first, &send_last));
@@ -77,8 +95,8 @@ impl Process {
             let lines = Arc::clone(&lines);
             std::thread::spawn(move || drain_errors(errors, &lines));
         }
-        let (started, ended, cpu_ns) = (Instant::now(), None, None);
-        Ok(Self { what: what.into(), child, lines, first, last, started, ended, cpu_ns })
+        let (started, ended, cpu_ns, input) = (Instant::now(), None, None, child.stdin.take());
+        Ok(Self { what: what.into(), child, input, lines, first, last, started, ended, cpu_ns })
     }
 
     /// The process, in words.
@@ -170,6 +188,16 @@ impl Process {
         // given to another, and when none is, there is nobody to signal.
         unsafe { libc::kill(-(self.child.id() as libc::pid_t), signal) };
     }
+}
+
+/// This same program, also where its file was replaced by a newer one meanwhile.
+pub fn this_program() -> Result<Command, Error> {
+    let name = std::env::current_exe().map_err(|e| {
+        Error::work(format!("cannot find this program again: {e}. Mount /proc, and leave the program where it is"))
+    })?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(name);
+    Ok(command)
 }
 
 /// Returns whether a child may have ended, and the processor time that it took; looked at before it is reaped, when

@@ -3,7 +3,7 @@
 //! Guarantees: written again it says the same again, not twice. Deliberately absent: any process, and any look at a
 //! machine.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use tickscope_analysis::never_stamped;
 use tickscope_store::{Event, EventKind, Joined, LayoutText, Manifest, Point, Run, write_events};
@@ -90,12 +90,12 @@ impl RunRecord {
 
     /// Logs of programs that read another clock. One that cannot be read becomes an event; the others are imported.
     /// Returns how coarsely each of their points gives its readings, where that is more than a tick of its clock.
-    /// `run`: the run's directory, as commands of a node have it; `folder`: where paths of the run file start.
-    pub fn import_logs(&mut self, logs: &[Log], run: impl Fn(&NodeName) -> String, folder: &Path) -> Vec<Coarse> {
+    /// `file`: where a log lies, by its position.
+    pub fn import_logs(&mut self, logs: &[Log], file: impl Fn(usize, &Log) -> PathBuf) -> Vec<Coarse> {
         let mut coarse = Vec::new();
-        for log in logs {
+        for (position, log) in logs.iter().enumerate() {
             let Some(facts) = self.run.manifest().nodes.iter().find(|known| known.name == log.node) else { continue };
-            let imported = log.import(&self.run, facts, &log.path(&run(&log.node), folder));
+            let imported = log.import(&self.run, facts, &file(position, log));
             coarse.extend(imported.coarse.into_iter().map(|(point, ticks)| (log.node.clone(), point, ticks)));
             if imported.what == EventKind::LogRefused {
                 notice::say(&imported.text);

@@ -1,15 +1,19 @@
 //! The processes that hang under an agent: this same program, started again as `role NAME`.
 //!
 //! A role prints `ready` when the run may go on, works until SIGTERM, and prints its report as one line of JSON.
-//! If one dies, the others go on. Settings are plain data; the agent adds the node and the run's directory.
+//! If one dies, the others go on. Settings are plain data, one line of JSON on its standard input, for they may hold
+//! keys; the agent adds the node and the run's directory. What it is told while it works comes as further lines there,
+//! and it answers in lines of `answer ...`.
 
 pub mod clock_monitor;
 pub mod collector;
 mod kernel_points;
+pub(crate) mod live;
 pub mod probe;
+pub mod rivals;
 pub mod stamp_cost;
 
-use std::io::Write;
+use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -27,12 +31,14 @@ pub enum Role {
     Collect,
     /// Takes what lies in the node's stamp directory, once.
     CollectOnce,
-    /// Answers a probe.
-    ProbeServe(probe::ServerSettings),
-    /// Asks a probe's server, and writes brackets.
-    ProbeAsk(probe::ClientSettings),
+    /// Has exchanges with the node's peers, and writes brackets.
+    Probe(probe::ProbeSettings),
     /// Watches the node's other clocks.
     ClockMonitor,
+    /// Is the clock that the rivals on other nodes follow.
+    RivalServe(rivals::ServerSettings),
+    /// Asks rivals about the node's clock.
+    RivalAsk(rivals::ClientSettings),
     /// Times stamps.
     StampCost,
 }
@@ -56,6 +62,16 @@ impl Role {
         .expect("an enum is a name, or an object of one field")
     }
 
+    /// The role of that name, with the settings that standard input begins with.
+    pub fn read(name: &str) -> Result<Self, Error> {
+        /// More than any role has.
+        const MOST_BYTES: u64 = 16 << 20;
+        let mut line = String::new();
+        let read = std::io::stdin().lock().take(MOST_BYTES).read_line(&mut line);
+        read.map_err(|e| Error::input(format!("role {name}: cannot read its settings: {e}")))?;
+        Self::parse(name, if line.trim().is_empty() { "null" } else { &line })
+    }
+
     /// The role of that name with these settings, JSON.
     pub fn parse(name: &str, settings: &str) -> Result<Self, Error> {
         let settings: Result<Value, _> = serde_json::from_str(settings);
@@ -67,9 +83,10 @@ impl Role {
     pub fn title(&self) -> &'static str {
         match self {
             Self::Collect | Self::CollectOnce => "collector of",
-            Self::ProbeServe(_) => "probe's server on",
-            Self::ProbeAsk(_) => "probe on",
+            Self::Probe(_) => "probe on",
             Self::ClockMonitor => "clock monitor on",
+            Self::RivalServe(_) => "rivals' server on",
+            Self::RivalAsk(_) => "rivals on",
             Self::StampCost => "cost of a stamp on",
         }
     }
@@ -85,9 +102,10 @@ pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
         Role::CollectOnce => {
             print(&collector::json(&collector::collect(&collector::CollectorSettings::of_role(place, false))?))
         }
-        Role::ProbeServe(server) => print(&probe::serve(server)?),
-        Role::ProbeAsk(client) => print(&probe::ask(client, place)?),
+        Role::Probe(settings) => print(&probe::probe(settings, place)?),
         Role::ClockMonitor => print(&clock_monitor::monitor(place)?),
+        Role::RivalServe(server) => print(&rivals::serve(server)?),
+        Role::RivalAsk(client) => print(&rivals::ask(client, place)?),
         Role::StampCost => print(&stamp_cost::measure()?),
     }
 }
@@ -96,6 +114,13 @@ pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
 fn ready() {
     let mut out = std::io::stdout();
     let _ = out.write_all(b"ready\n").and_then(|()| out.flush()); // nobody may be reading any more
+}
+
+/// Answers whoever told the role something.
+fn answer(text: &str) {
+    let mut out = std::io::stdout();
+    let line = format!("{}{text}\n", crate::process::ANSWER);
+    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush()); // nobody may be reading any more
 }
 
 /// How long a role that ends waits for room on a full disk: less than whoever ends it waits for it.
@@ -126,12 +151,21 @@ mod tests {
 
     #[test]
     fn a_role_reads_back_from_its_words() {
-        let server = probe::ServerSettings { run: u64::MAX, id: 1, listen: ("::1".into(), 7411), kernel_every: 10 };
-        for role in [Role::Collect, Role::ProbeServe(server), Role::StampCost] {
+        let probe = probe::ProbeSettings {
+            run: u64::MAX,
+            id: 1,
+            listen: ("::1".into(), 7411),
+            counter: "a.tsc".parse().unwrap(),
+            hertz: 0.1,
+            share: 0.02,
+            kernel_every: 10,
+            peers: Vec::new(),
+        };
+        for role in [Role::Collect, Role::Probe(probe), Role::StampCost] {
             let (name, settings) = role.words();
             assert_eq!(Role::parse(&name, &settings).unwrap(), role);
         }
-        for (name, settings) in [("collector", "null"), ("probe-serve", "null"), ("collect", "}")] {
+        for (name, settings) in [("collector", "null"), ("probe", "null"), ("collect", "}")] {
             assert_eq!(Role::parse(name, settings).unwrap_err().code(), 2);
         }
     }

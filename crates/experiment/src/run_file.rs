@@ -19,7 +19,7 @@ use tickscope_tick::{Injection, NodeName};
 
 use crate::Error;
 use crate::network::MOST_NODES;
-use crate::plan::{NodePlan, Plan, PlanOrigin, Slew};
+use crate::plan::{NodePlan, PairPlan, Plan, PlanOrigin, Slew};
 use crate::process::Forward;
 use crate::readiness::Ready;
 
@@ -60,7 +60,7 @@ impl Plan {
             std::path::absolute(std::env::current_dir().unwrap_or_default().join(folder)).map_err(Error::work)?;
         let mut plan = Self::parse(&text).map_err(|why| Error::input(format!("{name}: {why}")))?;
         plan.run.out = plan.run.out.map(|out| folder.join(out));
-        plan.origin = PlanOrigin { folder, text: Some(text), forward: Forward::Nowhere };
+        plan.origin = PlanOrigin { folder, text: Some(text), ..PlanOrigin::default() };
         Ok(plan)
     }
 
@@ -82,7 +82,7 @@ impl Plan {
         plan.nodes[0].command = command.to_vec();
         let folder =
             std::env::current_dir().map_err(|e| Error::work(format!("cannot find the current directory: {e}")))?;
-        plan.origin = PlanOrigin { folder, text: None, forward: Forward::Stdout };
+        plan.origin = PlanOrigin { folder, text: None, forward: Forward::Stdout, detach: false };
         Ok(plan)
     }
 
@@ -90,6 +90,7 @@ impl Plan {
     fn check(&self) -> Result<(), String> {
         within("run.seconds", self.run.seconds, 0.1, 1e6)?;
         within("clock.probes_hz", self.clock.probes_hz, 0.0, 100_000.0)?;
+        within("clock.probe_share", self.clock.probe_share, 1e-4, 1.0)?;
         within("overhead.seconds", self.overhead.seconds, 0.1, 1e6)?;
         within("the number of nodes", self.nodes.len() as f64, 1.0, MOST_NODES as f64)?;
         within("overhead.pairs", self.overhead.pairs.into(), FEWEST_PAIRS.into(), 1e6)?;
@@ -108,7 +109,9 @@ impl Plan {
                 "expected a node with ends_run = true, found none. Mark the one whose command ends the run".into()
             );
         }
+        self.check_clock_pairs(&names)?;
         self.nodes.iter().try_for_each(check_node)?;
+        self.rivals.check()?;
         self.logs.iter().try_for_each(|log| log.check(&self.nodes))?;
         self.evidence.messages.iter().try_for_each(|text| self.check_messages(text, &names))?;
         if !self.has_layout() {
@@ -123,6 +126,26 @@ impl Plan {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Each pair that has a rho of its own is of two nodes, and stands there once.
+    fn check_clock_pairs(&self, names: &[&str]) -> Result<(), String> {
+        for (position, PairPlan { nodes, .. }) in self.clock.pairs.iter().enumerate() {
+            let [one, other] = nodes;
+            if let Some(unknown) = nodes.iter().find(|node| !names.contains(&node.as_str())) {
+                let known = names.join(", ");
+                return Err(format!(
+                    "[[clock.pair]] expected nodes of the run ({known}), found '{unknown}'. Correct it"
+                ));
+            }
+            let again = |earlier: &PairPlan| earlier.nodes.contains(one) && earlier.nodes.contains(other);
+            if one == other || self.clock.pairs[..position].iter().any(again) {
+                return Err(format!(
+                    "[[clock.pair]] expected each pair of two nodes once, found '{one}' and '{other}'. Leave it out"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Messages are evidence about a node and the reference.
@@ -264,6 +287,7 @@ pub(crate) fn refuse_table<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     const DEMO: &str = include_str!("../../../experiments/demo.toml");
 
@@ -328,13 +352,45 @@ mod tests {
     }
 
     #[test]
-    fn no_two_ends_of_a_runs_probes_have_the_same_number() {
+    fn every_two_nodes_are_a_pair_once_and_a_round_has_each_node_once() {
+        for count in 1..=33 {
+            let node = |at: usize| format!("[[node]]\nname = \"n{at}\"\ncommand = [\"true\"]\nends_run = true\n");
+            let nodes: String = (0..count).map(node).collect();
+            let reference = count / 2;
+            let text = format!("run = {{ name = \"t\", seconds = 1 }}\nclock.reference = \"n{reference}\"\n{nodes}");
+            let pairs: Vec<_> = Plan::parse(&text).unwrap().probe_pairs().collect();
+            let either: BTreeSet<_> =
+                pairs.iter().map(|p| (p.asker.min(p.answerer), p.asker.max(p.answerer))).collect();
+            assert_eq!((pairs.len(), either.len()), (count * (count - 1) / 2, pairs.len()), "{count} nodes");
+            for round in pairs.chunks((count / 2).max(1)) {
+                let busy: BTreeSet<_> = round.iter().flat_map(|pair| [pair.asker, pair.answerer]).collect();
+                assert_eq!(busy.len(), 2 * round.len(), "{count} nodes");
+            }
+            let asks = |node| pairs.iter().filter(|pair| pair.asker == node).count();
+            assert_eq!(asks(reference), count - 1);
+            let others = (0..count).filter(|&node| node != reference).map(asks);
+            let (least, most) = others.fold((usize::MAX, 0), |(least, most), asks| (least.min(asks), most.max(asks)));
+            assert!(count == 1 || most - least <= 2, "{count} nodes: {least} to {most}");
+        }
+    }
+
+    #[test]
+    fn a_pair_of_nodes_may_have_a_rho_of_its_own() {
         let more = |name| format!("\n[[node]]\nname = \"{name}\"\ncommand = [\"true\"]\n");
-        let plan = Plan::parse(&format!("{DEMO}{}{}", more("a"), more("b"))).unwrap();
-        let mut numbers: Vec<u32> = plan.probe_pairs().flat_map(|pair| [pair.server, pair.client]).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        assert_eq!(numbers.len(), 2 * (plan.nodes.len() - 1));
+        let with = |pairs: &str| Plan::parse(&format!("{DEMO}{}{pairs}", more("a")));
+        let pair = |one, other| format!("\n[[clock.pair]]\nnodes = [\"{one}\", \"{other}\"]\nrho = \"lab\"\n");
+        let clock = with(&pair("a", "server")).unwrap().clock;
+        let [a, client, server] = ["a", "client", "server"].map(|name| NodeName::new(name).unwrap());
+        let ppb = [(&server, &a), (&a, &server), (&client, &a)].map(|(one, other)| clock.rho_of(one, other).ppb());
+        assert_eq!(ppb, [200, 200, 50_000]);
+        for (wrong, why) in [
+            (pair("a", "nobody"), "found 'nobody'"),
+            (pair("a", "a"), "each pair of two nodes once"),
+            (pair("a", "server") + &pair("server", "a"), "each pair of two nodes once"),
+        ] {
+            let error = with(&wrong).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     fn addresses() -> std::collections::BTreeMap<NodeName, String> {

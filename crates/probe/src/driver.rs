@@ -4,6 +4,8 @@
 //! ones advance a simulated clock during `send` and `receive`, so that a stamp read at the wrong place shows as a false
 //! bracket.
 //!
+//! A node's process answers and asks over one endpoint, one datagram after the other ([`Prober`]).
+//!
 //! Guarantees: t1 and t3 are read `before` and right ahead of the send, t2 and t4 `after` and right behind the receive;
 //! each request has a due time of its own, which a late one does not shift; what the network reports as unreachable is
 //! counted and does not end the run. Deliberately absent: estimating anything from the exchanges.
@@ -14,8 +16,9 @@ use std::time::Duration;
 
 use tickscope_tick::{Ordering, Tick};
 
-use crate::datagram::{LENGTH, NodeId, Nonce, RunId};
+use crate::datagram::{Datagram, LENGTH, Message, NodeId, Nonce};
 use crate::exchange::{self, Client, ClientCounts, Exchange, Parties, Server, ServerCounts};
+use crate::key::PairKey;
 
 /// The longest that a driver waits without looking at its stop flag.
 pub const POLL: Duration = Duration::from_millis(50);
@@ -42,7 +45,7 @@ pub trait Endpoint {
     /// Time since the endpoint was made; never steps back. For schedules only, never evidence.
     fn elapsed(&self) -> Duration;
 
-    /// A number that nobody can predict.
+    /// The number of the next request, which no other request of this node has; asked for right before it is sent.
     fn nonce(&mut self) -> io::Result<Nonce>;
 }
 
@@ -133,36 +136,20 @@ impl NetworkCounts {
     }
 }
 
+/// Requests that are made good at once after a delay; more are left out.
+const MOST_OVERDUE: u32 = 100;
+
 /// One byte more than a datagram, so that a longer one shows.
 type Buffer = [u8; LENGTH + 1];
 
 /// Answers requests until `stop`.
-pub fn serve(endpoint: &mut impl Endpoint, run: RunId, node: NodeId, stop: &AtomicBool) -> io::Result<ServerReport> {
-    let mut server = Server::new(run, node);
-    let mut report = ServerReport::default();
-    let mut buffer: Buffer = [0; LENGTH + 1];
+pub fn serve(endpoint: &mut impl Endpoint, server: Server, stop: &AtomicBool) -> io::Result<ServerReport> {
+    let mut prober = Prober::new(endpoint, server, |_, _: &Exchange| {});
     // Relaxed: the flag guards no other memory.
     while !stop.load(Memory::Relaxed) {
-        let deadline = endpoint.elapsed() + POLL;
-        let received = endpoint.receive(&mut buffer, deadline);
-        let t2 = endpoint.stamp(Ordering::After);
-        match received {
-            Ok(Some(received)) => {
-                if let Ok(pending) = server.request(&buffer[..received.length], Tick::new(t2)) {
-                    let t3 = endpoint.stamp(Ordering::Before);
-                    match endpoint.send(&pending.at(Tick::new(t3)), received.from) {
-                        Ok(()) => report.answered += 1,
-                        Err(error) => report.network.unsent(error),
-                    }
-                    endpoint.admitted();
-                }
-            }
-            Ok(None) => {}
-            Err(error) => report.network.unreachable(error)?,
-        }
+        prober.turn(POLL)?;
     }
-    report.counts = server.counts().clone();
-    Ok(report)
+    Ok(prober.finish(Duration::ZERO)?.server)
 }
 
 /// Takes exchanges with `peer` by the schedule until `stop`: a burst, the stated rate, a burst. Each exchange that
@@ -172,129 +159,259 @@ pub fn probe<E: Endpoint>(
     peer: E::Address,
     asking: Asking,
     stop: &AtomicBool,
-    on_exchange: impl FnMut(&Exchange),
+    mut on_exchange: impl FnMut(&Exchange),
 ) -> io::Result<ClientReport> {
-    let client = Client::new(asking.parties, asking.memory);
-    let mut probe = Probe { endpoint, peer, client, report: ClientReport::default(), on_exchange };
-    probe.burst(&asking.schedule)?;
-    probe.steady(asking.schedule.period, stop)?;
-    probe.burst(&asking.schedule)?;
-    probe.finish(asking.schedule.reply_wait)
+    let Asking { parties, key, memory, schedule } = asking;
+    let nobody = Server::new(parties.run, parties.client, []);
+    let mut prober = Prober::new(endpoint, nobody, |_, exchange: &Exchange| on_exchange(exchange));
+    prober.add(parties, key, memory, peer);
+    prober.burst(parties.server, &schedule)?;
+    prober.pace(schedule.period);
+    while !stop.load(Memory::Relaxed) {
+        prober.turn(POLL)?;
+    }
+    prober.burst(parties.server, &schedule)?;
+    let report = prober.finish(schedule.reply_wait)?;
+    let (_, mut asked) = report.asked.into_iter().next().expect("one peer is asked");
+    asked.counts.refusals.add(&report.server.counts.refusals);
+    Ok(ClientReport { network: report.server.network, ..asked })
 }
 
-/// Settings of a client: the run and its two ends, the window of outstanding requests, the schedule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Settings of a client: the run and its two ends, their key, the window of outstanding requests, the schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asking {
     /// The run and its two nodes.
     pub parties: Parties,
+    /// Their key.
+    pub key: PairKey,
     /// Its window of outstanding requests.
     pub memory: exchange::Memory,
     /// When it sends.
     pub schedule: Schedule,
 }
 
-struct Probe<'a, E: Endpoint, F> {
+/// One node's part in all its exchanges: it answers, and asks the peers that it was told to ask.
+pub struct Prober<'a, E: Endpoint, F> {
     endpoint: &'a mut E,
-    peer: E::Address,
-    client: Client,
-    report: ClientReport,
+    server: Server,
+    answered: u64,
+    network: NetworkCounts,
+    asked: Vec<Asked<E::Address>>,
     on_exchange: F,
 }
 
-impl<E: Endpoint, F: FnMut(&Exchange)> Probe<'_, E, F> {
-    /// Exchanges back to back: each waits for its reply, or for as long as a reply is waited for.
-    fn burst(&mut self, schedule: &Schedule) -> io::Result<()> {
+/// A peer that is asked.
+struct Asked<A> {
+    node: NodeId,
+    address: A,
+    client: Client,
+    /// Between two requests, as wished; `None`: none is due.
+    period: Option<Duration>,
+    due: Duration,
+    late_sends: u64,
+    round_trip_ticks_min: Option<i64>,
+}
+
+/// Outcome of a burst.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BurstReport {
+    /// Requests sent.
+    pub asked: u64,
+    /// Replies that became evidence.
+    pub answered: u64,
+}
+
+/// Counts of all that a node did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProberReport {
+    /// What it answered, and the errors of its network.
+    pub server: ServerReport,
+    /// What became of its own requests, by the node asked; errors of the network stand above.
+    pub asked: Vec<(NodeId, ClientReport)>,
+}
+
+impl<'a, E: Endpoint, F: FnMut(NodeId, &Exchange)> Prober<'a, E, F> {
+    /// A node that answers as `server` says and asks nobody yet. Each exchange of its own that became evidence is
+    /// handed to `on_exchange` when it arrives, with the node that was asked.
+    pub fn new(endpoint: &'a mut E, server: Server, on_exchange: F) -> Self {
+        let network = NetworkCounts::default();
+        Self { endpoint, server, answered: 0, network, asked: Vec::new(), on_exchange }
+    }
+
+    /// Makes the server of `parties` a peer that can be asked.
+    pub fn add(&mut self, parties: Parties, key: PairKey, memory: exchange::Memory, address: E::Address) {
+        let (client, due) = (Client::new(parties, key, memory), self.endpoint.elapsed());
+        let (late_sends, round_trip_ticks_min) = (0, None);
+        let node = parties.server;
+        self.asked.push(Asked { node, address, client, period: None, due, late_sends, round_trip_ticks_min });
+    }
+
+    /// Asks each peer once every `period` from now on, or not at all; a peer that affords less is asked less often. The
+    /// requests to several peers are spread over the period.
+    pub fn pace(&mut self, period: Option<Duration>) {
+        let (now, peers) = (self.endpoint.elapsed(), self.asked.len() as u32);
+        for (number, asked) in (0..).zip(&mut self.asked) {
+            let begins = asked.period.is_none();
+            asked.period = period;
+            match period {
+                Some(period) if begins => asked.due = now + period * number / peers,
+                Some(period) => asked.due = asked.due.min(now + period),
+                None => {}
+            }
+        }
+    }
+
+    /// How many exchanges a second it affords each peer from now on; 0: any.
+    pub fn afford(&mut self, hertz: u16) {
+        self.server.set_pace(hertz);
+    }
+
+    /// Requests answered, and replies of its own that became evidence.
+    pub fn exchanges(&self) -> u64 {
+        self.answered + self.asked.iter().map(|asked| asked.client.counts().answered).sum::<u64>()
+    }
+
+    /// Exchanges with one peer back to back: each waits for its reply, or for as long as a reply is waited for.
+    /// Meanwhile others are answered.
+    pub fn burst(&mut self, node: NodeId, schedule: &Schedule) -> io::Result<BurstReport> {
+        let Some(peer) = self.asked.iter().position(|asked| asked.node == node) else {
+            return Ok(BurstReport::default());
+        };
+        let before = self.asked[peer].client.counts().clone();
         let end = self.endpoint.elapsed() + schedule.burst_limit;
         for _ in 0..schedule.burst {
             let now = self.endpoint.elapsed();
             if now >= end {
                 break;
             }
-            self.ask()?;
-            self.await_replies(end.min(now + schedule.reply_wait))?;
+            self.ask(peer)?;
+            self.await_replies(peer, end.min(now + schedule.reply_wait))?;
+        }
+        let after = self.asked[peer].client.counts();
+        Ok(BurstReport { asked: after.asked - before.asked, answered: after.answered - before.answered })
+    }
+
+    /// Sends what is due, or takes one datagram if one comes before something is due or `at_most` is over. Overdue
+    /// requests are sent at once, and the next is due when it always was.
+    pub fn turn(&mut self, at_most: Duration) -> io::Result<()> {
+        let now = self.endpoint.elapsed();
+        let waiting = self.asked.iter().enumerate().filter(|(_, asked)| asked.period.is_some());
+        let Some((peer, due)) = waiting.map(|(peer, asked)| (peer, asked.due)).min_by_key(|&(_, due)| due) else {
+            return self.receive(now + at_most);
+        };
+        if now < due {
+            return self.receive(due.min(now + at_most));
+        }
+        let period = self.asked[peer].spacing();
+        self.asked[peer].late_sends += u64::from(now > due + period);
+        self.ask(peer)?;
+        let due = &mut self.asked[peer].due;
+        *due += period;
+        if now > *due + period * MOST_OVERDUE {
+            *due = now; // a process that stood still for so long makes nothing good by a flood
+        }
+        if *due <= now {
+            // Behind schedule, replies must not wait until it has been caught up with: their t4 would grow.
+            self.receive(now)?;
         }
         Ok(())
     }
 
-    /// Requests at their due times until `stop`. Overdue ones are sent at once, and the next is due when it always was.
-    fn steady(&mut self, period: Option<Duration>, stop: &AtomicBool) -> io::Result<()> {
-        let mut due = self.endpoint.elapsed();
-        while !stop.load(Memory::Relaxed) {
-            let now = self.endpoint.elapsed();
-            let Some(period) = period else {
-                self.receive(now + POLL)?;
-                continue;
-            };
-            if now < due {
-                self.receive(due.min(now + POLL))?;
-                continue;
-            }
-            self.report.late_sends += u64::from(now > due + period);
-            self.ask()?;
-            due += period;
-            if due <= now {
-                // Behind schedule, replies must not wait until it has been caught up with: their t4 would grow.
-                self.receive(now)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, reply_wait: Duration) -> io::Result<ClientReport> {
+    /// Waits for replies to what is outstanding, and counts the rest as lost.
+    pub fn finish(mut self, reply_wait: Duration) -> io::Result<ProberReport> {
         let deadline = self.endpoint.elapsed() + reply_wait;
-        self.await_replies(deadline)?;
-        self.client.give_up();
-        self.report.counts = self.client.counts().clone();
-        Ok(self.report)
+        for peer in 0..self.asked.len() {
+            self.await_replies(peer, deadline)?;
+        }
+        let Self { server, answered, network, asked, .. } = self;
+        let asked = asked.into_iter().map(Asked::report).collect();
+        Ok(ProberReport { server: ServerReport { counts: server.counts().clone(), answered, network }, asked })
     }
 
-    fn ask(&mut self) -> io::Result<()> {
+    fn ask(&mut self, peer: usize) -> io::Result<()> {
         let nonce = self.endpoint.nonce()?;
-        let request = self.client.request(nonce).map_err(io::Error::other)?;
-        let peer = self.peer.clone();
+        let Asked { client, address, .. } = &mut self.asked[peer];
+        let request = client.request(nonce).map_err(io::Error::other)?;
+        let address = address.clone();
         let t1 = self.endpoint.stamp(Ordering::Before);
-        let sent = self.endpoint.send(&request.bytes, peer);
+        let sent = self.endpoint.send(&request.bytes, address);
         match sent {
-            Ok(()) => self.client.sent(nonce, Tick::new(t1)),
+            Ok(()) => client.sent(nonce, Tick::new(t1)),
             Err(error) => {
-                self.client.withdraw(nonce);
-                self.report.network.unsent(error);
+                client.withdraw(nonce);
+                self.network.unsent(error);
             }
         }
         Ok(())
     }
 
-    /// Receives until nothing is outstanding, or the deadline.
-    fn await_replies(&mut self, deadline: Duration) -> io::Result<()> {
-        while self.client.outstanding() > 0 && self.endpoint.elapsed() < deadline {
+    /// Receives until nothing is outstanding with that peer, or the deadline.
+    fn await_replies(&mut self, peer: usize, deadline: Duration) -> io::Result<()> {
+        while self.asked[peer].client.outstanding() > 0 && self.endpoint.elapsed() < deadline {
             self.receive(deadline)?;
         }
         Ok(())
     }
 
-    /// Takes one datagram, if one comes by the deadline.
+    /// Takes one datagram, if one comes by the deadline: t2 of a request, t4 of a reply.
     fn receive(&mut self, deadline: Duration) -> io::Result<()> {
         let mut buffer: Buffer = [0; LENGTH + 1];
         let received = self.endpoint.receive(&mut buffer, deadline);
-        let t4 = self.endpoint.stamp(Ordering::After);
+        let seen = self.endpoint.stamp(Ordering::After);
         match received {
-            // A refusal is counted by the client.
-            Ok(Some(received)) => {
-                if let Ok(exchange) = self.client.reply(&buffer[..received.length], Tick::new(t4)) {
-                    self.endpoint.admitted();
-                    self.keep(&exchange);
-                }
-            }
+            Ok(Some(Received { length, from })) => self.take(&buffer[..length], from, seen),
             Ok(None) => {}
-            Err(error) => self.report.network.unreachable(error)?,
+            Err(error) => self.network.unreachable(error)?,
         }
         Ok(())
     }
 
-    fn keep(&mut self, exchange: &Exchange) {
-        let ticks = exchange.round_trip_ticks();
-        let min = &mut self.report.round_trip_ticks_min;
-        *min = Some(min.map_or(ticks, |least| least.min(ticks)));
-        (self.on_exchange)(exchange);
+    /// Refusals are counted by who would have taken it: the client of a peer's reply, else the server.
+    fn take(&mut self, bytes: &[u8], from: E::Address, seen: i64) {
+        let peer = match (Datagram::decode(bytes), &self.asked[..]) {
+            (Ok(Datagram { message: Message::Reply { .. }, from, .. }), asked) => {
+                asked.iter().position(|asked| asked.node == from)
+            }
+            _ => None,
+        };
+        if let Some(peer) = peer {
+            return self.take_reply(peer, bytes, seen);
+        }
+        if let Ok(pending) = self.server.request(bytes, Tick::new(seen)) {
+            let t3 = self.endpoint.stamp(Ordering::Before);
+            match self.endpoint.send(&pending.at(Tick::new(t3)), from) {
+                Ok(()) => self.answered += 1,
+                Err(error) => self.network.unsent(error),
+            }
+            self.endpoint.admitted();
+        }
+    }
+
+    fn take_reply(&mut self, peer: usize, bytes: &[u8], seen: i64) {
+        let Asked { node, client, round_trip_ticks_min: min, .. } = &mut self.asked[peer];
+        if let Ok(exchange) = client.reply(bytes, Tick::new(seen)) {
+            self.endpoint.admitted();
+            let ticks = exchange.round_trip_ticks();
+            *min = Some(min.map_or(ticks, |least| least.min(ticks)));
+            (self.on_exchange)(*node, &exchange);
+        }
+    }
+}
+
+impl<A> Asked<A> {
+    /// Between two requests: as wished, or as the peer affords.
+    fn spacing(&self) -> Duration {
+        let afforded = match self.client.pace() {
+            0 => Duration::ZERO,
+            hertz => Duration::from_secs(1) / u32::from(hertz),
+        };
+        self.period.unwrap_or_default().max(afforded)
+    }
+
+    fn report(mut self) -> (NodeId, ClientReport) {
+        self.client.give_up();
+        let (counts, network) = (self.client.counts().clone(), NetworkCounts::default());
+        let Self { late_sends, round_trip_ticks_min, .. } = self;
+        (self.node, ClientReport { counts, late_sends, network, round_trip_ticks_min })
     }
 }

@@ -5,18 +5,19 @@
 //! one-sided brackets, so that the fastest of each direction counts, from whichever exchange.
 //!
 //! Assumes stamps taken in order: t1 and t3 `before` the datagram could leave, t2 and t4 `after` it was seen; and an
-//! honest peer. Guarantees: only the first reply to an outstanding request of this run, between these two nodes, within
-//! the window, becomes evidence; everything else is refused with a counted reason. Memory is bounded whatever the
-//! network does. Delay, loss, duplication and reordering can widen what follows, not falsify it. Deliberately absent:
-//! a defence against who can *read* the requests and forge a reply before the true one: that needs the MAC that
-//! [`crate::datagram`] leaves room for.
+//! honest peer, who keeps the pair's key. Guarantees: only the first reply to an outstanding request of this run,
+//! between these two nodes, written by who has their key, within the window, becomes evidence; everything else is
+//! refused with a counted reason and changes nothing. A request is answered once. Memory is bounded whatever the
+//! network does. Delay, loss, duplication, reordering, forging and replaying can widen what follows, not falsify it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use tickscope_bracket::Bracket;
 use tickscope_tick::{Local, Reference, Tick};
 
 use crate::datagram::{Datagram, LENGTH, Message, NodeId, Nonce, RunId};
+use crate::key::PairKey;
+use crate::replay::Replays;
 use crate::{Refusal, Refusals};
 
 /// The four stamps of one round trip.
@@ -83,7 +84,10 @@ impl Memory {
 #[derive(Clone, Debug)]
 pub struct Client {
     parties: Parties,
+    key: PairKey,
     memory: Memory,
+    /// Exchanges a second that the server affords this client, by its last reply; 0: any.
+    pace: u16,
     outstanding: VecDeque<Outstanding>,
     answered: Recent,
     counts: ClientCounts,
@@ -135,14 +139,14 @@ struct Outstanding {
 }
 
 impl Client {
-    /// A client that has asked nothing yet.
-    pub fn new(parties: Parties, memory: Memory) -> Self {
-        let answered = Recent::of(memory.outstanding_max);
-        Self { parties, memory, outstanding: VecDeque::new(), answered, counts: ClientCounts::default() }
+    /// A client that has asked nothing yet; `key`: of the two nodes.
+    pub fn new(parties: Parties, key: PairKey, memory: Memory) -> Self {
+        let (outstanding, answered) = (VecDeque::new(), Recent::of(memory.outstanding_max));
+        Self { parties, key, memory, pace: 0, outstanding, answered, counts: ClientCounts::default() }
     }
 
-    /// Prepares a request under an unpredictable `nonce`. Tell when it was sent by [`Client::sent`], before any reply
-    /// is shown to the client; or [`Client::withdraw`] it.
+    /// Prepares a request under a `nonce` that no other request of these nodes has. Tell when it was sent by
+    /// [`Client::sent`], before any reply is shown to the client; or [`Client::withdraw`] it.
     pub fn request(&mut self, nonce: Nonce) -> Result<Request, RepeatedNonce> {
         if self.answered.holds(nonce) || self.position(nonce).is_some() {
             return Err(RepeatedNonce(nonce));
@@ -154,7 +158,7 @@ impl Client {
         self.counts.asked += 1;
         let Parties { run, client, server } = self.parties;
         let datagram = Datagram { run, nonce, from: client, to: server, message: Message::Request };
-        Ok(Request { bytes: datagram.encode(), nonce })
+        Ok(Request { bytes: datagram.encode(&self.key), nonce })
     }
 
     /// Notes that a request was sent, and what the counter read `before` that.
@@ -185,9 +189,10 @@ impl Client {
 
     fn admit(&mut self, bytes: &[u8], t4: Tick<Reference>) -> Result<Exchange, Refusal> {
         let datagram = Datagram::decode(bytes)?;
-        let Message::Reply { t2, t3 } = datagram.message else { return Err(Refusal::Kind) };
+        let Message::Reply { t2, t3, pace } = datagram.message else { return Err(Refusal::Kind) };
         let Parties { run, client, server } = self.parties;
         belongs(&datagram, run, Some(server), client)?;
+        Datagram::authenticate(bytes, &self.key)?;
         if self.answered.holds(datagram.nonce) {
             return Err(Refusal::Duplicate);
         }
@@ -202,6 +207,7 @@ impl Client {
         if after_ticks > i128::from(self.memory.window_ticks) {
             return Err(Refusal::Late { after_ticks });
         }
+        self.pace = pace;
         Ok(Exchange { t1, t2, t3, t4 })
     }
 
@@ -218,6 +224,11 @@ impl Client {
     pub fn give_up(&mut self) {
         self.counts.lost += self.outstanding.len() as u64;
         self.outstanding.clear();
+    }
+
+    /// Exchanges a second that the server affords this client, by its last reply; 0: any.
+    pub fn pace(&self) -> u16 {
+        self.pace
     }
 
     /// Requests under way.
@@ -241,7 +252,9 @@ impl Client {
 pub struct Server {
     run: RunId,
     node: NodeId,
-    asked: Recent,
+    /// Whom it answers.
+    clients: BTreeMap<NodeId, (PairKey, Replays)>,
+    pace: u16,
     counts: ServerCounts,
 }
 
@@ -255,46 +268,53 @@ pub struct ServerCounts {
 }
 
 /// A request that waits for its answer's stamp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PendingReply {
+    key: PairKey,
     run: RunId,
     nonce: Nonce,
     from: NodeId,
     to: NodeId,
     t2: Tick<Local>,
+    pace: u16,
 }
 
 impl Server {
-    /// Nonces remembered, to refuse a request that is duplicated or replayed soon after.
-    pub const REMEMBERED: usize = 256;
+    /// A server that answers these nodes of that run, each under the key that it has in common with them.
+    pub fn new(run: RunId, node: NodeId, clients: impl IntoIterator<Item = (NodeId, PairKey)>) -> Self {
+        let clients = clients.into_iter().map(|(node, key)| (node, (key, Replays::default()))).collect();
+        Self { run, node, clients, pace: 0, counts: ServerCounts::default() }
+    }
 
-    /// A server that answers any client of that run.
-    pub fn new(run: RunId, node: NodeId) -> Self {
-        Self { run, node, asked: Recent::of(Self::REMEMBERED), counts: ServerCounts::default() }
+    /// Tells each client from now on how many exchanges a second it affords him; 0: any.
+    pub fn set_pace(&mut self, hertz: u16) {
+        self.pace = hertz;
     }
 
     /// Takes what arrived, seen at t2: a reply that waits for t3, or why there is none.
     pub fn request(&mut self, bytes: &[u8], t2: Tick<Local>) -> Result<PendingReply, Refusal> {
         match self.admit(bytes) {
-            Ok(Datagram { run, nonce, from, .. }) => {
+            Ok((Datagram { run, nonce, from, .. }, key)) => {
                 self.counts.admitted += 1;
-                Ok(PendingReply { run, nonce, from: self.node, to: from, t2 })
+                Ok(PendingReply { key, run, nonce, from: self.node, to: from, t2, pace: self.pace })
             }
             Err(refusal) => Err(self.counts.refusals.count(refusal)),
         }
     }
 
-    fn admit(&mut self, bytes: &[u8]) -> Result<Datagram, Refusal> {
+    fn admit(&mut self, bytes: &[u8]) -> Result<(Datagram, PairKey), Refusal> {
         let datagram = Datagram::decode(bytes)?;
         if datagram.message != Message::Request {
             return Err(Refusal::Kind);
         }
         belongs(&datagram, self.run, None, self.node)?;
-        if self.asked.holds(datagram.nonce) {
+        let stranger = Refusal::Node { from: datagram.from.0, to: datagram.to.0 };
+        let (key, replays) = self.clients.get_mut(&datagram.from).ok_or(stranger)?;
+        Datagram::authenticate(bytes, key)?;
+        if !replays.admit(datagram.nonce) {
             return Err(Refusal::Duplicate);
         }
-        self.asked.remember(datagram.nonce);
-        Ok(datagram)
+        Ok((datagram, key.clone()))
     }
 
     /// Outcomes of the requests so far.
@@ -306,8 +326,8 @@ impl Server {
 impl PendingReply {
     /// The reply, with what the counter read right before it is sent.
     pub fn at(&self, t3: Tick<Local>) -> [u8; LENGTH] {
-        let Self { run, nonce, from, to, t2 } = *self;
-        Datagram { run, nonce, from, to, message: Message::Reply { t2, t3 } }.encode()
+        let Self { run, nonce, from, to, t2, pace, .. } = *self;
+        Datagram { run, nonce, from, to, message: Message::Reply { t2, t3, pace } }.encode(&self.key)
     }
 }
 
@@ -357,23 +377,30 @@ mod tests {
         Tick::new(count)
     }
 
+    fn key() -> PairKey {
+        PairKey::new([3; 32])
+    }
+
     fn client() -> Client {
-        Client::new(PARTIES, MEMORY)
+        Client::new(PARTIES, key(), MEMORY)
+    }
+
+    fn server() -> Server {
+        Server::new(PARTIES.run, PARTIES.server, [(PARTIES.client, key())])
     }
 
     /// Asks at t1 = 100 and returns the server's answer with t2 = 7, t3 = 9.
     fn asked(client: &mut Client, nonce: u64) -> [u8; LENGTH] {
         let request = client.request(Nonce(nonce)).unwrap();
         client.sent(request.nonce, tick(100));
-        let mut server = Server::new(PARTIES.run, PARTIES.server);
-        server.request(&request.bytes, tick(7)).unwrap().at(tick(9))
+        server().request(&request.bytes, tick(7)).unwrap().at(tick(9))
     }
 
     fn reply_with(change: impl Fn(&mut Datagram)) -> [u8; LENGTH] {
-        let message = Message::Reply { t2: tick(7), t3: tick(9) };
+        let message = Message::Reply { t2: tick(7), t3: tick(9), pace: 0 };
         let mut datagram = Datagram { run: RunId(5), nonce: Nonce(77), from: NodeId(2), to: NodeId(1), message };
         change(&mut datagram);
-        datagram.encode()
+        datagram.encode(&key())
     }
 
     /// Outcome of receiving `bytes` while a request with nonce 77, sent at 100, is outstanding.
@@ -442,7 +469,7 @@ mod tests {
 
     #[test]
     fn counters_that_ran_backward_are_refused_with_both_stamps_and_equal_ones_are_not() {
-        let reply = |t3| reply_with(|reply| reply.message = Message::Reply { t2: tick(7), t3: tick(t3) });
+        let reply = |t3| reply_with(|reply| reply.message = Message::Reply { t2: tick(7), t3: tick(t3), pace: 0 });
         assert!(verdict(&reply(7), 100).is_ok());
         assert_eq!(verdict(&reply(6), 120), Err(Refusal::ServerBackward { t2: tick(7), t3: tick(6) }));
         assert_eq!(verdict(&reply(7), 99), Err(Refusal::ClientBackward { t1: tick(100), t4: tick(99) }));
@@ -450,7 +477,8 @@ mod tests {
 
     #[test]
     fn ticks_at_the_ends_of_their_range_are_refused_without_overflow() {
-        let extreme = reply_with(|reply| reply.message = Message::Reply { t2: tick(i64::MIN), t3: tick(i64::MAX) });
+        let message = Message::Reply { t2: tick(i64::MIN), t3: tick(i64::MAX), pace: 0 };
+        let extreme = reply_with(|reply| reply.message = message);
         let mut client = client();
         client.request(Nonce(77)).unwrap();
         client.sent(Nonce(77), tick(i64::MIN));
@@ -487,19 +515,63 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_under_another_key_is_refused_and_takes_nothing_from_the_true_one() {
+        let mut client = client();
+        let reply = asked(&mut client, 77);
+        let forged = Datagram::decode(&reply).unwrap().encode(&PairKey::new([4; 32]));
+        assert_eq!(client.reply(&forged, tick(110)), Err(Refusal::Mac));
+        for byte in [5, 6, 16, 24, 28, 32, 40, 48, 63] {
+            let mut changed = reply;
+            changed[byte] ^= 1;
+            assert!(client.reply(&changed, tick(110)).is_err(), "byte {byte}");
+        }
+        assert_eq!(client.reply(&reply, tick(120)).map(|exchange| exchange.t4), Ok(tick(120)));
+        assert_eq!(client.counts().refusals.of("wrong-mac"), 7);
+    }
+
+    #[test]
+    fn a_request_that_is_turned_into_a_reply_is_refused() {
+        let mut client = client();
+        let request = client.request(Nonce(77)).unwrap();
+        client.sent(request.nonce, tick(100));
+        let mut turned = Datagram::decode(&request.bytes).unwrap();
+        (turned.from, turned.to) = (turned.to, turned.from);
+        turned.message = Message::Reply { t2: tick(0), t3: tick(0), pace: 0 };
+        let mut bytes = turned.encode(&PairKey::new([0; 32]));
+        bytes[48..].copy_from_slice(&request.bytes[48..]);
+        assert_eq!(client.reply(&bytes, tick(120)), Err(Refusal::Mac));
+    }
+
+    #[test]
+    fn the_pace_of_the_last_reply_is_kept() {
+        let (mut client, mut server) = (client(), server());
+        for (nonce, pace) in [(1, 7), (2, 0), (3, u16::MAX)] {
+            server.set_pace(pace);
+            let request = client.request(Nonce(nonce)).unwrap();
+            client.sent(request.nonce, tick(100));
+            let reply = server.request(&request.bytes, tick(7)).unwrap().at(tick(9));
+            client.reply(&reply, tick(120)).unwrap();
+            assert_eq!(client.pace(), pace);
+        }
+    }
+
+    #[test]
     fn a_server_answers_each_request_of_its_run_once() {
-        let mut server = Server::new(RunId(5), NodeId(2));
-        let request = |change: fn(&mut Datagram)| {
+        let mut server = server();
+        let sealed = |change: fn(&mut Datagram), key: &PairKey| {
             let message = Message::Request;
             let mut request = Datagram { run: RunId(5), nonce: Nonce(1), from: NodeId(1), to: NodeId(2), message };
             change(&mut request);
-            request.encode()
+            request.encode(key)
         };
+        let request = |change| sealed(change, &key());
         let mut refusal = |bytes: &[u8]| server.request(bytes, tick(0)).err();
         assert_eq!(refusal(&request(|r| r.run = RunId(6))), Some(Refusal::Run { found: 6 }));
         assert_eq!(refusal(&request(|r| r.to = NodeId(9))), Some(Refusal::Node { from: 1, to: 9 }));
+        assert_eq!(refusal(&request(|r| r.from = NodeId(9))), Some(Refusal::Node { from: 9, to: 2 }));
         assert_eq!(refusal(&reply_with(|r| r.to = NodeId(2))), Some(Refusal::Kind));
-        assert_eq!(refusal(&request(|_| {})), None);
+        assert_eq!(refusal(&sealed(|_| {}, &PairKey::new([4; 32]))), Some(Refusal::Mac));
+        assert_eq!(refusal(&request(|_| {})), None, "what was refused before took nothing from it");
         assert_eq!(refusal(&request(|_| {})), Some(Refusal::Duplicate));
         assert_eq!(server.counts().admitted, 1);
     }

@@ -1,6 +1,6 @@
 //! Probes that the kernel stamps as well: its own time-stamps of the same datagrams, ten times closer to the wire.
 //!
-//! Every n-th exchange (both ends agree by its nonce) is stamped by the kernel when the driver takes it for
+//! One exchange in n (both ends agree by its nonce) is stamped by the kernel when the driver takes it for
 //! transmission and when it is received (`SO_TIMESTAMPING`, software). Those readings are of `CLOCK_REALTIME`, so the
 //! counter is bracketed with that clock right before the send and right after the receive. What the user space reads
 //! stays as it is, for all exchanges: collecting a transmit stamp slows its sender, which is why only a sample pays for
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tickscope_tick::Ordering;
 
-use crate::datagram::{Datagram, LENGTH, Message, Nonce};
+use crate::datagram::{Datagram, LENGTH, Message, NodeId, Nonce};
 use crate::driver::{Endpoint, Received};
 use crate::stamped_socket::{self, Arrived, Queue};
 use crate::udp::UdpEndpoint;
@@ -40,10 +40,21 @@ pub enum Passage {
     ReplyReceived,
 }
 
+/// An exchange, as its kernel stamps are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ExchangeId {
+    /// The node that asks.
+    pub client: NodeId,
+    /// The node that answers.
+    pub server: NodeId,
+    /// Which of their exchanges.
+    pub nonce: Nonce,
+}
+
 /// Where the kernel's stamps go.
 pub trait KernelStamps {
-    /// The kernel stamped `passage` of the exchange with that nonce at `realtime_ns`, true `CLOCK_REALTIME`.
-    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64);
+    /// The kernel stamped `passage` of that exchange at `realtime_ns`, true `CLOCK_REALTIME`.
+    fn stamped(&mut self, passage: Passage, exchange: ExchangeId, realtime_ns: i64);
 
     /// Relates the counter to `CLOCK_REALTIME`, now.
     fn bracket(&mut self);
@@ -66,7 +77,14 @@ pub struct KernelCounts {
     pub received_early: u64,
 }
 
-/// A UDP endpoint whose kernel stamps every n-th exchange.
+/// Returns whether an exchange is one of the sample, which has one in `every`: by a mixture of the nonce's bits, since
+/// its count goes round the peers.
+pub fn is_sampled(nonce: Nonce, every: u64) -> bool {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    (nonce.0.wrapping_mul(ODD) >> 32).is_multiple_of(every)
+}
+
+/// A UDP endpoint whose kernel stamps one exchange in n.
 #[derive(Debug)]
 pub struct KernelEndpoint<'a, S> {
     udp: UdpEndpoint<'a>,
@@ -85,7 +103,7 @@ pub struct KernelEndpoint<'a, S> {
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     passage: Passage,
-    nonce: Nonce,
+    exchange: ExchangeId,
     realtime_ns: Option<i64>,
     /// It came before stamps are trusted.
     early: bool,
@@ -111,7 +129,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
     }
 
     fn samples(&self, nonce: Nonce) -> bool {
-        nonce.0.is_multiple_of(self.every)
+        is_sampled(nonce, self.every)
     }
 
     /// The kernel may not have begun to stamp.
@@ -119,7 +137,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         self.udp.elapsed() < self.trusted_from
     }
 
-    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64, early: bool) {
+    fn stamped(&mut self, passage: Passage, exchange: ExchangeId, realtime_ns: i64, early: bool) {
         *match passage {
             Passage::RequestSent | Passage::ReplySent if early => &mut self.counts.transmitted_early,
             Passage::RequestSent | Passage::ReplySent => &mut self.counts.transmitted,
@@ -127,7 +145,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
             Passage::RequestReceived | Passage::ReplyReceived => &mut self.counts.received,
         } += 1;
         if !early {
-            self.stamps.stamped(passage, nonce, realtime_ns);
+            self.stamps.stamped(passage, exchange, realtime_ns);
         }
     }
 
@@ -139,7 +157,7 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
         {
             let Some(start) = length.checked_sub(LENGTH) else { continue };
             let (Ok(datagram), Some(ns)) = (Datagram::decode(&echo[start..length]), realtime_ns) else { continue };
-            self.stamped(Passage::sent(datagram.message), datagram.nonce, ns, self.early());
+            self.stamped(Passage::sent(datagram.message), ExchangeId::of(&datagram), ns, self.early());
         }
     }
 
@@ -147,9 +165,9 @@ impl<'a, S: KernelStamps> KernelEndpoint<'a, S> {
     fn arrived(&mut self, bytes: &[u8], realtime_ns: Option<i64>) {
         let datagram = Datagram::decode(bytes).ok().filter(|datagram| self.samples(datagram.nonce));
         let early = self.early();
-        self.arrival = datagram.map(|Datagram { message, nonce, .. }| Arrival {
-            passage: Passage::received(message),
-            nonce,
+        self.arrival = datagram.map(|datagram| Arrival {
+            passage: Passage::received(datagram.message),
+            exchange: ExchangeId::of(&datagram),
             realtime_ns,
             early,
         });
@@ -177,6 +195,14 @@ impl KernelCounts {
     /// Transmit stamps that were asked for and never came.
     pub fn missing(&self) -> u64 {
         self.asked.saturating_sub(self.transmitted + self.transmitted_early)
+    }
+}
+
+impl ExchangeId {
+    fn of(datagram: &Datagram) -> Self {
+        let Datagram { from, to, nonce, message, .. } = *datagram;
+        let (client, server) = if message == Message::Request { (from, to) } else { (to, from) };
+        Self { client, server, nonce }
     }
 }
 
@@ -223,17 +249,17 @@ impl<S: KernelStamps> Endpoint for KernelEndpoint<'_, S> {
             if now >= deadline {
                 return Ok(None);
             }
-            if now >= sleep_from {
-                self.udp.sleep(deadline - now)?;
+            if now >= sleep_from && self.udp.sleep(deadline - now)? {
+                return self.look(buffer);
             }
         }
     }
 
     fn admitted(&mut self) {
-        let Some(Arrival { passage, nonce, realtime_ns, early }) = self.arrival.take() else { return };
+        let Some(Arrival { passage, exchange, realtime_ns, early }) = self.arrival.take() else { return };
         self.bracket_due = true;
         match realtime_ns {
-            Some(ns) => self.stamped(passage, nonce, ns, early),
+            Some(ns) => self.stamped(passage, exchange, ns, early),
             None if early => self.counts.received_early += 1,
             None => self.counts.unstamped += 1,
         }
@@ -243,7 +269,7 @@ impl<S: KernelStamps> Endpoint for KernelEndpoint<'_, S> {
         self.udp.elapsed()
     }
 
-    /// Drawn right before a request is stamped and sent, which makes it the place to bracket the clocks.
+    /// Asked for right before a request is stamped and sent, which makes it the place to bracket the clocks.
     fn nonce(&mut self) -> io::Result<Nonce> {
         let nonce = self.udp.nonce()?;
         self.bracket_due |= self.samples(nonce);

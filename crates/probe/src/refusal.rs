@@ -38,9 +38,11 @@ pub enum Refusal {
         /// Its declared receiver.
         to: u32,
     },
-    /// A reply to nothing that was asked, or asked too long ago to be remembered: replayed or forged.
+    /// Its code is not the one that the key of the two nodes gives: forged, or changed on the way.
+    Mac,
+    /// A reply to nothing that was asked, or asked too long ago to be remembered: replayed.
     Nonce,
-    /// A second one with the same nonce.
+    /// A second one with the same nonce, or one so old that nobody remembers whether it is.
     Duplicate,
     /// A reply after the window: true, but so wide that it tells nothing.
     Late {
@@ -65,7 +67,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason's name in reports, in the order of the counts.
-    pub const NAMES: [&str; 12] = [
+    pub const NAMES: [&str; 13] = [
         "wrong-length",
         "foreign",
         "wrong-version",
@@ -73,6 +75,7 @@ impl Refusal {
         "wrong-kind",
         "wrong-run",
         "wrong-node",
+        "wrong-mac",
         "unknown-nonce",
         "duplicate",
         "late",
@@ -99,11 +102,12 @@ impl Refusal {
             Refusal::Kind => 4,
             Refusal::Run { .. } => 5,
             Refusal::Node { .. } => 6,
-            Refusal::Nonce => 7,
-            Refusal::Duplicate => 8,
-            Refusal::Late { .. } => 9,
-            Refusal::ServerBackward { .. } => 10,
-            Refusal::ClientBackward { .. } => 11,
+            Refusal::Mac => 7,
+            Refusal::Nonce => 8,
+            Refusal::Duplicate => 9,
+            Refusal::Late { .. } => 10,
+            Refusal::ServerBackward { .. } => 11,
+            Refusal::ClientBackward { .. } => 12,
         }
     }
 }
@@ -119,11 +123,11 @@ impl fmt::Display for Refusal {
                 )
             }
             Refusal::Version { found } => {
-                write!(f, "expected version 1, found {found}: run the same tickscope on every node")
+                write!(f, "expected version 2, found {found}: run the same tickscope on every node")
             }
             Refusal::Malformed => f.write_str(
-                "expected kind, reserved and mac bytes as version 1 writes them, found others: forged, damaged, or of \
-                 another tickscope",
+                "expected kind and stamps as version 2 writes them, found others: forged, damaged, or of another \
+                 tickscope",
             ),
             Refusal::Kind => {
                 f.write_str("expected the other kind of datagram, found this node's own: it was reflected")
@@ -137,9 +141,12 @@ impl fmt::Display for Refusal {
                     "expected a datagram between these two nodes, found one from {from} to {to}: check the addresses"
                 )
             }
+            Refusal::Mac => f.write_str(
+                "expected the code that the key of the two nodes gives, found another: forged, or changed on the way",
+            ),
             Refusal::Nonce => f.write_str(
-                "expected the nonce of an outstanding request, found another: replayed, forged, or its request was \
-                 given up as lost",
+                "expected the nonce of an outstanding request, found another: replayed, or its request was given up as \
+                 lost",
             ),
             Refusal::Duplicate => f.write_str("expected each nonce once, found it again: duplicated or replayed"),
             Refusal::Late { after_ticks } => {
@@ -151,8 +158,8 @@ impl fmt::Display for Refusal {
             }
             Refusal::ServerBackward { t2, t3 } => write!(
                 f,
-                "expected the server's tick t3 not before t2, found t2 {t2} and t3 {t3}: its counter is unsound, or \
-                 the reply forged"
+                "expected the server's tick t3 not before t2, found t2 {t2} and t3 {t3}: its counter is unsound; \
+                 check that its processors share one"
             ),
             Refusal::ClientBackward { t1, t4 } => write!(
                 f,
@@ -185,6 +192,13 @@ impl Refusals {
         refusal
     }
 
+    /// Adds what another end of the same node refused.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
+        let room = Self::IMPOSSIBLE_MAX - self.impossible.len();
+        self.impossible.extend(other.impossible.iter().take(room));
+    }
+
     /// Every reason's name with how often it came up.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Refusal::NAMES.into_iter().zip(self.counts)
@@ -210,7 +224,7 @@ impl Refusals {
 mod tests {
     use super::*;
 
-    fn every() -> [Refusal; 12] {
+    fn every() -> [Refusal; 13] {
         [
             Refusal::Length { found: 3 },
             Refusal::Foreign { found: [1; 4] },
@@ -219,6 +233,7 @@ mod tests {
             Refusal::Kind,
             Refusal::Run { found: 9 },
             Refusal::Node { from: 1, to: 2 },
+            Refusal::Mac,
             Refusal::Nonce,
             Refusal::Duplicate,
             Refusal::Late { after_ticks: 7 },
@@ -237,13 +252,13 @@ mod tests {
         }
         let expected: Vec<_> = Refusal::NAMES.into_iter().zip(1..).collect();
         assert_eq!(refusals.counts().collect::<Vec<_>>(), expected);
-        assert_eq!((refusals.of("duplicate"), refusals.of("none such"), refusals.total()), (9, 0, 78));
+        assert_eq!((refusals.of("duplicate"), refusals.of("none such"), refusals.total()), (10, 0, 91));
     }
 
     #[test]
     fn only_the_impossible_is_kept_with_its_stamps_and_not_without_end() {
         let mut refusals = Refusals::default();
-        for refusal in every().into_iter().cycle().take(12 * 100) {
+        for refusal in every().into_iter().cycle().take(13 * 100) {
             refusals.count(refusal);
         }
         assert_eq!(refusals.impossible().len(), Refusals::IMPOSSIBLE_MAX);

@@ -6,12 +6,25 @@ use std::collections::BinaryHeap;
 
 use proptest::prelude::*;
 use tickscope_bracket::Bracket;
+use tickscope_probe::PairKey;
 use tickscope_probe::datagram::{LENGTH, NodeId, Nonce, RunId};
 use tickscope_probe::exchange::{Client, Exchange, Memory, Parties, Server};
 use tickscope_tick::simulated::SimulatedClock;
 use tickscope_tick::{Injection, Stairs, Tick};
 
 const PARTIES: Parties = Parties { run: RunId(0xfeed), client: NodeId(1), server: NodeId(2) };
+
+fn key() -> PairKey {
+    PairKey::new([0x5a; 32])
+}
+
+fn client(memory: Memory) -> Client {
+    Client::new(PARTIES, key(), memory)
+}
+
+fn server() -> Server {
+    Server::new(PARTIES.run, PARTIES.server, [(PARTIES.client, key())])
+}
 
 /// True times are in nanoseconds; no simulated time is near this.
 const FOREVER: i64 = 1 << 50;
@@ -29,7 +42,7 @@ struct Fate {
     attack_delay: i64,
 }
 
-/// What the attacker, who guesses but does not read nonces before they are used, adds to one exchange.
+/// What the attacker, who reads everything and has no key, adds to one exchange.
 #[derive(Clone, Debug)]
 enum Attack {
     None,
@@ -38,7 +51,7 @@ enum Attack {
     Replay,
     /// The request, sent back to the client.
     Reflect,
-    /// A reply like the true one under another nonce, run or node, with stamps of the attacker's choice.
+    /// The true reply with any of its bytes changed and stamps of the attacker's choice, before the true one.
     Forge {
         field: usize,
         change: u8,
@@ -77,8 +90,8 @@ impl Network {
             fates,
             reference,
             local,
-            client: Client::new(PARTIES, memory),
-            server: Server::new(PARTIES.run, PARTIES.server),
+            client: client(memory),
+            server: server(),
             queue: BinaryHeap::new(),
             events: Vec::new(),
             evidence: Vec::new(),
@@ -104,7 +117,7 @@ impl Network {
     }
 
     fn ask(&mut self, now: i64, of: usize) {
-        let nonce = Nonce(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(of as u64 + 1));
+        let nonce = Nonce(0xfeed_0000_0000 + of as u64);
         let request = self.client.request(nonce).unwrap();
         self.client.sent(nonce, Tick::new(self.reference.read(now)));
         let fate = self.fates[of].clone();
@@ -135,7 +148,11 @@ impl Network {
         let hostile = match fate.attack {
             Attack::Replay => Some(reply),
             Attack::Cut(length) => Some(reply[..length].to_vec()),
-            Attack::Forge { field, change, t2, t3 } => Some(forged(reply, field, change, [t2, t3])),
+            Attack::Forge { field, change, t2, t3 } => {
+                let bytes = forged(reply, field, change, [t2, t3]);
+                self.schedule(seen, Event::Reply { bytes: bytes.clone(), lag: 0, hostile: true });
+                Some(bytes)
+            }
             _ => None,
         };
         // A replay comes after every copy that the network made itself, or it would be the first.
@@ -169,10 +186,9 @@ impl Network {
     }
 }
 
-/// The reply with one byte of nonce, run or node changed, and other stamps.
+/// The reply with one byte changed, and other stamps.
 fn forged(mut reply: Vec<u8>, field: usize, change: u8, stamps: [i64; 2]) -> Vec<u8> {
-    const RUN_NONCE_FROM_TO: usize = 8;
-    reply[RUN_NONCE_FROM_TO + field] ^= change;
+    reply[field] ^= change;
     reply[32..40].copy_from_slice(&stamps[0].to_le_bytes());
     reply[40..48].copy_from_slice(&stamps[1].to_le_bytes());
     reply
@@ -214,7 +230,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         1 => prop::collection::vec(any::<u8>(), 0..100).prop_map(Attack::Noise),
         1 => Just(Attack::Replay),
         1 => Just(Attack::Reflect),
-        1 => (0usize..24, 1u8..=255, any::<i64>(), 0i64..1 << 40)
+        1 => (0usize..LENGTH, any::<u8>(), any::<i64>(), 0i64..1 << 40)
             .prop_map(|(field, change, t2, ahead)| Attack::Forge { field, change, t2, t3: t2.saturating_add(ahead) }),
         1 => (0usize..LENGTH).prop_map(Attack::Cut),
     ];
@@ -256,14 +272,14 @@ proptest! {
         datagrams in prop::collection::vec(
             (prop::collection::vec(any::<u8>(), 0..80), any::<bool>(), any::<i64>()), 0..50),
     ) {
-        let mut client = Client::new(PARTIES, Memory { outstanding_max: 4, window_ticks: 1000 });
+        let mut client = client(Memory { outstanding_max: 4, window_ticks: 1000 });
         client.request(Nonce(1)).unwrap();
         client.sent(Nonce(1), Tick::new(0));
-        let mut server = Server::new(PARTIES.run, PARTIES.server);
+        let mut server = server();
         let count = datagrams.len() as u64;
         for (mut bytes, plausible, tick) in datagrams {
             if plausible && bytes.len() >= 6 {
-                bytes[..6].copy_from_slice(b"tsPR\x01\x02");
+                bytes[..6].copy_from_slice(b"tsPR\x02\x02");
             }
             prop_assert!(client.reply(&bytes, Tick::new(tick)).is_err());
             prop_assert!(server.request(&bytes, Tick::new(tick)).is_err());
@@ -275,8 +291,8 @@ proptest! {
     fn property_memory_stays_bounded_and_every_request_is_accounted_for(
         outstanding_max in 1usize..20, steps in prop::collection::vec((0u8..4, 0usize..30, 0i64..3000), 0..200),
     ) {
-        let mut client = Client::new(PARTIES, Memory { outstanding_max, window_ticks: 2000 });
-        let mut server = Server::new(PARTIES.run, PARTIES.server);
+        let mut client = client(Memory { outstanding_max, window_ticks: 2000 });
+        let mut server = server();
         let mut replies = Vec::new();
         for (now, (action, which, late)) in steps.into_iter().enumerate() {
             match action {

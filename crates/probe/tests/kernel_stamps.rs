@@ -8,10 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tickscope_counter::NodeCounter;
+use tickscope_probe::PairKey;
 use tickscope_probe::datagram::{NodeId, Nonce, RunId};
 use tickscope_probe::driver::{self, Asking, Schedule};
-use tickscope_probe::exchange::{Client, Memory, Parties};
-use tickscope_probe::kernel::{KernelCounts, KernelEndpoint, KernelStamps, Passage};
+use tickscope_probe::exchange::{Client, Memory, Parties, Server};
+use tickscope_probe::kernel::{ExchangeId, KernelCounts, KernelEndpoint, KernelStamps, Passage, is_sampled};
 use tickscope_probe::udp::UdpEndpoint;
 
 /// By nonce, what the kernel stamped and when.
@@ -35,8 +36,9 @@ struct StampLog {
 }
 
 impl KernelStamps for StampLog {
-    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
-        self.seen.lock().unwrap().entry(nonce.0).or_default().push((passage, realtime_ns));
+    fn stamped(&mut self, passage: Passage, exchange: ExchangeId, realtime_ns: i64) {
+        assert_eq!((exchange.client, exchange.server), (NodeId(1), NodeId(2)));
+        self.seen.lock().unwrap().entry(exchange.nonce.0).or_default().push((passage, realtime_ns));
     }
 
     fn bracket(&mut self) {
@@ -72,7 +74,8 @@ fn stamps_of(every: u64) -> Ran {
         let serve = scope.spawn(|| {
             let udp = UdpEndpoint::unconnected(&answering, &counter, Duration::ZERO).unwrap();
             let mut endpoint = KernelEndpoint::new(udp, log(), every).unwrap();
-            driver::serve(&mut endpoint, run, server, &stop).unwrap();
+            let clients = [(client, PairKey::new([0x5a; 32]))];
+            driver::serve(&mut endpoint, Server::new(run, server, clients), &stop).unwrap();
             endpoint.counts()
         });
         let ends = scope.spawn(|| {
@@ -91,6 +94,7 @@ fn stamps_of(every: u64) -> Ran {
         let mut endpoint = KernelEndpoint::new(udp, log(), every).unwrap();
         let asking = Asking {
             parties: Parties { run, client, server },
+            key: PairKey::new([0x5a; 32]),
             memory: Memory::of_a_second(2_000_000_000),
             schedule: Schedule { period: Some(Duration::from_millis(1)), burst: 0, ..Schedule::default() },
         };
@@ -130,7 +134,7 @@ fn every_exchange_of_the_sample_has_its_four_stamps_in_the_order_of_the_path() {
 #[test]
 fn both_ends_stamp_the_same_sample() {
     let Ran { seen, asked, answered, .. } = stamps_of(4);
-    assert!(seen.keys().all(|nonce| nonce.is_multiple_of(4)));
+    assert!(seen.keys().all(|&nonce| is_sampled(Nonce(nonce), 4)));
     assert!(asked.asked > 0 && asked.asked < answered, "{asked:?} of {answered}");
     let both = |stamps: &Vec<(Passage, i64)>| {
         let has = |passage| stamps.iter().any(|(p, _)| *p == passage);
@@ -146,17 +150,18 @@ fn a_strangers_datagrams_leave_neither_stamps_nor_brackets() {
     let (counter, stop) = (NodeCounter::true_counter(), AtomicBool::new(false));
     let answering = UdpSocket::bind("127.0.0.1:0").unwrap();
     let peer = answering.local_addr().unwrap();
+    let answering_of = Server::new(RunId(5), NodeId(2), [(NodeId(1), PairKey::new([0x5a; 32]))]);
     let (counts, report) = thread::scope(|scope| {
         let serve = scope.spawn(|| {
             let udp = UdpEndpoint::unconnected(&answering, &counter, Duration::ZERO).unwrap();
             let mut endpoint = KernelEndpoint::new(udp, log, 1).unwrap();
-            let report = driver::serve(&mut endpoint, RunId(5), NodeId(2), &stop).unwrap();
+            let report = driver::serve(&mut endpoint, answering_of, &stop).unwrap();
             (endpoint.counts(), report)
         });
         thread::sleep(Duration::from_millis(200)); // stamps are trusted by now
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let parties = Parties { run: RunId(6), client: NodeId(1), server: NodeId(2) };
-        let mut client = Client::new(parties, Memory::of_a_second(2_000_000_000));
+        let parties = Parties { run: RunId(5), client: NodeId(1), server: NodeId(2) };
+        let mut client = Client::new(parties, PairKey::new([0xa5; 32]), Memory::of_a_second(2_000_000_000));
         for nonce in 1..=200 {
             stranger.send_to(&client.request(Nonce(nonce)).unwrap().bytes, peer).unwrap();
             client.withdraw(Nonce(nonce));

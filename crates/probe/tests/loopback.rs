@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tickscope_bracket::Bracket;
 use tickscope_counter::{NodeCounter, before};
+use tickscope_probe::PairKey;
 use tickscope_probe::datagram::{NodeId, RunId};
 use tickscope_probe::driver::{Asking, ClientReport, Schedule, ServerReport};
-use tickscope_probe::exchange::{Exchange, Memory, Parties};
+use tickscope_probe::exchange::{Exchange, Memory, Parties, Server};
 use tickscope_probe::udp::{probe, serve};
 use tickscope_tick::{Injection, Stairs};
 
@@ -28,7 +29,7 @@ fn asking(burst: u32) -> Asking {
     let schedule = Schedule { burst, period: Some(Duration::from_millis(1)), reply_wait, burst_limit };
     // Nor may a request be given up where the machine stood still for a while: those overdue then go out at once.
     let memory = Memory { outstanding_max: 100_000, window_ticks: i64::MAX };
-    Asking { parties: PARTIES, memory, schedule }
+    Asking { parties: PARTIES, key: PairKey::new([0x5a; 32]), memory, schedule }
 }
 
 /// 50 exchanges, 20 at the stated rate, 50 more.
@@ -37,10 +38,10 @@ fn run(address: &str, injection: Option<Injection>, spin: Duration) -> Option<Ru
     let peer = server_socket.local_addr().unwrap();
     let (true_counter, server_counter) = (NodeCounter::default(), NodeCounter::new(injection));
     let (stop_client, stop_server) = (AtomicBool::new(false), AtomicBool::new(false));
+    let answering = Server::new(PARTIES.run, PARTIES.server, [(PARTIES.client, PairKey::new([0x5a; 32]))]);
     let mut exchanges = Vec::new();
     let (client, server) = thread::scope(|scope| {
-        let server = scope
-            .spawn(|| serve(&server_socket, &server_counter, PARTIES.run, PARTIES.server, spin, &stop_server).unwrap());
+        let server = scope.spawn(|| serve(&server_socket, &server_counter, answering, spin, &stop_server).unwrap());
         let client = probe(&client_socket, peer, &true_counter, asking(50), spin, &stop_client, |exchange| {
             exchanges.push(*exchange);
             stop_client.store(exchanges.len() >= 70, Ordering::Relaxed);

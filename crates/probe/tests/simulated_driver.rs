@@ -6,6 +6,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::Duration;
 
+use tickscope_probe::PairKey;
 use tickscope_probe::datagram::{NodeId, Nonce, RunId};
 use tickscope_probe::driver::{Asking, Endpoint, Received, Schedule, probe, serve};
 use tickscope_probe::exchange::{self, Client, Exchange, Parties, Server};
@@ -13,6 +14,15 @@ use tickscope_tick::{Ordering, Tick};
 
 const PARTIES: Parties = Parties { run: RunId(5), client: NodeId(1), server: NodeId(2) };
 const MEMORY: exchange::Memory = exchange::Memory { outstanding_max: 64, window_ticks: i64::MAX };
+
+fn key() -> PairKey {
+    PairKey::new([0x5a; 32])
+}
+
+fn server() -> Server {
+    Server::new(PARTIES.run, PARTIES.server, [(PARTIES.client, key())])
+}
+
 /// The network of this simulation has one other end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Peer;
@@ -91,7 +101,7 @@ impl<P: FnMut(i64, &[u8]) -> Departure> Endpoint for Simulated<'_, P> {
 
 /// A server without any delay: it stamps a request when it leaves the client, and the reply is there at once.
 fn instant_server() -> impl FnMut(i64, &[u8]) -> Departure {
-    let mut server = Server::new(PARTIES.run, PARTIES.server);
+    let mut server = server();
     move |now, bytes| {
         let pending = server.request(bytes, Tick::new(now)).unwrap();
         Ok(vec![(now, pending.at(Tick::new(now)).to_vec())])
@@ -105,7 +115,7 @@ fn asking(burst: u32, period_ms: Option<u64>) -> Asking {
         reply_wait: Duration::from_millis(20),
         burst_limit: Duration::from_millis(500),
     };
-    Asking { parties: PARTIES, memory: MEMORY, schedule }
+    Asking { parties: PARTIES, key: key(), memory: MEMORY, schedule }
 }
 
 /// Both nodes read the same true time, so every bracket must contain its own stamp.
@@ -133,7 +143,7 @@ fn a_clients_stamps_enclose_what_happens_between_them() {
 #[test]
 fn a_servers_stamps_lie_between_arrival_and_departure() {
     let stop = AtomicBool::new(false);
-    let mut client = Client::new(PARTIES, MEMORY);
+    let mut client = Client::new(PARTIES, key(), MEMORY);
     let requests: VecDeque<(i64, Vec<u8>)> = (1..=20)
         .map(|k| {
             let (nonce, sent) = (Nonce(k as u64), k * MILLISECOND_NS);
@@ -149,7 +159,7 @@ fn a_servers_stamps_lie_between_arrival_and_departure() {
         Ok(vec![])
     });
     endpoint.inbox = requests;
-    let report = serve(&mut endpoint, PARTIES.run, PARTIES.server, &stop).unwrap();
+    let report = serve(&mut endpoint, server(), &stop).unwrap();
     assert_eq!((report.answered, report.counts.admitted, exchanges), (20, 20, 20));
 }
 

@@ -8,6 +8,7 @@ use crate::document::{Block, Tone, Words};
 use crate::headline::{self, arrow};
 use crate::preparation;
 use crate::quantity::{Unit, count, counted, utc};
+use crate::rivals;
 use crate::text::micro;
 use crate::typesetting::beginning;
 
@@ -105,6 +106,7 @@ pub(crate) fn clocks(report: &Report<'_>) -> Vec<Block> {
         blocks.push(sources(report, clock_map, curve));
     }
     blocks.extend(report.analysis.auxiliary_clocks.iter().flat_map(|clock| auxiliary_clock(report, clock)));
+    blocks.extend(rivals::blocks(report));
     blocks
 }
 

@@ -26,6 +26,7 @@ mod policy;
 mod preparation;
 mod quantity;
 mod remarks;
+mod rivals;
 pub mod stage_table;
 mod stages;
 mod summary;
@@ -37,6 +38,7 @@ use serde::Serialize;
 use tickscope_analysis::figures::Figures;
 use tickscope_analysis::{Analysis, RunJson};
 use tickscope_store::{Channel, Event, Run};
+use tickscope_tick::Label;
 
 use document::Words;
 use quantity::Unit;
@@ -49,6 +51,16 @@ pub struct ReportJson<'a> {
     headline: Vec<String>,
     table: RunJson<'a>,
     figures: &'a Figures,
+    rival_curves: Vec<RivalCurve<'a>>,
+}
+
+/// How well one method knew one node's clock, over the run.
+#[derive(Debug, Serialize)]
+struct RivalCurve<'a> {
+    domain: &'a Label,
+    method: &'a str,
+    /// Time since the first exchange and half-width, ns; of a method without a bound, the error.
+    points: &'a [[i64; 2]],
 }
 
 impl ReportJson<'_> {
@@ -86,7 +98,20 @@ impl Report<'_> {
             headline: headline::sentences(self).iter().map(Words::plain).collect(),
             table: RunJson::of(self.run, self.analysis, self.events),
             figures: self.figures,
+            rival_curves: self.rival_curves(),
         }
+    }
+
+    fn rival_curves(&self) -> Vec<RivalCurve<'_>> {
+        let mut all = Vec::new();
+        for node in &self.analysis.rivals {
+            all.extend(node.methods.iter().map(|method| RivalCurve {
+                domain: &node.domain,
+                method: &method.name,
+                points: &method.curve,
+            }));
+        }
+        all
     }
 
     /// The unit that the page's durations are in.

@@ -4,7 +4,7 @@
 //! Guarantees: a count is said to be 0 only of what was counted; what is left out is counted, with the option that
 //! prints it. Deliberately absent: praise.
 
-use tickscope_analysis::{Analysis, Assumption, cost};
+use tickscope_analysis::{Analysis, Assumption, PairSummary, cost};
 use tickscope_store::{Event, EventKind};
 use tickscope_tick::{Unit, counted, printable};
 use tickscope_trace::StageRole;
@@ -66,6 +66,7 @@ fn clocks(analysis: &Analysis, unit: Unit) -> String {
             format!("{}: known to {width} (median) from {brackets}, at rho {rho}", map.domain)
         }));
     }
+    said.extend(narrowed(analysis));
     let stamped = analysis.auxiliary_clocks.iter().filter(|clock| clock.points > 0);
     said.extend(stamped.map(|clock| {
         let unit = Unit::nanoseconds(clock.hertz, 0);
@@ -79,6 +80,28 @@ fn clocks(analysis: &Analysis, unit: Unit) -> String {
         ));
     }
     said.join("; ")
+}
+
+/// Which pairs of counters the evidence of other pairs narrowed most.
+fn narrowed(analysis: &Analysis) -> Option<String> {
+    let all = analysis.pairs.iter().filter(|pair| pair.is_narrowed());
+    let count = all.clone().count();
+    let gain = |pair: &&PairSummary| {
+        pair.direct_half_width_ticks
+            .map_or(u64::MAX, |direct| direct.saturating_sub(pair.closed_half_width_ticks.unwrap_or(direct)))
+    };
+    let most = all.max_by_key(gain)?;
+    let ticks = |width: Option<u64>| width.map_or("nothing".into(), |width| format!("\u{b1}{width} ticks"));
+    let way: Vec<String> = most.ways.first().into_iter().flatten().map(|at| at.node.to_string()).collect();
+    Some(format!(
+        "other nodes' evidence narrowed {} of counters: {} against {} from {} to {} through {}",
+        counted(count as u64, "pair"),
+        most.domain,
+        most.reference,
+        ticks(most.direct_half_width_ticks),
+        ticks(most.closed_half_width_ticks),
+        way.join(", ")
+    ))
 }
 
 /// What was lost: counts of what was counted.

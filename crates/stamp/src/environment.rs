@@ -7,6 +7,7 @@ use tickscope_tick::{Injection, NodeName, PointName, RealtimeInjection};
 
 use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, FEWEST_BLOCKS, KEY_BYTES, Policy, WhenFull};
 use crate::directory::{GROUP, PoolKey, group_of};
+use crate::policy::matches;
 
 /// The settings of a process that was asked to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,20 +114,6 @@ fn policies(rules: &str) -> Result<Vec<(String, Policy)>, String> {
         Ok((glob.to_owned(), known.ok_or_else(wrong)?))
     };
     rules.split(',').filter(|rule| !rule.is_empty()).map(rule).collect()
-}
-
-/// `fnmatch` without brackets: names hold none.
-fn matches(glob: &str, name: &str) -> bool {
-    match glob.chars().next() {
-        None => name.is_empty(),
-        Some('*') => {
-            name.char_indices().map(|(at, _)| at).chain([name.len()]).any(|at| matches(&glob[1..], &name[at..]))
-        }
-        Some(first) => {
-            let rest = name.chars().next().filter(|&found| first == '?' || first == found);
-            rest.is_some_and(|found| matches(&glob[first.len_utf8()..], &name[found.len_utf8()..]))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -46,8 +46,74 @@ pub fn switch(word: &AtomicU64, parameters: &[AtomicU64; 2], policy: u32, parame
 
 /// Second half of [`switch`], in the epoch that follows the word's.
 pub fn write(word: &AtomicU64, parameters: &[AtomicU64; 2], next: Setting) {
+    store_parameter(parameters, next);
+    // Release: whoever sees the word sees its parameter.
+    word.store(joined(next), Ordering::Release);
+}
+
+fn store_parameter(parameters: &[AtomicU64; 2], next: Setting) {
     // Release: whoever sees it sees the word that ended the epoch which used this place before.
     parameters[next.epoch as usize & 1].store(next.parameter, Ordering::Release);
-    // Release: whoever sees the word sees its parameter.
-    word.store(u64::from(next.epoch) << 32 | u64::from(next.policy), Ordering::Release);
+}
+
+/// The word of a setting.
+fn joined(setting: Setting) -> u64 {
+    u64::from(setting.epoch) << 32 | u64::from(setting.policy)
+}
+
+/// As [`switch`], if the channel still has the setting `before`; returns whether it had. For an entry that its program
+/// may free meanwhile and give to another channel: that one's setting is not written over unseen.
+pub fn exchange(word: &AtomicU64, parameters: &[AtomicU64; 2], before: Setting, next: Setting) -> bool {
+    store_parameter(parameters, next);
+    // Sequentially consistent: whatever follows comes after the word can be seen.
+    word.compare_exchange(joined(before), joined(next), Ordering::SeqCst, Ordering::Relaxed).is_ok()
+}
+
+/// Returns whether the name of a point matches: `*` stands for any letters, `?` for one.
+pub fn matches(glob: &str, name: &str) -> bool {
+    let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
+    // Where to go on after the last star: behind it, and one letter of the name further than before.
+    let (mut at, mut found, mut star) = (0, 0, None::<(usize, usize)>);
+    while found < name.len() {
+        match (glob.get(at), star) {
+            (Some('*'), _) => {
+                at += 1;
+                star = Some((at, found));
+            }
+            (Some(&letter), _) if letter == '?' || letter == name[found] => (at, found) = (at + 1, found + 1),
+            (_, Some((behind, from))) => {
+                (at, found) = (behind, from + 1);
+                star = Some((at, found));
+            }
+            (_, None) => return false,
+        }
+    }
+    glob[at..].iter().all(|&letter| letter == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_letters_and_a_question_mark_for_one() {
+        let matching = ["*", "send", "s*", "*d", "s?nd", "*e*", "se*nd", "**", "????", "s*n*", "*send*"];
+        for glob in matching {
+            assert!(matches(glob, "send"), "{glob}");
+        }
+        for glob in ["", "sen", "sends", "?", "s?d", "*x*", "send?", "?send", "s*e", "S*"] {
+            assert!(!matches(glob, "send"), "{glob}");
+        }
+        let long = "a".repeat(47);
+        assert!(!matches(&"*a".repeat(40).replace("**", "*"), "b") && !matches(&("*a".repeat(30) + "b"), &long));
+    }
+
+    #[test]
+    fn a_setting_is_exchanged_only_for_the_one_that_was_read() {
+        let (word, parameters) = (AtomicU64::new(1), [AtomicU64::new(0), AtomicU64::new(0)]);
+        let before = read(&word, &parameters);
+        let next = Setting { policy: 0, epoch: 1, parameter: 0 };
+        assert!(exchange(&word, &parameters, before, next));
+        assert!(!exchange(&word, &parameters, before, next) && read(&word, &parameters) == next);
+    }
 }

@@ -107,6 +107,7 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         tickscope: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: 0,
         stamp_directories: std::collections::BTreeMap::new(),
+        sessions: std::collections::BTreeMap::new(),
         run_file: None,
         run_file_directory: None,
         revision: None,

@@ -40,7 +40,7 @@ columns! {
         /// `boot-id/counter/epoch`; all channels of a node's counter name one boot, that of `run.json`, and one
         /// epoch: others are refused.
         domain: String,
-        /// The policy at the last look.
+        /// The policy at the last look; `switched`: it keeps all now, and may not have done so before.
         policy: String,
         /// The parameter of that policy, 64 bits as they stand; null: none. Older files lack the column.
         parameter: Option<i64>,
@@ -99,6 +99,9 @@ named_values!(ChannelState);
 impl Channel {
     /// `policy` of the channel that a log was imported as: every line that is a reading is a stamp.
     pub const LOG_POLICY: &str = "log";
+
+    /// `policy` of a channel that had another one for a while, or may have had.
+    pub const SWITCHED_POLICY: &str = "switched";
 
     /// Returns whether every stamp was stored or counted as lost; false for a policy of a later version.
     pub fn keeps_all(&self) -> bool {

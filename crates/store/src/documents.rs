@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::brackets::BracketColumns;
 use crate::channels::ChannelColumns;
 use crate::events::EventColumns;
+use crate::rivals::RivalColumns;
 use crate::stamps::StampColumns;
 use crate::table::Columns;
 use crate::{EventKind, SCHEMA};
@@ -32,6 +33,7 @@ fn the_documented_columns_of_every_table_are_the_declared_ones() {
         ("channels", table::<ChannelColumns>()),
         ("events", table::<EventColumns>()),
         ("brackets", table::<BracketColumns>()),
+        ("rivals", table::<RivalColumns>()),
     ] {
         let (_, rest) = page.split_once(&format!("\n## {section}\n")).unwrap();
         let of_section = rest.split("## ").next().unwrap();

@@ -51,16 +51,32 @@ words! {
         ImpossibleExchange = "impossible-exchange",
         /// Requests without a reply.
         ProbesLost = "probes-lost",
+        /// A burst of exchanges that nobody answered.
+        ProbesUnanswered = "probes-unanswered",
+        /// The probe kept to its share of a core, so it took fewer exchanges than were wished.
+        ProbesPaced = "probes-paced",
         /// Datagrams that the network did not take.
         ProbesUndelivered = "probes-undelivered",
         /// A collector ended early and another took over.
         CollectorKilled = "collector-killed",
         /// A probe or a clock monitor ended early and was started again.
         RoleRestarted = "role-restarted",
+        /// A program that the run was to be compared with is missing, or did not work.
+        RivalMissing = "rival-missing",
+        /// The pipe to a node's agent broke.
+        AgentUnreachable = "agent-unreachable",
+        /// A node's agent is reached again; value: seconds.
+        AgentReached = "agent-reached",
+        /// A node's agent was killed, and another took over; value: seconds.
+        AgentRestarted = "agent-restarted",
+        /// A node was given up; what it measured may still lie there.
+        NodeLost = "node-lost",
         /// Nobody watched the node's clocks: one clock monitor had ended, the next had not begun.
         ClockGap = "clock-gap",
         /// The run was cut off, and finished later.
         CutOff = "cut-off",
+        /// The run's conductor was killed, and another took over.
+        Resumed = "resumed",
         /// Stamps stay in shared memory: a living program holds them, or they could not be taken.
         StampsLeft = "stamps-left",
         /// The disk took nothing for a while; value: seconds.
@@ -87,6 +103,8 @@ words! {
         PoolLeftAlone = "pool-left-alone",
         /// A block of an ended program makes no sense.
         BlockLeftAlone = "block-left-alone",
+        /// Channels got another policy while the run went on; value: how many.
+        PolicySwitched = "policy-switched",
         /// Stamps on a channel that was never opened.
         StampsWithoutChannel = "stamps-without-channel",
         /// Stamps on a channel that was closed.
@@ -108,6 +126,7 @@ impl EventKind {
                 | Self::StampUntimed
                 | Self::Target
                 | Self::ProbesLost
+                | Self::ProbesPaced
                 | Self::IdsOutOfOrder
                 | Self::Recovered
                 | Self::CollectorKilled

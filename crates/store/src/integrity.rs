@@ -24,7 +24,8 @@ use crate::whole_file::{files_in, keyed_folders};
 pub const DIGESTED_AT_EVERY_READING: u64 = 64 << 20;
 
 /// What is fed into figures; anything else in a run's directory is the user's own.
-const FEEDS: [&str; 7] = ["run.json", "digests.json", "stamps/", "channels/", "events/", "brackets/", "traces/"];
+const FEEDS: [&str; 8] =
+    ["run.json", "digests.json", "stamps/", "channels/", "events/", "brackets/", "rivals/", "traces/"];
 
 /// The outcome of reading a run wholly.
 #[derive(Debug, Default)]

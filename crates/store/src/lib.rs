@@ -18,7 +18,9 @@ mod events;
 mod integrity;
 mod join;
 mod manifest;
+mod rivals;
 mod run;
+mod spool;
 mod stamps;
 mod state;
 mod table;
@@ -50,7 +52,9 @@ pub use manifest::{
     Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule,
     ReadingWidth, Rho, RhoKind, SameBoot, Sharing,
 };
+pub use rivals::{RivalColumns, RivalSample, read_rivals, write_rivals};
 pub use run::{Listing, Pair, Paths, Run, Table};
+pub use spool::{Intake, Parcel, Receiving, Spool};
 pub use stamps::{
     BlockRange, ChannelCount, OpenBlock, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment,
 };

@@ -65,6 +65,9 @@ pub struct Manifest {
     /// Directories of shared memory, by node, whose stamps this run has not taken yet; none once all is stored.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stamp_directories: BTreeMap<NodeName, PathBuf>,
+    /// Sessions of agents elsewhere, by node, that may hold stamps which this run has not taken yet.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sessions: BTreeMap<NodeName, String>,
     /// The run file as it was read; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_file: Option<String>,
@@ -395,9 +398,14 @@ impl Manifest {
     /// Writes `run.json` at `place`, whole, with the digest of its own text as its last key.
     pub fn write(&self, place: &Path) -> Result<()> {
         self.refuse_unmeasured(place)?;
+        write_whole(place, self.text().as_bytes())
+    }
+
+    /// The text of `run.json`.
+    pub fn text(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("a manifest of text and numbers is JSON");
         let body = text.trim_end_matches("\n}");
-        write_whole(place, format!("{body}{OWN}{}\"\n}}\n", own_digest(body)).as_bytes())
+        format!("{body}{OWN}{}\"\n}}\n", own_digest(body))
     }
 
     /// What is wrong with the text of the `run.json` at `place`: other text than was written. Earlier versions wrote no

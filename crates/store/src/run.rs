@@ -12,6 +12,7 @@ use crate::channels::{Channel, ChannelColumns, read_channels};
 use crate::error::{Error, Result};
 use crate::events::{Event, EventColumns, breaks, read_events};
 use crate::manifest::Manifest;
+use crate::rivals::{RivalColumns, read_rivals};
 use crate::stamps::{PointStamps, StampColumns};
 use crate::state::Writing;
 use crate::table::{Columns, Field, TableReader, forget_run_id};
@@ -125,6 +126,11 @@ impl<'a> Paths<'a> {
     /// Folder of a pair's brackets.
     pub fn brackets(&self, pair: &Pair) -> PathBuf {
         self.root.join(format!("brackets/reference={}/domain={}", pair.reference, pair.domain))
+    }
+
+    /// Folder of what other programs said of a node's clock.
+    pub fn rivals(&self, node: &str) -> PathBuf {
+        self.root.join(format!("rivals/node={node}"))
     }
 
     /// Folder of the traces.
@@ -276,6 +282,12 @@ impl Run {
     pub fn brackets(&self, pair: &Pair) -> Result<Listing<BracketColumns>> {
         let files = files_in(&self.paths().brackets(pair), "parquet")?;
         Ok(Listing::gather(&files, read_brackets, BracketColumns::append))
+    }
+
+    /// What other programs said of a node's clock; none if none was asked.
+    pub fn rivals(&self, node: &str) -> Result<Listing<RivalColumns>> {
+        let files = files_in(&self.paths().rivals(node), "parquet")?;
+        Ok(Listing::gather(&files, read_rivals, RivalColumns::append))
     }
 
     /// Adds brackets of a pair as a file of their own, named `name`.

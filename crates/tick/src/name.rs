@@ -29,6 +29,13 @@ pub mod own_points {
     /// The kernel's stamp of a probe's reply, where it was received.
     pub const PROBE_REPLY_RECEIVED: &str = "probe-reply-received";
 
+    /// The kind of the stamps of one pair's probes, by the numbers of the node that asks and of the one that answers:
+    /// so both ends' stamps meet, and no other pair's with them. Runs of before have kind 0, which no pair has.
+    pub const fn probe_kind(asker: u32, answerer: u32) -> i32 {
+        const BITS: u32 = 15; // a run has fewer nodes
+        ((asker << BITS) | answerer) as i32
+    }
+
     /// Returns whether a point of that name is tickscope's own, not the program's.
     pub fn are(name: &str) -> bool {
         let probes = [PROBE_REQUEST_SENT, PROBE_REQUEST_RECEIVED, PROBE_REPLY_SENT, PROBE_REPLY_RECEIVED];

@@ -19,7 +19,11 @@
 //! - through the clock map goes each of these distances at each of its slopes, so also that of the estimates.
 //!
 //! Guarantees: no clamp, and no interval of two stamps of one counter carries the clock map's error. Deliberately
-//! absent: a direct clock map between two nodes' counters, which would narrow stages between them further.
+//! absent: evidence.
+//!
+//! Where a clock map relates two counters directly ([`Clocks::with_pairs`]), a stage between them lies in both ways'
+//! intervals, joined with its estimate: clock maps to the reference need not agree with a third one to the last tick,
+//! and an interval that is wider than it had to be is still one that holds the truth.
 
 use tickscope_bracket::{ClockMap, Epochs, Held, Placement, ReadingWidths, Refused};
 use tickscope_tick::{Interval, Local, Reference, Span, Tick};
@@ -43,12 +47,25 @@ pub enum Clock {
 #[derive(Clone, Hash, Debug)]
 pub struct Clocks {
     counters: Vec<Clock>,
+    /// From one counter to another, neither of them the reference.
+    pairs: Vec<CounterPair>,
     own: Vec<Epochs>,
     /// By point.
     chains: Vec<Chain>,
     /// By point: how far its node's counter may stand beyond what it reads, in its own ticks.
     widths: Vec<i64>,
     core: CoreTerm,
+}
+
+/// A clock map that takes ticks of one counter to ticks of another, by their indices.
+#[derive(Clone, Hash, Debug)]
+pub struct CounterPair {
+    /// The counter whose ticks are mapped.
+    pub local: usize,
+    /// The counter whose ticks they become.
+    pub reference: usize,
+    /// From one to the other.
+    pub clock_map: ClockMap,
 }
 
 /// A point's way to the reference: indices of its clocks.
@@ -99,6 +116,13 @@ pub(crate) struct Placed {
     held: Option<Held>,
 }
 
+/// Where a counter stood.
+#[derive(Clone, Copy)]
+struct OnCounter {
+    counter: usize,
+    ticks: Interval<Tick<Local>>,
+}
+
 /// The width of a counter's readings where nobody measured it.
 const SINGLE_TICK: i64 = 1;
 /// A counter that moves once in so many ticks measures nothing.
@@ -119,7 +143,16 @@ impl Clocks {
         };
         let chains = layout.points().iter().map(|point| chain(point.place.node.as_str())).collect::<Result<_, _>>()?;
         let widths = vec![SINGLE_TICK; layout.points().len()];
-        Ok(Self { counters, own: Vec::new(), chains, widths, core: CoreTerm::default() })
+        Ok(Self { counters, pairs: Vec::new(), own: Vec::new(), chains, widths, core: CoreTerm::default() })
+    }
+
+    /// Sets what relates two counters directly, neither of which is the reference.
+    pub fn with_pairs(self, pairs: Vec<CounterPair>) -> Result<Self, Error> {
+        for pair in &pairs {
+            clock_index(pair.local, self.counters.len(), "a pair")?;
+            clock_index(pair.reference, self.counters.len(), "a pair")?;
+        }
+        Ok(Self { pairs, ..self })
     }
 
     /// Sets how wide the readings of counters are. `of_node`: a node's name with how far its counter may stand beyond
@@ -345,13 +378,61 @@ impl Clocks {
             return None;
         }
         if !self.share_a_counter(stage) {
-            return difference(to.on_reference.interval, from.on_reference.interval);
+            let apart = difference(to.on_reference.interval, from.on_reference.interval)?;
+            return self.through_pairs(stage, from, to, apart);
         }
         let apart = self.apart(stage, from, to)?;
         match self.clock_map(stage.from).zip(from.held).zip(to.held) {
             None => Interval::new(Span::new(apart.lo().get()), Span::new(apart.hi().get())).ok(),
             Some(((clock_map, from), to)) => clock_map.span_between(&from, &to, apart),
         }
+    }
+
+    /// What the direct clock maps of a stage's two counters leave of an interval of its duration, joined with its
+    /// estimate; `None` where they leave nothing.
+    fn through_pairs(
+        &self,
+        stage: &Stage,
+        from: Placed,
+        to: Placed,
+        apart: Interval<Span<Reference>>,
+    ) -> Option<Interval<Span<Reference>>> {
+        let Some([first, last]) = self.counters_of(stage).filter(|_| !self.pairs.is_empty()) else {
+            return Some(apart);
+        };
+        let mut narrowed = apart;
+        for pair in &self.pairs {
+            let way = match (pair.local, pair.reference) {
+                ends if ends == (last, first) => self.onto(pair, to, from, first).map(|(there, from)| (from, there)),
+                ends if ends == (first, last) => self.onto(pair, from, to, last),
+                _ => continue,
+            };
+            let Some(Some(way)) = way.map(|(from, to)| self.on_one(from, to)) else { continue };
+            narrowed = narrowed.intersect(way).ok()?;
+        }
+        let estimate = to.on_reference.estimate.get().checked_sub(from.on_reference.estimate.get())?;
+        let estimate = Some(Span::new(estimate)).filter(|&estimate| apart.contains(estimate))?;
+        Interval::new(narrowed.lo().min(estimate), narrowed.hi().max(estimate)).ok()
+    }
+
+    fn counters_of(&self, stage: &Stage) -> Option<[usize; 2]> {
+        let counter = |point: usize| self.chains.get(point).map(|chain| chain.counter);
+        Some([counter(stage.from)?, counter(stage.to)?])
+    }
+
+    /// A stamp on the other stamp's counter, and that other stamp: both ends on the counter `counter`. `None` where the
+    /// pair's clock map has no interval for it.
+    fn onto(&self, pair: &CounterPair, moved: Placed, kept: Placed, counter: usize) -> Option<(OnCounter, OnCounter)> {
+        let held = pair.clock_map.hold(moved.counter).ok()?;
+        let there = counter_ticks(pair.clock_map.placed(&held)?.interval);
+        Some((OnCounter { counter, ticks: there }, OnCounter { counter, ticks: kept.counter }))
+    }
+
+    /// How long it took from one stretch of a counter to another, in ticks of the reference.
+    fn on_one(&self, from: OnCounter, to: OnCounter) -> Option<Interval<Span<Reference>>> {
+        let Clock::Related(clock_map) = self.counters.get(from.counter)? else { return None };
+        let apart = difference(to.ticks, from.ticks)?;
+        clock_map.span_within(from.ticks, to.ticks, apart).ok()
     }
 
     /// Estimate, lo and hi of one duration; `None` where the evidence contradicts itself, or 64 bits do not hold it.

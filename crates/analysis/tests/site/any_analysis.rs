@@ -4,8 +4,8 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
-    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, PassageSummary, Preparation,
-    SourceSummary,
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, NodeRivals, PairSummary, PassageSummary,
+    Preparation, RivalMethod, RivalWidth, SourceSummary,
 };
 use tickscope_bracket::Rho;
 use tickscope_store::RunState;
@@ -39,6 +39,20 @@ fn any_ticks() -> impl Strategy<Value = i64> {
 
 fn any_amount() -> impl Strategy<Value = u64> {
     prop_oneof![prop::sample::select(vec![0, 1, u64::MAX]), 0..1_000_000_u64, any::<u64>()]
+}
+
+fn pair(rho: Rho, half: u64) -> PairSummary {
+    PairSummary {
+        domain: "c.tsc".parse().unwrap(),
+        reference: "b.tsc".parse().unwrap(),
+        rho,
+        prior_ppm: 500,
+        rests_on_prior: false,
+        brackets: 1,
+        direct_half_width_ticks: Some(half),
+        closed_half_width_ticks: Some(half),
+        ways: vec![vec!["c.tsc".parse().unwrap(), "a.tsc".parse().unwrap(), "b.tsc".parse().unwrap()]],
+    }
 }
 
 fn row((quantiles, amounts): ([[i64; 3]; 5], [u64; 6])) -> StageRow {
@@ -78,6 +92,27 @@ fn share(mut ends: [i64; 3]) -> Option<Share> {
     let [lo, estimate, hi] = ends.map(i128::from);
     let of = Sums { estimate: 1 << 63, lo: 1, hi: 1 << 64 };
     Some(Share { whole: 0, traces: 1, part: Sums { estimate, lo, hi }, of })
+}
+
+/// One method beside ours.
+fn rivals() -> NodeRivals {
+    NodeRivals {
+        domain: "b.tsc".parse().unwrap(),
+        methods: vec![RivalMethod {
+            name: "tickscope".into(),
+            bound: "guaranteed",
+            samples: 1,
+            not_yet: 0,
+            half_width: Some(RivalWidth { least_ns: Some(1), median_ns: 1, most_ns: 1 }),
+            error_ns: Some([0, 0]),
+            outside: Some(0),
+            curve: vec![[0, 1]],
+        }],
+        round_trips_ns: [Some(1), None, Some(1)],
+        hertz: Some([1, 1]),
+        declared_hertz: 1,
+        refused: vec![],
+    }
 }
 
 /// A table of one stage, one clock map and one clock whose counter runs at another rate than the reference.
@@ -126,7 +161,9 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         rows: vec![row],
         relative_1ms_ticks: vec![relative],
         clock_maps: vec![clock_map],
+        pairs: vec![pair(rho, half)],
         sent_once: vec![],
+        rivals: vec![rivals()],
         one_counter: vec![],
         passages: PassageSummary::default(),
         passages_line: None,

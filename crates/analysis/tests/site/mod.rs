@@ -88,7 +88,7 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
     }
     let told = points.iter().zip(0..).filter_map(|(of, channel)| lost(of, channel));
     write_events(&run.paths().events().join("lost.parquet"), &told.collect::<Vec<_>>()).unwrap();
-    for node in ["client", "server"] {
+    for node in run.manifest().nodes.iter().map(|node| node.name.as_str()) {
         let of_node: Vec<_> = channels.iter().filter(|channel| channel.node == node).cloned().collect();
         write_channels(&run.paths().channels(node), &of_node).unwrap();
     }

@@ -6,6 +6,7 @@ use tickscope_stamp::block::{BlockState, EntryState, PoolState};
 use tickscope_store::{Channel, ChannelState, StampColumns, next_segment, read_channels, read_events};
 use tickscope_tick::{Clock, Domain};
 
+mod live;
 mod runs;
 mod tenants;
 

@@ -7,10 +7,10 @@ use tickscope_store::{Assumption, AssumptionKind, Cost, Overhead, Rho, RhoKind};
 
 use super::*;
 use crate::agent::{Left, Unread};
+use crate::logs::Log;
 use crate::plan::Slew;
 use crate::record::Coarse;
 use crate::roles::clock_monitor::ClockReport;
-use crate::roles::probe::ProbeReport;
 
 /// How often a stamp directory is looked at again that something still holds: what a target started may take a moment
 /// to end after it.
@@ -20,6 +20,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 impl Conductor<'_> {
     /// Ends what still runs, takes what is left, joins, writes the manifest.
     pub fn finish(&mut self, overhead: Option<Overhead>) -> Result<Run, Error> {
+        self.stop_rivals();
         let mut failed = self.stop_probes().err();
         let watched = self.stop_monitors();
         self.go_on(&mut failed, watched);
@@ -33,9 +34,12 @@ impl Conductor<'_> {
             Err(why) => Err(why.clone()),
         };
         self.go_on(&mut failed, noted);
-        let coarse = self.import_logs();
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
+        let over = self.end_sessions();
+        self.go_on(&mut failed, over);
+        self.hear_news();
+        let coarse = self.import_logs();
         let written = self.record.write_events(); // which the join reads
         self.go_on(&mut failed, written);
         let joined = self.record.join().map(|_| ());
@@ -82,11 +86,14 @@ impl Conductor<'_> {
     }
 
     fn clear_once(&mut self) -> Result<Vec<Left>, Error> {
-        let mut left = Vec::new();
+        let (mut left, mut failed) = (Vec::new(), None);
         for (_, agent) in &mut self.agents {
-            left.extend(agent.clear(Unread::Keep)?);
+            match agent.clear(Unread::Keep) {
+                Ok(of_agent) => left.extend(of_agent),
+                Err(why) => failed = failed.or(Some(why)),
+            }
         }
-        Ok(left)
+        failed.map_or(Ok(left), Err)
     }
 
     fn note_left(&mut self, left: &[Left]) -> Result<(), Error> {
@@ -106,11 +113,49 @@ impl Conductor<'_> {
         )))
     }
 
+    /// Fetches what agents elsewhere still hold, and ends the sessions.
+    fn end_sessions(&mut self) -> Result<(), Error> {
+        let mut manifest = self.record.run.manifest().clone();
+        let mut failed = None;
+        for (number, (_, agent)) in self.agents.iter_mut().enumerate() {
+            let fetched = agent.flush();
+            let of_agent =
+                |node: &NodeName| self.nodes.iter().any(|known| known.agent == number && known.name == *node);
+            // A log that cannot be read is told where it is imported.
+            for (position, log) in self.plan.logs.iter().enumerate().filter(|(_, log)| of_agent(&log.node)) {
+                let to = log_copy(self.record.run.root(), position);
+                let run = self.nodes.iter().find(|known| known.name == log.node).map(|known| known.run.clone());
+                let path = log.path(&run.unwrap_or_default(), Path::new(""));
+                if let Err(why) = agent.copy_log(&path.display().to_string(), &to) {
+                    notice::say(why);
+                }
+            }
+            match fetched.and_then(|()| agent.bye()) {
+                Ok(()) => {
+                    let nodes = self.nodes.iter().filter(|node| node.agent == number);
+                    nodes.for_each(|node| drop(manifest.sessions.remove(&node.name)));
+                }
+                Err(why) => failed = failed.or(Some(why)),
+            }
+        }
+        self.record.run.set_manifest(manifest)?;
+        failed.map_or(Ok(()), Err)
+    }
+
     fn import_logs(&mut self) -> Vec<Coarse> {
         let Self { record, nodes, plan, .. } = self;
         let of_node = |node: &NodeName| nodes.iter().find(|known| known.name == *node);
         let run = |node: &NodeName| of_node(node).map_or_else(String::new, |node| node.run.clone());
-        record.import_logs(&plan.logs, run, &plan.origin.folder)
+        let root = record.run.root().to_path_buf();
+        let file = |position: usize, log: &Log| {
+            let copy = log_copy(&root, position);
+            if copy.exists() { copy } else { log.path(&run(&log.node), &plan.origin.folder) }
+        };
+        let coarse = record.import_logs(&plan.logs, file);
+        for position in 0..plan.logs.len() {
+            let _ = std::fs::remove_file(log_copy(&root, position)); // mostly there is none
+        }
+        coarse
     }
 
     fn cost(&self, overhead: Option<Overhead>) -> Result<Cost, Error> {
@@ -123,49 +168,11 @@ impl Conductor<'_> {
         self.record.go_on(failed, step);
     }
 
-    pub(super) fn stop_probes(&mut self) -> Result<(), Error> {
-        let mut failed = None;
-        for (kind, side) in [(HelperKind::ProbeClient, "asking"), (HelperKind::ProbeServer, "answering")] {
-            for of in 0..self.nodes.len() {
-                let Some(helper) = self.nodes[of].helper(kind).take() else { continue };
-                // One that fails must not take the closing bursts and the last brackets of the others with it.
-                match self.stop_helper(kind, helper).and_then(|ended| ended.report()) {
-                    Ok(report) => self.note_probe(of, side, &report),
-                    Err(why) => failed = failed.or(Some(why)),
-                }
-            }
-        }
-        failed.map_or(Ok(()), Err)
-    }
-
     /// Ends a process; `Err` also where it died and was not started again yet.
-    fn stop_helper(&mut self, kind: HelperKind, helper: Helper) -> Result<Ended, Error> {
+    pub(super) fn stop_helper(&mut self, kind: HelperKind, helper: Helper) -> Result<Ended, Error> {
         let died = || Error::work(format!("the {} {} died", helper.role.title(), self.nodes[helper.at].name));
         let task = helper.task.ok_or_else(died)?;
         self.end(helper.at, kind.service(), task)
-    }
-
-    fn note_probe(&mut self, at: usize, side: &str, report: &ProbeReport) {
-        for (reason, count) in &report.refused {
-            let text = format!(
-                "the probe ({side}) refused datagrams: {reason}. They are no evidence; nothing is lost by them"
-            );
-            self.note_at(at, EventKind::DatagramsRefused, Some(*count as i64), text);
-        }
-        for stamps in &report.impossible {
-            self.note_at(at, EventKind::ImpossibleExchange, None, stamps.clone());
-        }
-        if let Some((text, missing)) = &report.kernel {
-            self.note_at(at, EventKind::KernelStamps, Some(*missing as i64), format!("the probe ({side}): {text}"));
-        }
-        for (what, count, text) in [
-            (EventKind::ProbesLost, report.lost, "requests without a reply; the bound is a little wider"),
-            (EventKind::ProbesUndelivered, report.undelivered, "datagrams that the network did not take"),
-        ] {
-            if count > 0 {
-                self.note_at(at, what, Some(count as i64), text.into());
-            }
-        }
     }
 
     /// Ends the clock monitors; the rate that each reports of its clocks becomes the bound that the run declares for
@@ -308,4 +315,9 @@ impl Conductor<'_> {
         self.record.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// Where a log of a node elsewhere lies while it is imported.
+fn log_copy(root: &Path, position: usize) -> PathBuf {
+    root.join(format!(".log-{position}"))
 }

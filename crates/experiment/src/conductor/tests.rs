@@ -107,7 +107,7 @@ fn a_join_that_fails_leaves_out_the_traces_alone_and_the_first_failure_is_told()
 
 #[test]
 fn a_role_that_never_becomes_ready_ends_the_run_and_leaves_nothing_running() {
-    for role in ["collect", "clock-monitor", "probe-serve", "probe-ask", "target b"] {
+    for role in ["collect", "clock-monitor", "probe", "target b"] {
         let (site, plan, asked) = (Site::new(&role.replace(' ', "-")), plan(&["a", "b"], "ignore"), Asked::default());
         let agent = SimulatedAgent { never_ready: Some(role), ..SimulatedAgent::new(machine(1), &asked) };
         let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
@@ -120,22 +120,67 @@ fn a_role_that_never_becomes_ready_ends_the_run_and_leaves_nothing_running() {
 }
 
 #[test]
-fn every_node_that_does_not_read_the_references_counter_gets_probes_whichever_agent_it_lives_with() {
+fn every_two_nodes_that_do_not_read_one_counter_get_probes_whichever_agents_they_live_with() {
     let (site, plan, asked) = (Site::new("machines"), plan(&["a", "b", "c", "d"], "detect"), Asked::default());
     let agents = [1, 2].map(|boot| Box::new(SimulatedAgent::new(machine(boot), &asked)) as Box<dyn Agent>);
     // `a` and `b` on one machine, `c` and `d` on another.
     let mut conductor = Conductor::begin(&plan, 1, &site.0, agents.into(), &[0, 0, 1, 1]).unwrap();
     conductor.measure().unwrap();
-    conductor.finish(None).unwrap();
+    let run = conductor.finish(None).unwrap();
     let asked = asked.borrow();
-    assert_eq!(asked_for(&asked, "start probe-serve"), ["start probe-serve c", "start probe-serve d"]);
-    assert_eq!(asked_for(&asked, "start probe-ask"), ["start probe-ask a"; 2], "both ask from the reference");
+    let all = |words: &str| ["a", "b", "c", "d"].map(|node| format!("{words} {node}"));
+    assert_eq!(asked_for(&asked, "start probe"), all("start probe"), "one process a node");
+    let bursts = |asked: &[String]| {
+        let mut bursts: Vec<String> = asked.iter().filter(|line| line.contains(" burst ")).cloned().collect();
+        bursts.sort_unstable();
+        bursts
+    };
+    // The reference asks both of the other machine; of the rest each asks one.
+    let pairs = ["a burst 2 200 500", "a burst 3 200 500", "b burst 2 200 500", "d burst 1 200 500"]
+        .map(|pair| format!("tell probe {pair}"));
+    let at = |words: &str| asked.iter().position(|line| line.starts_with(words)).unwrap();
+    let last = |words: &str| asked.iter().rposition(|line| line.starts_with(words)).unwrap();
+    let (before, after) = asked.split_at(at("start target"));
+    assert_eq!((bursts(before), bursts(after)), (pairs.to_vec(), pairs.to_vec()), "before the run, and after it");
+    assert_eq!(asked.iter().filter(|line| line.ends_with(" steady")).count(), 4);
+    let steady = asked.iter().position(|line| line.ends_with(" steady")).unwrap();
+    assert!(before.iter().rposition(|line| line.contains(" burst ")).unwrap() < steady, "bursts are quiescent");
+    assert!(last("end target") < asked.iter().position(|line| line.ends_with(" quiet")).unwrap());
+    assert!(asked.iter().rposition(|line| line.contains(" burst ")).unwrap() < at("end probe"));
     assert_eq!(asked_for(&asked, "perform stamp-cost"), ["perform stamp-cost a", "perform stamp-cost c"]);
     assert_eq!(asked_for(&asked, "look again").len(), 2);
-    // The asking ends, with their closing bursts, before those that answer them.
-    let at = |words: &str| asked.iter().position(|line| line.starts_with(words)).unwrap();
-    let last = asked.iter().rposition(|line| line.starts_with("end probe-ask")).unwrap();
-    assert!(last < at("end probe-serve"));
+    let of_pairs = run.manifest().rho.iter().filter(|rho| rho.reference.node != rho.domain.node);
+    let rho: Vec<String> = of_pairs.map(|rho| format!("{} {}", rho.reference.node, rho.domain.node)).collect();
+    assert_eq!(rho, ["a b", "a c", "a d", "b c", "b d"], "and that of the reference's own machine, as ever");
+}
+
+#[test]
+fn a_node_that_answers_no_probe_is_told_once_and_ends_nothing() {
+    let (site, plan, asked) = (Site::new("silent"), plan(&["a", "b", "c", "d"], "ignore"), Asked::default());
+    let agent = SimulatedAgent { silent: Some(3), ..SimulatedAgent::new(machine(1), &asked) };
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0; 4]).unwrap();
+    conductor.measure().unwrap();
+    conductor.finish(None).unwrap();
+    let events = read_events(&site.0.join("events/run.parquet")).unwrap();
+    let told: Vec<_> = events.iter().filter(|event| event.what == "probes-unanswered").collect();
+    assert_eq!(told.len(), 2, "before the run and after it: {told:?}");
+    // `b` asks `c` and `a` all; nobody gets an answer from `d`.
+    assert!(told.iter().all(|event| event.node == "d"), "{told:?}");
+}
+
+#[test]
+fn a_probe_that_is_started_again_goes_on_at_its_rate_with_its_peers_and_keys() {
+    let (site, plan, asked) = (Site::new("again"), plan(&["a", "b"], "ignore"), Asked::default());
+    let agent = SimulatedAgent::new(machine(1), &asked);
+    let mut conductor = Conductor::begin(&plan, 1, &site.0, vec![Box::new(agent)], &[0, 0]).unwrap();
+    conductor.start_probes().unwrap();
+    let settings = |conductor: &mut Conductor| conductor.nodes[1].helper(HelperKind::Probe).clone().unwrap().role;
+    let before = settings(&mut conductor);
+    conductor.revive().unwrap();
+    assert_eq!(settings(&mut conductor), before);
+    assert_eq!(asked_for(&asked.borrow(), "start probe b").len(), 2);
+    assert_eq!(asked_for(&asked.borrow(), "tell probe b steady").len(), 2);
+    conductor.finish(None).unwrap();
 }
 
 #[test]

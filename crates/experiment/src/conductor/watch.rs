@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::node_run::{Helper, HelperKind};
+use crate::roles::probe::Order;
 
 /// Restarts without a pause: what dies so often dies by a cause that lasts.
 const AT_ONCE: u32 = 5;
@@ -14,8 +15,8 @@ const TOLD_EVERY: u32 = 10;
 
 impl Conductor<'_> {
     pub(super) fn start_helper(&mut self, kind: HelperKind, of: usize, at: usize, role: Role) -> Result<(), Error> {
-        let task = Some(self.start_role(at, role.clone())?);
-        *self.nodes[of].helper(kind) = Some(Helper { role, at, task, failures: 0, due: Instant::now() });
+        let task = self.start_role(at, role.clone())?;
+        *self.nodes[of].helper(kind) = Some(Helper::running(role, at, task));
         Ok(())
     }
 
@@ -33,6 +34,9 @@ impl Conductor<'_> {
     }
 
     fn revive_one(&mut self, of: usize, kind: HelperKind, helper: &mut Helper) -> Result<(), Error> {
+        if self.agent(helper.at).connection() != Connection::Open {
+            return Ok(()); // nobody knows what is dead there
+        }
         if let Some(task) = helper.task {
             if self.agent(helper.at).is_running(task)? {
                 return Ok(());
@@ -46,7 +50,13 @@ impl Conductor<'_> {
         }
         if Instant::now() >= helper.due {
             match self.start_role(helper.at, helper.role.clone()) {
-                Ok(task) => helper.task = Some(task),
+                Ok(task) => {
+                    helper.task = Some(task);
+                    if kind == HelperKind::Probe && self.probing {
+                        // It has its peers and keys again; one that cannot be told has died, and is seen next time.
+                        let _ = self.agent(helper.at).tell(task, &Order::Steady.line());
+                    }
+                }
                 Err(why) => self.note_death(of, kind, helper, &format!("cannot be started again: {why}")),
             }
         }
@@ -69,6 +79,9 @@ impl Conductor<'_> {
         let (what, then) = match kind {
             HelperKind::Collector => (EventKind::CollectorKilled, "Another took over where it stood"),
             HelperKind::Monitor => (EventKind::RoleRestarted, "Nobody watched the clocks in between"),
+            HelperKind::RivalServer | HelperKind::RivalClient => {
+                (EventKind::RoleRestarted, "Rivals start anew, and nobody asked them in between")
+            }
             _ => (EventKind::RoleRestarted, "Its brackets that were not written yet are lost; bounds may be wider"),
         };
         let text = format!("the {title} {node} {how}{again}. {then}");

@@ -12,6 +12,10 @@ const MOST_BYTES: usize = 64 << 10;
 /// Lines that a message shows, and characters of each.
 const SHOWN_LINES: usize = 5;
 const SHOWN_CHARACTERS: usize = 200;
+/// How a line begins that one of tickscope's own answers with.
+pub const ANSWER: &str = "answer ";
+/// Answers that are kept until somebody asks for them.
+const MOST_ANSWERS: usize = 10_000;
 
 /// Where a command's standard output goes on to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -30,6 +34,8 @@ pub enum Forward {
 pub struct Lines {
     /// The text whose line says that it is ready.
     ready_text: Option<String>,
+    /// True of one of tickscope's own, which answers.
+    own: bool,
     seen: Mutex<Seen>,
 }
 
@@ -37,12 +43,18 @@ pub struct Lines {
 struct Seen {
     ready: bool,
     last: VecDeque<String>,
+    answers: VecDeque<String>,
 }
 
 impl Lines {
     /// Lines of a process that is ready once it has printed `ready_text`.
     pub fn awaiting(ready_text: Option<&str>) -> Self {
-        Self { ready_text: ready_text.map(Into::into), seen: Mutex::default() }
+        Self { ready_text: ready_text.map(Into::into), ..Self::default() }
+    }
+
+    /// Lines of one of tickscope's own.
+    pub fn of_own() -> Self {
+        Self { own: true, ..Self::default() }
     }
 
     /// Returns whether the awaited text came.
@@ -57,6 +69,18 @@ impl Lines {
             return "it printed nothing".into();
         }
         last.iter().fold("its last lines:".into(), |text, line| format!("{text}\n  | {line}"))
+    }
+
+    /// Takes the answers that came since the last time, in order.
+    pub fn answers(&self) -> Vec<String> {
+        self.seen().answers.drain(..).collect()
+    }
+
+    fn answer(&self, answer: &str) {
+        let mut seen = self.seen();
+        if seen.answers.len() < MOST_ANSWERS {
+            seen.answers.push_back(answer.into());
+        }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -74,6 +98,7 @@ impl Lines {
 }
 
 /// Reads all of a process's standard output, so that it never waits for a reader; sends the first line and the last.
+/// Answers of one of tickscope's own are kept apart.
 pub fn drain(
     output: impl Read,
     forward: Forward,
@@ -83,6 +108,9 @@ pub fn drain(
 ) {
     let mut latest = None;
     let keep = |line: String| {
+        if let Some(answer) = line.strip_prefix(ANSWER).filter(|_| lines.own) {
+            return lines.answer(answer);
+        }
         lines.add(&line);
         if latest.is_none() {
             let _ = first.send(line.clone()); // nobody waits for it but `ready`
@@ -164,5 +192,15 @@ mod tests {
         assert!(lines.are_ready());
         assert_eq!(lines.last(), "its last lines:\n  | 2\n  | 3\n  | 4\n  | 5\n  | now listening on 7");
         assert_eq!(Lines::default().last(), "it printed nothing");
+    }
+
+    #[test]
+    fn answers_of_ones_own_are_kept_apart_and_those_of_a_target_are_lines() {
+        let printed = "ready\nanswer burst 3\nanswer burst 4\n{}\n";
+        let own = Lines::of_own();
+        assert_eq!(drained(printed.as_bytes(), &own), (Some("ready".into()), Some("{}".into())));
+        assert_eq!((own.answers(), own.answers()), (vec!["burst 3".to_owned(), "burst 4".into()], Vec::new()));
+        let target = Lines::default();
+        assert_eq!(drained(&printed.as_bytes()[..20], &target).1.as_deref(), Some("answer burst 3"));
     }
 }

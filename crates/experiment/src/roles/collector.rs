@@ -10,7 +10,7 @@ use tickscope_stamp::directory::{KEY_FILE, STORED_FILE, user_of};
 use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, RunState, SameBoot, Writing};
 use tickscope_tick::{Domain, NodeName, Ordering, PointName, quoted};
 
-use super::{RoleContext, ready};
+use super::{RoleContext, live, ready};
 use crate::Error;
 use crate::host::{Host, KnownMaps};
 use crate::interrupt;
@@ -102,7 +102,10 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
                 known = points;
             }
         };
-        collector.follow_and_tell(&interrupt::ENDED, tell)
+        // What a collector is told that nobody conducts is no order.
+        let orders = settings.conducted.then(|| live::Orders::listen(&mut collector)).transpose()?;
+        let serve = |collector: &mut Collector| orders.iter().for_each(|orders| orders.serve(collector));
+        collector.follow_and_serve(&interrupt::ENDED, tell, serve)
     } else {
         collector.once()
     };
@@ -304,6 +307,7 @@ fn undeclared(described: Node) -> Manifest {
         tickscope: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: crate::unix_ms(),
         stamp_directories: std::collections::BTreeMap::new(),
+        sessions: std::collections::BTreeMap::new(),
         run_file: None,
         run_file_directory: None,
         revision: None,

@@ -1,11 +1,11 @@
 //! Points that the kernel's stamps of the probes go to, on the node that the probe's end runs on, like any program's.
 //!
-//! Ids are the exchanges' nonces, so that both ends' stamps meet as messages do; the clock's brackets are stamps too.
-//! They survive this process, are collected exactly once, and become evidence only in the analysis.
+//! Ids are the exchanges' nonces and kinds say which two nodes' they are ([`own_points::probe_kind`]), so that both
+//! ends' stamps meet as messages do; the clock's brackets are stamps too. They survive this process, are collected
+//! exactly once, and become evidence only in the analysis.
 
-use tickscope_probe::datagram::Nonce;
-use tickscope_probe::kernel::{KernelCounts, KernelStamps, Passage};
-use tickscope_stamp::{Channel, Fields};
+use tickscope_probe::kernel::{ExchangeId, KernelCounts, KernelStamps, Passage};
+use tickscope_stamp::{Channel, Extra, Fields};
 use tickscope_tick::{Clock, Ordering, RealtimeInjection, own_points};
 
 use crate::Error;
@@ -24,7 +24,7 @@ impl KernelPoints {
     /// Opens the channels of this node's stamp directory.
     pub(super) fn open() -> Result<Self, Error> {
         let open =
-            |point, ordering| Channel::open_clock(point, Clock::Realtime, ordering, Fields::Slim).map_err(Error::work);
+            |point, ordering| Channel::open_clock(point, Clock::Realtime, ordering, Fields::Wide).map_err(Error::work);
         Ok(Self {
             request_sent: open(own_points::PROBE_REQUEST_SENT, Ordering::Before)?,
             request_received: open(own_points::PROBE_REQUEST_RECEIVED, Ordering::After)?,
@@ -37,7 +37,7 @@ impl KernelPoints {
 }
 
 impl KernelStamps for KernelPoints {
-    fn stamped(&mut self, passage: Passage, nonce: Nonce, realtime_ns: i64) {
+    fn stamped(&mut self, passage: Passage, exchange: ExchangeId, realtime_ns: i64) {
         let channel = match passage {
             Passage::RequestSent => &self.request_sent,
             Passage::RequestReceived => &self.request_received,
@@ -45,7 +45,9 @@ impl KernelStamps for KernelPoints {
             Passage::ReplyReceived => &self.reply_received,
         };
         let read = self.injection.as_ref().map_or(realtime_ns, |map| map.apply(realtime_ns));
-        channel.record(nonce.0 as i64, read);
+        let ExchangeId { client, server, nonce } = exchange;
+        let kind = own_points::probe_kind(client.0, server.0);
+        channel.record_with(nonce.0 as i64, read, Extra { kind, ..Extra::default() });
     }
 
     fn bracket(&mut self) {

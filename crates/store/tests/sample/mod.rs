@@ -13,6 +13,7 @@ pub fn manifest() -> Manifest {
         tickscope: "0.1.0".into(),
         started_unix_ms: 1_700_000_000_000,
         stamp_directories: std::collections::BTreeMap::new(),
+        sessions: std::collections::BTreeMap::new(),
         run_file: None,
         run_file_directory: None,
         revision: None,

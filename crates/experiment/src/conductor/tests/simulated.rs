@@ -28,11 +28,24 @@ pub struct SimulatedAgent {
     pub left: Vec<Left>,
     /// Tasks that were started, by number.
     pub started: Vec<Option<String>>,
+    /// Answers that were not taken yet.
+    pub answers: Vec<(TaskId, String)>,
+    /// No exchange with the node of that number comes about.
+    pub silent: Option<u32>,
 }
 
 impl SimulatedAgent {
     pub fn new(machine: Node, asked: &Asked) -> Self {
-        Self { machine, asked: Rc::clone(asked), never_ready: None, dies: None, left: Vec::new(), started: Vec::new() }
+        Self {
+            machine,
+            asked: Rc::clone(asked),
+            never_ready: None,
+            dies: None,
+            left: Vec::new(),
+            started: Vec::new(),
+            answers: Vec::new(),
+            silent: None,
+        }
     }
 
     fn ask(&self, what: &str) {
@@ -92,6 +105,23 @@ impl Agent for SimulatedAgent {
 
     fn is_running(&mut self, _: TaskId) -> Result<bool, Error> {
         Ok(false)
+    }
+
+    fn tell(&mut self, task: TaskId, line: &str) -> Result<(), Error> {
+        self.ask(&format!("tell {} {line}", self.started[task.0 as usize].as_ref().expect("it was started")));
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["burst", node, count, _] => {
+                let answered = if self.silent.is_some_and(|silent| silent.to_string() == node) { "0" } else { count };
+                self.answers.push((task, format!("burst {node} {count} {answered}")));
+            }
+            _ => self.answers.push((task, line.into())),
+        }
+        Ok(())
+    }
+
+    fn answers(&mut self, task: TaskId) -> Result<Vec<String>, Error> {
+        let of_task = self.answers.extract_if(.., |(of, _)| *of == task);
+        Ok(of_task.map(|(_, answer)| answer).collect())
     }
 
     fn end(&mut self, task: TaskId) -> Result<Ended, Error> {

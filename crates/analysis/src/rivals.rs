@@ -1,0 +1,625 @@
+//! What other methods say of the same clocks at the same time, beside the run's own bounds.
+//!
+//! chrony and ptp4l were asked while the run went on; the two-point relation of Min-RTT and the return trip are
+//! computed from the run's own exchanges and traces. Where nodes are of one host, the truth is known and held against
+//! each.
+//!
+//! Assumes: nothing about the rivals: what they state is shown as stated. Guarantees: half-widths are rounded up, exact
+//! integers before that; a bound that its method does not guarantee is never called one of ours; a sample that does not
+//! count yet is counted. Deliberately absent: any effect on the run's own bounds.
+
+use serde::Serialize;
+use tickscope_bracket::{ClockMap, Cone};
+use tickscope_store::{BracketColumns, BracketSource, Node, Pair, RivalSample, Run};
+use tickscope_tick::{Label, Tick};
+use tickscope_trace::{Clock, Layout, StageRole, StageRow};
+
+use crate::clock_maps::{reading_ticks, reference_node};
+use crate::error::Error;
+use crate::truth::Truth;
+
+/// What several methods say of one node's clock against the reference's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct NodeRivals {
+    /// The node's counter.
+    pub domain: Label,
+    /// Ours first.
+    pub methods: Vec<RivalMethod>,
+    /// The shortest round trip of the probes before, during and after the run, ns.
+    pub round_trips_ns: [Option<i64>; 3],
+    /// The counter's frequency by the reference's declared one, from the exchanges before and after the run, Hz: least
+    /// and most.
+    pub hertz: Option<[i64; 2]>,
+    /// What the node declares instead: by the kernel, as a rule.
+    pub declared_hertz: u64,
+    /// Comparisons that were refused, a sentence each.
+    pub refused: Vec<String>,
+}
+
+/// One method.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RivalMethod {
+    /// Its name.
+    pub name: String,
+    /// What its bound is: `guaranteed`, `published`, `stated` or `none`.
+    pub bound: &'static str,
+    /// Instants or samples.
+    pub samples: usize,
+    /// Samples that do not count yet, such as those of a chronyd that has not chosen a source.
+    pub not_yet: usize,
+    /// Half the interval's width; `None`: it states none.
+    pub half_width: Option<RivalWidth>,
+    /// How far the value was off at the median and at most, ns; `None`: the truth is not known.
+    pub error_ns: Option<[i64; 2]>,
+    /// Intervals that the truth lies outside of; `None`: not known, or no intervals.
+    pub outside: Option<usize>,
+    /// Time since the first exchange and half-width, ns; of a method without a bound, the error. For figures: some
+    /// hundreds of instants a method, too many for a table.
+    #[serde(skip)]
+    pub curve: Vec<[i64; 2]>,
+}
+
+/// Half-widths, ns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct RivalWidth {
+    /// The least; `None`: not computed.
+    pub least_ns: Option<i64>,
+    /// At the median.
+    pub median_ns: i64,
+    /// The most.
+    pub most_ns: i64,
+}
+
+/// Instants at which bounds are asked for.
+const INSTANTS: i64 = 200;
+/// Exchanges before the run, and as many after it, at most: those of the probes' bursts.
+const BURST: usize = 200;
+/// A link is idle where the shortest round trip during the run is not this much longer than before it: numerator and
+/// denominator.
+const BUSY: (i64, i64) = (3, 2);
+/// chronyc rounds offset, dispersion and half the delay: to a ns each, and one more for rounding half the delay up.
+const ROUNDING_NS: i64 = 2;
+
+/// One value with its interval at an instant.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at_ns: i64,
+    half_width_ns: Option<i64>,
+    error_ns: Option<i64>,
+    outside: Option<bool>,
+}
+
+/// One exchange of a probe: the reference sent, the node received and answered, the reference received.
+type Exchange = [i64; 4];
+
+/// Compares the methods for each node that is related to the reference; beside it, files that could not be read.
+pub(crate) fn compare(
+    run: &Run,
+    clocks: &[Clock],
+    of_node: &[(String, usize)],
+) -> Result<(Vec<NodeRivals>, Vec<tickscope_store::Error>), Error> {
+    let manifest = run.manifest();
+    let (reference, truth) = (reference_node(manifest)?, Truth::of(manifest));
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    let mut samples_of = |node: &Node| -> Result<Vec<RivalSample>, Error> {
+        let listing = run.rivals(node.name.as_str())?;
+        unread.extend(listing.refused);
+        Ok(listing.found.samples().collect())
+    };
+    let of_reference = samples_of(reference)?;
+    for (name, clock) in of_node {
+        let Some(node) = manifest.nodes.iter().find(|node| node.name == **name) else { continue };
+        let Some(Clock::Related(map)) = clocks.get(*clock) else { continue };
+        let samples = samples_of(node)?;
+        let pair = Pair { reference: manifest.reference.clone(), domain: node.domain() };
+        let columns = run.brackets(&pair)?.found; // what was refused is told where the clock map is made
+        let comparing = Comparing { nodes: [node, reference], map, truth: truth.as_ref() };
+        found.extend(comparing.all(&exchanges(&columns), samples, &of_reference));
+    }
+    Ok((found, unread))
+}
+
+/// The exchanges in the order of their requests.
+fn exchanges(columns: &BracketColumns) -> Vec<Exchange> {
+    let ends: Vec<_> = columns.before.iter().zip(columns.after.iter()).collect();
+    let of_exchange: Vec<_> = columns.source.iter().zip(columns.exchange.iter()).collect();
+    let of = |row: usize| {
+        let ((first, number), (second, same)) = (of_exchange[row], of_exchange[row + 1]);
+        let one = *first == BracketSource::ProbeRequest && *second == BracketSource::ProbeReply && number == same;
+        let (t1, t4) = (ends[row].0?, ends[row + 1].1?);
+        one.then_some([*t1, columns.at[row], columns.at[row + 1], *t4])
+    };
+    let mut all: Vec<Exchange> = (1..columns.len()).filter_map(|row| of(row - 1)).collect();
+    all.sort_unstable();
+    all
+}
+
+/// One node, and what it takes to compare.
+struct Comparing<'a> {
+    /// The node and the reference.
+    nodes: [&'a Node; 2],
+    map: &'a ClockMap,
+    truth: Option<&'a Truth>,
+}
+
+impl Comparing<'_> {
+    fn all(
+        &self,
+        exchanges: &[Exchange],
+        samples: Vec<RivalSample>,
+        of_reference: &[RivalSample],
+    ) -> Option<NodeRivals> {
+        let ticks = || exchanges.iter().map(|exchange| exchange[1]).chain(samples.iter().map(|sample| sample.before));
+        let (first, last) = (ticks().min()?, ticks().max()?);
+        let [node, _] = self.nodes;
+        let at = (0..=INSTANTS).map(|step| between(first, last, step));
+        let at: Vec<i64> = at.collect();
+        let mut methods = vec![
+            RivalMethod::of(
+                "tickscope".into(),
+                "guaranteed",
+                at.iter().filter_map(|&at| self.ours(at, first)).collect(),
+            ),
+            RivalMethod::of(
+                "tickscope, the other direction".into(),
+                "guaranteed",
+                at.iter().filter_map(|&at| self.inverse(at, first)).collect(),
+            ),
+        ];
+        let bursts = Bursts::of(exchanges);
+        let points = bursts.as_ref().and_then(TwoPoint::of);
+        if let Some(points) = &points {
+            let published = |honest: bool| at.iter().map(|&at| points.sample(self, at, first, honest)).collect();
+            methods.push(RivalMethod::of("Min-RTT, two points".into(), "published", published(false)));
+            methods.push(RivalMethod::of("the same two points, with rho".into(), "guaranteed", published(true)));
+        }
+        methods.extend(self.programs(samples, of_reference, first));
+        let ns = |ticks: i64| ns_up(i128::from(ticks), self.hertz()[1]);
+        Some(NodeRivals {
+            domain: node.domain(),
+            methods,
+            round_trips_ns: bursts.map_or([None; 3], |bursts| bursts.shortest().map(|ticks| ticks.map(ns))),
+            hertz: points.and_then(|points| points.hertz(self)),
+            declared_hertz: node.counter.frequency.hertz,
+            refused: Vec::new(),
+        })
+    }
+
+    /// Frequencies of the node and of the reference.
+    fn hertz(&self) -> [u64; 2] {
+        self.nodes.map(|node| node.counter.frequency.hertz.max(1))
+    }
+
+    fn since(&self, at: i64, first: i64) -> i64 {
+        ns_up(i128::from(at) - i128::from(first), self.hertz()[0])
+    }
+
+    /// How far readings leave the continuous counters open: the node's in ticks of the reference, and the reference's.
+    fn reading_widths(&self) -> [i128; 2] {
+        let [local, reference] = self.nodes.map(|node| i128::from(reading_ticks(node)));
+        [up(self.map.cone().fastest() * local), reference]
+    }
+
+    fn true_ticks(&self, at: i64) -> Option<[i128; 2]> {
+        let (first, last) = self.truth?.on_reference(self.nodes[0].name.as_str(), at)?;
+        Some([first.into(), last.into()])
+    }
+
+    fn ours(&self, at: i64, first: i64) -> Option<Sample> {
+        let interval = self.map.interval(Tick::new(at)).ok()?;
+        let estimate = i128::from(self.map.estimate(Tick::new(at)).ok()?.get());
+        let (lo, hi) = (i128::from(interval.lo().get()), i128::from(interval.hi().get()));
+        Some(self.sample(at, first, estimate * 2, [lo * 2, hi * 2]))
+    }
+
+    /// A sample of a value and its ends, all doubled, in ticks of the reference.
+    fn sample(&self, at: i64, first: i64, value: i128, [lo, hi]: [i128; 2]) -> Sample {
+        let hertz = self.hertz()[1];
+        let [local, reference] = self.reading_widths();
+        let truth = self.true_ticks(at);
+        let off =
+            |true_ticks: [i128; 2]| true_ticks.map(|tick| (2 * tick - value).abs()).into_iter().fold(0, i128::max);
+        Sample {
+            at_ns: self.since(at, first),
+            half_width_ns: Some(ns_up((hi - lo + 3) / 4, hertz)),
+            error_ns: truth.map(|truth| ns_up((off(truth) + 1) / 2, hertz)),
+            outside: truth.map(|[first, last]| 2 * (last + reference) < lo || 2 * (first - local) > hi),
+        }
+    }
+
+    fn inverse(&self, at: i64, first: i64) -> Option<Sample> {
+        let tick = self.map.estimate(Tick::new(at)).ok()?;
+        let interval = self.map.inverse(tick).ok()?;
+        let width = i128::from(interval.hi().get()) - i128::from(interval.lo().get());
+        let half = Some(ns_up((width + 1) / 2, self.hertz()[0]));
+        Some(Sample { at_ns: self.since(at, first), half_width_ns: half, error_ns: None, outside: None })
+    }
+
+    /// What chrony and ptp4l said, by program and variant.
+    fn programs(&self, samples: Vec<RivalSample>, of_reference: &[RivalSample], first: i64) -> Vec<RivalMethod> {
+        let mut names: Vec<(String, String)> = Vec::new();
+        for RivalSample { program, variant, .. } in &samples {
+            if !names.iter().any(|(known, of)| known == program && of == variant) {
+                names.push((program.clone(), variant.clone()));
+            }
+        }
+        let method = |(program, variant): (String, String)| {
+            let of = |sample: &&RivalSample| sample.program == program && sample.variant == variant;
+            let theirs: Vec<&RivalSample> = of_reference.iter().filter(of).collect();
+            let all: Vec<&RivalSample> = samples.iter().filter(of).collect();
+            let count = all.len();
+            let counted: Vec<Sample> =
+                all.into_iter().filter_map(|sample| self.stated(sample, &theirs, first)).collect();
+            let bound = if counted.iter().any(|sample| sample.half_width_ns.is_some()) { "stated" } else { "none" };
+            let not_yet = count - counted.len();
+            RivalMethod { not_yet, ..RivalMethod::of(format!("{program}, {variant}"), bound, counted) }
+        };
+        names.into_iter().map(method).collect()
+    }
+
+    /// What a program stated; `None`: it does not count yet. Where the reference's clock follows another clock itself,
+    /// both clocks' offsets and bounds count.
+    fn stated(&self, sample: &RivalSample, of_reference: &[&RivalSample], first: i64) -> Option<Sample> {
+        let (mut offset, mut half) = stated(sample)?;
+        if !of_reference.is_empty() {
+            let at = self.map.estimate(Tick::new(sample.before)).ok()?.get();
+            let nearest = of_reference.iter().min_by_key(|other| (i128::from(other.before) - i128::from(at)).abs())?;
+            let (other_offset, other_half) = stated(nearest)?;
+            offset -= other_offset;
+            half = half.zip(other_half).map(|(half, other)| half + other);
+        }
+        let one_clock = self.nodes[0].boot == self.nodes[1].boot;
+        Some(Sample {
+            at_ns: self.since(sample.before, first),
+            half_width_ns: half,
+            error_ns: one_clock.then_some(offset.abs()),
+            outside: half.filter(|_| one_clock).map(|half| excludes_0(offset, half)),
+        })
+    }
+}
+
+/// The offset that a program stated and half the width of its interval, ns: `offset ± (dispersion + delay / 2)` with
+/// the root's values; `None`: it does not count yet.
+fn stated(sample: &RivalSample) -> Option<(i64, Option<i64>)> {
+    let RivalSample { state, offset_ns, delay_ns, dispersion_ns, .. } = sample;
+    if state != RivalSample::NORMAL {
+        return None;
+    }
+    let half = delay_ns.zip(*dispersion_ns).map(|(delay, dispersion)| {
+        dispersion.saturating_add(delay.div_euclid(2) + delay.rem_euclid(2)).saturating_add(ROUNDING_NS)
+    });
+    Some((*offset_ns, half))
+}
+
+/// True if the interval around this offset excludes 0, which is the truth between two readings of one clock.
+fn excludes_0(offset: i64, half: i64) -> bool {
+    let [lo, hi] = [i128::from(offset) - i128::from(half), i128::from(offset) + i128::from(half)];
+    lo > 0 || hi < 0
+}
+
+/// Exchanges before, during and after the run.
+struct Bursts<'a>([&'a [Exchange]; 3]);
+
+impl<'a> Bursts<'a> {
+    fn of(all: &'a [Exchange]) -> Option<Self> {
+        let burst = BURST.min(all.len() / 3);
+        let (before, rest) = all.split_at(burst);
+        let (during, after) = rest.split_at(rest.len() - burst);
+        (burst > 0).then_some(Self([before, during, after]))
+    }
+
+    /// The shortest round trips, in ticks of the reference.
+    fn shortest(&self) -> [Option<i64>; 3] {
+        self.0.map(|exchanges| exchanges.iter().map(round_trip).min())
+    }
+}
+
+fn round_trip(&[t1, _, _, t4]: &Exchange) -> i64 {
+    t4.saturating_sub(t1)
+}
+
+/// The relation of Min-RTT: a line between the fastest exchange before the run and the fastest after it, each with one
+/// stamp of the node. Ticks of the reference are doubled, so that middles are whole.
+struct TwoPoint {
+    /// The node's ticks.
+    at: [i128; 2],
+    /// The doubled middles between request and reply.
+    middles: [i128; 2],
+    /// The round trips.
+    round_trips: [i128; 2],
+}
+
+impl TwoPoint {
+    fn of(bursts: &Bursts<'_>) -> Option<Self> {
+        let fastest = |exchanges: &[Exchange]| exchanges.iter().min_by_key(|exchange| round_trip(exchange)).copied();
+        let [first, last] = [fastest(bursts.0[0])?, fastest(bursts.0[2])?];
+        let at = [first, last].map(|exchange| i128::from(exchange[1]));
+        let middles = [first, last].map(|[t1, _, _, t4]| i128::from(t1) + i128::from(t4));
+        let round_trips = [first, last].map(|exchange| i128::from(round_trip(&exchange)));
+        (at[0] < at[1]).then_some(Self { at, middles, round_trips })
+    }
+
+    /// The doubled value of the line, rounded to the nearest.
+    fn value(&self, at: i128) -> i128 {
+        let length = self.at[1] - self.at[0];
+        let rise = (self.middles[1] - self.middles[0]) * (at - self.at[0]);
+        self.middles[0] + (2 * rise + length).div_euclid(2 * length)
+    }
+
+    /// The doubled published half-width: the longer round trip between the two points, `|1 - x| + |x|` of it beyond.
+    fn published(&self, at: i128) -> i128 {
+        let longer = self.round_trips[0].max(self.round_trips[1]);
+        ceil((self.to_last(at).abs() + self.since_first(at).abs()) * longer, self.length())
+    }
+
+    /// The doubled half-width that holds while the rate stays within the cone: each point's share of its own round
+    /// trip, what the readings leave open, and how far a map of such rates can lie off its own chord.
+    fn honest(&self, at: i128, cone: &Cone, reading: i128) -> i128 {
+        let (since_first, to_last, length) = (self.since_first(at), self.to_last(at), self.length());
+        let trips = to_last.abs() * self.round_trips[0] + since_first.abs() * self.round_trips[1];
+        let weight = ceil((to_last.abs() + since_first.abs()) * 2 * reading, length);
+        let off = if since_first < 0 {
+            -since_first
+        } else if to_last < 0 {
+            -to_last
+        } else {
+            ceil(since_first * to_last, length)
+        };
+        ceil(trips, length) + weight + up(2 * cone.width() * off) + 2
+    }
+
+    fn length(&self) -> i128 {
+        self.at[1] - self.at[0]
+    }
+
+    fn since_first(&self, at: i128) -> i128 {
+        at - self.at[0]
+    }
+
+    fn to_last(&self, at: i128) -> i128 {
+        self.at[1] - at
+    }
+
+    fn sample(&self, comparing: &Comparing<'_>, at: i64, first: i64, honest: bool) -> Sample {
+        let tick = i128::from(at);
+        let value = self.value(tick);
+        let reading = comparing.reading_widths().iter().sum();
+        let half = if honest { self.honest(tick, &comparing.map.cone(), reading) } else { self.published(tick) };
+        comparing.sample(at, first, value, [value - half, value + half])
+    }
+
+    /// The node's frequency, Hz, if the reference's is what it declares.
+    fn hertz(&self, comparing: &Comparing<'_>) -> Option<[i64; 2]> {
+        let [local, reference] = comparing.nodes.map(|node| i128::from(reading_ticks(node)));
+        let hertz = i128::from(comparing.hertz()[1]);
+        let twice = self.middles[1] - self.middles[0];
+        let off = self.round_trips[0] + self.round_trips[1] + 2 * reference;
+        let [least, most] = [twice - off, twice + off];
+        if least <= 0 {
+            return None;
+        }
+        let lo = (2 * hertz * (self.length() - local)).div_euclid(most);
+        let hi = ceil(2 * hertz * (self.length() + local), least);
+        Some([i64::try_from(lo).ok()?, i64::try_from(hi).ok()?])
+    }
+}
+
+impl RivalMethod {
+    fn of(name: String, bound: &'static str, samples: Vec<Sample>) -> Self {
+        let sorted = |of: fn(&Sample) -> Option<i64>| {
+            let mut all: Vec<i64> = samples.iter().filter_map(of).collect();
+            all.sort_unstable();
+            all
+        };
+        let (widths, errors) = (sorted(|sample| sample.half_width_ns), sorted(|sample| sample.error_ns));
+        let half_width = widths.last().map(|&most_ns| RivalWidth {
+            least_ns: widths.first().copied(),
+            median_ns: widths[widths.len() / 2],
+            most_ns,
+        });
+        let known: Vec<bool> = samples.iter().filter_map(|sample| sample.outside).collect();
+        let height = |sample: &Sample| Some([sample.at_ns, sample.half_width_ns.or(sample.error_ns)?]);
+        let every = samples.len().div_ceil(INSTANTS as usize + 1).max(1);
+        Self {
+            name,
+            bound,
+            samples: samples.len(),
+            not_yet: 0,
+            half_width,
+            error_ns: errors.last().map(|&most| [errors[errors.len() / 2], most]),
+            outside: (!known.is_empty()).then(|| known.iter().filter(|outside| **outside).count()),
+            curve: samples.iter().step_by(every).filter_map(height).collect(),
+        }
+    }
+}
+
+impl NodeRivals {
+    /// Adds the return trip: where the layout ends on the node that it starts on, `t3 - t1` on that node bounds what
+    /// happened between, `[0, t3 - t1]`.
+    pub(crate) fn add_return_trip(&mut self, layout: &Layout, rows: &[StageRow], hertz: u64) {
+        let trunk = layout.trunk();
+        let places = trunk.first().zip(trunk.last());
+        if places.is_none_or(|(first, last)| first.place.node != last.place.node) {
+            self.refused.push("return trip: no id comes back to the node that it started on".into());
+            return;
+        }
+        let Some(row) = rows.iter().find(|row| row.role == StageRole::EndToEnd) else { return };
+        let (Some(p50), Some(max)) = (row.p50, row.max) else { return };
+        if let [Some(before), Some(during), Some(after)] = self.round_trips_ns
+            && let before = before.max(after)
+            && i128::from(during) * i128::from(BUSY.1) < i128::from(before) * i128::from(BUSY.0)
+        {
+            self.refused.push(format!(
+                "return trip: the link was idle: the shortest round trip during the run, {during} ns, is not {} times \
+                 the longer of those before and after it, {before} ns; there it equals the shortest round trip",
+                BUSY.0 as f64 / BUSY.1 as f64
+            ));
+            return;
+        }
+        let half = |ticks: i64| ns_up((i128::from(ticks) + 1).div_euclid(2), hertz.max(1));
+        let width = RivalWidth { least_ns: None, median_ns: half(p50.estimate), most_ns: half(max.estimate) };
+        self.methods.push(RivalMethod {
+            samples: usize::try_from(row.count).unwrap_or(usize::MAX),
+            half_width: Some(width),
+            ..RivalMethod::of("return trip".into(), "published", Vec::new())
+        });
+    }
+}
+
+/// The instant at that step of the way.
+fn between(first: i64, last: i64, step: i64) -> i64 {
+    first + ((i128::from(last) - i128::from(first)) * i128::from(step) / i128::from(INSTANTS)) as i64
+}
+
+/// Ticks at a frequency in ns, rounded up.
+fn ns_up(ticks: i128, hertz: u64) -> i64 {
+    i64::try_from(ceil(ticks * 1_000_000_000, hertz.into())).unwrap_or(i64::MAX)
+}
+
+fn ceil(number: i128, by: i128) -> i128 {
+    -(-number).div_euclid(by)
+}
+
+/// Whole ticks from units of 2^-60, rounded up.
+fn up(fixed: i128) -> i128 {
+    ceil(fixed, 1 << Cone::FRACTION_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use num_bigint::BigInt;
+    use num_rational::BigRational;
+    use proptest::prelude::*;
+    use tickscope_bracket::{Bracket, Model, Ratio, Rho};
+
+    fn sample(offset_ns: i64, delay_ns: i64, dispersion_ns: i64) -> RivalSample {
+        RivalSample {
+            program: "chrony".into(),
+            variant: "default".into(),
+            before: 0,
+            after: 1,
+            state: RivalSample::NORMAL.into(),
+            offset_ns,
+            delay_ns: Some(delay_ns),
+            dispersion_ns: Some(dispersion_ns),
+            frequency_ppb: None,
+            residual_ppb: None,
+            skew_ppb: None,
+        }
+    }
+
+    fn whole(number: impl Into<BigInt>) -> BigRational {
+        BigRational::from_integer(number.into())
+    }
+
+    fn size(number: BigRational) -> BigRational {
+        if number < whole(0) { -number } else { number }
+    }
+
+    fn two_points(at: [i64; 2], middles: [i64; 2], round_trips: [i64; 2]) -> TwoPoint {
+        TwoPoint { at: at.map(i128::from), middles: middles.map(i128::from), round_trips: round_trips.map(i128::from) }
+    }
+
+    /// A cone of this rho from evidence that pins the mean rate to 1.
+    fn cone(rho: &str) -> Cone {
+        let exact = |at: i64| Bracket::new(Some(at), at, Some(at));
+        let rho: Rho = rho.parse().unwrap();
+        let model = Model::new(rho, Ratio::new(1, 1).unwrap(), Tick::new(0));
+        ClockMap::new(&[exact(0), exact(1 << 40)], &model).unwrap().cone()
+    }
+
+    #[test]
+    fn a_chronyd_that_has_no_source_yet_states_nothing() {
+        let not_yet = RivalSample { state: "not synchronised".into(), ..sample(0, 10, 10) };
+        assert_eq!(stated(&not_yet), None);
+        assert_eq!(stated(&RivalSample { dispersion_ns: None, ..sample(-7, 10, 10) }), Some((-7, None)));
+    }
+
+    #[test]
+    fn exchanges_are_pairs_of_one_number_in_the_order_of_their_requests() {
+        let mut columns = BracketColumns::default();
+        columns.push_exchange(1, [50, 60, 61, 70], "before/after");
+        columns.push(Some(1), 2, None, BracketSource::ProbeRequest, "before/after");
+        columns.push_exchange(0, [10, 20, 21, 30], "before/after");
+        assert_eq!(exchanges(&columns), [[10, 20, 21, 30], [50, 60, 61, 70]]);
+    }
+
+    #[test]
+    fn the_published_bound_is_half_the_longer_round_trip_between_the_points_and_grows_beyond() {
+        let line = two_points([0, 1000], [0, 2000], [10, 30]);
+        assert_eq!([0, 500, 1000].map(|at| line.published(at)), [30; 3], "doubled");
+        assert_eq!([-1000, 2000].map(|at| line.published(at)), [90; 2], "|1 - x| + |x| = 3");
+        assert_eq!([0, 500, 1000, 2000].map(|at| line.value(at)), [0, 1000, 2000, 4000]);
+    }
+
+    #[test]
+    fn the_honest_bound_holds_for_the_fastest_then_slowest_clock_where_the_published_one_fails() {
+        let (rho, length) = (1_000_000_i128, 1_i128 << 40); // 1 ppm: parts of 10^12
+        let cone = cone("1");
+        // Faster by rho up to the middle, slower after: in the middle it is rho * length / 2 off its chord.
+        let truth = 2 * (length / 2 + length / 2 * rho / 1_000_000_000_000);
+        let line = two_points([0, 1 << 40], [0, 2 << 40], [10, 10]);
+        let off = (truth - line.value(length / 2)).abs();
+        assert!(off > line.published(length / 2), "published, and false");
+        assert!(off <= line.honest(length / 2, &cone, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn property_what_chrony_states_is_its_offset_give_or_take_dispersion_and_half_the_delay(
+            offset in -1_000_000_000_i64..1_000_000_000,
+            delay in 0_i64..1_000_000_000,
+            dispersion in 0_i64..1_000_000_000,
+        ) {
+            let (value, half) = stated(&sample(offset, delay, dispersion)).unwrap();
+            let half = half.unwrap();
+            let exact = whole(dispersion) + whole(delay) / whole(2);
+            prop_assert_eq!(value, offset);
+            prop_assert!(whole(half) >= exact && whole(half) <= exact + whole(3));
+            // The interval of RFC 5905, signed: it excludes 0 exactly where |offset| is beyond the root distance.
+            prop_assert_eq!(excludes_0(offset, half), size(whole(offset)) > whole(half));
+            prop_assert_eq!(excludes_0(offset, half), excludes_0(-offset, half));
+        }
+
+        #[test]
+        fn property_the_published_bound_is_the_published_formula_rounded_up(
+            first in -1_000_000_i64..1_000_000,
+            length in 1_i64..1_000_000_000,
+            at in -2_000_000_000_i64..2_000_000_000,
+            trips in [1_i64..1_000_000, 1_i64..1_000_000],
+        ) {
+            let line = two_points([first, first + length], [0, 2 * length], trips);
+            let x = BigRational::new((at - first).into(), length.into());
+            let e = whole(trips[0].max(trips[1])) / whole(2);
+            let exact = whole(2) * (size(whole(1) - x.clone()) + size(x)) * e;
+            let found = whole(line.published(at.into()));
+            prop_assert!(found >= exact && found.clone() - exact < whole(1), "{}", found);
+        }
+
+        #[test]
+        fn property_the_honest_bound_holds_whatever_the_rate_does_within_rho(
+            length in 1_000_000_i64..1_000_000_000_000,
+            share in 0_u32..=1000,
+            trips in [1_i64..100_000, 1_i64..100_000],
+            errors in [-1000_i64..=1000, -1000_i64..=1000],
+            fast_first in any::<bool>(),
+        ) {
+            let cone = cone("1");
+            let at = i128::from(length) * i128::from(share) / 1000;
+            // The clock that strays furthest from its chord: one extreme rate up to here, the other after.
+            let extremes = if fast_first { [cone.fastest(), cone.slowest()] } else { [cone.slowest(), cone.fastest()] };
+            let rate = |fixed: i128| BigRational::new(fixed.into(), (1_i128 << Cone::FRACTION_BITS).into());
+            let here = rate(extremes[0]) * whole(at);
+            let last = here.clone() + rate(extremes[1]) * whole(i128::from(length) - at);
+            // Each point's middle is off by up to half its round trip.
+            let off = |number: usize| whole(trips[number] * errors[number]) / whole(2000);
+            let doubled = |value: BigRational| (whole(2) * value).round().to_integer();
+            let middles = [doubled(off(0)), doubled(last + off(1))].map(|middle| i64::try_from(middle).unwrap());
+            let line = two_points([0, length], middles, trips);
+            let apart = size(whole(2) * here - whole(line.value(at)));
+            // Two doubled ticks for the rounded middles and for the rounded line.
+            prop_assert!(apart <= whole(line.honest(at, &cone, 1)), "{}", apart);
+        }
+    }
+}

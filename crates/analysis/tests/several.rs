@@ -1,0 +1,203 @@
+//! Runs of several nodes: brackets between any two of them narrow the bounds, and a node that lies is left out.
+
+mod site;
+
+use serde_json::Value;
+use site::{Site, Stamped, write};
+use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, spans};
+use tickscope_store::{BracketColumns, BracketSource, Node, Pair, Point, Run, join_run};
+use tickscope_tick::{BootId, Label, NodeName, Ordering, PointName};
+
+const NAMES: [&str; 5] = ["client", "server", "third", "fourth", "fifth"];
+const SECOND: i64 = 2_500_000_000;
+const REQUESTS: i64 = 400;
+
+/// By how many ticks a node's counter is ahead of the first one's.
+fn ahead(node: usize) -> i64 {
+    node as i64 * 987_654_321_012 + 7 * (node % 2) as i64
+}
+
+/// Delays of an exchange between two nodes, each way, and by how much the first one's stamps are off.
+type Told = fn(usize, usize) -> Option<(i64, i64)>;
+
+fn domain(node: usize) -> Label {
+    format!("{}.tsc", NAMES[node]).parse().unwrap()
+}
+
+/// The path visits every node in turn and comes back; between two stamps `100 + 10 * request` ticks pass.
+fn run(site: &Site, count: usize, told: Told) -> Run {
+    let mut places: Vec<String> = NAMES[..count].iter().map(|name| format!("{name}.at")).collect();
+    places.push("client.back".into());
+    let path: Vec<&str> = places.iter().map(String::as_str).collect();
+    let mut run = site.run(&path, &[]);
+    let mut manifest = run.manifest().clone();
+    let other = |node: usize| Node {
+        name: NodeName::new(NAMES[node]).unwrap(),
+        boot: BootId([node as u8 + 1; 16]),
+        ..manifest.nodes[1].clone()
+    };
+    let others: Vec<Node> = (2..count).map(other).collect();
+    manifest.nodes.extend(others);
+    manifest.evidence.probes = true;
+    manifest.points = path.iter().map(|place| point(place)).collect();
+    run.set_manifest(manifest).unwrap();
+    let passed = |request: i64, stop: usize| SECOND * (request + 1) / REQUESTS + (100 + 10 * request) * stop as i64;
+    let stamps: Vec<Vec<(i64, i64)>> = (0..=count)
+        .map(|stop| (0..REQUESTS).map(|request| (request, passed(request, stop) + ahead(stop % count))).collect())
+        .collect();
+    let points: Vec<Stamped<'_>> = (0..=count)
+        .map(|stop| {
+            let (node, point) = path[stop].split_once('.').unwrap();
+            Stamped { node, point, ordering: "before", clock: "tsc", stamps: &stamps[stop], lost: &[] }
+        })
+        .collect();
+    write(&run, &points);
+    for asked in 0..count {
+        for local in 0..count {
+            let Some((delay, lie)) = told(local, asked).filter(|_| local != asked) else { continue };
+            let mut columns = BracketColumns::default();
+            for number in 0..200 {
+                let instant = SECOND * (number + 1) / 190;
+                let (before, after) = (instant + ahead(asked) - delay, instant + ahead(asked) + delay);
+                columns.push(
+                    Some(before),
+                    instant + ahead(local) + lie,
+                    Some(after),
+                    BracketSource::ProbeRequest,
+                    "before/after",
+                );
+            }
+            run.add_brackets(&Pair { reference: domain(asked), domain: domain(local) }, "probe", &columns).unwrap();
+        }
+    }
+    join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
+    run
+}
+
+fn point(place: &str) -> Point {
+    let (node, name) = place.split_once('.').unwrap();
+    Point {
+        node: NodeName::new(node).unwrap(),
+        name: PointName::new(name).unwrap(),
+        ordering: Ordering::Before,
+        counter: None,
+        resolution_ticks: None,
+    }
+}
+
+fn query() -> Query {
+    Query { rho: Some("0.2".parse().unwrap()), ..Query::default() }
+}
+
+/// Half the widest interval of each stage of the path, all of which hold the truth; `None`: refused.
+fn widest(run: &Run, count: usize) -> Vec<Option<i64>> {
+    let found = spans(run, &query()).unwrap();
+    let mut widest = vec![None; count];
+    for trace in &found.traces {
+        for (stage, widest) in trace.stages.iter().take(count).zip(&mut widest) {
+            let Some(span) = stage else { continue };
+            let truth = 100 + 10 * trace.id;
+            assert!(span.lo <= truth && truth <= span.hi, "{truth} in {span:?}");
+            *widest = (*widest).max(Some((span.hi - span.lo + 1) / 2));
+        }
+    }
+    widest
+}
+
+fn json(run: &Run, analysis: &Analysis) -> Value {
+    serde_json::to_value(RunJson::of(run, analysis, &[])).unwrap()
+}
+
+#[test]
+fn evidence_between_two_other_nodes_narrows_their_stages_in_whichever_order_they_are_named() {
+    let [towards, backwards]: [Told; 2] = [
+        |local, asked| match (local, asked) {
+            (1 | 2, 0) => Some((9_000, 0)),
+            (2, 1) => Some((500, 0)),
+            _ => None,
+        },
+        |local, asked| match (local, asked) {
+            (1 | 2, 0) => Some((9_000, 0)),
+            (1, 2) => Some((500, 0)),
+            _ => None,
+        },
+    ];
+    let none: Told = |_, asked| (asked == 0).then_some((9_000, 0));
+    let without = widest(&run(&Site::new(), 3, none), 3)[1].unwrap();
+    assert!((17_900..20_000).contains(&without), "{without}");
+    for told in [towards, backwards] {
+        let site = Site::new();
+        let run = run(&site, 3, told);
+        let found = widest(&run, 3)[1].unwrap();
+        assert!((400..1_500).contains(&found), "{found}");
+        let analysis = analyse(&run, &query(), false).unwrap();
+        assert!(analysis.finding(&[]).is_none() && analysis.lack().is_none());
+        let json = json(&run, &analysis);
+        let pairs = json["pairs"].as_array().unwrap();
+        assert_eq!(pairs.len(), 3);
+        assert_eq!((&pairs[2]["domain"], &pairs[2]["reference"]), (&"third.tsc".into(), &"server.tsc".into()));
+        let said = format!("{:?}", assumptions(run.manifest(), &analysis));
+        assert!(said.contains("third.tsc") && said.contains("server.tsc"), "{said}");
+    }
+}
+
+#[test]
+fn a_short_way_through_a_third_node_narrows_the_long_one_and_is_told() {
+    let told: Told = |local, asked| match (local, asked) {
+        (1, 0) | (2, 1) => Some((1_000, 0)),
+        (2, 0) => Some((20_000, 0)),
+        _ => None,
+    };
+    let site = Site::new();
+    let run = run(&site, 3, told);
+    let last = widest(&run, 3)[2].unwrap();
+    assert!((1_900..3_500).contains(&last), "{last}");
+    let analysis = analyse(&run, &query(), false).unwrap();
+    let json = json(&run, &analysis);
+    let pair = &json["pairs"][1];
+    assert_eq!(pair["ways"][0], serde_json::json!(["third.tsc", "server.tsc", "client.tsc"]), "{json}");
+    assert!(pair["direct_half_width_ticks"].as_u64() > Some(19_000), "{pair}");
+    assert!(pair["closed_half_width_ticks"].as_u64() < Some(3_000), "{pair}");
+}
+
+#[test]
+fn a_node_without_evidence_against_the_reference_is_related_through_another() {
+    let told: Told = |local, asked| ((local, asked) == (1, 0) || (local, asked) == (2, 1)).then_some((1_000, 0));
+    let site = Site::new();
+    let run = run(&site, 3, told);
+    let found = widest(&run, 3);
+    assert!(found.iter().all(|width| width.is_some_and(|width| width < 4_500)), "{found:?}");
+    assert!(analyse(&run, &query(), false).unwrap().lack().is_none());
+}
+
+#[test]
+fn a_node_that_lies_by_20_us_is_left_out_named_and_the_others_stay() {
+    let told: Told = |local, asked| {
+        let lies = |other: usize| other == 0 || other == 1;
+        (asked < local).then_some((3_000, if local == 3 && lies(asked) { 50_000 } else { 0 }))
+    };
+    let site = Site::new();
+    let run = run(&site, 5, told);
+    let analysis = analyse(&run, &query(), false).unwrap();
+    let finding = analysis.finding(&[]).unwrap();
+    assert!(finding.contains("without fourth.tsc all others agree"), "{finding}");
+    assert!(analysis.lack().unwrap().contains("fourth.tsc"));
+    let widths = widest(&run, 5);
+    assert_eq!(widths.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, false, true], "{widths:?}");
+}
+
+#[test]
+fn three_nodes_that_contradict_each_other_are_an_error_that_names_the_pairs() {
+    let told: Told =
+        |local, asked| (asked < local).then_some((3_000, if (local, asked) == (2, 1) { 50_000 } else { 0 }));
+    let site = Site::new();
+    let error = analyse(&run(&site, 3, told), &query(), false).unwrap_err();
+    assert!(error.is_finding(), "{error}");
+    let text = error.to_string();
+    assert!(
+        ["server.tsc and client.tsc", "third.tsc and client.tsc", "third.tsc and server.tsc"]
+            .iter()
+            .all(|pair| text.contains(pair)),
+        "{text}"
+    );
+}

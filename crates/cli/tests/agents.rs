@@ -1,0 +1,359 @@
+//! Runs whose nodes are reached through a pipe: `connect = [...]`, with parts killed at moments that nobody chose.
+//!
+//! Every node has an agent of its own behind `env`, a prefix that runs a command right here: all that ssh would add is
+//! the way. Each witness counts the stamps that returned; each of them must be in the run once, or in a count of
+//! losses.
+
+mod site;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use site::c_program::{ReturnedCounts, compile_with};
+use site::{Ended, Site, few_or_all, free_port, tickscope};
+use tickscope_store::{Paths, RunState, read_channels};
+
+/// Stamps of each node, enough for its parts to be killed meanwhile.
+const STAMPS: u64 = 12_000;
+const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// A run of five stampers, each with an agent of its own.
+struct Scene {
+    site: Site,
+    returned: Vec<ReturnedCounts>,
+    text: String,
+}
+
+impl Scene {
+    fn new(name: &str, stamps: u64, more: &str) -> Self {
+        let stamper = compile_with("cc", "stamper", &[], "stamper");
+        let returned: Vec<_> = NODES.iter().map(|node| ReturnedCounts::new(&format!("{name}-{node}"))).collect();
+        let mut text = format!(
+            "run = {{ name = \"agents\", seconds = 1 }}\n[clock]\nreference = \"a\"\nsame_boot = \"ignore\"\n\
+             probe_port = {}\n[layout]\npath = [\"a.work\", \"b.work\", \"c.work\", \"d.work\", \"e.work\"]\n",
+            free_port()
+        );
+        for (number, (node, returned)) in NODES.iter().zip(&returned).enumerate() {
+            text += &format!(
+                "[[node]]\nname = \"{node}\"\nconnect = [\"env\", \"MARK={name}-{node}\"]\nends_run = {}\n\
+                 agent = \"{}\"\naddress = \"127.0.0.{}\"\nfiles = [\"{}\"]\n{more}\n\
+                 command = [\"./{}\", \"{}\", \"slow\", \"1\", \"{stamps}\"]\n\
+                 environment = {{ TICKSCOPE_BLOCK_BYTES = \"4096\" }}\n",
+                *node == "e",
+                env!("CARGO_BIN_EXE_tickscope"),
+                number + 1,
+                stamper.display(),
+                stamper.file_name().unwrap().to_str().unwrap(),
+                returned.0.display()
+            );
+        }
+        Self { site: Site::new(name), returned, text }
+    }
+
+    fn start(&self) -> Child {
+        let mut command = self.site.run_command(&self.text);
+        self.own_folders(&mut command);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// What agents keep lies with the test.
+    fn own_folders(&self, command: &mut Command) {
+        command.env("XDG_STATE_HOME", self.site.path("state")).env("XDG_CACHE_HOME", self.site.path("cache"));
+    }
+
+    fn command(&self, words: &[&str]) -> Ended {
+        let mut command = tickscope(words);
+        self.own_folders(&mut command);
+        Ended::of(command.arg("--json").arg(self.site.run_directory()))
+    }
+
+    /// Until every node has stamped, and no longer than the run goes on.
+    fn until_all_stamp(&self, run: &mut Child) {
+        while self.returned.iter().any(|returned| returned.word(0) == 0) {
+            assert!(run.try_wait().unwrap().is_none(), "the run ended before its nodes stamped");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until the kernel has let go of what the killed process held.
+    fn until_nobody_writes(&self) {
+        while self.site.opened().state().unwrap() == RunState::GoingOn {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sessions of the run, by node.
+    fn sessions(&self) -> Vec<String> {
+        self.site.opened().manifest().sessions.values().cloned().collect()
+    }
+
+    /// Process ids of a part of an agent of one of these sessions.
+    fn parts(&self, part: &str, sessions: &[String]) -> Vec<i32> {
+        let marks: Vec<String> = sessions.iter().map(|session| format!("agent {part} --session {session}")).collect();
+        processes(|line| marks.iter().any(|mark| line.contains(mark)))
+    }
+
+    /// Fails if a stamp whose call returned is neither stored nor counted as dropped. Returns how many were stored.
+    fn expect_every_stamp(&self) -> i64 {
+        let mut stored = 0;
+        for (node, returned) in NODES.iter().zip(&self.returned) {
+            let counted = returned.word(0);
+            let file = Paths::of(&self.site.run_directory()).channels(node);
+            let channels = if file.exists() { read_channels(&file).unwrap() } else { Vec::new() };
+            let of_target = channels.iter().filter(|channel| channel.point.as_str() == "work");
+            let found: i64 = of_target.clone().map(|channel| channel.stored + channel.dropped).sum();
+            assert!((counted..=counted + 1).contains(&(found as u64)), "{node}: {counted} returned, {found} found");
+            let counts: i64 = of_target.map(|channel| channel.stored).sum();
+            assert_eq!(self.rows(node), counts, "{node}: the rows of its segments, and its channels' count");
+            stored += counts;
+        }
+        stored
+    }
+
+    fn rows(&self, node: &str) -> i64 {
+        let place = format!("{node}.work").parse().unwrap();
+        let stamps = self.site.opened().stamps(&place).unwrap();
+        assert!(stamps.refused().is_empty());
+        let mut ids = Vec::new();
+        stamps.read(i64::MIN..=i64::MAX, |columns| ids.extend_from_slice(&columns.id)).unwrap();
+        let rows = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), rows, "{node}: no id is stored twice");
+        rows as i64
+    }
+
+    /// Fails if anything of the run is left outside its directory.
+    fn expect_nothing_left(&self, sessions: &[String]) {
+        for session in sessions {
+            let folder = PathBuf::from(format!("/dev/shm/tickscope-{session}"));
+            assert!(!folder.exists(), "{folder:?} is left; it is that of {:?}", programs_of(session));
+            assert!(!self.site.path("state/tickscope/sessions").join(session).exists(), "{session}");
+        }
+        assert_eq!(processes(|line| sessions.iter().any(|session| line.contains(session))), [0; 0]);
+        let marks: Vec<String> = self.returned.iter().map(|returned| returned.0.display().to_string()).collect();
+        assert_eq!(processes(|line| marks.iter().any(|mark| line.contains(mark))), [0; 0]);
+    }
+}
+
+/// Living processes that have a session's folder in their environment: number and command line.
+fn programs_of(session: &str) -> Vec<(i32, String)> {
+    let line = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
+    let environment = |pid: &i32| fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let is_of = |pid: &i32| String::from_utf8_lossy(&environment(pid)).contains(session);
+    processes(|_| true).into_iter().filter(is_of).map(|pid| (pid, line(&pid))).collect()
+}
+
+/// Living processes whose command line is like that.
+fn processes(is_wanted: impl Fn(&str) -> bool) -> Vec<i32> {
+    let listing = fs::read_dir("/proc").unwrap().flatten();
+    let wanted = listing.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let bytes = fs::read(entry.path().join("cmdline")).ok()?;
+        is_wanted(&String::from_utf8_lossy(&bytes).replace('\0', " ")).then_some(pid)
+    });
+    wanted.collect()
+}
+
+fn kill(pid: i32) {
+    // SAFETY: a process of the run that this test started; it may have ended.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// A number that nobody chose, below `below`.
+fn any(below: u64) -> u64 {
+    let mut bytes = [0; 8];
+    std::io::Read::read_exact(&mut fs::File::open("/dev/urandom").unwrap(), &mut bytes).unwrap();
+    u64::from_ne_bytes(bytes) % below
+}
+
+fn code_of(run: Child) -> (Option<i32>, String) {
+    let output = run.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn e2e_five_nodes_each_behind_a_pipe_give_one_run() {
+    let scene = Scene::new("five", 2000, "");
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
+    let sessions = scene.sessions();
+    assert_eq!((sessions.len(), scene.parts("daemon", &sessions).len()), (5, 5));
+    let folder = fs::metadata(scene.site.path("state/tickscope/sessions").join(&sessions[0])).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&folder.permissions()) & 0o777, 0o700);
+    let (code, said) = code_of(run);
+    assert!([Some(0), Some(3)].contains(&code), "{code:?} {said}");
+    assert!(scene.expect_every_stamp() > 2000);
+    scene.expect_nothing_left(&sessions);
+    assert_eq!(scene.site.opened().check().unwrap(), []);
+    assert!(scene.site.opened().manifest().sessions.is_empty());
+}
+
+#[test]
+fn e2e_agents_and_pipes_killed_at_any_moment_lose_no_stamp_and_are_told() {
+    let (mut rounds, mut stamps) = (0, 0);
+    for round in 0..few_or_all(2, 40) {
+        let part = ["daemon", "attach"][round % 2];
+        let scene = Scene::new(&format!("{part}-{round}"), STAMPS, "");
+        let mut run = scene.start();
+        scene.until_all_stamp(&mut run);
+        let sessions = scene.sessions();
+        std::thread::sleep(Duration::from_micros(any(600_000)));
+        let victims = scene.parts(part, &sessions);
+        victims.iter().take(1 + round % 3).for_each(|&pid| kill(pid));
+        let (_, said) = code_of(run);
+        stamps += scene.expect_every_stamp();
+        scene.expect_nothing_left(&sessions);
+        let what = if part == "daemon" { "agent-restarted" } else { "agent-reached" };
+        assert!(victims.is_empty() || !scene.site.events(what).is_empty(), "{part}: {said}");
+        rounds += 1;
+    }
+    println!("{rounds} kills of agents and pipes: {stamps} stamps stored, each once");
+}
+
+#[test]
+fn e2e_a_run_killed_while_its_nodes_go_on_is_resumed_or_finished_with_every_stamp() {
+    for round in 0..few_or_all(2, 40) {
+        let scene = Scene::new(&format!("orphaned-{round}"), STAMPS, "");
+        let mut run = scene.start();
+        scene.until_all_stamp(&mut run);
+        let sessions = scene.sessions();
+        std::thread::sleep(Duration::from_micros(any(500_000)));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let before: Vec<u64> = scene.returned.iter().map(|returned| returned.word(0)).collect();
+        scene.until_nobody_writes();
+        if scene.sessions().is_empty() {
+            scene.expect_every_stamp();
+            continue; // it had come to its end
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        let after: Vec<u64> = scene.returned.iter().map(|returned| returned.word(0)).collect();
+        let command = ["resume", "finish"][round % 2];
+        let ended = scene.command(&[command]);
+        assert!([Some(0), Some(3)].contains(&ended.code), "{ended:?}");
+        scene.expect_every_stamp();
+        scene.expect_nothing_left(&sessions);
+        let went_on = before.iter().zip(&after).any(|(before, after)| after > before);
+        let full = scene.returned[4].word(0);
+        assert!(went_on || full == STAMPS, "nobody stamped while there was no conductor: {before:?} {after:?}");
+        if command == "resume" {
+            assert_eq!((full, scene.site.events("resumed").len()), (STAMPS, 1), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn e2e_an_agent_that_nobody_comes_back_to_ends_its_node_at_its_deadline_and_keeps_what_it_has() {
+    let scene = Scene::new("deadline", 100_000_000, "deadline = 1.0");
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
+    let sessions = scene.sessions();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    while !scene.parts("daemon", &sessions).is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let spool = scene.site.path("state/tickscope/sessions").join(&sessions[0]).join("run/stamps");
+    assert!(spool.exists(), "what it has waits in its spool");
+    let ended = scene.command(&["finish"]);
+    assert!([Some(0), Some(3)].contains(&ended.code), "{ended:?}");
+    scene.expect_every_stamp();
+    scene.expect_nothing_left(&sessions);
+}
+
+#[test]
+fn e2e_a_spool_that_is_full_makes_stamps_wait_and_counts_what_finds_no_room() {
+    let scene = Scene::new("spool", 20_000, "spool_mb = 0");
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
+    let sessions = scene.sessions();
+    let (code, said) = code_of(run);
+    assert!([Some(0), Some(1), Some(3)].contains(&code), "{code:?} {said}");
+    scene.expect_every_stamp();
+    scene.expect_nothing_left(&sessions);
+}
+
+/// A run file of one node that is reached in this way.
+fn one(site: &Site, connect: &[&str], more: &str) -> Ended {
+    let connect: Vec<String> = connect.iter().map(|word| format!("{word:?}")).collect();
+    let text = format!(
+        "run = {{ name = \"one\", seconds = 1 }}\nclock.reference = \"n\"\n[[node]]\nname = \"n\"\nends_run = true\n\
+         connect = [{}]\naddress = \"127.0.0.1\"\ncommand = [\"true\"]\n{more}\n",
+        connect.join(", ")
+    );
+    let mut command = site.run_command(&text);
+    command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
+    Ended::of(&mut command)
+}
+
+#[test]
+fn e2e_a_node_that_cannot_be_reached_is_an_error_that_says_why_and_what_helps() {
+    let site = Site::new("unreachable");
+    one(&site, &["/no/such/prefix"], "").said(1, &["cannot reach node n", "cannot start '/no/such/prefix'", "connect"]);
+    one(&site, &["false"], "").said(1, &["cannot reach node n", "exit status: 1"]);
+    let silent = ["sh", "-c", "exec sleep 1000"];
+    one(&site, &silent, "").said(1, &["no answer of a shell within 10 s"]);
+    let denied = ["sh", "-c", "echo 'n@host2: Permission denied (publickey).' >&2; exit 255"];
+    one(&site, &denied, "").said(1, &["Permission denied", "set up a key that needs none"]);
+    let changed = ["sh", "-c", "echo 'Host key verification failed.' >&2; exit 255"];
+    one(&site, &changed, "").said(1, &["Host key verification failed", "ssh-keygen -R"]);
+    one(&site, &["env"], "agent = \"/no/such/tickscope\"").said(1, &["does not run there", "/no/such/tickscope"]);
+    let folder = site.path("bin");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("uname"), "#!/bin/sh\necho riscv64\n").unwrap();
+    fs::set_permissions(folder.join("uname"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("PATH={}:{}", folder.display(), std::env::var("PATH").unwrap());
+    one(&site, &["env", &path], "").said(1, &["expected Linux on", "riscv64", "agent ="]);
+    one(&site, &["env"], "files = [\"nowhere\"]").said(2, &["node 'n'", "nowhere", "Correct files"]);
+}
+
+#[test]
+fn e2e_the_program_is_copied_once_past_whatever_login_scripts_print_and_held_against_its_digest() {
+    let site = Site::new("copied-program");
+    let noisy = ["sh", "-c", "echo 'Welcome to host2'; printf 'no end of line'; exec \"$@\"", "x"];
+    let ended = one(&site, &noisy, "");
+    assert!(ended.err.contains("expected an id") || ended.code == Some(1), "{ended:?}");
+    assert!(!ended.err.contains("cannot reach"), "{ended:?}");
+    let cache = site.path("cache/tickscope/agents");
+    let copies = || fs::read_dir(&cache).unwrap().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    let [program] = &copies()[..] else { panic!("{:?}", copies()) };
+    let whole = fs::read(program).unwrap();
+    assert!(program.display().to_string().contains("tickscope-"), "its name is its digest");
+    fs::write(program, &whole[..whole.len() / 2]).unwrap();
+    fs::remove_dir_all(site.run_directory()).unwrap();
+    assert!(!one(&site, &noisy, "").err.contains("cannot reach"));
+    assert_eq!(fs::read(&copies()[0]).unwrap(), whole, "what was changed is copied again");
+    let mut remove = tickscope(&["agent", "--remove", "--", "env"]);
+    let removed = Ended::of(remove.env("XDG_CACHE_HOME", site.path("cache")));
+    assert!(removed.code == Some(0) && removed.out.contains("removed 1 from"), "{removed:?}");
+    assert_eq!(copies(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn e2e_the_log_of_a_node_elsewhere_is_fetched_and_taken_in() {
+    let site = Site::new("far-log");
+    let folder = site.path("program");
+    fs::create_dir(&folder).unwrap();
+    let script = "for id in 1 2 3 4 5 6 7 8; do date +$id,%s%N >> $1; date +$id,%s%N >> late.csv; sleep 0.1; done";
+    fs::write(folder.join("logs.sh"), script).unwrap();
+    let text = format!(
+        "run = {{ name = \"far\", seconds = 1 }}\nclock.reference = \"n\"\n[layout]\npath = [\"n.early\", \"n.late\"]\n\
+         [[node]]\nname = \"n\"\nends_run = true\nconnect = [\"env\"]\nagent = \"{}\"\naddress = \"127.0.0.1\"\n\
+         files = [\"{}/logs.sh\"]\ncommand = [\"sh\", \"logs.sh\", \"{{run}}/early.csv\"]\n\
+         [[log]]\nnode = \"n\"\npoint = \"early\"\nfile = \"{{run}}/early.csv\"\nclock = \"realtime\"\n\
+         [[log]]\nnode = \"n\"\npoint = \"late\"\nfile = \"late.csv\"\nclock = \"realtime\"\n",
+        env!("CARGO_BIN_EXE_tickscope"),
+        folder.display()
+    );
+    let mut command = site.run_command(&text);
+    command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
+    let ended = Ended::of(&mut command);
+    let table = ended.json(0);
+    assert_eq!(site::count(&table, "n.early>n.late"), 8, "{ended:?}");
+    assert_eq!(site.events("log").len(), 2);
+    let hidden = fs::read_dir(site.run_directory()).unwrap().flatten();
+    assert!(!hidden.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(".log")));
+}

@@ -1,0 +1,172 @@
+//! Many nodes in one run, each in a network namespace with a counter of its own: every two of them are related, no
+//! bound is looser than the direct one, and whoever lies is named.
+
+mod site;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use site::{Ended, Site, c_program, few_or_all, free_port, tickscope};
+use tickscope_analysis::{Analysis, PairSummary, Query, analyse};
+use tickscope_experiment::may_make_namespaces;
+use tickscope_store::{BracketColumns, BracketRow, Pair, Run};
+
+/// The largest bound that Cloudprofiler reports between 30 nodes (its section 6.2), ns.
+const PUBLISHED_NS: f64 = 47_590.0;
+
+/// A run of nodes that pass numbers round; each has a map of its own before its counter, so no two share one.
+fn ring(nodes: usize, seconds: f64) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/ring.c");
+    let program = c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "ring");
+    let port = free_port();
+    let mut text = format!(
+        "run = {{ name = \"ring\", seconds = {seconds:?}, pool_bytes = 4194304 }}\nnetwork.kind = \"namespaces\"\n\
+         [clock]\nreference = \"n0\"\nrho = \"lab\"\nsame_boot = \"ignore\"\nprobe_port = {}\n[layout]\npath = [",
+        free_port()
+    );
+    (0..nodes).for_each(|node| _ = write!(text, "\"n{node}.at\", "));
+    text += "\"n0.back\"]\n";
+    for node in 0..nodes {
+        let next = (node + 1) % nodes;
+        let first = if node == 0 { ", \"{seconds}\"" } else { "" };
+        let _ = write!(
+            text,
+            "[[node]]\nname = \"n{node}\"\ncommand = [\"{}\", \"{{address}}\", \"{port}\", \
+             \"{{n{next}.address}}\"{first}]\nends_run = {}\ninject = {{ offset = {}, drift_ppb = {}, wander_ppb = 0, \
+             wander_period = 1000000000 }}\n",
+            program.display(),
+            node == 0,
+            node * 1_000_000,
+            500 * node
+        );
+    }
+    text
+}
+
+/// Every stage's interval holds the truth, every two nodes are related, none worse than by their own exchanges alone.
+fn expect_related(run: &Run, nodes: usize) -> Analysis {
+    let analysis = analyse(run, &Query::default(), false).unwrap();
+    assert!(analysis.finding(&[]).is_none(), "{:?}", analysis.finding(&[]));
+    let truth = analysis.truth.as_ref().unwrap();
+    assert!(truth.known > 0 && truth.inside == truth.known, "{truth:?}");
+    let two = |pair: &PairSummary| BTreeSet::from([pair.domain.to_string(), pair.reference.to_string()]);
+    let related: BTreeSet<_> = analysis.pairs.iter().map(two).collect();
+    assert_eq!((related.len(), analysis.pairs.len()), (nodes * (nodes - 1) / 2, related.len()));
+    for pair in &analysis.pairs {
+        let closed = pair.closed_half_width_ticks.unwrap();
+        assert!(pair.direct_half_width_ticks.is_none_or(|direct| closed <= direct), "{pair:?}");
+    }
+    analysis
+}
+
+fn print(analysis: &Analysis) {
+    let ns = |ticks: u64| ticks as f64 * 1e9 / analysis.frequency.hertz as f64;
+    let all = || analysis.pairs.iter();
+    let worst = |of: fn(&PairSummary) -> Option<u64>| ns(all().filter_map(of).max().unwrap());
+    let closed = worst(|pair| pair.closed_half_width_ticks);
+    let narrowed = all().filter(|pair| pair.is_narrowed()).count();
+    let gains: f64 = all()
+        .filter_map(|pair| Some(1.0 - pair.closed_half_width_ticks? as f64 / pair.direct_half_width_ticks? as f64))
+        .sum();
+    println!(
+        "{} pairs; the widest is known to {closed:.0} ns, by its own exchanges alone {:.0}; published: \
+         {PUBLISHED_NS:.0}, {:.1} times as much. {narrowed} are narrower by way of others, by {:.1} % on average over \
+         all",
+        analysis.pairs.len(),
+        worst(|pair| pair.direct_half_width_ticks),
+        PUBLISHED_NS / closed,
+        100.0 * gains / analysis.pairs.len() as f64
+    );
+}
+
+/// What a bracket's ticks of one node become, where the other is `peer`.
+type Lie<'a> = &'a dyn Fn(usize, i64) -> i64;
+
+/// Makes node `liar` have told its peers something else.
+fn falsify(run: &Run, liar: usize, lie: Lie<'_>) {
+    let name = format!("n{liar}");
+    let number = |node: &str| node[1..].parse::<usize>().unwrap();
+    for pair in run.pairs().unwrap().found {
+        let [of_reference, of_domain] = [&pair.reference, &pair.domain].map(|label| label.node.as_str());
+        if of_reference == of_domain || of_reference != name && of_domain != name {
+            continue;
+        }
+        let old = run.brackets(&pair).unwrap().found;
+        let mut new = BracketColumns::default();
+        let sides = old.before.iter().zip(old.after.iter());
+        for (row, ((before, after), exchange)) in sides.zip(old.exchange.iter()).enumerate() {
+            let (mut before, mut at, mut after) = (before.copied(), old.at[row], after.copied());
+            if of_domain == name {
+                at = lie(number(of_reference), at);
+            } else {
+                let told = |tick: i64| lie(number(of_domain), tick);
+                (before, after) = (before.map(told), after.map(told));
+            }
+            let (source, ordering) = (old.source[row].clone(), old.ordering[row].clone());
+            new.push_row(BracketRow { before, at, after, source, ordering, exchange: exchange.copied() });
+        }
+        replace(run, &pair, &new);
+    }
+}
+
+fn replace(run: &Run, pair: &Pair, brackets: &BracketColumns) {
+    let folder = run.paths().brackets(pair);
+    for file in fs::read_dir(&folder).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    run.add_brackets(pair, "falsified", brackets).unwrap();
+}
+
+fn copied(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let place = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copied(&entry.path(), &place),
+            false => _ = fs::copy(entry.path(), place).unwrap(),
+        }
+    }
+}
+
+/// What the run would have said, had that node lied.
+fn expect_named(site: &Site, liar: usize, how: &str, lie: Lie<'_>) {
+    let place = site.path(how);
+    copied(&site.run_directory(), &place);
+    let run = Run::open(&place).unwrap();
+    falsify(&run, liar, lie);
+    let finding = match analyse(&run, &Query::default(), false) {
+        Ok(analysis) => analysis.finding(&[]).unwrap_or_default(),
+        Err(why) => why.to_string(),
+    };
+    println!("{how}: {finding}");
+    assert!(finding.contains(&format!("without n{liar}.tsc all others agree")), "{how}: {finding}");
+}
+
+#[test]
+fn e2e_all_pairs_of_many_nodes_are_related_and_who_lies_is_named() {
+    if let Err(why) = may_make_namespaces() {
+        return println!("not tried: namespaces need rights: {why}");
+    }
+    let (nodes, seconds) = few_or_all((5, 1.5), (30, 6.0));
+    let site = Site::new("ring");
+    let ended = Ended::of(&mut site.run_command(&ring(nodes, seconds)));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let run = site.opened();
+    let analysis = expect_related(&run, nodes);
+    print(&analysis);
+    let hertz = analysis.frequency.hertz as i64;
+    let microseconds = |us: i64| us * hertz / 1_000_000;
+    // It tells every second peer another time: with each of them alone it agrees.
+    expect_named(&site, 3, "lies", &|peer, tick| tick + if peer % 2 == 0 { microseconds(20) } else { 0 });
+    let domain = run.manifest().nodes.iter().find(|node| node.name == "n2").unwrap().domain();
+    let of_domain = run.pairs().unwrap().found.into_iter().find(|pair| pair.domain == domain).unwrap();
+    let ticks = run.brackets(&of_domain).unwrap().found.at;
+    let (first, last) = (*ticks.iter().min().unwrap(), *ticks.iter().max().unwrap());
+    let middle = first + (last - first) / 2;
+    expect_named(&site, 2, "steps", &|_, tick| tick + (tick - middle).max(0) / 5000);
+    let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    println!("{}", shown.out);
+}

@@ -1,0 +1,85 @@
+//! chrony and ptp4l beside a run, over namespaces, none of which sets a clock.
+
+mod site;
+
+use serde_json::Value;
+use site::{Ended, Experiment, Site, few_or_all};
+use tickscope_experiment::may_make_namespaces;
+
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/rivals/usr");
+
+/// The PATH with what `scripts/setup.sh` unpacked.
+fn path() -> String {
+    format!("{}:{PROGRAMS}/sbin:{PROGRAMS}/bin", std::env::var("PATH").unwrap_or_default())
+}
+
+fn has(program: &str) -> bool {
+    path().split(':').chain(["/usr/sbin"]).any(|folder| std::path::Path::new(folder).join(program).is_file())
+}
+
+fn method<'a>(table: &'a Value, name: &str) -> &'a Value {
+    let methods = table["rivals"][0]["methods"].as_array().unwrap();
+    methods.iter().find(|method| method["name"] == name).unwrap_or_else(|| panic!("no {name} in {methods:?}"))
+}
+
+/// A run of the demo's kind with these rivals.
+fn run(site: &Site, seconds: f64, rivals: &str, path: &str) -> Value {
+    let experiment = Experiment { probes_hz: 200, ..Experiment::new(seconds, 50) };
+    let text = experiment.text().replace("kind = \"loopback\"", "kind = \"namespaces\"");
+    let mut command = site.run_command(&format!("{text}\n[rivals]\n{rivals}\n"));
+    Ended::of(command.env("PATH", path)).json(0)
+}
+
+#[test]
+fn e2e_chrony_and_ptp4l_are_asked_beside_the_run_and_the_truth_is_held_against_each() {
+    if let Err(why) = may_make_namespaces() {
+        println!("not tried: namespaces need rights: {why}");
+        return;
+    }
+    if !["chronyd", "chronyc", "ptp4l"].into_iter().all(has) {
+        println!("not tried: chrony and linuxptp are not installed; scripts/setup.sh unpacks them as root");
+        return;
+    }
+    let site = Site::new("rivals");
+    let rivals = "chrony = [{ name = \"fast\", poll = -4, xleave = true }]\nptp4l = true";
+    let table = run(&site, few_or_all(16.0, 40.0), rivals, &path());
+    assert_eq!(site.events("rival-missing"), [], "all of them took part");
+    for name in ["tickscope", "the same two points, with rho"] {
+        assert_eq!(
+            (&method(&table, name)["bound"], &method(&table, name)["outside"]),
+            (&"guaranteed".into(), &0.into())
+        );
+    }
+    let chrony = method(&table, "chrony, fast");
+    assert!(chrony["samples"].as_u64() >= Some(5) && chrony["bound"] == "stated", "{chrony}");
+    assert!(chrony["error_ns"][0].as_i64() < Some(1_000_000), "{chrony}");
+    let ptp4l = method(&table, "ptp4l, software stamps");
+    assert!(ptp4l["samples"].as_u64() >= Some(1) && ptp4l["half_width"].is_null(), "it states no bound: {ptp4l}");
+    for trip in table["rivals"][0]["round_trips_ns"].as_array().unwrap() {
+        assert!(trip.as_i64() > Some(0));
+    }
+    let hertz = &table["rivals"][0]["hertz"];
+    let declared = table["rivals"][0]["declared_hertz"].as_i64();
+    assert!(hertz[0].as_i64() <= declared && declared <= hertz[1].as_i64(), "one counter: {hertz}");
+}
+
+#[test]
+fn e2e_a_rival_that_is_not_installed_is_told_with_its_package_and_the_run_goes_on() {
+    if may_make_namespaces().is_err() || ["chronyd", "ptp4l"].into_iter().any(on_this_machine) {
+        println!("not tried: namespaces need rights, and chrony must not be installed");
+        return;
+    }
+    let site = Site::new("no-rivals");
+    let table = run(&site, 0.5, "chrony = true\nptp4l = true", "/usr/bin:/bin:/usr/sbin:/sbin");
+    let told: Vec<String> = site.events("rival-missing").into_iter().map(|event| event.text).collect();
+    assert!(told.iter().any(|text| text.contains("the package is chrony")), "{told:?}");
+    assert!(told.iter().any(|text| text.contains("the package is linuxptp")), "{told:?}");
+    assert_eq!(method(&table, "tickscope")["outside"], 0);
+    assert_eq!(method(&table, "Min-RTT, two points")["bound"], "published");
+}
+
+fn on_this_machine(program: &str) -> bool {
+    ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
+        .into_iter()
+        .any(|folder| std::path::Path::new(folder).join(program).is_file())
+}

@@ -1,0 +1,28 @@
+//! Agents at the far end of a pipe: any prefix of a command that runs `sh` where a node is.
+//!
+//! ```text
+//! tickscope run                           where the node is
+//! PipeAgent ── Link ══ ssh host sh ══════ tickscope agent attach ── socket ── tickscope agent daemon
+//!                                                                              └ LocalAgent: roles, target
+//! ```
+//!
+//! [`frame`] is what passes, [`protocol`] what it says. The daemon outlives its pipe; the link takes up again where it
+//! was. A node without `connect` has the same agent, started next to the run, without a daemon: it ends with the run.
+//!
+//! Guarantees: nothing is done twice that was asked once, whatever breaks in between; a pipe that says nothing for 10 s
+//! is broken. Deliberately absent: authentication and secrecy, which are the prefix's.
+
+pub mod bootstrap;
+pub mod frame;
+mod link;
+mod pipe_agent;
+mod protocol;
+mod server;
+mod session;
+
+pub use link::{Connect, remove};
+pub use pipe_agent::PipeAgent;
+pub use protocol::{AgentSettings, Inventory};
+pub(crate) use server::first_task;
+pub use server::serve_pipe;
+pub use session::{attach, daemon, session_goes_on};

@@ -1,0 +1,406 @@
+//! The conductor's end of a pipe to an agent: opened, read with a limit of time, opened again when it breaks.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tickscope_tick::{printable, quoted};
+
+use super::bootstrap::{self, Program};
+use super::frame;
+use super::protocol::{Answered, Asked, FromAgent, Hello, PROTOCOL};
+use crate::Error;
+
+/// The way to an agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Connect {
+    /// Next to this process, and ended with it.
+    Here,
+    /// Through a prefix that runs commands where the node is.
+    Through {
+        /// Its words.
+        prefix: Vec<String>,
+        /// Path of tickscope there; `None`: this program, copied.
+        agent: Option<String>,
+        /// Folder that paths among the words start from.
+        folder: PathBuf,
+    },
+}
+
+impl Connect {
+    /// The way, in words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Here => "here".into(),
+            Self::Through { prefix, .. } => {
+                prefix.iter().map(|word| printable(&quoted(word)).into_owned()).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+}
+
+/// How long a step of the bootstrap may take.
+const STEP_WITHIN: Duration = Duration::from_secs(10);
+/// A pipe that is silent for so long is broken: an agent says every second that it lives.
+const SILENCE: Duration = Duration::from_secs(10);
+/// How long the other end may take to close: an agent next to a run that failed ends what it has started.
+const CLOSES_WITHIN: Duration = Duration::from_secs(30);
+/// Lines of standard error that a message shows, and characters of each.
+const SHOWN_LINES: usize = 4;
+const SHOWN_CHARACTERS: usize = 200;
+/// Bytes of a line before the first frame.
+const LINE_BYTES: u64 = 4096;
+
+/// An open pipe.
+pub struct Pipe {
+    child: Child,
+    to: Box<dyn Write + Send>,
+    from: Receiver<Came>,
+    errors: Arc<Mutex<VecDeque<String>>>,
+    /// The pipe itself, where it is a socket.
+    socket: Option<UnixStream>,
+    /// What the agent said first.
+    pub hello: Hello,
+}
+
+/// What comes from the other end.
+enum Came {
+    /// Before the first frame.
+    Line(String),
+    /// Afterwards.
+    Frame(FromAgent, Vec<u8>),
+    /// What is no frame.
+    Wrong(String),
+}
+
+/// What came of an attempt to open a pipe.
+#[derive(Debug)]
+pub enum Unopened {
+    /// It may succeed later.
+    Unreachable(String),
+    /// It will not: another version, another architecture.
+    Unfit(String),
+}
+
+impl Unopened {
+    /// The reason.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Unreachable(text) | Self::Unfit(text) => text,
+        }
+    }
+}
+
+impl Pipe {
+    /// Opens a pipe to the agent of a session.
+    pub fn open(connect: &Connect, session: u64) -> Result<Self, Unopened> {
+        let pipe = match connect {
+            Connect::Here => Self::here(),
+            Connect::Through { prefix, agent, folder } => Self::through((prefix, folder), agent.as_deref(), session),
+        };
+        let pipe = pipe?;
+        match pipe.hello.protocol {
+            PROTOCOL => Ok(pipe),
+            other => Err(Unopened::Unfit(format!(
+                "expected an agent that speaks protocol {PROTOCOL}, found tickscope {} with {other}. Leave agent \
+                 out of the run file, and this version is copied there",
+                printable(&pipe.hello.tickscope)
+            ))),
+        }
+    }
+
+    /// An agent next to this process: input and outputs are this process's own, the pipe is a socket.
+    fn here() -> Result<Self, Unopened> {
+        let wrong = |e: std::io::Error| Unopened::Unfit(format!("cannot start an agent here: {e}"));
+        let (ours, its) = UnixStream::pair().map_err(wrong)?;
+        let mut command = crate::process::this_program().map_err(|e| Unopened::Unfit(e.to_string()))?;
+        let descriptor = its.as_raw_fd();
+        command.args(["agent", "local", "--pipe", &descriptor.to_string()]);
+        // SAFETY: plain system calls on a descriptor that is open until the child runs. A group of its own keeps the
+        // terminal's Ctrl-C away; the signal on our death ends it in order.
+        unsafe {
+            command.pre_exec(move || {
+                libc::setpgid(0, 0);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                match libc::fcntl(descriptor, libc::F_SETFD, 0) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            })
+        };
+        let child = command.spawn().map_err(wrong)?;
+        drop(its);
+        let reading = ours.try_clone().map_err(wrong)?;
+        let (send, from) = channel();
+        thread::spawn(move || read_frames(&mut BufReader::new(reading), &send));
+        let (errors, socket) = (Arc::default(), Some(ours.try_clone().map_err(wrong)?));
+        Self { child, to: Box::new(ours), from, errors, socket, hello: Hello::none() }.greeted()
+    }
+
+    fn through(way: (&[String], &Path), agent: Option<&str>, session: u64) -> Result<Self, Unopened> {
+        let program = match agent {
+            Some(_) => None,
+            None => Some(Program::this().map_err(|e| Unopened::Unfit(e.to_string()))?),
+        };
+        let token = token().map_err(|e| Unopened::Unfit(e.to_string()))?;
+        let script = bootstrap::attaching(&token, session, program.as_ref().ok_or(agent.unwrap_or_default()));
+        let mut pipe = Self::shell(way, &token)?;
+        pipe.send(script.as_bytes())?;
+        pipe.expect_machine()?;
+        loop {
+            let said = pipe.step()?;
+            match (said.split_once(' ').unwrap_or((&said, "")), &program) {
+                (("want", _), Some(program)) => {
+                    let sent = bootstrap::send(program, &mut pipe.to);
+                    sent.map_err(|e| pipe.broken(&format!("copying tickscope there: {e}")))?;
+                }
+                (("start", _), _) => {}
+                (("attached", _), _) => return pipe.greeted(),
+                (("unfit", why), _) => {
+                    return Err(Unopened::Unfit(format!(
+                        "tickscope does not run there: {}. Build it there, or statically, and name it in the run file: \
+                         agent = \"/path/to/tickscope\"",
+                        printable(why)
+                    )));
+                }
+                (("failed", why), _) => return Err(Unopened::Unfit(printable(why).into_owned())),
+                _ => return Err(pipe.broken(&format!("it said '{}'", printable(&said)))),
+            }
+        }
+    }
+
+    /// Runs `sh` at the end of a prefix.
+    fn shell((prefix, folder): (&[String], &Path), token: &str) -> Result<Self, Unopened> {
+        let mut command = Command::new(&prefix[0]);
+        if Path::new(&prefix[0]).file_name().is_some_and(|name| name == "ssh") {
+            // A question that nobody can answer would be waited for; a path that is gone is to be noticed.
+            command.args(["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ConnectTimeout=10"]);
+        }
+        command.args(&prefix[1..]).arg("sh");
+        if !folder.as_os_str().is_empty() {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // SAFETY: plain system calls. A session of its own has no terminal to ask for a password on, and gets no
+        // Ctrl-C; it ends with this process.
+        unsafe {
+            command.pre_exec(|| {
+                libc::setsid();
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                Ok(())
+            })
+        };
+        let mut child = command.spawn().map_err(|e| {
+            Unopened::Unfit(format!("cannot start '{}': {e}. Correct connect = [...]", printable(&prefix[0])))
+        })?;
+        let (Some(to), Some(out), Some(err)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
+            return Err(Unopened::Unfit("cannot open pipes to it".into()));
+        };
+        let (send, from) = channel();
+        let attached = format!("{token} attached");
+        let token = format!("{token} ");
+        thread::spawn(move || {
+            let mut out = BufReader::new(out);
+            if read_lines(&mut out, &token, &attached, &send) {
+                read_frames(&mut out, &send);
+            }
+        });
+        let errors: Arc<Mutex<VecDeque<String>>> = Arc::default();
+        let kept = Arc::clone(&errors);
+        thread::spawn(move || keep_lines(BufReader::new(err), &kept));
+        Ok(Self { child, to: Box::new(to), from, errors, socket: None, hello: Hello::none() })
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), Unopened> {
+        let sent = self.to.write_all(bytes).and_then(|()| self.to.flush());
+        sent.map_err(|e| self.broken(&e.to_string()))
+    }
+
+    /// The first line with the token says what machine it is.
+    fn expect_machine(&mut self) -> Result<(), Unopened> {
+        let said = self.step()?;
+        let mut words = said.split_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (Some("here"), Some(system), Some(machine)) => {
+                bootstrap::expect_machine(&printable(system), &printable(machine)).map_err(Unopened::Unfit)
+            }
+            _ => Err(self.broken(&format!("it said '{}'", printable(&said)))),
+        }
+    }
+
+    /// The next line with the token, without it.
+    fn step(&mut self) -> Result<String, Unopened> {
+        match self.from.recv_timeout(STEP_WITHIN) {
+            Ok(Came::Line(line)) => Ok(line),
+            Ok(Came::Wrong(text)) => Err(self.broken(&text)),
+            Ok(Came::Frame(..)) => Err(self.broken("it sent a frame too early")),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(self.broken(&format!("no answer of a shell within {} s", STEP_WITHIN.as_secs())))
+            }
+            Err(RecvTimeoutError::Disconnected) => Err(self.broken("")),
+        }
+    }
+
+    /// Waits for the agent's first frame.
+    fn greeted(mut self) -> Result<Self, Unopened> {
+        loop {
+            match self.from.recv_timeout(STEP_WITHIN) {
+                Ok(Came::Frame(FromAgent::Hello(hello), _)) => {
+                    self.hello = hello;
+                    return Ok(self);
+                }
+                Ok(Came::Frame(FromAgent::Beat, _)) => {}
+                Ok(_) | Err(_) => return Err(self.broken("its agent did not say hello")),
+            }
+        }
+    }
+
+    /// Why it broke: how the command ended, and its last words.
+    fn broken(&mut self, what: &str) -> Unopened {
+        thread::sleep(Duration::from_millis(50)); // its last words may be under way
+        let ended = self.child.try_wait().ok().flatten();
+        let how = match (ended, what) {
+            (Some(status), _) if !status.success() => format!("it ended with {status}"),
+            (Some(_), "") => "it ended without a word".into(),
+            (_, what) => what.to_owned(),
+        };
+        let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let last: Vec<_> = lines.iter().map(String::as_str).collect();
+        let (said, remedy) = (last.join("; "), remedy(&last));
+        Unopened::Unreachable(if said.is_empty() { how } else { format!("{how}: {said}{remedy}") })
+    }
+
+    /// Asks, and waits for the answer. `Err`: the pipe broke, and nobody knows whether it was done.
+    pub fn ask(&mut self, asked: &Asked, bytes: &[u8]) -> Result<(Answered, Vec<u8>), String> {
+        frame::write(&mut self.to, asked, bytes).map_err(|e| e.to_string())?;
+        loop {
+            match self.from.recv_timeout(SILENCE) {
+                Ok(Came::Frame(FromAgent::Answered(answered), bytes)) if answered.number == asked.number => {
+                    return Ok((answered, bytes));
+                }
+                Ok(Came::Frame(..) | Came::Line(_)) => {}
+                Ok(Came::Wrong(text)) => return Err(text),
+                Err(RecvTimeoutError::Timeout) => return Err(format!("nothing came for {} s", SILENCE.as_secs())),
+                Err(RecvTimeoutError::Disconnected) => match self.broken("the pipe was closed") {
+                    Unopened::Unreachable(text) | Unopened::Unfit(text) => return Err(text),
+                },
+            }
+        }
+    }
+}
+
+/// Removes the programs that were copied to where a prefix leads; none: to this machine. What was done, in words.
+pub fn remove(prefix: &[String]) -> Result<String, Error> {
+    let prefix = if prefix.is_empty() { vec!["env".to_owned()] } else { prefix.to_vec() };
+    let wrong = |refused: Unopened| {
+        Error::work(format!("cannot remove anything through '{}': {}", prefix.join(" "), refused.text()))
+    };
+    let token = token()?;
+    let mut pipe = Pipe::shell((&prefix, Path::new("")), &token).map_err(wrong)?;
+    pipe.send(bootstrap::removing(&token).as_bytes()).map_err(wrong)?;
+    pipe.expect_machine().map_err(wrong)?;
+    let said = pipe.step().map_err(wrong)?;
+    match said.split_whitespace().collect::<Vec<_>>()[..] {
+        ["removed", number, folder] => Ok(format!("removed {} from {}", printable(number), printable(folder))),
+        _ => Err(wrong(Unopened::Unfit(printable(&said).into_owned()))),
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        self.to = Box::new(std::io::sink()); // the other end sees that
+        if let Some(socket) = &self.socket {
+            let _ = socket.shutdown(std::net::Shutdown::Write); // it may be gone
+        }
+        let deadline = Instant::now() + CLOSES_WITHIN;
+        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            if Instant::now() >= deadline {
+                let _ = self.child.kill(); // it may have ended meanwhile
+                let _ = self.child.wait();
+                return;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Hello {
+    fn none() -> Self {
+        Self { protocol: 0, tickscope: String::new(), boot: String::new(), generation: 0 }
+    }
+}
+
+/// What helps, by what ssh and the like say.
+fn remedy(lines: &[&str]) -> &'static str {
+    let says = |text: &str| lines.iter().any(|line| line.contains(text));
+    if says("IDENTIFICATION HAS CHANGED") || says("Host key verification failed") {
+        ". Its host key is unknown or has changed: connect by hand once, or remove the old one with ssh-keygen -R"
+    } else if says("Permission denied") || says("a password is required") || says("terminal is required") {
+        ". Nobody can type a password here: set up a key that needs none (ssh-copy-id, ssh-agent)"
+    } else if says("ould not resolve") {
+        ". Correct the host's name"
+    } else {
+        ""
+    }
+}
+
+/// Sends the lines that begin with the token, without it; true once it was attached, false at the end.
+fn read_lines(out: &mut impl BufRead, token: &str, attached: &str, to: &Sender<Came>) -> bool {
+    loop {
+        let mut line = Vec::new();
+        if !out.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            return false;
+        }
+        let line = String::from_utf8_lossy(&line);
+        let Some(said) = line.trim_end().strip_prefix(token) else { continue };
+        if to.send(Came::Line(said.into())).is_err() {
+            return false;
+        }
+        if line.trim_end() == attached {
+            return true;
+        }
+    }
+}
+
+fn read_frames(out: &mut impl Read, to: &Sender<Came>) {
+    loop {
+        let came = match frame::read(out) {
+            Ok(Some((document, bytes))) => Came::Frame(document, bytes),
+            Ok(None) => return,
+            Err(e) => Came::Wrong(e.to_string()),
+        };
+        let ends = matches!(came, Came::Wrong(_));
+        if to.send(came).is_err() || ends {
+            return;
+        }
+    }
+}
+
+fn keep_lines(mut from: impl BufRead, lines: &Mutex<VecDeque<String>>) {
+    let mut line = Vec::new();
+    while from.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let text: String =
+            printable(String::from_utf8_lossy(&line).trim_end()).chars().take(SHOWN_CHARACTERS).collect();
+        line.clear();
+        let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() == SHOWN_LINES {
+            lines.pop_front();
+        }
+        if !text.is_empty() {
+            lines.push_back(text);
+        }
+    }
+}
+
+/// A word that nothing else prints.
+fn token() -> Result<String, Error> {
+    Ok(format!("tickscope-{:016x}", crate::conductor::random()?))
+}

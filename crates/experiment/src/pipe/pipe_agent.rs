@@ -1,0 +1,739 @@
+//! An [`Agent`] over a pipe, which may break and be opened again at any time.
+//!
+//! A thread has the pipe: it asks what the conductor wants to know, and in between how the processes are, so that
+//! [`Agent::is_running`] never waits. While the pipe is broken it is opened again and again, with growing pauses; a
+//! question waits for that, but not for ever.
+//!
+//! Guarantees: whatever happens to the other end, no method waits for longer than [`PATIENCE`] for a pipe; what became
+//! of the agent meanwhile is [`News`], each once. Deliberately absent: starting a command again that was ended with its
+//! agent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tickscope_store::{EventKind, Intake, Parcel};
+use tickscope_tick::{NodeName, counted, printable};
+
+use super::link::{Connect, Pipe, Unopened};
+use super::protocol::{AgentAnswer, AgentSettings, Asked, Inventory, PIECE_BYTES, Question};
+use crate::Error;
+use crate::agent::{Agent, Connection, Ended, FinalCheck, Left, Look, News, PreparedNode, Task, TaskId, Unread};
+use crate::notice;
+use crate::plan::NodePlan;
+use crate::roles::Role;
+
+/// How long a question waits for a broken pipe.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a node next to the run, and one elsewhere, is asked how its processes are.
+const ASK_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
+/// How often while somebody waits for answers, and for how long after he asked.
+const ASK_EAGERLY: Duration = Duration::from_millis(2);
+const EAGER_FOR: Duration = Duration::from_millis(100);
+/// How often a node elsewhere is asked for files.
+const FETCH_EVERY: Duration = Duration::from_millis(300);
+/// The first and the longest pause between two attempts to open a pipe.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// Files that are asked for at a time.
+const FILES_AT_ONCE: u32 = 16;
+
+/// An agent at the end of a pipe.
+pub struct PipeAgent {
+    name: String,
+    questions: Sender<Order>,
+    state: Arc<Mutex<State>>,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    /// Where paths of the run file start.
+    folder: PathBuf,
+    /// Its files are not here.
+    elsewhere: bool,
+}
+
+/// An order to the thread that has the pipe.
+struct Order {
+    /// `None`: fetch all that its spool holds.
+    question: Option<Question>,
+    bytes: Vec<u8>,
+    answer: Sender<Result<(AgentAnswer, Vec<u8>), Error>>,
+    /// Nobody waits for it any more.
+    dropped: Arc<AtomicBool>,
+}
+
+/// What is known of the agent.
+struct State {
+    connection: Connection,
+    since: Instant,
+    running: BTreeSet<TaskId>,
+    answers: BTreeMap<TaskId, Vec<String>>,
+    /// Until when somebody waits for answers.
+    eager: Instant,
+    news: Vec<News>,
+}
+
+impl State {
+    fn set(&mut self, connection: Connection) {
+        self.connection = connection;
+        self.since = Instant::now();
+    }
+}
+
+impl PipeAgent {
+    /// Opens the pipe and begins the session. `folder`: where paths of the run file start; `run`: the run's directory,
+    /// which gets the files of a node elsewhere.
+    pub fn begin(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &Path) -> Result<Self, Error> {
+        let (mut agent, _) = Self::open(connect, settings.clone(), folder, run)?;
+        agent.done(Question::Begin(settings))?;
+        Ok(agent)
+    }
+
+    /// Opens the pipe to a session that was begun before. One whose agent is gone is begun again, on what that left.
+    pub fn rejoin(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &Path) -> Result<Self, Error> {
+        /// No agent of a run's conductor comes that far.
+        const LATER: u32 = 1000;
+        let (mut agent, generation) =
+            Self::open(connect, AgentSettings { generation: LATER, ..settings.clone() }, folder, run)?;
+        if generation == 0 {
+            agent.done(Question::Begin(AgentSettings { generation: LATER, ..settings }))?;
+        }
+        Ok(agent)
+    }
+
+    /// What the agent has prepared and started.
+    pub fn inventory(&mut self) -> Result<Inventory, Error> {
+        match self.ask(Question::Inventory)? {
+            AgentAnswer::Inventory(inventory) => {
+                self.state().running.extend(inventory.tasks.iter().map(|(task, _, _)| *task));
+                Ok(inventory)
+            }
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// [`Agent::prepare`] with the known map of its counter that an agent before this one had.
+    pub fn prepare_as(&mut self, node: &NodePlan, counter: Option<String>) -> Result<PreparedNode, Error> {
+        match self.ask(Question::Prepare(Box::new(node.clone()), counter))? {
+            AgentAnswer::Prepared(prepared) => Ok(*prepared),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Ends all processes, and takes what lies in shared memory.
+    pub fn end_all(&mut self) -> Result<(), Error> {
+        self.done(Question::EndAll)
+    }
+
+    /// Opens the pipe; and the generation of the agent that was found.
+    fn open(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &Path) -> Result<(Self, u32), Error> {
+        let elsewhere = settings.run.is_none();
+        let intake = settings.run.is_none().then(|| Intake::new(run, settings.nodes.clone()));
+        let names: Vec<&str> = settings.nodes.iter().map(NodeName::as_str).collect();
+        let name = if connect == Connect::Here { "host".into() } else { names.join(", ") };
+        let (running, answers, news) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        let (since, eager) = (Instant::now(), Instant::now());
+        let state = State { connection: Connection::Open, since, running, answers, eager, news };
+        let state = Arc::new(Mutex::new(state));
+        let (questions, orders) = channel();
+        let number = crate::conductor::random()? >> 1;
+        let ends = Arc::new(AtomicBool::new(false));
+        let mut keeper = Keeper {
+            name: name.clone(),
+            connect: connect.clone(),
+            settings,
+            pipe: None,
+            boot: String::new(),
+            number,
+            prepared: Vec::new(),
+            manifest: None,
+            state: Arc::clone(&state),
+            ends: Arc::clone(&ends),
+            due: Instant::now(),
+            pause: PAUSES[0],
+            intake,
+            fetches: Instant::now(),
+            told: false,
+        };
+        let (send_opened, opened) = channel();
+        // What it starts ends with the thread that started it, so that thread is the one that has the pipe.
+        let thread = thread::spawn(move || {
+            let opened = keeper.open();
+            let goes_on = opened.is_ok();
+            let _ = send_opened.send(opened); // it is waited for below
+            if goes_on {
+                keeper.keep(&orders);
+            }
+        });
+        let opened = opened.recv().unwrap_or_else(|_| Err(Unopened::Unfit("the thread that tried panicked".into())));
+        let generation = opened.map_err(|refused| {
+            let why = refused.text();
+            Error::work(format!("cannot reach node {name} through '{}': {why}", connect.words()))
+        })?;
+        Ok((Self { name, questions, state, ends, thread: Some(thread), folder, elsewhere }, generation))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&mut self, question: Question) -> Result<AgentAnswer, Error> {
+        self.ask_with(question, Vec::new()).map(|(answer, _)| answer)
+    }
+
+    fn ask_with(&mut self, question: Question, bytes: Vec<u8>) -> Result<(AgentAnswer, Vec<u8>), Error> {
+        self.order(Some(question), bytes)
+    }
+
+    fn order(&mut self, question: Option<Question>, bytes: Vec<u8>) -> Result<(AgentAnswer, Vec<u8>), Error> {
+        let (answer, answered) = channel();
+        let dropped = Arc::new(AtomicBool::new(false));
+        let gone = || Error::work(format!("the agent of {} is gone", self.name));
+        self.questions.send(Order { question, bytes, answer, dropped: Arc::clone(&dropped) }).map_err(|_| gone())?;
+        loop {
+            match answered.recv_timeout(Duration::from_millis(100)) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let (connection, since) = {
+                let state = self.state();
+                (state.connection, state.since)
+            };
+            if connection == Connection::Broken && since.elapsed() > PATIENCE {
+                dropped.store(true, Ordering::Relaxed);
+                return Err(Error::work(format!(
+                    "cannot reach {} for {} s. What it has measured stays there; tickscope finish fetches it later",
+                    self.name,
+                    since.elapsed().as_secs()
+                )));
+            }
+        }
+    }
+
+    fn done(&mut self, question: Question) -> Result<(), Error> {
+        match self.ask(question)? {
+            AgentAnswer::Done => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn unexpected(&self, answer: &AgentAnswer) -> Error {
+        let found = serde_json::to_string(answer).unwrap_or_default().chars().take(40).collect::<String>();
+        Error::work(format!(
+            "the agent of {}: expected an answer to what it was asked, found {found}. Leave agent out of the \
+             run file, and this version is copied there",
+            self.name
+        ))
+    }
+
+    /// Copies the files of a node into the folder that its command runs in.
+    fn put_files(&mut self, node: &NodePlan) -> Result<(), Error> {
+        for file in &node.files {
+            let path = self.folder.join(file);
+            let wrong = |e: std::io::Error| {
+                Error::input(format!("node '{}': cannot read {}: {e}. Correct files", node.name, path.display()))
+            };
+            let opened = tickscope_store::open_regular(&path).map_err(wrong)?;
+            let executable = opened.metadata().map_err(wrong)?.permissions().mode() & 0o100 != 0;
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.put(&name, executable, &opened).map_err(|e| match e {
+                PutError::Read(e) => wrong(e),
+                PutError::Agent(e) => e,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, name: &str, executable: bool, file: &File) -> Result<(), PutError> {
+        let (mut offset, mut piece) = (0, vec![0; PIECE_BYTES]);
+        loop {
+            let read = file.read_at(&mut piece, offset).map_err(PutError::Read)?;
+            if read == 0 && offset > 0 {
+                return Ok(());
+            }
+            let question = Question::Put { name: name.into(), executable, offset };
+            self.ask_with(question, piece[..read].to_vec()).map_err(PutError::Agent)?;
+            offset += read as u64;
+            if read == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+enum PutError {
+    Read(std::io::Error),
+    Agent(Error),
+}
+
+/// The thread that has the pipe.
+struct Keeper {
+    name: String,
+    connect: Connect,
+    settings: AgentSettings,
+    pipe: Option<Pipe>,
+    /// Boot of the node's machine.
+    boot: String,
+    /// Of the question that was asked last.
+    number: u64,
+    /// For an agent that takes over.
+    prepared: Vec<(NodePlan, Option<String>)>,
+    manifest: Option<String>,
+    state: Arc<Mutex<State>>,
+    ends: Arc<AtomicBool>,
+    /// When the next attempt to open the pipe is due.
+    due: Instant,
+    pause: Duration,
+    /// Where its files go; `None`: its run is on its machine.
+    intake: Option<Intake>,
+    /// When it is next asked for files.
+    fetches: Instant,
+    /// A failure to store them was told.
+    told: bool,
+}
+
+/// Why a question was not answered.
+enum Unanswered {
+    /// By the pipe, which may open again.
+    Broken,
+    /// By the agent, which died while it was at it.
+    Died,
+}
+
+impl Keeper {
+    /// Opens the pipe for the first time; returns the agent's generation.
+    fn open(&mut self) -> Result<u32, Unopened> {
+        let pipe = Pipe::open(&self.connect, self.settings.session)?;
+        self.boot.clone_from(&pipe.hello.boot);
+        let generation = pipe.hello.generation;
+        if generation > 0 {
+            self.settings.generation = generation;
+        }
+        self.pipe = Some(pipe);
+        Ok(generation)
+    }
+
+    fn keep(&mut self, orders: &Receiver<Order>) {
+        let every = ASK_EVERY[usize::from(self.connect != Connect::Here)];
+        loop {
+            let eager = self.state().eager > Instant::now();
+            let every = if eager { ASK_EAGERLY } else { every };
+            match orders.recv_timeout(every) {
+                Ok(order) => {
+                    self.work(order);
+                    if self.ends.load(Ordering::Relaxed) {
+                        return; // the session is over
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.is_open() {
+                        let _ = self.poll(); // what breaks here is opened again
+                    }
+                    if self.manifest.is_some() && Instant::now() >= self.fetches {
+                        self.fetch_in_passing();
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&mut self, order: Order) {
+        let Order { question, bytes, answer, dropped } = order;
+        let Some(question) = question else { return self.flush(&answer, &dropped) };
+        let is_over = question == Question::Bye;
+        let number = self.next();
+        let asked = Asked { number, question };
+        while !dropped.load(Ordering::Relaxed) && !self.ends.load(Ordering::Relaxed) {
+            if !self.is_open() {
+                if self.state().connection == Connection::Lost {
+                    let _ = answer.send(Err(Error::work(format!("node {} is lost", self.name))));
+                    return;
+                }
+                thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            match self.ask(&asked, &bytes) {
+                Ok(answered) => {
+                    if is_over {
+                        self.ends.store(true, Ordering::Relaxed);
+                    }
+                    self.remember(&asked.question, &answered);
+                    let _ = answer.send(answered); // it may have given up
+                    return;
+                }
+                Err(Unanswered::Broken) if is_over => return, // it is over there, too
+                Err(Unanswered::Broken) => {}
+                Err(Unanswered::Died) => {
+                    let text = format!("the agent of {} was killed while it was asked", self.name);
+                    let _ = answer.send(Err(Error::work(text)));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// What an agent that takes over will have to be told.
+    fn remember(&mut self, question: &Question, answered: &Result<(AgentAnswer, Vec<u8>), Error>) {
+        match (question, answered) {
+            (Question::Prepare(node, _), Ok((AgentAnswer::Prepared(prepared), _))) => {
+                self.prepared.push((node.as_ref().clone(), prepared.facts.injected.clone()));
+            }
+            (Question::Manifest(text), Ok(_)) => self.manifest = Some(text.clone()),
+            (Question::Start(..), Ok((AgentAnswer::Started(task), _))) => {
+                self.state().running.insert(*task);
+            }
+            _ => {}
+        }
+    }
+
+    /// Asks over an open pipe.
+    fn ask(&mut self, asked: &Asked, bytes: &[u8]) -> Result<Result<(AgentAnswer, Vec<u8>), Error>, Unanswered> {
+        let Some(pipe) = &mut self.pipe else { return Err(Unanswered::Broken) };
+        match pipe.ask(asked, bytes) {
+            Ok((answered, bytes)) => Ok(answered.answer.map(|answer| (answer, bytes))),
+            Err(why) => {
+                let before = self.settings.generation;
+                self.broke(&why);
+                // Where it was opened again at once, by another agent than before, nobody knows of the question.
+                let died = self.is_open() && self.settings.generation != before;
+                Err(if died { Unanswered::Died } else { Unanswered::Broken })
+            }
+        }
+    }
+
+    fn broke(&mut self, why: &str) {
+        self.pipe = None;
+        if self.ends.load(Ordering::Relaxed) {
+            return;
+        }
+        let text = format!("the pipe to node {} broke: {why}", self.name);
+        notice::say(&text);
+        let mut state = self.state();
+        state.set(Connection::Broken);
+        state.news.push(News { what: EventKind::AgentUnreachable, value: None, text });
+        drop(state);
+        (self.due, self.pause) = (Instant::now(), PAUSES[0]);
+    }
+
+    /// Returns whether the pipe is open; tries to open it where that is due.
+    fn is_open(&mut self) -> bool {
+        if self.pipe.is_some() {
+            return true;
+        }
+        if self.state().connection == Connection::Lost || Instant::now() < self.due {
+            return false;
+        }
+        match Pipe::open(&self.connect, self.settings.session) {
+            Ok(pipe) => {
+                self.pipe = Some(pipe);
+                self.opened();
+            }
+            Err(Unopened::Unfit(why)) => self.lose(&why),
+            Err(Unopened::Unreachable(why)) => {
+                let away = self.state().since.elapsed();
+                if away.as_secs_f64() > self.settings.deadline_seconds {
+                    self.lose(&format!("not reached for {} s: {why}", away.as_secs()));
+                }
+                self.due = Instant::now() + self.pause;
+                self.pause = (self.pause * 2).min(PAUSES[1]);
+            }
+        }
+        self.pipe.is_some()
+    }
+
+    fn lose(&mut self, why: &str) {
+        let text = format!("node {} is lost to this run: {}", self.name, printable(why));
+        notice::say(&text);
+        let mut state = self.state();
+        state.set(Connection::Lost);
+        state.running.clear();
+        state.news.push(News { what: EventKind::NodeLost, value: None, text });
+    }
+
+    /// Goes on with the agent of before, or sets up one that took over.
+    fn opened(&mut self) {
+        let Some(pipe) = &self.pipe else { return };
+        let (hello, away) = (pipe.hello.clone(), self.state().since.elapsed());
+        if hello.boot != self.boot {
+            self.pipe = None;
+            self.lose("its machine was started anew; what it stamps now would be of another counter");
+            return;
+        }
+        let seconds = counted(away.as_secs() as u32, "second");
+        let (what, text) = if hello.generation == self.settings.generation {
+            (EventKind::AgentReached, format!("node {} is reached again after {seconds}", self.name))
+        } else {
+            match self.take_over() {
+                Ok(()) => {}
+                Err(Unanswered::Broken | Unanswered::Died) => return,
+            }
+            let text = format!(
+                "the agent of {} was killed, and its processes ended with it; another took over after {seconds}. \
+                 Stamps that lay in shared memory are kept",
+                self.name
+            );
+            (EventKind::AgentRestarted, text)
+        };
+        notice::say(&text);
+        let mut state = self.state();
+        state.set(Connection::Open);
+        state.news.push(News { what, value: Some(away.as_secs() as i64), text });
+    }
+
+    /// Tells a new agent what the one before it knew.
+    fn take_over(&mut self) -> Result<(), Unanswered> {
+        self.settings.generation += 1;
+        let mut questions = vec![Question::Begin(self.settings.clone())];
+        questions
+            .extend(self.prepared.iter().map(|(node, map)| Question::Prepare(Box::new(node.clone()), map.clone())));
+        questions.extend(self.manifest.clone().map(Question::Manifest));
+        for question in questions {
+            let asked = Asked { number: self.next(), question };
+            let Some(pipe) = &mut self.pipe else { return Err(Unanswered::Broken) };
+            let outcome = match pipe.ask(&asked, &[]) {
+                Ok((answered, _)) => answered.answer.map(|_| ()),
+                Err(why) => Err(Error::work(why)),
+            };
+            if let Err(why) = outcome {
+                self.pipe = None;
+                self.settings.generation -= 1; // the next attempt does all of it again
+                notice::say(format!("node {}: another agent cannot take over yet: {why}", self.name));
+                self.due = Instant::now() + self.pause;
+                self.pause = (self.pause * 2).min(PAUSES[1]);
+                return Err(Unanswered::Broken);
+            }
+        }
+        self.state().running.clear();
+        Ok(())
+    }
+
+    /// Fetches what is new while the run goes on.
+    fn fetch_in_passing(&mut self) {
+        self.fetches = Instant::now() + FETCH_EVERY;
+        if self.pipe.is_none() {
+            return;
+        }
+        match self.fetch(false) {
+            Ok(Ok(true)) => self.fetches = Instant::now(), // there may be more
+            // A full disk here may have room later; its spool holds them so long.
+            Ok(Err(why)) if !self.told => {
+                self.told = true;
+                notice::say(format!("files of node {} wait there: {why}", self.name));
+            }
+            Ok(Ok(false)) => self.told = false,
+            Ok(Err(_)) | Err(Unanswered::Broken | Unanswered::Died) => {}
+        }
+    }
+
+    /// Fetches all that the spool holds.
+    fn flush(&mut self, answer: &Sender<Result<(AgentAnswer, Vec<u8>), Error>>, dropped: &AtomicBool) {
+        while !dropped.load(Ordering::Relaxed) && !self.ends.load(Ordering::Relaxed) {
+            if !self.is_open() {
+                if self.state().connection == Connection::Lost {
+                    let _ = answer.send(Err(Error::work(format!("node {} is lost", self.name))));
+                    return;
+                }
+                thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            match self.fetch(true) {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => {
+                    let _ = answer.send(Ok((AgentAnswer::Done, Vec::new()))); // it may have given up
+                    return;
+                }
+                Ok(Err(why)) => {
+                    let _ = answer.send(Err(why));
+                    return;
+                }
+                Err(Unanswered::Broken | Unanswered::Died) => {}
+            }
+        }
+    }
+
+    /// Fetches some of the files that are new in the spool; whether there were any. `all`: also those that grow.
+    fn fetch(&mut self, all: bool) -> Result<Result<bool, Error>, Unanswered> {
+        let Some(intake) = self.intake.clone() else { return Ok(Ok(false)) };
+        let parcels = match self.ask_now(Question::Pending(FILES_AT_ONCE, all))? {
+            Ok((AgentAnswer::Pending(parcels), _)) => parcels,
+            Ok(_) => return Ok(Ok(false)),
+            Err(why) => return Ok(Err(why)),
+        };
+        let mut stored = Vec::new();
+        for parcel in &parcels {
+            match self.receive(&intake, parcel)? {
+                Ok(true) => stored.push(parcel.clone()),
+                Ok(false) => {}
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+        if !stored.is_empty() {
+            let acknowledged = self.ask_now(Question::Stored(stored))?;
+            if let Err(why) = acknowledged {
+                return Ok(Err(why));
+            }
+        }
+        Ok(Ok(!parcels.is_empty()))
+    }
+
+    /// Stores one file in the run; `false`: it was replaced meanwhile, and is listed again.
+    fn receive(&mut self, intake: &Intake, parcel: &Parcel) -> Result<Result<bool, Error>, Unanswered> {
+        if parcel.is_gone() {
+            return Ok(intake.remove(parcel).map(|()| true).map_err(Error::from));
+        }
+        let mut receiving = match intake.begin(parcel) {
+            Ok(receiving) => receiving,
+            Err(why) => return Ok(Err(why.into())),
+        };
+        while let Some(offset) = receiving.next() {
+            let Ok((_, piece)) = self.ask_now(Question::Piece(parcel.clone(), offset))? else { return Ok(Ok(false)) };
+            if let Err(why) = receiving.piece(&piece) {
+                return Ok(Err(why.into()));
+            }
+        }
+        Ok(receiving.finish().map(|()| true).map_err(Error::from))
+    }
+
+    /// Asks a question of its own.
+    fn ask_now(&mut self, question: Question) -> Result<Result<(AgentAnswer, Vec<u8>), Error>, Unanswered> {
+        let asked = Asked { number: self.next(), question };
+        self.ask(&asked, &[])
+    }
+
+    /// Asks how the processes are.
+    fn poll(&mut self) -> Result<(), Unanswered> {
+        let Ok((AgentAnswer::Polled(polled), _)) = self.ask_now(Question::Poll)? else { return Ok(()) };
+        for line in &polled.said {
+            notice::say(format!("{}: {line}", self.name));
+        }
+        let mut state = self.state();
+        state.running = polled.running.into_iter().collect();
+        for (task, answers) in polled.answers {
+            state.answers.entry(task).or_default().extend(answers);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PipeAgent {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let (questions, _) = channel();
+        self.questions = questions; // the thread sees that nobody asks any more, and closes the pipe
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Agent for PipeAgent {
+    fn look(&mut self) -> Result<Look, Error> {
+        match self.ask(Question::Look)? {
+            AgentAnswer::Look(look) => Ok(look),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn prepare(&mut self, node: &NodePlan) -> Result<PreparedNode, Error> {
+        self.put_files(node)?;
+        self.prepare_as(node, None)
+    }
+
+    fn begun(&mut self, manifest: &str) -> Result<(), Error> {
+        self.done(Question::Manifest(manifest.into()))
+    }
+
+    fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
+        match self.ask(Question::Start(node.clone(), Box::new(task.clone())))? {
+            AgentAnswer::Started(task) => Ok(task),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn is_running(&mut self, task: TaskId) -> Result<bool, Error> {
+        Ok(self.state().running.contains(&task))
+    }
+
+    fn tell(&mut self, task: TaskId, line: &str) -> Result<(), Error> {
+        self.done(Question::Tell(task, line.into()))
+    }
+
+    fn answers(&mut self, task: TaskId) -> Result<Vec<String>, Error> {
+        let mut state = self.state();
+        state.eager = Instant::now() + EAGER_FOR;
+        Ok(state.answers.remove(&task).unwrap_or_default())
+    }
+
+    fn end(&mut self, task: TaskId) -> Result<Ended, Error> {
+        match self.ask(Question::End(task))? {
+            AgentAnswer::Ended(ended) => Ok(ended),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn perform(&mut self, node: &NodeName, role: &Role) -> Result<Ended, Error> {
+        match self.ask(Question::Perform(node.clone(), role.clone()))? {
+            AgentAnswer::Ended(ended) => Ok(ended),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn look_again(&mut self) -> Result<FinalCheck, Error> {
+        match self.ask(Question::LookAgain)? {
+            AgentAnswer::LookedAgain(check) => Ok(check),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn clear(&mut self, unread: Unread) -> Result<Vec<Left>, Error> {
+        match self.ask(Question::Clear(unread))? {
+            AgentAnswer::Cleared(left) => Ok(left),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.order(None, Vec::new()).map(drop)
+    }
+
+    fn copy_log(&mut self, path: &str, to: &Path) -> Result<bool, Error> {
+        if !self.elsewhere {
+            return Ok(false);
+        }
+        let wrong = |e: std::io::Error| Error::work(format!("cannot write {}: {e}. Free some space", to.display()));
+        let (file, mut offset) = (File::create_new(to).map_err(wrong)?, 0);
+        loop {
+            let (_, piece) = self.ask_with(Question::Log(path.into(), offset), Vec::new())?;
+            if piece.is_empty() {
+                return Ok(true);
+            }
+            file.write_all_at(&piece, offset).map_err(wrong)?;
+            offset += piece.len() as u64;
+        }
+    }
+
+    fn connection(&self) -> Connection {
+        self.state().connection
+    }
+
+    fn news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.state().news)
+    }
+
+    fn bye(&mut self) -> Result<(), Error> {
+        self.done(Question::Bye)
+    }
+}

@@ -1,0 +1,422 @@
+//! The agent's end of a pipe: questions in, answers of a [`LocalAgent`] out.
+//!
+//! An agent that a run starts on its own machine has one pipe, and ends with it. One elsewhere listens on a socket in
+//! its session's folder (`daemon`), so that it outlives any pipe: whoever connects last is its conductor. Without one
+//! for as long as its deadline it ends the target, takes what lies in shared memory into its spool, and is gone; the
+//! spool stays.
+//!
+//! While a question is worked on, a frame a second says that the agent lives: a pipe that is silent for longer is
+//! broken, whatever the network says of it.
+
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tickscope_store::Spool;
+
+use super::frame;
+use super::protocol::{
+    AgentAnswer, AgentSettings, Answered, Asked, BEAT_EVERY, FromAgent, Hello, PIECE_BYTES, PROTOCOL, Polled, Question,
+};
+use super::session::Folder;
+use crate::agent::{Agent, TaskId};
+use crate::interrupt;
+use crate::local_agent::LocalAgent;
+use crate::notice;
+use crate::{Error, LocalPlace};
+
+/// What reaches the agent.
+pub enum Incoming {
+    /// A conductor, by its number.
+    Connected(u32, Conductor),
+    /// A question of that conductor, with the frame's bytes.
+    Asked(u32, Box<Asked>, Vec<u8>),
+    /// The pipe of that conductor broke or was closed.
+    Gone(u32),
+}
+
+/// The pipe to a conductor, which beats and answers share.
+#[derive(Clone)]
+pub struct Conductor(Arc<Mutex<UnixStream>>);
+
+impl Conductor {
+    /// What a conductor that reads no more may hold up.
+    const WRITE_WITHIN: Duration = Duration::from_secs(20);
+
+    fn new(pipe: UnixStream) -> std::io::Result<Self> {
+        pipe.set_write_timeout(Some(Self::WRITE_WITHIN))?;
+        Ok(Self(Arc::new(Mutex::new(pipe))))
+    }
+
+    fn write(&self, document: &FromAgent, bytes: &[u8]) -> std::io::Result<()> {
+        let pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = frame::write(&mut BufWriter::new(&*pipe), document, bytes);
+        if written.is_err() {
+            let _ = pipe.shutdown(std::net::Shutdown::Both); // half a frame may be out
+        }
+        written
+    }
+
+    fn shut(&self) {
+        let pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = pipe.shutdown(std::net::Shutdown::Both); // it may be gone
+    }
+}
+
+/// A conductor that has asked for nothing for so long is none: it asks how things are many times a second.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether the deadline has come, or this process is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Serves one conductor until its pipe closes; then everything ends.
+pub fn serve_pipe(pipe: UnixStream) -> Result<(), Error> {
+    let (send, receive) = channel();
+    attend(0, pipe, &send).map_err(Error::work)?;
+    drop(send);
+    AgentServer::new(None).run(&receive);
+    Ok(())
+}
+
+/// Tells the server of a conductor, and of what it asks from now on.
+pub fn attend(number: u32, pipe: UnixStream, to: &Sender<Incoming>) -> std::io::Result<()> {
+    let reading = pipe.try_clone()?;
+    let conductor = Conductor::new(pipe)?;
+    let beating = conductor.clone();
+    thread::spawn(move || {
+        while beating.write(&FromAgent::Beat, &[]).is_ok() {
+            thread::sleep(BEAT_EVERY);
+        }
+    });
+    let _ = to.send(Incoming::Connected(number, conductor)); // a server that ended answers nobody
+    let to = to.clone();
+    thread::spawn(move || {
+        let mut reading = BufReader::new(reading);
+        while let Ok(Some((asked, bytes))) = frame::read::<Asked>(&mut reading) {
+            if to.send(Incoming::Asked(number, Box::new(asked), bytes)).is_err() {
+                return;
+            }
+        }
+        let _ = to.send(Incoming::Gone(number));
+    });
+    Ok(())
+}
+
+/// A session's state.
+pub struct AgentServer {
+    /// `None`: its run is on this machine, and everything ends with the pipe.
+    folder: Option<Folder>,
+    settings: Option<AgentSettings>,
+    agent: Option<LocalAgent>,
+    spool: Option<Spool>,
+    /// The answer that was given last: its question may come again.
+    last: Option<(Answered, Vec<u8>)>,
+    conductor: Option<(u32, Conductor)>,
+    /// When it asked last.
+    asked: Instant,
+    /// Since when nobody is connected.
+    alone: Instant,
+    over: bool,
+}
+
+impl AgentServer {
+    /// A session in `folder`; `None`: of a run on this machine.
+    pub fn new(folder: Option<Folder>) -> Self {
+        let (settings, agent, spool, last, conductor) = (None, None, None, None, None);
+        let (alone, asked) = (Instant::now(), Instant::now());
+        Self { folder, settings, agent, spool, last, conductor, asked, alone, over: false }
+    }
+
+    /// Answers until the session is over, the deadline has come, or this process is told to end.
+    pub fn run(mut self, incoming: &Receiver<Incoming>) {
+        while !self.over && !interrupt::ended() {
+            match incoming.recv_timeout(LOOK_EVERY) {
+                Ok(Incoming::Connected(number, pipe)) => self.greet(number, pipe),
+                Ok(Incoming::Asked(number, asked, bytes)) => self.answer(number, *asked, &bytes),
+                Ok(Incoming::Gone(number)) => self.let_go(number),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.asked.elapsed() > SILENCE
+                && let Some((_, silent)) = self.conductor.take()
+            {
+                silent.shut();
+                self.alone = self.asked;
+            }
+            if self.conductor.is_none() && self.alone.elapsed() >= self.deadline() {
+                self.give_up();
+                return;
+            }
+        }
+    }
+
+    /// How long it goes on alone.
+    fn deadline(&self) -> Duration {
+        /// Until it is told to begin: whoever started it is about to connect.
+        const UNTOLD: Duration = Duration::from_secs(60);
+        match (&self.folder, &self.settings) {
+            (None, _) => Duration::ZERO,
+            (_, Some(settings)) => Duration::from_secs_f64(settings.deadline_seconds),
+            (_, None) => UNTOLD,
+        }
+    }
+
+    fn greet(&mut self, number: u32, conductor: Conductor) {
+        let hello = Hello {
+            protocol: PROTOCOL,
+            tickscope: env!("CARGO_PKG_VERSION").into(),
+            boot: boot(),
+            generation: self.settings.as_ref().map_or(0, |settings| settings.generation),
+        };
+        if conductor.write(&FromAgent::Hello(hello), &[]).is_ok() {
+            self.asked = Instant::now();
+            if let Some((_, before)) = self.conductor.replace((number, conductor)) {
+                before.shut();
+            }
+        }
+    }
+
+    fn let_go(&mut self, number: u32) {
+        if self.conductor.as_ref().is_some_and(|(known, _)| *known == number) {
+            self.conductor = None;
+            self.alone = Instant::now();
+        }
+    }
+
+    fn answer(&mut self, conductor: u32, asked: Asked, bytes: &[u8]) {
+        let Asked { number, question } = asked;
+        if self.last.as_ref().is_none_or(|(last, _)| last.number != number) {
+            let (answer, bytes) = match self.work(question, bytes) {
+                Ok((answer, bytes)) => (Ok(answer), bytes),
+                Err(why) => (Err(why), Vec::new()),
+            };
+            self.last = Some((Answered { number, answer }, bytes));
+        }
+        self.asked = Instant::now();
+        let (Some((answered, bytes)), Some((known, pipe))) = (&self.last, &self.conductor) else { return };
+        if *known == conductor && pipe.write(&FromAgent::Answered(answered.clone()), bytes).is_err() {
+            self.let_go(conductor);
+        }
+    }
+
+    fn work(&mut self, question: Question, bytes: &[u8]) -> Result<(AgentAnswer, Vec<u8>), Error> {
+        let alone = |answer| (answer, Vec::new());
+        let question = match question {
+            Question::Begin(settings) => return self.begin(settings).map(|()| alone(AgentAnswer::Done)),
+            Question::Bye => {
+                self.over = true;
+                drop(self.agent.take());
+                self.folder.as_ref().map_or(Ok(()), Folder::remove)?;
+                return Ok(alone(AgentAnswer::Done));
+            }
+            Question::Manifest(text) => {
+                let elsewhere = self.settings.as_ref().is_some_and(|settings| settings.run.is_none());
+                self.folder.as_ref().filter(|_| elsewhere).map_or(Ok(()), |folder| folder.write_manifest(&text))?;
+                return Ok(alone(AgentAnswer::Done));
+            }
+            Question::Put { name, executable, offset } => {
+                let folder = self.folder.as_ref().ok_or_else(|| of_run("a session with a folder"))?;
+                return folder.put(&name, executable, offset, bytes).map(|()| alone(AgentAnswer::Done));
+            }
+            Question::Pending(most, all) => {
+                let Some(spool) = &mut self.spool else { return Ok(alone(AgentAnswer::Pending(Vec::new()))) };
+                return Ok(alone(AgentAnswer::Pending(spool.pending(most as usize, all)?)));
+            }
+            Question::Piece(parcel, offset) => {
+                let piece = self.spool()?.piece(&parcel, offset, PIECE_BYTES)?;
+                return Ok((AgentAnswer::Done, piece));
+            }
+            Question::Log(path, offset) => {
+                let folder = self.folder.as_ref().ok_or_else(|| of_run("a session with a folder"))?;
+                return Ok((AgentAnswer::Done, folder.read(&path, offset)?));
+            }
+            Question::Stored(parcels) => {
+                let spool = self.spool()?;
+                parcels.iter().try_for_each(|parcel| spool.acknowledge(parcel))?;
+                return Ok(alone(AgentAnswer::Done));
+            }
+            question => question,
+        };
+        if let (Question::End(_) | Question::Perform(..) | Question::EndAll, Some(spool)) = (&question, &self.spool) {
+            spool.release()?; // a collector that ends stores what it has
+        }
+        let agent = self.agent.as_mut();
+        let agent = agent.ok_or_else(|| of_run("a session that has begun"))?;
+        ask(agent, question).map(alone)
+    }
+
+    fn spool(&mut self) -> Result<&mut Spool, Error> {
+        self.spool.as_mut().ok_or_else(|| of_run("a session with a spool"))
+    }
+
+    fn begin(&mut self, settings: AgentSettings) -> Result<(), Error> {
+        drop(self.agent.take());
+        let (run, folder) = match (&settings.run, &self.folder) {
+            (Some(run), _) => (run.clone(), settings.folder.clone().unwrap_or_default()),
+            (None, Some(folder)) => (folder.spool(), folder.files()),
+            (None, None) => {
+                return Err(of_run("the run's directory"));
+            }
+        };
+        let spooled = settings.run.is_none();
+        self.spool = spooled.then(|| Spool::new(&run, settings.nodes.clone(), settings.spool_bytes));
+        let place = LocalPlace { run, folder };
+        self.agent = Some(LocalAgent::new(&settings, place)?);
+        self.settings = Some(settings);
+        Ok(())
+    }
+
+    /// Nobody came back: the target ends, and what it stamped goes to the spool, where it waits for
+    /// `tickscope finish`.
+    fn give_up(&mut self) {
+        if let Some(agent) = self.agent.as_mut().filter(|_| self.folder.is_some()) {
+            notice::say("no conductor came back before the deadline: the node's processes end");
+            agent.end_all();
+        }
+    }
+}
+
+/// What only a conductor that does not keep to the protocol meets.
+fn of_run(expected: &str) -> Error {
+    Error::work(format!("expected {expected}, found none. Leave this command to tickscope run"))
+}
+
+/// One question of a session that has begun.
+fn ask(agent: &mut LocalAgent, question: Question) -> Result<AgentAnswer, Error> {
+    Ok(match question {
+        Question::Look => AgentAnswer::Look(agent.look()?),
+        Question::Prepare(node, counter) => {
+            AgentAnswer::Prepared(Box::new(agent.prepare_as(&node, counter.as_deref())?))
+        }
+        Question::Start(node, task) => AgentAnswer::Started(agent.start(&node, &task)?),
+        Question::Poll => AgentAnswer::Polled(poll(agent)?),
+        Question::Tell(task, line) => agent.tell(task, &line).map(|()| AgentAnswer::Done)?,
+        Question::End(task) => AgentAnswer::Ended(agent.end(task)?),
+        Question::Perform(node, role) => AgentAnswer::Ended(agent.perform(&node, &role)?),
+        Question::LookAgain => AgentAnswer::LookedAgain(agent.look_again()?),
+        Question::Clear(unread) => AgentAnswer::Cleared(agent.clear(unread)?),
+        Question::Inventory => AgentAnswer::Inventory(agent.inventory()?),
+        Question::EndAll => {
+            agent.end_all();
+            AgentAnswer::Done
+        }
+        _ => {
+            return Err(of_run("a question to an agent's processes"));
+        }
+    })
+}
+
+fn poll(agent: &mut LocalAgent) -> Result<Polled, Error> {
+    let mut polled = Polled { said: super::session::said(), ..Polled::default() };
+    for (task, _, _) in agent.tasks() {
+        if agent.is_running(task)? {
+            polled.running.push(task);
+        }
+        let answers = agent.answers(task)?;
+        if !answers.is_empty() {
+            polled.answers.insert(task, answers);
+        }
+    }
+    Ok(polled)
+}
+
+/// Boot of this machine, as the kernel names it.
+pub fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_or_else(|_| String::new(), |id| id.trim().into())
+}
+
+/// Passes bytes on both ways until either end closes: a pipe and a session's socket.
+pub fn pass_on(socket: &UnixStream) -> std::io::Result<()> {
+    let (mut to_socket, mut from_socket) = (socket.try_clone()?, socket.try_clone()?);
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut to_socket); // either end may go at any time
+        let _ = to_socket.shutdown(std::net::Shutdown::Both);
+    });
+    let (mut buffer, mut out) = (vec![0; 1 << 16], std::io::stdout().lock());
+    loop {
+        match from_socket.read(&mut buffer)? {
+            0 => return Ok(()),
+            length => out.write_all(&buffer[..length]).and_then(|()| out.flush())?,
+        }
+    }
+}
+
+/// Numbers of processes that an agent of that generation starts.
+pub fn first_task(generation: u32) -> TaskId {
+    TaskId(generation.saturating_mul(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{Target, Task};
+    use crate::plan::NetworkKind;
+    use crate::process::Forward;
+    use tickscope_tick::NodeName;
+
+    /// The conductor's end of a pipe to a server in this process.
+    struct Conductor(BufReader<UnixStream>);
+
+    impl Conductor {
+        fn ask(&mut self, number: u64, question: Question) -> Result<AgentAnswer, Error> {
+            frame::write(self.0.get_mut(), &Asked { number, question }, &[]).unwrap();
+            loop {
+                match frame::read(&mut self.0).unwrap().expect("the server goes on").0 {
+                    FromAgent::Answered(Answered { number: of, answer }) => {
+                        assert_eq!(of, number);
+                        return answer;
+                    }
+                    FromAgent::Hello(_) | FromAgent::Beat => {}
+                }
+            }
+        }
+    }
+
+    fn settings(run: &std::path::Path) -> AgentSettings {
+        AgentSettings {
+            session: 0x7e57_0000_0000_0000 + u64::from(std::process::id()),
+            run: Some(run.into()),
+            folder: Some("/".into()),
+            nodes: vec![NodeName::new("n").unwrap()],
+            network: NetworkKind::Loopback,
+            deadline_seconds: 0.0,
+            spool_bytes: 0,
+            generation: 1,
+        }
+    }
+
+    #[test]
+    fn a_question_that_is_asked_again_is_answered_again_and_done_once_and_all_ends_with_the_pipe() {
+        let run = std::env::temp_dir().join(format!("tickscope-server-{}", std::process::id()));
+        std::fs::create_dir_all(&run).unwrap();
+        let (ours, its) = UnixStream::pair().unwrap();
+        let server = thread::spawn(move || serve_pipe(its));
+        let mut conductor = Conductor(BufReader::new(ours));
+        let poll = |conductor: &mut Conductor, number| match conductor.ask(number, Question::Poll) {
+            Ok(AgentAnswer::Polled(polled)) => polled.running,
+            other => panic!("{other:?}"),
+        };
+        assert!(conductor.ask(6, Question::Look).is_err(), "it was not told to begin");
+        conductor.ask(7, Question::Begin(settings(&run))).unwrap();
+        let (command, environment) = (vec!["sleep".into(), "1000".into()], std::collections::BTreeMap::new());
+        let (measured, readiness, forward) = (false, None, Forward::Nowhere);
+        let target = Task::Target(Target { command, environment, measured, readiness, forward });
+        let start = Question::Start(NodeName::new("n").unwrap(), Box::new(target));
+        let first = conductor.ask(8, start.clone()).unwrap();
+        assert_eq!(conductor.ask(8, start.clone()).unwrap(), first);
+        assert_eq!(poll(&mut conductor, 9), [first_task(1)]);
+        assert_ne!(conductor.ask(10, start).unwrap(), first, "another question");
+        assert_eq!(poll(&mut conductor, 11).len(), 2);
+        let inventory = match conductor.ask(12, Question::Inventory).unwrap() {
+            AgentAnswer::Inventory(inventory) => inventory,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(inventory.tasks.len(), 2);
+        drop(conductor);
+        server.join().unwrap().unwrap();
+        assert!(!crate::leftovers::stamps_of(settings(&run).session).exists());
+        std::fs::remove_dir_all(run).unwrap();
+    }
+}

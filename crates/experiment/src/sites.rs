@@ -1,0 +1,129 @@
+//! The agents of a plan: one for the nodes of this host, one for each node elsewhere; each at the end of a pipe.
+
+use std::path::Path;
+use std::thread;
+
+use sha2::{Digest, Sha256};
+use tickscope_store::Run;
+use tickscope_tick::NodeName;
+
+use crate::Error;
+use crate::agent::Agent;
+use crate::pipe::{AgentSettings, Connect, PipeAgent, session_goes_on};
+use crate::plan::{NodePlan, Plan};
+
+/// How long nodes of this host go on that were detached.
+const DETACHED_SECONDS: f64 = 3600.0;
+
+/// Agents, and for each node of the plan the position of its own.
+type Sites = (Vec<Box<dyn Agent>>, Vec<usize>);
+
+/// An agent that is being reached.
+type Beginning<'scope> = thread::ScopedJoinHandle<'scope, Result<PipeAgent, Error>>;
+
+/// Reaches all of them at once; the first failure is the answer.
+pub(crate) fn begin(plan: &Plan, run: u64, root: &Path) -> Result<Sites, Error> {
+    let here: Vec<NodeName> =
+        plan.nodes.iter().filter(|node| node.connect.is_empty()).map(|node| node.name.clone()).collect();
+    let first_elsewhere = usize::from(!here.is_empty());
+    let mut next = first_elsewhere;
+    let mut position = |node: &NodePlan| match node.connect.is_empty() {
+        true => 0,
+        false => {
+            next += 1;
+            next - 1
+        }
+    };
+    let lives = plan.nodes.iter().map(&mut position).collect();
+    let mut wanted: Vec<(Connect, AgentSettings)> = Vec::new();
+    if !here.is_empty() {
+        wanted.push((connect_here(plan)?, settings_here(plan, run, root, here)));
+    }
+    let folder = &plan.origin.folder;
+    wanted.extend(plan.nodes.iter().filter(|node| !node.connect.is_empty()).map(|node| elsewhere(run, node, folder)));
+    let reached: Vec<Result<PipeAgent, Error>> = thread::scope(|scope| {
+        let begin =
+            |(connect, settings)| scope.spawn(move || PipeAgent::begin(connect, settings, folder.clone(), root));
+        let beginning: Vec<Beginning<'_>> = wanted.into_iter().map(begin).collect();
+        let panicked = || Error::work("an agent could not be reached: the thread that tried panicked");
+        beginning.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
+    });
+    let agents = reached.into_iter().map(|agent| agent.map(|agent| Box::new(agent) as Box<dyn Agent>));
+    Ok((agents.collect::<Result<Vec<_>, Error>>()?, lives))
+}
+
+/// The way to the agent of this host's nodes: its child, or one that outlives this process.
+fn connect_here(plan: &Plan) -> Result<Connect, Error> {
+    if plan.origin.detach { connect_detached() } else { Ok(Connect::Here) }
+}
+
+fn connect_detached() -> Result<Connect, Error> {
+    let program =
+        std::env::current_exe().map_err(|e| Error::work(format!("cannot find this program: {e}. Mount /proc")))?;
+    Ok(Connect::Through { prefix: vec!["env".into()], agent: Some(program.display().to_string()), folder: "".into() })
+}
+
+/// Reaches the agents of a run whose conductor was killed; where one is gone, another takes its place.
+pub(crate) fn rejoin(plan: &Plan, run: &Run) -> Result<(Vec<PipeAgent>, Vec<usize>), Error> {
+    let (number, root, folder) = (run.manifest().run, run.root(), &plan.origin.folder);
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+    let here: Vec<NodeName> =
+        plan.nodes.iter().filter(|node| node.connect.is_empty()).map(|node| node.name.clone()).collect();
+    let (mut agents, mut lives) = (Vec::new(), Vec::new());
+    if !here.is_empty() {
+        let mut settings = settings_here(plan, number, &root, here);
+        settings.deadline_seconds = DETACHED_SECONDS;
+        let connect = if session_goes_on(number) { connect_detached()? } else { Connect::Here };
+        agents.push(PipeAgent::rejoin(connect, settings, folder.clone(), &root)?);
+    }
+    for node in &plan.nodes {
+        if node.connect.is_empty() {
+            lives.push(0);
+            continue;
+        }
+        let (connect, settings) = elsewhere(number, node, folder);
+        lives.push(agents.len());
+        agents.push(PipeAgent::rejoin(connect, settings, folder.clone(), &root)?);
+    }
+    Ok((agents, lives))
+}
+
+fn settings_here(plan: &Plan, run: u64, root: &Path, nodes: Vec<NodeName>) -> AgentSettings {
+    AgentSettings {
+        session: run,
+        run: Some(root.into()),
+        folder: Some(plan.origin.folder.clone()),
+        nodes,
+        network: plan.network_kind(),
+        deadline_seconds: if plan.origin.detach { DETACHED_SECONDS } else { 0.0 },
+        spool_bytes: 0,
+        generation: 1,
+    }
+}
+
+/// The way to a node elsewhere, and what its agent has to know.
+pub(crate) fn elsewhere(run: u64, node: &NodePlan, folder: &Path) -> (Connect, AgentSettings) {
+    let settings = AgentSettings {
+        session: session(run, &node.name),
+        run: None,
+        folder: None,
+        nodes: vec![node.name.clone()],
+        network: crate::plan::NetworkKind::Host,
+        deadline_seconds: node.deadline,
+        spool_bytes: node.spool_mb.saturating_mul(1_000_000),
+        generation: 1,
+    };
+    let (prefix, agent, folder) = (node.connect.clone(), node.agent.clone(), folder.into());
+    (Connect::Through { prefix, agent, folder }, settings)
+}
+
+/// Number of the session of a node elsewhere: several may be on one machine, each with what it has in shared memory.
+fn session(run: u64, node: &NodeName) -> u64 {
+    let digest = Sha256::digest(format!("{run:016x} {node}").as_bytes());
+    digest.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// The same, as folders have it in their names.
+pub(crate) fn session_text(run: u64, node: &NodeName) -> String {
+    format!("{:016x}", session(run, node))
+}
