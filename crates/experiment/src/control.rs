@@ -9,6 +9,7 @@ mod client;
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -176,6 +177,7 @@ fn accept(listener: &UnixListener, requests: &SyncSender<Asked>, ended: &AtomicB
         let serving = move || {
             let reply = hear(&stream, &requests).unwrap_or_else(|why| refusal(&why));
             let _ = tell(&stream, &reply); // it may have gone
+            hang_up(&stream);
             of_thread.fetch_sub(1, Ordering::Relaxed);
         };
         if thread::Builder::new().spawn(serving).is_err() {
@@ -248,6 +250,15 @@ fn tell(mut stream: &UnixStream, reply: &Value) -> std::io::Result<()> {
     stream.write_all(format!("{reply}\n").as_bytes())
 }
 
+/// Takes what is still being sent, so that whoever was refused in mid-sentence reads the reply and no error.
+fn hang_up(mut stream: &UnixStream) {
+    let until = Instant::now() + PATIENCE;
+    let mut rest = [0; 4096];
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(PATIENCE));
+    while Instant::now() < until && stream.read(&mut rest).is_ok_and(|length| length > 0) {}
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,9 +272,8 @@ mod tests {
     fn asked(folder: &Path, bytes: &[u8]) -> Value {
         let mut stream = UnixStream::connect(folder.join(SOCKET)).unwrap();
         let _ = stream.write_all(bytes); // it may have been refused before
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).unwrap();
-        serde_json::from_str(&reply).unwrap()
+        // A line: after it comes an error where the request was not taken whole.
+        serde_json::from_slice(&read_line(&stream, MOST_BYTES, PATIENCE).unwrap()).unwrap()
     }
 
     #[test]
