@@ -4,6 +4,8 @@
 //! holds of several nodes or points alike is one assumption that names them. Deliberately absent: whether they are
 //! true. Where the run itself contradicts one, that is a finding.
 
+use std::fmt;
+
 use serde::Serialize;
 use tickscope_bracket::{Epochs, Rho, RhoOrigin};
 use tickscope_store::{AssumptionKind, Manifest, Node, ReadingWidth};
@@ -16,10 +18,10 @@ use crate::{Analysis, domains};
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs, reason = "the comment of a variant names its fields")]
 pub enum Assumption {
-    /// The rate of two counters stays within rho of one value.
-    Drift { domain: Label, reference: Label, rho: Rho },
+    /// The rate of two counters stays within rho of one value, for each of these pairs.
+    Drift { pairs: CounterPairs, rho: Rho },
     /// That rate lies near what their frequencies declare; `carries`: the evidence leaves it as open as that.
-    Rate { domain: Label, reference: Label, ppm: u32, carries: bool },
+    Rate { pairs: CounterPairs, ppm: u32, carries: bool },
     /// A clock runs within its slew bound of one rate against its node's counter.
     Slew { domain: Label, counter: Label, slew: Rho, origin: String },
     /// That rate lies near what the counter's frequency declares.
@@ -54,6 +56,44 @@ pub enum Assumption {
     Seconds { reference: Label, hertz: u64, tolerance_ppm: u32, origin: String },
     /// An assumption of `run.json`, as it stands there.
     Recorded { statement: String, origin: String, kind: Option<AssumptionKind> },
+}
+
+/// Pairs of counters of which the same is assumed: (domain, reference), in the order in which they are first named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CounterPairs(pub Vec<(Label, Label)>);
+
+impl fmt::Display for CounterPairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(pairs) = self;
+        let mut domains: Vec<&Label> = Vec::new();
+        for domain in pairs.iter().flat_map(|(domain, reference)| [reference, domain]) {
+            if !domains.contains(&domain) {
+                domains.push(domain);
+            }
+        }
+        let listed = |all: Vec<String>| all.join(", ");
+        match pairs.as_slice() {
+            [(domain, reference)] => write!(f, "the rate of {domain} against {reference}"),
+            // No pair stands here twice, so as many as there can be are all.
+            _ if pairs.len() == domains.len() * (domains.len() - 1) / 2 => {
+                let names = domains.iter().map(ToString::to_string).collect();
+                write!(f, "the rate between every two of {}", listed(names))
+            }
+            _ => {
+                let names = pairs.iter().map(|(domain, reference)| format!("{domain} against {reference}")).collect();
+                write!(f, "each rate of {}", listed(names))
+            }
+        }
+    }
+}
+
+impl CounterPairs {
+    fn in_brief(&self) -> String {
+        match self.0.as_slice() {
+            [(domain, _)] => format!("the rate of {domain}"),
+            several => format!("the rate of each of {} pairs of counters", several.len()),
+        }
+    }
 }
 
 /// A fact that may hold of several domains, nodes or points alike.
@@ -146,14 +186,9 @@ impl Assumption {
     /// The assumption as a sentence.
     pub fn statement(&self) -> String {
         match self {
-            Self::Drift { domain, reference, .. } => {
-                format!("the rate of {domain} against {reference} stays within rho of one value")
-            }
-            Self::Rate { domain, reference, ppm, .. } => {
-                format!(
-                    "the rate of {domain} against {reference} lies within {ppm} ppm of what their \
-                        frequencies declare"
-                )
+            Self::Drift { pairs, .. } => format!("{pairs} stays within rho of one value"),
+            Self::Rate { pairs, ppm, .. } => {
+                format!("{pairs} lies within {ppm} ppm of what their frequencies declare")
             }
             Self::Slew { domain, counter, slew, .. } => {
                 let slew = f64::from(slew.ppb()) / 1000.0;
@@ -232,8 +267,8 @@ impl Assumption {
     /// The assumption in a few words, for a list in a sentence.
     pub fn in_brief(&self) -> String {
         match self {
-            Self::Drift { domain, rho, .. } => format!("the rate of {domain} stays within rho ({rho})"),
-            Self::Rate { domain, ppm, .. } => format!("the rate of {domain} lies within {ppm} ppm of the declared one"),
+            Self::Drift { pairs, rho } => format!("{} stays within rho ({rho})", pairs.in_brief()),
+            Self::Rate { pairs, ppm, .. } => format!("{} lies within {ppm} ppm of the declared one", pairs.in_brief()),
             Self::CoresUncounted => "the cores of a node read exactly one counter".into(),
             Self::Quantiles => "the traces that lack a duration are no slower than the others".into(),
             Self::OneCounter { domain, reference, .. } => format!("{domain} and {reference} are one counter"),
@@ -408,13 +443,14 @@ fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
     let between = analysis.pairs.iter().filter(|pair| pair.reference != manifest.reference && pair.brackets > 0);
     let between = between
         .map(|pair| ((pair.domain.clone(), pair.reference.clone()), pair.rho, pair.prior_ppm, pair.rests_on_prior));
-    let of_pair = to_reference.chain(between).flat_map(|((domain, reference), rho, ppm, carries)| {
-        [
-            Assumption::Drift { domain: domain.clone(), reference: reference.clone(), rho },
-            Assumption::Rate { domain, reference, ppm, carries },
-        ]
-    });
-    of_pair.collect()
+    let (drifts, rates): (Vec<_>, Vec<_>) = to_reference
+        .chain(between)
+        .map(|(ends, rho, ppm, carries)| ((ends.clone(), rho), (ends, (ppm, carries))))
+        .unzip();
+    let drifts = alike(drifts).map(|(rho, pairs)| Assumption::Drift { pairs: CounterPairs(pairs), rho });
+    let rates =
+        alike(rates).map(|((ppm, carries), pairs)| Assumption::Rate { pairs: CounterPairs(pairs), ppm, carries });
+    drifts.chain(rates).collect()
 }
 
 /// Slew, prior and stamps of the clocks other than the counters.
@@ -493,12 +529,17 @@ fn seconds(manifest: &Manifest, analysis: &Analysis) -> Assumption {
 
 /// One assumption for all of which the same fact holds, in the order in which it is first named.
 fn together(all: impl Iterator<Item = (String, Fact)>) -> Vec<Assumption> {
-    let mut order: Vec<(Fact, Vec<String>)> = Vec::new();
+    alike(all).map(|(fact, names)| Assumption::Of { names, fact }).collect()
+}
+
+/// Each fact once, with all of which it holds, in the order in which it is first named.
+fn alike<T, F: PartialEq>(all: impl IntoIterator<Item = (T, F)>) -> impl Iterator<Item = (F, Vec<T>)> {
+    let mut order: Vec<(F, Vec<T>)> = Vec::new();
     for (name, fact) in all {
         match order.iter_mut().find(|(known, _)| *known == fact) {
             Some((_, names)) => names.push(name),
             None => order.push((fact, vec![name])),
         }
     }
-    order.into_iter().map(|(fact, names)| Assumption::Of { names, fact }).collect()
+    order.into_iter()
 }

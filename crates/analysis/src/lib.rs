@@ -35,7 +35,7 @@ mod truth;
 mod values;
 
 pub use analysis::{Analysis, analyse, analyse_with_figures};
-pub use assumptions::{Assumption, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
+pub use assumptions::{Assumption, CounterPairs, Fact, Origin, OriginKind, SendProof, assumptions, what_matters};
 pub use auxiliary_clocks::{AuxiliaryClockSummary, BreakSummary};
 pub use clock_maps::{ClockMapSummary, SourceSummary, clock_map_of, probed_half_width, run_rho, shares_counter};
 pub use closure::PairSummary;

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,22 @@ fn a_writer_of_the_tests_below() {
 /// A run of nodes that write, while it goes on.
 struct Going {
     site: Site,
-    run: Child,
+    run: Ending,
+}
+
+/// A run that a test which fails does not leave behind: others would find what it holds.
+struct Ending {
+    run: Option<Child>,
+    stop: PathBuf,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(mut run) = self.run.take() {
+            let _ = fs::write(&self.stop, "");
+            let _ = run.wait();
+        }
+    }
 }
 
 impl Going {
@@ -110,6 +125,7 @@ impl Going {
         }
         let mut command = site.run_command(&text);
         let run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let run = Ending { run: Some(run), stop: site.path("stop") };
         Self { site, run }
     }
 
@@ -144,9 +160,9 @@ impl Going {
     }
 
     /// Stops the writers and waits for the run's end; how many turns each node made, and of `later`.
-    fn stop(self) -> (Site, Vec<[i64; 2]>) {
-        fs::write(self.site.path("stop"), "").unwrap();
-        let ended = self.run.wait_with_output().unwrap();
+    fn stop(mut self) -> (Site, Vec<[i64; 2]>) {
+        fs::write(&self.run.stop, "").unwrap();
+        let ended = self.run.run.take().unwrap().wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&ended.stderr).into_owned();
         let printed = self.site.events("target");
         let of = |node: usize| {
@@ -338,8 +354,9 @@ fn e2e_another_user_is_not_answered_and_a_wrong_request_is_wrong_input() {
     // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
-        let script = "import socket, sys\n\
-                      one = socket.socket(socket.AF_UNIX)\none.connect(sys.argv[1])\n\
+        // It is refused before it has asked, and may ask all the same.
+        let script = "import socket, sys, time\n\
+                      one = socket.socket(socket.AF_UNIX)\none.connect(sys.argv[1])\ntime.sleep(0.3)\n\
                       one.sendall(b'\"status\"\\n')\nprint(one.recv(4096).decode())";
         let mut command = Command::new("python3");
         let reply = Ended::of(command.args(["-c", script, &socket]).uid(65534).gid(65534));
