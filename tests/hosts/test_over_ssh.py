@@ -109,6 +109,18 @@ def test_agents_of_a_user_without_rights_measure_as_well(tickscope, echo, user, 
         shutil.rmtree(folder)
 
 
+def nothing_left(cluster):
+    """Whether no agent and no session of an ended run is on any host, after a moment."""
+    for _ in range(50):
+        daemons = [pid for host in range(1, cluster.hosts + 1) for pid in cluster.processes(host, "agent", "daemon")]
+        folders = list(cluster.home.glob("state-*/tickscope/sessions/*"))
+        if not daemons and not folders:
+            return True
+        time.sleep(0.1)
+    print(daemons, folders)
+    return False
+
+
 def test_a_host_that_is_not_there_or_not_itself_or_wants_a_password_is_an_error_and_never_a_hang(
     tickscope, cluster, echo, tmp_path
 ):
@@ -116,12 +128,11 @@ def test_a_host_that_is_not_there_or_not_itself_or_wants_a_password_is_an_error_
     path = run_file(tmp_path, cluster, echo)
 
     def says(*words):
-        started = time.monotonic()
         process = begin(tickscope, cluster, "run", path, "--out", run)
         _, err = process.communicate(timeout=120)
         assert process.returncode == 1 and all(word in err for word in words), err
         assert not run.exists()
-        return time.monotonic() - started
+        assert nothing_left(cluster)
 
     known = (cluster.folder / "known_hosts").read_text()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "other"], check=True)
@@ -149,13 +160,14 @@ def test_a_login_that_ends_at_once_or_an_agent_that_is_not_there_is_an_error_tha
         process = begin(tickscope, cluster, *begin_run)
         _, err = process.communicate(timeout=120)
         assert process.returncode == 1 and "cannot reach node server" in err and "no shell here" in err, err
+        assert nothing_left(cluster)
     finally:
         cluster.restart_server(1)
     path.write_text(path.read_text().replace('name = "server"\n', 'name = "server"\nagent = "/nowhere/tickscope"\n'))
     process = begin(tickscope, cluster, *begin_run)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1 and "server" in err and "/nowhere/tickscope" in err, err
-    assert not run.exists()
+    assert not run.exists() and nothing_left(cluster)
 
 
 def test_a_login_that_is_slow_and_prints_is_passed_over(tickscope, cluster, echo, tmp_path):
@@ -190,7 +202,8 @@ def test_a_pipe_that_breaks_in_mid_run_costs_nothing(tickscope, cluster, echo, t
             time.sleep(0.02)
         time.sleep(random.random() * 2)
         if victim == "ssh":
-            subprocess.run(["pkill", "-KILL", "-f", f"ssh -T .*{cluster.folder}/ssh_config host2"], check=True)
+            for pipe in cluster.processes(0, str(cluster.folder / "ssh_config"), "host2"):
+                os.kill(pipe, signal.SIGKILL)
         else:
             # The hosts' own service goes on where its link does: between 1 and 2; the hub is cut off from 3.
             cluster.link(3, "down")
@@ -230,6 +243,7 @@ def test_a_run_whose_conductor_is_killed_is_finished_from_what_its_hosts_hold(ti
         assert finish.returncode in (0, 3), err
         stored, lost = witnessed(run, echo)
         assert 0 < stored and lost == 0 and stored <= 6_000
+        assert nothing_left(cluster)
 
 
 def test_a_daemon_that_is_killed_ends_the_wait_for_its_node_and_what_was_fetched_stays(

@@ -48,8 +48,21 @@ pub(crate) fn begin(plan: &Plan, run: u64, root: &Path) -> Result<Sites, Error> 
         let panicked = || Error::work("an agent could not be reached: the thread that tried panicked");
         beginning.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
     });
-    let agents = reached.into_iter().map(|agent| agent.map(|agent| Box::new(agent) as Box<dyn Agent>));
-    Ok((agents.collect::<Result<Vec<_>, Error>>()?, lives))
+    let (mut agents, mut failed): (Vec<Box<dyn Agent>>, _) = (Vec::new(), None);
+    for agent in reached {
+        match agent {
+            Ok(agent) => agents.push(Box::new(agent)),
+            Err(why) => _ = failed.get_or_insert(why),
+        }
+    }
+    match failed {
+        None => Ok((agents, lives)),
+        Some(why) => {
+            // They would wait for a conductor until their deadlines.
+            agents.iter_mut().for_each(|agent| _ = agent.bye());
+            Err(why)
+        }
+    }
 }
 
 /// The way to the agent of this host's nodes: its child, or one that outlives this process.

@@ -12,6 +12,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tickscope_tick::quoted;
@@ -47,6 +49,16 @@ cache() {
 impl Program {
     /// This program; without what only debuggers read, where `strip` is at hand.
     pub fn this() -> Result<Self, Error> {
+        // Pipes to several nodes are opened at once: one of them makes the copy.
+        static FOUND: Mutex<Option<Program>> = Mutex::new(None);
+        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(program) = found.as_ref().filter(|program| program.path.exists()) {
+            return Ok(program.clone());
+        }
+        Ok(found.insert(Self::look()?).clone())
+    }
+
+    fn look() -> Result<Self, Error> {
         let wrong =
             |e: &dyn std::fmt::Display| Error::work(format!("cannot read this program to copy it: {e}. Mount /proc"));
         let whole = std::env::current_exe().map_err(|e| wrong(&e))?;
@@ -59,6 +71,8 @@ impl Program {
 /// A copy without debug information, made once for each build.
 fn stripped(program: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt;
+    /// A copy of another build may be needed by a run that goes on.
+    const KEPT_FOR: Duration = Duration::from_secs(86_400);
     let found = program.metadata().ok()?;
     let home = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
@@ -67,7 +81,10 @@ fn stripped(program: &Path) -> Option<PathBuf> {
     let place = folder.join(format!("{}-{}-{}-{}", found.dev(), found.ino(), found.size(), found.mtime_nsec()));
     if !place.exists() {
         for old in std::fs::read_dir(&folder).ok()?.flatten() {
-            let _ = std::fs::remove_file(old.path()); // of an earlier build
+            let made = old.metadata().and_then(|found| found.modified()).ok();
+            if made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > KEPT_FOR) {
+                let _ = std::fs::remove_file(old.path()); // of an earlier build
+            }
         }
         let new = folder.join(format!(".new-{}", std::process::id()));
         let done = Command::new("strip").args(["--strip-debug", "-o"]).arg(&new).arg(program).output().ok()?;
@@ -108,9 +125,9 @@ pub fn attaching(token: &str, session: u64, program: Result<&Program, &str>) -> 
   F=$C/tickscope-{digest}
   if ! same; then
     say want
-    head -c {length} > "$F.$$" && chmod 700 "$F.$$"
-    same || mv -f "$F.$$" "$F"
-    rm -f "$F.$$"
+    head -c {length} > "$F.$T" && chmod 700 "$F.$T"
+    same || mv -f "$F.$T" "$F"
+    rm -f "$F.$T"
     if ! same; then say failed "the copied program cannot be stored in $C: $(df -h "$C" 2>&1 | tail -n 1)"; exit 1; fi
   fi
   fit

@@ -89,7 +89,8 @@ impl PipeAgent {
     /// which gets the files of a node elsewhere.
     pub fn begin(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &Path) -> Result<Self, Error> {
         let (mut agent, _) = Self::open(connect, settings.clone(), folder, run)?;
-        agent.done(Question::Begin(settings))?;
+        let begun = agent.done(Question::Begin(settings));
+        begun.inspect_err(|_| _ = agent.bye())?;
         Ok(agent)
     }
 
