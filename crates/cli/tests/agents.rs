@@ -264,6 +264,92 @@ fn e2e_an_agent_that_nobody_comes_back_to_ends_its_node_at_its_deadline_and_keep
     scene.expect_nothing_left(&sessions);
 }
 
+/// A machine that can be started anew: a prefix under which the kernel names the boot that stands in a file.
+struct Machine {
+    boot: PathBuf,
+}
+
+impl Machine {
+    /// Puts node `node` of the scene on it.
+    fn of(scene: &mut Scene, name: &str, node: &str) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let (boot, program) = (scene.site.path("boot_id"), scene.site.path("machine"));
+        let within = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\"";
+        let text = format!("#!/bin/sh\nexec unshare -m sh -c '{within}' {} \"$@\"\n", boot.display());
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let plain = format!("connect = [\"env\", \"MARK={name}-{node}\"]");
+        assert!(scene.text.contains(&plain));
+        scene.text = scene.text.replace(&plain, &format!("connect = [\"{}\"]", program.display()));
+        let machine = Self { boot };
+        machine.begin_boot(1);
+        machine
+    }
+
+    fn begin_boot(&self, number: u8) {
+        fs::write(&self.boot, format!("{number:08x}-0000-4000-8000-000000000000\n")).unwrap();
+    }
+
+    /// Ends all that lives there, and takes what it had in memory.
+    fn start_anew(&self, scene: &Scene, session: &str) {
+        self.begin_boot(2);
+        scene.parts("daemon", &[session.to_owned()]).into_iter().for_each(kill);
+        let folder = format!("/dev/shm/tickscope-{session}");
+        while processes(|line| line.contains(session) && !line.contains(" attach ")) != [0; 0] {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = fs::remove_dir_all(folder);
+    }
+}
+
+#[test]
+fn e2e_a_machine_that_is_started_anew_is_lost_to_its_run_and_nothing_of_its_other_counter_gets_in() {
+    if tickscope_experiment::may_make_namespaces().is_err() {
+        return println!("not tried: boots are named in mount namespaces, which need root");
+    }
+    for is_killed in [false, true] {
+        let name = format!("anew-{is_killed}");
+        let mut scene = Scene::new(&name, STAMPS, "");
+        let machine = Machine::of(&mut scene, &name, "c");
+        let mut run = scene.start();
+        scene.until_all_stamp(&mut run);
+        let (sessions, of_c) = (scene.sessions(), scene.site.opened().manifest().sessions.clone());
+        let of_c = of_c.into_iter().find(|(node, _)| node.as_str() == "c").unwrap().1;
+        while scene.rows("c") == 0 {
+            assert!(run.try_wait().unwrap().is_none(), "it ended before anything of its nodes was stored");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if is_killed {
+            run.kill().unwrap();
+        }
+        machine.start_anew(&scene, &of_c);
+        let before = scene.returned[2].word(0);
+        let (code, said) = match is_killed {
+            false => code_of(run),
+            true => {
+                run.wait().unwrap();
+                scene.until_nobody_writes();
+                scene.command(&["resume"]).said(1, &["the machine of node c was started anew", "tickscope finish"]);
+                let ended = scene.command(&["finish"]);
+                (ended.code, ended.err)
+            }
+        };
+        assert!(said.contains("node c"), "{code:?} {said}");
+        assert_eq!(scene.returned[2].word(0), before, "its command is not started again");
+        assert!((1..=before as i64).contains(&scene.rows("c")));
+        let events = scene.site.events("node-lost");
+        assert!(is_killed || events.iter().any(|event| event.text.contains("started anew")), "{said}");
+        for (node, returned) in NODES.iter().zip(&scene.returned).filter(|(node, _)| **node != "c") {
+            let channels = read_channels(&Paths::of(&scene.site.run_directory()).channels(node)).unwrap();
+            let of_target = channels.iter().filter(|channel| channel.point.as_str() == "work");
+            let found: i64 = of_target.map(|channel| channel.stored + channel.dropped).sum();
+            assert!((returned.word(0)..=returned.word(0) + 1).contains(&(found as u64)), "{node}: {said}");
+        }
+        let others: Vec<String> = sessions.into_iter().filter(|session| *session != of_c).collect();
+        scene.expect_nothing_left(&others);
+    }
+}
+
 #[test]
 fn e2e_a_spool_that_is_full_makes_stamps_wait_and_counts_what_finds_no_room() {
     let scene = Scene::new("spool", 20_000, "spool_mb = 0");

@@ -87,7 +87,7 @@ impl Arrangement {
             Self::Loopback => "loopback",
             Self::Pair => "two network namespaces joined by veth",
             Self::Bridge => "network namespaces joined by a bridge",
-            Self::Host => "on the network of their machines",
+            Self::Host => "the network of their machines",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 
 use sha2::{Digest, Sha256};
 use tickscope_store::Run;
-use tickscope_tick::NodeName;
+use tickscope_tick::{NodeName, quoted};
 
 use crate::Error;
 use crate::agent::Agent;
@@ -76,7 +76,8 @@ fn connect_detached() -> Result<Connect, Error> {
     Ok(Connect::Through { prefix: vec!["env".into()], agent: Some(program.display().to_string()), folder: "".into() })
 }
 
-/// Reaches the agents of a run whose conductor was killed; where one is gone, another takes its place.
+/// Reaches the agents of a run whose conductor was killed; where one is gone, another takes its place. A machine that
+/// was started anew is refused: what it stamps now is of another counter.
 pub(crate) fn rejoin(plan: &Plan, run: &Run) -> Result<(Vec<PipeAgent>, Vec<usize>), Error> {
     let (number, root, folder) = (run.manifest().run, run.root(), &plan.origin.folder);
     let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
@@ -96,9 +97,23 @@ pub(crate) fn rejoin(plan: &Plan, run: &Run) -> Result<(Vec<PipeAgent>, Vec<usiz
         }
         let (connect, settings) = elsewhere(number, node, folder);
         lives.push(agents.len());
-        agents.push(PipeAgent::rejoin(connect, settings, folder.clone(), &root)?);
+        let agent = PipeAgent::rejoin(connect, settings, folder.clone(), &root)?;
+        expect_same_boot(run, &node.name, agent.boot())?;
+        agents.push(agent);
     }
     Ok((agents, lives))
+}
+
+fn expect_same_boot(run: &Run, name: &NodeName, boot: &str) -> Result<(), Error> {
+    let known = run.manifest().nodes.iter().find(|node| node.name == *name);
+    if known.is_none_or(|known| boot.parse() == Ok(known.boot)) {
+        return Ok(());
+    }
+    Err(Error::work(format!(
+        "cannot resume: the machine of node {name} was started anew since the run began, so its counter is another one \
+         now. tickscope finish {} ends the others and completes the run with what was stored",
+        quoted(run.root().display())
+    )))
 }
 
 fn settings_here(plan: &Plan, run: u64, root: &Path, nodes: Vec<NodeName>) -> AgentSettings {

@@ -54,6 +54,8 @@ pub struct PipeAgent {
     folder: PathBuf,
     /// Its files are not here.
     elsewhere: bool,
+    /// Boot of its machine, as its kernel names it.
+    boot: String,
 }
 
 /// An order to the thread that has the pipe.
@@ -104,6 +106,11 @@ impl PipeAgent {
             agent.done(Question::Begin(AgentSettings { generation: LATER, ..settings }))?;
         }
         Ok(agent)
+    }
+
+    /// Boot of its machine when the pipe was opened for the first time.
+    pub fn boot(&self) -> &str {
+        &self.boot
     }
 
     /// What the agent has prepared and started.
@@ -163,7 +170,7 @@ impl PipeAgent {
         let (send_opened, opened) = channel();
         // What it starts ends with the thread that started it, so that thread is the one that has the pipe.
         let thread = thread::spawn(move || {
-            let opened = keeper.open();
+            let opened = keeper.open().map(|generation| (generation, keeper.boot.clone()));
             let goes_on = opened.is_ok();
             let _ = send_opened.send(opened); // it is waited for below
             if goes_on {
@@ -171,11 +178,11 @@ impl PipeAgent {
             }
         });
         let opened = opened.recv().unwrap_or_else(|_| Err(Unopened::Unfit("the thread that tried panicked".into())));
-        let generation = opened.map_err(|refused| {
+        let (generation, boot) = opened.map_err(|refused| {
             let why = refused.text();
             Error::work(format!("cannot reach node {name} through '{}': {why}", connect.words()))
         })?;
-        Ok((Self { name, questions, state, ends, thread: Some(thread), folder, elsewhere }, generation))
+        Ok((Self { name, questions, state, ends, thread: Some(thread), folder, elsewhere, boot }, generation))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
