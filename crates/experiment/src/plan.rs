@@ -145,7 +145,7 @@ fn probes_hz() -> f64 {
 
 /// Default share of a core that a node's probe may take.
 fn probe_share() -> f64 {
-    0.02
+    0.05
 }
 
 fn probe_port() -> u16 {
