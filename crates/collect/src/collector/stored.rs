@@ -71,6 +71,9 @@ impl StoredNote {
     pub(super) fn read(directory: &Path, trust: &Trust, (run, node): (&Path, &NodeName)) -> Result<Self> {
         let place = directory.join(STORED_FILE);
         let text = private_text(&place, trust).map_err(|e| Error::io(&place, "read", e))?.unwrap_or_default();
+        if text.is_empty() {
+            let _ = replace_private(&place, "", trust); // what a collector that was killed had begun to write
+        }
         let (own, mut others) = (Owner::of(run, node), BTreeMap::<_, Vec<_>>::new());
         for line in text.lines() {
             let (owner, block, part) = read_line(line).ok_or_else(|| {
