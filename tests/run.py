@@ -34,7 +34,7 @@ KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree
 PASSED = {"ok", "PASSED", "red"}
 LEFT_OUT = {"ignored", "SKIPPED"}
 # All of them take longer than anyone waits for tests; every commit begins at another one.
-MUTANT_MINUTES = 3
+MUTANT_MINUTES = 2
 ALL = "--all" in sys.argv[1:]
 TIER = "make test-all" if ALL else "make test"
 # What a test of many cases or kills reads: all of them, instead of a third or less.
