@@ -37,6 +37,7 @@ use crate::process::Forward;
 use crate::record::RunRecord;
 use crate::roles::Role;
 use crate::sites;
+use crate::window::Keep;
 
 /// What to run, and options that replace a run file's values.
 #[derive(Clone, Debug)]
@@ -47,6 +48,8 @@ pub struct RunSettings {
     pub out: Option<PathBuf>,
     /// Seconds to measure; `None`: the run file's.
     pub seconds: Option<f64>,
+    /// The window of stamps to keep; `None`: the run file's.
+    pub keep: Option<Keep>,
     /// First compare the numbers that the target reports in passes with and without measuring.
     pub overhead: bool,
     /// Nodes of this host go on for an hour when this process is killed, as those elsewhere do.
@@ -75,6 +78,7 @@ impl RunSettings {
         };
         plan.origin.detach = self.detach;
         plan.run.seconds = self.seconds.unwrap_or(plan.run.seconds);
+        plan.run.keep = self.keep.or(plan.run.keep);
         let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
         let root = self.out.clone().or_else(|| plan.run.out.clone()).unwrap_or_else(named);
         Ok((plan, root))

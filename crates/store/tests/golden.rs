@@ -66,6 +66,7 @@ fn channel((node, point, place): (&str, &str, i64)) -> Channel {
         refused: 0,
         uncommitted: 0,
         state: if node == "client" { ChannelState::Closed } else { ChannelState::Recovered },
+        removed: None,
     }
 }
 

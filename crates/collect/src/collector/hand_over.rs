@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::window::since_boot_ns;
 use super::{Collector, Pending, stem};
 use crate::watched_pool::{Lost, ReadyBlock, count};
 use tickscope_store::{ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampColumns, write_segment};
@@ -79,8 +80,11 @@ impl Collector {
             self.write_events(&format!("{point}+{}", stem(&place)), &taken.lost)?;
             self.steps.reached("losses are written")?;
         }
-        let bytes = write_segment(&place, &taken.stamps, &taken.origin)?;
-        let Taken { origin, lost, .. } = taken;
+        let Taken { stamps, origin, lost, .. } = taken;
+        let bytes = match self.settings.keep {
+            Some(_) => write_segment(&place, &stamps, &origin.clone().aged(&stamps, since_boot_ns()))?,
+            None => write_segment(&place, &stamps, &origin)?,
+        };
         let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes };
         self.note(&grown, pending.growing.as_ref());
         pending.growing = Some(grown);
@@ -88,7 +92,7 @@ impl Collector {
         self.steps.reached("the segment has its name")
     }
 
-    fn folder(&self, point: &PointName) -> PathBuf {
+    pub(super) fn folder(&self, point: &PointName) -> PathBuf {
         Paths::of(&self.settings.run).stamps(&Place { node: self.settings.node.clone(), point: point.clone() })
     }
 
@@ -146,6 +150,7 @@ impl Collector {
 
     /// Leaves the segment as it is, and frees the ready blocks that it holds.
     fn keep(&mut self, point: &PointName, pending: &mut Pending) -> Result<()> {
+        pending.grows_since = None;
         let Some(Growing { origin, blocks, .. }) = pending.growing.take() else {
             return self.free_stored(point, pending);
         };
