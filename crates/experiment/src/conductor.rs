@@ -26,6 +26,7 @@ use tickscope_tick::{Clock, Label, NodeName, counted, quoted};
 use crate::Error;
 use crate::agent::{Agent, Connection, Ended, News, Target, Task, TaskId, Unread};
 use crate::declaration::manifest;
+use crate::forecast::forecast;
 use crate::interrupt;
 use crate::leftovers;
 use crate::node_run::{Helper, HelperKind, NodeRun, Service};
@@ -106,6 +107,9 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     let overhead = settings.overhead.then(|| overhead::compare(&plan, &root)).transpose().map_err(nothing_left)?;
     let quiet = plan.origin.forward != Forward::Nowhere;
     let mut conductor = Conductor { quiet, ..Conductor::over_pipes(&plan, &root).map_err(nothing_left)? };
+    if !quiet || plan.run.keep.is_some() {
+        forecast(&plan, &root).lines().for_each(|line| show_progress(line, Shown::AsLine));
+    }
     let measured = conductor.measure();
     if let (Err(why), false) = (&measured, conductor.started) {
         conductor.discard();

@@ -16,6 +16,7 @@ mod conductor;
 pub mod control;
 mod declaration;
 mod finish;
+mod forecast;
 mod host;
 pub mod interrupt;
 pub mod leftovers;
