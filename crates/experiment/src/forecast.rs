@@ -23,7 +23,7 @@ const STAMP_BYTES: (u64, u64) = (3, 10);
 const EXCHANGE_BYTES: u64 = 16;
 /// Bytes on disk of the four kernel stamps of an exchange that has them.
 const KERNEL_BYTES: u64 = 20;
-/// Bytes an hour of what is written however little happens: files of a pair's brackets, one each 5 s, and their footers.
+/// Bytes an hour of what is written however little happens: footers of a pair's files of brackets, one each 5 s.
 const FILES_BYTES_HOUR: u64 = 720 * 2_200;
 /// Bytes an hour of a node's clock monitor.
 const MONITOR_BYTES_HOUR: u64 = 10_000_000;
@@ -38,7 +38,7 @@ pub(crate) fn forecast(plan: &Plan, root: &Path) -> String {
     let [least, most] = [STAMP_BYTES.0, STAMP_BYTES.1].map(|bytes| in_units(bytes * 1_000_000));
     let _ = writeln!(
         text,
-        "disk: {least} to {most} a million stamps, more where ids or numbers have no order; evidence {} an hour ({}, {})",
+        "disk: {least} to {most} a million stamps, more where ids have no order; evidence {} an hour ({}, {})",
         in_units(evidence_hour),
         counted(nodes, "node"),
         counted(pairs, "probed pair")
@@ -85,8 +85,8 @@ fn what_fits(plan: &Plan, free: u64, evidence_hour: u64) -> String {
     }
 }
 
-/// Seconds of stamps that may lie on disk where a window is kept: a file spans an eighth of it, a minute at most, and is
-/// looked at each half of that.
+/// Seconds of stamps that may lie on disk where a window is kept: a file spans an eighth of it, a minute at most, and
+/// is looked at each half of that.
 fn held_seconds(keep: f64) -> f64 {
     let segment = (keep / 8.0).clamp(1.0, 60.0);
     keep + 2.0 * segment

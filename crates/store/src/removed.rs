@@ -1,13 +1,13 @@
 //! What the window of a run took away: `removed/node=N.parquet`, one file a node.
 //!
-//! A run that keeps a window of its stamps (`--keep`) loses whole segments, the oldest of a point first. What is lost is
+//! A run that keeps a window of its stamps (`--keep`) loses whole segments, the oldest of a point first. What goes is
 //! noted here before any file is unlinked, so at every instant a stamp is in a segment, or here, and never in both: the
-//! note says below which number the parts of a point are gone, and whoever reads passes over those that still lie there.
+//! note says below which number the parts of a point are gone, and whoever reads passes over those that lie there yet.
 //! The note holds all that the footers of those parts said and that is still needed: how many stamps of which channel,
 //! up to which tick, and which blocks, so that a collector that is started again stores none of them anew.
 //!
-//! Assumes: one writer a node, its collector. Guarantees: the sums of a note and of the parts that it does not cover are
-//! those of all parts that there were. Deliberately absent: which parts are old enough; that is the collector's.
+//! Assumes: one writer a node, its collector. Guarantees: the sums of a note and of the parts that it does not cover
+//! are those of all parts that there were. Deliberately absent: which parts are old enough; that is the collector's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -118,7 +118,7 @@ impl RemovedNote {
     }
 }
 
-/// The note that covers a point's folder, `stamps/node=N/point=P` of a run, and the point; `None`: it is no such folder.
+/// The note that covers a point's folder, `stamps/node=N/point=P` of a run, and the point; `None`: no such folder.
 pub(crate) fn note_of(folder: &Path) -> Option<(PathBuf, &str)> {
     let value = |of: &Path| of.file_name()?.to_str()?.strip_prefix("node=").map(str::to_owned);
     let (point, node) = (folder.file_name()?.to_str()?.strip_prefix("point=")?, folder.parent()?);
@@ -192,4 +192,107 @@ pub(crate) fn open_unless_removed(path: &Path) -> Option<Result<Segment>> {
 
 fn is_gone(place: &Path) -> bool {
     fs::symlink_metadata(place).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use crate::stamps::{ChannelCount, PointStamps, StampColumns, next_segment, write_segment};
+    use proptest::prelude::*;
+
+    fn point() -> PointName {
+        PointName::new("p").unwrap()
+    }
+
+    /// Writes a part of `rows` stamps from `first` on, and returns what its footer says.
+    fn part(folder: &Path, first: i64, rows: i64, number: u32) -> Origin {
+        let ids: Vec<i64> = (first..first + rows).collect();
+        let stamps = StampColumns::slim(ids.iter().map(|id| id * 10).collect(), ids, vec![1; rows as usize]);
+        let mut origin = Origin::default();
+        origin.add((7, 1), number);
+        origin.counts = vec![ChannelCount { channel: 1, stored: rows as u64, uncommitted: 1 }];
+        let origin = origin.aged(&stamps, 5);
+        write_segment(&next_segment(folder).unwrap(), &stamps, &origin).unwrap();
+        origin
+    }
+
+    #[test]
+    fn a_note_reads_back_and_where_none_is_nothing_was_removed() {
+        let scratch = Scratch::new();
+        let place = Paths::of(scratch.path()).removed("n");
+        assert_eq!(RemovedNote::read(&place).unwrap(), RemovedNote::default());
+        let mut note = RemovedNote::default();
+        let open = OpenBlock { pool: 9, serial: 2, number: 4, slots: 8, uncommitted: vec![3] };
+        for (number, block) in [(0, 3), (1, 4), (2, 9)] {
+            let mut origin = Origin { open: vec![open.clone()], ..Origin::default() };
+            origin.add((7, 1), block);
+            origin.counts = vec![ChannelCount { channel: 1, stored: 10, uncommitted: 1 }];
+            note.add(&point(), number, &origin);
+        }
+        note.write(&place).unwrap();
+        let read = RemovedNote::read(&place).unwrap();
+        assert_eq!(read, note);
+        assert_eq!((read.below("p"), read.below("q")), (3, 0));
+        let blocks: Vec<_> = read.origin().blocks.iter().map(|range| (range.first, range.last)).collect();
+        assert_eq!((blocks, read.origin().open.len()), (vec![(3, 4), (9, 9)], 1), "what follows is one range");
+        let removed = read.channels().next().unwrap();
+        assert_eq!((removed.stamps, removed.uncommitted), (30, 3));
+        note.forget_pools(|pool| pool == 7);
+        assert_eq!((note.origin().blocks.len(), note.origin().open.len()), (2, 0));
+        std::fs::write(&place, "torn").unwrap();
+        assert!(RemovedNote::read(&place).is_err());
+    }
+
+    #[test]
+    fn a_note_that_cannot_be_read_is_told_and_hides_no_segment() {
+        let scratch = Scratch::new();
+        let folder = scratch.path().join("stamps/node=n/point=p");
+        part(&folder, 0, 5, 0);
+        let place = Paths::of(scratch.path()).removed("n");
+        crate::make_folders(place.parent().unwrap()).unwrap();
+        std::fs::write(&place, "torn").unwrap();
+        let opened = PointStamps::open(&folder).unwrap();
+        assert_eq!((opened.len(), opened.refused().len()), (5, 1));
+        assert_eq!(opened.refused()[0].place(), place);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(30))]
+
+        /// Between the note and the last unlink, and after it, what is read and what is noted are all that there was.
+        #[test]
+        fn property_stored_and_removed_are_all_stamps_at_each_step_of_a_removal(
+            rows in prop::collection::vec(1i64..20, 1..6), gone in 0usize..6, unlinked in 0usize..6,
+        ) {
+            let scratch = Scratch::new();
+            let folder = scratch.path().join("stamps/node=n/point=p");
+            let (mut note, mut first) = (RemovedNote::default(), 0);
+            for (number, &rows) in rows.iter().enumerate() {
+                let origin = part(&folder, first, rows, number as u32);
+                if number < gone {
+                    note.add(&point(), number as u64, &origin);
+                }
+                first += rows;
+            }
+            note.write(&Paths::of(scratch.path()).removed("n")).unwrap();
+            for number in 0..unlinked.min(gone).min(rows.len()) {
+                unlink(&folder.join(format!("part-{number:08}.parquet"))).unwrap();
+            }
+            let sums = || {
+                let opened = PointStamps::open(&folder).unwrap();
+                assert!(opened.refused().is_empty());
+                (opened.len(), opened.removed_of(1))
+            };
+            let (stored, removed) = sums();
+            prop_assert_eq!((stored + removed) as i64, rows.iter().sum::<i64>());
+            let until = note.channels().next().map(|of| of.until);
+            prop_assert_eq!(until, (removed > 0).then(|| (removed as i64 - 1) * 10));
+            sweep_removed(scratch.path(), "n").unwrap();
+            prop_assert_eq!(sums(), (stored, removed));
+            prop_assert_eq!(files_in(&folder, "parquet").unwrap().len(), rows.len() - gone.min(rows.len()));
+            let next = next_segment(&folder).unwrap();
+            prop_assert_eq!(part_number(&next), Some(rows.len() as u64), "no number twice, also where all are gone");
+        }
+    }
 }

@@ -444,6 +444,8 @@ fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::removed::RemovedNote;
+    use crate::run::Paths;
     use crate::scratch::Scratch;
     use crate::stamps::{ChannelCount, Origin, PointStamps, next_segment};
 
@@ -500,6 +502,32 @@ mod tests {
         assert_eq!(fetch(&mut again, &intake, 1 << 20), 2);
         let stored = PointStamps::open(&here.join("stamps/node=n/point=p")).unwrap();
         assert_eq!((stored.len(), stored.segments().len(), stored.refused().len()), (1600, 3, 0));
+    }
+
+    #[test]
+    fn what_the_window_removed_there_goes_here_once_its_note_has_come_and_not_before() {
+        let scratch = Scratch::new();
+        let (there, here) = (scratch.path().join("there"), scratch.path().join("here"));
+        let (mut spool, intake) = (Spool::new(&there, node(), u64::MAX), Intake::new(&here, node()));
+        let places: Vec<_> = (0..3).map(|part| segment(&there, part * 10..part * 10 + 10)).collect();
+        assert_eq!(fetch(&mut spool, &intake, 1 << 20), 3);
+        let mut note = RemovedNote::default();
+        for (number, place) in places.iter().take(2).enumerate() {
+            let origin = Segment::open(place).unwrap().origin().unwrap();
+            assert_eq!(origin.counts[0].stored, 10, "a receipt tells what it held");
+            note.add(&PointName::new("p").unwrap(), number as u64, &origin);
+        }
+        note.write(&Paths::of(&there).removed("n")).unwrap();
+        places.iter().take(2).for_each(|place| std::fs::remove_file(place).unwrap());
+        let folder = here.join("stamps/node=n/point=p");
+        assert_eq!(files_in(&folder, "parquet").unwrap().len(), 3);
+        segment(&there, 30..40);
+        let parcels = spool.pending(100, true).unwrap();
+        assert!(parcels[0].path.starts_with("removed/"), "before the counts that it belongs to: {parcels:?}");
+        assert_eq!(fetch(&mut spool, &intake, 1 << 20), 2);
+        let stored = PointStamps::open(&folder).unwrap();
+        assert_eq!((stored.len(), stored.removed_of(1), stored.segments().len()), (20, 20, 2));
+        assert_eq!(files_in(&folder, "parquet").unwrap().len(), 2);
     }
 
     #[test]

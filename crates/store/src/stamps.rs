@@ -113,8 +113,8 @@ pub struct Origin {
     pub counts: Vec<ChannelCount>,
     /// In a run that keeps a window: the newest stamp of each channel.
     pub newest: Vec<ChannelNewest>,
-    /// In a run that keeps a window: when it was written, ns since the boot of the machine that wrote it. No stamp in it
-    /// is younger.
+    /// In a run that keeps a window: when it was written, ns since the boot of the machine that wrote it. No stamp in
+    /// it is younger.
     pub written: Option<u64>,
 }
 

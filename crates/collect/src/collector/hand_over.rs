@@ -80,16 +80,19 @@ impl Collector {
             self.write_events(&format!("{point}+{}", stem(&place)), &taken.lost)?;
             self.steps.reached("losses are written")?;
         }
-        let Taken { stamps, origin, lost, .. } = taken;
-        let bytes = match self.settings.keep {
-            Some(_) => write_segment(&place, &stamps, &origin.clone().aged(&stamps, since_boot_ns()))?,
-            None => write_segment(&place, &stamps, &origin)?,
-        };
+        let bytes = write_segment(&place, &taken.stamps, &self.aged(&taken))?;
+        let Taken { origin, lost, .. } = taken;
         let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes };
         self.note(&grown, pending.growing.as_ref());
         pending.growing = Some(grown);
         self.note.is_old = true;
         self.steps.reached("the segment has its name")
+    }
+
+    /// What the footer of a segment says that is written now: its age too, where a window asks for that.
+    fn aged(&self, taken: &Taken) -> Origin {
+        let origin = taken.origin.clone();
+        if self.settings.keep.is_some() { origin.aged(&taken.stamps, since_boot_ns()) } else { origin }
     }
 
     pub(super) fn folder(&self, point: &PointName) -> PathBuf {
