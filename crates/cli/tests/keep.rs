@@ -243,6 +243,8 @@ fn e2e_a_window_holds_behind_pipes_in_the_spool_and_in_the_run_though_collectors
     assert_eq!(scene.returned[1].word(0), STAMPS, "{resumed:?}");
     scene.expect_every_stamp();
     scene.expect_sound();
+    let number = scene.site.opened().manifest().run;
+    assert!(!fs::exists(format!("/dev/shm/tickscope-{number:016x}")).unwrap(), "the killed conductor's folder is left");
     let run = scene.site.run_directory();
     for node in NODES {
         let folder = Paths::of(&run).stamps(&format!("{node}.work").parse().unwrap());
@@ -264,7 +266,7 @@ fn e2e_what_a_run_will_take_is_said_beforehand_and_a_window_that_is_none_is_refu
     for words in [
         "a million stamps",
         "an hour (2 nodes, 1 probed pair)",
-        "shared memory: 16 MB",
+        "memory: 16 MB of shared memory",
         "keeping 5s",
         "stamps a second fit",
     ] {

@@ -47,7 +47,7 @@ pub(crate) fn forecast(plan: &Plan, root: &Path) -> String {
     let largest = pools.iter().max().copied().unwrap_or(0);
     let _ = writeln!(
         text,
-        "shared memory: {} for each program of a node that stamps, at most; a collector takes some 30 MB",
+        "memory: {} of shared memory for each program that stamps, at most; tickscope some 100 MB a node",
         in_units(largest)
     );
     let free = free_bytes(root);
