@@ -36,6 +36,8 @@ pub struct RunJson<'a> {
     inferred: Option<InferredJson<'a>>,
     joined_now: Option<JoinedNowJson>,
     notes: Vec<&'a str>,
+    window_ms: Option<u64>,
+    removed: u64,
     complete: u64,
     slowest: Vec<&'a str>,
     path_sums: PathSumsJson,
@@ -106,6 +108,7 @@ struct InferredEdgeJson<'a> {
 struct JoinedNowJson {
     stamps: u64,
     run: &'static str,
+    until_unix_ms: Option<i64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -317,6 +320,8 @@ impl<'a> RunJson<'a> {
             inferred: analysis.preparation.inferred.as_ref().map(InferredJson::of),
             joined_now: analysis.preparation.joined.as_ref().map(JoinedNowJson::of),
             notes: analysis.preparation.notes.iter().map(String::as_str).collect(),
+            window_ms: manifest.keep_ms,
+            removed: run.removed_stamps().unwrap_or(0), // what cannot be read is told elsewhere
             complete: analysis.complete,
             slowest: slowest(&analysis.rows).into_iter().map(|row| analysis.rows[row].name.as_str()).collect(),
             path_sums: PathSumsJson { mismatches: analysis.sum_mismatches },
@@ -365,7 +370,7 @@ impl JoinedNowJson {
             RunState::CutOff => "cut-off",
             RunState::Ended => "ended",
         };
-        Self { stamps: joined.stamps, run }
+        Self { stamps: joined.stamps, run, until_unix_ms: joined.until_unix_ms }
     }
 }
 

@@ -6,7 +6,7 @@
 //! folder that goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any
 //! change to `run.json`.
 
-use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState};
+use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState, utc, window_text};
 use tickscope_tick::{Clock, Place, counted, own_points};
 use tickscope_trace::infer::Inferred;
 use tickscope_trace::{JoinCounts, Layout, LayoutText, nearest};
@@ -61,6 +61,8 @@ pub struct JoinedNow {
     pub stamps: u64,
     /// Where the run stood.
     pub state: RunState,
+    /// When the newest of them were stored, milliseconds of Unix.
+    pub until_unix_ms: Option<i64>,
     /// True if the traces are in the run now.
     pub kept: bool,
     /// What the join counted.
@@ -91,12 +93,26 @@ pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
     name_points(&run, &mut manifest)?;
     let run = run.seen_as(manifest, None);
     preparation.notes.extend(unstamped_evidence(&run)?);
+    preparation.notes.extend(windowed(&run)?);
     let traces = standing(&run)?;
     if traces == Traces::Fit {
         return Ok(ReadyRun { run, preparation, _apart: None });
     }
     let kept = own && state != RunState::GoingOn && traces != Traces::OfAnother;
     joined(run, preparation, (state, traces), kept)
+}
+
+/// What the window of a run took, if it keeps one.
+fn windowed(run: &Run) -> Result<Option<String>, Error> {
+    let removed = run.removed_stamps()?;
+    let window = run.manifest().keep_ms.map_or("a window".into(), window_text);
+    Ok((removed > 0).then(|| {
+        format!(
+            "the run keeps the stamps of its last {window}, as it was told to, and older ones were removed: ids at \
+             that edge lack the stamps that went, and of an id that passed a point before it and after it only the \
+             later passage is known"
+        )
+    }))
 }
 
 /// What there is of traces.
@@ -137,6 +153,8 @@ fn joined(
     kept: bool,
 ) -> Result<ReadyRun, Error> {
     let layout = run.layout()?;
+    let until_unix_ms = run.stored_until(); // before the files are read: what they hold reaches at least so far
+    let until = until_unix_ms.map_or("now".into(), utc);
     if stamps(&run, &layout)? == 0 {
         return Err(nothing_stamped(&run, &layout)?);
     }
@@ -152,7 +170,7 @@ fn joined(
         }
     };
     let why = match (state, traces) {
-        (RunState::GoingOn, _) => "the run goes on: figures are of what was stored until now",
+        (RunState::GoingOn, _) => &format!("the run goes on: figures are of what was stored until {until}"),
         (_, Traces::OfAnother) => "by another layout than its traces were joined by; those are kept as they are",
         (_, Traces::Older) => "stamps were stored after its traces had been joined",
         (RunState::CutOff, _) => "the run's end was never written: figures are of what was stored",
@@ -161,7 +179,8 @@ fn joined(
     preparation.notes.insert(0, format!("joined now from {}: {why}", counted(found.stamps, "stamp")));
     let refused: Vec<String> = found.refused.iter().map(ToString::to_string).collect();
     let kept = apart.is_none();
-    preparation.joined = Some(JoinedNow { stamps: found.stamps, state, kept, counts: found.counts, refused });
+    preparation.joined =
+        Some(JoinedNow { stamps: found.stamps, state, until_unix_ms, kept, counts: found.counts, refused });
     Ok(ReadyRun { run, preparation, _apart: apart })
 }
 

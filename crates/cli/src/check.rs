@@ -77,6 +77,7 @@ struct Report {
     state: &'static str,
     files: u64,
     stamps: u64,
+    removed: u64,
     bytes: u64,
     faults: Vec<Fault>,
 }
@@ -109,6 +110,7 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
         },
         files: examined.files,
         stamps: examined.stamps,
+        removed: examined.removed,
         bytes: examined.bytes,
         faults,
     };
@@ -127,8 +129,14 @@ pub fn check(options: &CheckOptions) -> Result<(), Failure> {
 
 fn text(report: &Report, schema: u32) -> String {
     let faults: String = report.faults.iter().map(|fault| printable(&fault.text).into_owned() + "\n").collect();
-    let read =
-        format!("{}, {}, {} bytes", counted(report.files, "file"), counted(report.stamps, "stamp"), report.bytes);
+    let removed = match report.removed {
+        0 => String::new(),
+        removed => {
+            format!(" ({} more were removed by the run's window, and are accounted for)", counted(removed, "stamp"))
+        }
+    };
+    let (files, stamps) = (counted(report.files, "file"), counted(report.stamps, "stamp"));
+    let read = format!("{files}, {stamps}{removed}, {} bytes", report.bytes);
     let verdict = match report.state {
         _ if !report.faults.is_empty() => format!("{} in {read}", counted(report.faults.len(), "fault")),
         "goes-on" => format!("no fault so far in {read}; the run goes on, what is missing is known at its end"),

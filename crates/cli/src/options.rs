@@ -10,6 +10,7 @@ use tickscope_analysis::GroupedBy;
 use tickscope_bracket::Rho;
 use tickscope_clock::load::Injection;
 use tickscope_clock::measure::Clock;
+use tickscope_experiment::Keep;
 use tickscope_experiment::roles::{self, Role, RoleContext};
 use tickscope_show::stage_table::Scale;
 use tickscope_stamp::block::Policy;
@@ -85,6 +86,10 @@ pub struct RunOptions {
     /// Seconds to measure, instead of the file's: what {seconds} stands for in its commands
     #[arg(long, allow_hyphen_values = true, value_parser = seconds)]
     pub seconds: Option<f64>,
+    /// Keep the stamps of this window alone, such as 30m, 90s or 2h, instead of the file's: older ones are removed
+    /// while the run goes on, and counted
+    #[arg(long, value_name = "WINDOW", value_hint = ValueHint::Other)]
+    pub keep: Option<Keep>,
     /// Check everything that can be checked before a run, say what it would do, and run nothing
     #[arg(long)]
     pub check: bool,

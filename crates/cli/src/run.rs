@@ -62,12 +62,13 @@ fn print(run: &Run, measured: Result<(), Failure>, json: bool, report: bool) -> 
 }
 
 fn settings(options: &RunOptions) -> RunSettings {
-    let RunOptions { file, command, out, seconds, overhead, detach, json, .. } = options;
+    let RunOptions { file, command, out, seconds, keep, overhead, detach, json, .. } = options;
     // JSON alone goes to standard output.
     let forward = if *json { Forward::Stderr } else { Forward::Stdout };
     let source = match file {
         Some(file) => RunSource::File(file.clone()),
         None => RunSource::Command(command.clone(), forward),
     };
-    RunSettings { source, out: out.clone(), seconds: *seconds, overhead: *overhead, detach: *detach }
+    let (out, seconds, keep) = (out.clone(), *seconds, *keep);
+    RunSettings { source, out, seconds, keep, overhead: *overhead, detach: *detach }
 }

@@ -81,6 +81,7 @@ fn channel((node, point, place): (&str, &str, i64), run: u64) -> Channel {
         refused: 0,
         uncommitted: 0,
         state: ChannelState::Closed,
+        removed: None,
     }
 }
 
@@ -104,7 +105,7 @@ fn write_run(root: &Path, seed: u64, ended: bool) {
             let folder = run.paths().stamps(&format!("{node}.{point}").parse::<Place>().unwrap());
             let block = BlockRange { pool: seed + place as u64, serial: 0, first: part as u32, last: part as u32 };
             let count = ChannelCount { channel: place as i32 + 1, stored: PART as u64, uncommitted: 0 };
-            let origin = Origin { blocks: vec![block], open: Vec::new(), counts: vec![count] };
+            let origin = Origin { blocks: vec![block], counts: vec![count], ..Origin::default() };
             write_segment(&next_segment(&folder).unwrap(), &stamps(node, place, part, random), &origin).unwrap();
         }
     }

@@ -31,11 +31,8 @@ fn columns(tick: Vec<i64>, id: Vec<i64>) -> StampColumns {
 
 fn origin(stored: usize) -> Origin {
     let blocks = vec![BlockRange { pool: 0xfeed_beef_0123_4567, serial: 3, first: 120, last: 129 }];
-    Origin {
-        blocks,
-        open: Vec::new(),
-        counts: vec![ChannelCount { channel: 7, stored: stored as u64, uncommitted: 0 }],
-    }
+    let counts = vec![ChannelCount { channel: 7, stored: stored as u64, uncommitted: 0 }];
+    Origin { blocks, counts, ..Origin::default() }
 }
 
 fn write(folder: &Path, stamps: &StampColumns) -> u64 {

@@ -115,11 +115,7 @@ fn store(
                 let mut stamps = std::mem::take(&mut point.stamps);
                 stamps.fill_with_nulls();
                 let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
-                write_segment(
-                    &segment,
-                    &stamps,
-                    &Origin { blocks: Vec::new(), open: Vec::new(), counts: vec![count] },
-                )?;
+                write_segment(&segment, &stamps, &Origin { counts: vec![count], ..Origin::default() })?;
             }
         }
         let refused = lines.read.refused as i64;
@@ -317,6 +313,7 @@ fn channel(place: &LogPlace, number: i32, point: &Readings, refused: i64) -> Cha
         refused,
         uncommitted: 0,
         state: ChannelState::Closed,
+        removed: None,
     }
 }
 

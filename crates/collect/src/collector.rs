@@ -20,6 +20,7 @@ mod lock;
 mod names;
 mod recovery;
 mod stored;
+mod window;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ use stored::StoredNote;
 use tickscope_stamp::directory::Trust;
 use tickscope_store::{Error, Event, EventKind, Paths, Result, Spool};
 use tickscope_tick::{NodeName, PointName};
+use window::Window;
 
 /// Settings of a collector: what it collects, where to, and how long stamps may wait.
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ pub struct Settings {
     pub amount: u64,
     /// Share of a pool's blocks that may wait, in percent; above it the fullest points are stored.
     pub waiting_percent: u32,
+    /// The window of stamps that the run keeps; absent: all of them.
+    pub keep: Option<Duration>,
 }
 
 impl Settings {
@@ -69,7 +73,8 @@ impl Settings {
     pub fn new(directory: impl Into<PathBuf>, run: impl Into<PathBuf>, node: NodeName) -> Self {
         let (directory, run, age) = (directory.into(), run.into(), Duration::from_secs(60));
         let every = Duration::from_secs(1);
-        Self { directory, run, node, any_name: true, age, least: 1 << 16, every, amount: 1 << 20, waiting_percent: 25 }
+        let (least, amount, waiting_percent) = (1 << 16, 1 << 20, 25);
+        Self { directory, run, node, any_name: true, age, least, every, amount, waiting_percent, keep: None }
     }
 }
 
@@ -111,6 +116,7 @@ pub struct Collector {
     pending: BTreeMap<PointName, Pending>,
     ledger: Ledger,
     note: StoredNote,
+    window: Window,
     /// Node that the programs name, as far as one does.
     named: Option<NodeName>,
     parts: Parts,
@@ -146,6 +152,8 @@ struct Pending {
     stamps: u64,
     blocks: Vec<ReadyBlock>,
     growing: Option<Growing>,
+    /// When the growing segment was begun, as far as anybody asks.
+    grows_since: Option<Instant>,
 }
 
 /// Interval at which the directory is listed for new pools: a new one has far more room than it fills in this time.
@@ -175,6 +183,7 @@ impl Collector {
         ];
         let (ledger, refused) = Ledger::read(&settings.run, &settings.node)?;
         let note = StoredNote::read(&settings.directory, &trust, (&settings.run, &settings.node))?;
+        let window = Window::resume(&settings.run, &settings.node)?;
         let mut collector = Self {
             pace: settings.every,
             settings,
@@ -184,6 +193,7 @@ impl Collector {
             pending: BTreeMap::new(),
             ledger,
             note,
+            window,
             named: None,
             parts: Parts::default(),
             ignored: HashSet::new(),
@@ -211,7 +221,7 @@ impl Collector {
         if missing == 0 {
             return Ok(());
         }
-        let left: i64 = self.ledger.channels().map(|channel| channel.stored).sum();
+        let left: i64 = self.ledger.channels().map(|channel| channel.ever_stored()).sum();
         let text = format!(
             "of the stamps that were stored before, {missing} are in no file of the run any more: files of stamps were \
              removed or damaged; {left} are left"
@@ -342,6 +352,7 @@ impl Collector {
             }
         }
         self.apply_rules(now)?;
+        self.keep_window(now)?; // before anything is stored: it makes room
         self.expect_room()?;
         self.store_what_is_due(now)?;
         self.flush(now)?;
@@ -376,6 +387,9 @@ impl Collector {
         for point in points {
             if is_due(self.fresh.get(&point).copied(), now, self.pace / 2) {
                 self.grow(&point, open.get(&point).map_or(&[], Vec::as_slice))?;
+                if let Some(pending) = self.pending.get_mut(&point).filter(|pending| pending.growing.is_some()) {
+                    pending.grows_since.get_or_insert(now);
+                }
                 self.fresh.insert(point, now);
             }
         }
@@ -407,10 +421,13 @@ impl Collector {
     }
 
     fn store_what_is_due(&mut self, now: Instant) -> Result<()> {
-        let Settings { age, amount, least, .. } = self.settings;
+        let Settings { age, amount, least, keep, .. } = self.settings;
+        // Of a window only whole segments can go, so none is long.
+        let rolls =
+            |pending: &Pending| keep.is_some_and(|keep| is_old(pending.grows_since, now, window::segment_of(keep)));
         let due = |pending: &Pending| {
             let old = is_due(pending.since, now, if pending.stamps >= least { age } else { age * 10 });
-            pending.stamps >= amount || old && !pending.blocks.is_empty()
+            pending.stamps >= amount || old && !pending.blocks.is_empty() || rolls(pending)
         };
         let points: Vec<_> = self.pending.iter().filter(|(_, p)| due(p)).map(|(point, _)| point.clone()).collect();
         for point in points {
@@ -469,6 +486,11 @@ impl Collector {
 
 fn is_due(last: Option<Instant>, now: Instant, every: Duration) -> bool {
     last.is_none_or(|last| now.saturating_duration_since(last) >= every)
+}
+
+/// As [`is_due`], of something that begins at `since`; not begun: no.
+fn is_old(since: Option<Instant>, now: Instant, age: Duration) -> bool {
+    since.is_some() && is_due(since, now, age)
 }
 
 /// Half as long while a pool fills by more than a 25th between two looks, twice as long while hardly anything happens.

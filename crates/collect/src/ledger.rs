@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tickscope_store::Paths;
 use tickscope_store::{Channel, ChannelState, read_channels, write_channels};
-use tickscope_store::{ChannelCount, Origin, Segment, next_segment};
+use tickscope_store::{ChannelCount, Origin, RemovedNote, Segment, next_segment, part_number};
 use tickscope_store::{Error, Result};
 use tickscope_store::{files_in, keyed_folders};
 use tickscope_tick::NodeName;
@@ -65,9 +65,12 @@ impl Ledger {
             before = read_channels(&ledger.place)?;
             before.iter().for_each(|channel| ledger.recall(channel.clone()));
         }
+        let removed = RemovedNote::read(&places.removed(node.as_str()))?;
+        ledger.recall_removed(&removed);
         let mut refused = Vec::new();
-        for (_, folder) in keyed_folders(&places.node_stamps(node.as_str()), "point")? {
-            for path in files_in(&folder, "parquet")? {
+        for (point, folder) in keyed_folders(&places.node_stamps(node.as_str()), "point")? {
+            let is_removed = |path: &PathBuf| part_number(path).is_some_and(|number| number < removed.below(&point));
+            for path in files_in(&folder, "parquet")?.into_iter().filter(|path| !is_removed(path)) {
                 match Segment::open(&path).and_then(|segment| segment.origin()) {
                     Ok(origin) => ledger.add(&origin),
                     Err(reason) => refused.push(reason),
@@ -88,8 +91,8 @@ impl Ledger {
 
     /// Stamps of a channel that the file knows of and no segment holds. (It may be older than the last segment.)
     fn missing_of(&self, before: &Channel) -> u64 {
-        let now = self.channels.get(&before.channel).map_or(0, |channel| channel.stored);
-        before.stored.saturating_sub(now).max(0) as u64
+        let now = self.channels.get(&before.channel).map_or(0, Channel::ever_stored);
+        before.ever_stored().saturating_sub(now).max(0) as u64
     }
 
     /// Stamps that were stored once and were in no segment when this was read.
@@ -105,7 +108,29 @@ impl Ledger {
     /// The counts of stored stamps are not taken from the file: a kill may have come between a segment and it.
     fn recall(&mut self, channel: Channel) {
         self.numbers.insert((channel.pool, channel.serial), channel.channel);
-        self.channels.insert(channel.channel, Channel { stored: 0, uncommitted: 0, ..channel });
+        self.channels.insert(channel.channel, Channel { stored: 0, uncommitted: 0, removed: None, ..channel });
+    }
+
+    /// Takes in what the window removed before.
+    fn recall_removed(&mut self, note: &RemovedNote) {
+        for removed in note.channels() {
+            if let Some(channel) = self.channels.get_mut(&removed.channel) {
+                channel.removed = Some(removed.stamps);
+                channel.uncommitted = channel.uncommitted.saturating_add(removed.uncommitted);
+            }
+        }
+        self.hold(note.origin());
+    }
+
+    /// Counts what was stored as removed.
+    pub(crate) fn remove(&mut self, counts: &[ChannelCount]) {
+        for count in counts.iter().filter(|count| count.stored > 0) {
+            if let Some(channel) = self.channels.get_mut(&count.channel) {
+                channel.stored = channel.stored.saturating_sub_unsigned(count.stored);
+                channel.removed = Some(channel.removed.unwrap_or(0).saturating_add_unsigned(count.stored));
+                self.changed = true;
+            }
+        }
     }
 
     /// Whether a segment holds this block.

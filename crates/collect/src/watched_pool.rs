@@ -753,6 +753,7 @@ impl WatchedPool {
             refused: 0,
             uncommitted: 0,
             state: ChannelState::Open,
+            removed: None,
         }
     }
 }

@@ -26,6 +26,7 @@ use tickscope_tick::{Clock, Label, NodeName, counted, quoted};
 use crate::Error;
 use crate::agent::{Agent, Connection, Ended, News, Target, Task, TaskId, Unread};
 use crate::declaration::manifest;
+use crate::forecast::forecast;
 use crate::interrupt;
 use crate::leftovers;
 use crate::node_run::{Helper, HelperKind, NodeRun, Service};
@@ -37,6 +38,7 @@ use crate::process::Forward;
 use crate::record::RunRecord;
 use crate::roles::Role;
 use crate::sites;
+use crate::window::Keep;
 
 /// What to run, and options that replace a run file's values.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub struct RunSettings {
     pub out: Option<PathBuf>,
     /// Seconds to measure; `None`: the run file's.
     pub seconds: Option<f64>,
+    /// The window of stamps to keep; `None`: the run file's.
+    pub keep: Option<Keep>,
     /// First compare the numbers that the target reports in passes with and without measuring.
     pub overhead: bool,
     /// Nodes of this host go on for an hour when this process is killed, as those elsewhere do.
@@ -75,6 +79,7 @@ impl RunSettings {
         };
         plan.origin.detach = self.detach;
         plan.run.seconds = self.seconds.unwrap_or(plan.run.seconds);
+        plan.run.keep = self.keep.or(plan.run.keep);
         let named = || Path::new("runs").join(format!("{}-{}", plan.run.name, crate::unix_ms() / 1000));
         let root = self.out.clone().or_else(|| plan.run.out.clone()).unwrap_or_else(named);
         Ok((plan, root))
@@ -102,6 +107,9 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     let overhead = settings.overhead.then(|| overhead::compare(&plan, &root)).transpose().map_err(nothing_left)?;
     let quiet = plan.origin.forward != Forward::Nowhere;
     let mut conductor = Conductor { quiet, ..Conductor::over_pipes(&plan, &root).map_err(nothing_left)? };
+    if !quiet || plan.run.keep.is_some() {
+        forecast(&plan, &root).lines().for_each(|line| show_progress(line, Shown::AsLine));
+    }
     let measured = conductor.measure();
     if let (Err(why), false) = (&measured, conductor.started) {
         conductor.discard();

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tickscope_stamp::block::Policy;
+use tickscope_store::Writing;
 use tickscope_tick::NodeName;
 
 use crate::Error;
@@ -120,7 +121,9 @@ impl Control {
     /// Opens the socket of run number `run`, whose directory is `root`.
     pub fn open(run: u64, root: &Path) -> Result<Self, Error> {
         let folder = leftovers::stamps_of(run);
-        let claim = (!folder.join(".run").exists()).then(|| Claim::take(run, root)).transpose()?;
+        // Also of a folder that a conductor left which was killed: nobody else removes it.
+        let held = Writing::is_held(&folder.join(".run"))?;
+        let claim = (!held).then(|| Claim::take(run, root)).transpose()?;
         let place = folder.join(SOCKET);
         let wrong = |e: std::io::Error| {
             Error::work(format!("cannot make the socket {}: {e}. The run goes on without it", place.display()))

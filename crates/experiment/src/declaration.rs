@@ -7,6 +7,7 @@ use tickscope_tick::Clock;
 use crate::Error;
 use crate::plan::{Cores, Plan};
 use crate::revision::revision;
+use crate::window::Keep;
 
 /// The manifest of run number `run` of a plan, whose nodes are as their agents describe them.
 pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -> Manifest {
@@ -31,6 +32,7 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         policies: plan.policies.clone(),
         layout: plan.layout.clone(),
         assumptions: assumptions(plan, network),
+        keep_ms: plan.run.keep.map(Keep::ms),
         cost: None,
     };
     manifest.rho = rho_of_pairs(plan, &manifest);

@@ -426,7 +426,8 @@ impl Ending {
         let node = |node: &tickscope_store::Node| {
             let of_target =
                 channels.iter().filter(|channel| channel.node == node.name.as_str() && !is_own(channel.point.as_str()));
-            let stamps = of_target.map(|channel| channel.stored.unsigned_abs() + channel.dropped.unsigned_abs()).sum();
+            let stamps =
+                of_target.map(|channel| channel.ever_stored().unsigned_abs() + channel.dropped.unsigned_abs()).sum();
             NodeCost { stamps, ..NodeCost::none(node.name.clone()) }
         };
         Ok(Cost { nodes: manifest.nodes.iter().map(node).collect(), ..before })

@@ -16,6 +16,7 @@ mod conductor;
 pub mod control;
 mod declaration;
 mod finish;
+mod forecast;
 mod host;
 pub mod interrupt;
 pub mod leftovers;
@@ -39,6 +40,7 @@ pub mod roles;
 mod run_file;
 mod sample;
 mod sites;
+mod window;
 
 pub use agent::{Agent, Ended, FinalCheck, Look, PreparedNode, Target, Task, TaskId};
 pub use conductor::{Conductor, RunSettings, RunSource, check, run};
@@ -53,6 +55,7 @@ pub use resume::resume;
 pub use run_file::layout_of;
 pub use sample::run_file_to_start_from;
 pub use tickscope_analysis::Error;
+pub use window::Keep;
 
 /// Milliseconds since the epoch of Unix, by an ordinary clock: a label, no measurement.
 fn unix_ms() -> i64 {

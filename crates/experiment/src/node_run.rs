@@ -145,7 +145,7 @@ impl NodeRun {
             |channel: &&Channel| channel.node == self.name.as_str() && !self.own.contains(&channel.pid.unsigned_abs());
         for channel in channels.iter().filter(of_target) {
             // Stamps that found no block took the counter's reading, too.
-            let taken = channel.stored.unsigned_abs() + channel.dropped.unsigned_abs();
+            let taken = channel.ever_stored().unsigned_abs() + channel.dropped.unsigned_abs();
             let ordering = channel.ordering.parse().unwrap_or(Ordering::After); // a later version's: the dearest
             stamps += taken;
             stamping_ps += taken.saturating_mul(self.stamp_cost.map_or(0, |cost| cost.of(ordering)));

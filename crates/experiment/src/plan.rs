@@ -19,6 +19,7 @@ use crate::process::Forward;
 use crate::readiness::{self, Readiness, Ready};
 use crate::rivals_plan::RivalsPlan;
 use crate::run_file;
+use crate::window::Keep;
 
 /// One experiment, checked.
 #[derive(Clone, Debug, Deserialize)]
@@ -72,6 +73,8 @@ pub(crate) struct RunPlan {
     pub seconds: f64,
     pub out: Option<PathBuf>,
     pub pool_bytes: Option<u64>,
+    /// The window of stamps that is kept; absent: all of them.
+    pub keep: Option<Keep>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

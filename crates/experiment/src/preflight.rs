@@ -13,6 +13,7 @@ use tickscope_store::{Run, SameBoot};
 use tickscope_tick::{NodeName, printable, quoted};
 
 use crate::Error;
+use crate::forecast::forecast;
 use crate::leftovers;
 use crate::network::Arrangement;
 use crate::plan::{NodePlan, Plan};
@@ -36,11 +37,24 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
 
 /// Bytes of the smallest pool that a node's programs make: with less room no point is on.
 fn least_pool(plan: &Plan) -> u64 {
+    plan.nodes.iter().map(|node| pool_of(plan, node)).min().unwrap_or(0)
+}
+
+/// Bytes of shared memory that each program of a node makes its pool with.
+pub(crate) fn pool_of(plan: &Plan, node: &NodePlan) -> u64 {
     const BYTES: &str = "TICKSCOPE_POOL_BYTES";
     let ours = env::var(BYTES).ok();
-    let set = |node: &NodePlan| node.environment.get(BYTES).or(ours.as_ref()).and_then(|text| text.parse().ok());
-    let of = |node: &NodePlan| plan.run.pool_bytes.or_else(|| set(node)).unwrap_or(DEFAULT_POOL_BYTES);
-    plan.nodes.iter().map(of).min().unwrap_or(0)
+    let set = || node.environment.get(BYTES).or(ours.as_ref()).and_then(|text| text.parse().ok());
+    plan.run.pool_bytes.or_else(set).unwrap_or(DEFAULT_POOL_BYTES)
+}
+
+/// How many pairs of nodes would have exchanges, at most: nodes elsewhere may turn out to read one counter.
+pub(crate) fn probed_pairs(plan: &Plan) -> u64 {
+    let apart = |at: usize| plan.nodes[at].inject.is_some() || plan.clock.same_boot == SameBoot::Ignore;
+    let elsewhere = |at: usize| !plan.nodes[at].connect.is_empty();
+    let strange = |one: usize, other: usize| [one, other].into_iter().any(|at| apart(at) || elsewhere(at));
+    let pairs = plan.probe_pairs().filter(|pair| strange(pair.asker, pair.answerer)).count();
+    if plan.evidence.probes { pairs as u64 } else { 0 }
 }
 
 /// What a run would do, in lines.
@@ -73,7 +87,8 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
             plan.clock.probes_hz, plan.clock.probe_port
         ),
     };
-    Ok(text + &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {place}\n"))
+    text += &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {place}\n");
+    Ok(text + &forecast(plan, root))
 }
 
 /// Addresses of the nodes, by name; those that only their machines know are called what they are.

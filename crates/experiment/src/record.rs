@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use tickscope_analysis::never_stamped;
-use tickscope_store::{Event, EventKind, Joined, LayoutText, Manifest, Point, Run, write_events};
+use tickscope_store::{Event, EventKind, Joined, LayoutText, Manifest, Point, Run, sweep_removed, write_events};
 use tickscope_tick::{NodeName, Ordering, PointName, counted, own_points};
 
 use crate::Error;
@@ -47,6 +47,10 @@ impl RunRecord {
     /// Joins the run's stamps, and notes what the join met; returns the number of ids. `None`: the run has no layout,
     /// and is joined by whoever shows it.
     pub fn join(&mut self) -> Result<Option<u64>, Error> {
+        // What a collector noted as removed by the window and was killed before it unlinked it.
+        for node in self.run.nodes()? {
+            sweep_removed(self.run.root(), &node)?;
+        }
         if !self.has_layout() {
             return Ok(None);
         }

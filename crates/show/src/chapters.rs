@@ -38,11 +38,11 @@ pub(crate) fn about(report: &Report<'_>) -> String {
 pub(crate) fn alarms(report: &Report<'_>) -> Vec<Block> {
     let state = match report.run.state() {
         Ok(RunState::Ended) => None,
-        Ok(RunState::GoingOn) => Some(
-            "This run goes on: the page shows what was stored when it was made. What is still under way seems lost; \
-             make the page again when the run has ended."
-                .to_string(),
-        ),
+        Ok(RunState::GoingOn) => Some(format!(
+            "This run goes on: the page shows what was stored until {}. What is still under way seems lost; make the \
+             page again when the run has ended.",
+            report.run.stored_until().map_or("it was made".into(), utc)
+        )),
         Ok(RunState::CutOff) => Some(
             "This run was cut off: nobody wrote its end. Figures are of what was stored until then, and what was lost \
              with the rest is not known."
@@ -264,21 +264,29 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     let known = &report.figures.points;
     let order = |name: &str| known.iter().position(|point| format!("{}.{}", point.node, point.name) == name);
     // Points of tickscope's own that were never passed say nothing.
-    let idle = |of: &[&Channel]| of.iter().all(|c| c.stored + c.dropped + c.refused + c.uncommitted == 0);
+    let idle = |of: &[&Channel]| of.iter().all(|c| c.ever_stored() + c.dropped + c.refused + c.uncommitted == 0);
     points.retain(|(name, of)| order(name).is_some() || !idle(of));
     points.sort_by_cached_key(|(name, _)| (order(name).unwrap_or(known.len()), name.clone()));
     if points.is_empty() {
         return Vec::new();
     }
-    let columns = ["point", "stored", "found no room", "refused", "cut off by the program's end", "channels"];
-    let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of));
+    let removed: i64 = report.channels.iter().filter_map(|channel| channel.removed).sum();
+    let mut columns = vec!["point", "stored", "found no room", "refused", "cut off by the program's end", "channels"];
+    if removed > 0 {
+        columns.insert(2, "removed by the window");
+    }
+    let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of, removed > 0));
     let table = Block::table("What became of the stamps", &columns, rows);
     let sum = |get: fn(&Channel) -> i64| report.channels.iter().map(get).sum::<i64>();
     let lost = sum(|channel| channel.dropped + channel.refused + channel.uncommitted);
     if lost == 0 {
+        let since = match removed {
+            0 => String::new(),
+            removed => format!(" {} were removed since, older than the run's window.", counted(removed, "stamp")),
+        };
         let line = format!(
-            "All {} at {} were stored: none was dropped, refused or cut off.",
-            counted(sum(|channel| channel.stored), "stamp"),
+            "All {} at {} were stored: none was dropped, refused or cut off.{since}",
+            counted(sum(Channel::ever_stored), "stamp"),
             counted(points.len(), "point")
         );
         return vec![Block::paragraph(line), Block::Folded("By point".into(), vec![table])];
@@ -289,7 +297,7 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     [table].into_iter().chain(more).collect()
 }
 
-fn channel_row(name: &str, of: &[&Channel]) -> Vec<Words> {
+fn channel_row(name: &str, of: &[&Channel], windowed: bool) -> Vec<Words> {
     let sum = |get: fn(&Channel) -> i64| of.iter().map(|channel| get(channel)).sum::<i64>();
     let lost = |number: i64| match number {
         1.. => Words::default().set(Tone::Bad, format!("{} lost", count(number))),
@@ -297,14 +305,18 @@ fn channel_row(name: &str, of: &[&Channel]) -> Vec<Words> {
     };
     let recovered = of.iter().filter(|channel| channel.state == ChannelState::Recovered).count();
     let state = if recovered > 0 { format!(", {} recovered", count(recovered)) } else { String::new() };
-    vec![
+    let mut row = vec![
         name.into(),
         count(sum(|channel| channel.stored)).into(),
         lost(sum(|channel| channel.dropped)),
         lost(sum(|channel| channel.refused)),
         lost(sum(|channel| channel.uncommitted)),
         (count(of.len()) + &state).into(),
-    ]
+    ];
+    if windowed {
+        row.insert(2, count(sum(|channel| channel.removed.unwrap_or(0))).into());
+    }
+    row
 }
 
 /// What happened to the measuring.

@@ -119,13 +119,16 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     ];
     let lost: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
-    let all = stored + dropped + refused + uncommitted + uncounted;
+    let removed = sum(|channel| channel.removed.unwrap_or(0));
+    let all = stored + removed + dropped + refused + uncommitted + uncounted;
     let stamps = match (channels.len(), lost.is_empty()) {
         (0, _) => "how many stamps is not known: no file tells of channels".into(),
         (_, true) => format!("0 of {} that programs counted", counted(all, "stamp")),
         (_, false) => format!("of {}: {}", counted(all, "stamp"), lost.join(", ")),
     };
     let mut said = vec![stamps, incomplete(analysis)];
+    // No loss, but they are not there.
+    said.extend((removed > 0).then(|| format!("{} older than the window removed", counted(removed, "stamp"))));
     said.extend((unread > 0).then(|| format!("{} could not be read", counted(unread as u64, "file"))));
     let mut lines = vec![format!("lost: {}", said.join("; "))];
     let unplaced = analysis.unplaced.iter();

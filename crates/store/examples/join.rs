@@ -121,6 +121,7 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         policies: Vec::new(),
         layout: layout(),
         assumptions: Vec::new(),
+        keep_ms: None,
         cost: None,
     })
 }

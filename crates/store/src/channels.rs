@@ -44,7 +44,7 @@ columns! {
         policy: String,
         /// The parameter of that policy, 64 bits as they stand; null: none. Older files lack the column.
         parameter: Option<i64>,
-        /// Stamps stored.
+        /// Stamps stored, and not removed since.
         stored: i64,
         /// Stamps that found no block, counted by the producer.
         dropped: i64,
@@ -55,6 +55,9 @@ columns! {
         uncommitted: i64,
         /// `open`, `closed`, or `recovered`: the process ended without closing it.
         state: ChannelState,
+        /// Stamps stored, and removed since by the run's window; null: none. Only runs that keep a window have the
+        /// column.
+        removed: Option<i64> [spared],
     }
 }
 
@@ -106,6 +109,16 @@ impl Channel {
     /// Returns whether every stamp was stored or counted as lost; false for a policy of a later version.
     pub fn keeps_all(&self) -> bool {
         self.policy == Self::LOG_POLICY || Policy::from_name(&self.policy).is_some_and(Policy::keeps_all)
+    }
+
+    /// Stamps that were stored, whether or not the run's window removed them since.
+    pub fn ever_stored(&self) -> i64 {
+        self.stored.saturating_add(self.removed.unwrap_or(0))
+    }
+
+    /// Returns whether the run's window removed stamps of it.
+    pub fn was_thinned(&self) -> bool {
+        self.removed.is_some_and(|removed| removed > 0)
     }
 
     /// The domain of its ticks; error: `domain` is no text of one.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::brackets::BracketColumns;
 use crate::channels::ChannelColumns;
 use crate::events::EventColumns;
+use crate::removed::RemovedColumns;
 use crate::rivals::RivalColumns;
 use crate::stamps::StampColumns;
 use crate::table::Columns;
@@ -30,6 +31,7 @@ fn the_documented_columns_of_every_table_are_the_declared_ones() {
     assert!(page.starts_with(&format!("# The run directory, schema {SCHEMA}\n")));
     for (section, table) in [
         ("stamps", table::<StampColumns>()),
+        ("removed", table::<RemovedColumns>()),
         ("channels", table::<ChannelColumns>()),
         ("events", table::<EventColumns>()),
         ("brackets", table::<BracketColumns>()),

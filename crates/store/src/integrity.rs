@@ -14,6 +14,7 @@ use crate::channels::{Channel, ChannelState};
 use crate::digests::Difference;
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
+use crate::removed::{is_removed, parts_in};
 use crate::run::{Pair, Run, Table};
 use crate::stamps::{PointStamps, Segment, part_number};
 use crate::state::RunState;
@@ -24,8 +25,8 @@ use crate::whole_file::{files_in, keyed_folders};
 pub const DIGESTED_AT_EVERY_READING: u64 = 64 << 20;
 
 /// What is fed into figures; anything else in a run's directory is the user's own.
-const FEEDS: [&str; 8] =
-    ["run.json", "digests.json", "stamps/", "channels/", "events/", "brackets/", "rivals/", "traces/"];
+const FEEDS: [&str; 9] =
+    ["run.json", "digests.json", "stamps/", "removed/", "channels/", "events/", "brackets/", "rivals/", "traces/"];
 
 /// The outcome of reading a run wholly.
 #[derive(Debug, Default)]
@@ -34,6 +35,8 @@ pub struct Examined {
     pub files: u64,
     /// Stamps in them.
     pub stamps: u64,
+    /// Stamps that the run's window removed.
+    pub removed: u64,
     /// Bytes read.
     pub bytes: u64,
     /// What is wrong.
@@ -64,10 +67,12 @@ impl Run {
             (examined.files, examined.bytes) = (examined.files + 1, examined.bytes + size);
             match self.read_wholly(&path) {
                 Ok(stamps) => examined.stamps += stamps,
+                Err(_) if is_removed(&path) => {} // since the folders were listed
                 Err(fault) => examined.faults.push(fault),
             }
             progress(examined.bytes);
         }
+        examined.removed = self.removed_stamps()?;
         examined.faults.extend(self.pairs()?.refused);
         examined.faults.extend(self.disagreements()?);
         if self.owes_digests()? {
@@ -114,7 +119,8 @@ impl Run {
 
     /// Every table of the run but the derived ones.
     fn tables(&self) -> Result<Vec<PathBuf>> {
-        let mut folders: Vec<PathBuf> = ["channels", "events", "traces"].map(|name| self.root().join(name)).to_vec();
+        let mut folders: Vec<PathBuf> =
+            ["channels", "removed", "events", "traces"].map(|name| self.root().join(name)).to_vec();
         for (outer, inner) in [(("stamps", "node"), "point"), (("brackets", "reference"), "domain")] {
             for (_, folder) in keyed_folders(&self.root().join(outer.0), outer.1)? {
                 folders.extend(keyed_folders(&folder, inner)?.into_iter().map(|(_, folder)| folder));
@@ -122,7 +128,8 @@ impl Run {
         }
         let mut files = Vec::new();
         for folder in folders {
-            files.extend(files_in(&folder, "parquet")?);
+            // A note that cannot be read is a table of its own here.
+            files.extend(parts_in(&folder).map_or_else(|_| files_in(&folder, "parquet"), |(_, parts)| Ok(parts))?);
         }
         Ok(files)
     }
@@ -162,18 +169,18 @@ impl Run {
             }
         }
         for Pair { reference, domain } in self.pairs()?.found {
-            faults.extend(missing_part(&self.paths().brackets(&Pair { reference, domain }))?);
+            faults.extend(missing_part(&self.paths().brackets(&Pair { reference, domain }), 0)?);
         }
-        faults.extend(missing_part(&self.paths().traces())?);
+        faults.extend(missing_part(&self.paths().traces(), 0)?);
         Ok(faults)
     }
 
     /// The stamps of a node, by channel, as its segments' footers tell.
     fn stored(&self, node: &str, faults: &mut Vec<Error>) -> Result<Stored> {
         let mut stored = Stored { rows: Some(HashMap::new()), blocks: Vec::new() };
-        for (_, folder) in keyed_folders(&self.paths().node_stamps(node), "point")? {
-            faults.extend(missing_part(&folder)?);
+        for (point, folder) in keyed_folders(&self.paths().node_stamps(node), "point")? {
             let stamps = PointStamps::open(&folder)?;
+            faults.extend(missing_part(&folder, stamps.removed_below())?);
             if !stamps.refused().is_empty() {
                 stored.rows = None; // they are told, and what they held is not known
             }
@@ -181,6 +188,12 @@ impl Run {
                 match stored.add(segment) {
                     Ok(()) => {}
                     Err(fault) => faults.push(fault),
+                }
+            }
+            if let Some(rows) = &mut stored.rows {
+                for channel in stamps.removed_at(&point) {
+                    let rows = rows.entry(channel).or_default();
+                    *rows = rows.saturating_add(stamps.removed_of(channel));
                 }
             }
         }
@@ -191,7 +204,7 @@ impl Run {
 
 /// What the segments of a node hold.
 struct Stored {
-    /// By channel: stamps. `None` where some file does not tell.
+    /// By channel: stamps, removed ones too. `None` where some file does not tell.
     rows: Option<HashMap<i32, u64>>,
     /// Pool, serial, first block, last block, file.
     blocks: Vec<(u64, u32, u32, u32, PathBuf)>,
@@ -235,11 +248,13 @@ impl Stored {
 fn count_faults(place: &Path, channels: &[&Channel], rows: &HashMap<i32, u64>, ended: bool) -> Vec<Error> {
     let mut faults = Vec::new();
     for channel in channels {
-        let (stored, rows) = (channel.stored.max(0) as u64, rows.get(&channel.channel).copied().unwrap_or(0));
+        let (stored, rows) = (channel.ever_stored().max(0) as u64, rows.get(&channel.channel).copied().unwrap_or(0));
         let last = ended && channel.state != ChannelState::Open;
         if rows < stored || last && rows > stored {
             let expected = format!("{stored} stamps of channel {} at {}", channel.channel, channel.point);
-            faults.push(Error::changed(place, expected, format!("{rows} in the files of stamps/")));
+            let removed =
+                if channel.removed.is_some() { " and in the note of those that the window removed" } else { "" };
+            faults.push(Error::changed(place, expected, format!("{rows} in the files of stamps/{removed}")));
         }
     }
     let known: BTreeSet<i32> = channels.iter().map(|channel| channel.channel).collect();
@@ -250,12 +265,14 @@ fn count_faults(place: &Path, channels: &[&Channel], rows: &HashMap<i32, u64>, e
     faults
 }
 
-/// The first number that is missing among `part-N.parquet` of a folder.
-fn missing_part(folder: &Path) -> Result<Option<Error>> {
-    let numbers: BTreeSet<u64> = files_in(folder, "parquet")?.iter().filter_map(|path| part_number(path)).collect();
-    let missing = (0..).zip(&numbers).find(|(expected, found)| expected != *found).map(|(expected, _)| expected);
+/// The first number that is missing among `part-N.parquet` of a folder, from `first` on.
+fn missing_part(folder: &Path, first: u64) -> Result<Option<Error>> {
+    let numbers = files_in(folder, "parquet")?;
+    let numbers = numbers.iter().filter_map(|path| part_number(path)).filter(|&number| number >= first);
+    let numbers: BTreeSet<u64> = numbers.collect();
+    let missing = (first..).zip(&numbers).find(|(expected, found)| expected != *found).map(|(expected, _)| expected);
     Ok(missing.map(|missing| {
         let last = numbers.last().copied().unwrap_or(0);
-        Error::changed(folder, format!("parts 0 to {last} without a gap"), format!("no part {missing}"))
+        Error::changed(folder, format!("parts {first} to {last} without a gap"), format!("no part {missing}"))
     }))
 }

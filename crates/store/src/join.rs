@@ -197,7 +197,7 @@ mod tests {
         let columns = StampColumns { value, ..StampColumns::slim(tick, id, vec![1; rows]) };
         let blocks = vec![BlockRange { pool: 1, serial: 0, first: 0, last: 0 }];
         let place = next_segment(&run.paths().stamps(&format!("{node}.{point}").parse().unwrap())).unwrap();
-        write_segment(&place, &columns, &Origin { blocks, open: Vec::new(), counts: Vec::new() }).unwrap();
+        write_segment(&place, &columns, &Origin { blocks, ..Origin::default() }).unwrap();
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod events;
 mod integrity;
 mod join;
 mod manifest;
+mod removed;
 mod rivals;
 mod run;
 mod spool;
@@ -50,13 +51,15 @@ pub use integrity::{DIGESTED_AT_EVERY_READING, Examined};
 pub use join::{Joined, join_run};
 pub use manifest::{
     Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule,
-    ReadingWidth, Rho, RhoKind, SameBoot, Sharing,
+    ReadingWidth, Rho, RhoKind, SameBoot, Sharing, window_text,
 };
+pub use removed::{Removed, RemovedNote, sweep_removed, unlink};
 pub use rivals::{RivalColumns, RivalSample, read_rivals, write_rivals};
 pub use run::{Listing, Pair, Paths, Run, Table};
 pub use spool::{Intake, Parcel, Receiving, Spool};
 pub use stamps::{
-    BlockRange, ChannelCount, OpenBlock, Origin, PointStamps, Segment, StampColumns, next_segment, write_segment,
+    BlockRange, ChannelCount, ChannelNewest, OpenBlock, Origin, PointStamps, Segment, StampColumns, next_segment,
+    part_number, write_segment,
 };
 pub use state::{RunState, Writing, newest_file, utc};
 pub use tickscope_trace::{LayoutText, Nullable};

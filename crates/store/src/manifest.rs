@@ -59,6 +59,9 @@ pub struct Manifest {
     /// Assumptions that the figures stand on.
     #[serde(default)]
     pub assumptions: Vec<Assumption>,
+    /// The window of stamps that the run keeps, milliseconds; absent: it keeps all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_ms: Option<u64>,
     /// The cost of measuring to the target; absent in runs that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -77,6 +80,16 @@ pub struct Manifest {
     /// Revision of the repository that the run file lies in, with `-dirty` if it was changed since; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+}
+
+/// A window of stamps in words: `30m`.
+pub fn window_text(ms: u64) -> String {
+    let whole = |unit: u64| ms.is_multiple_of(unit).then(|| ms / unit);
+    match (whole(3_600_000), whole(60_000)) {
+        (Some(hours), _) => format!("{hours}h"),
+        (_, Some(minutes)) => format!("{minutes}m"),
+        _ => format!("{}s", ms as f64 / 1e3),
+    }
 }
 
 /// A machine, container or namespace taking part.

@@ -12,6 +12,7 @@ use crate::channels::{Channel, ChannelColumns, read_channels};
 use crate::error::{Error, Result};
 use crate::events::{Event, EventColumns, breaks, read_events};
 use crate::manifest::Manifest;
+use crate::removed::{Removed, RemovedNote, all_parts_in, parts_in};
 use crate::rivals::{RivalColumns, read_rivals};
 use crate::stamps::{PointStamps, StampColumns};
 use crate::state::Writing;
@@ -109,6 +110,11 @@ impl<'a> Paths<'a> {
     /// File of a node's channels.
     pub fn channels(&self, node: &str) -> PathBuf {
         self.root.join(format!("channels/node={node}.parquet"))
+    }
+
+    /// The note of what the run's window removed of a node's stamps.
+    pub fn removed(&self, node: &str) -> PathBuf {
+        self.root.join(format!("removed/node={node}.parquet"))
     }
 
     /// Folder of the events.
@@ -243,6 +249,22 @@ impl Run {
         Ok(Listing::gather(&files, read_channels, |all: &mut Vec<_>, mut some| all.append(&mut some)))
     }
 
+    /// What the run's window removed of all nodes, by channel: node and counts.
+    pub fn removed(&self) -> Result<Listing<Vec<(String, Removed)>>> {
+        let files = files_in(&self.root.join("removed"), "parquet")?;
+        let read = |place: &Path| {
+            let node = place.file_stem().and_then(|stem| stem.to_str()?.strip_prefix("node=")).unwrap_or_default();
+            let note = RemovedNote::read(place)?;
+            Ok(note.channels().map(|removed| (node.to_owned(), removed.clone())).collect::<Vec<_>>())
+        };
+        Ok(Listing::gather(&files, read, |all: &mut Vec<_>, mut some| all.append(&mut some)))
+    }
+
+    /// How many stamps the run's window removed, as far as the notes can be read.
+    pub fn removed_stamps(&self) -> Result<u64> {
+        Ok(self.removed()?.found.iter().fold(0, |sum: u64, (_, of)| sum.saturating_add(of.stamps.max(0) as u64)))
+    }
+
     /// All events, file by file.
     pub fn events(&self) -> Result<Listing<Vec<Event>>> {
         let files = files_in(&self.paths().events(), "parquet")?;
@@ -300,6 +322,7 @@ impl Run {
     pub fn refused(&self) -> Result<Vec<Error>> {
         let mut refused = self.channels()?.refused;
         refused.extend(self.events()?.refused);
+        refused.extend(self.removed()?.refused);
         for (_, node) in keyed_folders(&self.root.join("stamps"), "node")? {
             for (_, folder) in keyed_folders(&node, "point")? {
                 refused.extend(PointStamps::open(&folder)?.into_refused());
@@ -324,7 +347,10 @@ impl Run {
         };
         let mut files = Vec::new();
         for folder in folders {
-            files.extend(files_in(&folder, "parquet")?);
+            files.extend(match parts_in(&folder) {
+                Ok((_, parts)) => parts,
+                Err(why) => all_parts_in(&folder, why, &mut refused)?,
+            });
         }
         let fields = table.fields();
         let readable = |file: &Path| {

@@ -27,6 +27,7 @@ use tickscope_tick::{Label, NodeName, PointName};
 use crate::brackets::{BracketColumns, read_brackets, write_brackets};
 use crate::digests::Digest;
 use crate::error::{Error, Result};
+use crate::removed::{open_unless_removed, sweep_removed};
 use crate::stamps::{Segment, StampColumns, part_number, write_segment};
 use crate::whole_file::{WholeFile, files_in, open_regular};
 
@@ -108,7 +109,9 @@ impl Spool {
                 if known.is_some_and(|(known, _)| *known == version) || (grows && recent && !all) {
                     continue;
                 }
-                waiting.push((version.changed_ns, path, version));
+                // What the window removed is told before the counts that it is missing from.
+                let first = if path.starts_with("removed/") { i64::MIN } else { version.changed_ns };
+                waiting.push((first, path, version));
             }
         }
         self.hold(bytes)?;
@@ -136,7 +139,7 @@ impl Spool {
 
     /// Folders whose files travel.
     fn folders(&self) -> Result<Vec<PathBuf>> {
-        let mut folders = vec![self.root.join("channels"), self.root.join("events")];
+        let mut folders = ["removed", "channels", "events"].map(|table| self.root.join(table)).to_vec();
         for table in ["stamps", "brackets", "rivals"] {
             for (_, outer) in subfolders(&self.root.join(table))? {
                 folders.push(outer.clone());
@@ -216,7 +219,8 @@ impl Spool {
 
     fn make_receipt(&mut self, path: &str, place: &Path) -> Result<()> {
         if path.starts_with("stamps/") {
-            let origin = Segment::open(place)?.origin()?;
+            let Some(segment) = open_unless_removed(place) else { return Ok(()) };
+            let origin = segment?.origin()?;
             let mut none = StampColumns::default();
             none.fill_with_nulls();
             write_segment(place, &none, &origin)?;
@@ -278,6 +282,7 @@ pub struct Intake {
 /// A file that is being received; gone again unless it is finished.
 pub struct Receiving {
     parcel: Parcel,
+    root: PathBuf,
     whole: WholeFile,
     place: PathBuf,
     received: u64,
@@ -306,7 +311,8 @@ impl Intake {
     pub fn begin(&self, parcel: &Parcel) -> Result<Receiving> {
         let place = self.place_of(parcel)?;
         let whole = WholeFile::begin(&place)?;
-        Ok(Receiving { parcel: parcel.clone(), whole, place, received: 0, digest: Digest::default() })
+        let root = self.root.clone();
+        Ok(Receiving { parcel: parcel.clone(), root, whole, place, received: 0, digest: Digest::default() })
     }
 }
 
@@ -352,7 +358,12 @@ impl Receiving {
         if self.next().is_some() || hexadecimal(&self.digest) != self.parcel.digest {
             return Err(refused(&self.place, "its bytes are not those that were said"));
         }
-        self.whole.finish()
+        self.whole.finish()?;
+        // The node has removed what the note tells of; here it goes once the note is here.
+        match self.parcel.path.strip_prefix("removed/node=").and_then(|file| file.strip_suffix(".parquet")) {
+            Some(node) => sweep_removed(&self.root, node).map(drop),
+            None => Ok(()),
+        }
     }
 }
 
@@ -373,7 +384,7 @@ fn expect_path(path: &str, nodes: &[NodeName]) -> std::result::Result<(), &'stat
                     && part(file)
             }
             ["rivals", node, file] => node.strip_prefix("node=").is_some_and(own) && part(file),
-            ["channels", file] => {
+            ["channels" | "removed", file] => {
                 file.strip_prefix("node=").and_then(|rest| rest.strip_suffix(".parquet")).is_some_and(own)
             }
             ["events", file] => {
@@ -433,6 +444,8 @@ fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::removed::RemovedNote;
+    use crate::run::Paths;
     use crate::scratch::Scratch;
     use crate::stamps::{ChannelCount, Origin, PointStamps, next_segment};
 
@@ -489,6 +502,32 @@ mod tests {
         assert_eq!(fetch(&mut again, &intake, 1 << 20), 2);
         let stored = PointStamps::open(&here.join("stamps/node=n/point=p")).unwrap();
         assert_eq!((stored.len(), stored.segments().len(), stored.refused().len()), (1600, 3, 0));
+    }
+
+    #[test]
+    fn what_the_window_removed_there_goes_here_once_its_note_has_come_and_not_before() {
+        let scratch = Scratch::new();
+        let (there, here) = (scratch.path().join("there"), scratch.path().join("here"));
+        let (mut spool, intake) = (Spool::new(&there, node(), u64::MAX), Intake::new(&here, node()));
+        let places: Vec<_> = (0..3).map(|part| segment(&there, part * 10..part * 10 + 10)).collect();
+        assert_eq!(fetch(&mut spool, &intake, 1 << 20), 3);
+        let mut note = RemovedNote::default();
+        for (number, place) in places.iter().take(2).enumerate() {
+            let origin = Segment::open(place).unwrap().origin().unwrap();
+            assert_eq!(origin.counts[0].stored, 10, "a receipt tells what it held");
+            note.add(&PointName::new("p").unwrap(), number as u64, &origin);
+        }
+        note.write(&Paths::of(&there).removed("n")).unwrap();
+        places.iter().take(2).for_each(|place| std::fs::remove_file(place).unwrap());
+        let folder = here.join("stamps/node=n/point=p");
+        assert_eq!(files_in(&folder, "parquet").unwrap().len(), 3);
+        segment(&there, 30..40);
+        let parcels = spool.pending(100, true).unwrap();
+        assert!(parcels[0].path.starts_with("removed/"), "before the counts that it belongs to: {parcels:?}");
+        assert_eq!(fetch(&mut spool, &intake, 1 << 20), 2);
+        let stored = PointStamps::open(&folder).unwrap();
+        assert_eq!((stored.len(), stored.removed_of(1), stored.segments().len()), (20, 20, 2));
+        assert_eq!(files_in(&folder, "parquet").unwrap().len(), 2);
     }
 
     #[test]

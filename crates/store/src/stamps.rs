@@ -7,6 +7,7 @@
 //! Assumes: one collector a node. Guarantees: every row that was appended, once, unchanged. Deliberately absent:
 //! sorting, and any rule about what a repeated id means.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -15,12 +16,15 @@ use serde::{Deserialize, Serialize};
 use tickscope_trace::{Attribute, Nullable};
 
 use crate::error::{Error, Result};
+use crate::removed::{RemovedNote, all_parts_in, note_of, open_unless_removed, parts_in};
 use crate::table::{Columns, TableReader, columns, from_hexadecimal};
 use crate::whole_file::files_in;
 
 const BLOCKS_KEY: &str = "tickscope.blocks";
 const OPEN_KEY: &str = "tickscope.open";
 const COUNTS_KEY: &str = "tickscope.counts";
+const NEWEST_KEY: &str = "tickscope.newest";
+const WRITTEN_KEY: &str = "tickscope.written";
 
 columns! {
     /// Stamps of one point as columns, one row a stamp.
@@ -88,6 +92,16 @@ pub struct ChannelCount {
     pub uncommitted: u64,
 }
 
+/// The newest stamp of a channel in a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(i32, i64)", into = "(i32, i64)")]
+pub struct ChannelNewest {
+    /// Channel.
+    pub channel: i32,
+    /// Its largest tick.
+    pub tick: i64,
+}
+
 /// Where a segment's stamps came from.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
@@ -97,9 +111,43 @@ pub struct Origin {
     pub open: Vec<OpenBlock>,
     /// Counts that it adds to each channel's.
     pub counts: Vec<ChannelCount>,
+    /// In a run that keeps a window: the newest stamp of each channel.
+    pub newest: Vec<ChannelNewest>,
+    /// In a run that keeps a window: when it was written, ns since the boot of the machine that wrote it. No stamp in
+    /// it is younger.
+    pub written: Option<u64>,
 }
 
 impl Origin {
+    /// What a segment of `stamps` that is written now says of their age.
+    pub fn aged(mut self, stamps: &StampColumns, written: u64) -> Self {
+        let mut newest = BTreeMap::new();
+        for (&channel, &tick) in stamps.channel.iter().zip(&stamps.tick) {
+            newest.entry(channel).and_modify(|known: &mut i64| *known = tick.max(*known)).or_insert(tick);
+        }
+        self.newest = newest.into_iter().map(|(channel, tick)| ChannelNewest { channel, tick }).collect();
+        self.written = Some(written);
+        self
+    }
+
+    /// Takes in which blocks a segment holds that follows those that this tells of.
+    pub(crate) fn follow(&mut self, later: &Self) {
+        for range in &later.blocks {
+            let of_channel = |known: &&mut BlockRange| (known.pool, known.serial) == (range.pool, range.serial);
+            match self.blocks.iter_mut().rev().find(of_channel) {
+                Some(known) if known.last.checked_add(1) == Some(range.first) => known.last = range.last,
+                _ => self.blocks.push(*range),
+            }
+            let whole = range.first..=range.last;
+            self.open
+                .retain(|open| (open.pool, open.serial) != (range.pool, range.serial) || !whole.contains(&open.number));
+        }
+        for open in &later.open {
+            self.open.retain(|known| (known.pool, known.serial, known.number) != (open.pool, open.serial, open.number));
+            self.open.push(open.clone());
+        }
+    }
+
     /// Adds a block, in the order of its channel.
     pub fn add(&mut self, (pool, serial): (u64, u32), number: u32) {
         match self.blocks.last_mut() {
@@ -120,6 +168,8 @@ pub struct Segment {
 pub struct PointStamps {
     segments: Vec<Segment>,
     refused: Vec<Error>,
+    removed: RemovedNote,
+    below: u64,
 }
 
 impl StampColumns {
@@ -153,21 +203,28 @@ pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Re
     if !origin.open.is_empty() {
         keys.push((OPEN_KEY, json(&origin.open)));
     }
+    if let Some(written) = origin.written {
+        keys.extend([(NEWEST_KEY, json(&origin.newest)), (WRITTEN_KEY, written.to_string())]);
+    }
     stamps.write(place, &keys)
 }
 
-fn json(list: &impl Serialize) -> String {
+pub(crate) fn json(list: &impl Serialize) -> String {
     serde_json::to_string(list).expect("a list of numbers and text is JSON")
 }
 
-/// `part-0000000N.parquet` in `folder`, N beyond every number that is there: a segment never replaces another.
+/// `part-0000000N.parquet` in `folder`, N beyond every number that is or was there: a segment never replaces another.
 pub fn next_segment(folder: &Path) -> Result<PathBuf> {
     let last = files_in(folder, "parquet")?.iter().filter_map(|path| part_number(path)).max();
-    Ok(folder.join(format!("part-{:08}.parquet", last.map_or(0, |last| last + 1))))
+    let removed = match note_of(folder) {
+        Some((place, point)) => RemovedNote::read(&place)?.below(point),
+        None => 0,
+    };
+    Ok(folder.join(format!("part-{:08}.parquet", last.map_or(0, |last| last + 1).max(removed))))
 }
 
 /// The N of `part-N.parquet`.
-pub(crate) fn part_number(path: &Path) -> Option<u64> {
+pub fn part_number(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.strip_prefix("part-")?.parse().ok()
 }
 
@@ -179,7 +236,9 @@ impl Segment {
 
     /// Where its stamps came from.
     pub fn origin(&self) -> Result<Origin> {
-        Ok(Origin { blocks: self.list(BLOCKS_KEY)?, open: self.list(OPEN_KEY)?, counts: self.list(COUNTS_KEY)? })
+        let (blocks, open, counts) = (self.list(BLOCKS_KEY)?, self.list(OPEN_KEY)?, self.list(COUNTS_KEY)?);
+        let written = self.table.key(WRITTEN_KEY).and_then(|text| text.parse().ok());
+        Ok(Origin { blocks, open, counts, newest: self.list(NEWEST_KEY)?, written })
     }
 
     /// The channels that its footer counts stamps of; none where the footer says nothing that is understood.
@@ -265,16 +324,51 @@ impl Segment {
 }
 
 impl PointStamps {
-    /// The segments in `folder`, in the order they were written; those that cannot be read are listed as refused.
+    /// The segments in `folder`, in the order they were written; those that cannot be read are listed as refused, those
+    /// that the run's window removed are not. What the window removes meanwhile is either here or in the note of that.
     pub fn open(folder: &Path) -> Result<Self> {
-        let mut stamps = Self { segments: Vec::new(), refused: Vec::new() };
-        for path in files_in(folder, "parquet")? {
-            match Segment::open(&path) {
-                Ok(segment) => stamps.segments.push(segment),
-                Err(reason) => stamps.refused.push(reason),
+        loop {
+            let opened = Self::open_once(folder)?;
+            let now = note_of(folder).map_or(Ok(0), |(place, point)| below_of(&place, point))?;
+            if now == opened.below {
+                return Ok(opened);
             }
         }
-        Ok(stamps)
+    }
+
+    fn open_once(folder: &Path) -> Result<Self> {
+        let (mut segments, mut refused) = (Vec::new(), Vec::new());
+        let (removed, parts) = match parts_in(folder) {
+            Ok(found) => found,
+            Err(why) => (RemovedNote::default(), all_parts_in(folder, why, &mut refused)?),
+        };
+        let point = note_of(folder).map(|(_, point)| point);
+        let below = point.map_or(0, |point| removed.below(point));
+        more_descriptors(parts.len());
+        for path in parts {
+            match open_unless_removed(&path) {
+                Some(Ok(segment)) => segments.push(segment),
+                Some(Err(reason)) => refused.push(reason),
+                None => {} // so the note is a later one now
+            }
+        }
+        Ok(Self { segments, refused, removed, below })
+    }
+
+    /// The number below which the point's parts were removed by the run's window.
+    pub fn removed_below(&self) -> u64 {
+        self.below
+    }
+
+    /// Stamps of a channel that the run's window had removed when these segments were opened.
+    pub(crate) fn removed_of(&self, channel: i32) -> u64 {
+        let of_channel = self.removed.channels().find(|removed| removed.channel == channel);
+        of_channel.map_or(0, |removed| removed.stamps.max(0) as u64)
+    }
+
+    /// The channels that the note of removed stamps tells of.
+    pub(crate) fn removed_at(&self, point: &str) -> impl Iterator<Item = i32> {
+        self.removed.channels().filter(move |removed| removed.point.as_str() == point).map(|removed| removed.channel)
     }
 
     /// The files that were not read, and why.
@@ -341,6 +435,27 @@ impl PointStamps {
     }
 }
 
+/// As [`RemovedNote::below`]; a note that cannot be read is told elsewhere.
+fn below_of(note: &Path, point: &str) -> Result<u64> {
+    Ok(RemovedNote::read(note).map_or(0, |note| note.below(point)))
+}
+
+/// Lets this process have as many files open as it may: every segment of a long run is one.
+fn more_descriptors(files: usize) {
+    const FEW: usize = 200;
+    if files <= FEW {
+        return;
+    }
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid resource, and an rlimit that outlives both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
 impl From<(String, u32, u32, u32)> for BlockRange {
     /// A pool that is no hexadecimal number is no pool of ours: it matches none, as 0 matches none.
     fn from((pool, serial, first, last): (String, u32, u32, u32)) -> Self {
@@ -363,6 +478,18 @@ impl From<(String, u32, u32, u32, Vec<u32>)> for OpenBlock {
 impl From<OpenBlock> for (String, u32, u32, u32, Vec<u32>) {
     fn from(block: OpenBlock) -> Self {
         (format!("{:016x}", block.pool), block.serial, block.number, block.slots, block.uncommitted)
+    }
+}
+
+impl From<(i32, i64)> for ChannelNewest {
+    fn from((channel, tick): (i32, i64)) -> Self {
+        Self { channel, tick }
+    }
+}
+
+impl From<ChannelNewest> for (i32, i64) {
+    fn from(newest: ChannelNewest) -> Self {
+        (newest.channel, newest.tick)
     }
 }
 
@@ -424,7 +551,9 @@ mod tests {
         let place = next_segment(scratch.path()).unwrap();
         let blocks = vec![BlockRange { pool: 0xfeed_0000_0000_0001, serial: 2, first: 0, last: 17 }];
         let open = vec![OpenBlock { pool: 7, serial: 2, number: 18, slots: 4, uncommitted: vec![1] }];
-        let origin = Origin { blocks, open, counts: vec![ChannelCount { channel: 3, stored: 5, uncommitted: 1 }] };
+        let counts = vec![ChannelCount { channel: 3, stored: 5, uncommitted: 1 }];
+        let newest = vec![ChannelNewest { channel: 3, tick: -7 }];
+        let origin = Origin { blocks, open, counts, newest, written: Some(u64::MAX) };
         write_segment(&place, &stamps(0..5), &origin).unwrap();
         assert_eq!(Segment::open(&place).unwrap().origin().unwrap(), origin);
         assert!(place.ends_with("part-00000000.parquet"));

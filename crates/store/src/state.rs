@@ -100,6 +100,12 @@ impl Run {
         Ok(Self::open(root)?)
     }
 
+    /// When a file of its stamps was last written, milliseconds of Unix by an ordinary clock: until then its data
+    /// reach, give or take the second that stamps may wait. `None`: there is none.
+    pub fn stored_until(&self) -> Option<i64> {
+        newest_file(&self.root().join("stamps"))
+    }
+
     /// Where the run stands.
     pub fn state(&self) -> Result<RunState> {
         let held = Writing::is_held(&self.paths().lock())?;

@@ -66,6 +66,7 @@ fn channel((node, point, place): (&str, &str, i64)) -> Channel {
         refused: 0,
         uncommitted: 0,
         state: if node == "client" { ChannelState::Closed } else { ChannelState::Recovered },
+        removed: None,
     }
 }
 
@@ -73,8 +74,8 @@ fn origin(place: i64, part: u32) -> Origin {
     let pool = 0xfeed_0000_0000_0000 + place as u64;
     Origin {
         blocks: vec![BlockRange { pool, serial: 0, first: part, last: part }],
-        open: Vec::new(),
         counts: vec![ChannelCount { channel: place as i32 + 1, stored: 100, uncommitted: 0 }],
+        ..Origin::default()
     }
 }
 

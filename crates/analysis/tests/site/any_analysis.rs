@@ -207,7 +207,7 @@ pub fn with_everything() -> Analysis {
     let inferred = Inferred { ids: 1, edges: vec![edge.clone()], wandering: vec![edge], alone: vec!["c.z".into()] };
     let (stamps, state, counts) = (2, RunState::Ended, Default::default());
     all.preparation = Preparation {
-        joined: Some(JoinedNow { stamps, state, kept: true, counts, refused: vec![] }),
+        joined: Some(JoinedNow { stamps, state, until_unix_ms: Some(1), kept: true, counts, refused: vec![] }),
         inferred: Some(inferred),
         notes: vec!["a note".into()],
     };

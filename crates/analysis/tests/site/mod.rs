@@ -84,6 +84,7 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
             refused: 0,
             uncommitted: 0,
             state: ChannelState::Closed,
+            removed: None,
         });
     }
     let told = points.iter().zip(0..).filter_map(|(of, channel)| lost(of, channel));

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::window::since_boot_ns;
 use super::{Collector, Pending, stem};
 use crate::watched_pool::{Lost, ReadyBlock, count};
 use tickscope_store::{ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampColumns, write_segment};
@@ -79,7 +80,7 @@ impl Collector {
             self.write_events(&format!("{point}+{}", stem(&place)), &taken.lost)?;
             self.steps.reached("losses are written")?;
         }
-        let bytes = write_segment(&place, &taken.stamps, &taken.origin)?;
+        let bytes = write_segment(&place, &taken.stamps, &self.aged(&taken))?;
         let Taken { origin, lost, .. } = taken;
         let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes };
         self.note(&grown, pending.growing.as_ref());
@@ -88,7 +89,13 @@ impl Collector {
         self.steps.reached("the segment has its name")
     }
 
-    fn folder(&self, point: &PointName) -> PathBuf {
+    /// What the footer of a segment says that is written now: its age too, where a window asks for that.
+    fn aged(&self, taken: &Taken) -> Origin {
+        let origin = taken.origin.clone();
+        if self.settings.keep.is_some() { origin.aged(&taken.stamps, since_boot_ns()) } else { origin }
+    }
+
+    pub(super) fn folder(&self, point: &PointName) -> PathBuf {
         Paths::of(&self.settings.run).stamps(&Place { node: self.settings.node.clone(), point: point.clone() })
     }
 
@@ -146,6 +153,7 @@ impl Collector {
 
     /// Leaves the segment as it is, and frees the ready blocks that it holds.
     fn keep(&mut self, point: &PointName, pending: &mut Pending) -> Result<()> {
+        pending.grows_since = None;
         let Some(Growing { origin, blocks, .. }) = pending.growing.take() else {
             return self.free_stored(point, pending);
         };

@@ -125,7 +125,7 @@ impl Collector {
         let mut totals = [0_i64; 4];
         for channel in self.ledger.channels() {
             totals[usize::from(channel.state != ChannelState::Open)] += 1;
-            totals[2] = totals[2].saturating_add(channel.stored);
+            totals[2] = totals[2].saturating_add(channel.ever_stored());
             totals[3] = totals[3].saturating_add(channel.dropped);
         }
         totals
@@ -142,7 +142,8 @@ impl Collector {
     /// Remembers how many stamps each channel has.
     pub(super) fn sample(&mut self, at: Instant) {
         let open = self.ledger.channels().filter(|channel| channel.state == ChannelState::Open);
-        let stamps = open.map(|channel| (channel.channel, channel.stored.saturating_add(channel.dropped))).collect();
+        let stamps =
+            open.map(|channel| (channel.channel, channel.ever_stored().saturating_add(channel.dropped))).collect();
         if self.live.samples.len() == SAMPLES {
             self.live.samples.pop_front();
         }

@@ -97,6 +97,11 @@ impl StoredNote {
         self.present.extend(listing.pools.iter().filter_map(|path| instance_of(path.file_name()?)));
     }
 
+    /// Whether the file of a pool is there.
+    pub(super) fn is_present(&self, pool: u64) -> bool {
+        self.present.contains(&pool)
+    }
+
     /// Forgets a block that is freed.
     pub(super) fn forget(&mut self, channel: Handle, number: u32) {
         self.others.remove(&(channel, number));

@@ -9,6 +9,7 @@ use tickscope_tick::{Clock, Domain};
 mod live;
 mod runs;
 mod tenants;
+mod window;
 
 /// A stamp directory and a run.
 struct Site {

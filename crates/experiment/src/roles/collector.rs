@@ -79,10 +79,11 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     Event::expect_node(node).map_err(Error::input)?;
     expect_stamp_directory(directory)?;
     let part = if settings.conducted { None } else { Some(Part::begin(settings)?) };
-    if settings.conducted {
-        Manifest::read(&Paths::of(run).manifest())?; // a run of another schema is refused before anything is taken
-    }
     let mut how = Settings::new(directory, run, node.clone());
+    if settings.conducted {
+        // A run of another schema is refused before anything is taken.
+        how.keep = Manifest::read(&Paths::of(run).manifest())?.keep_ms.map(Duration::from_millis);
+    }
     how.every = settings.every.unwrap_or(how.every);
     how.any_name = settings.any_name;
     let told = |error| settings.told(error);
@@ -321,6 +322,7 @@ fn undeclared(described: Node) -> Manifest {
         policies: Vec::new(),
         layout: Default::default(),
         assumptions: Vec::new(),
+        keep_ms: None,
         cost: None,
     }
 }

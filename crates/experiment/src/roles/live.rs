@@ -186,7 +186,7 @@ fn text_of(ChannelNow { channel, policy, rate }: &ChannelNow) -> ChannelText {
         thread: channel.thread,
         policy: policy.clone(),
         state: channel.state.name().into(),
-        stamps: channel.stored,
+        stamps: channel.ever_stored(),
         rate: *rate,
         lost: channel.dropped,
         refused: channel.refused,

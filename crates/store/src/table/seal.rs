@@ -35,7 +35,7 @@ pub(super) const UNSEALED: &str = "00000000000000000000000000000000";
 const VALUE_FOLLOWS: [u8; 2] = [0x18, 32];
 
 /// The folders that a run's tables lie in.
-const FOLDERS: [&str; 6] = ["stamps", "channels", "events", "brackets", "traces", "durations"];
+const FOLDERS: [&str; 7] = ["stamps", "removed", "channels", "events", "brackets", "traces", "durations"];
 
 /// The digest of a column chunk: its bytes as they lie in the file.
 pub(super) fn chunk_digest(bytes: &[u8]) -> String {

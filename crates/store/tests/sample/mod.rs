@@ -47,6 +47,7 @@ pub fn manifest() -> Manifest {
             origin: "preset unknown".into(),
             kind: None,
         }],
+        keep_ms: None,
         cost: None,
     }
 }
