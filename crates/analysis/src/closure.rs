@@ -187,8 +187,17 @@ impl Web {
 
     fn said(&self, conflict: &Conflict) -> String {
         let name = |node: usize| self.nodes[node].domain().to_string();
-        let pairs = conflict.pairs.iter().map(|&(local, reference)| format!("{} and {}", name(local), name(reference)));
-        let pairs: Vec<String> = pairs.collect();
+        /// As many are named; they may be hundreds.
+        const NAMED: usize = 4;
+        let mut pairs: Vec<String> = conflict
+            .pairs
+            .iter()
+            .map(|&(local, reference)| format!("{} and {}", name(local), name(reference)))
+            .collect();
+        if pairs.len() > NAMED + 1 {
+            let others = pairs.split_off(NAMED).len();
+            pairs.push(format!("and {others} more pairs"));
+        }
         let what = match conflict.culprit {
             Some(culprit) => format!(
                 "without {} all others agree, so its clock or its stamps are wrong, or its rho is too small; its \
