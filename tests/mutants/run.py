@@ -36,7 +36,7 @@ BUILD_S = 1800
 def mutants(only):
     for path in sorted((ROOT / "tests" / "mutants").glob("*.toml")):
         for mutant in tomllib.loads(path.read_text())["mutant"]:
-            if only is None or only in mutant["name"]:
+            if only is None or only in f"{path.stem}/{mutant['name']}":
                 yield path.stem, mutant
 
 
@@ -206,7 +206,7 @@ def begun_elsewhere(all_of_them):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--only", help="mutants whose name contains this")
+    arguments.add_argument("--only", help="mutants whose FILE/name contains this")
     arguments.add_argument("--minutes", type=float, help="begin no more after so many; which ones are left out is said")
     arguments.add_argument(
         "--check", action="store_true", help="list entries whose text or test is not there; builds nothing"

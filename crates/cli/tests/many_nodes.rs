@@ -23,7 +23,8 @@ fn ring(nodes: usize, seconds: f64) -> String {
     let port = free_port();
     let mut text = format!(
         "run = {{ name = \"ring\", seconds = {seconds:?}, pool_bytes = 4194304 }}\nnetwork.kind = \"namespaces\"\n\
-         [clock]\nreference = \"n0\"\nrho = \"lab\"\nsame_boot = \"ignore\"\nprobe_share = 0.02\nprobe_port = {}\n[layout]\npath = [",
+         [clock]\nreference = \"n0\"\nrho = \"lab\"\nsame_boot = \"ignore\"\nprobe_share = 0.02\n\
+         probe_port = {}\n[layout]\npath = [",
         free_port()
     );
     (0..nodes).for_each(|node| _ = write!(text, "\"n{node}.at\", "));
