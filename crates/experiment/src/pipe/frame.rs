@@ -66,7 +66,66 @@ fn wrong(text: String) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipe::protocol::{Asked, FromAgent};
+    use proptest::prelude::*;
     use serde_json::Value;
+
+    /// Documents of frames, a line each, right ones and such as once seemed worth a look.
+    const DOCUMENTS: &str = include_str!("frames.txt");
+
+    /// Bytes of a frame of that document.
+    fn wire(document: &[u8], bytes: &[u8]) -> Vec<u8> {
+        let [all, of_document] = [4 + document.len() + bytes.len(), document.len()];
+        let lengths = [all, of_document].map(|length| (length as u32).to_be_bytes()).concat();
+        [&lengths, document, bytes].concat()
+    }
+
+    /// Reads until there is nothing, or something is refused, as either end does.
+    fn read_all(wire: &[u8]) {
+        fn ends<T: DeserializeOwned>(mut from: &[u8]) {
+            loop {
+                let before = from.len();
+                match read::<T>(&mut from) {
+                    Ok(Some((_, bytes))) => assert!(bytes.len() <= MOST_BYTES && from.len() + HEAD <= before),
+                    Ok(None) => return assert!(from.is_empty()),
+                    Err(_) => return,
+                }
+            }
+        }
+        ends::<FromAgent>(wire);
+        ends::<Asked>(wire);
+    }
+
+    #[test]
+    fn kept_documents_are_a_frame_or_refused() {
+        for document in DOCUMENTS.lines() {
+            read_all(&wire(document.as_bytes(), b""));
+        }
+        let known = |document: &str| read::<FromAgent>(&mut &wire(document.as_bytes(), b"x")[..]);
+        assert!(known("\"beat\"").is_ok(), "some of them are right");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #[test]
+        fn property_whatever_comes_through_a_pipe_is_a_frame_or_refused(
+            noise in prop::collection::vec(any::<u8>(), 0..200),
+            at in any::<prop::sample::Index>(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            read_all(&noise);
+            let documents: Vec<&str> = DOCUMENTS.lines().collect();
+            let mut frames = wire(at.get(&documents).as_bytes(), &noise);
+            frames.extend(wire(b"\"beat\"", b""));
+            for (place, byte) in changes {
+                let place = place.index(frames.len());
+                frames[place] = byte;
+            }
+            read_all(&frames);
+            read_all(&frames[..cut.index(frames.len())]);
+        }
+    }
 
     fn framed(document: &Value, bytes: &[u8]) -> Vec<u8> {
         let mut wire = Vec::new();
