@@ -370,7 +370,7 @@ fn e2e_a_million_stamps_a_second_are_kept_while_others_are_switched() {
     if std::env::var_os("TICKSCOPE_TESTS").is_none_or(|tests| tests != "all") {
         return println!("not tried: set TICKSCOPE_TESTS=all");
     }
-    let going = Going::start_at("live-million", (3000, 50), NODES);
+    let going = Going::start_at("live-million", (2000, 50), NODES);
     going.await_answer(&["channels"], |reply| channels(reply).len() == NODES * THREADS * 3 + own(reply));
     for policy in ["null", "buffered", "null", "buffered", "null", "buffered"] {
         going.policy("switched*", policy);
