@@ -85,8 +85,16 @@ impl Scene {
         all
     }
 
-    /// Fails if anything of the run is left outside its directory.
+    /// Fails if anything of the run is left outside its directory, once its agent has ended: that is a process of its
+    /// own, which sees the end of its pipe and clears up by itself.
     fn expect_nothing_left(&self, folders: &[PathBuf]) {
+        let marks = [self.site.run_directory().display().to_string(), self.returned[0].0.display().to_string()];
+        for _ in 0..500 {
+            if self.folders().is_empty() && processes(&marks).is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
         assert_eq!(self.folders(), Vec::<PathBuf>::new());
         for folder in folders {
             let name = folder.file_name().unwrap().to_str().unwrap();
@@ -97,7 +105,6 @@ impl Scene {
                 named.filter(|entry| entry.file_name().to_string_lossy().starts_with(&spaces)).collect();
             assert!(named.is_empty(), "{named:?}");
         }
-        let marks = [self.site.run_directory().display().to_string(), self.returned[0].0.display().to_string()];
         assert_eq!(processes(&marks), [""; 0]);
     }
 }
