@@ -115,7 +115,7 @@ impl Inputs {
             unrelated,
             mut refused,
         } = relate(run, &layout, query, curves)?;
-        let (rivals, unread) = rivals::compare(run, &clocks, &of_node)?;
+        let (rivals, unread) = rivals::compare(run, &clocks, &of_node, &between)?;
         refused.extend(unread);
         let rho = query.rho.map_or_else(|| run_rho(manifest), Ok)?;
         let coarse = own.coarse();

@@ -10,28 +10,38 @@
 
 use serde::Serialize;
 use tickscope_bracket::{ClockMap, Cone};
-use tickscope_store::{BracketColumns, BracketSource, Node, Pair, RivalSample, Run};
+use tickscope_store::{Node, Pair, RivalSample, Run};
 use tickscope_tick::{Label, Tick};
-use tickscope_trace::{Clock, Layout, StageRole, StageRow};
+use tickscope_trace::{Clock, CounterPair, Layout, StageRole, StageRow};
 
 use crate::clock_maps::{reading_ticks, reference_node};
 use crate::error::Error;
+use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
 use crate::truth::Truth;
 
-/// What several methods say of one node's clock against the reference's.
+/// What several methods say of one node's clock against another's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NodeRivals {
     /// The node's counter.
     pub domain: Label,
+    /// The counter that it is related to: the run's reference, or one more node's.
+    pub reference: Label,
     /// Ours first.
     pub methods: Vec<RivalMethod>,
-    /// The shortest round trip of the probes before, during and after the run, ns.
+    /// The shortest round trip of the probes before, during and after the run, ns, with the peer's time to answer: what
+    /// the published relation is made of.
     pub round_trips_ns: [Option<i64>; 3],
+    /// The shortest round trips on the way alone, in both directions.
+    pub round_trips: Vec<RoundTrips>,
     /// The counter's frequency by the reference's declared one, from the exchanges before and after the run, Hz: least
     /// and most.
     pub hertz: Option<[i64; 2]>,
     /// What the node declares instead: by the kernel, as a rule.
     pub declared_hertz: u64,
+    /// How far the declared frequency may be off, parts per million.
+    pub declared_tolerance_ppm: u32,
+    /// Where it comes from: `kernel`, as a rule.
+    pub declared_by: String,
     /// Comparisons that were refused, a sentence each.
     pub refused: Vec<String>,
 }
@@ -72,8 +82,8 @@ pub struct RivalWidth {
 
 /// Instants at which bounds are asked for.
 const INSTANTS: i64 = 200;
-/// Exchanges before the run, and as many after it, at most: those of the probes' bursts.
-const BURST: usize = 200;
+/// Pairs of nodes other than the reference that are compared, at most: there may be tens of thousands.
+const MOST_PAIRS: usize = 500;
 /// A link is idle where the shortest round trip during the run is not this much longer than before it: numerator and
 /// denominator.
 const BUSY: (i64, i64) = (3, 2);
@@ -89,14 +99,13 @@ struct Sample {
     outside: Option<bool>,
 }
 
-/// One exchange of a probe: the reference sent, the node received and answered, the reference received.
-type Exchange = [i64; 4];
-
-/// Compares the methods for each node that is related to the reference; beside it, files that could not be read.
+/// Compares the methods for each node that is related to the reference, then for pairs of other nodes; beside it, files
+/// that could not be read.
 pub(crate) fn compare(
     run: &Run,
     clocks: &[Clock],
     of_node: &[(String, usize)],
+    between: &[CounterPair],
 ) -> Result<(Vec<NodeRivals>, Vec<tickscope_store::Error>), Error> {
     let manifest = run.manifest();
     let (reference, truth) = (reference_node(manifest)?, Truth::of(manifest));
@@ -111,27 +120,37 @@ pub(crate) fn compare(
         let Some(node) = manifest.nodes.iter().find(|node| node.name == **name) else { continue };
         let Some(Clock::Related(map)) = clocks.get(*clock) else { continue };
         let samples = samples_of(node)?;
-        let pair = Pair { reference: manifest.reference.clone(), domain: node.domain() };
-        let columns = run.brackets(&pair)?.found; // what was refused is told where the clock map is made
         let comparing = Comparing { nodes: [node, reference], map, truth: truth.as_ref() };
-        found.extend(comparing.all(&exchanges(&columns), samples, &of_reference));
+        let all = exchanges(&run.brackets(&pair_of([node, reference]))?.found); // what was refused is told elsewhere
+        found.extend(comparing.all(&all, Bursts::of(&all), samples, &of_reference));
+    }
+    let named = |clock: usize| {
+        let (name, _) = of_node.iter().find(|&&(_, of)| of == clock)?;
+        manifest.nodes.iter().find(|node| node.name == **name)
+    };
+    for CounterPair { local, reference, clock_map } in between.iter().take(MOST_PAIRS) {
+        let (Some(node), Some(reference)) = (named(*local), named(*reference)) else { continue };
+        let comparing = Comparing { nodes: [node, reference], map: clock_map, truth: truth.as_ref() };
+        let (all, bursts) = asked_by_either(run, [node, reference])?;
+        found.extend(comparing.all(&all, bursts, Vec::new(), &[]));
     }
     Ok((found, unread))
 }
 
-/// The exchanges in the order of their requests.
-fn exchanges(columns: &BracketColumns) -> Vec<Exchange> {
-    let ends: Vec<_> = columns.before.iter().zip(columns.after.iter()).collect();
-    let of_exchange: Vec<_> = columns.source.iter().zip(columns.exchange.iter()).collect();
-    let of = |row: usize| {
-        let ((first, number), (second, same)) = (of_exchange[row], of_exchange[row + 1]);
-        let one = *first == BracketSource::ProbeRequest && *second == BracketSource::ProbeReply && number == same;
-        let (t1, t4) = (ends[row].0?, ends[row + 1].1?);
-        one.then_some([*t1, columns.at[row], columns.at[row + 1], *t4])
-    };
-    let mut all: Vec<Exchange> = (1..columns.len()).filter_map(|row| of(row - 1)).collect();
-    all.sort_unstable();
-    all
+/// A node against another.
+fn pair_of([node, reference]: [&Node; 2]) -> Pair {
+    Pair { reference: reference.domain(), domain: node.domain() }
+}
+
+/// The exchanges of two nodes as the reference asked, also where it was the other one that did.
+fn asked_by_either(run: &Run, [node, reference]: [&Node; 2]) -> Result<(Vec<Exchange>, Option<Bursts>), Error> {
+    let all = exchanges(&run.brackets(&pair_of([node, reference]))?.found);
+    if !all.is_empty() {
+        let bursts = Bursts::of(&all);
+        return Ok((all, bursts));
+    }
+    let bursts = Bursts::of(&exchanges(&run.brackets(&pair_of([reference, node]))?.found)).map(|asked| asked.turned());
+    Ok((bursts.iter().flat_map(|bursts| bursts.0.concat()).collect(), bursts))
 }
 
 /// One node, and what it takes to compare.
@@ -146,12 +165,13 @@ impl Comparing<'_> {
     fn all(
         &self,
         exchanges: &[Exchange],
+        bursts: Option<Bursts>,
         samples: Vec<RivalSample>,
         of_reference: &[RivalSample],
     ) -> Option<NodeRivals> {
         let ticks = || exchanges.iter().map(|exchange| exchange[1]).chain(samples.iter().map(|sample| sample.before));
         let (first, last) = (ticks().min()?, ticks().max()?);
-        let [node, _] = self.nodes;
+        let [node, reference] = self.nodes;
         let at = (0..=INSTANTS).map(|step| between(first, last, step));
         let at: Vec<i64> = at.collect();
         let mut methods = vec![
@@ -166,7 +186,6 @@ impl Comparing<'_> {
                 at.iter().filter_map(|&at| self.inverse(at, first)).collect(),
             ),
         ];
-        let bursts = Bursts::of(exchanges);
         let points = bursts.as_ref().and_then(TwoPoint::of);
         if let Some(points) = &points {
             let published = |honest: bool| at.iter().map(|&at| points.sample(self, at, first, honest)).collect();
@@ -177,12 +196,27 @@ impl Comparing<'_> {
         let ns = |ticks: i64| ns_up(i128::from(ticks), self.hertz()[1]);
         Some(NodeRivals {
             domain: node.domain(),
+            reference: reference.domain(),
             methods,
-            round_trips_ns: bursts.map_or([None; 3], |bursts| bursts.shortest().map(|ticks| ticks.map(ns))),
+            round_trips_ns: bursts.as_ref().map_or([None; 3], |bursts| bursts.shortest().map(|ticks| ticks.map(ns))),
+            round_trips: bursts.iter().flat_map(|bursts| self.round_trips(bursts)).collect(),
             hertz: points.and_then(|points| points.hertz(self)),
             declared_hertz: node.counter.frequency.hertz,
+            declared_tolerance_ppm: node.counter.frequency.tolerance_ppm,
+            declared_by: node.counter.frequency.origin.clone(),
             refused: Vec::new(),
         })
+    }
+
+    fn round_trips(&self, bursts: &Bursts) -> [RoundTrips; 2] {
+        let [node, reference] = self.nodes.map(Node::domain);
+        let [asked, returned] = bursts.on_the_way(&self.map.cone(), self.nodes.map(|node| reading_ticks(node).into()));
+        let told = |from: &Label, to: &Label, ticks: [Option<i128>; 3]| RoundTrips {
+            from: from.clone(),
+            to: to.clone(),
+            shortest_ns: ticks.map(|ticks| ticks.map(|ticks| ns_up(ticks, self.hertz()[1]))),
+        };
+        [told(&reference, &node, asked), told(&node, &reference, returned)]
     }
 
     /// Frequencies of the node and of the reference.
@@ -201,7 +235,8 @@ impl Comparing<'_> {
     }
 
     fn true_ticks(&self, at: i64) -> Option<[i128; 2]> {
-        let (first, last) = self.truth?.on_reference(self.nodes[0].name.as_str(), at)?;
+        let [node, reference] = self.nodes;
+        let (first, last) = self.truth?.read_by(reference.name.as_str(), node.name.as_str(), at)?;
         Some([first.into(), last.into()])
     }
 
@@ -297,27 +332,6 @@ fn excludes_0(offset: i64, half: i64) -> bool {
     lo > 0 || hi < 0
 }
 
-/// Exchanges before, during and after the run.
-struct Bursts<'a>([&'a [Exchange]; 3]);
-
-impl<'a> Bursts<'a> {
-    fn of(all: &'a [Exchange]) -> Option<Self> {
-        let burst = BURST.min(all.len() / 3);
-        let (before, rest) = all.split_at(burst);
-        let (during, after) = rest.split_at(rest.len() - burst);
-        (burst > 0).then_some(Self([before, during, after]))
-    }
-
-    /// The shortest round trips, in ticks of the reference.
-    fn shortest(&self) -> [Option<i64>; 3] {
-        self.0.map(|exchanges| exchanges.iter().map(round_trip).min())
-    }
-}
-
-fn round_trip(&[t1, _, _, t4]: &Exchange) -> i64 {
-    t4.saturating_sub(t1)
-}
-
 /// The relation of Min-RTT: a line between the fastest exchange before the run and the fastest after it, each with one
 /// stamp of the node. Ticks of the reference are doubled, so that middles are whole.
 struct TwoPoint {
@@ -330,9 +344,9 @@ struct TwoPoint {
 }
 
 impl TwoPoint {
-    fn of(bursts: &Bursts<'_>) -> Option<Self> {
+    fn of(bursts: &Bursts) -> Option<Self> {
         let fastest = |exchanges: &[Exchange]| exchanges.iter().min_by_key(|exchange| round_trip(exchange)).copied();
-        let [first, last] = [fastest(bursts.0[0])?, fastest(bursts.0[2])?];
+        let [first, last] = [fastest(&bursts.0[0])?, fastest(&bursts.0[2])?];
         let at = [first, last].map(|exchange| i128::from(exchange[1]));
         let middles = [first, last].map(|[t1, _, _, t4]| i128::from(t1) + i128::from(t4));
         let round_trips = [first, last].map(|exchange| i128::from(round_trip(&exchange)));
@@ -390,8 +404,13 @@ impl TwoPoint {
 
     /// The node's frequency, Hz, if the reference's is what it declares.
     fn hertz(&self, comparing: &Comparing<'_>) -> Option<[i64; 2]> {
-        let [local, reference] = comparing.nodes.map(|node| i128::from(reading_ticks(node)));
-        let hertz = i128::from(comparing.hertz()[1]);
+        let widths = comparing.nodes.map(|node| i128::from(reading_ticks(node)));
+        self.rate_at(comparing.hertz()[1].into(), widths)
+    }
+
+    /// The least and the most that the node's mean rate between the two points can be if the reference's is `hertz`;
+    /// `widths`: how far readings leave both counters open.
+    fn rate_at(&self, hertz: i128, [local, reference]: [i128; 2]) -> Option<[i64; 2]> {
         let twice = self.middles[1] - self.middles[0];
         let off = self.round_trips[0] + self.round_trips[1] + 2 * reference;
         let [least, most] = [twice - off, twice + off];
@@ -537,15 +556,6 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_are_pairs_of_one_number_in_the_order_of_their_requests() {
-        let mut columns = BracketColumns::default();
-        columns.push_exchange(1, [50, 60, 61, 70], "before/after");
-        columns.push(Some(1), 2, None, BracketSource::ProbeRequest, "before/after");
-        columns.push_exchange(0, [10, 20, 21, 30], "before/after");
-        assert_eq!(exchanges(&columns), [[10, 20, 21, 30], [50, 60, 61, 70]]);
-    }
-
-    #[test]
     fn the_published_bound_is_half_the_longer_round_trip_between_the_points_and_grows_beyond() {
         let line = two_points([0, 1000], [0, 2000], [10, 30]);
         assert_eq!([0, 500, 1000].map(|at| line.published(at)), [30; 3], "doubled");
@@ -595,6 +605,26 @@ mod tests {
             let exact = whole(2) * (size(whole(1) - x.clone()) + size(x)) * e;
             let found = whole(line.published(at.into()));
             prop_assert!(found >= exact && found.clone() - exact < whole(1), "{}", found);
+        }
+
+        #[test]
+        fn property_the_true_frequency_lies_between_its_bounds_which_are_no_wider_than_the_round_trips(
+            gains_ppb in -100_000_i64..100_000,
+            ways in [[1_i64..100_000, 1_i64..100_000], [1_i64..100_000, 1_i64..100_000]],
+            length in 10_000_000_i64..1_000_000_000_000,
+        ) {
+            const HERTZ: i64 = 1_000_000_000;
+            // The node reads `at * (1 + gains)` in whole ticks; each exchange is sent at the reference's 0 and `length`.
+            let read = |at: i64| at + (i128::from(at) * i128::from(gains_ppb)).div_euclid(i128::from(HERTZ)) as i64;
+            let points = [(0, ways[0]), (length, ways[1])].map(|(sent, [there, back])| {
+                (read(sent + there), 2 * sent + there + back, there + back)
+            });
+            let line = two_points(points.map(|point| point.0), points.map(|point| point.1), points.map(|point| point.2));
+            let [least, most] = line.rate_at(HERTZ.into(), [1, 1]).unwrap();
+            let truth = HERTZ + gains_ppb;
+            prop_assert!(least <= truth && truth <= most, "{} {}", least, most);
+            let apart = i128::from(ways[0][0] + ways[0][1] + ways[1][0] + ways[1][1] + 8) * i128::from(HERTZ);
+            prop_assert!(i128::from(most - least) <= 3 * apart / i128::from(length - 200_000) + 4, "{} {}", least, most);
         }
 
         #[test]

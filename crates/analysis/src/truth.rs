@@ -68,10 +68,19 @@ impl Truth {
 
     /// First and last tick that the reference truly read when the node read `raw`.
     pub(crate) fn on_reference(&self, node: &str, raw: i64) -> Option<(i64, i64)> {
+        self.through(self.reference, node, raw)
+    }
+
+    /// First and last tick that the counter of `reader` truly read when that of `node` read `raw`.
+    pub(crate) fn read_by(&self, reader: &str, node: &str, raw: i64) -> Option<(i64, i64)> {
+        self.through(*self.maps.get(reader)?, node, raw)
+    }
+
+    fn through(&self, reader: Option<Injection>, node: &str, raw: i64) -> Option<(i64, i64)> {
         let (first, last) = match self.maps.get(node)? {
             None => (raw, raw),
             Some(map) => map.invert(raw)?,
         };
-        Some(self.reference.map_or((first, last), |map| (map.apply(first), map.apply(last))))
+        Some(reader.map_or((first, last), |map| (map.apply(first), map.apply(last))))
     }
 }

@@ -12,6 +12,7 @@ use site::{Ended, Site, c_program, few_or_all, free_port, tickscope};
 use tickscope_analysis::{Analysis, PairSummary, Query, analyse};
 use tickscope_experiment::may_make_namespaces;
 use tickscope_store::{BracketColumns, BracketRow, Pair, Run};
+use tickscope_tick::Label;
 
 /// The largest bound that Cloudprofiler reports between 30 nodes (its section 6.2), ns.
 const PUBLISHED_NS: f64 = 47_590.0;
@@ -59,7 +60,27 @@ fn expect_related(run: &Run, nodes: usize) -> Analysis {
         let closed = pair.closed_half_width_ticks.unwrap();
         assert!(pair.direct_half_width_ticks.is_none_or(|direct| closed <= direct), "{pair:?}");
     }
+    expect_compared(&analysis, nodes);
     analysis
+}
+
+/// Every two nodes are compared: bounds that guarantee hold the truth, round trips are told both ways, and each
+/// counter's frequency is the one that it was given.
+fn expect_compared(analysis: &Analysis, nodes: usize) {
+    assert_eq!(analysis.rivals.len(), nodes * (nodes - 1) / 2);
+    for pair in &analysis.rivals {
+        let guaranteed = pair.methods.iter().filter(|method| method.bound == "guaranteed");
+        assert!(guaranteed.clone().count() >= 2, "{pair:?}");
+        assert!(guaranteed.clone().all(|method| method.outside.is_none_or(|outside| outside == 0)), "{pair:?}");
+        let [asked, returned] = &pair.round_trips[..] else { panic!("{pair:?}") };
+        assert_eq!([&asked.from, &asked.to], [&returned.to, &returned.from]);
+        assert!([asked, returned].iter().all(|trips| trips.shortest_ns[0] > Some(0)), "{pair:?}");
+        let number = |label: &Label| label.node.as_str()[1..].parse::<i64>().unwrap();
+        let gains = 500 * (number(&pair.domain) - number(&pair.reference));
+        let [least, most] = pair.hertz.unwrap().map(|hertz| hertz - pair.declared_hertz as i64);
+        let given = (i128::from(pair.declared_hertz) * i128::from(gains) / 1_000_000_000) as i64;
+        assert!(least <= given + 1 && given - 1 <= most, "{pair:?}");
+    }
 }
 
 fn print(analysis: &Analysis) {

@@ -58,6 +58,7 @@ pub struct ReportJson<'a> {
 #[derive(Debug, Serialize)]
 struct RivalCurve<'a> {
     domain: &'a Label,
+    reference: &'a Label,
     method: &'a str,
     /// Time since the first exchange and half-width, ns; of a method without a bound, the error.
     points: &'a [[i64; 2]],
@@ -107,6 +108,7 @@ impl Report<'_> {
         for node in &self.analysis.rivals {
             all.extend(node.methods.iter().map(|method| RivalCurve {
                 domain: &node.domain,
+                reference: &node.reference,
                 method: &method.name,
                 points: &method.curve,
             }));

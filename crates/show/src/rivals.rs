@@ -1,21 +1,25 @@
 //! The run's bounds beside those of other methods: one table and one figure for each node.
 
-use tickscope_analysis::{NodeRivals, RivalMethod};
+use tickscope_analysis::{NodeRivals, RivalMethod, RoundTrips};
 use tickscope_store::EventKind;
+use tickscope_tick::Label;
 
 use crate::Report;
 use crate::document::{Block, Words};
 use crate::plot::{Axis, Figure, Ink};
 use crate::quantity::{Unit, count};
 
-/// Nodes whose rivals are shown; the public JSON has all.
-const MOST_NODES: usize = 30;
+/// Pairs of nodes whose rivals are shown; the public JSON has all.
+const MOST_PAIRS: usize = 30;
+
+/// As a bound is stated of counters' rates: parts per million with three decimals, rounded up.
+const PARTS: i128 = 1_000_000_000;
 
 const MEANING: &str = "Half the width of each method's interval over the run; lines without a bound are their true \
                        error. guaranteed: holds while the rate stays within rho; published: as the method's authors \
                        state it, which no proof supports where the rate wanders; stated: what the program says of \
-                       itself. chrony and ptp4l relate CLOCK_REALTIME, the others the nodes' counters. Between two \
-                       nodes other than the reference, what is said of both adds up.";
+                       itself. chrony and ptp4l relate CLOCK_REALTIME, the others the nodes' counters; what they say \
+                       of two nodes other than the reference adds up.";
 
 /// All that is compared; nothing, where nothing is.
 pub(crate) fn blocks(report: &Report<'_>) -> Vec<Block> {
@@ -23,32 +27,107 @@ pub(crate) fn blocks(report: &Report<'_>) -> Vec<Block> {
     if all.is_empty() {
         return Vec::new();
     }
-    let shown = all.iter().take(MOST_NODES).flat_map(|node| of_node(report, node));
-    let more = all.len().checked_sub(MOST_NODES).filter(|&more| more > 0);
-    let more = more.map(|more| Block::paragraph(format!("{} more nodes are in the public JSON.", count(more))));
+    let shown = || all.iter().take(MOST_PAIRS);
+    let more = all.len().checked_sub(MOST_PAIRS).filter(|&more| more > 0);
+    let more = more.map(|more| Block::paragraph(format!("{} more pairs are in the public JSON.", count(more))));
     let missing = report.events.iter().filter(|event| event.what == EventKind::RivalMissing);
     let missing: Vec<Words> = missing.map(|event| Words::from(event.text.as_str())).collect();
     let missing = (!missing.is_empty()).then_some(Block::List(missing));
     [Block::heading("Beside other methods"), Block::note(MEANING)]
         .into_iter()
-        .chain(shown)
+        .chain(shown().flat_map(|node| of_node(node, all.len() > 1)))
+        .chain(round_trips(shown()))
+        .chain(frequencies(shown(), &report.analysis.reference))
         .chain(more)
         .chain(missing)
         .collect()
 }
 
-fn of_node(report: &Report<'_>, node: &NodeRivals) -> Vec<Block> {
+/// Both directions of every pair.
+fn round_trips<'a>(shown: impl Iterator<Item = &'a NodeRivals>) -> Vec<Block> {
+    const COLUMNS: [&str; 5] = ["round trip from", "to and back", "shortest before the run", "during it", "after it"];
+    let row = |RoundTrips { from, to, shortest_ns }: &RoundTrips| {
+        let ends = [from, to].map(|end| Words::from(end.to_string()));
+        let told = shortest_ns.map(|ns| Words::from(ns.map_or_else(|| "–".into(), us)));
+        ends.into_iter().chain(told).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = shown.flat_map(|node| node.round_trips.iter().map(row)).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let words = "On the way alone: what the other node took to answer is taken off. Before and after the run nothing \
+                 else was under way.";
+    vec![Block::table("Shortest round trips", &COLUMNS, rows.into_iter()), Block::paragraph(words)]
+}
+
+/// Each counter's rate by the bursts before and after the run.
+fn frequencies<'a>(shown: impl Iterator<Item = &'a NodeRivals>, reference: &Label) -> Vec<Block> {
+    const COLUMNS: [&str; 5] = ["counter", "by the two bursts", "declared", "declared by", "between them"];
+    let row = |node: &NodeRivals| {
+        let [least, most] = node.hertz?;
+        let declared = i128::from(node.declared_hertz);
+        let parts = |off: i128| millionths(off, declared);
+        let [lo, hi] = [least, most].map(|hertz| i128::from(hertz) - declared);
+        let middle = i64::midpoint(least, most);
+        let by_bursts = format!(
+            "{} Hz ±{} ppm",
+            count(middle),
+            parts((i128::from(most) - i128::from(middle)).max(i128::from(middle) - i128::from(least)))
+        );
+        Some(vec![
+            Words::from(node.domain.to_string()),
+            by_bursts.into(),
+            format!("{} Hz ±{} ppm", count(node.declared_hertz), count(node.declared_tolerance_ppm)).into(),
+            node.declared_by.as_str().into(),
+            format!("{} to {} ppm", signed(lo, declared, End::Lower), signed(hi, declared, End::Upper)).into(),
+        ])
+    };
+    let rows: Vec<Vec<Words>> = shown.filter(|node| node.reference == *reference).filter_map(row).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let words = format!(
+        "Ticks between the fastest exchange before the run and the fastest after it, in seconds of {reference} at its \
+         declared frequency, which is an error common to all of them. Between them: how much faster the counter runs \
+         than declared."
+    );
+    vec![Block::table("Frequencies of the counters", &COLUMNS, rows.into_iter()), Block::paragraph(words)]
+}
+
+/// A share in parts per million, rounded away from 0.
+fn millionths(off: i128, of: i128) -> String {
+    let parts = -(-off.abs() * PARTS).div_euclid(of.max(1));
+    format!("{}.{:03}", parts / 1000, parts % 1000)
+}
+
+/// The lower end rounded down, the upper one up: away from 0, but toward it where the sign is the other way.
+fn signed(off: i128, of: i128, end: End) -> String {
+    let exact = off * PARTS;
+    let parts = match end {
+        End::Lower => exact.div_euclid(of.max(1)),
+        End::Upper => -(-exact).div_euclid(of.max(1)),
+    };
+    format!("{}{}.{:03}", if parts < 0 { "−" } else { "+" }, parts.abs() / 1000, parts.abs() % 1000)
+}
+
+/// An end of an interval.
+#[derive(Clone, Copy)]
+enum End {
+    Lower,
+    Upper,
+}
+
+fn of_node(node: &NodeRivals, one_of_several: bool) -> Vec<Block> {
     const COLUMNS: [&str; 8] =
         ["method", "bound", "samples", "least", "median", "most", "true error, median and most", "truth outside"];
-    let title = format!("{} against {}", node.domain, report.analysis.reference);
+    let title = format!("{} against {}", node.domain, node.reference);
     let table = Block::table(&title, &COLUMNS, node.methods.iter().map(row));
     let drawn: Vec<&RivalMethod> = node.methods.iter().filter(|method| method.curve.len() > 1).collect();
     let legend = Block::legend(drawn.iter().map(|method| method.name.clone()));
-    let mut blocks = vec![table];
+    let mut blocks: Vec<Block> = one_of_several.then(|| Block::heading(&title)).into_iter().chain([table]).collect();
     if !drawn.is_empty() {
         blocks.extend([figure(&title, &drawn), legend]);
     }
-    blocks.push(Block::Paragraph(facts(node)));
     blocks.extend(node.refused.iter().map(Block::paragraph));
     blocks
 }
@@ -87,22 +166,6 @@ fn figure(title: &str, drawn: &[&RivalMethod]) -> Block {
         figure.curve(&points, Ink::of(number));
     }
     figure.block(&format!("How well each method knows {title}, over the run."))
-}
-
-fn facts(node: &NodeRivals) -> Words {
-    let [before, during, after] = node.round_trips_ns.map(|ns| ns.map_or_else(|| "not known".into(), us));
-    let words =
-        Words::from(format!("Shortest round trip before, during and after the run: {before}, {during}, {after}."));
-    match node.hertz {
-        Some([least, most]) => words.say(format!(
-            " The counter's frequency, from the exchanges before and after the run and the reference's declared one: \
-             {} to {} Hz; declared for it: {} Hz.",
-            count(least),
-            count(most),
-            count(node.declared_hertz)
-        )),
-        None => words,
-    }
 }
 
 /// Microseconds, rounded up.

@@ -5,7 +5,7 @@ use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
     Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, NodeRivals, PairSummary, PassageSummary,
-    Preparation, RivalMethod, RivalWidth, SourceSummary,
+    Preparation, RivalMethod, RivalWidth, RoundTrips, SourceSummary,
 };
 use tickscope_bracket::Rho;
 use tickscope_store::RunState;
@@ -98,6 +98,7 @@ fn share(mut ends: [i64; 3]) -> Option<Share> {
 fn rivals() -> NodeRivals {
     NodeRivals {
         domain: "b.tsc".parse().unwrap(),
+        reference: "a.tsc".parse().unwrap(),
         methods: vec![RivalMethod {
             name: "tickscope".into(),
             bound: "guaranteed",
@@ -109,8 +110,15 @@ fn rivals() -> NodeRivals {
             curve: vec![[0, 1]],
         }],
         round_trips_ns: [Some(1), None, Some(1)],
+        round_trips: vec![RoundTrips {
+            from: "a.tsc".parse().unwrap(),
+            to: "b.tsc".parse().unwrap(),
+            shortest_ns: [Some(1), None, Some(1)],
+        }],
         hertz: Some([1, 1]),
         declared_hertz: 1,
+        declared_tolerance_ppm: 1,
+        declared_by: "kernel".into(),
         refused: vec![],
     }
 }
