@@ -26,7 +26,9 @@ def methods_of(tickscope, seconds, scratch):
         environment = os.environ | {"PATH": path}
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=environment)
     table = json.loads(done.stdout)
+    # Whether a daemon disciplines the clock is the machine's affair; the others come by `make setup`.
     missing = [event["text"] for event in table["events"] if event["what"] == "rival-missing"]
+    missing = [text for text in missing if not text.startswith("NTP:")]
     if missing:
         raise SystemExit(f"bench: not all rivals took part: {'; '.join(missing)}")
     (node,) = table["rivals"]

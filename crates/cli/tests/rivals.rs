@@ -5,6 +5,7 @@ mod site;
 use serde_json::Value;
 use site::{Ended, Experiment, Site, few_or_all};
 use tickscope_experiment::may_make_namespaces;
+use tickscope_host::StatedError;
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../build/rivals/usr");
 
@@ -61,6 +62,24 @@ fn e2e_chrony_and_ptp4l_are_asked_beside_the_run_and_the_truth_is_held_against_e
     let hertz = &table["rivals"][0]["hertz"];
     let declared = table["rivals"][0]["declared_hertz"].as_i64();
     assert!(hertz[0].as_i64() <= declared && declared <= hertz[1].as_i64(), "one counter: {hertz}");
+}
+
+#[test]
+fn e2e_timestamps_synchronised_by_ntp_are_a_row_and_an_undisciplined_clock_is_told() {
+    let site = Site::new("ntp");
+    let experiment = Experiment { probes_hz: 200, ..Experiment::new(2.5, 50) };
+    let mut command = site.run_command(&format!("{}\n[rivals]\nntp = true\n", experiment.text()));
+    let table = Ended::of(&mut command).json(0);
+    let ntp = method(&table, "NTP, synchronised timestamps");
+    let taken = [&ntp["samples"], &ntp["not_yet"]].map(|count| count.as_u64().unwrap());
+    assert!(taken[0] + taken[1] >= 1, "{ntp}");
+    let told = site.events("rival-missing");
+    if StatedError::of_this_host().is_some_and(|stated| stated.synchronised) {
+        assert!(ntp["bound"] == "stated" && ntp["outside"] == 0 && told.is_empty(), "{ntp} {told:?}");
+    } else {
+        assert!(taken[0] == 0 && ntp["bound"] == "none" && ntp["half_width"].is_null(), "{ntp}");
+        assert!(told.len() == 2 && told.iter().all(|event| event.text.contains("unsynchronised")), "{told:?}");
+    }
 }
 
 #[test]

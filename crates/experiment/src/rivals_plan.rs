@@ -10,6 +10,8 @@ pub(crate) struct RivalsPlan {
     #[serde(deserialize_with = "variants")]
     pub chrony: Vec<ChronyVariant>,
     pub ptp4l: bool,
+    /// What the kernel states of each node's `CLOCK_REALTIME`.
+    pub ntp: bool,
     /// Port of the chronyd that the others follow; none of its own programs listens there.
     pub chrony_port: Option<u16>,
 }
@@ -107,6 +109,7 @@ mod tests {
     #[test]
     fn chrony_is_asked_for_by_a_word_or_as_several_variants() {
         assert_eq!(plan("").unwrap(), RivalsPlan::default());
+        assert!(plan("ntp = true").unwrap().ntp);
         assert_eq!(plan("chrony = true").unwrap().chrony[0].name, "default");
         let two =
             plan("chrony = [{ name = \"a\" }, { name = \"b\", poll = -4, xleave = true }]\nptp4l = true").unwrap();

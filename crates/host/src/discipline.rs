@@ -139,6 +139,34 @@ impl Discipline {
     }
 }
 
+/// What the kernel states of how far REALTIME is off, as whoever disciplines it told it last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatedError {
+    /// False: the kernel calls the clock unsynchronised, and the bound is none.
+    pub synchronised: bool,
+    /// By how much the clock is ahead of what it follows, ns: what is still to be worked off.
+    pub ahead_ns: i64,
+    /// The stated bound, ns, rounded up: a daemon's root dispersion and half its root delay, and 500 ppm since then.
+    pub most_ns: i64,
+}
+
+impl StatedError {
+    /// Asks the kernel; `None` where it refuses to tell.
+    pub fn of_this_host() -> Option<Self> {
+        ask(0).map(|(state, timex)| Self::of(state, &timex))
+    }
+
+    fn of(state: i32, timex: &libc::timex) -> Self {
+        let unit = if timex.status & libc::STA_NANO != 0 { 1 } else { 1000 };
+        Self {
+            synchronised: timex.status & libc::STA_UNSYNC == 0 && state != libc::TIME_ERROR,
+            // Positive where the clock is behind.
+            ahead_ns: timex.offset.saturating_mul(-unit),
+            most_ns: timex.maxerror.saturating_add(1).saturating_mul(1000),
+        }
+    }
+}
+
 fn ask(modes: libc::c_uint) -> Option<(i32, libc::timex)> {
     // SAFETY: timex is plain integers, for which zero is a value.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
@@ -167,6 +195,18 @@ mod tests {
     use super::*;
 
     const STILL: Discipline = Discipline::STILL;
+
+    #[test]
+    fn what_is_stated_is_in_nanoseconds_rounded_up_and_none_of_an_unsynchronised_clock() {
+        // SAFETY: timex is plain integers, for which zero is a value.
+        let zero: libc::timex = unsafe { std::mem::zeroed() };
+        let of =
+            |state, status, offset| StatedError::of(state, &libc::timex { status, offset, maxerror: 1234, ..zero });
+        let in_us = StatedError { synchronised: true, ahead_ns: -7000, most_ns: 1_235_000 };
+        assert_eq!(of(0, libc::STA_PLL, 7), in_us);
+        assert_eq!(of(0, libc::STA_PLL | libc::STA_NANO, -7), StatedError { ahead_ns: 7, ..in_us });
+        assert!(!of(0, libc::STA_UNSYNC, 0).synchronised && !of(libc::TIME_ERROR, 0, 0).synchronised);
+    }
 
     #[test]
     fn an_undisciplined_clock_runs_at_its_raw_rate() {

@@ -21,4 +21,5 @@ pub mod sharing;
 pub mod step;
 pub mod step_alarm;
 
+pub use discipline::StatedError;
 pub use finding::{Finding, Problem};

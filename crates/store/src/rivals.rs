@@ -10,7 +10,7 @@ columns! {
     row RivalSample,
     /// Samples of one node as columns, one row each time a program was asked.
     pub columns RivalColumns {
-        /// The program: `chrony` or `ptp4l`.
+        /// The program: `chrony` or `ptp4l`; `NTP`: what the kernel states.
         program: String,
         /// How it was set up, as the run file names it.
         variant: String,
@@ -22,9 +22,9 @@ columns! {
         state: String,
         /// By how many ns the node's `CLOCK_REALTIME` is ahead of the clock that it follows, negative: behind.
         offset_ns: i64,
-        /// chrony: root delay, ns; ptp4l: its path delay.
+        /// chrony: root delay, ns; ptp4l: its path delay; NTP: 0, the bound holds it.
         delay_ns: Option<i64>,
-        /// Root dispersion, ns; null: the program states none, and so no bound.
+        /// Root dispersion, ns; NTP: the kernel's `maxerror`; null: the program states none, and so no bound.
         dispersion_ns: Option<i64>,
         /// By how much the node's clock gains on its own, parts per 10^9.
         frequency_ppb: Option<i64>,

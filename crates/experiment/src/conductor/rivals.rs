@@ -9,11 +9,11 @@ use crate::roles::rivals::{ClientSettings, RivalReport, ServerSettings};
 const OWN_NETWORK: &str = "network namespaces";
 
 impl Conductor<'_> {
-    /// The server on the reference, then a client on every other node; where a chronyd that runs already is asked, one
-    /// on the reference, too: both clocks' bounds count between two nodes.
+    /// The server on the reference, then a client on every other node; where a chronyd that runs already is asked, or
+    /// the kernel, one on the reference, too: both clocks' bounds count between two nodes.
     pub(super) fn start_rivals(&mut self) -> Result<(), Error> {
         let plan = &self.plan.rivals;
-        if plan.chrony.is_empty() && !plan.ptp4l {
+        if plan.chrony.is_empty() && !plan.ptp4l && !plan.ntp {
             return Ok(());
         }
         let (reference, port) = (self.plan.reference_at(), plan.port());
@@ -24,6 +24,7 @@ impl Conductor<'_> {
                        run's own. network.kind = \"namespaces\" makes one";
             self.note(Event::RUN, EventKind::RivalMissing, None, why.into());
         }
+        let ntp = plan.ntp;
         let (running, own): (Vec<_>, Vec<_>) = plan.chrony.iter().cloned().partition(|variant| variant.running);
         let address = self.nodes[reference].address.clone();
         let server = ServerSettings { address: address.clone(), port, chrony: !own.is_empty(), ptp4l };
@@ -33,11 +34,11 @@ impl Conductor<'_> {
         for at in 0..self.nodes.len() {
             let variants = if at == reference { running.clone() } else { plan.chrony.clone() };
             let ptp4l = ptp4l && at != reference;
-            if variants.is_empty() && !ptp4l {
+            if variants.is_empty() && !ptp4l && !ntp {
                 continue;
             }
             let own = self.nodes[at].address.clone();
-            let client = ClientSettings { address: own, server: (address.clone(), port), variants, ptp4l };
+            let client = ClientSettings { address: own, server: (address.clone(), port), variants, ptp4l, ntp };
             self.start_helper(HelperKind::RivalClient, at, at, Role::RivalAsk(client))?;
         }
         Ok(())

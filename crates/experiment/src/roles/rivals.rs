@@ -1,5 +1,7 @@
 //! Rivals: chrony and ptp4l relate the same clocks as the run does, at the same time, and are asked once a second.
 //!
+//! The kernel is asked likewise what it states of each node's clock: what NTP-synchronised timestamps stand on.
+//!
 //! A private chronyd on each node follows one on the reference; ptp4l likewise. All of them run with the option that
 //! keeps them from setting a clock (`-x`, `free_running`), in a private folder, and end with this process.
 //!
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tickscope_counter::NodeCounter;
+use tickscope_host::StatedError;
 use tickscope_store::{Paths, RivalColumns, RivalSample, next_segment, write_rivals};
 use tickscope_tick::Ordering;
 
@@ -50,6 +53,8 @@ pub struct ClientSettings {
     pub variants: Vec<ChronyVariant>,
     /// True: start a ptp4l.
     pub ptp4l: bool,
+    /// True: ask the kernel what it states of this node's clock.
+    pub ntp: bool,
 }
 
 /// Report of a role of rivals.
@@ -101,13 +106,15 @@ pub(super) fn ask(client: &ClientSettings, place: &RoleContext) -> Result<RivalR
     let lines = if client.ptp4l { start_ptp4l(&client.address, &folder, &mut started) } else { None };
     ready();
     let mut taking = Taking::begin(counter, place, lines);
+    taking.kernel = client.ntp.then(Kernel::default);
     while !interrupt::ended() {
         std::thread::sleep(Duration::from_millis(20));
         taking.step(&mut chronies);
         started.look();
     }
+    let undisciplined = taking.kernel.as_ref().and_then(Kernel::missing);
     let samples = taking.end()?;
-    let silent = chronies.into_iter().filter_map(|asked| asked.silent);
+    let silent = chronies.into_iter().filter_map(|asked| asked.silent).chain(undisciplined);
     Ok(RivalReport { missing: started.missing.iter().cloned().chain(silent).collect(), samples })
 }
 
@@ -155,11 +162,37 @@ struct Asked {
     silent: Option<String>,
 }
 
+/// What the kernel states of the node's clock, while it is asked.
+#[derive(Default)]
+struct Kernel {
+    asked: u64,
+    /// How often it called the clock synchronised.
+    synchronised: u64,
+}
+
+impl Kernel {
+    fn count(&mut self, stated: Option<StatedError>) {
+        self.asked += 1;
+        self.synchronised += u64::from(stated.is_some_and(|stated| stated.synchronised));
+    }
+
+    /// Why there is nothing to compare with, if there is nothing.
+    fn missing(&self) -> Option<String> {
+        (self.asked > 0 && self.synchronised == 0).then(|| {
+            "NTP: the kernel calls this node's CLOCK_REALTIME unsynchronised, so its timestamps have no bound. Let \
+             chronyd, ntpd or systemd-timesyncd discipline it, or leave rivals.ntp out"
+                .into()
+        })
+    }
+}
+
 /// Samples on their way into the run.
 struct Taking<'a> {
     counter: NodeCounter,
     place: &'a RoleContext,
     lines: Option<Receiver<String>>,
+    /// `None`: the kernel is not asked.
+    kernel: Option<Kernel>,
     columns: RivalColumns,
     /// When ptp4l's next line was waited for from.
     waited_from: i64,
@@ -172,7 +205,7 @@ impl<'a> Taking<'a> {
     fn begin(counter: NodeCounter, place: &'a RoleContext, lines: Option<Receiver<String>>) -> Self {
         let (waited_from, due) = (counter.read(Ordering::Before), Instant::now());
         let (columns, write_due) = (RivalColumns::default(), due + WRITE_EVERY);
-        Self { counter, place, lines, columns, waited_from, samples: 0, due, write_due }
+        Self { counter, place, lines, kernel: None, columns, waited_from, samples: 0, due, write_due }
     }
 
     fn step(&mut self, chronies: &mut [Asked]) {
@@ -197,11 +230,23 @@ impl<'a> Taking<'a> {
                     Err(why) => asked.silent = Some(format!("chronyd '{}': {why}", asked.variant)),
                 }
             }
+            self.ask_kernel();
             self.due = (self.due + SAMPLE_EVERY).max(Instant::now());
         }
         if Instant::now() >= self.write_due {
             let _ = self.write(); // a full disk may have room at the next attempt
             self.write_due = Instant::now() + WRITE_EVERY;
+        }
+    }
+
+    fn ask_kernel(&mut self) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let before = self.counter.read(Ordering::Before);
+        let stated = StatedError::of_this_host();
+        let after = self.counter.read(Ordering::After);
+        kernel.count(stated);
+        if let Some(stated) = stated {
+            self.push(of_kernel(stated, [before, after]));
         }
     }
 
@@ -263,6 +308,23 @@ fn of_chrony(line: &str, variant: &str, [before, after]: [i64; 2]) -> Result<Riv
         residual_ppb: Some(value(8, 3)?),
         skew_ppb: Some(value(9, 3)?),
     })
+}
+
+/// A sample from what the kernel states: its bound holds root dispersion and half the root delay already.
+fn of_kernel(StatedError { synchronised, ahead_ns, most_ns }: StatedError, [before, after]: [i64; 2]) -> RivalSample {
+    RivalSample {
+        program: "NTP".into(),
+        variant: "synchronised timestamps".into(),
+        before,
+        after,
+        state: if synchronised { RivalSample::NORMAL } else { "not synchronised" }.into(),
+        offset_ns: ahead_ns,
+        delay_ns: Some(0),
+        dispersion_ns: Some(most_ns),
+        frequency_ppb: None,
+        residual_ppb: None,
+        skew_ppb: None,
+    }
 }
 
 /// A sample from a line such as `ptp4l[72.123]: master offset  -32 s0 freq  +0 path delay  1521`; `None`: another line.
@@ -485,6 +547,22 @@ mod tests {
         for torn in ["", "506 Cannot talk to daemon", &line.replace("1.234", "1.2345"), &line.replace(",Normal", "")] {
             assert!(of_chrony(torn, "fast", [1, 2]).unwrap_err().contains("expected 14 values"), "{torn}");
         }
+    }
+
+    #[test]
+    fn what_the_kernel_states_counts_while_it_calls_the_clock_synchronised() {
+        let stated = StatedError { synchronised: true, ahead_ns: -40, most_ns: 92_000 };
+        let sample = of_kernel(stated, [3, 4]);
+        assert_eq!((sample.offset_ns, sample.delay_ns, sample.dispersion_ns), (-40, Some(0), Some(92_000)));
+        assert_eq!((sample.state.as_str(), sample.before, sample.after), (RivalSample::NORMAL, 3, 4));
+        let adrift = StatedError { synchronised: false, ..stated };
+        assert_ne!(of_kernel(adrift, [3, 4]).state, RivalSample::NORMAL);
+        let mut kernel = Kernel::default();
+        assert_eq!(kernel.missing(), None, "nobody asked");
+        kernel.count(Some(adrift));
+        assert!(kernel.missing().unwrap().contains("unsynchronised"));
+        kernel.count(Some(stated));
+        assert_eq!(kernel.missing(), None);
     }
 
     #[test]
