@@ -19,6 +19,7 @@ use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::passages::PassageSummary;
 use crate::query::Query;
 use crate::ready::{self, Preparation};
+use crate::return_trips::ReturnTrips;
 use crate::rivals::{self, NodeRivals};
 use crate::scan;
 use crate::truth::Truth;
@@ -169,6 +170,7 @@ struct Scanned {
     counts: Counts,
     values: Values,
     collector: Option<Collector>,
+    trips: Option<ReturnTrips>,
     curves: Vec<ClockMapCurve>,
 }
 
@@ -183,18 +185,19 @@ fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned,
     let truth = if inputs.layout.is_inferred() { None } else { Truth::of(run.manifest()) };
     let counts = Counts::none(&inputs, &readers, truth);
     let gathered = (counts, Values::none(inputs.layout.stages().len()));
-    let mut sink = (gathered, (draw.then(Collector::default), writer.as_mut().map(DurationRows)));
+    let trips = (!inputs.rivals.is_empty()).then(|| ReturnTrips::of(&inputs.layout)).flatten();
+    let mut sink = (gathered, ((draw.then(Collector::default), trips), writer.as_mut().map(DurationRows)));
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
-    let ((counts, values), (collector, _)) = sink;
+    let ((counts, values), ((collector, trips), _)) = sink;
     if let Some(writer) = writer {
         writer.finish()?;
     }
-    Ok(Scanned { inputs, counts, values, collector, curves })
+    Ok(Scanned { inputs, counts, values, collector, trips, curves })
 }
 
 fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let Scanned { inputs, counts, values, collector, curves } = scanned(run, query, write, draw)?;
+    let Scanned { inputs, counts, values, collector, trips, curves } = scanned(run, query, write, draw)?;
     let Inputs {
         layout,
         clocks,
@@ -220,7 +223,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
     suspicions.extend(untold(&layout, &tallies, &passages).filter(|_| !layout.is_inferred()));
     let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Vec::new() };
     let (rows, drawn) = stages(&layout, &clocks, &tallies, values, query, draw);
-    rivals.iter_mut().for_each(|node| node.add_return_trip(&layout, &rows, frequency.hertz));
+    rivals.iter_mut().for_each(|node| node.add_return_trip(&layout, trips.as_ref(), manifest));
     let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
     let figures = collector.map(|collector| collector.figures(&layout, &clocks, drawn, &relative, curves));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);

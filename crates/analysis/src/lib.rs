@@ -28,8 +28,12 @@ mod passages;
 mod public_json;
 mod query;
 mod ready;
+mod return_trips;
 mod rivals;
 mod round_trips;
+#[cfg(test)]
+#[path = "../../store/tests/sample/mod.rs"]
+mod sample;
 mod scan;
 mod spans;
 mod truth;

@@ -10,12 +10,13 @@
 
 use serde::Serialize;
 use tickscope_bracket::{ClockMap, Cone};
-use tickscope_store::{Node, Pair, RivalSample, Run};
-use tickscope_tick::{Label, Tick};
-use tickscope_trace::{Clock, CounterPair, Layout, StageRole, StageRow};
+use tickscope_store::{Manifest, Node, Pair, RivalSample, Run};
+use tickscope_tick::{Label, NodeName, Tick};
+use tickscope_trace::{Clock, CounterPair, Layout};
 
 use crate::clock_maps::{reading_ticks, reference_node};
 use crate::error::Error;
+use crate::return_trips::{ReturnTrips, Trip};
 use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
 use crate::truth::Truth;
 
@@ -44,6 +45,13 @@ pub struct NodeRivals {
     pub declared_by: String,
     /// Comparisons that were refused, a sentence each.
     pub refused: Vec<String>,
+    /// The tick of the node that curves begin at.
+    #[serde(skip)]
+    pub curves_from: i64,
+    /// The fastest exchanges of the run's moments: when the reference sent, when the node received, and the round trip
+    /// in ns.
+    #[serde(skip)]
+    pub fastest: Vec<[i64; 3]>,
 }
 
 /// One method.
@@ -84,9 +92,11 @@ pub struct RivalWidth {
 const INSTANTS: i64 = 200;
 /// Pairs of nodes other than the reference that are compared, at most: there may be tens of thousands.
 const MOST_PAIRS: usize = 500;
-/// A link is idle where the shortest round trip during the run is not this much longer than before it: numerator and
-/// denominator.
-const BUSY: (i64, i64) = (3, 2);
+/// A link is idle where the shortest round trip during half of the run is not a quarter longer than before it, and so
+/// much more: a processor that sleeps between two exchanges takes as long to wake up at either end.
+const WAKES_NS: i64 = 100_000;
+/// Instants whose fastest exchanges are looked at together for that.
+const MOMENTS: usize = 10;
 /// chronyc rounds offset, dispersion and half the delay: to a ns each, and one more for rounding half the delay up.
 const ROUNDING_NS: i64 = 2;
 
@@ -192,6 +202,8 @@ impl Comparing<'_> {
             methods.push(RivalMethod::of("Min-RTT, two points".into(), "published", published(false)));
             methods.push(RivalMethod::of("the same two points, with rho".into(), "guaranteed", published(true)));
         }
+        let fastest = bursts.as_ref().map_or_else(Vec::new, |bursts| fastest_of_moments(&bursts.0[1]));
+        methods.extend((!fastest.is_empty()).then(|| self.alone(&fastest, first)));
         methods.extend(self.programs(samples, of_reference, first));
         let ns = |ticks: i64| ns_up(i128::from(ticks), self.hertz()[1]);
         Some(NodeRivals {
@@ -205,7 +217,19 @@ impl Comparing<'_> {
             declared_tolerance_ppm: node.counter.frequency.tolerance_ppm,
             declared_by: node.counter.frequency.origin.clone(),
             refused: Vec::new(),
+            curves_from: first,
+            fastest: fastest.iter().map(|one| [one[0], one[1], ns(round_trip(one))]).collect(),
         })
+    }
+
+    /// What one exchange says of its own instant: the busy link's answer where the run keeps it busy.
+    fn alone(&self, fastest: &[Exchange], first: i64) -> RivalMethod {
+        let sample = |&[t1, t2, _, t4]: &Exchange| {
+            let [lo, hi] = [t1, t4].map(|tick| 2 * i128::from(tick));
+            self.sample(t2, first, i128::midpoint(lo, hi), [lo, hi])
+        };
+        let samples = fastest.iter().map(sample).collect();
+        RivalMethod::of("one exchange during the run, the fastest of its moment".into(), "guaranteed", samples)
     }
 
     fn round_trips(&self, bursts: &Bursts) -> [RoundTrips; 2] {
@@ -453,36 +477,90 @@ impl RivalMethod {
 }
 
 impl NodeRivals {
-    /// Adds the return trip: where the layout ends on the node that it starts on, `t3 - t1` on that node bounds what
-    /// happened between, `[0, t3 - t1]`.
-    pub(crate) fn add_return_trip(&mut self, layout: &Layout, rows: &[StageRow], hertz: u64) {
-        let trunk = layout.trunk();
-        let places = trunk.first().zip(trunk.last());
-        if places.is_none_or(|(first, last)| first.place.node != last.place.node) {
-            self.refused.push("return trip: no id comes back to the node that it started on".into());
-            return;
-        }
-        let Some(row) = rows.iter().find(|row| row.role == StageRole::EndToEnd) else { return };
-        let (Some(p50), Some(max)) = (row.p50, row.max) else { return };
-        if let [Some(before), Some(during), Some(after)] = self.round_trips_ns
-            && let before = before.max(after)
-            && i128::from(during) * i128::from(BUSY.1) < i128::from(before) * i128::from(BUSY.0)
-        {
-            self.refused.push(format!(
-                "return trip: the link was idle: the shortest round trip during the run, {during} ns, is not {} times \
-                 the longer of those before and after it, {before} ns; there it equals the shortest round trip",
-                BUSY.0 as f64 / BUSY.1 as f64
+    /// Adds the return trip of ids that start on one of the two nodes and turn at the other; refused where the link was
+    /// idle.
+    pub(crate) fn add_return_trip(&mut self, layout: &Layout, trips: Option<&ReturnTrips>, manifest: &Manifest) {
+        let nodes = trips.map(|trips| (trips, trips.nodes(layout)));
+        let ends = [&self.domain.node, &self.reference.node];
+        let Some((trips, [start, turn])) = nodes.filter(|(_, nodes)| nodes.iter().all(|node| ends.contains(node)))
+        else {
+            return self.refused.push(format!(
+                "return trip: no id goes from {} to {} or the other way and comes back to the node that it started on",
+                self.domain.node, self.reference.node
             ));
-            return;
+        };
+        if let Some(refused) = self.idle(trips.span(), usize::from(*start == self.domain.node)) {
+            return self.refused.push(refused);
         }
-        let half = |ticks: i64| ns_up((i128::from(ticks) + 1).div_euclid(2), hertz.max(1));
-        let width = RivalWidth { least_ns: None, median_ns: half(p50.estimate), most_ns: half(max.estimate) };
-        self.methods.push(RivalMethod {
-            samples: usize::try_from(row.count).unwrap_or(usize::MAX),
-            half_width: Some(width),
-            ..RivalMethod::of("return trip".into(), "published", Vec::new())
-        });
+        let found = |name: &NodeName| manifest.nodes.iter().find(|node| node.name == *name);
+        let (Some(start), Some(turn)) = (found(start), found(turn)) else { return };
+        let by_domain = usize::from(turn.domain() == self.domain);
+        let returning = Returning { nodes: [start, turn], truth: Truth::of(manifest) };
+        let sample = |trip: Trip| Sample { at_ns: self.since(trip[by_domain]), ..returning.sample(trip) };
+        let samples: Vec<Sample> = trips.longest().map(sample).collect();
+        if !samples.is_empty() {
+            self.methods.push(RivalMethod::of("return trip, the longest of each moment".into(), "published", samples));
+        }
     }
+
+    fn since(&self, at: i64) -> i64 {
+        ns_up(i128::from(at) - i128::from(self.curves_from), self.declared_hertz.max(1))
+    }
+
+    /// Why the link is taken to have been idle while ids were under way, from the first of `span` to the last, in ticks
+    /// of the reference (0) or of the node (1).
+    fn idle(&self, span: Option<(i64, i64)>, counter: usize) -> Option<String> {
+        let before = self.round_trips_ns[0]?.max(self.round_trips_ns[2]?);
+        let within = |[at, _]: &[i64; 2]| span.is_none_or(|(first, last)| (first..=last).contains(at));
+        let told = self.fastest.iter().map(|fastest| [fastest[counter], fastest[2]]);
+        let during: Vec<i64> = told.filter(within).map(|[_, ns]| ns).collect();
+        // A moment holds few exchanges, the fastest of which may have waited for a processor.
+        let mut moments: Vec<i64> = during.chunks(MOMENTS).filter_map(|some| some.iter().min().copied()).collect();
+        moments.sort_unstable();
+        let during = *moments.get(moments.len() / 2)?;
+        let idle = 4 * (i128::from(during) - i128::from(WAKES_NS)) < 5 * i128::from(before);
+        idle.then(|| {
+            format!(
+                "return trip: the link was idle: during half of the run its shortest round trip was at most {during} \
+                 ns, which is not a quarter and {WAKES_NS} ns more than the longer of those before and after the run, \
+                 {before} ns; on an idle link the return trip equals the shortest round trip"
+            )
+        })
+    }
+}
+
+/// Return trips between two nodes: where they start, and where they turn.
+struct Returning<'a> {
+    nodes: [&'a Node; 2],
+    truth: Option<Truth>,
+}
+
+impl Returning<'_> {
+    /// What happened at the other node happened between the two stamps of this one: the middle, half the trip either
+    /// way.
+    fn sample(&self, [start, turn, end]: Trip) -> Sample {
+        let [from, to] = self.nodes.map(|node| i128::from(reading_ticks(node)));
+        let hertz = self.nodes[0].counter.frequency.hertz.max(1);
+        let (start, end) = (i128::from(start), i128::from(end));
+        let read = |truth: &Truth| truth.read_by(self.nodes[0].name.as_str(), self.nodes[1].name.as_str(), turn);
+        let truth = self.truth.as_ref().and_then(read).map(|(first, last)| [i128::from(first), i128::from(last)]);
+        let off = |truth: [i128; 2]| truth.map(|tick| (2 * tick - start - end).abs()).into_iter().fold(0, i128::max);
+        Sample {
+            at_ns: 0,
+            half_width_ns: Some(ns_up((end - start + from + 1).div_euclid(2), hertz)),
+            error_ns: truth.map(|truth| ns_up((off(truth) + 1) / 2, hertz)),
+            outside: truth.map(|[first, last]| last + from < start || first - from - to > end),
+        }
+    }
+}
+
+/// Of as many moments as there are instants, the exchange with the shortest round trip.
+fn fastest_of_moments(during: &[Exchange]) -> Vec<Exchange> {
+    let (Some(first), Some(last)) = (during.first(), during.last()) else { return Vec::new() };
+    let length = (i128::from(last[0]) - i128::from(first[0])) / i128::from(INSTANTS) + 1;
+    let moment = |exchange: &Exchange| (i128::from(exchange[0]) - i128::from(first[0])) / length;
+    let moments = during.chunk_by(|one, next| moment(one) == moment(next));
+    moments.filter_map(|of| of.iter().min_by_key(|exchange| round_trip(exchange)).copied()).collect()
 }
 
 /// The instant at that step of the way.
@@ -575,7 +653,60 @@ mod tests {
         assert!(off <= line.honest(length / 2, &cone, 0));
     }
 
+    /// A node that is compared, without any method.
+    fn compared(before_ns: i64, fastest: Vec<[i64; 3]>) -> NodeRivals {
+        NodeRivals {
+            domain: "b.tsc".parse().unwrap(),
+            reference: "a.tsc".parse().unwrap(),
+            methods: Vec::new(),
+            round_trips_ns: [Some(before_ns), Some(before_ns), Some(before_ns - 1)],
+            round_trips: Vec::new(),
+            hertz: None,
+            declared_hertz: 1_000_000_000,
+            declared_tolerance_ppm: 0,
+            declared_by: "made up".into(),
+            refused: Vec::new(),
+            curves_from: 0,
+            fastest,
+        }
+    }
+
+    #[test]
+    fn the_return_trip_is_refused_where_the_link_was_idle_while_ids_were_under_way() {
+        // Busy from 1000 to 2000 alone, by the reference's ticks; the node's are 5000 ahead.
+        let ns = |at: i64| if (1000..2000).contains(&at) { 1_350_000 } else { 1_000_000 };
+        let node = compared(1_000_000, (0..3000).step_by(10).map(|at| [at, at + 5000, ns(at)]).collect());
+        assert_eq!(node.idle(Some((1000, 2000)), 0), None);
+        assert_eq!(node.idle(Some((6000, 7000)), 1), None);
+        assert!(node.idle(Some((0, 900)), 0).unwrap().contains("a quarter and 100000 ns more"));
+        assert!(node.idle(Some((0, 2999)), 0).is_some(), "busy for a third of the time");
+        assert_eq!(compared(1_000_001, node.fastest).idle(Some((1000, 2000)), 0).map(|_| ()), Some(()), "1 ns short");
+        assert_eq!(compared(1_000_000, Vec::new()).idle(None, 0), None, "no probe came through");
+    }
+
     proptest! {
+        #[test]
+        fn property_what_happened_at_the_other_node_lies_within_half_the_return_trip(
+            start in -1_000_000_i64..1_000_000,
+            ways in [0_i64..1_000_000, 0_i64..1_000_000],
+        ) {
+            let mut manifest = crate::sample::manifest();
+            manifest.same_boot = tickscope_store::SameBoot::Ignore;
+            let boot = manifest.nodes[0].boot;
+            manifest.nodes.iter_mut().for_each(|node| node.boot = boot);
+            let nodes = [&manifest.nodes[0], &manifest.nodes[1]];
+            let returning = Returning { nodes, truth: Truth::of(&manifest) };
+            let (turn, end) = (start + ways[0], start + ways[0] + ways[1]);
+            let sample = returning.sample([start, turn, end]);
+            let hertz = nodes[0].counter.frequency.hertz;
+            let off = ns_up((i128::from(ways[0] - ways[1]).abs() + 1) / 2, hertz);
+            prop_assert_eq!((sample.error_ns, sample.outside), (Some(off), Some(false)));
+            prop_assert!(sample.half_width_ns >= sample.error_ns);
+            // A turn that is later than the return, or earlier than the start, by more than readings leave open.
+            let late = returning.sample([start, end + 100, end]);
+            prop_assert_eq!(late.outside, Some(true));
+        }
+
         #[test]
         fn property_what_chrony_states_is_its_offset_give_or_take_dispersion_and_half_the_delay(
             offset in -1_000_000_000_i64..1_000_000_000,
@@ -614,17 +745,19 @@ mod tests {
             length in 10_000_000_i64..1_000_000_000_000,
         ) {
             const HERTZ: i64 = 1_000_000_000;
-            // The node reads `at * (1 + gains)` in whole ticks; each exchange is sent at the reference's 0 and `length`.
+            // The node reads `at * (1 + gains)` in whole ticks; exchanges are sent at the reference's 0 and `length`.
             let read = |at: i64| at + (i128::from(at) * i128::from(gains_ppb)).div_euclid(i128::from(HERTZ)) as i64;
             let points = [(0, ways[0]), (length, ways[1])].map(|(sent, [there, back])| {
                 (read(sent + there), 2 * sent + there + back, there + back)
             });
-            let line = two_points(points.map(|point| point.0), points.map(|point| point.1), points.map(|point| point.2));
+            let of = |part: fn((i64, i64, i64)) -> i64| points.map(part);
+            let line = two_points(of(|point| point.0), of(|point| point.1), of(|point| point.2));
             let [least, most] = line.rate_at(HERTZ.into(), [1, 1]).unwrap();
             let truth = HERTZ + gains_ppb;
             prop_assert!(least <= truth && truth <= most, "{} {}", least, most);
             let apart = i128::from(ways[0][0] + ways[0][1] + ways[1][0] + ways[1][1] + 8) * i128::from(HERTZ);
-            prop_assert!(i128::from(most - least) <= 3 * apart / i128::from(length - 200_000) + 4, "{} {}", least, most);
+            let widest = 3 * apart / i128::from(length - 200_000) + 4;
+            prop_assert!(i128::from(most - least) <= widest, "{} {}", least, most);
         }
 
         #[test]

@@ -173,7 +173,8 @@ mod tests {
             gains_ppb in -20_000_i64..20_000,
         ) {
             // The node reads `at * (1 + gains) + ahead`, whole ticks of both.
-            let read = |at: i64| (i128::from(at) + i128::from(at) * i128::from(gains_ppb) / 1_000_000_000) as i64 + ahead;
+            let gained = |at: i64| (i128::from(at) * i128::from(gains_ppb) / 1_000_000_000) as i64;
+            let read = |at: i64| at + gained(at) + ahead;
             let (mut at, mut all, mut sent, mut answered) = (0, Vec::new(), Vec::new(), Vec::new());
             for &([there, back], answering, pause) in &ways {
                 let (t1, t2) = (at, at + there);

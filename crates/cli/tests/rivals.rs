@@ -2,7 +2,7 @@
 
 mod site;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use site::{Ended, Experiment, Site, few_or_all};
 use tickscope_experiment::may_make_namespaces;
 use tickscope_host::StatedError;
@@ -62,6 +62,55 @@ fn e2e_chrony_and_ptp4l_are_asked_beside_the_run_and_the_truth_is_held_against_e
     let hertz = &table["rivals"][0]["hertz"];
     let declared = table["rivals"][0]["declared_hertz"].as_i64();
     assert!(hertz[0].as_i64() <= declared && declared <= hertz[1].as_i64(), "one counter: {hertz}");
+}
+
+/// The run's one pair of nodes, with a link between namespaces that the client fills or hardly uses.
+fn over_a_narrow_link(name: &str, rate_hz: u32) -> Value {
+    let site = Site::new(name);
+    let experiment = Experiment { probes_hz: 100, ..Experiment::new(few_or_all(2.5, 10.0), rate_hz) };
+    let link = "kind = \"namespaces\"\nnetwork.link = { mbit = 1, queue_ms = 20 }";
+    let text = experiment.text().replace("kind = \"loopback\"", link);
+    Ended::of(&mut site.run_command(&text)).json(0)
+}
+
+#[test]
+fn e2e_the_return_trip_is_compared_on_a_saturated_link_and_refused_on_an_idle_one() {
+    if let Err(why) = may_make_namespaces() {
+        println!("not tried: namespaces need rights: {why}");
+        return;
+    }
+    const RETURN_TRIP: &str = "return trip, the longest of each moment";
+    let width = |table: &Value, name: &str| method(table, name)["half_width"]["median_ns"].as_i64().unwrap();
+    let full = over_a_narrow_link("saturated", 2000);
+    let trip = method(&full, RETURN_TRIP);
+    assert_eq!(
+        (&trip["bound"], &trip["outside"], &full["rivals"][0]["refused"]),
+        (&"published".into(), &0.into(), &json!([]))
+    );
+    assert!(trip["error_ns"][0].as_i64() > Some(0), "the truth is known: {trip}");
+    // A queue of 20 ms, and a bound that was found before and after it.
+    assert!(
+        width(&full, RETURN_TRIP) > 5_000_000 && width(&full, RETURN_TRIP) > 10 * width(&full, "tickscope"),
+        "{trip}"
+    );
+    let alone = "one exchange during the run, the fastest of its moment";
+    let alone = method(&full, alone);
+    assert!(alone["half_width"]["most_ns"].as_i64() > Some(1_000_000) && alone["outside"] == 0, "{alone}");
+    let idle = over_a_narrow_link("idle-link", 50);
+    let methods = idle["rivals"][0]["methods"].as_array().unwrap();
+    assert!(methods.iter().all(|method| method["name"] != RETURN_TRIP), "{methods:?}");
+    let refused = idle["rivals"][0]["refused"][0].as_str().unwrap();
+    assert!(refused.contains("the link was idle") && refused.contains("a quarter and"), "{refused}");
+}
+
+#[test]
+fn e2e_a_narrow_link_needs_namespaces() {
+    let site = Site::new("no-link");
+    let text = Experiment::new(0.5, 50).text();
+    let text = text.replace("kind = \"loopback\"", "kind = \"loopback\"\nnetwork.link = { mbit = 1, queue_ms = 20 }");
+    let ended = Ended::of(&mut site.run_command(&text));
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains("expected network namespaces for network.link"), "{ended:?}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::leftovers::{self, Claim};
 use crate::network::{Arrangement, Home, Namespace, Network, network};
 use crate::notice;
 use crate::pipe::{AgentSettings, Inventory, first_task};
-use crate::plan::{Inject, NodePlan};
+use crate::plan::{Inject, Link, NodePlan};
 use crate::process::{Forward, Process};
 use crate::roles::Role;
 
@@ -51,6 +51,7 @@ pub struct LocalAgent {
 /// A node that lives here.
 struct LocalNode {
     home: Home,
+    link: Option<Link>,
     counter: Option<Injection>,
     realtime: Option<RealtimeInjection>,
 }
@@ -78,8 +79,10 @@ impl LocalAgent {
             leftovers::remove_namespaces(run)?; // of an agent that was killed; its processes have ended with it
         }
         let names: Vec<&str> = settings.nodes.iter().map(NodeName::as_str).collect();
-        let Network { homes, bridge } = network(settings.network, &names, run)?;
-        let node = |(name, home): (&NodeName, Home)| (name.clone(), LocalNode { home, counter: None, realtime: None });
+        let Network { homes, bridge } = network(settings.network, settings.link, &names, run)?;
+        let node = |(name, home): (&NodeName, Home)| {
+            (name.clone(), LocalNode { home, link: settings.link, counter: None, realtime: None })
+        };
         Ok(Self {
             processes: BTreeMap::new(),
             prepared: Vec::new(),
@@ -117,7 +120,7 @@ impl LocalAgent {
                 ("command of", (command, String::new()))
             }
         };
-        let LocalNode { home, counter, realtime } = &self.nodes[node];
+        let LocalNode { home, counter, realtime, .. } = &self.nodes[node];
         home.enter(&mut command)?;
         // Known maps before a node's clocks, in tests; what this shell was given is no part of the run.
         command.env_remove(Injection::VARIABLE).env_remove(RealtimeInjection::VARIABLE);
@@ -232,10 +235,12 @@ fn make(directory: &Path) -> Result<(), Error> {
 impl Agent for LocalAgent {
     fn look(&mut self) -> Result<Look, Error> {
         let findings = self.host.facts.findings().into_iter().chain(self.host.sharing.findings());
-        let arrangement = self.nodes.values().next().map_or(Arrangement::Loopback, |node| node.home.arrangement);
+        let node = self.nodes.values().next();
+        let arrangement = node.map_or(Arrangement::Loopback, |node| node.home.arrangement);
+        let link = node.and_then(|node| node.link);
         Ok(Look {
             name: Event::HOST.into(),
-            network: arrangement.words().into(),
+            network: arrangement.told(link),
             findings: findings.map(|finding| finding.to_string()).collect(),
         })
     }

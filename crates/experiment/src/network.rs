@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::Error;
-use crate::plan::NetworkKind;
+use crate::plan::{Link, NetworkKind};
 
 /// How the nodes of a local run are joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +90,24 @@ impl Arrangement {
             Self::Host => "the network of their machines",
         }
     }
+
+    /// The same, and what its links take.
+    pub fn told(self, link: Option<Link>) -> String {
+        let narrow = |Link { mbit, queue_ms }| format!(", each way {mbit} Mbit/s with a queue of {queue_ms} ms");
+        self.words().to_owned() + &link.map_or_else(String::new, narrow)
+    }
+
+    /// Only links of this run's own are made narrow.
+    pub fn expect_room_for(self, link: Option<Link>) -> Result<(), Error> {
+        if link.is_none() || matches!(self, Self::Pair | Self::Bridge) {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "expected network namespaces for network.link, found {}. Run as root with network.kind = \"namespaces\", \
+             or leave link out",
+            self.words()
+        )))
+    }
 }
 
 /// The address that others reach this machine by: the one that ssh came in by, or the first that is not loopback's.
@@ -108,8 +126,9 @@ fn first_address() -> Option<String> {
 }
 
 /// Sets up homes for the nodes of these names, in their order.
-pub fn network(kind: NetworkKind, names: &[&str], run: u64) -> Result<Network, Error> {
+pub fn network(kind: NetworkKind, link: Option<Link>, names: &[&str], run: u64) -> Result<Network, Error> {
     let arrangement = Arrangement::of(kind, names.len())?;
+    arrangement.expect_room_for(link)?;
     let mut network = Network { homes: Vec::new(), bridge: None };
     // From here on a failure takes down, by dropping, what was set up before it.
     for (position, name) in names.iter().enumerate() {
@@ -123,6 +142,9 @@ pub fn network(kind: NetworkKind, names: &[&str], run: u64) -> Result<Network, E
         Arrangement::Loopback | Arrangement::Host => {}
         Arrangement::Pair => join_directly(&network)?,
         Arrangement::Bridge => join_by_bridge(&mut network, run)?,
+    }
+    if let Some(link) = link {
+        network.namespaces().try_for_each(|space| narrow(space, link))?;
     }
     Ok(network)
 }
@@ -152,6 +174,20 @@ fn bring_up(space: &str, address: &str, prefix: u32) -> Result<(), Error> {
     ip(&["-n", space, "addr", "add", &format!("{address}/{prefix}"), "dev", "veth0"])?;
     ip(&["-n", space, "link", "set", "veth0", "up"])?;
     ip(&["-n", space, "link", "set", "lo", "up"])
+}
+
+/// Lets so much leave a node, and no more.
+fn narrow(space: &str, Link { mbit, queue_ms }: Link) -> Result<(), Error> {
+    /// The kernel refills the bucket at each tick of its timer, of which there are 100 a second at least.
+    const REFILLS_HZ: u32 = 100;
+    /// Less than a few packets would never fill a link.
+    const LEAST_BURST: u32 = 5_000;
+    let burst = (mbit * (1_000_000 / 8 / REFILLS_HZ)).max(LEAST_BURST);
+    let waiting = (mbit * (1_000_000 / 8 / 1000) * queue_ms).max(LEAST_BURST);
+    let words = [format!("{mbit}mbit"), burst.to_string(), waiting.to_string()];
+    let [rate, burst, waiting] = words.each_ref().map(String::as_str);
+    let bucket = ["root", "tbf", "rate", rate, "burst", burst, "limit", waiting];
+    iproute("tc", &[&["-n", space, "qdisc", "add", "dev", "veth0"], &bucket[..]].concat())
 }
 
 impl Network {
@@ -205,10 +241,14 @@ pub fn may_make_namespaces() -> Result<(), String> {
 }
 
 fn ip(arguments: &[&str]) -> Result<(), Error> {
+    iproute("ip", arguments)
+}
+
+fn iproute(program: &str, arguments: &[&str]) -> Result<(), Error> {
     let wrong = |why: String| {
         let command = arguments.join(" ");
-        Error::work(format!("'ip {command}' failed: {why}. Install iproute2 and run as root"))
+        Error::work(format!("'{program} {command}' failed: {why}. Install iproute2 and run as root"))
     };
-    let output = Command::new("ip").args(arguments).output().map_err(|e| wrong(e.to_string()))?;
+    let output = Command::new(program).args(arguments).output().map_err(|e| wrong(e.to_string()))?;
     if output.status.success() { Ok(()) } else { Err(wrong(String::from_utf8_lossy(&output.stderr).trim().into())) }
 }

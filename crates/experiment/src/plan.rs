@@ -80,7 +80,39 @@ pub(crate) struct RunPlan {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NetworkPlan {
+    #[serde(default)]
     pub kind: NetworkKind,
+    /// What each node's way to the others takes; absent: as much as the kernel moves.
+    pub link: Option<Link>,
+}
+
+/// A narrow link, made of the kernel's token bucket (`tbf`): each way takes so much, what waits beyond that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Megabits a second.
+    pub mbit: u32,
+    /// Milliseconds that a packet waits, about; what would wait longer is lost.
+    pub queue_ms: u32,
+}
+
+impl Link {
+    /// What the kernel's timers are good for, and 32 bits of bytes that wait.
+    const MBITS: std::ops::RangeInclusive<u32> = 1..=10_000;
+    const QUEUES_MS: std::ops::RangeInclusive<u32> = 1..=1000;
+
+    pub(crate) fn check(self) -> Result<(), String> {
+        let expect = |what: &str, range: &std::ops::RangeInclusive<u32>, found: u32| match range.contains(&found) {
+            true => Ok(()),
+            false => Err(format!(
+                "expected network.link {what} from {} to {}, found {found}. Change it, or leave link out",
+                range.start(),
+                range.end()
+            )),
+        };
+        expect("mbit", &Self::MBITS, self.mbit)?;
+        expect("queue_ms", &Self::QUEUES_MS, self.queue_ms)
+    }
 }
 
 /// Where the nodes of a local run live.

@@ -26,6 +26,7 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     check_logs(plan)?;
     expect_few_strangers(probed(plan).count())?;
     let arrangement = Arrangement::of(plan.network_kind(), here.count())?;
+    arrangement.expect_room_for(plan.network.link)?;
     let addresses = addresses(plan, arrangement);
     plan.nodes.iter().try_for_each(|node| plan.fill(node, &addresses, "").map(drop))?;
     if arrangement == Arrangement::Loopback {
@@ -59,7 +60,7 @@ pub(crate) fn probed_pairs(plan: &Plan) -> u64 {
 
 /// What a run would do, in lines.
 pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Result<String, Error> {
-    let mut text = format!("network: {}\n", arrangement.words());
+    let mut text = format!("network: {}\n", arrangement.told(plan.network.link));
     let addresses = addresses(plan, arrangement);
     let run = root.display().to_string();
     for node in &plan.nodes {

@@ -19,7 +19,7 @@ use tickscope_tick::{Injection, NodeName};
 
 use crate::Error;
 use crate::network::MOST_NODES;
-use crate::plan::{NodePlan, PairPlan, Plan, PlanOrigin, Slew};
+use crate::plan::{Link, NodePlan, PairPlan, Plan, PlanOrigin, Slew};
 use crate::process::Forward;
 use crate::readiness::Ready;
 
@@ -112,6 +112,7 @@ impl Plan {
         self.check_clock_pairs(&names)?;
         self.nodes.iter().try_for_each(check_node)?;
         self.rivals.check()?;
+        self.network.link.map_or(Ok(()), Link::check)?;
         self.logs.iter().try_for_each(|log| log.check(&self.nodes))?;
         self.evidence.messages.iter().try_for_each(|text| self.check_messages(text, &names))?;
         if !self.has_layout() {
@@ -318,6 +319,8 @@ mod tests {
             ("server.reply", "sever.reply", "sever.reply"),
             ("branches = [", "extra = [\"client.sent > sever.received\"]\nbranches = [", "sever.received"),
             ("kind = \"auto\"", "kind = \"wifi\"", "wifi"),
+            ("kind = \"auto\"", "link = { mbit = 0, queue_ms = 5 }", "expected network.link mbit from 1"),
+            ("kind = \"auto\"", "link = { mbit = 5, queue_ms = 50000 }", "expected network.link queue_ms from 1"),
             ("name = \"server\"", "name = \"client\"", "twice"),
             ("name = \"demo\"", "name = \"a/b\"", "expected the name of a run"),
             ("name = \"server\"", "name = \"host\"", "expected a node's name, found 'host'"),

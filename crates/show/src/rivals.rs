@@ -31,7 +31,7 @@ pub(crate) fn blocks(report: &Report<'_>) -> Vec<Block> {
     let more = all.len().checked_sub(MOST_PAIRS).filter(|&more| more > 0);
     let more = more.map(|more| Block::paragraph(format!("{} more pairs are in the public JSON.", count(more))));
     let missing = report.events.iter().filter(|event| event.what == EventKind::RivalMissing);
-    let missing: Vec<Words> = missing.map(|event| Words::from(event.text.as_str())).collect();
+    let missing: Vec<Words> = missing.map(|event| Words::from(format!("{}: {}", event.node, event.text))).collect();
     let missing = (!missing.is_empty()).then_some(Block::List(missing));
     [Block::heading("Beside other methods"), Block::note(MEANING)]
         .into_iter()

@@ -120,6 +120,8 @@ fn rivals() -> NodeRivals {
         declared_tolerance_ppm: 1,
         declared_by: "kernel".into(),
         refused: vec![],
+        curves_from: 0,
+        fastest: vec![],
     }
 }
 

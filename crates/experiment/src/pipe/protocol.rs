@@ -14,7 +14,7 @@ use tickscope_tick::NodeName;
 
 use crate::Error;
 use crate::agent::{Ended, FinalCheck, Left, Look, PreparedNode, Task, TaskId, Unread};
-use crate::plan::{NetworkKind, NodePlan};
+use crate::plan::{Link, NetworkKind, NodePlan};
 use crate::roles::Role;
 
 /// Bytes of a piece of a file.
@@ -65,6 +65,9 @@ pub struct AgentSettings {
     pub nodes: Vec<NodeName>,
     /// How they are joined.
     pub network: NetworkKind,
+    /// What their ways to each other take; absent: all that the kernel moves.
+    #[serde(default)]
+    pub link: Option<Link>,
     /// Seconds for which it goes on without a conductor.
     pub deadline_seconds: f64,
     /// Bytes that wait in its spool at most.

@@ -381,6 +381,7 @@ mod tests {
             folder: Some("/".into()),
             nodes: vec![NodeName::new("n").unwrap()],
             network: NetworkKind::Loopback,
+            link: None,
             deadline_seconds: 0.0,
             spool_bytes: 0,
             generation: 1,
