@@ -304,7 +304,8 @@ impl Comparing<'_> {
         }
         let method = |(program, variant): (String, String)| {
             let of = |sample: &&RivalSample| sample.program == program && sample.variant == variant;
-            let theirs: Vec<&RivalSample> = of_reference.iter().filter(of).collect();
+            let mut theirs: Vec<&RivalSample> = of_reference.iter().filter(of).collect();
+            theirs.sort_by_key(|sample| sample.before);
             let all: Vec<&RivalSample> = samples.iter().filter(of).collect();
             let count = all.len();
             let counted: Vec<Sample> =
@@ -322,8 +323,7 @@ impl Comparing<'_> {
         let (mut offset, mut half) = stated(sample)?;
         if !of_reference.is_empty() {
             let at = self.map.estimate(Tick::new(sample.before)).ok()?.get();
-            let nearest = of_reference.iter().min_by_key(|other| (i128::from(other.before) - i128::from(at)).abs())?;
-            let (other_offset, other_half) = stated(nearest)?;
+            let (other_offset, other_half) = stated(nearest(of_reference, at)?)?;
             offset -= other_offset;
             half = half.zip(other_half).map(|(half, other)| half + other);
         }
@@ -335,6 +335,13 @@ impl Comparing<'_> {
             outside: half.filter(|_| one_clock).map(|half| excludes_0(offset, half)),
         })
     }
+}
+
+/// Of samples in the order of time, the one that is nearest.
+fn nearest<'a>(samples: &[&'a RivalSample], at: i64) -> Option<&'a RivalSample> {
+    let after = samples.partition_point(|sample| sample.before < at);
+    let around = &samples[after.saturating_sub(1)..samples.len().min(after + 1)];
+    around.iter().copied().min_by_key(|sample| (i128::from(sample.before) - i128::from(at)).abs())
 }
 
 /// The offset that a program stated and half the width of its interval, ns: `offset ± (dispersion + delay / 2)` with
@@ -631,6 +638,15 @@ mod tests {
         let not_yet = RivalSample { state: "not synchronised".into(), ..sample(0, 10, 10) };
         assert_eq!(stated(&not_yet), None);
         assert_eq!(stated(&RivalSample { dispersion_ns: None, ..sample(-7, 10, 10) }), Some((-7, None)));
+    }
+
+    #[test]
+    fn the_nearest_of_several_samples_is_before_or_after() {
+        let all = [10, 20, 40].map(|before| RivalSample { before, ..sample(0, 0, 0) });
+        let all: Vec<&RivalSample> = all.iter().collect();
+        let found = [0, 14, 16, 20, 31, 99].map(|at| nearest(&all, at).map(|sample| sample.before));
+        assert_eq!(found, [10, 10, 20, 20, 40, 40].map(Some));
+        assert!(nearest(&[], 5).is_none());
     }
 
     #[test]

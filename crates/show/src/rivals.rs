@@ -155,17 +155,34 @@ fn row(method: &RivalMethod) -> Vec<Words> {
 
 fn figure(title: &str, drawn: &[&RivalMethod]) -> Block {
     let points = || drawn.iter().flat_map(|method| method.curve.iter());
-    let seconds = |ns: i64| ns as f64 / 1e9;
-    let x = Axis::around(points().map(|at| seconds(at[0])), |at| format!("{at} s")).named("since the first exchange");
+    let unit = TimeUnit::of(points().map(|at| at[0]).max().unwrap_or(0));
+    let time = |ns: i64| ns as f64 / 1e9 / unit.seconds;
+    let label = |at: f64| format!("{at} {}", unit.name);
+    let x = Axis::around(points().map(|at| time(at[0])), label).named("since the first exchange");
     let y = Axis::of_durations(points().map(|at| at[1] as f64)).named("half-width");
     let mut figure = Figure::plane(x, y);
     for (number, method) in drawn.iter().enumerate() {
         // What is 0 has no place among powers of ten.
         let points = method.curve.iter().filter(|at| at[1] > 0);
-        let points: Vec<[f64; 2]> = points.map(|&[at, ns]| [seconds(at), ns as f64]).collect();
+        let points: Vec<[f64; 2]> = points.map(|&[at, ns]| [time(at), ns as f64]).collect();
         figure.curve(&points, Ink::of(number));
     }
     figure.block(&format!("How well each method knows {title}, over the run."))
+}
+
+/// What time since the beginning is counted in.
+struct TimeUnit {
+    name: &'static str,
+    seconds: f64,
+}
+
+impl TimeUnit {
+    /// The largest of which so many ns are at least three.
+    fn of(ns: i64) -> Self {
+        let units = [("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)].map(|(name, seconds)| Self { name, seconds });
+        let fits = |unit: &Self| ns as f64 / 1e9 >= 3.0 * unit.seconds;
+        units.into_iter().find(fits).unwrap_or(Self { name: "s", seconds: 1.0 })
+    }
 }
 
 /// Microseconds, rounded up.
