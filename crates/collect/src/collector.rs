@@ -327,6 +327,7 @@ impl Collector {
             self.ledger.write()?;
             // Where there was no room for more pools at one time, there is now.
             if !self.short || self.report.pools_ended == ended {
+                self.note.is_old = true; // a killed collector's note may name what is gone
                 return Ok(self.report());
             }
         }

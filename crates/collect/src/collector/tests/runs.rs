@@ -76,6 +76,27 @@ fn full_blocks_that_wait_in_a_growing_segment_of_a_killed_collector_are_not_stor
 }
 
 #[test]
+fn a_note_goes_with_the_pools_it_names_whichever_step_a_kill_follows() {
+    for steps in 0..20 {
+        let site = Site::new();
+        let mut pool = Pool::make(&site.directory(), 7, 4).live();
+        pool.open_channel(0, "send", 1);
+        pool.fill(0, (0, 0), "send", &full(1)[..5]);
+        let mut killed = Collector::start_with(site.slow_settings(), Steps::ending_after(steps)).unwrap();
+        let start = Instant::now();
+        let looked = killed.look(start);
+        assert!(looked.is_err() || site.directory().join("stored").exists());
+        pool.fill(0, (0, 0), "send", &full(1)[..7]);
+        pool.kill();
+        let _ = looked.and_then(|_| killed.look(start + Duration::from_secs(11)));
+        drop(killed);
+        once(site.settings());
+        assert_eq!(site.stamps("send").id.len(), 7);
+        assert!(!site.directory().join("stored").exists(), "left after {steps} steps");
+    }
+}
+
+#[test]
 fn a_note_of_what_is_stored_goes_with_its_directory_and_a_damaged_one_is_refused() {
     let site = Site::new();
     let note = site.directory().join("stored");
