@@ -418,27 +418,67 @@ fn e2e_the_program_is_copied_once_past_whatever_login_scripts_print_and_held_aga
     assert_eq!(copies(), Vec::<PathBuf>::new());
 }
 
+/// A run whose one node, elsewhere, writes two logs of eight lines and then waits for `seconds`.
+fn logging(site: &Site, seconds: u32) -> String {
+    let folder = site.path("program");
+    fs::create_dir(&folder).unwrap();
+    let lines = "for id in 1 2 3 4 5 6 7 8; do date +$id,%s%N >> $1; date +$id,%s%N >> late.csv; sleep 0.1; done";
+    fs::write(folder.join("logs.sh"), format!("{lines}; touch $2; sleep {seconds}")).unwrap();
+    format!(
+        "run = {{ name = \"far\", seconds = {} }}\nclock.reference = \"n\"\n\
+         [layout]\npath = [\"n.early\", \"n.late\"]\n\
+         [[node]]\nname = \"n\"\nends_run = true\nconnect = [\"env\"]\nagent = \"{}\"\naddress = \"127.0.0.1\"\n\
+         files = [\"{}/logs.sh\"]\ncommand = [\"sh\", \"logs.sh\", \"{{run}}/early.csv\", \"{}\"]\n\
+         [[log]]\nnode = \"n\"\npoint = \"early\"\nfile = \"{{run}}/early.csv\"\nclock = \"realtime\"\n\
+         [[log]]\nnode = \"n\"\npoint = \"late\"\nfile = \"late.csv\"\nclock = \"realtime\"\n",
+        seconds + 1,
+        env!("CARGO_BIN_EXE_tickscope"),
+        folder.display(),
+        site.path("written").display()
+    )
+}
+
 #[test]
 fn e2e_the_log_of_a_node_elsewhere_is_fetched_and_taken_in() {
     let site = Site::new("far-log");
-    let folder = site.path("program");
-    fs::create_dir(&folder).unwrap();
-    let script = "for id in 1 2 3 4 5 6 7 8; do date +$id,%s%N >> $1; date +$id,%s%N >> late.csv; sleep 0.1; done";
-    fs::write(folder.join("logs.sh"), script).unwrap();
-    let text = format!(
-        "run = {{ name = \"far\", seconds = 1 }}\nclock.reference = \"n\"\n[layout]\npath = [\"n.early\", \"n.late\"]\n\
-         [[node]]\nname = \"n\"\nends_run = true\nconnect = [\"env\"]\nagent = \"{}\"\naddress = \"127.0.0.1\"\n\
-         files = [\"{}/logs.sh\"]\ncommand = [\"sh\", \"logs.sh\", \"{{run}}/early.csv\"]\n\
-         [[log]]\nnode = \"n\"\npoint = \"early\"\nfile = \"{{run}}/early.csv\"\nclock = \"realtime\"\n\
-         [[log]]\nnode = \"n\"\npoint = \"late\"\nfile = \"late.csv\"\nclock = \"realtime\"\n",
-        env!("CARGO_BIN_EXE_tickscope"),
-        folder.display()
-    );
-    let mut command = site.run_command(&text);
+    let mut command = site.run_command(&logging(&site, 0));
     command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
     let ended = Ended::of(&mut command);
-    let table = ended.json(0);
-    assert_eq!(site::count(&table, "n.early>n.late"), 8, "{ended:?}");
+    expect_both_logs(&site, &ended.json(0));
+}
+
+#[test]
+fn e2e_finish_fetches_the_logs_of_a_node_elsewhere_also_where_its_agent_is_gone() {
+    for is_gone in [false, true] {
+        let site = Site::new(&format!("far-log-{is_gone}"));
+        let mut command = site.run_command(&logging(&site, 3000));
+        command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
+        let mut run = command.spawn().unwrap();
+        while !site.path("written").exists() {
+            assert!(run.try_wait().unwrap().is_none(), "it ended early");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+        if is_gone {
+            let session = fs::read_dir(site.path("state/tickscope/sessions")).unwrap().next().unwrap().unwrap();
+            let session = session.file_name().into_string().unwrap();
+            let daemons = || processes(|line| line.contains(&format!("agent daemon --session {session}")));
+            while !daemons().is_empty() {
+                daemons().into_iter().for_each(kill);
+            }
+        }
+        let place = site.run_directory().display().to_string();
+        let mut finish = tickscope(&["finish", &place, "--json"]);
+        finish.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
+        let ended = Ended::of(&mut finish);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        expect_both_logs(&site, &Ended::of(&mut tickscope(&["show", &place, "--json"])).json(0));
+    }
+}
+
+fn expect_both_logs(site: &Site, table: &serde_json::Value) {
+    assert_eq!(site::count(table, "n.early>n.late"), 8, "{table}");
     assert_eq!(site.events("log").len(), 2);
     let hidden = fs::read_dir(site.run_directory()).unwrap().flatten();
     assert!(!hidden.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(".log")));

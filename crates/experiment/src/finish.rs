@@ -22,6 +22,7 @@ use crate::Error;
 use crate::agent::{Agent, Left, Unread};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
+use crate::notice;
 use crate::original::{expect_original, expect_own_directories, goes_on};
 use crate::pipe::PipeAgent;
 use crate::plan::Plan;
@@ -302,7 +303,23 @@ impl Ending {
         agent.end_all()?;
         agent.clear(Unread::Keep)?;
         agent.flush()?;
+        self.copy_logs(&mut agent, node)?;
         agent.bye()
+    }
+
+    /// Copies the logs of a node elsewhere, which go with its session. One that cannot be read is told where it is
+    /// imported.
+    fn copy_logs(&self, agent: &mut PipeAgent, node: &NodeName) -> Result<(), Error> {
+        let prepared = agent.inventory()?.nodes.into_iter().find(|known| known.facts.name == *node);
+        // An agent that took over from one that is gone knows of no node; its files are beside the spool.
+        let run = prepared.map_or_else(|| "../run".into(), |known| known.run);
+        for (position, log) in self.logs().iter().enumerate().filter(|(_, log)| log.node == *node) {
+            let path = log.path(&run, Path::new(""));
+            if let Err(why) = agent.copy_log(&path.display().to_string(), &Log::copy(self.run().root(), position)) {
+                notice::say(why);
+            }
+        }
+        Ok(())
     }
 
     /// Takes what lies in shared memory; returns the directories that hold stamps still.
@@ -359,18 +376,26 @@ impl Ending {
 
     /// The logs of the run file, where `run.json` has it and none was imported before.
     fn import_logs(&mut self, failed: &mut Option<Error>) -> Vec<crate::record::Coarse> {
-        let logs = self.logs();
-        let mut wanted: Vec<Log> = Vec::new();
-        for log in logs {
+        let (mut wanted, mut places) = (Vec::new(), Vec::new());
+        let root = self.run().root().to_path_buf();
+        let run = root.display().to_string();
+        let folder = self.manifest().run_file_directory.clone().unwrap_or_default();
+        let copies: Vec<PathBuf> = (0..self.logs().len()).map(|position| Log::copy(&root, position)).collect();
+        for (log, copy) in self.logs().into_iter().zip(&copies) {
             match self.is_imported(&log) {
                 Ok(true) => {}
-                Ok(false) => wanted.push(log),
+                Ok(false) => {
+                    places.push(if copy.exists() { copy.clone() } else { log.path(&run, &folder) });
+                    wanted.push(log);
+                }
                 Err(why) => self.record.go_on(failed, Err(why)),
             }
         }
-        let run = self.run().root().display().to_string();
-        let folder = self.manifest().run_file_directory.clone().unwrap_or_default();
-        self.record.import_logs(&wanted, |_, log| log.path(&run, &folder))
+        let coarse = self.record.import_logs(&wanted, |position, _| places[position].clone());
+        for copy in copies {
+            let _ = std::fs::remove_file(copy); // mostly there is none
+        }
+        coarse
     }
 
     fn logs(&self) -> Vec<Log> {

@@ -107,6 +107,11 @@ impl Log {
         folder.join(self.file.replace("{run}", run))
     }
 
+    /// Where a copy of a log from elsewhere lies until it is imported: the run file's `position`-th.
+    pub fn copy(root: &Path, position: usize) -> PathBuf {
+        root.join(format!(".log-{position}"))
+    }
+
     /// Takes the log at `file` into the run, as readings of that node.
     pub fn import(&self, run: &Run, node: &Node, file: &Path) -> Imported {
         let counter = match self.clock {

@@ -123,7 +123,7 @@ impl Conductor<'_> {
                 |node: &NodeName| self.nodes.iter().any(|known| known.agent == number && known.name == *node);
             // A log that cannot be read is told where it is imported.
             for (position, log) in self.plan.logs.iter().enumerate().filter(|(_, log)| of_agent(&log.node)) {
-                let to = log_copy(self.record.run.root(), position);
+                let to = Log::copy(self.record.run.root(), position);
                 let run = self.nodes.iter().find(|known| known.name == log.node).map(|known| known.run.clone());
                 let path = log.path(&run.unwrap_or_default(), Path::new(""));
                 if let Err(why) = agent.copy_log(&path.display().to_string(), &to) {
@@ -148,12 +148,12 @@ impl Conductor<'_> {
         let run = |node: &NodeName| of_node(node).map_or_else(String::new, |node| node.run.clone());
         let root = record.run.root().to_path_buf();
         let file = |position: usize, log: &Log| {
-            let copy = log_copy(&root, position);
+            let copy = Log::copy(&root, position);
             if copy.exists() { copy } else { log.path(&run(&log.node), &plan.origin.folder) }
         };
         let coarse = record.import_logs(&plan.logs, file);
         for position in 0..plan.logs.len() {
-            let _ = std::fs::remove_file(log_copy(&root, position)); // mostly there is none
+            let _ = std::fs::remove_file(Log::copy(&root, position)); // mostly there is none
         }
         coarse
     }
@@ -315,9 +315,4 @@ impl Conductor<'_> {
         self.record.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)
     }
-}
-
-/// Where a log of a node elsewhere lies while it is imported.
-fn log_copy(root: &Path, position: usize) -> PathBuf {
-    root.join(format!(".log-{position}"))
 }

@@ -722,6 +722,7 @@ impl Agent for PipeAgent {
             return Ok(false);
         }
         let wrong = |e: std::io::Error| Error::work(format!("cannot write {}: {e}. Free some space", to.display()));
+        let _ = std::fs::remove_file(to); // what a conductor that was killed had copied of it
         let (file, mut offset) = (File::create_new(to).map_err(wrong)?, 0);
         loop {
             let (_, piece) = self.ask_with(Question::Log(path.into(), offset), Vec::new())?;
