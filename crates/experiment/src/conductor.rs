@@ -292,7 +292,8 @@ impl<'a> Conductor<'a> {
 
     /// Measures on until the commands that end the run have ended.
     pub(crate) fn go_on_measuring(&mut self) -> Result<(), Error> {
-        let waited = self.wait();
+        let spent_ms = crate::unix_ms().saturating_sub(self.record.run.manifest().started_unix_ms);
+        let waited = self.wait(Duration::from_millis(spent_ms.unsigned_abs()));
         let outcome = waited.and(self.end_targets());
         let stopped = self.stop_probes();
         outcome.and(stopped)
@@ -396,7 +397,7 @@ impl<'a> Conductor<'a> {
 
     /// Starts the commands, waits for those that end the run, and ends the others.
     fn run_targets(&mut self, measuring: Measuring) -> Result<(), Error> {
-        let waited = self.start_targets(measuring).and_then(|()| self.wait());
+        let waited = self.start_targets(measuring).and_then(|()| self.wait(Duration::ZERO));
         let ended = self.end_targets();
         waited.and(ended)
     }
@@ -407,6 +408,9 @@ impl<'a> Conductor<'a> {
         for (at, of_plan) in self.plan.nodes.iter().enumerate() {
             if interrupt::ended() {
                 break;
+            }
+            if of_plan.command.is_empty() {
+                continue; // something else starts its programs
             }
             let mut environment = of_plan.environment.clone();
             environment.insert("TICKSCOPE_POLICY".into(), rules.join(","));
@@ -426,18 +430,19 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), Error> {
+    /// Waits for the commands that end the run, or for its end by time, of which `spent` is over.
+    fn wait(&mut self, spent: Duration) -> Result<(), Error> {
         self.open_control();
-        let waited = self.wait_for_targets();
+        let waited = self.wait_for_targets(spent);
         self.close_control();
         waited
     }
 
-    fn wait_for_targets(&mut self) -> Result<(), Error> {
+    fn wait_for_targets(&mut self, spent: Duration) -> Result<(), Error> {
         let (started, mut shown) = (Instant::now(), None::<Instant>);
         let terminal = std::io::stderr().is_terminal();
         let every = Duration::from_secs(if terminal { 1 } else { 10 });
-        while !interrupt::ended() && self.awaits_a_target()? {
+        while !interrupt::ended() && (self.awaits_a_target()? || self.awaits_its_time(spent + started.elapsed())) {
             if !self.quiet && shown.is_none_or(|shown| shown.elapsed() >= every) {
                 shown = Some(Instant::now());
                 self.show_progress(started.elapsed(), terminal);
@@ -473,6 +478,11 @@ impl<'a> Conductor<'a> {
             }
         }
         Ok(false)
+    }
+
+    /// Returns whether a run that no command ends has time left.
+    fn awaits_its_time(&self, spent: Duration) -> bool {
+        self.plan.ends_by_time() && spent.as_secs_f64() < self.plan.run.seconds
     }
 
     /// Ends the commands that were started. Clients first: a service that ends before its client would lose what is

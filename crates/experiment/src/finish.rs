@@ -70,7 +70,7 @@ pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
     let run = Run::open(root)?;
     let _alone = alone(&run)?;
     let (run, state) = settled(root)?;
-    expect_own_directories(run.manifest(), root)?;
+    expect_own_directories(run.manifest(), plan_of(run.manifest()).as_ref(), root)?;
     if state == RunState::Ended && !is_left(&run)? {
         return cleared(run, root);
     }
@@ -163,6 +163,11 @@ fn is_left(run: &Run) -> Result<bool, Error> {
         || undigested
         || run.manifest().stamp_directories.values().any(|directory| directory.exists())
         || !run.manifest().sessions.is_empty())
+}
+
+/// What its run file says; `None`: it has none.
+fn plan_of(manifest: &Manifest) -> Option<Plan> {
+    Plan::parse(manifest.run_file.as_deref()?).ok()
 }
 
 /// Returns whether tickscope's own processes stamp there.
@@ -371,7 +376,10 @@ impl Ending {
         let stamps = collect(&settings)?.report.stamps;
         let CollectorSettings { node, directory, .. } = settings;
         self.done.push(format!("took {} of {node} from {}", counted(stamps, "stamp"), directory.display()));
-        leftovers::clear(&node, &directory)
+        match plan_of(self.manifest()).is_some_and(|plan| plan.stamps_of(&node).is_some()) {
+            true => Ok(Vec::new()), // its programs go on
+            false => leftovers::clear(&node, &directory),
+        }
     }
 
     /// The logs of the run file, where `run.json` has it and none was imported before.
@@ -399,8 +407,7 @@ impl Ending {
     }
 
     fn logs(&self) -> Vec<Log> {
-        let plan = self.manifest().run_file.as_deref().and_then(|text| Plan::parse(text).ok());
-        plan.map(|plan| plan.logs).unwrap_or_default()
+        plan_of(self.manifest()).map(|plan| plan.logs).unwrap_or_default()
     }
 
     /// Returns whether the channels list the log's readings. Segments of an import that was cut off, which no channel

@@ -37,6 +37,9 @@ const OWN: [&str; 3] = [".run", crate::control::SOCKET, crate::control::RULES];
 /// The longest path that a file `.run` holds.
 const ROOT_BYTES: u64 = 4096;
 
+/// Tells whose a process of a run is that stamps into a directory of somebody else's: the run's number.
+pub(crate) const RUN_VARIABLE: &str = "TICKSCOPE_RUN";
+
 /// The folder in shared memory of run number `run`: a stamp directory for each node.
 pub(crate) fn stamps_of(run: u64) -> PathBuf {
     Path::new(SHARED_MEMORY).join(format!("tickscope-{run:016x}"))
@@ -461,6 +464,7 @@ fn remove_namespace(name: &str) -> Result<(), Error> {
 /// ancestors: a shell may carry the variable, and the user sits at it.
 fn processes_of(run: &str) -> Vec<(u32, String)> {
     let wanted = format!("TICKSCOPE_DIR={SHARED_MEMORY}/tickscope-{run}").into_bytes();
+    let by_name = format!("{RUN_VARIABLE}={run}").into_bytes();
     let ours = ancestors();
     let mut found = Vec::new();
     for process in entries(Path::new("/proc")) {
@@ -468,7 +472,8 @@ fn processes_of(run: &str) -> Vec<(u32, String)> {
         let environment = fs::read(process.join("environ")).unwrap_or_default();
         let of_run = |variable: &[u8]| {
             let rest = variable.strip_prefix(wanted.as_slice());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || rest == b".cost")
+            let by_place = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/") || rest == b".cost");
+            by_place || variable == by_name
         };
         if !ours.contains(&pid) && environment.split(|&b| b == 0).any(of_run) {
             let words = fs::read(process.join("cmdline")).unwrap_or_default();

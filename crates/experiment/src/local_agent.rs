@@ -24,6 +24,7 @@ use crate::network::{Arrangement, Home, Namespace, Network, network};
 use crate::notice;
 use crate::pipe::{AgentSettings, Inventory, first_task};
 use crate::plan::{Inject, Link, NodePlan};
+use crate::preflight;
 use crate::process::{Forward, Process};
 use crate::roles::Role;
 
@@ -44,6 +45,7 @@ pub struct LocalAgent {
     /// The folder that commands run in.
     folder: PathBuf,
     stamps: PathBuf,
+    session: u64,
     // Dropped last: while it is there, nobody takes what is left of this run for an orphan.
     _claim: Claim,
 }
@@ -54,6 +56,8 @@ struct LocalNode {
     link: Option<Link>,
     counter: Option<Injection>,
     realtime: Option<RealtimeInjection>,
+    /// The directory of its stamps, where it is not the run's.
+    stamps: Option<PathBuf>,
 }
 
 /// Where an agent's processes write and run.
@@ -81,7 +85,7 @@ impl LocalAgent {
         let names: Vec<&str> = settings.nodes.iter().map(NodeName::as_str).collect();
         let Network { homes, bridge } = network(settings.network, settings.link, &names, run)?;
         let node = |(name, home): (&NodeName, Home)| {
-            (name.clone(), LocalNode { home, link: settings.link, counter: None, realtime: None })
+            (name.clone(), LocalNode { home, link: settings.link, counter: None, realtime: None, stamps: None })
         };
         Ok(Self {
             processes: BTreeMap::new(),
@@ -95,12 +99,18 @@ impl LocalAgent {
             run: root,
             folder,
             stamps: leftovers::stamps_of(run),
+            session: run,
             _claim: claim,
         })
     }
 
     fn stamps_of(&self, node: &NodeName) -> PathBuf {
-        self.stamps.join(node.as_str())
+        self.foreign(node).map_or_else(|| self.stamps.join(node.as_str()), Path::to_path_buf)
+    }
+
+    /// The directory of its stamps, where something else made it and goes on with it after the run.
+    fn foreign(&self, node: &NodeName) -> Option<&Path> {
+        self.nodes.get(node)?.stamps.as_deref()
     }
 
     /// This same program in a role, and the settings that it reads: they may hold a key, which no argument may.
@@ -130,7 +140,7 @@ impl LocalAgent {
         if let Some(map) = realtime {
             command.env(RealtimeInjection::VARIABLE, map.to_string());
         }
-        command.env("TICKSCOPE_NODE", node.as_str());
+        command.env("TICKSCOPE_NODE", node.as_str()).env(leftovers::RUN_VARIABLE, format!("{:016x}", self.session));
         match task {
             Task::Target(Target { measured: false, .. }) => command.env_remove("TICKSCOPE_DIR"),
             _ => command.env("TICKSCOPE_DIR", self.stamps_of(node)),
@@ -168,6 +178,8 @@ impl LocalAgent {
         let Some(node) = self.nodes.get_mut(name) else {
             return Err(Error::work(format!("node {name} does not live on this host")));
         };
+        preflight::expect_stamps(plan)?;
+        node.stamps.clone_from(&plan.stamps);
         let anchored = |inject: Inject| inject.anchored(tickscope_counter::read(tickscope_tick::Ordering::Plain));
         node.counter = match counter {
             Some(map) => Some(map.parse().map_err(Error::work)?),
@@ -250,7 +262,7 @@ impl Agent for LocalAgent {
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
-        if *task == Task::Role(Role::Collect) {
+        if *task == Task::Role(Role::Collect) && self.foreign(node).is_none() {
             make(&self.stamps_of(node))?;
         }
         let mut process = self.process(node, task)?;
@@ -311,7 +323,8 @@ impl Agent for LocalAgent {
     }
 
     fn clear(&mut self, unread: Unread) -> Result<Vec<Left>, Error> {
-        let nodes: Vec<NodeName> = self.nodes.keys().cloned().collect();
+        let own = |(name, node): (&NodeName, &LocalNode)| node.stamps.is_none().then(|| name.clone());
+        let nodes: Vec<NodeName> = self.nodes.iter().filter_map(own).collect();
         if unread == Unread::Remove {
             nodes.iter().map(|node| self.stamps_of(node)).for_each(|place| {
                 let _ = fs::remove_dir_all(place); // it may not have been made

@@ -13,6 +13,7 @@ use tickscope_tick::quoted;
 
 use crate::Error;
 use crate::leftovers::{is_ours, lives, root_of, stamps_of};
+use crate::plan::Plan;
 
 /// Refuses a directory that is not the one of run number `run`.
 pub(crate) fn expect_original(run: u64, root: &Path) -> Result<(), Error> {
@@ -65,10 +66,13 @@ pub(crate) fn goes_on(run: u64) -> bool {
 }
 
 /// Refuses stamp directories that are not in the folder of the run: somebody else's stamps may lie there.
-pub(crate) fn expect_own_directories(manifest: &Manifest, root: &Path) -> Result<(), Error> {
+pub(crate) fn expect_own_directories(manifest: &Manifest, plan: Option<&Plan>, root: &Path) -> Result<(), Error> {
     let own = stamps_of(manifest.run);
     for (node, directory) in &manifest.stamp_directories {
         let Ok(found) = fs::symlink_metadata(directory) else { continue };
+        if plan.is_some_and(|plan| plan.stamps_of(node) == Some(directory)) {
+            continue; // the run file names it
+        }
         let is_below = directory.parent() == Some(&own) && directory.file_name().is_some();
         if manifest.run == 0 || !is_below || !found.is_dir() {
             let (place, shown, own) = (root.display(), directory.display(), own.display());

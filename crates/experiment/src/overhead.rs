@@ -25,6 +25,13 @@ type Numbers = Vec<((NodeName, String), f64)>;
 /// Makes all passes, in a folder of the run's directory that is gone afterwards.
 pub(crate) fn compare(plan: &Plan, root: &Path) -> Result<Overhead, Error> {
     let OverheadPlan { fields, pairs, seconds } = &plan.overhead;
+    if let Some(node) = plan.nodes.iter().find(|node| node.stamps.is_some()) {
+        return Err(Error::input(format!(
+            "cannot compare with and without measuring: something else starts programs of node '{}', and measures \
+             them all the time. Leave --overhead out",
+            node.name
+        )));
+    }
     let mut shorter = plan.clone();
     shorter.logs.clear();
     let scratch = Scratch::new(root)?;

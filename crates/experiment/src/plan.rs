@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tickscope_bracket::Rho;
@@ -213,8 +213,13 @@ pub(crate) enum Cores {
 pub struct NodePlan {
     /// Its name.
     pub name: NodeName,
-    /// The target, with placeholders.
+    /// The target, with placeholders; empty: something else starts the programs that stamp.
+    #[serde(default)]
     pub command: Vec<String>,
+    /// The directory that its programs stamp into, where something else makes it and starts them; absent: one of the
+    /// run's own.
+    #[serde(default)]
+    pub stamps: Option<PathBuf>,
     /// Variables that the target gets.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -418,6 +423,16 @@ impl Plan {
             let (asker, answerer) = if first_asks { (first, second) } else { (second, first) };
             ProbePair { asker, answerer }
         })
+    }
+
+    /// True if nobody's end is the run's: it lasts its seconds.
+    pub(crate) fn ends_by_time(&self) -> bool {
+        !self.nodes.iter().any(|node| node.ends_run)
+    }
+
+    /// Where something else makes the directory that a node's programs stamp into.
+    pub(crate) fn stamps_of(&self, node: &NodeName) -> Option<&Path> {
+        self.nodes.iter().find(|known| known.name == *node)?.stamps.as_deref()
     }
 
     /// What is waited for after that node's command was started.

@@ -22,7 +22,8 @@ use crate::plan::{NodePlan, Plan};
 pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     expect_empty(root)?;
     let here = plan.nodes.iter().filter(|node| node.connect.is_empty());
-    here.clone().try_for_each(|node| check_command(plan, node))?;
+    here.clone().filter(|node| !node.command.is_empty()).try_for_each(|node| check_command(plan, node))?;
+    here.clone().try_for_each(expect_stamps)?;
     check_logs(plan)?;
     expect_few_strangers(probed(plan).count())?;
     let arrangement = Arrangement::of(plan.network_kind(), here.count())?;
@@ -65,6 +66,15 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
     let run = root.display().to_string();
     for node in &plan.nodes {
         let command: Vec<String> = plan.fill(node, &addresses, &run)?.iter().map(quoted).collect();
+        let mut what = printable(&command.join(" ")).to_string();
+        if let Some(directory) = &node.stamps {
+            let directory = directory.display().to_string();
+            what += &format!(
+                "{}programs that stamp into {}",
+                if what.is_empty() { "" } else { ", and " },
+                printable(&directory)
+            );
+        }
         let ends = if node.ends_run { "; the run ends with it" } else { "" };
         let (name, address) = (&node.name, &addresses[&node.name]);
         let through: Vec<String> = node.connect.iter().map(quoted).collect();
@@ -72,7 +82,7 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
             true => ends.to_owned(),
             false => format!(" through '{}'{ends}", printable(&through.join(" "))),
         };
-        let _ = writeln!(text, "{name} at {address}{ends}: {}", printable(&command.join(" "))); // to a String
+        let _ = writeln!(text, "{name} at {address}{ends}: {what}"); // to a String
     }
     let folder = plan.origin.folder.display().to_string();
     let [folder, place] = [&folder, &run].map(|place| printable(place));
@@ -124,6 +134,19 @@ fn expect_empty(root: &Path) -> Result<(), Error> {
         Err(e) => {
             Err(Error::input(format!("cannot take {place} as the run's directory: {e}. Name another with --out")))
         }
+    }
+}
+
+/// Refuses a node whose programs are to stamp into a directory that is not there.
+pub(crate) fn expect_stamps(node: &NodePlan) -> Result<(), Error> {
+    match &node.stamps {
+        Some(directory) if !directory.is_dir() => Err(Error::input(format!(
+            "node '{}': expected the directory that its programs stamp into at {}, found none. Make it, on tmpfs, and \
+             start them with TICKSCOPE_DIR naming it",
+            node.name,
+            directory.display()
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -104,7 +104,7 @@ impl Plan {
             let (reference, known) = (&self.clock.reference, names.join(", "));
             return Err(format!("expected clock.reference to be a node, found '{reference}'. The nodes are: {known}"));
         }
-        if !self.nodes.iter().any(|node| node.ends_run) {
+        if self.ends_by_time() && !self.nodes.iter().any(|node| node.command.is_empty()) {
             return Err(
                 "expected a node with ends_run = true, found none. Mark the one whose command ends the run".into()
             );
@@ -197,14 +197,10 @@ fn text_of(file: impl Read) -> std::io::Result<String> {
 }
 
 fn check_node(node: &NodePlan) -> Result<(), String> {
-    let NodePlan { name, command, environment, inject, ready, ready_timeout, .. } = node;
+    let NodePlan { name, environment, inject, ready, ready_timeout, .. } = node;
     let variable = Injection::VARIABLE;
     Event::expect_node(name)?;
-    if command.is_empty() {
-        return Err(format!(
-            "node '{name}': expected a command, found an empty list. Give the program and its arguments"
-        ));
-    }
+    check_what_stamps(node)?;
     if environment.contains_key(variable) {
         return Err(format!(
             "node '{name}': expected a known map in inject = {{ ... }}, found {variable} in environment. Move it there"
@@ -214,6 +210,29 @@ fn check_node(node: &NodePlan) -> Result<(), String> {
     ready.as_ref().map_or(Ok(()), Ready::check).map_err(in_node)?;
     within("ready_timeout", *ready_timeout, 0.0, 86_400.0).map_err(in_node)?;
     inject.map_or(Ok(()), |inject| inject.stairs().map(drop)).map_err(in_node)
+}
+
+/// A node has a command, or a directory that somebody else's programs stamp into, or both.
+fn check_what_stamps(node: &NodePlan) -> Result<(), String> {
+    let NodePlan { name, command, stamps, ends_run, ready, .. } = node;
+    if let Some(directory) = stamps.as_ref().filter(|directory| !directory.is_absolute()) {
+        let found = directory.display();
+        return Err(format!(
+            "node '{name}': expected stamps = a path from the file system's root on, found '{found}'. Give the \
+             TICKSCOPE_DIR of its programs as it is there"
+        ));
+    }
+    let of_a_command = if *ends_run { "ends_run" } else { "ready" };
+    match (command.is_empty(), stamps.is_some()) {
+        (true, false) => Err(format!(
+            "node '{name}': expected a command, found none. Give the program and its arguments, or, where something \
+             else starts it, stamps = its TICKSCOPE_DIR"
+        )),
+        (true, true) if *ends_run || ready.is_some() => Err(format!(
+            "node '{name}': expected a command beside {of_a_command}, found none. Leave {of_a_command} out"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> {
@@ -374,6 +393,29 @@ mod tests {
             let others = (0..count).filter(|&node| node != reference).map(asks);
             let (least, most) = others.fold((usize::MAX, 0), |(least, most), asks| (least.min(asks), most.max(asks)));
             assert!(count == 1 || most - least <= 2, "{count} nodes: {least} to {most}");
+        }
+    }
+
+    #[test]
+    fn a_node_has_a_command_or_a_directory_that_others_stamp_into() {
+        let plan = |node: &str| {
+            let node = format!("[[node]]\nname = \"a\"\n{node}\n");
+            Plan::parse(&format!("run = {{ name = \"t\", seconds = 1 }}\nclock.reference = \"a\"\n{node}"))
+        };
+        let beside = plan("stamps = \"/srv/stamps\"").unwrap();
+        assert!(beside.ends_by_time() && beside.stamps_of(&beside.nodes[0].name) == Some(Path::new("/srv/stamps")));
+        let both = plan("stamps = \"/srv/stamps\"\ncommand = [\"true\"]\nends_run = true").unwrap();
+        assert!(!both.ends_by_time());
+        for (node, said) in [
+            ("", "stamps = its TICKSCOPE_DIR"),
+            ("command = []", "stamps = its TICKSCOPE_DIR"),
+            ("stamps = \"stamps\"", "from the file system's root on"),
+            ("stamps = \"/s\"\nends_run = true", "Leave ends_run out"),
+            ("stamps = \"/s\"\nready = 7400", "Leave ready out"),
+            ("stamps = \"/s\"\ncommand = [\"true\"]", "Mark the one whose command ends the run"),
+        ] {
+            let error = plan(node).unwrap_err();
+            assert!(error.contains(said), "{node}: {error}");
         }
     }
 
