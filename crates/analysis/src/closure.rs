@@ -167,6 +167,7 @@ impl Web {
                 let (local, Some(clock_map)) = (closed.local, closed.clock_map) else { continue };
                 let found = told.iter().find(|told| (told.pair.local, told.pair.reference) == (local, reference));
                 let Some(told) = found else { continue };
+                let ticks = told.ticks().or(closed.ticks.map(|(first, last)| (first.get(), last.get())));
                 let ways = closed.ways.iter().map(|(way, _)| way.iter().map(|&at| self.nodes[at].domain()).collect());
                 summaries.push(PairSummary {
                     domain: self.nodes[local].domain(),
@@ -175,8 +176,8 @@ impl Web {
                     prior_ppm: told.pair.model.prior_ppm,
                     rests_on_prior: clock_map.rests_on_prior(),
                     brackets: told.pieces,
-                    direct_half_width_ticks: domains.direct(local, reference).and_then(|map| told.half_width(map)),
-                    closed_half_width_ticks: told.half_width(&clock_map),
+                    direct_half_width_ticks: domains.direct(local, reference).and_then(|map| half_width(map, ticks?)),
+                    closed_half_width_ticks: ticks.and_then(|ticks| half_width(&clock_map, ticks)),
                     ways: ways.collect(),
                 });
                 maps.push((local, reference, clock_map));
@@ -230,11 +231,17 @@ impl Web {
 }
 
 impl Told {
-    fn half_width(&self, clock_map: &ClockMap) -> Option<u64> {
-        let (first, last) = (i128::from(self.first), i128::from(self.last));
-        let along = |step: i128| Tick::<Local>::new((first + (last - first) * step / SAMPLES) as i64);
-        clock_map.half_widths((0..=SAMPLES).map(along)).ok()?.median()
+    /// The first and the last tick of its own brackets.
+    fn ticks(&self) -> Option<(i64, i64)> {
+        (!self.pair.brackets.is_empty()).then_some((self.first, self.last))
     }
+}
+
+/// At the median between two ticks of the domain.
+fn half_width(clock_map: &ClockMap, (first, last): (i64, i64)) -> Option<u64> {
+    let (first, last) = (i128::from(first), i128::from(last));
+    let along = |step: i128| Tick::<Local>::new((first + (last - first) * step / SAMPLES) as i64);
+    clock_map.half_widths((0..=SAMPLES).map(along)).ok()?.median()
 }
 
 impl PairSummary {

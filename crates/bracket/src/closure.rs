@@ -60,6 +60,8 @@ pub struct Closed {
     pub reference: usize,
     /// `None`: neither the pair's own brackets nor a way through others bounds both sides.
     pub clock_map: Option<ClockMap>,
+    /// The first and the last tick of `local` that it has evidence at, others' included; `None`: it has none.
+    pub ticks: Option<(Tick<Local>, Tick<Local>)>,
     /// The chains of domains, both ends included, that narrowed the direct interval at most instants, and at how many
     /// ends of it. Empty: nothing did.
     pub ways: Vec<(Vec<usize>, usize)>,
@@ -298,18 +300,28 @@ impl Known {
         let mut ways: Vec<(Vec<usize>, usize)> = derived.ways.into_iter().collect();
         ways.sort_by_key(|(way, count)| (std::cmp::Reverse(*count), way.len()));
         ways.truncate(WAYS);
+        let direct = |ways| {
+            let (clock_map, ticks) = (self.direct.clone(), span(brackets));
+            Ok(Closed { local, reference, clock_map, ticks, ways })
+        };
         if derived.brackets.is_empty() {
-            return Ok(Closed { local, reference, clock_map: self.direct.clone(), ways });
+            return direct(ways);
         }
         let all = [brackets.as_slice(), &derived.brackets].concat();
-        match directly(&all, model) {
-            Ok(Ok(clock_map)) => Ok(Closed { local, reference, clock_map, ways }),
+        let ticks = span(&all);
+        // The anchor of a pair without evidence may be anywhere; one far from what others say would make slopes wide.
+        let model = match ticks.filter(|_| brackets.is_empty()) {
+            Some((first, last)) => Model { anchor: middle(first, last), ..*model },
+            None => *model,
+        };
+        match directly(&all, &model) {
+            Ok(Ok(clock_map)) => Ok(Closed { local, reference, clock_map, ticks, ways }),
             Ok(Err(_)) => {
                 let pairs = derived.pairs.into_iter().chain([(local, reference)]);
                 Err(pairs.collect::<BTreeSet<_>>().into_iter().collect())
             }
             // Derived brackets that are too far apart for one frame: the direct map is right without them.
-            Err(_) => Ok(Closed { local, reference, clock_map: self.direct.clone(), ways: Vec::new() }),
+            Err(_) => direct(Vec::new()),
         }
     }
 }
@@ -338,6 +350,17 @@ impl Derived {
             });
         }
     }
+}
+
+/// The first and the last tick of brackets.
+fn span(brackets: &[Bracket]) -> Option<(Tick<Local>, Tick<Local>)> {
+    let at = || brackets.iter().map(|bracket| bracket.at);
+    Some((at().min()?, at().max()?))
+}
+
+fn middle(first: Tick<Local>, last: Tick<Local>) -> Tick<Local> {
+    let (first, last) = (i128::from(first.get()), i128::from(last.get()));
+    Tick::new((first + (last - first) / 2) as i64)
 }
 
 /// A pair's clock map, nothing where its brackets do not bound both sides, or what contradicts itself in it.

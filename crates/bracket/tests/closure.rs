@@ -4,7 +4,7 @@ mod nodes;
 
 use nodes::{Exchange, Node, evidence, turned};
 use proptest::prelude::*;
-use tickscope_bracket::{ClosureError, Conflict, Domains, PairEvidence};
+use tickscope_bracket::{ClosureError, Conflict, Domains, Model, PairEvidence};
 use tickscope_tick::Tick;
 
 const SECOND: i64 = 2_500_000_000;
@@ -153,6 +153,33 @@ fn a_pair_without_evidence_of_its_own_is_related_through_others() {
     let domains = Domains::new(3, pairs.into_iter().chain([empty]).collect()).unwrap();
     let closed = domains.toward(0).unwrap().remove(1).clock_map.unwrap();
     assert!((1_700..2_000).contains(&closed.interval(Tick::new(SECOND / 2)).unwrap().half_width()));
+}
+
+#[test]
+fn a_pair_related_through_others_alone_is_as_narrow_however_long_its_clocks_have_run() {
+    for first in [0, SECOND * 86_400 * 30, 1 << 60] {
+        let node = |node: i64| Node {
+            first: first / (node + 1) + node,
+            hertz: (1, 1),
+            drift_ppb: 20_000 * node,
+            rates: vec![(SECOND, 0)],
+        };
+        let nodes: Vec<Node> = (0..3).map(node).collect();
+        let exchanges: Vec<Exchange> =
+            (1..100).map(|step| Exchange { instant: SECOND / 100 * step, there: 900, back: 900 }).collect();
+        let pairs = [(1, 0), (2, 1)].map(|pair| evidence(&nodes, pair, &exchanges, (500, 0)));
+        // As whoever has no evidence anchors it: anywhere.
+        let model = Model { anchor: Tick::new(0), ..evidence(&nodes, (2, 0), &exchanges, (500, 0)).model };
+        let empty = PairEvidence { local: 2, reference: 0, brackets: Vec::new(), model };
+        let domains = Domains::new(3, pairs.into_iter().chain([empty]).collect()).unwrap();
+        let closed = domains.toward(0).unwrap().remove(1);
+        let (clock_map, (from, until)) = (closed.clock_map.expect("a way"), closed.ticks.unwrap());
+        let at = nodes[2].floor(SECOND / 2);
+        assert!((1_700..2_000).contains(&clock_map.interval(Tick::new(at)).unwrap().half_width()), "{first}");
+        let (length, rate_ppb) = (until.get() - from.get(), (clock_map.cone().width() * 1_000_000_000) >> 60);
+        assert!(from.get() <= at && at <= until.get() && length > SECOND / 2, "{first}");
+        assert!(rate_ppb < 10_000, "{first}: the rate is known to {rate_ppb} ppb");
+    }
 }
 
 fn conflict(found: Result<Domains, ClosureError>) -> Conflict {

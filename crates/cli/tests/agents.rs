@@ -483,3 +483,38 @@ fn expect_both_logs(site: &Site, table: &serde_json::Value) {
     let hidden = fs::read_dir(site.run_directory()).unwrap().flatten();
     assert!(!hidden.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(".log")));
 }
+
+#[test]
+fn e2e_a_second_ctrl_c_waits_for_no_node_that_cannot_be_reached_and_finish_has_its_stamps() {
+    let mut scene = Scene::new("insist", STAMPS * 100, "");
+    let (broken, program) = (scene.site.path("broken"), scene.site.path("way"));
+    fs::write(&program, format!("#!/bin/sh\n[ -e {} ] && exit 1\nexec \"$@\"\n", broken.display())).unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let plain = "connect = [\"env\", \"MARK=insist-b\"]";
+    assert!(scene.text.contains(plain));
+    scene.text = scene.text.replace(plain, &format!("connect = [\"{}\"]", program.display()));
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
+    let sessions = scene.sessions();
+    let session = sessions[1].clone(); // of b
+    fs::write(&broken, "").unwrap();
+    scene.parts("attach", &[session]).into_iter().for_each(kill);
+    let interrupt = |run: &Child| {
+        // SAFETY: a process that this test started and has not waited for.
+        assert_eq!(unsafe { libc::kill(run.id() as i32, libc::SIGINT) }, 0);
+    };
+    interrupt(&run);
+    // It ends commands, the last first, until it waits for that node.
+    let last = scene.returned[4].0.display().to_string();
+    while !processes(|line| line.contains(&last)).is_empty() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    interrupt(&run);
+    let (code, said) = code_of(run);
+    assert!(code == Some(1) && said.contains("b was not waited for any longer"), "{code:?} {said}");
+    fs::remove_file(&broken).unwrap();
+    let ended = scene.command(&["finish"]);
+    assert!([Some(0), Some(3)].contains(&ended.code), "{ended:?}");
+    scene.expect_every_stamp();
+    scene.expect_nothing_left(&sessions);
+}

@@ -1,12 +1,16 @@
 //! Ctrl-C and SIGTERM as a flag: whatever was measured is kept.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Set once the user or the system asked this process to end.
 pub static ENDED: AtomicBool = AtomicBool::new(false);
 
+/// How often it was asked to.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+
 extern "C" fn on_signal(_: libc::c_int) {
-    ENDED.store(true, std::sync::atomic::Ordering::Relaxed);
+    ENDED.store(true, Ordering::Relaxed);
+    ASKED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Makes SIGINT and SIGTERM set [`ENDED`] instead of ending the process.
@@ -19,5 +23,10 @@ pub fn catch() {
 
 /// Returns whether it is set.
 pub fn ended() -> bool {
-    ENDED.load(std::sync::atomic::Ordering::Relaxed)
+    ENDED.load(Ordering::Relaxed)
+}
+
+/// Returns whether it was set again: nobody wants to wait for others any more.
+pub fn insisted() -> bool {
+    ASKED.load(Ordering::Relaxed) > 1
 }

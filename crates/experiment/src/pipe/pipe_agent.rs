@@ -25,6 +25,7 @@ use super::link::{Connect, Pipe, Unopened};
 use super::protocol::{AgentAnswer, AgentSettings, Asked, Inventory, PIECE_BYTES, Question};
 use crate::Error;
 use crate::agent::{Agent, Connection, Ended, FinalCheck, Left, Look, News, PreparedNode, Task, TaskId, Unread};
+use crate::interrupt;
 use crate::notice;
 use crate::plan::NodePlan;
 use crate::roles::Role;
@@ -40,6 +41,12 @@ const EAGER_FOR: Duration = Duration::from_millis(100);
 const FETCH_EVERY: Duration = Duration::from_millis(300);
 /// The first and the longest pause between two attempts to open a pipe.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// A pipe that held as long is opened again at once when it breaks.
+const HELD: Duration = Duration::from_secs(10);
+/// How often in a row the pipe may break before one question is answered, or files are fetched.
+const MOST_BREAKS: u32 = 12;
+/// How long an agent may take for an answer when the user does not want to wait.
+const HASTE: Duration = Duration::from_secs(2);
 /// Files that are asked for at a time.
 const FILES_AT_ONCE: u32 = 16;
 
@@ -162,6 +169,9 @@ impl PipeAgent {
             state: Arc::clone(&state),
             ends: Arc::clone(&ends),
             due: Instant::now(),
+            since: Instant::now(),
+            answered: true,
+            broken: Instant::now(),
             pause: PAUSES[0],
             intake,
             fetches: Instant::now(),
@@ -202,6 +212,7 @@ impl PipeAgent {
         let dropped = Arc::new(AtomicBool::new(false));
         let gone = || Error::work(format!("the agent of {} is gone", self.name));
         self.questions.send(Order { question, bytes, answer, dropped: Arc::clone(&dropped) }).map_err(|_| gone())?;
+        let asked = Instant::now();
         loop {
             match answered.recv_timeout(Duration::from_millis(100)) {
                 Ok(answer) => return answer,
@@ -212,14 +223,16 @@ impl PipeAgent {
                 let state = self.state();
                 (state.connection, state.since)
             };
-            if connection == Connection::Broken && since.elapsed() > PATIENCE {
-                dropped.store(true, Ordering::Relaxed);
-                return Err(Error::work(format!(
-                    "cannot reach {} for {} s. What it has measured stays there; tickscope finish fetches it later",
-                    self.name,
-                    since.elapsed().as_secs()
-                )));
-            }
+            let is_broken = connection == Connection::Broken;
+            let why = if is_broken && since.elapsed() > PATIENCE {
+                format!("cannot reach {} for {} s", self.name, since.elapsed().as_secs())
+            } else if interrupt::insisted() && (is_broken || asked.elapsed() > HASTE) {
+                format!("{} was not waited for any longer", self.name)
+            } else {
+                continue;
+            };
+            dropped.store(true, Ordering::Relaxed);
+            return Err(stays_there(&why));
         }
     }
 
@@ -274,6 +287,11 @@ impl PipeAgent {
     }
 }
 
+/// An error, and what becomes of the node's stamps.
+fn stays_there(why: &str) -> Error {
+    Error::work(format!("{why}. What it has measured stays there; tickscope finish fetches it later"))
+}
+
 enum PutError {
     Read(std::io::Error),
     Agent(Error),
@@ -297,6 +315,11 @@ struct Keeper {
     /// When the next attempt to open the pipe is due.
     due: Instant,
     pause: Duration,
+    /// When it was opened last.
+    since: Instant,
+    /// Whether it answered since; when it broke first after it had.
+    answered: bool,
+    broken: Instant,
     /// Where its files go; `None`: its run is on its machine.
     intake: Option<Intake>,
     /// When it is next asked for files.
@@ -360,7 +383,7 @@ impl Keeper {
         let Some(question) = question else { return self.flush(&answer, &dropped) };
         let is_over = question == Question::Bye;
         let number = self.next();
-        let asked = Asked { number, question };
+        let (asked, mut breaks) = (Asked { number, question }, 0);
         while !dropped.load(Ordering::Relaxed) && !self.ends.load(Ordering::Relaxed) {
             if !self.is_open() {
                 if self.state().connection == Connection::Lost {
@@ -380,7 +403,11 @@ impl Keeper {
                     return;
                 }
                 Err(Unanswered::Broken) if is_over => return, // it is over there, too
-                Err(Unanswered::Broken) => {}
+                Err(Unanswered::Broken) if breaks == MOST_BREAKS => {
+                    let _ = answer.send(Err(self.breaks_again_and_again()));
+                    return;
+                }
+                Err(Unanswered::Broken) => breaks += 1,
                 Err(Unanswered::Died) => {
                     let text = format!("the agent of {} was killed while it was asked", self.name);
                     let _ = answer.send(Err(Error::work(text)));
@@ -388,6 +415,10 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    fn breaks_again_and_again(&self) -> Error {
+        stays_there(&format!("the pipe to {} breaks again and again", self.name))
     }
 
     fn next(&mut self) -> u64 {
@@ -413,7 +444,10 @@ impl Keeper {
     fn ask(&mut self, asked: &Asked, bytes: &[u8]) -> Result<Result<(AgentAnswer, Vec<u8>), Error>, Unanswered> {
         let Some(pipe) = &mut self.pipe else { return Err(Unanswered::Broken) };
         match pipe.ask(asked, bytes) {
-            Ok((answered, bytes)) => Ok(answered.answer.map(|answer| (answer, bytes))),
+            Ok((answered, bytes)) => {
+                self.answered = true;
+                Ok(answered.answer.map(|answer| (answer, bytes)))
+            }
             Err(why) => {
                 let before = self.settings.generation;
                 self.broke(&why);
@@ -431,11 +465,19 @@ impl Keeper {
         }
         let text = format!("the pipe to node {} broke: {why}", self.name);
         notice::say(&text);
+        if std::mem::take(&mut self.answered) {
+            self.broken = Instant::now();
+        }
         let mut state = self.state();
-        state.set(Connection::Broken);
+        // A pipe that opens and breaks again without an answer was broken all the time.
+        (state.connection, state.since) = (Connection::Broken, self.broken);
         state.news.push(News { what: EventKind::AgentUnreachable, value: None, text });
         drop(state);
-        (self.due, self.pause) = (Instant::now(), PAUSES[0]);
+        if self.since.elapsed() > HELD {
+            (self.due, self.pause) = (Instant::now(), PAUSES[0]);
+        } else {
+            self.put_off();
+        }
     }
 
     /// Returns whether the pipe is open; tries to open it where that is due.
@@ -449,6 +491,7 @@ impl Keeper {
         match Pipe::open(&self.connect, self.settings.session) {
             Ok(pipe) => {
                 self.pipe = Some(pipe);
+                self.since = Instant::now();
                 self.opened();
             }
             Err(Unopened::Unfit(why)) => self.lose(&why),
@@ -457,11 +500,16 @@ impl Keeper {
                 if away.as_secs_f64() > self.settings.deadline_seconds {
                     self.lose(&format!("not reached for {} s: {why}", away.as_secs()));
                 }
-                self.due = Instant::now() + self.pause;
-                self.pause = (self.pause * 2).min(PAUSES[1]);
+                self.put_off();
             }
         }
         self.pipe.is_some()
+    }
+
+    /// The next attempt is due after a pause, and the one after that after a longer one.
+    fn put_off(&mut self) {
+        self.due = Instant::now() + self.pause;
+        self.pause = (self.pause * 2).min(PAUSES[1]);
     }
 
     fn lose(&mut self, why: &str) {
@@ -521,8 +569,7 @@ impl Keeper {
                 self.pipe = None;
                 self.settings.generation -= 1; // the next attempt does all of it again
                 notice::say(format!("node {}: another agent cannot take over yet: {why}", self.name));
-                self.due = Instant::now() + self.pause;
-                self.pause = (self.pause * 2).min(PAUSES[1]);
+                self.put_off();
                 return Err(Unanswered::Broken);
             }
         }
@@ -550,6 +597,7 @@ impl Keeper {
 
     /// Fetches all that the spool holds.
     fn flush(&mut self, answer: &Sender<Result<(AgentAnswer, Vec<u8>), Error>>, dropped: &AtomicBool) {
+        let mut breaks = 0;
         while !dropped.load(Ordering::Relaxed) && !self.ends.load(Ordering::Relaxed) {
             if !self.is_open() {
                 if self.state().connection == Connection::Lost {
@@ -560,7 +608,7 @@ impl Keeper {
                 continue;
             }
             match self.fetch(true) {
-                Ok(Ok(true)) => {}
+                Ok(Ok(true)) => breaks = 0,
                 Ok(Ok(false)) => {
                     let _ = answer.send(Ok((AgentAnswer::Done, Vec::new()))); // it may have given up
                     return;
@@ -569,7 +617,11 @@ impl Keeper {
                     let _ = answer.send(Err(why));
                     return;
                 }
-                Err(Unanswered::Broken | Unanswered::Died) => {}
+                Err(Unanswered::Broken | Unanswered::Died) if breaks == MOST_BREAKS => {
+                    let _ = answer.send(Err(self.breaks_again_and_again()));
+                    return;
+                }
+                Err(Unanswered::Broken | Unanswered::Died) => breaks += 1,
             }
         }
     }
