@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -18,6 +18,7 @@ use super::bootstrap::{self, Program};
 use super::frame;
 use super::protocol::{Answered, Asked, FromAgent, Hello, PROTOCOL};
 use crate::Error;
+use crate::interrupt;
 
 /// The way to an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +59,45 @@ const SHOWN_LINES: usize = 4;
 const SHOWN_CHARACTERS: usize = 200;
 /// Bytes of a line before the first frame.
 const LINE_BYTES: u64 = 4096;
+/// How long the other end may take none of what is written.
+const TAKES_WITHIN: Duration = Duration::from_secs(30);
+/// How often it is asked whether an answer is still waited for.
+const ASKED_EVERY: Duration = Duration::from_millis(200);
+
+/// What a process that may stand still reads from: writing is an error once it has taken nothing for a while.
+struct Inlet(ChildStdin, Duration);
+
+impl Inlet {
+    fn new(to: ChildStdin, takes_within: Duration) -> std::io::Result<Self> {
+        // SAFETY: plain system calls on a descriptor of ours; this end of the pipe alone does not block.
+        let done = unsafe {
+            let flags = libc::fcntl(to.as_raw_fd(), libc::F_GETFL);
+            libc::fcntl(to.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK)
+        };
+        if done == -1 { Err(std::io::Error::last_os_error()) } else { Ok(Self(to, takes_within)) }
+    }
+}
+
+impl Write for Inlet {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+                written => return written,
+            }
+            let mut ready = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+            // SAFETY: one pollfd, which outlives the call.
+            if unsafe { libc::poll(&raw mut ready, 1, self.1.as_millis() as i32) } == 0 {
+                let text = format!("it took nothing for {} ms", self.1.as_millis());
+                return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, text));
+            }
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// An open pipe.
 pub struct Pipe {
@@ -142,6 +182,7 @@ impl Pipe {
         let (send, from) = channel();
         thread::spawn(move || read_frames(&mut BufReader::new(reading), &send));
         let (errors, socket) = (Arc::default(), Some(ours.try_clone().map_err(wrong)?));
+        ours.set_write_timeout(Some(TAKES_WITHIN)).map_err(wrong)?;
         Self { child, to: Box::new(ours), from, errors, socket, hello: Hello::none() }.greeted()
     }
 
@@ -216,6 +257,7 @@ impl Pipe {
         let errors: Arc<Mutex<VecDeque<String>>> = Arc::default();
         let kept = Arc::clone(&errors);
         thread::spawn(move || keep_lines(BufReader::new(err), &kept));
+        let to = Inlet::new(to, TAKES_WITHIN).map_err(|e| Unopened::Unfit(format!("cannot write to it: {e}")))?;
         Ok(Self { child, to: Box::new(to), from, errors, socket: None, hello: Hello::none() })
     }
 
@@ -278,16 +320,25 @@ impl Pipe {
         Unopened::Unreachable(if said.is_empty() { how } else { format!("{how}: {said}{remedy}") })
     }
 
-    /// Asks, and waits for the answer. `Err`: the pipe broke, and nobody knows whether it was done.
-    pub fn ask(&mut self, asked: &Asked, bytes: &[u8]) -> Result<(Answered, Vec<u8>), String> {
+    /// Asks, and waits for the answer as long as something comes and `waits` says so. `Err`: the pipe broke, and nobody
+    /// knows whether it was done.
+    pub fn ask(
+        &mut self,
+        asked: &Asked,
+        bytes: &[u8],
+        waits: &dyn Fn() -> bool,
+    ) -> Result<(Answered, Vec<u8>), String> {
         frame::write(&mut self.to, asked, bytes).map_err(|e| e.to_string())?;
+        let mut heard = Instant::now();
         loop {
-            match self.from.recv_timeout(SILENCE) {
+            match self.from.recv_timeout(ASKED_EVERY) {
                 Ok(Came::Frame(FromAgent::Answered(answered), bytes)) if answered.number == asked.number => {
                     return Ok((answered, bytes));
                 }
-                Ok(Came::Frame(..) | Came::Line(_)) => {}
+                _ if !waits() => return Err("its answer was not waited for".into()),
+                Ok(Came::Frame(..) | Came::Line(_)) => heard = Instant::now(),
                 Ok(Came::Wrong(text)) => return Err(text),
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() < SILENCE => {}
                 Err(RecvTimeoutError::Timeout) => return Err(format!("nothing came for {} s", SILENCE.as_secs())),
                 Err(RecvTimeoutError::Disconnected) => match self.broken("the pipe was closed") {
                     Unopened::Unreachable(text) | Unopened::Unfit(text) => return Err(text),
@@ -320,7 +371,9 @@ impl Drop for Pipe {
         if let Some(socket) = &self.socket {
             let _ = socket.shutdown(std::net::Shutdown::Write); // it may be gone
         }
-        let deadline = Instant::now() + CLOSES_WITHIN;
+        let elsewhere = self.socket.is_none(); // one here ends processes meanwhile
+        let within = if elsewhere && interrupt::insisted() { ASKED_EVERY } else { CLOSES_WITHIN };
+        let deadline = Instant::now() + within;
         while self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
             if Instant::now() >= deadline {
                 let _ = self.child.kill(); // it may have ended meanwhile
@@ -403,4 +456,43 @@ fn keep_lines(mut from: impl BufRead, lines: &Mutex<VecDeque<String>>) {
 /// A word that nothing else prints.
 fn token() -> Result<String, Error> {
     Ok(format!("tickscope-{:016x}", crate::conductor::random()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipe::protocol::Question;
+    use std::cell::Cell;
+
+    /// A process that reads nothing and lives until it is killed.
+    fn standing_still() -> Child {
+        Command::new("sleep").arg("1000000").stdin(Stdio::piped()).spawn().unwrap()
+    }
+
+    #[test]
+    fn what_stands_still_and_takes_nothing_is_an_error_once_its_pipe_is_full() {
+        let mut child = standing_still();
+        let mut inlet = Inlet::new(child.stdin.take().unwrap(), Duration::from_millis(20)).unwrap();
+        let refused = inlet.write_all(&vec![0; 4 << 20]).unwrap_err();
+        assert!(refused.to_string().contains("it took nothing for 20 ms"), "{refused}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(inlet.write(b"more").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn an_answer_of_an_agent_that_lives_is_waited_for_as_long_as_somebody_wants_it() {
+        let (send, from) = channel();
+        let (child, errors) = (standing_still(), Arc::default());
+        let mut pipe = Pipe { child, to: Box::new(std::io::sink()), from, errors, socket: None, hello: Hello::none() };
+        let beats = thread::spawn(move || while send.send(Came::Frame(FromAgent::Beat, Vec::new())).is_ok() {});
+        let asked = Asked { number: 1, question: Question::Look };
+        let times = Cell::new(0);
+        let waits = || times.replace(times.get() + 1) < 1000;
+        assert_eq!(pipe.ask(&asked, b"", &waits).unwrap_err(), "its answer was not waited for");
+        assert_eq!(times.get(), 1001, "each beat keeps it");
+        pipe.child.kill().unwrap();
+        drop(pipe);
+        beats.join().unwrap();
+    }
 }

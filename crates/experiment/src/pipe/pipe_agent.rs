@@ -297,6 +297,12 @@ enum PutError {
     Agent(Error),
 }
 
+/// Whether the answer to what is asked now is waited for: until the agent's owner drops it, or the user insists.
+fn waits(ends: &AtomicBool) -> impl Fn() -> bool {
+    let asked = Instant::now();
+    move || !(ends.load(Ordering::Relaxed) || interrupt::insisted() && asked.elapsed() > HASTE)
+}
+
 /// The thread that has the pipe.
 struct Keeper {
     name: String,
@@ -443,7 +449,8 @@ impl Keeper {
     /// Asks over an open pipe.
     fn ask(&mut self, asked: &Asked, bytes: &[u8]) -> Result<Result<(AgentAnswer, Vec<u8>), Error>, Unanswered> {
         let Some(pipe) = &mut self.pipe else { return Err(Unanswered::Broken) };
-        match pipe.ask(asked, bytes) {
+        let answered = pipe.ask(asked, bytes, &waits(&self.ends));
+        match answered {
             Ok((answered, bytes)) => {
                 self.answered = true;
                 Ok(answered.answer.map(|answer| (answer, bytes)))
@@ -561,7 +568,7 @@ impl Keeper {
         for question in questions {
             let asked = Asked { number: self.next(), question };
             let Some(pipe) = &mut self.pipe else { return Err(Unanswered::Broken) };
-            let outcome = match pipe.ask(&asked, &[]) {
+            let outcome = match pipe.ask(&asked, &[], &waits(&self.ends)) {
                 Ok((answered, _)) => answered.answer.map(|_| ()),
                 Err(why) => Err(Error::work(why)),
             };
