@@ -372,7 +372,7 @@ def python(options):
 
 def foreign(options):
     """chrony and ptp4l on the same veth pair, at the same time: bench/foreign.py. As root only."""
-    seconds = options.of(FOREIGN_SECONDS)
+    seconds = options.seconds or options.of(FOREIGN_SECONDS)
     return foreign_clocks(RELEASE / "tickscope", options.scratch, seconds, figure, at_most, none_of)
 
 
@@ -407,6 +407,7 @@ def parse_options():
     parser.add_argument("--keep", action="store_true", help="keep the result under bench/runs/")
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, metavar="NAME", help=" ".join(BENCHMARKS))
     parser.add_argument("--scratch", default="/dev/shm", help="where runs of the paced producer and the join lie")
+    parser.add_argument("--seconds", type=int, help="foreign: as long, 14400 for the bounds of hours")
     parser.add_argument("--quick", action="store_true", help="an eighth of everything: to see that it works, not to keep")
     options = parser.parse_args()
     if options.quick and options.keep:
