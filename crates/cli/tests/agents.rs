@@ -518,3 +518,61 @@ fn e2e_a_second_ctrl_c_waits_for_no_node_that_cannot_be_reached_and_finish_has_i
     scene.expect_every_stamp();
     scene.expect_nothing_left(&sessions);
 }
+
+/// A run of one node elsewhere whose command leaves a program behind that stamps until it is killed.
+fn outliving(site: &Site, returned: &ReturnedCounts) -> Command {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let script = format!("setsid {} {} slow 1 0 & sleep 0.5", stamper.display(), returned.0.display());
+    let text = format!(
+        "run = {{ name = \"outlive\", seconds = 1 }}\nclock.reference = \"n\"\n\
+         [[node]]\nname = \"n\"\nends_run = true\n\
+         connect = [\"env\"]\nagent = {:?}\naddress = \"127.0.0.1\"\ncommand = [\"sh\", \"-c\", {script:?}]\n\
+         environment = {{ TICKSCOPE_BLOCK_BYTES = \"4096\" }}\n",
+        env!("CARGO_BIN_EXE_tickscope")
+    );
+    let mut command = site.run_command(&text);
+    command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
+    command
+}
+
+#[test]
+fn e2e_a_node_elsewhere_whose_program_outlives_the_run_keeps_its_session_until_all_is_taken() {
+    for is_cut_off in [false, true] {
+        let name = format!("outlive-{is_cut_off}");
+        let (site, returned) = (Site::new(&name), ReturnedCounts::new(&name));
+        let mut run = outliving(&site, &returned).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        while returned.word(0) < 2000 {
+            assert!(run.try_wait().unwrap().is_none(), "it ended early");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if is_cut_off {
+            run.kill().unwrap();
+        }
+        let (code, said) = code_of(run);
+        assert!(is_cut_off || code == Some(1) && said.contains("tickscope finish"), "{code:?} {said}");
+        let finish = || {
+            let mut command = tickscope(&["finish", "--json"]);
+            command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
+            Ended::of(command.arg(site.run_directory()))
+        };
+        let ended = finish();
+        assert!(ended.code == Some(1) && ended.err.contains("stays in"), "{ended:?}");
+        assert_eq!(site.opened().manifest().sessions.len(), 1, "it is asked again");
+        let told = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
+        assert!(told.err.contains("node n may still hold stamps") || is_cut_off, "{told:?}");
+        let mark = returned.0.display().to_string();
+        processes(|line| line.contains(&mark)).into_iter().for_each(kill);
+        while !processes(|line| line.contains(&mark)).is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ended = finish();
+        assert!(!ended.err.contains("stays in"), "{ended:?}");
+        assert!(site.opened().manifest().sessions.is_empty(), "{ended:?}");
+        let channels = read_channels(&Paths::of(&site.run_directory()).channels("n")).unwrap();
+        let of_work = channels.iter().filter(|channel| channel.point.as_str() == "work");
+        let found: i64 = of_work.map(|channel| channel.stored + channel.dropped).sum();
+        let counted = returned.word(0);
+        assert!((counted..=counted + 1).contains(&(found as u64)), "{counted} returned, {found} found");
+        assert_eq!(site.opened().check().unwrap(), []);
+    }
+}

@@ -67,7 +67,7 @@ pub trait Agent {
         Ok(())
     }
 
-    /// Copies a log of its node to a file here; `false`: it lies here already.
+    /// Copies a log of its node to a file here; `false`: it lies here already, or there is none that can be read.
     fn copy_log(&mut self, _path: &str, _to: &Path) -> Result<bool, Error> {
         Ok(false)
     }

@@ -206,7 +206,7 @@ impl<'a> Conductor<'a> {
         let (mut nodes, mut facts) = (Vec::new(), Vec::new());
         for (node, &agent) in plan.nodes.iter().zip(lives) {
             let prepared = known[agent].1.prepare(node)?;
-            nodes.push(NodeRun::new(node.name.clone(), agent, &prepared));
+            nodes.push(NodeRun::of_plan(node, agent, &prepared)?);
             facts.push(prepared.facts);
         }
         for ((facts, node), of_plan) in facts.iter_mut().zip(&nodes).zip(&plan.nodes) {

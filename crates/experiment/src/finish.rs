@@ -22,7 +22,6 @@ use crate::Error;
 use crate::agent::{Agent, Left, Unread};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
-use crate::notice;
 use crate::original::{expect_original, expect_own_directories, goes_on};
 use crate::pipe::PipeAgent;
 use crate::plan::Plan;
@@ -287,7 +286,8 @@ impl Ending {
                 Err(why) => {
                     let text = format!("what node {node} holds is not in the run: {why}");
                     self.record.note(node.as_str(), EventKind::StampsLeft, None, text.clone());
-                    failed.get_or_insert(Error::work(format!("{text}. Run this again once it can be reached")));
+                    let then = "Run this again once it can be reached, and what holds stamps there has ended";
+                    failed.get_or_insert(Error::work(format!("{text}. {then}")));
                     kept.insert(node, session);
                 }
             }
@@ -306,23 +306,24 @@ impl Ending {
         let mut agent = PipeAgent::rejoin(connect, settings, folder, self.run().root())?;
         agent.begun(&manifest.text())?;
         agent.end_all()?;
-        agent.clear(Unread::Keep)?;
+        let left = agent.clear(Unread::Keep)?;
         agent.flush()?;
         self.copy_logs(&mut agent, node)?;
-        agent.bye()
+        match left.iter().find(|left| !left.foreign) {
+            // Its agent goes on: it would take its word of what was stored with it.
+            Some(Left { what, directory, .. }) => Err(Error::work(format!("{what} stays in {directory} there"))),
+            None => agent.bye(),
+        }
     }
 
-    /// Copies the logs of a node elsewhere, which go with its session. One that cannot be read is told where it is
-    /// imported.
+    /// Copies the logs of a node elsewhere, which go with its session.
     fn copy_logs(&self, agent: &mut PipeAgent, node: &NodeName) -> Result<(), Error> {
         let prepared = agent.inventory()?.nodes.into_iter().find(|known| known.facts.name == *node);
         // An agent that took over from one that is gone knows of no node; its files are beside the spool.
         let run = prepared.map_or_else(|| "../run".into(), |known| known.run);
         for (position, log) in self.logs().iter().enumerate().filter(|(_, log)| log.node == *node) {
             let path = log.path(&run, Path::new(""));
-            if let Err(why) = agent.copy_log(&path.display().to_string(), &Log::copy(self.run().root(), position)) {
-                notice::say(why);
-            }
+            agent.copy_log(&path.display().to_string(), &Log::copy(self.run().root(), position))?;
         }
         Ok(())
     }

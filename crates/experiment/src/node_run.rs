@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use serde::Deserialize;
 use tickscope_store::{Channel, NodeCost, StampCost};
-use tickscope_tick::{NodeName, Ordering};
+use tickscope_tick::{NodeName, Ordering, printable};
 
+use crate::Error;
 use crate::agent::{Ended, PreparedNode, TaskId};
+use crate::plan::NodePlan;
 use crate::roles::Role;
 
 /// All that belongs to one node.
@@ -29,6 +31,8 @@ pub(crate) struct NodeRun {
     cost: NodeCost,
     /// PIDs of tickscope's own processes; their stamps are not charged to the target.
     own: HashSet<u32>,
+    /// Whether its collector failed, so that stamps lie where it stamps.
+    pub uncollected: bool,
 }
 
 /// A process of tickscope that a node has while the run goes on.
@@ -107,6 +111,23 @@ impl NodeRun {
             last_line: None,
             stamp_cost: None,
             own: HashSet::new(),
+            uncollected: false,
+        }
+    }
+
+    /// The same of a node of the run file, whose word of the address is the one that counts. An agent's is put into
+    /// other nodes' commands, so it may be nothing but an address.
+    pub fn of_plan(plan: &NodePlan, agent: usize, prepared: &PreparedNode) -> Result<Self, Error> {
+        let node = Self::new(plan.name.clone(), agent, prepared);
+        match (&plan.address, prepared.address.parse::<std::net::IpAddr>()) {
+            (Some(address), _) => Ok(Self { address: address.clone(), ..node }),
+            (None, Ok(address)) => Ok(Self { address: address.to_string(), ..node }),
+            (None, Err(_)) => Err(Error::work(format!(
+                "node {}: expected an address of its machine, found '{}'. Give it one in the run file: address = \
+                 \"10.0.0.2\" for example",
+                plan.name,
+                printable(&prepared.address)
+            ))),
         }
     }
 
@@ -151,5 +172,30 @@ impl NodeRun {
             stamping_ps += taken.saturating_mul(self.stamp_cost.map_or(0, |cost| cost.of(ordering)));
         }
         NodeCost { stamps, stamping_ns: self.stamp_cost.map(|_| stamping_ps / 1000), ..self.cost.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    #[test]
+    fn what_a_node_elsewhere_says_is_its_address_is_one_and_the_run_files_word_is_taken_first() {
+        let plan = |address: &str| {
+            let node = format!("[[node]]\nname = \"n\"\nends_run = true\ncommand = [\"true\"]\n{address}\n");
+            Plan::parse(&format!("run = {{ name = \"t\", seconds = 1 }}\nclock.reference = \"n\"\n{node}")).unwrap()
+        };
+        let of = |address: &str, said: &str| {
+            let facts = crate::host::Host::look().unwrap().node("n".parse().unwrap(), Default::default()).unwrap();
+            let prepared = PreparedNode { address: said.into(), run: "/r".into(), stamps: "/s".into(), facts };
+            NodeRun::of_plan(&plan(address).nodes[0], 0, &prepared).map(|node| node.address)
+        };
+        assert_eq!(of("", "10.0.0.2").unwrap(), "10.0.0.2");
+        assert_eq!(of("address = \"host2\"", "10.0.0.2; touch /tmp/x").unwrap(), "host2");
+        for said in ["127.0.0.1;touch /tmp/x;#", "host2", "", "$(id)", "10.0.0.2 -x"] {
+            let refused = of("", said).unwrap_err().to_string();
+            assert!(refused.contains("expected an address of its machine") && refused.contains(said), "{refused}");
+        }
     }
 }

@@ -83,7 +83,7 @@ impl<'a> Conductor<'a> {
                 Some(prepared) => prepared,
                 None => agents[at].prepare_as(of_plan, facts.injected.clone())?,
             };
-            nodes.push(NodeRun::new(of_plan.name.clone(), at, &prepared));
+            nodes.push(NodeRun::of_plan(of_plan, at, &prepared)?);
         }
         let known = agents.into_iter().enumerate().map(|(number, agent)| {
             let first = plan.nodes.iter().zip(&lives).find(|(_, at)| **at == number);

@@ -197,7 +197,7 @@ fn text_of(file: impl Read) -> std::io::Result<String> {
 }
 
 fn check_node(node: &NodePlan) -> Result<(), String> {
-    let NodePlan { name, environment, inject, ready, ready_timeout, .. } = node;
+    let NodePlan { name, environment, inject, ready, ready_timeout, deadline, .. } = node;
     let variable = Injection::VARIABLE;
     Event::expect_node(name)?;
     check_what_stamps(node)?;
@@ -209,6 +209,7 @@ fn check_node(node: &NodePlan) -> Result<(), String> {
     let in_node = |wrong: String| format!("node '{name}': {wrong}");
     ready.as_ref().map_or(Ok(()), Ready::check).map_err(in_node)?;
     within("ready_timeout", *ready_timeout, 0.0, 86_400.0).map_err(in_node)?;
+    within("deadline", *deadline, 1.0, 366.0 * 86_400.0).map_err(in_node)?;
     inject.map_or(Ok(()), |inject| inject.stairs().map(drop)).map_err(in_node)
 }
 
@@ -413,6 +414,9 @@ mod tests {
             ("stamps = \"/s\"\nends_run = true", "Leave ends_run out"),
             ("stamps = \"/s\"\nready = 7400", "Leave ready out"),
             ("stamps = \"/s\"\ncommand = [\"true\"]", "Mark the one whose command ends the run"),
+            ("stamps = \"/s\"\ndeadline = -1.0", "expected deadline from 1"),
+            ("stamps = \"/s\"\ndeadline = inf", "expected deadline from 1"),
+            ("stamps = \"/s\"\ndeadline = nan", "expected deadline from 1"),
         ] {
             let error = plan(node).unwrap_err();
             assert!(error.contains(said), "{node}: {error}");

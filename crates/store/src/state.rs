@@ -63,9 +63,16 @@ impl Run {
     /// A run that no `tickscope run` wrote has no end to come to.
     pub fn unfinished(&self) -> Result<Option<String>> {
         let (run, left) = (quoted(self.root().display()), &self.manifest().stamp_directories);
-        let state = self.state()?;
-        if left.is_empty() || state == RunState::GoingOn {
+        let (state, sessions) = (self.state()?, &self.manifest().sessions);
+        if left.is_empty() && sessions.is_empty() || state == RunState::GoingOn {
             return Ok(None);
+        }
+        if state == RunState::Ended && left.is_empty() {
+            let nodes: Vec<_> = sessions.keys().map(|node| node.as_str()).collect();
+            return Ok(Some(format!(
+                "node {} may still hold stamps of this run; tickscope finish {run} fetches them",
+                nodes.join(", ")
+            )));
         }
         if state == RunState::Ended {
             let places: Vec<_> = left.values().map(|place| place.display().to_string()).collect();

@@ -29,14 +29,12 @@ impl Conductor<'_> {
             self.go_on(&mut failed, taken);
         }
         let left = self.clear();
-        let noted = match &left {
-            Ok(left) => self.note_left(left),
-            Err(why) => Err(why.clone()),
-        };
+        let noted = self.note_left(&left.what);
         self.go_on(&mut failed, noted);
+        self.go_on(&mut failed, left.failed.values().next().map_or(Ok(()), |why| Err(why.clone())));
         let looked = self.look_again();
         self.go_on(&mut failed, looked);
-        let over = self.end_sessions();
+        let over = self.end_sessions(&left);
         self.go_on(&mut failed, over);
         self.hear_news();
         let coarse = self.import_logs();
@@ -46,9 +44,10 @@ impl Conductor<'_> {
         self.go_on(&mut failed, joined);
         let mut manifest = self.record.run.manifest().clone();
         manifest.ended_unix_ms = Some(crate::unix_ms());
-        if let Ok(left) = left {
-            manifest.stamp_directories.retain(|node, _| left.iter().any(|left| left.node == *node && !left.foreign));
-        }
+        manifest.stamp_directories.retain(|node, _| {
+            let at = self.nodes.iter().find(|known| known.name == *node);
+            at.is_some_and(|node| left.is_of(node))
+        });
         let declared = self.record.declare_points(&mut manifest, &coarse);
         self.go_on(&mut failed, declared);
         let counted = self.cost(overhead).map(|cost| manifest.cost = Some(cost));
@@ -63,10 +62,10 @@ impl Conductor<'_> {
     }
 
     /// Removes the stamp directories, as far as nothing lies there; returns what stays.
-    fn clear(&mut self) -> Result<Vec<Left>, Error> {
-        let mut left = self.clear_once()?;
+    fn clear(&mut self) -> AllLeft {
+        let mut left = self.clear_once();
         for _ in 0..LOOKS_AGAIN {
-            let held: Vec<NodeName> = left.iter().filter(|left| left.held).map(|left| left.node.clone()).collect();
+            let held: Vec<NodeName> = left.what.iter().filter(|left| left.held).map(|left| left.node.clone()).collect();
             if held.is_empty() {
                 break;
             }
@@ -74,26 +73,30 @@ impl Conductor<'_> {
             for at in 0..self.nodes.len() {
                 let node = self.nodes[at].name.clone();
                 if held.contains(&node) {
-                    let later = self.agent(at).perform(&node, &Role::CollectOnce)?;
-                    self.nodes[at].charge(Service::Collector, &later);
+                    match self.agent(at).perform(&node, &Role::CollectOnce) {
+                        Ok(later) => self.nodes[at].charge(Service::Collector, &later),
+                        Err(why) => _ = left.failed.insert(self.nodes[at].agent, why),
+                    }
                 }
             }
             // What strangers put there is gone now, and was not told yet.
-            left.retain(|left| left.foreign);
-            left.extend(self.clear_once()?);
+            left.what.retain(|left| left.foreign);
+            let again = self.clear_once();
+            left.what.extend(again.what);
+            left.failed.extend(again.failed);
         }
-        Ok(left)
+        left
     }
 
-    fn clear_once(&mut self) -> Result<Vec<Left>, Error> {
-        let (mut left, mut failed) = (Vec::new(), None);
-        for (_, agent) in &mut self.agents {
+    fn clear_once(&mut self) -> AllLeft {
+        let mut left = AllLeft::default();
+        for (number, (_, agent)) in self.agents.iter_mut().enumerate() {
             match agent.clear(Unread::Keep) {
-                Ok(of_agent) => left.extend(of_agent),
-                Err(why) => failed = failed.or(Some(why)),
+                Ok(of_agent) => left.what.extend(of_agent),
+                Err(why) => _ = left.failed.insert(number, why),
             }
         }
-        failed.map_or(Ok(left), Err)
+        left
     }
 
     fn note_left(&mut self, left: &[Left]) -> Result<(), Error> {
@@ -113,22 +116,27 @@ impl Conductor<'_> {
         )))
     }
 
-    /// Fetches what agents elsewhere still hold, and ends the sessions.
-    fn end_sessions(&mut self) -> Result<(), Error> {
+    /// Fetches what agents elsewhere still hold, and ends the sessions of those that hold nothing more: an agent goes
+    /// with all that it has.
+    fn end_sessions(&mut self, left: &AllLeft) -> Result<(), Error> {
         let mut manifest = self.record.run.manifest().clone();
         let mut failed = None;
         for (number, (_, agent)) in self.agents.iter_mut().enumerate() {
-            let fetched = agent.flush();
+            let mut fetched = agent.flush();
             let of_agent =
                 |node: &NodeName| self.nodes.iter().any(|known| known.agent == number && known.name == *node);
-            // A log that cannot be read is told where it is imported.
             for (position, log) in self.plan.logs.iter().enumerate().filter(|(_, log)| of_agent(&log.node)) {
                 let to = Log::copy(self.record.run.root(), position);
                 let run = self.nodes.iter().find(|known| known.name == log.node).map(|known| known.run.clone());
                 let path = log.path(&run.unwrap_or_default(), Path::new(""));
-                if let Err(why) = agent.copy_log(&path.display().to_string(), &to) {
-                    notice::say(why);
-                }
+                let copied = agent.copy_log(&path.display().to_string(), &to);
+                fetched = fetched.and(copied.map(drop));
+            }
+            let here = self.nodes.iter().filter(|node| node.agent == number);
+            let mut elsewhere = here.filter(|node| manifest.sessions.contains_key(&node.name));
+            if elsewhere.any(|node| node.uncollected || left.is_of(node)) {
+                failed = failed.or(fetched.err()); // what it holds was told; its session waits for tickscope finish
+                continue;
             }
             match fetched.and_then(|()| agent.bye()) {
                 Ok(()) => {
@@ -266,11 +274,13 @@ impl Conductor<'_> {
             Err(killed) => killed.to_string(),
         };
         notice::say(format_args!("{why}; collecting again"));
+        self.nodes[at].uncollected = true;
         self.note_at(at, EventKind::CollectorKilled, None, format!("{why}. Another took over where it stood"));
         let node = self.nodes[at].name.clone();
         let again = self.agent(at).perform(&node, &Role::CollectOnce)?;
         self.nodes[at].charge(Service::Collector, &again);
         if again.status().success() {
+            self.nodes[at].uncollected = false;
             return Ok(());
         }
         Err(Error::work(format!(
@@ -314,5 +324,21 @@ impl Conductor<'_> {
         }
         self.record.run.set_manifest(manifest)?;
         failed.map_or(Ok(()), Err)
+    }
+}
+
+/// What stays in the stamp directories.
+#[derive(Default)]
+struct AllLeft {
+    what: Vec<Left>,
+    /// By number of an agent: why nobody knows of its nodes.
+    failed: BTreeMap<usize, Error>,
+}
+
+impl AllLeft {
+    /// Whether stamps of the node may still lie where it stamps.
+    fn is_of(&self, node: &NodeRun) -> bool {
+        let stays = self.what.iter().any(|left| left.node == node.name && !left.foreign);
+        stays || self.failed.contains_key(&node.agent)
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,6 +59,10 @@ const SHOWN_LINES: usize = 4;
 const SHOWN_CHARACTERS: usize = 200;
 /// Bytes of a line before the first frame.
 const LINE_BYTES: u64 = 4096;
+/// Frames and lines that wait to be looked at; whoever sends more waits: a frame may have 8 MiB.
+const WAITING_MOST: usize = 8;
+/// Lines with the token that a shell sends until its agent greets, and some more.
+const STEPS_MOST: u32 = 16;
 /// How long the other end may take none of what is written.
 const TAKES_WITHIN: Duration = Duration::from_secs(30);
 /// How often it is asked whether an answer is still waited for.
@@ -179,7 +183,7 @@ impl Pipe {
         let child = command.spawn().map_err(wrong)?;
         drop(its);
         let reading = ours.try_clone().map_err(wrong)?;
-        let (send, from) = channel();
+        let (send, from) = sync_channel(WAITING_MOST);
         thread::spawn(move || read_frames(&mut BufReader::new(reading), &send));
         let (errors, socket) = (Arc::default(), Some(ours.try_clone().map_err(wrong)?));
         ours.set_write_timeout(Some(TAKES_WITHIN)).map_err(wrong)?;
@@ -196,7 +200,7 @@ impl Pipe {
         let mut pipe = Self::shell(way, &token)?;
         pipe.send(script.as_bytes())?;
         pipe.expect_machine()?;
-        loop {
+        for _ in 0..STEPS_MOST {
             let said = pipe.step()?;
             match (said.split_once(' ').unwrap_or((&said, "")), &program) {
                 (("want", _), Some(program)) => {
@@ -216,6 +220,7 @@ impl Pipe {
                 _ => return Err(pipe.broken(&format!("it said '{}'", printable(&said)))),
             }
         }
+        Err(pipe.broken("it says the same again and again"))
     }
 
     /// Runs `sh` at the end of a prefix.
@@ -245,7 +250,7 @@ impl Pipe {
         let (Some(to), Some(out), Some(err)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(Unopened::Unfit("cannot open pipes to it".into()));
         };
-        let (send, from) = channel();
+        let (send, from) = sync_channel(WAITING_MOST);
         let attached = format!("{token} attached");
         let token = format!("{token} ");
         thread::spawn(move || {
@@ -293,8 +298,10 @@ impl Pipe {
 
     /// Waits for the agent's first frame.
     fn greeted(mut self) -> Result<Self, Unopened> {
+        let until = Instant::now() + STEP_WITHIN;
         loop {
-            match self.from.recv_timeout(STEP_WITHIN) {
+            match self.from.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                _ if Instant::now() >= until => return Err(self.broken("its agent did not say hello in time")),
                 Ok(Came::Frame(FromAgent::Hello(hello), _)) => {
                     self.hello = hello;
                     return Ok(self);
@@ -406,7 +413,7 @@ fn remedy(lines: &[&str]) -> &'static str {
 }
 
 /// Sends the lines that begin with the token, without it; true once it was attached, false at the end.
-fn read_lines(out: &mut impl BufRead, token: &str, attached: &str, to: &Sender<Came>) -> bool {
+fn read_lines(out: &mut impl BufRead, token: &str, attached: &str, to: &SyncSender<Came>) -> bool {
     loop {
         let mut line = Vec::new();
         if !out.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
@@ -423,7 +430,7 @@ fn read_lines(out: &mut impl BufRead, token: &str, attached: &str, to: &Sender<C
     }
 }
 
-fn read_frames(out: &mut impl Read, to: &Sender<Came>) {
+fn read_frames(out: &mut impl Read, to: &SyncSender<Came>) {
     loop {
         let came = match frame::read(out) {
             Ok(Some((document, bytes))) => Came::Frame(document, bytes),
@@ -482,7 +489,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_an_agent_that_lives_is_waited_for_as_long_as_somebody_wants_it() {
-        let (send, from) = channel();
+        let (send, from) = sync_channel(1);
         let (child, errors) = (standing_still(), Arc::default());
         let mut pipe = Pipe { child, to: Box::new(std::io::sink()), from, errors, socket: None, hello: Hello::none() };
         let beats = thread::spawn(move || while send.send(Came::Frame(FromAgent::Beat, Vec::new())).is_ok() {});

@@ -41,6 +41,8 @@ const EAGER_FOR: Duration = Duration::from_millis(100);
 const FETCH_EVERY: Duration = Duration::from_millis(300);
 /// The first and the longest pause between two attempts to open a pipe.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+/// Bytes of a log, at most.
+const LOG_MOST_BYTES: u64 = 8 << 30;
 /// A pipe that held as long is opened again at once when it breaks.
 const HELD: Duration = Duration::from_secs(10);
 /// How often in a row the pipe may break before one question is answered, or files are fetched.
@@ -784,9 +786,18 @@ impl Agent for PipeAgent {
         let _ = std::fs::remove_file(to); // what a conductor that was killed had copied of it
         let (file, mut offset) = (File::create_new(to).map_err(wrong)?, 0);
         loop {
-            let (_, piece) = self.ask_with(Question::Log(path.into(), offset), Vec::new())?;
+            let (answer, piece) = self.ask_with(Question::Log(path.into(), offset), Vec::new())?;
+            if let AgentAnswer::Unread(why) = answer {
+                notice::say(printable(&why)); // it is told as refused, too, where it is imported
+                return Ok(false);
+            }
             if piece.is_empty() {
                 return Ok(true);
+            }
+            if offset > LOG_MOST_BYTES {
+                let (name, most) = (&self.name, LOG_MOST_BYTES >> 30);
+                let why = format!("cannot take more than {most} GiB of the log {path} of node {name}");
+                return Err(stays_there(&why));
             }
             file.write_all_at(&piece, offset).map_err(wrong)?;
             offset += piece.len() as u64;

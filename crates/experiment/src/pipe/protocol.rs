@@ -21,7 +21,7 @@ use crate::roles::Role;
 pub const PIECE_BYTES: usize = 4 << 20;
 
 /// Version of all of this; both ends must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// How often an agent says that it lives.
 pub const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -170,6 +170,8 @@ pub enum AgentAnswer {
     Inventory(Inventory),
     /// To [`Question::Pending`].
     Pending(Vec<Parcel>),
+    /// To [`Question::Log`]: there is none that can be read, and why.
+    Unread(String),
 }
 
 /// What an agent has prepared and started.

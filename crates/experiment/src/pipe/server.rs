@@ -230,7 +230,10 @@ impl AgentServer {
             }
             Question::Log(path, offset) => {
                 let folder = self.folder.as_ref().ok_or_else(|| of_run("a session with a folder"))?;
-                return Ok((AgentAnswer::Done, folder.read(&path, offset)?));
+                return Ok(match folder.read(&path, offset) {
+                    Ok(piece) => (AgentAnswer::Done, piece),
+                    Err(why) => (AgentAnswer::Unread(why.to_string()), Vec::new()),
+                });
             }
             Question::Stored(parcels) => {
                 let spool = self.spool()?;

@@ -32,6 +32,8 @@ use crate::{Error, interrupt};
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
+/// How long until another pipe is taken in after one could not be.
+const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 /// How long a new agent may take until it listens.
 const LISTENS_WITHIN: Duration = Duration::from_secs(8);
 /// Bytes of a file that a node is given.
@@ -219,7 +221,11 @@ pub fn daemon(session: u64) -> Result<(), Error> {
     let listener = UnixListener::bind(&path).map_err(wrong)?;
     let (send, receive) = channel();
     std::thread::spawn(move || {
-        for (number, pipe) in (1..).zip(listener.incoming().map_while(Result::ok)) {
+        for (number, pipe) in (1..).zip(listener.incoming()) {
+            let Ok(pipe) = pipe else {
+                std::thread::sleep(AFTER_REFUSAL); // such as of too many descriptors: they may be fewer later
+                continue;
+            };
             if !is_ours(&pipe) || attend(number, pipe, &send).is_err() {
                 continue; // a stranger's, or one that is gone already
             }

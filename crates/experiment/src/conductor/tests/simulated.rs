@@ -83,12 +83,7 @@ impl Agent for SimulatedAgent {
 
     fn prepare(&mut self, node: &NodePlan) -> Result<PreparedNode, Error> {
         let facts = Node { name: node.name.clone(), ..self.machine.clone() };
-        Ok(PreparedNode {
-            address: format!("{}.test", node.name),
-            run: "/there".into(),
-            stamps: "/stamps".into(),
-            facts,
-        })
+        Ok(PreparedNode { address: "192.0.2.1".into(), run: "/there".into(), stamps: "/stamps".into(), facts })
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
