@@ -22,7 +22,7 @@ use crate::roles::probe::{Order, PeerSettings, ProbeReport, ProbeSettings, burst
 /// Time that an asker gets beyond its burst's limit before it is taken for dead.
 const BEYOND: Duration = Duration::from_secs(2);
 /// After so many bursts without an answer a node is not waited for again in this round of bursts.
-const MOST_SILENT: u32 = 2;
+const MOST_SILENT: usize = 2;
 /// Exchanges of a burst; a machine that has more than so many bursts in turn gets shorter ones, down to the least.
 const MOST_EXCHANGES: u32 = 200;
 const LEAST_EXCHANGES: u32 = 50;
@@ -44,8 +44,11 @@ enum Phase {
 struct Tournament {
     waiting: VecDeque<ProbePair>,
     under_way: Vec<(ProbePair, Instant)>,
-    /// Of each node, how many bursts nobody answered.
-    silent: Vec<u32>,
+    /// Of each node, whether it was in a burst that was answered.
+    heard: Vec<bool>,
+    /// Bursts that were taken and came to nothing.
+    failed: Vec<ProbePair>,
+    /// Those, and those that were not taken.
     unanswered: Vec<ProbePair>,
     /// Of each node, its machine.
     machines: Vec<BootId>,
@@ -71,9 +74,9 @@ impl Tournament {
         let exchanges = (MANY_BURSTS * MOST_EXCHANGES / in_turn).clamp(LEAST_EXCHANGES, MOST_EXCHANGES);
         let most = Schedule::default().burst_limit;
         let limit = (ROUND / in_turn).clamp(SHORTEST, most);
-        let (waiting, silent) = (pairs.into(), vec![0; machines.len()]);
-        let (under_way, unanswered) = (Vec::new(), Vec::new());
-        Self { waiting, under_way, silent, unanswered, machines, at_once, exchanges, limit }
+        let (waiting, heard) = (pairs.into(), vec![false; machines.len()]);
+        let (under_way, failed, unanswered) = (Vec::new(), Vec::new(), Vec::new());
+        Self { waiting, under_way, heard, failed, unanswered, machines, at_once, exchanges, limit }
     }
 
     /// The next pair whose nodes and machines are free.
@@ -88,12 +91,31 @@ impl Tournament {
         self.waiting.remove(at)
     }
 
+    /// Whether one of the two answers nobody. A burst that failed counts against a node only where the other one is
+    /// heard by somebody: two nodes that are dead do not make those silent that were paired with both.
     fn is_silent(&self, pair: ProbePair) -> bool {
-        [pair.asker, pair.answerer].iter().any(|&at| self.silent[at] >= MOST_SILENT)
+        let failed_with = |at: usize| {
+            let other = |failed: &ProbePair| match (failed.asker == at, failed.answerer == at) {
+                (true, _) => Some(failed.answerer),
+                (_, true) => Some(failed.asker),
+                _ => None,
+            };
+            self.failed.iter().filter_map(other).filter(|&other| self.heard[other]).count()
+        };
+        [pair.asker, pair.answerer].iter().any(|&at| !self.heard[at] && failed_with(at) >= MOST_SILENT)
+    }
+
+    fn note_answered(&mut self, pair: ProbePair) {
+        (self.heard[pair.asker], self.heard[pair.answerer]) = (true, true);
+    }
+
+    /// A burst that was taken and came to nothing.
+    fn note_failed(&mut self, pair: ProbePair) {
+        self.failed.push(pair);
+        self.note_unanswered(pair);
     }
 
     fn note_unanswered(&mut self, pair: ProbePair) {
-        [pair.asker, pair.answerer].into_iter().for_each(|at| self.silent[at] += 1);
         self.unanswered.push(pair);
     }
 
@@ -210,7 +232,7 @@ impl Conductor<'_> {
         let limit_ms = tournament.limit.as_millis() as u32;
         match self.tell_probe(asker, Order::Burst(NodeId(answerer as u32), tournament.exchanges, limit_ms)) {
             true => tournament.under_way.push((pair, Instant::now() + tournament.limit + BEYOND)),
-            false => tournament.note_unanswered(pair),
+            false => tournament.note_failed(pair),
         }
     }
 
@@ -223,10 +245,10 @@ impl Conductor<'_> {
             let answers = task.and_then(|task| self.agent(pair.asker).answers(task).ok()).unwrap_or_default();
             let of = |answer: &String| burst_of(answer).filter(|(node, _)| node.0 as usize == pair.answerer);
             match answers.iter().find_map(of) {
-                Some((_, burst)) if burst.answered > 0 => {}
-                Some(_) => tournament.note_unanswered(pair),
+                Some((_, burst)) if burst.answered > 0 => tournament.note_answered(pair),
+                Some(_) => tournament.note_failed(pair),
                 None if Instant::now() < until => tournament.under_way.push((pair, until)),
-                None => tournament.note_unanswered(pair),
+                None => tournament.note_failed(pair),
             }
         }
         tournament.under_way.len() < before
@@ -383,12 +405,38 @@ mod tests {
     fn of_pairs_without_an_answer_the_node_that_is_in_most_is_named() {
         let mut tournament = Tournament::new(all(5), vec![BootId([1; 16]); 5]);
         let silent = |pair: &ProbePair| pair.asker == 3 || pair.answerer == 3;
-        all(5).into_iter().filter(silent).for_each(|pair| tournament.note_unanswered(pair));
+        all(5).into_iter().filter(|pair| !silent(pair)).for_each(|pair| tournament.note_answered(pair));
+        all(5).into_iter().filter(silent).for_each(|pair| tournament.note_failed(pair));
         assert_eq!(tournament.culprits(), [(3, vec![0, 1, 2, 4])]);
         assert!(tournament.is_silent(ProbePair { asker: 4, answerer: 3 }), "it is not waited for again");
         assert!(!tournament.is_silent(ProbePair { asker: 4, answerer: 0 }));
         let mut tournament = Tournament::new(all(2), vec![BootId([1; 16]); 2]);
-        tournament.note_unanswered(ProbePair { asker: 1, answerer: 0 });
+        tournament.note_failed(ProbePair { asker: 1, answerer: 0 });
         assert_eq!(tournament.culprits(), [(0, vec![1])], "of two, the one that did not answer");
+    }
+
+    #[test]
+    fn dead_nodes_take_no_burst_from_those_that_live_and_are_named_alone() {
+        for (nodes, dead) in [(6, vec![4, 5]), (6, vec![0, 1]), (8, vec![1, 3, 6]), (5, vec![2, 3, 4]), (4, vec![])] {
+            let mut tournament = Tournament::new(all(nodes), vec![BootId([1; 16]); nodes]);
+            let lives = |pair: &ProbePair| !dead.contains(&pair.asker) && !dead.contains(&pair.answerer);
+            let (mut skipped, mut waited) = (Vec::new(), 0);
+            while let Some(pair) = tournament.next() {
+                if tournament.is_silent(pair) {
+                    skipped.push(pair);
+                    tournament.note_unanswered(pair);
+                } else if lives(&pair) {
+                    tournament.note_answered(pair);
+                } else {
+                    waited += 1;
+                    tournament.note_failed(pair);
+                }
+            }
+            assert!(!skipped.iter().any(lives), "{dead:?} of {nodes}: {skipped:?}");
+            let mut named: Vec<usize> = tournament.culprits().into_iter().map(|(at, _)| at).collect();
+            named.sort_unstable();
+            assert_eq!(named, dead, "of {nodes}");
+            assert!(waited <= dead.len() * (MOST_SILENT + dead.len() + 1), "{waited} waited for");
+        }
     }
 }
