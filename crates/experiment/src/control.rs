@@ -77,6 +77,8 @@ impl RunRequest {
 pub(crate) const SOCKET: &str = ".control";
 /// Name of the file next to it that keeps the live rules for a conductor that takes over.
 pub(crate) const RULES: &str = ".policies";
+/// Its name while it is written.
+pub(crate) const RULES_NEW: &str = ".policies.new";
 /// Bytes of a request.
 const MOST_BYTES: u64 = 64 << 10;
 /// Connections that are served at one time.

@@ -33,7 +33,7 @@ const EMPTY: [&str; 3] = ["collector.lock", STORED_FILE, STORED_FILE_NEW];
 /// How long a process may take to end once it was asked to; then it is killed, which loses no stamp.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What a run's folder holds besides stamp directories.
-const OWN: [&str; 3] = [".run", crate::control::SOCKET, crate::control::RULES];
+const OWN: [&str; 4] = [".run", crate::control::SOCKET, crate::control::RULES, crate::control::RULES_NEW];
 /// The longest path that a file `.run` holds.
 const ROOT_BYTES: u64 = 4096;
 

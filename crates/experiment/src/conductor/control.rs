@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::control::{Asked, Control, RULES, RunRequest};
+use crate::control::{Asked, Control, RULES, RULES_NEW, RunRequest};
 use crate::roles::live::{ChannelText, CollectorAnswer as Answer, CollectorOrder as Order, RuleText, answer_of};
 
 /// Time that collectors get to answer: while a segment is written they answer nobody.
@@ -185,9 +185,12 @@ impl Conductor<'_> {
         }
         let place = self.rules_place();
         let text = serde_json::to_string(&rules).map_err(Error::work)?;
+        // Whole or not at all: a conductor that takes over reads it.
+        let new = place.with_file_name(RULES_NEW);
         let mut file = std::fs::OpenOptions::new();
-        let file = file.write(true).create(true).truncate(true).mode(0o600).open(&place);
+        let file = file.write(true).create(true).truncate(true).mode(0o600).open(&new);
         let kept = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        let kept = kept.and_then(|()| std::fs::rename(&new, &place));
         kept.map_err(|e| Error::work(format!("cannot write {}: {e}. Free some of that tmpfs", place.display())))?;
         self.live.rules = rules;
         Ok(())
@@ -201,7 +204,19 @@ impl Conductor<'_> {
     fn recall_rules(&mut self) {
         let file = tickscope_store::open_regular(&self.rules_place());
         let text = file.and_then(|file| std::io::read_to_string(std::io::Read::take(file, MOST_RULE_BYTES)));
-        let rules: Option<Vec<Given>> = text.ok().and_then(|text| serde_json::from_str(&text).ok());
+        let rules: Option<Vec<Given>> = match text {
+            Ok(text) => match serde_json::from_str(&text) {
+                Ok(rules) => Some(rules),
+                Err(why) => {
+                    notice::say(format!(
+                        "the rules of tickscope policy in {} cannot be read: {why}. Give them again",
+                        self.rules_place().display()
+                    ));
+                    None
+                }
+            },
+            Err(_) => None, // mostly there is none
+        };
         if let Some(rules) = rules.filter(|rules| !rules.is_empty()) {
             self.live.rules = rules;
             self.live.number += 1;

@@ -410,7 +410,11 @@ impl Keeper {
                     let _ = answer.send(answered); // it may have given up
                     return;
                 }
-                Err(Unanswered::Broken) if is_over => return, // it is over there, too
+                Err(Unanswered::Broken) if is_over => {
+                    // Whether it heard that, nobody knows: opened again, a pipe would begin the session anew.
+                    self.ends.store(true, Ordering::Relaxed);
+                    return;
+                }
                 Err(Unanswered::Broken) if breaks == MOST_BREAKS => {
                     let _ = answer.send(Err(self.breaks_again_and_again()));
                     return;
