@@ -150,6 +150,12 @@ impl ClockMap {
         u64::try_from(ceil(self.cone().reference_at_most(ticks.into()))).unwrap_or(u64::MAX)
     }
 
+    /// The local ticks of the brackets that bound any other tick closer than all others do, in order.
+    pub(crate) fn evidence_ticks(&self) -> impl Iterator<Item = Tick<Local>> {
+        let frame = self.frame.local;
+        self.envelope.evidence().filter_map(move |at| at.checked_add(frame).map(Tick::new))
+    }
+
     /// The slopes that the true map can have.
     pub fn cone(&self) -> Cone {
         self.envelope.cone()

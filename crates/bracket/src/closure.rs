@@ -13,6 +13,8 @@ use tickscope_tick::{Local, Reference, Tick};
 
 use crate::{Bracket, ClockMap, Error, Finding, Model, Ratio};
 
+mod instants;
+
 /// What is known of two of several domains: brackets of `local` against `reference`, and the model of that pair.
 #[derive(Clone, Debug)]
 pub struct PairEvidence {
@@ -33,7 +35,8 @@ pub struct Domains {
     pairs: Vec<Known>,
     /// By domain: the steps that lead away from it.
     steps: Vec<Vec<Step>>,
-    instants: usize,
+    /// At most so many instants of a reference are compared; `None`: as many as [`WORK`] allows.
+    most_instants: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -102,8 +105,6 @@ struct Stand {
 /// All domains at one instant.
 type Stands = Vec<Option<Stand>>;
 
-/// At how many instants of a reference all domains are compared, unless told otherwise.
-const INSTANTS: usize = 1024;
 /// As many ways are named.
 const WAYS: usize = 8;
 
@@ -122,7 +123,7 @@ impl Domains {
                 Err(error) => return Err(ClosureError::Unusable { pair, error }),
             }
         }
-        let mut domains = Self { count, pairs: known, steps: vec![Vec::new(); count], instants: INSTANTS };
+        let mut domains = Self { count, pairs: known, steps: vec![Vec::new(); count], most_instants: None };
         for (pair, Known { evidence, direct }) in domains.pairs.iter().enumerate() {
             let (local, reference) = (evidence.local, evidence.reference);
             if direct.is_some() {
@@ -133,9 +134,9 @@ impl Domains {
         if broken.is_empty() { Ok(domains) } else { Err(ClosureError::Conflict(domains.blame(broken))) }
     }
 
-    /// Compares the domains at so many instants: more are never wrong, and narrower.
-    pub fn with_instants(self, instants: usize) -> Self {
-        Self { instants: instants.max(2), ..self }
+    /// Compares the domains at no more than so many instants: more are never wrong, and narrower.
+    pub fn with_instants(self, most: usize) -> Self {
+        Self { most_instants: Some(most.max(2)), ..self }
     }
 
     /// The clock map of a pair's own brackets, in the orientation in which it was given.
@@ -156,7 +157,11 @@ impl Domains {
     /// The same, of a contradiction only its pairs; as if one domain were not there.
     fn toward_without(&self, reference: usize, without: Option<usize>) -> Result<Vec<Closed>, Vec<(usize, usize)>> {
         let mut derived: BTreeMap<usize, Derived> = BTreeMap::new();
-        for tick in self.instants_of(reference, without) {
+        let instants = self.instants_of(reference, without);
+        if instants.left_out > 0 {
+            self.compare_thirds(reference, without)?;
+        }
+        for tick in instants.ticks {
             let stands = self.at(reference, tick, without)?;
             for known in self.pairs.iter().filter(|known| known.evidence.reference == reference) {
                 let local = known.evidence.local;
@@ -244,28 +249,6 @@ impl Domains {
         steps
     }
 
-    /// The instants of a domain at which all are compared: evenly over its evidence, and in each part that of the
-    /// narrowest evidence.
-    fn instants_of(&self, source: usize, without: Option<usize>) -> Vec<i64> {
-        let touching = |known: &&Known| {
-            let ends = [known.evidence.local, known.evidence.reference];
-            ends.contains(&source) && !ends.iter().any(|&end| Some(end) == without)
-        };
-        let evidence = self.pairs.iter().filter(touching).flat_map(|known| known.widths(source));
-        let mut found: Vec<(i64, u64)> = evidence.collect();
-        found.sort_unstable();
-        let (Some(&(first, _)), Some(&(last, _))) = (found.first(), found.last()) else { return Vec::new() };
-        let parts = (self.instants / 2).max(1) as i128;
-        let length = i128::from(last) - i128::from(first);
-        let part_of = |tick: i64| (i128::from(tick) - i128::from(first)) * parts / (length + 1);
-        let mut instants: BTreeSet<i64> =
-            (0..=parts).map(|part| (i128::from(first) + length * part / parts) as i64).collect();
-        for part in found.chunk_by(|a, b| part_of(a.0) == part_of(b.0)) {
-            instants.extend(part.iter().min_by_key(|(_, width)| *width).map(|(tick, _)| tick));
-        }
-        instants.into_iter().collect()
-    }
-
     /// Names the culprit of a contradiction: the one domain without which nothing contradicts itself.
     fn blame(&self, pairs: Vec<(usize, usize)>) -> Conflict {
         let broken: Vec<_> = pairs.iter().filter(|pair| self.known(pair.0, pair.1).is_none()).copied().collect();
@@ -283,18 +266,6 @@ impl Domains {
 }
 
 impl Known {
-    /// Ticks of `source` at which this pair has evidence, and how wide the interval is there.
-    fn widths(&self, source: usize) -> Vec<(i64, u64)> {
-        let Some(direct) = &self.direct else { return Vec::new() };
-        let at =
-            self.evidence.brackets.iter().filter_map(|bracket| Some((bracket.at, direct.interval(bracket.at).ok()?)));
-        let here = |(at, interval): (Tick<Local>, tickscope_tick::Interval<Tick<Reference>>)| {
-            let tick = if self.evidence.local == source { at.get() } else { interval.middle().get() };
-            (tick, interval.width())
-        };
-        at.map(here).collect()
-    }
-
     fn closed(&self, derived: Derived) -> Result<Closed, Vec<(usize, usize)>> {
         let PairEvidence { local, reference, ref brackets, ref model } = self.evidence;
         let mut ways: Vec<(Vec<usize>, usize)> = derived.ways.into_iter().collect();

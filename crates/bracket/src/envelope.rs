@@ -132,6 +132,12 @@ impl Envelope {
         bends
     }
 
+    /// The ticks of all evidence that makes up a bound anywhere, in order.
+    pub fn evidence(&self) -> impl Iterator<Item = i64> {
+        // The first piece lies before all evidence.
+        self.starts.iter().skip(1).copied()
+    }
+
     pub fn cone(&self) -> Cone {
         self.cone
     }

@@ -4,7 +4,7 @@ mod nodes;
 
 use nodes::{Exchange, Node, evidence, turned};
 use proptest::prelude::*;
-use tickscope_bracket::{ClosureError, Conflict, Domains, Model, PairEvidence};
+use tickscope_bracket::{Bracket, ClosureError, Conflict, Domains, Model, PairEvidence};
 use tickscope_tick::Tick;
 
 const SECOND: i64 = 2_500_000_000;
@@ -179,6 +179,66 @@ fn a_pair_related_through_others_alone_is_as_narrow_however_long_its_clocks_have
         let (length, rate_ppb) = (until.get() - from.get(), (clock_map.cone().width() * 1_000_000_000) >> 60);
         assert!(from.get() <= at && at <= until.get() && length > SECOND / 2, "{first}");
         assert!(rate_ppb < 10_000, "{first}: the rate is known to {rate_ppb} ppb");
+    }
+}
+
+/// Three nodes for `seconds`, each pair with an exchange a second; `delay` and `lie` in ticks, by pair and second.
+fn hours(
+    seconds: i64,
+    pairs: &[(usize, usize)],
+    delay: impl Fn((usize, usize)) -> i64,
+    lie: impl Fn((usize, usize), i64) -> i64,
+) -> (Vec<Node>, Result<Domains, ClosureError>) {
+    let node = |node: i64| Node {
+        first: node * 1_000_000_007,
+        hertz: (1, 1),
+        drift_ppb: 20_000 * node,
+        rates: vec![(SECOND * seconds / 2, 10_000 * node), (SECOND * seconds, -10_000 * node)],
+    };
+    let nodes: Vec<Node> = (0..3).map(node).collect();
+    let known = [(1, 0), (2, 1), (2, 0)].map(|pair| {
+        let exchange = |second: i64| Exchange { instant: SECOND * second, there: delay(pair), back: delay(pair) };
+        let exchanges: Vec<Exchange> = (1..seconds).map(exchange).collect();
+        let mut told = evidence(&nodes, pair, &exchanges, (50_000, 0));
+        if !pairs.contains(&pair) {
+            told.brackets.clear();
+        }
+        for (bracket, second) in told.brackets.iter_mut().zip((2..).map(|half| half / 2)) {
+            let lie = lie(pair, second);
+            *bracket = Bracket { at: Tick::new(bracket.at.get() + lie), ..*bracket };
+        }
+        told
+    });
+    (nodes, Domains::new(3, known.to_vec()))
+}
+
+#[test]
+fn a_way_through_another_is_as_narrow_in_a_run_of_hours_as_in_one_of_minutes() {
+    let median = |seconds: i64| {
+        let (nodes, domains) = hours(seconds, &[(1, 0), (2, 1)], |_| 10_000, |_, _| 0);
+        let closed = domains.unwrap().toward(0).unwrap();
+        let clock_map = closed.iter().find(|closed| closed.local == 2).unwrap().clock_map.as_ref().unwrap();
+        let at = (0..2_000).map(|step| Tick::new(nodes[2].floor(SECOND * seconds / 2_000 * step + SECOND / 3)));
+        clock_map.half_widths(at).unwrap().median().unwrap()
+    };
+    let (minutes, hours) = (median(300), median(10_800));
+    assert!(hours < minutes + minutes / 10, "{hours} ticks in a run of hours, {minutes} in one of minutes");
+}
+
+#[test]
+fn one_false_exchange_of_thousands_contradicts_the_others_wherever_it_lies() {
+    let slow = |pair: (usize, usize)| if pair == (2, 0) { 5_000_000 } else { 5_000 };
+    let pairs = [(1, 0), (2, 1), (2, 0)];
+    assert!(hours(3_600, &pairs, slow, |_, _| 0).1.unwrap().toward(0).is_ok());
+    for most in [None, Some(64)] {
+        for second in 1_801..1_807 {
+            let false_one = |pair, at: i64| if pair == (2, 0) && at == second { 5_150_000 } else { 0 };
+            let domains = hours(3_600, &pairs, slow, false_one).1.unwrap();
+            let domains = most.map_or(domains.clone(), |most| domains.with_instants(most));
+            let found = (0..3).filter_map(|source| domains.toward(source).err()).next();
+            let found = found.unwrap_or_else(|| panic!("second {second}, {most:?}: nothing contradicts"));
+            assert!(found.pairs.contains(&(2, 0)), "{found}");
+        }
     }
 }
 
