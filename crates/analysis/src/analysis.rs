@@ -9,12 +9,15 @@ use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow,
 
 use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
-use crate::clock_maps::{ClockMapSummary, Related, reading_ticks, reference_node, relate, run_rho};
+use crate::clock_maps::{ClockMapSummary, Related, relate};
 use crate::closure::PairSummary;
+use crate::counters::reference_node;
 use crate::counts::Counts;
+use crate::declared_rho::run_rho;
 use crate::domains;
 use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
+use crate::evidence::reading_ticks;
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
 use crate::passages::PassageSummary;
 use crate::query::Query;

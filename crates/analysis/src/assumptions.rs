@@ -290,7 +290,7 @@ impl Assumption {
                 let kind = match rho.origin() {
                     RhoOrigin::Default => Default,
                     RhoOrigin::Preset(_) => Preset,
-                    RhoOrigin::Number => Declared,
+                    RhoOrigin::Number | RhoOrigin::Follows => Declared,
                 };
                 kind.by(format!("rho {rho}"))
             }
@@ -434,19 +434,20 @@ pub fn what_matters(manifest: &Manifest, analysis: &Analysis) -> String {
     }
 }
 
-/// Rho and prior of every pair of counters.
+/// Rho and prior of every pair of counters whose evidence any figure rests on, and the rho that somebody declared for a
+/// pair without; what follows from other pairs' is no assumption.
 fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
-    let to_reference = analysis.clock_maps.iter().map(|clock_map| {
-        let ends = (clock_map.domain.clone(), manifest.reference.clone());
-        (ends, clock_map.rho, clock_map.prior_ppm, clock_map.rests_on_prior)
+    let several = |pair: (&Label, &Label)| analysis.pairs.iter().any(|told| pair == (&told.domain, &told.reference));
+    let one_by_one = analysis.clock_maps.iter().filter(|told| !several((&told.domain, &manifest.reference)));
+    let one_by_one = one_by_one.map(|told| {
+        let ends = (told.domain.clone(), manifest.reference.clone());
+        (ends, told.rho, told.prior_ppm, told.rests_on_prior)
     });
-    let between = analysis.pairs.iter().filter(|pair| pair.reference != manifest.reference && pair.brackets > 0);
-    let between = between
-        .map(|pair| ((pair.domain.clone(), pair.reference.clone()), pair.rho, pair.prior_ppm, pair.rests_on_prior));
-    let (drifts, rates): (Vec<_>, Vec<_>) = to_reference
-        .chain(between)
-        .map(|(ends, rho, ppm, carries)| ((ends.clone(), rho), (ends, (ppm, carries))))
-        .unzip();
+    let all = analysis.pairs.iter().filter(|pair| pair.rho.origin() != RhoOrigin::Follows);
+    let all =
+        all.map(|pair| ((pair.domain.clone(), pair.reference.clone()), pair.rho, pair.prior_ppm, pair.rests_on_prior));
+    let (drifts, rates): (Vec<_>, Vec<_>) =
+        one_by_one.chain(all).map(|(ends, rho, ppm, carries)| ((ends.clone(), rho), (ends, (ppm, carries)))).unzip();
     let drifts = alike(drifts).map(|(rho, pairs)| Assumption::Drift { pairs: CounterPairs(pairs), rho });
     let rates =
         alike(rates).map(|((ppm, carries), pairs)| Assumption::Rate { pairs: CounterPairs(pairs), ppm, carries });

@@ -16,9 +16,10 @@ use tickscope_tick::own_points::CLOCK_BRACKET;
 use tickscope_tick::{Clock, Interval, Label, NodeName, Place, Reference, Tick};
 use tickscope_trace::{Layout, OwnStamps, Quantile, Reconstruction};
 
-use crate::clock_maps::{UNORDERED, declared_for};
+use crate::declared_rho::declared_for;
 use crate::domains;
 use crate::error::Error;
+use crate::evidence::UNORDERED;
 use crate::query::Query;
 
 /// Summary of a clock of a node that is not its counter.

@@ -7,17 +7,20 @@
 use std::collections::BTreeMap;
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
-use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, RhoKind, Run, SameBoot};
-use tickscope_tick::{Label, Local, NodeName, Place, Source, Tick, fraction_down, fraction_up};
+use tickscope_store::{Node, Pair, Run};
+use tickscope_tick::{Label, Local, Place, Source, Tick, fraction_down, fraction_up};
 use tickscope_trace::{Clock, CounterPair, Layout};
 
-use crate::assumptions::{Assumption, SendProof};
-use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
+use crate::assumptions::Assumption;
+use crate::auxiliary_clocks::AuxiliaryClocks;
 use crate::closure::{PairSummary, Web};
+use crate::counters::Counters;
+use crate::declared_rho::rho_of;
 use crate::domains;
 use crate::error::Error;
+use crate::evidence::{AllEvidence, Evidence, Messages, count, message_pairs, once, reading_ticks, width_of};
 use crate::figures::ClockMapCurve;
-use crate::messages::{MessagePair, Passages, own_send};
+use crate::messages::own_send;
 use crate::query::Query;
 
 /// How well a node's counter is known in ticks of the reference.
@@ -81,27 +84,6 @@ pub(crate) struct Related {
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
-/// Evidence of one source about a pair of nodes.
-pub(crate) struct Evidence {
-    source: Source,
-    /// Pieces of evidence: exchanges' halves, messages.
-    pub(crate) pieces: usize,
-    /// Brackets of the continuous counters behind the readings, a side each.
-    pub(crate) brackets: Vec<Bracket>,
-    /// Half the shortest round trip among them, the peer's turnaround taken off.
-    half_round_trip_ticks: Option<i64>,
-    unused: Vec<(&'static str, u64)>,
-}
-
-/// Why a bracket did not serve.
-pub(crate) const UNORDERED: &str = "made of stamps that were not ordered before and after";
-/// Why a message did not serve: a stamp that was lost may have been an earlier copy's.
-const AFTER_A_LOSS: &str = "sent after a stamp was lost";
-/// Why a message did not serve: 64 bits do not hold where the counter may have stood.
-const AT_THE_END: &str = "stamps at the end of 64 bits";
-/// The same, where the kernel stamps what the program sends.
-const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent exactly once";
-
 /// A clock for every node of the layout: the reference's own, shared with it, or through a clock map.
 ///
 /// `curves`: if given, receives the plot data of each clock map.
@@ -112,7 +94,6 @@ pub(crate) fn relate(
     mut curves: Option<&mut Vec<ClockMapCurve>>,
 ) -> Result<Related, Error> {
     let manifest = run.manifest();
-    let reference = reference_node(manifest)?;
     let (channels, events) = (run.channels()?, run.events()?);
     // What cannot be read may tell of a lost stamp, or of a clock that was set: then no message is evidence.
     let whole = channels.refused.is_empty() && events.refused.is_empty();
@@ -143,100 +124,143 @@ pub(crate) fn relate(
             sent_once.extend(rests_on);
         }
     }
-    let (clocks, of_node, clock_maps, refused) = (vec![Clock::Reference], Vec::new(), Vec::new(), Vec::new());
-    let (one_counter, unrelated) = (Vec::new(), Vec::new());
-    let mut web = Web::of(run, &messages, query)?;
-    let culprits = web.culprits.iter().map(|(_, finding)| finding.clone()).collect();
-    let (between, pairs) = (Vec::new(), web.summaries.clone());
+    let counters = Counters::of(manifest)?;
+    let mut refused = Vec::new();
+    let evidence = AllEvidence::of(run, &counters, &messages, query, &mut refused)?;
+    let web = Web::of(manifest, &counters, &evidence, query)?;
     let mut related = Related {
-        clocks,
-        of_node,
+        clocks: vec![Clock::Reference],
+        of_node: Vec::new(),
         own,
-        clock_maps,
-        between,
-        pairs,
-        culprits,
+        clock_maps: Vec::new(),
+        between: Vec::new(),
+        pairs: web.summaries.clone(),
+        culprits: web.culprits.iter().map(|(_, finding)| finding.clone()).collect(),
         sent_once,
-        one_counter,
-        unrelated,
+        one_counter: evidence.one_counters(&counters, layout)?,
+        unrelated: Vec::new(),
         refused,
     };
-    related.refused.append(&mut web.refused);
-    for node in &manifest.nodes {
-        if layout.points().iter().any(|point| point.place.node == node.name) {
-            related.add(run, [reference, node], (&messages, &web), query, curves.as_deref_mut())?;
+    let asked = Asked { run, layout, query, counters: &counters, evidence: &evidence, web: &web };
+    for counter in 0..counters.len() {
+        if counters.nodes(counter).iter().any(|node| is_in(layout, node)) {
+            related.add(counter, &asked, curves.as_deref_mut())?;
         }
     }
-    related.add_between(&web);
+    related.add_between(&counters, &web);
     Ok(related)
 }
 
+fn is_in(layout: &Layout, node: &Node) -> bool {
+    layout.points().iter().any(|point| point.place.node == node.name)
+}
+
+/// What a node's clock is made of.
+struct Asked<'a> {
+    run: &'a Run,
+    layout: &'a Layout,
+    query: &'a Query,
+    counters: &'a Counters<'a>,
+    evidence: &'a AllEvidence,
+    web: &'a Web,
+}
+
 impl Related {
-    /// Adds a node's clock: the reference's own, shared with it, or through the clock map that the probes' brackets and
-    /// `messages` give.
-    fn add(
-        &mut self,
-        run: &Run,
-        [reference, node]: [&Node; 2],
-        (messages, web): (&[Messages], &Web),
-        query: &Query,
-        curves: Option<&mut Vec<ClockMapCurve>>,
-    ) -> Result<(), Error> {
-        let manifest = run.manifest();
-        if node.name == reference.name {
-            self.of_node.push((node.name.to_string(), 0));
+    /// Adds the clock of a counter's nodes: the reference's own, or through the clock map that the evidence gives.
+    fn add(&mut self, counter: usize, asked: &Asked, curves: Option<&mut Vec<ClockMapCurve>>) -> Result<(), Error> {
+        let Asked { counters, query, web, .. } = *asked;
+        let nodes = counters.nodes(counter).iter();
+        let clock = if counter == 0 { 0 } else { self.clocks.len() };
+        self.of_node.extend(nodes.map(|node| (node.name.to_string(), clock)));
+        if counter == 0 {
             return Ok(());
         }
-        let pair = Pair { reference: manifest.reference.clone(), domain: node.domain() };
-        let nominal =
-            Ratio::new(reference.counter.frequency.hertz, node.counter.frequency.hertz).map_err(Error::work)?;
-        let mut sources = Vec::new();
-        if manifest.evidence.probes && query.admit(Source::Probes) {
-            let listing = run.brackets(&pair)?;
-            self.refused.extend(listing.refused);
-            let [local_ticks, reference_ticks] = [node, reference].map(reading_ticks);
-            sources.push(Evidence::of_probes(&listing.found, ReadingWidths { local_ticks, reference_ticks })?);
+        let (pair, nominal) = (counters.pair(counter, 0), counters.nominal(counter, 0)?);
+        let sources = asked.evidence.between(counter, 0);
+        let declared = counters.declared_rho(asked.run.manifest(), query, (counter, 0))?;
+        let rho = declared.unwrap_or_default();
+        if web.is_culprit(counter) {
+            return self.refute(counter, asked, (rho, nominal));
         }
-        sources.extend(messages.iter().filter_map(|found| found.between(reference.name.as_str(), node.name.as_str())));
-        if shares_counter(manifest, node, reference) {
-            self.one_counter.push(one_counter(&pair, [reference, node], &sources)?);
-            self.of_node.push((node.name.to_string(), 0));
-            return Ok(());
-        }
-        let rho = query.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
-        let closed = web.to_reference(node.name.as_str());
-        let is_bare = sources.iter().all(|source| source.brackets.is_empty());
-        let why = web.culprit(node.name.as_str()).map(|_| left_out(&pair));
-        if let Some(why) = why.or_else(|| (is_bare && closed.is_none()).then(|| no_evidence(&pair))) {
-            self.of_node.push((node.name.to_string(), self.clocks.len()));
-            self.clocks.push(Clock::Unrelated(rate_alone(rho, nominal)?));
-            self.unrelated.push(why);
-            return Ok(());
-        }
-        let (clock_map, summary) = match closed {
-            Some((clock_map, all)) => (clock_map.clone(), of_closed(&sources, &pair, (rho, nominal), clock_map, all)?),
-            None => clock_map(&sources, &pair, rho, nominal)?,
+        let found = match web.to_reference(counter) {
+            Some((clock_map, all)) => {
+                Ok((clock_map.clone(), of_closed(sources, &pair, (rho, nominal), clock_map, all)?))
+            }
+            None => clock_map(sources, &pair, rho, nominal),
+        };
+        let (clock_map, summary) = match found {
+            Ok(found) => found,
+            Err(Unmapped::Lack(lack)) => {
+                self.clocks.push(Clock::Unrelated(asked.rate_alone(counter, (rho, nominal), &self.own)?));
+                self.unrelated.push(lack);
+                return Ok(());
+            }
+            // Of two counters only, either may be the wrong one: then there are no figures.
+            Err(Unmapped::Contradiction(finding)) if counters.len() == 2 => return Err(Error::finding(finding)),
+            Err(Unmapped::Contradiction(finding)) => {
+                self.culprits.push(finding);
+                return self.refute(counter, asked, (rho, nominal));
+            }
         };
         if let Some(curves) = curves {
             let evidence = sources.iter().map(|source| (source.source.name(), source.brackets.as_slice()));
             curves.extend(ClockMapCurve::of(&pair, &evidence.collect::<Vec<_>>(), &clock_map));
         }
-        self.of_node.push((node.name.to_string(), self.clocks.len()));
         self.clocks.push(Clock::Related(clock_map));
         self.clock_maps.push(summary);
         Ok(())
     }
-}
 
-impl Related {
-    /// Adds the clock maps between two nodes of the layout, neither of which is the reference.
-    fn add_between(&mut self, web: &Web) {
-        let index = |node: &str| self.of_node.iter().find(|(name, _)| name == node).map(|&(_, at)| at);
+    /// Adds the clock of a counter whose evidence contradicts itself or that of all others.
+    fn refute(&mut self, counter: usize, asked: &Asked, rate: (Rho, Ratio)) -> Result<(), Error> {
+        self.clocks.push(Clock::Refuted(asked.rate_alone(counter, rate, &self.own)?));
+        self.unrelated.push(left_out(&asked.counters.pair(counter, 0)));
+        Ok(())
+    }
+
+    /// Adds the clock maps between two counters of the layout, neither of which is the reference.
+    fn add_between(&mut self, counters: &Counters, web: &Web) {
+        let index = |counter: usize| {
+            let name = counters.name(counter).name.as_str();
+            self.of_node.iter().find(|(node, _)| node == name).map(|&(_, clock)| clock)
+        };
         let found = web.between().filter_map(|(local, reference, clock_map)| {
             let (local, reference) = (index(local)?, index(reference)?);
             Some(CounterPair { local, reference, clock_map: clock_map.clone() })
         });
         self.between = found.collect();
+    }
+}
+
+impl Asked<'_> {
+    /// A clock map that holds of a counter up to an unknown shift: its zero is the reference's.
+    fn rate_alone(
+        &self,
+        counter: usize,
+        (rho, nominal): (Rho, Ratio),
+        own: &AuxiliaryClocks,
+    ) -> Result<ClockMap, Error> {
+        let anchor = self.any_tick(counter, own)?;
+        let zero = Bracket::new(Some(0), anchor, Some(0));
+        ClockMap::new(&[zero], &Model::new(rho, nominal, Tick::new(anchor))).map_err(Error::work)
+    }
+
+    /// A tick at which a counter stood during the run: of its evidence, or of a stamp; 0 where it has neither.
+    fn any_tick(&self, counter: usize, own: &AuxiliaryClocks) -> Result<i64, Error> {
+        if let Some(tick) = self.evidence.any_tick(counter) {
+            return Ok(tick);
+        }
+        let nodes = self.counters.nodes(counter);
+        let places = self.layout.points().iter().map(|point| &point.place);
+        let places = places.filter(|place| nodes.iter().any(|node| node.name == place.node));
+        for place in places.filter(|place| own.at(place).is_none()) {
+            let stamps = self.run.stamps(place)?;
+            let Some(segment) = stamps.segments().iter().find(|segment| !segment.is_empty()) else { continue };
+            if let Some(&tick) = segment.read_group(0)?.tick.first() {
+                return Ok(tick);
+            }
+        }
+        Ok(0)
     }
 }
 
@@ -249,8 +273,8 @@ fn of_closed(
     closed: &ClockMap,
     all: &PairSummary,
 ) -> Result<ClockMapSummary, Error> {
-    let cone = closed.cone();
     let own = clock_map(sources, pair, rho, nominal).ok().map(|(_, summary)| summary);
+    let (rho, cone) = (all.rho, closed.cone());
     let (other_rho, own_sources) = own.map_or_else(Default::default, |own| (own.other_rho, own.sources));
     Ok(ClockMapSummary {
         domain: pair.domain.clone(),
@@ -274,7 +298,7 @@ pub fn clock_map_of(run: &Run, domain: &str, query: &Query) -> Result<ClockMap, 
     let index = |node: &Node| related.of_node.iter().find(|(name, _)| *name == node.name.as_str()).map(|&(_, at)| at);
     match node.and_then(index).map(|index| &related.clocks[index]) {
         Some(Clock::Related(clock_map)) => Ok(clock_map.clone()),
-        Some(Clock::Unrelated(_)) => Err(Error::work(related.unrelated.join(". "))),
+        Some(Clock::Unrelated(_) | Clock::Refuted(_)) => Err(Error::work(related.unrelated.join(". "))),
         _ => {
             let known: Vec<_> = related.clock_maps.iter().map(|summary| summary.domain.to_string()).collect();
             let known = if known.is_empty() { "no other domain".into() } else { known.join(", ") };
@@ -299,235 +323,25 @@ pub fn probed_half_width(run: &Run, pair: &Pair) -> Result<Option<u64>, Error> {
     if evidence.brackets.is_empty() {
         return Ok(None);
     }
-    clock_map(&[evidence], pair, rho_of(manifest, pair)?, nominal).map(|(_, summary)| summary.half_width_ticks)
-}
-
-/// The rho that the run declared between its nodes' counters.
-pub fn run_rho(manifest: &Manifest) -> Result<Rho, Error> {
-    let others = manifest.nodes.iter().map(Node::domain).filter(|domain| *domain != manifest.reference);
-    let pair = |domain| Pair { reference: manifest.reference.clone(), domain };
-    let declared = others.map(|domain| declared_for(manifest, &pair(domain))).find_map(Result::transpose);
-    declared.unwrap_or(Ok((Rho::default(), String::new()))).map(|(rho, _)| rho)
-}
-
-/// The rho that holds for one pair of domains.
-pub(crate) fn rho_of(manifest: &Manifest, pair: &Pair) -> Result<Rho, Error> {
-    Ok(declared_for(manifest, pair)?.map_or(Rho::default(), |(rho, _)| rho))
-}
-
-/// The rho that the run declared for a pair of domains, in whichever order it names them, and where that came from.
-pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(Rho, String)>, Error> {
-    let of = |reference: &Label, domain: &Label| {
-        let declared_twice = manifest.rho.iter().filter(|rho| rho.reference == *reference && rho.domain == *domain);
-        let found = declared_twice.max_by_key(|rho| rho.ppb); // the narrower one may be the wrong one
-        found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
-    };
-    if let Some(found) = of(&pair.reference, &pair.domain)? {
-        return Ok(Some(found));
+    match clock_map(&[evidence], pair, rho_of(manifest, pair)?, nominal) {
+        Ok((_, summary)) => Ok(summary.half_width_ticks),
+        Err(Unmapped::Lack(_)) => Ok(None),
+        Err(Unmapped::Contradiction(finding)) => Err(Error::finding(finding)),
     }
-    let Some((reversed, origin)) = of(&pair.domain, &pair.reference)? else { return Ok(None) };
-    let rho = of_the_inverse(reversed)?;
-    Ok(Some((rho, format!("{origin}, declared for {} against {}", pair.reference, pair.domain))))
-}
-
-/// A rho that holds for the inverse of every map that `rho` holds for: the inverse of a rate within `1 ± rho` lies
-/// within `1 ± rho / (1 - rho)`; rounded up.
-fn of_the_inverse(rho: Rho) -> Result<Rho, Error> {
-    const BILLION: u64 = 1_000_000_000;
-    let ppb = u64::from(rho.ppb());
-    let ppb = (ppb * BILLION).div_ceil(BILLION - ppb);
-    Rho::declared_ppb(u32::try_from(ppb).map_err(Error::work)?).map_err(Error::work)
-}
-
-/// A preset keeps its name as long as the number next to it is the preset's.
-pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
-    let named = match rho.kind() {
-        RhoKind::Default => Some(Rho::default()),
-        RhoKind::Preset => rho.origin.parse::<Rho>().ok(),
-        _ => None,
-    };
-    match named {
-        Some(named) if u64::from(named.ppb()) == rho.ppb => Ok(named),
-        _ => {
-            // More than 32 bits are more than any rho: refused with the same words.
-            let ppb = u32::try_from(rho.ppb).ok().and_then(|ppb| Rho::declared_ppb(ppb).ok());
-            ppb.ok_or_else(|| {
-                let (domain, reference, most, found) = (&rho.domain, &rho.reference, Rho::MOST_PPB, rho.ppb);
-                Error::work(format!(
-                    "run.json: expected a rho of {domain} against {reference} of at most {most} ppb, found {found}. Restore the \
-                     file, or mend its rho"
-                ))
-            })
-        }
-    }
-}
-
-pub(crate) fn reference_node(manifest: &Manifest) -> Result<&Node, Error> {
-    let found = manifest.nodes.iter().find(|node| node.domain() == manifest.reference);
-    found.ok_or_else(|| {
-        Error::work(format!(
-            "run.json: expected a node with the domain {}, found none. Restore it as it was written",
-            manifest.reference
-        ))
-    })
-}
-
-/// Returns whether two nodes are taken to read one counter.
-pub fn shares_counter(manifest: &Manifest, node: &Node, reference: &Node) -> bool {
-    let one_counter = node.boot == reference.boot && node.counter.counter == reference.counter.counter;
-    manifest.same_boot == SameBoot::Detect && one_counter && node.injected.is_none() && reference.injected.is_none()
-}
-
-/// Messages of one pair of points, in ticks of both nodes' counters.
-pub(crate) struct Messages {
-    pair: MessagePair,
-    source: Source,
-    /// First tick at which the message can have been sent, last at which it was received.
-    ticks: Vec<(i64, i64)>,
-    unused: Vec<(&'static str, u64)>,
-}
-
-/// The assumption that the messages of a pair were sent once.
-fn once(pair: &MessagePair, own_send: Option<&Place>, clocks: &AuxiliaryClocks) -> Assumption {
-    let proof = match own_send {
-        Some(send) => SendProof::OwnStamp(send.clone()),
-        None if clocks.at(&pair.from).is_some() => SendProof::Nothing,
-        None => SendProof::Stamps,
-    };
-    Assumption::SentOnce { pair: pair.clone(), proof }
-}
-
-/// The messages that the run declares as evidence, where the query asks for them, and the kernel's stamps of the
-/// probes.
-fn message_pairs(manifest: &Manifest, channels: &[Channel]) -> Result<Vec<(MessagePair, Source)>, Error> {
-    let mut pairs = Vec::new();
-    for text in &manifest.evidence.messages {
-        pairs.push((text.parse::<MessagePair>().map_err(Error::work)?, Source::Messages));
-    }
-    if manifest.evidence.kernel_probes {
-        let nodes: Vec<NodeName> = manifest.nodes.iter().map(|node| node.name.clone()).collect();
-        let between = MessagePair::of_kernel_probes(&nodes, channels);
-        // Those of other pairs tell nothing of the reference.
-        let reference = &reference_node(manifest)?.name;
-        let told = |pair: &MessagePair| [&pair.from.node, &pair.to.node].contains(&reference);
-        pairs.extend(between.into_iter().filter(told).map(|pair| (pair, Source::KernelProbes)));
-    }
-    Ok(pairs)
-}
-
-impl Messages {
-    fn of(
-        run: &Run,
-        pair: MessagePair,
-        source: Source,
-        own_send: Option<&Place>,
-        (clocks, widths): (&AuxiliaryClocks, [i64; 2]),
-        (channels, events): (&[Channel], &[Event]),
-    ) -> Result<Self, Error> {
-        let passages = Passages::of(run, &pair, own_send, channels, events)?;
-        let [from, to] = [&pair.from, &pair.to].map(|place| clocks.at(place));
-        let source =
-            if source == Source::Messages && from.is_some() && to.is_some() { Source::KernelMessages } else { source };
-        let mut unused = vec![
-            ("ids stamped more than once", passages.repeated),
-            (AFTER_A_LOSS, passages.after_a_loss),
-            (UNPROVEN, passages.unproven),
-            ("one stamp only", passages.one_ended),
-        ];
-        let mut ticks = Vec::with_capacity(passages.ticks.len());
-        let counted = |place: &Place, stamp, width| clocks.counted(place, stamp, width);
-        for &(sent, received) in &passages.ticks {
-            match (counted(&pair.from, sent, widths[0]), counted(&pair.to, received, widths[1])) {
-                // An earlier copy's own stamp may have been lost only before the kernel stamped this one.
-                (Ok(Some((_, sent))), Ok(_)) if passages.sends_until.is_some_and(|until| sent >= until) => {
-                    count(&mut unused, AFTER_A_LOSS, 1);
-                }
-                (Ok(Some((first, _))), Ok(Some((_, last)))) => ticks.push((first, last)),
-                (Ok(_), Ok(_)) => count(&mut unused, AT_THE_END, 1),
-                (Err(refused), _) | (_, Err(refused)) => count(&mut unused, reason(refused), 1),
-            }
-        }
-        unused.retain(|&(_, count)| count > 0);
-        Ok(Self { pair, source, ticks, unused })
-    }
-
-    /// As evidence between the reference and `node`; `None` if they are of other nodes. The ticks are already of the
-    /// continuous counters.
-    pub(crate) fn between(&self, reference: &str, node: &str) -> Option<Evidence> {
-        let ends = (self.pair.from.node.as_str(), self.pair.to.node.as_str());
-        let bracket = |&(from, to): &(i64, i64)| {
-            if ends.0 == reference { Bracket::new(Some(from), to, None) } else { Bracket::new(None, from, Some(to)) }
-        };
-        let ours = ends == (reference, node) || ends == (node, reference);
-        ours.then(|| Evidence {
-            source: self.source,
-            pieces: self.ticks.len(),
-            brackets: self.ticks.iter().map(bracket).collect(),
-            half_round_trip_ticks: None,
-            unused: self.unused.clone(),
-        })
-    }
-}
-
-impl Evidence {
-    /// The probes' exchanges, raw readings.
-    pub(crate) fn of_probes(columns: &BracketColumns, widths: ReadingWidths) -> Result<Self, Error> {
-        let raw: Vec<Bracket> = columns.ordered().map(|(before, at, after)| Bracket::new(before, at, after)).collect();
-        let sides = raw.iter().enumerate().map(|(index, bracket)| bracket.behind_readings(widths, index));
-        let sides = sides.collect::<Result<Vec<_>, _>>().map_err(Error::work)?;
-        let mut unused = vec![(UNORDERED, (columns.len() - raw.len()) as u64)];
-        unused.retain(|&(_, count)| count > 0);
-        Ok(Self {
-            source: Source::Probes,
-            pieces: raw.len(),
-            brackets: sides.into_iter().flatten().flatten().collect(),
-            half_round_trip_ticks: half_round_trip(&raw),
-            unused,
-        })
-    }
-}
-
-/// How far a node's counter may stand beyond what it reads, in its ticks; a single one where the run does not say.
-pub(crate) fn reading_ticks(node: &Node) -> u64 {
-    node.counter.reading.as_ref().map_or(1, |reading| reading.width_ticks)
-}
-
-/// The same by the node's name, for sums.
-fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
-    let known = manifest.nodes.iter().find(|known| known.name.as_str() == node);
-    let ticks = known.map_or(1, reading_ticks);
-    i64::try_from(ticks).ok().filter(|ticks| (1..=ReadingWidths::MOST_TICKS as i64).contains(ticks)).ok_or_else(|| {
-        Error::work(format!(
-            "run.json: expected a reading width of 1 to 2^40 ticks of {node}'s counter, found {ticks}. Restore it as it was"
-        ))
-    })
-}
-
-fn count(unused: &mut Vec<(&'static str, u64)>, reason: &'static str, more: u64) {
-    match unused.iter_mut().find(|(known, _)| *known == reason) {
-        Some((_, count)) => *count += more,
-        None => unused.push((reason, more)),
-    }
-}
-
-/// That two nodes read one counter, held against all evidence between them.
-fn one_counter(pair: &Pair, nodes: [&Node; 2], sources: &[Evidence]) -> Result<Assumption, Error> {
-    let brackets = sources.iter().flat_map(|source| source.brackets.iter());
-    domains::one_counter(pair, nodes, brackets, sources.iter().map(|source| source.pieces).sum())
 }
 
 fn left_out(Pair { reference, domain }: &Pair) -> String {
     format!(
-        "expected evidence of {domain} that agrees with that of the other nodes, found the opposite: stages between \
-         {} and others, such as {}, are refused. See the finding, mend that node's clock, and run again",
+        "expected evidence of {domain} that agrees with all other, found a contradiction: stages within {}, and between \
+         it and others, such as {}, are refused. See the finding, mend that node's clock, and run again",
         domain.node, reference.node
     )
 }
 
-fn no_evidence(Pair { reference, domain }: &Pair) -> String {
+fn no_evidence(Pair { reference, domain }: &Pair, rho: Rho) -> String {
     format!(
         "expected brackets of {domain} against {reference}, found none: stages between {} and {} are refused, and \
-         those within {} known to {} ppm of their length only. Was the probe's port reachable? Were the files refused, \
+         those within {} known only by its declared frequency, to {} ppm of their length and a rho of {rho}. Was the probe's port reachable? Were the files refused, \
          or the sources left out? Programs collected on several machines need probes between them (tickscope run), or \
          messages that the run declares as evidence",
         domain.node,
@@ -537,11 +351,13 @@ fn no_evidence(Pair { reference, domain }: &Pair) -> String {
     )
 }
 
-/// A clock map that holds of a counter up to an unknown shift: its zero is the reference's.
-fn rate_alone(rho: Rho, nominal: Ratio) -> Result<ClockMap, Error> {
-    let anchor = Tick::<Local>::new(0);
-    let zero = Bracket::new(Some(0), 0, Some(0));
-    ClockMap::new(&[zero], &Model::new(rho, nominal, anchor)).map_err(Error::work)
+/// Why a counter has no clock map.
+#[derive(Debug)]
+enum Unmapped {
+    /// Evidence is missing, or cannot be used: nothing is wrong with the counter.
+    Lack(String),
+    /// The evidence contradicts itself.
+    Contradiction(String),
 }
 
 fn clock_map(
@@ -549,11 +365,11 @@ fn clock_map(
     pair: &Pair,
     rho: Rho,
     nominal: Ratio,
-) -> Result<(ClockMap, ClockMapSummary), Error> {
+) -> Result<(ClockMap, ClockMapSummary), Unmapped> {
     let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
     let at = || brackets.iter().map(|bracket| i128::from(bracket.at.get()));
     let (Some(first), Some(last)) = (at().min(), at().max()) else {
-        return Err(Error::work(no_evidence(pair)));
+        return Err(Unmapped::Lack(no_evidence(pair, rho)));
     };
     let along = |share: i128, of: i128| Tick::<Local>::new((first + (last - first) * share / of) as i64);
     let anchor = along(1, 2);
@@ -619,23 +435,17 @@ fn by_source(sources: &[Evidence], half_width: impl Fn(&[Bracket]) -> Option<u64
 /// A slope of 1.
 const ONE: i128 = 1 << Cone::FRACTION_BITS;
 
-/// Half the shortest round trip, the peer's turnaround taken off: request and reply brackets stand in pairs.
-fn half_round_trip(brackets: &[Bracket]) -> Option<i64> {
-    let pairs = brackets.windows(2).filter_map(|pair| {
-        let (t1, t4) = (pair[0].before?.get(), pair[1].after?.get());
-        t4.checked_sub(t1)?.checked_sub(pair[1].at.get().checked_sub(pair[0].at.get())?)
-    });
-    pairs.min().map(|shortest| shortest / 2)
-}
-
 /// A rate further from the declared ratio than this is no miscalibration.
 const WIDER_PRIOR_PPM: u32 = 20_000;
 
 /// `wider_fits`: under the same rho the evidence fits a rate further from what the frequencies declare.
-fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Error {
+fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Unmapped {
     let Pair { reference, domain } = pair;
     let BracketError::Inconsistent(_) = error else {
-        return Error::work(format!("{domain} against {reference}: {error}"));
+        let (one, other) = (&domain.node, &reference.node);
+        return Unmapped::Lack(format!(
+            "{domain} against {reference}: {error}. Until then stages between {one} and {other} are refused"
+        ));
     };
     let prior = if wider_fits {
         format!(
@@ -646,32 +456,5 @@ fn refuse(pair: &Pair, error: &BracketError, wider_fits: bool) -> Error {
     } else {
         String::new()
     };
-    Error::finding(format!("{domain} against {reference}: {error}{prior}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tickscope_store::BracketSource;
-
-    #[test]
-    fn brackets_of_plain_stamps_are_counted_and_not_used() {
-        let mut columns = BracketColumns::default();
-        for (at, ordering) in (0..).zip(["before/after", "plain/plain", "before/after", "plain/after", "before/after"])
-        {
-            columns.push(Some(100 * at), 100 * at, None, BracketSource::ProbeRequest, ordering);
-        }
-        let widths = ReadingWidths { local_ticks: 26, reference_ticks: 4 };
-        let Evidence { pieces, brackets, unused, .. } = Evidence::of_probes(&columns, widths).unwrap();
-        assert_eq!((pieces, brackets.len()), (3, 3));
-        assert_eq!(brackets[1], Bracket::new(Some(200), 200 + 26, None));
-        assert_eq!(unused, [(UNORDERED, 2)]);
-    }
-
-    #[test]
-    fn half_the_shortest_round_trip_is_asked_of_any_ticks() {
-        let pair = |t1, at, t4| [Bracket::new(Some(t1), at, None), Bracket::new(None, at, Some(t4))];
-        assert_eq!(half_round_trip(&pair(0, 7, 90)), Some(45));
-        assert_eq!(half_round_trip(&pair(i64::MIN, 7, i64::MAX)), None);
-    }
+    Unmapped::Contradiction(format!("{domain} against {reference}: {error}{prior}"))
 }

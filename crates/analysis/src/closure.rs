@@ -3,14 +3,17 @@
 //! Only a run with evidence between two nodes neither of which is the reference comes here; any other is left to
 //! [`crate::clock_maps`] as it is.
 
-use tickscope_bracket::{
-    Bracket, ClockMap, ClosureError, Conflict, Domains, Model, PairEvidence, Ratio, ReadingWidths, Rho,
-};
-use tickscope_store::{Node, Pair, Run};
-use tickscope_tick::{Label, Local, Source, Tick};
+use std::collections::BTreeSet;
 
-use crate::clock_maps::{Evidence, Messages, reading_ticks, reference_node, rho_of, shares_counter};
+use tickscope_bracket::{
+    Bracket, ClockMap, ClosureError, Conflict, Domains, Error as BracketError, Model, PairEvidence, Ratio, Rho,
+};
+use tickscope_store::Manifest;
+use tickscope_tick::{Label, Local, Tick};
+
+use crate::counters::Counters;
 use crate::error::Error;
+use crate::evidence::{AllEvidence, Evidence};
 use crate::query::Query;
 
 /// What all evidence together says about a pair of counters.
@@ -39,14 +42,13 @@ pub struct PairSummary {
 /// All counters that evidence relates in pairs.
 #[derive(Default)]
 pub(crate) struct Web {
-    /// The nodes that have a counter of their own; the reference first.
-    nodes: Vec<Node>,
+    /// Each counter's domain, the reference's first.
+    domains: Vec<Label>,
     /// Between any two, the first the domain.
     maps: Vec<(usize, usize, ClockMap)>,
     pub summaries: Vec<PairSummary>,
-    /// The nodes without which the evidence is consistent, a finding each.
-    pub culprits: Vec<(String, String)>,
-    pub refused: Vec<tickscope_store::Error>,
+    /// The counters without which the evidence is consistent, a finding each.
+    pub culprits: Vec<(usize, String)>,
 }
 
 /// A pair's evidence, and where it came from.
@@ -63,70 +65,41 @@ const SAMPLES: i128 = 1000;
 const MOST_CULPRITS: usize = 3;
 
 impl Web {
-    /// What all pairs of nodes say together; nothing where no two nodes besides the reference have evidence.
-    pub(crate) fn of(run: &Run, messages: &[Messages], query: &Query) -> Result<Self, Error> {
-        let manifest = run.manifest();
-        let reference = reference_node(manifest)?;
-        let others = manifest.nodes.iter().filter(|node| !shares_counter(manifest, node, reference));
-        let others = others.filter(|node| node.name != reference.name);
-        let nodes: Vec<Node> = std::iter::once(reference).chain(others).cloned().collect();
-        let mut web = Self { nodes, ..Self::default() };
-        if web.nodes.len() < 3 {
+    /// What all pairs of counters say together; nothing where no two besides the reference have evidence.
+    pub(crate) fn of(
+        manifest: &Manifest,
+        counters: &Counters,
+        evidence: &AllEvidence,
+        query: &Query,
+    ) -> Result<Self, Error> {
+        let domains = (0..counters.len()).map(|counter| counters.name(counter).domain()).collect();
+        let mut web = Self { domains, ..Self::default() };
+        let pairs = || (1..counters.len()).flat_map(|local| (0..local).map(move |reference| (local, reference)));
+        let pieces = |pair: (usize, usize)| -> usize {
+            evidence.between(pair.0, pair.1).iter().map(|evidence| evidence.pieces).sum()
+        };
+        if !pairs().any(|pair| pair.1 != 0 && pieces(pair) > 0) {
             return Ok(Self::default());
+        }
+        let mut chains = Chains::new(counters.len());
+        for pair in pairs().filter(|&pair| pieces(pair) > 0) {
+            let rho = counters.declared_rho(manifest, query, pair)?.unwrap_or_default();
+            chains.add(pair, &Model::new(rho, counters.nominal(pair.0, pair.1)?, Tick::new(0)));
         }
         let mut told = Vec::new();
-        for local in 1..web.nodes.len() {
-            for reference in 0..local {
-                told.push(web.told(run, [local, reference], messages, query)?);
-            }
-        }
-        if !told.iter().any(|told| told.pair.reference != 0 && told.pieces > 0) {
-            return Ok(Self::default());
+        for pair in pairs() {
+            let declared = counters.declared_rho(manifest, query, pair)?;
+            let nominal = counters.nominal(pair.0, pair.1)?;
+            let premise = if pieces(pair) > 0 {
+                Some((declared.unwrap_or_default(), Model::DEFAULT_PRIOR_PPM))
+            } else {
+                chains.between(pair, declared)
+            };
+            let Some((rho, prior_ppm)) = premise else { continue }; // nothing relates the two
+            told.push(Told::of(pair, evidence.between(pair.0, pair.1), (rho, nominal, prior_ppm)));
         }
         web.close(&told)?;
         Ok(web)
-    }
-
-    /// The evidence between two nodes, whichever of them asked.
-    fn told(
-        &mut self,
-        run: &Run,
-        [local, reference]: [usize; 2],
-        messages: &[Messages],
-        query: &Query,
-    ) -> Result<Told, Error> {
-        let manifest = run.manifest();
-        let [domain, against] = [local, reference].map(|node| self.nodes[node].clone());
-        let pair = Pair { reference: against.domain(), domain: domain.domain() };
-        let (mut brackets, mut pieces) = (Vec::new(), 0);
-        if manifest.evidence.probes && query.admit(Source::Probes) {
-            for (pair, turns) in [(pair.clone(), false), (turned(&pair), true)] {
-                let listing = run.brackets(&pair)?;
-                // What is refused against the reference is told with its clock map.
-                self.refused.extend(listing.refused.into_iter().filter(|_| reference != 0 || turns));
-                let [local_ticks, reference_ticks] =
-                    if turns { [&against, &domain] } else { [&domain, &against] }.map(reading_ticks);
-                let found = Evidence::of_probes(&listing.found, ReadingWidths { local_ticks, reference_ticks })?;
-                pieces += found.pieces;
-                if turns {
-                    brackets.extend(found.brackets.iter().flat_map(Bracket::turned).flatten());
-                } else {
-                    brackets.extend(found.brackets);
-                }
-            }
-        }
-        let (to, from) = (domain.name.as_str(), against.name.as_str());
-        for found in messages.iter().filter_map(|messages| messages.between(from, to)) {
-            pieces += found.pieces;
-            brackets.extend(found.brackets);
-        }
-        let nominal = Ratio::new(against.counter.frequency.hertz, domain.counter.frequency.hertz);
-        let rho = query.rho.map_or_else(|| rho_of(manifest, &pair), Ok)?;
-        let at = || brackets.iter().map(|bracket| bracket.at.get());
-        let (first, last) = (at().min().unwrap_or(0), at().max().unwrap_or(0));
-        let middle = (i128::from(first) + (i128::from(last) - i128::from(first)) / 2) as i64;
-        let model = Model::new(rho, nominal.map_err(Error::work)?, Tick::<Local>::new(middle));
-        Ok(Told { pair: PairEvidence { local, reference, brackets, model }, pieces, first, last })
     }
 
     /// The clock maps of all pairs, without the nodes that contradict the others.
@@ -141,15 +114,15 @@ impl Web {
                     return Ok(());
                 }
                 Err(ClosureError::Unusable { pair: (local, reference), error }) => {
-                    let [domain, reference] = [local, reference].map(|node| self.nodes[node].domain());
+                    let [domain, reference] = [local, reference].map(|counter| &self.domains[counter]);
                     return Err(Error::work(format!("{domain} against {reference}: {error}")));
                 }
                 Err(ClosureError::Conflict(conflict)) => {
-                    let text = self.said(&conflict);
+                    let text = self.said(&conflict, &kept);
                     match conflict.culprit {
                         Some(culprit) if culprit != 0 && left_out.len() < MOST_CULPRITS => {
                             left_out.push(culprit);
-                            self.culprits.push((self.nodes[culprit].name.to_string(), text));
+                            self.culprits.push((culprit, text));
                         }
                         _ => return Err(Error::finding(text)),
                     }
@@ -160,18 +133,18 @@ impl Web {
 
     #[allow(clippy::type_complexity, reason = "both halves go into fields of the same name")]
     fn try_closed(&self, told: &[&Told]) -> Result<(Vec<(usize, usize, ClockMap)>, Vec<PairSummary>), ClosureError> {
-        let domains = Domains::new(self.nodes.len(), told.iter().map(|told| told.pair.clone()).collect())?;
+        let domains = Domains::new(self.domains.len(), told.iter().map(|told| told.pair.clone()).collect())?;
         let (mut maps, mut summaries) = (Vec::new(), Vec::new());
-        for reference in 0..self.nodes.len() {
+        for reference in 0..self.domains.len() {
             for closed in domains.toward(reference).map_err(ClosureError::Conflict)? {
                 let (local, Some(clock_map)) = (closed.local, closed.clock_map) else { continue };
                 let found = told.iter().find(|told| (told.pair.local, told.pair.reference) == (local, reference));
                 let Some(told) = found else { continue };
                 let ticks = told.ticks().or(closed.ticks.map(|(first, last)| (first.get(), last.get())));
-                let ways = closed.ways.iter().map(|(way, _)| way.iter().map(|&at| self.nodes[at].domain()).collect());
+                let ways = closed.ways.iter().map(|(way, _)| way.iter().map(|&at| self.domains[at].clone()).collect());
                 summaries.push(PairSummary {
-                    domain: self.nodes[local].domain(),
-                    reference: self.nodes[reference].domain(),
+                    domain: self.domains[local].clone(),
+                    reference: self.domains[reference].clone(),
                     rho: told.pair.model.rho,
                     prior_ppm: told.pair.model.prior_ppm,
                     rests_on_prior: clock_map.rests_on_prior(),
@@ -186,15 +159,12 @@ impl Web {
         Ok((maps, summaries))
     }
 
-    fn said(&self, conflict: &Conflict) -> String {
-        let name = |node: usize| self.nodes[node].domain().to_string();
+    fn said(&self, conflict: &Conflict, told: &[&Told]) -> String {
+        let name = |counter: usize| &self.domains[counter];
         /// As many are named; they may be hundreds.
         const NAMED: usize = 4;
-        let mut pairs: Vec<String> = conflict
-            .pairs
-            .iter()
-            .map(|&(local, reference)| format!("{} and {}", name(local), name(reference)))
-            .collect();
+        let named = |&(local, reference): &(usize, usize)| format!("{} and {}", name(local), name(reference));
+        let mut pairs: Vec<String> = conflict.pairs.iter().map(named).collect();
         if pairs.len() > NAMED + 1 {
             let others = pairs.split_off(NAMED).len();
             pairs.push(format!("and {others} more pairs"));
@@ -207,30 +177,117 @@ impl Web {
             ),
             None => "which node is wrong cannot be told from them. Check their clocks, or declare a larger rho".into(),
         };
-        format!("expected nodes whose evidence agrees, found a contradiction between {}: {what}", pairs.join(", "))
+        let by_itself = told.iter().filter(|told| conflict.pairs.contains(&(told.pair.local, told.pair.reference)));
+        let by_itself = by_itself.filter_map(|told| {
+            let refused = refused(&told.pair)?;
+            Some(format!(". {} against {}: {refused}", name(told.pair.local), name(told.pair.reference)))
+        });
+        let by_itself = by_itself.take(1).collect::<String>();
+        let pairs = pairs.join(", ");
+        format!("expected nodes whose evidence agrees, found a contradiction between {pairs}: {what}{by_itself}")
     }
 
-    /// The clock map of a node's counter to the reference by all evidence.
-    pub(crate) fn to_reference(&self, node: &str) -> Option<(&ClockMap, &PairSummary)> {
-        let local = self.nodes.iter().position(|known| known.name.as_str() == node)?;
-        let at = self.maps.iter().position(|&(from, to, _)| (from, to) == (local, 0))?;
+    /// The clock map of a counter to the reference by all evidence.
+    pub(crate) fn to_reference(&self, counter: usize) -> Option<(&ClockMap, &PairSummary)> {
+        let at = self.maps.iter().position(|&(from, to, _)| (from, to) == (counter, 0))?;
         Some((&self.maps[at].2, &self.summaries[at]))
     }
 
-    /// Why a node's relations are left out.
-    pub(crate) fn culprit(&self, node: &str) -> Option<&str> {
-        self.culprits.iter().find(|(name, _)| name == node).map(|(_, text)| text.as_str())
+    /// Returns whether a counter's relations are left out, since it contradicts all others.
+    pub(crate) fn is_culprit(&self, counter: usize) -> bool {
+        self.culprits.iter().any(|&(culprit, _)| culprit == counter)
     }
 
-    /// The clock maps between two nodes neither of which is the reference: domain, reference.
-    pub(crate) fn between(&self) -> impl Iterator<Item = (&str, &str, &ClockMap)> {
+    /// The clock maps between two counters neither of which is the reference: domain, reference.
+    pub(crate) fn between(&self) -> impl Iterator<Item = (usize, usize, &ClockMap)> {
         let maps = self.maps.iter().filter(|(local, reference, _)| *local != 0 && *reference != 0);
-        let name = |node: usize| self.nodes[node].name.as_str();
-        maps.map(move |(local, reference, clock_map)| (name(*local), name(*reference), clock_map))
+        maps.map(|(local, reference, clock_map)| (*local, *reference, clock_map))
+    }
+}
+
+/// What pairs with evidence assume of their rates, for pairs without: what others say about such a pair must rest on
+/// nothing that is not said of theirs.
+struct Chains {
+    /// By counter: the counters that evidence relates it to, and what is assumed of that pair.
+    links: Vec<Vec<(usize, Premise)>>,
+}
+
+/// Of a pair's rate: how far it wanders, and how far it may lie from what the frequencies declare.
+type Premise = (Rho, u32);
+
+impl Chains {
+    fn new(counters: usize) -> Self {
+        Self { links: vec![Vec::new(); counters] }
+    }
+
+    fn add(&mut self, (local, reference): (usize, usize), model: &Model) {
+        let premise = (model.rho, model.prior_ppm_either_way());
+        self.links[local].push((reference, premise));
+        self.links[reference].push((local, premise));
+    }
+
+    /// What follows for two counters from the chain between them that wanders least; `declared`: a rho that somebody
+    /// declared for them. `None`: no chain, or one that wanders beyond all bounds.
+    fn between(&self, (local, reference): (usize, usize), declared: Option<Rho>) -> Option<Premise> {
+        let mut least: Vec<Option<Premise>> = vec![None; self.links.len()];
+        let mut waiting = BTreeSet::from([(0, 0, local)]);
+        let mut reached: Vec<Option<Premise>> = vec![None; self.links.len()];
+        while let Some((_, _, counter)) = waiting.pop_first() {
+            if least[counter].is_some() || (reached[counter].is_none() && counter != local) {
+                continue;
+            }
+            let so_far = reached[counter];
+            least[counter] = Some(so_far.unwrap_or((Rho::default(), 0)));
+            for &(to, next) in self.links[counter].iter().filter(|(to, _)| least[*to].is_none()) {
+                let Some(premise) = so_far.map_or(Some(next), |so_far| both(so_far, next)) else { continue };
+                let is_less = |known: Premise| (premise.0.ppb(), premise.1) < (known.0.ppb(), known.1);
+                if reached[to].is_none_or(is_less) {
+                    reached[to] = Some(premise);
+                    waiting.insert((premise.0.ppb(), premise.1, to));
+                }
+            }
+        }
+        let (rho, prior_ppm) = reached[reference]?;
+        let declared = declared.filter(|declared| declared.ppb() < rho.ppb());
+        Some((declared.unwrap_or(rho), prior_ppm))
+    }
+}
+
+/// Of a chain of two pairs, rounded up.
+fn both((rho, prior_ppm): Premise, next: Premise) -> Option<Premise> {
+    const MILLION: u64 = 1_000_000;
+    let (one, other) = (u64::from(prior_ppm), u64::from(next.1));
+    let prior_ppm = one + other + (one * other).div_ceil(MILLION);
+    let prior_ppm = u32::try_from(prior_ppm).ok().filter(|&ppm| ppm <= Model::MOST_PRIOR_PPM)?;
+    Some((rho.then(next.0).ok()?, prior_ppm))
+}
+
+/// Why a pair's evidence has no clock map by itself.
+fn refused(pair: &PairEvidence) -> Option<String> {
+    if pair.brackets.is_empty() {
+        return None;
+    }
+    match ClockMap::new(&pair.brackets, &pair.model).err()? {
+        error @ BracketError::Inconsistent(_) => Some(error.to_string()),
+        _ => None,
     }
 }
 
 impl Told {
+    fn of(
+        (local, reference): (usize, usize),
+        sources: &[Evidence],
+        (rho, nominal, prior_ppm): (Rho, Ratio, u32),
+    ) -> Self {
+        let brackets: Vec<Bracket> = sources.iter().flat_map(|source| source.brackets.iter().copied()).collect();
+        let pieces = sources.iter().map(|source| source.pieces).sum();
+        let at = || brackets.iter().map(|bracket| bracket.at.get());
+        let (first, last) = (at().min().unwrap_or(0), at().max().unwrap_or(0));
+        let middle = Tick::<Local>::new(first.midpoint(last));
+        let model = Model { prior_ppm, ..Model::new(rho, nominal, middle) };
+        Told { pair: PairEvidence { local, reference, brackets, model }, pieces, first, last }
+    }
+
     /// The first and the last tick of its own brackets.
     fn ticks(&self) -> Option<(i64, i64)> {
         (!self.pair.brackets.is_empty()).then_some((self.first, self.last))
@@ -252,8 +309,4 @@ impl PairSummary {
             (direct, closed) => direct.is_none() && closed.is_some(),
         }
     }
-}
-
-fn turned(pair: &Pair) -> Pair {
-    Pair { reference: pair.domain.clone(), domain: pair.reference.clone() }
 }

@@ -14,8 +14,9 @@ use tickscope_store::{Manifest, Node, Pair, RivalSample, Run};
 use tickscope_tick::{Label, NodeName, Tick};
 use tickscope_trace::{Clock, CounterPair, Layout};
 
-use crate::clock_maps::{reading_ticks, reference_node};
+use crate::counters::reference_node;
 use crate::error::Error;
+use crate::evidence::reading_ticks;
 use crate::return_trips::{ReturnTrips, Trip};
 use crate::round_trips::{Bursts, Exchange, RoundTrips, exchanges, round_trip};
 use crate::truth::Truth;

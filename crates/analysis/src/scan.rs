@@ -17,7 +17,8 @@ use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, StageRole, Trace
 
 use crate::Query;
 use crate::analysis::{Inputs, traces_of};
-use crate::clock_maps::{ClockMapSummary, reference_node};
+use crate::clock_maps::ClockMapSummary;
+use crate::counters::reference_node;
 use crate::error::Error;
 use crate::spans::Span;
 

@@ -380,19 +380,23 @@ impl Bracket {
 
 impl Model {
     /// The model of the inverse map, anchored at a tick of the domain that was the reference.
+    pub fn turned(&self, anchor: Tick<Local>) -> Result<Model, Error> {
+        let widths =
+            crate::ReadingWidths { local_ticks: self.widths.reference_ticks, reference_ticks: self.widths.local_ticks };
+        let nominal = self.nominal.inverse();
+        let turned = Model { nominal, prior_ppm: self.prior_ppm_either_way(), anchor, widths, ..*self };
+        turned.prior().map(|_| turned)
+    }
+
+    /// A prior that holds for this map's rate and for that of its inverse.
     ///
     /// Rates within `r0 * (1 ± rho)` have inverses within `(1 ± rho) / (r0 * (1 - rho^2))`: the same rho about another
     /// constant. The prior is widened by what that constant lies off the inverse of the nominal rate, rounded up.
-    pub fn turned(&self, anchor: Tick<Local>) -> Result<Model, Error> {
-        let nominal = self.nominal.inverse();
+    pub fn prior_ppm_either_way(&self) -> u32 {
         let (million, billion) = (1_000_000u128, 1_000_000_000u128);
         let (prior, rho) = (u128::from(self.prior_ppm), u128::from(self.rho.ppb()));
         let least = (million - prior.min(million / 2)) * (billion * billion - rho * rho);
-        let prior_ppm = (million * million * billion * billion).div_ceil(least) - million;
-        let widths =
-            crate::ReadingWidths { local_ticks: self.widths.reference_ticks, reference_ticks: self.widths.local_ticks };
-        let turned = Model { nominal, prior_ppm: prior_ppm as u32, anchor, widths, ..*self };
-        turned.prior().map(|_| turned)
+        ((million * million * billion * billion).div_ceil(least) - million) as u32
     }
 }
 

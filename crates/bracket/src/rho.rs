@@ -33,6 +33,8 @@ pub enum RhoOrigin {
     Preset(&'static str),
     /// The user gave a number.
     Number,
+    /// It follows from those of pairs in between ([`Rho::then`]): nothing is assumed that is not assumed of these.
+    Follows,
 }
 
 const PPB_PER_PPM: u32 = 1000;
@@ -51,6 +53,18 @@ impl Rho {
             return Err(wrong(format!("{ppb} ppb")));
         }
         Ok(Self { ppb, origin: RhoOrigin::Number })
+    }
+
+    /// What holds from the first to the last of three counters, where this one holds between the first two, whichever
+    /// is the reference, and `next` between the last two; rounded up. An error beyond [`Rho::MOST_PPB`].
+    ///
+    /// The inverse of a rate within `1 ± x` of a constant lies within `1 ± x` of another (`docs/proof.md`, Several 5), and
+    /// the product of two within `1 ± (x + y + x*y)` of one.
+    pub fn then(self, next: Rho) -> Result<Self, Error> {
+        const BILLION: u64 = 1_000_000_000;
+        let (one, other) = (u64::from(self.ppb), u64::from(next.ppb));
+        let ppb = one + other + (one * other).div_ceil(BILLION);
+        Ok(Self { origin: RhoOrigin::Follows, ..Self::declared_ppb(ppb as u32)? })
     }
 
     /// Parts per 10^9.
@@ -89,6 +103,7 @@ impl fmt::Display for Rho {
             RhoOrigin::Default => write!(f, "{ppm} ppm, preset 'unknown', default"),
             RhoOrigin::Preset(name) => write!(f, "{ppm} ppm, preset '{name}', declared"),
             RhoOrigin::Number => write!(f, "{ppm} ppm, declared"),
+            RhoOrigin::Follows => write!(f, "{ppm} ppm, from those of the pairs between"),
         }
     }
 }

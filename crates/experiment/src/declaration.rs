@@ -60,7 +60,7 @@ fn rho_origin(rho: tickscope_bracket::Rho) -> (RhoKind, String) {
     match rho.origin() {
         RhoOrigin::Default => (RhoKind::Default, "default".into()),
         RhoOrigin::Preset(name) => (RhoKind::Preset, name.into()),
-        RhoOrigin::Number => (RhoKind::Declared, rho.key()),
+        RhoOrigin::Number | RhoOrigin::Follows => (RhoKind::Declared, rho.key()),
     }
 }
 

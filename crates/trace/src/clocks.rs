@@ -41,6 +41,9 @@ pub enum Clock {
     /// By its rate alone: through a clock map that is right up to an unknown shift, so that only stamps of this counter
     /// are as far apart as it says.
     Unrelated(ClockMap),
+    /// By a rate that the evidence contradicts: no two of its stamps are known to be any time apart. The clock map only
+    /// puts them in order.
+    Refuted(ClockMap),
 }
 
 /// The clocks of every point of a layout. Points of nodes that share one counter share one [`Clock`].
@@ -273,9 +276,9 @@ impl Clocks {
 
     /// The clock map that a point's counter goes through; `None` on the reference.
     pub(crate) fn clock_map(&self, point: usize) -> Option<&ClockMap> {
-        match self.counters.get(self.chains.get(point)?.counter)? {
+        match self.counter(point)? {
             Clock::Reference => None,
-            Clock::Related(clock_map) | Clock::Unrelated(clock_map) => Some(clock_map),
+            Clock::Related(clock_map) | Clock::Unrelated(clock_map) | Clock::Refuted(clock_map) => Some(clock_map),
         }
     }
 
@@ -284,9 +287,12 @@ impl Clocks {
         self.own.get(self.chains.get(point)?.own?)
     }
 
-    /// Returns whether something relates the counters of a stage's two points.
+    /// Returns whether something relates the counters of a stage's two points, and nothing contradicts either.
     pub fn relates(&self, stage: &Stage) -> bool {
-        self.share_a_counter(stage) || ![stage.from, stage.to].into_iter().any(|point| self.is_unrelated(point))
+        let ends = [stage.from, stage.to];
+        let is_refuted = |point: usize| matches!(self.counter(point), Some(Clock::Refuted(_)));
+        let related = self.share_a_counter(stage) || !ends.into_iter().any(|point| self.is_unrelated(point));
+        related && !ends.into_iter().any(is_refuted)
     }
 
     /// Returns whether both points of a stage were stamped with one counter.
@@ -295,8 +301,11 @@ impl Clocks {
     }
 
     fn is_unrelated(&self, point: usize) -> bool {
-        let counter = self.chains.get(point).and_then(|chain| self.counters.get(chain.counter));
-        matches!(counter, Some(Clock::Unrelated(_)))
+        matches!(self.counter(point), Some(Clock::Unrelated(_) | Clock::Refuted(_)))
+    }
+
+    fn counter(&self, point: usize) -> Option<&Clock> {
+        self.counters.get(self.chains.get(point)?.counter)
     }
 
     /// Where a stamp of a point lies, for comparing it with others; `None` where its clock has no interval for it.
