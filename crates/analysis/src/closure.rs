@@ -61,8 +61,9 @@ struct Told {
 
 /// At how many ticks half-widths are taken.
 const SAMPLES: i128 = 1000;
-/// More nodes than these cannot all contradict one by one.
-const MOST_CULPRITS: usize = 3;
+
+/// The clock map of each pair, and what is told of it.
+type Maps = (Vec<(usize, usize, ClockMap)>, Vec<PairSummary>);
 
 impl Web {
     /// What all pairs of counters say together; nothing where no two besides the reference have evidence.
@@ -102,37 +103,40 @@ impl Web {
         Ok(web)
     }
 
-    /// The clock maps of all pairs, without the nodes that contradict the others.
+    /// The clock maps of all pairs, without the counter that contradicts all others.
     fn close(&mut self, told: &[Told]) -> Result<(), Error> {
-        let mut left_out: Vec<usize> = Vec::new();
-        loop {
-            let kept = |told: &&Told| ![told.pair.local, told.pair.reference].iter().any(|end| left_out.contains(end));
-            let kept: Vec<&Told> = told.iter().filter(kept).collect();
-            match self.try_closed(&kept) {
-                Ok((maps, summaries)) => {
-                    (self.maps, self.summaries) = (maps, summaries);
-                    return Ok(());
-                }
-                Err(ClosureError::Unusable { pair: (local, reference), error }) => {
-                    let [domain, reference] = [local, reference].map(|counter| &self.domains[counter]);
-                    return Err(Error::work(format!("{domain} against {reference}: {error}")));
-                }
-                Err(ClosureError::Conflict(conflict)) => {
-                    let text = self.said(&conflict, &kept);
-                    match conflict.culprit {
-                        Some(culprit) if culprit != 0 && left_out.len() < MOST_CULPRITS => {
-                            left_out.push(culprit);
-                            self.culprits.push((culprit, text));
-                        }
-                        _ => return Err(Error::finding(text)),
-                    }
-                }
-            }
+        let all: Vec<&Told> = told.iter().collect();
+        let conflict = match self.try_closed(&all) {
+            Ok(closed) => return self.keep(closed),
+            Err(ClosureError::Conflict(conflict)) => conflict,
+            Err(unusable) => return Err(self.unusable(&unusable)),
+        };
+        let text = self.said(&conflict, &all);
+        let Some(culprit) = conflict.culprit.filter(|&culprit| culprit != 0) else { return Err(Error::finding(text)) };
+        self.culprits.push((culprit, text));
+        let others = all.into_iter().filter(|told| ![told.pair.local, told.pair.reference].contains(&culprit));
+        match self.try_closed(&others.collect::<Vec<_>>()) {
+            Ok(closed) => self.keep(closed),
+            Err(error) => Err(self.unusable(&error)),
         }
     }
 
-    #[allow(clippy::type_complexity, reason = "both halves go into fields of the same name")]
-    fn try_closed(&self, told: &[&Told]) -> Result<(Vec<(usize, usize, ClockMap)>, Vec<PairSummary>), ClosureError> {
+    fn keep(&mut self, (maps, summaries): Maps) -> Result<(), Error> {
+        (self.maps, self.summaries) = (maps, summaries);
+        Ok(())
+    }
+
+    fn unusable(&self, error: &ClosureError) -> Error {
+        match error {
+            ClosureError::Unusable { pair: (local, reference), error } => {
+                let [domain, reference] = [local, reference].map(|&counter| &self.domains[counter]);
+                Error::work(format!("{domain} against {reference}: {error}"))
+            }
+            ClosureError::Conflict(conflict) => Error::finding(self.said(conflict, &[])),
+        }
+    }
+
+    fn try_closed(&self, told: &[&Told]) -> Result<Maps, ClosureError> {
         let domains = Domains::new(self.domains.len(), told.iter().map(|told| told.pair.clone()).collect())?;
         let (mut maps, mut summaries) = (Vec::new(), Vec::new());
         for reference in 0..self.domains.len() {

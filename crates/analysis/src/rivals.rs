@@ -226,7 +226,9 @@ impl Comparing<'_> {
     /// What one exchange says of its own instant: the busy link's answer where the run keeps it busy.
     fn alone(&self, fastest: &[Exchange], first: i64) -> RivalMethod {
         let sample = |&[t1, t2, _, t4]: &Exchange| {
-            let [lo, hi] = [t1, t4].map(|tick| 2 * i128::from(tick));
+            // The peer's counter stood up to a reading's width beyond t2, the reference's up to one beyond t4.
+            let [local, reference] = self.reading_widths();
+            let (lo, hi) = (2 * (i128::from(t1) - local), 2 * (i128::from(t4) + reference));
             self.sample(t2, first, i128::midpoint(lo, hi), [lo, hi])
         };
         let samples = fastest.iter().map(sample).collect();

@@ -205,7 +205,7 @@ impl fmt::Display for Error {
             }
             Error::Missing { side, brackets } => write!(
                 f,
-                "expected at least one bracket with a {side} side, found none in {brackets}; send probes, or record \
+                "expected at least one bracket of the {side} side, found none in {brackets}; send probes, or record \
                  messages in the missing direction"
             ),
             Error::OpenSide { side, index } => write!(
