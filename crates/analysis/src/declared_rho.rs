@@ -63,8 +63,8 @@ pub(crate) fn declared(rho: &tickscope_store::Rho) -> Result<Rho, Error> {
             ppb.ok_or_else(|| {
                 let (domain, reference, most, found) = (&rho.domain, &rho.reference, Rho::MOST_PPB, rho.ppb);
                 Error::work(format!(
-                    "run.json: expected a rho of {domain} against {reference} of at most {most} ppb, found {found}. Restore the \
-                     file, or mend its rho"
+                    "run.json: expected a rho of {domain} against {reference} of at most {most} ppb, found {found}. \
+                     Restore the file, or mend its rho"
                 ))
             })
         }

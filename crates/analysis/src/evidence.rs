@@ -293,7 +293,8 @@ pub(crate) fn width_of(manifest: &Manifest, node: &str) -> Result<i64, Error> {
     let ticks = known.map_or(1, reading_ticks);
     i64::try_from(ticks).ok().filter(|ticks| (1..=ReadingWidths::MOST_TICKS as i64).contains(ticks)).ok_or_else(|| {
         Error::work(format!(
-            "run.json: expected a reading width of 1 to 2^40 ticks of {node}'s counter, found {ticks}. Restore it as it was"
+            "run.json: expected a reading width of 1 to 2^40 ticks of {node}'s counter, found {ticks}. \
+             Restore it as it was"
         ))
     })
 }

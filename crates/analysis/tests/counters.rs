@@ -4,11 +4,11 @@
 mod site;
 
 use site::{Site, Stamped, write};
-use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, spans};
+use tickscope_analysis::{Analysis, Query, RunJson, analyse, assumptions, clock_map_of, spans};
 use tickscope_store::{
     BracketColumns, BracketSource, LayoutText, Manifest, Node, Pair, Point, ReadingWidth, Rho, Run, join_run,
 };
-use tickscope_tick::{BootId, Label, NodeName, Ordering, PointName};
+use tickscope_tick::{BootId, Label, NodeName, Ordering, PointName, Tick};
 
 const SECOND: i64 = 2_500_000_000;
 const LENGTH: i64 = 4 * SECOND;
@@ -60,7 +60,8 @@ struct Asked {
 }
 
 fn asked(asker: usize, answerer: usize) -> Asked {
-    let instants = (1..400).map(|number| LENGTH / 400 * number).collect();
+    // Not at the same place within every step of a counter.
+    let instants = (1..400).map(|number| LENGTH / 400 * number + number * 7_919 % 5_003).collect();
     Asked { asker, answerer, instants, delay: 2_000, lie: 0, requests_only: false }
 }
 
@@ -155,6 +156,23 @@ impl World {
             }
         }
         run.add_brackets(&Pair { reference: asker.domain(), domain: answerer.domain() }, "probe", &columns).unwrap();
+    }
+
+    /// Holds the clock map of a counter against the instants at which it comes to its ticks; the reference keeps time.
+    fn expect_true_clock_map(&self, run: &Run, counter: Counter) {
+        let clock_map = clock_map_of(run, &counter.domain().to_string(), &default()).unwrap();
+        for part in 1..2_000 {
+            let tick = counter.reads(LENGTH / 2_000 * part);
+            let (mut before, mut instant) = (0, LENGTH);
+            while instant - before > 1 {
+                let middle = before.midpoint(instant);
+                if counter.reads(middle) < tick { before = middle } else { instant = middle }
+            }
+            let [first, last] = [before, instant].map(|instant| self.counters[0].ahead + instant);
+            let found = clock_map.interval(Tick::new(tick)).unwrap();
+            let is_true = found.lo().get() <= last && first <= found.hi().get();
+            assert!(is_true, "{}: {first} to {last} in {found:?}", counter.name);
+        }
     }
 
     /// Half the widest interval of each stage of the path and each extra one, all of which hold the truth; `None`: some
@@ -294,9 +312,13 @@ fn whoever_asked_the_evidence_holds_and_is_as_narrow() {
         [[(0, 1), (0, 2), (1, 2)], [(1, 0), (2, 0), (2, 1)], [(0, 1), (2, 0), (1, 2)], [(1, 0), (0, 2), (2, 1)]]
     {
         let (site, world) = (Site::new(), unequal(turned.map(|(asker, answerer)| quick(asker, answerer)).into()));
-        let widths = world.widest(&world.run(&site), &default());
+        let run = world.run(&site);
+        let widths = world.widest(&run, &default());
         let width = widths.iter().map(|width| width.unwrap()).max().unwrap();
         assert!(width < 3_000, "{turned:?}: {widths:?}");
+        for counter in &world.counters[1..] {
+            world.expect_true_clock_map(&run, *counter);
+        }
     }
 }
 

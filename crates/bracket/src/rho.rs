@@ -58,8 +58,8 @@ impl Rho {
     /// What holds from the first to the last of three counters, where this one holds between the first two, whichever
     /// is the reference, and `next` between the last two; rounded up. An error beyond [`Rho::MOST_PPB`].
     ///
-    /// The inverse of a rate within `1 ± x` of a constant lies within `1 ± x` of another (`docs/proof.md`, Several 5), and
-    /// the product of two within `1 ± (x + y + x*y)` of one.
+    /// The inverse of a rate within `1 ± x` of a constant lies within `1 ± x` of another, and the product of two within
+    /// `1 ± (x + y + x*y)` of one (`docs/proof.md`, Several 5).
     pub fn then(self, next: Rho) -> Result<Self, Error> {
         const BILLION: u64 = 1_000_000_000;
         let (one, other) = (u64::from(self.ppb), u64::from(next.ppb));

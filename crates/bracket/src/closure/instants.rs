@@ -2,8 +2,8 @@
 //!
 //! A bound of a clock map bends outward at its evidence alone. So two chains of clock maps between the same two domains
 //! differ most at a tick of evidence of one of them, and evidence that contradicts itself anywhere does so there. All
-//! such ticks are compared where that many comparisons can be paid for; otherwise an even choice of them, and besides at
-//! every one the ways through one other domain.
+//! such ticks are compared where that many comparisons can be paid for; otherwise an even choice of them, and at all of
+//! them the ways through one other domain.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
