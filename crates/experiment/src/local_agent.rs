@@ -104,6 +104,10 @@ impl LocalAgent {
         })
     }
 
+    fn node(&self, name: &NodeName) -> Result<&LocalNode, Error> {
+        self.nodes.get(name).ok_or_else(|| stranger(name))
+    }
+
     fn stamps_of(&self, node: &NodeName) -> PathBuf {
         self.foreign(node).map_or_else(|| self.stamps.join(node.as_str()), Path::to_path_buf)
     }
@@ -125,12 +129,13 @@ impl LocalAgent {
         let (what, (mut command, settings)) = match task {
             Task::Role(role) => (role.title(), self.role(node, role)?),
             Task::Target(Target { command: words, environment, .. }) => {
-                let mut command = Command::new(&words[0]);
-                command.args(&words[1..]).envs(environment).current_dir(&self.folder);
+                let (program, words) = words.split_first().ok_or_else(|| no_command(node))?;
+                let mut command = Command::new(program);
+                command.args(words).envs(environment).current_dir(&self.folder);
                 ("command of", (command, String::new()))
             }
         };
-        let LocalNode { home, counter, realtime, .. } = &self.nodes[node];
+        let LocalNode { home, counter, realtime, .. } = self.node(node)?;
         home.enter(&mut command)?;
         // Known maps before a node's clocks, in tests; what this shell was given is no part of the run.
         command.env_remove(Injection::VARIABLE).env_remove(RealtimeInjection::VARIABLE);
@@ -175,9 +180,7 @@ impl LocalAgent {
     /// [`Agent::prepare`] with the known map of its counter that an agent before this one had.
     pub fn prepare_as(&mut self, plan: &NodePlan, counter: Option<&str>) -> Result<PreparedNode, Error> {
         let name = &plan.name;
-        let Some(node) = self.nodes.get_mut(name) else {
-            return Err(Error::work(format!("node {name} does not live on this host")));
-        };
+        let Some(node) = self.nodes.get_mut(name) else { return Err(stranger(name)) };
         preflight::expect_stamps(plan)?;
         node.stamps.clone_from(&plan.stamps);
         let anchored = |inject: Inject| inject.anchored(tickscope_counter::read(tickscope_tick::Ordering::Plain));
@@ -238,6 +241,15 @@ fn input(forward: Forward) -> Stdio {
     if forward == Forward::Nowhere || std::io::stdin().is_terminal() { Stdio::null() } else { Stdio::inherit() }
 }
 
+/// What only a conductor that does not keep to the protocol meets.
+fn stranger(node: &NodeName) -> Error {
+    Error::work(format!("expected a node that lives with this agent, found '{node}'. Name one of the session's nodes"))
+}
+
+fn no_command(node: &NodeName) -> Error {
+    Error::work(format!("node '{node}': expected a command to start, found no words. Give it at least one"))
+}
+
 fn make(directory: &Path) -> Result<(), Error> {
     directory::make(directory)
         .map(drop)
@@ -262,6 +274,7 @@ impl Agent for LocalAgent {
     }
 
     fn start(&mut self, node: &NodeName, task: &Task) -> Result<TaskId, Error> {
+        self.node(node)?; // nothing is made for a stranger
         if *task == Task::Role(Role::Collect) && self.foreign(node).is_none() {
             make(&self.stamps_of(node))?;
         }
@@ -269,7 +282,7 @@ impl Agent for LocalAgent {
         match task {
             Task::Role(_) => process.ready()?,
             Task::Target(Target { readiness: Some(readiness), .. }) => {
-                readiness.wait(&mut process, &self.nodes[node].home.address)?;
+                readiness.wait(&mut process, &self.node(node)?.home.address)?;
             }
             Task::Target(_) => {}
         }
@@ -298,6 +311,7 @@ impl Agent for LocalAgent {
     }
 
     fn perform(&mut self, node: &NodeName, role: &Role) -> Result<Ended, Error> {
+        self.node(node)?;
         match role {
             Role::StampCost => self.stamp_cost(node),
             role => Ok(self.process(node, &Task::Role(role.clone()))?.complete()),

@@ -255,6 +255,7 @@ impl AgentServer {
     }
 
     fn begin(&mut self, settings: AgentSettings) -> Result<(), Error> {
+        expect_usable(&settings)?;
         drop(self.agent.take());
         let (run, folder) = match (&settings.run, &self.folder) {
             (Some(run), _) => (run.clone(), settings.folder.clone().unwrap_or_default()),
@@ -284,6 +285,19 @@ impl AgentServer {
 /// What only a conductor that does not keep to the protocol meets.
 fn of_run(expected: &str) -> Error {
     Error::work(format!("expected {expected}, found none. Leave this command to tickscope run"))
+}
+
+/// Refuses settings that no plan has.
+fn expect_usable(settings: &AgentSettings) -> Result<(), Error> {
+    /// Processes of later agents would have numbers of earlier ones.
+    const MOST_GENERATIONS: u32 = u32::MAX / TASKS_EACH - 1;
+    let deadline = Duration::try_from_secs_f64(settings.deadline_seconds);
+    match () {
+        () if deadline.is_err() => Err(of_run("a deadline of so many seconds")),
+        () if settings.nodes.is_empty() => Err(of_run("a node in the session")),
+        () if settings.generation > MOST_GENERATIONS => Err(of_run("an agent that few others came before")),
+        () => Ok(()),
+    }
 }
 
 /// One question of a session that has begun.
@@ -346,9 +360,12 @@ pub fn pass_on(socket: &UnixStream) -> std::io::Result<()> {
     }
 }
 
+/// One agent starts fewer processes.
+const TASKS_EACH: u32 = 1_000_000;
+
 /// Numbers of processes that an agent of that generation starts.
 pub fn first_task(generation: u32) -> TaskId {
-    TaskId(generation.saturating_mul(1_000_000))
+    TaskId(generation.saturating_mul(TASKS_EACH))
 }
 
 #[cfg(test)]
@@ -357,6 +374,7 @@ mod tests {
     use crate::agent::{Target, Task};
     use crate::plan::NetworkKind;
     use crate::process::Forward;
+    use crate::roles::Role;
     use tickscope_tick::NodeName;
 
     /// The conductor's end of a pipe to a server in this process.
@@ -421,6 +439,51 @@ mod tests {
         drop(conductor);
         server.join().unwrap().unwrap();
         assert!(!crate::leftovers::stamps_of(settings(&run).session).exists());
+        std::fs::remove_dir_all(run).unwrap();
+    }
+
+    #[test]
+    fn a_wrong_question_is_refused_and_the_session_goes_on() {
+        let run = std::env::temp_dir().join(format!("tickscope-wrong-{}", std::process::id()));
+        std::fs::create_dir_all(&run).unwrap();
+        let (ours, its) = UnixStream::pair().unwrap();
+        let server = thread::spawn(move || serve_pipe(its));
+        let mut conductor = Conductor(BufReader::new(ours));
+        let usable = AgentSettings { session: settings(&run).session + (1 << 40), ..settings(&run) };
+        let unusable = [
+            AgentSettings { deadline_seconds: 1e300, ..usable.clone() },
+            AgentSettings { deadline_seconds: -1.0, ..usable.clone() },
+            AgentSettings { nodes: Vec::new(), ..usable.clone() },
+            AgentSettings { generation: u32::MAX, ..usable.clone() },
+        ];
+        for (number, settings) in (1..).zip(unusable) {
+            assert!(conductor.ask(number, Question::Begin(settings)).is_err(), "{number}");
+        }
+        conductor.ask(20, Question::Begin(usable)).unwrap();
+        let [known, stranger] = ["n", "m"].map(|name| NodeName::new(name).unwrap());
+        let target = |command: &[&str]| {
+            let command = command.iter().map(|word| (*word).to_owned()).collect();
+            let (measured, readiness, forward) = (false, None, Forward::Nowhere);
+            let environment = Default::default();
+            Box::new(Task::Target(Target { command, environment, measured, readiness, forward }))
+        };
+        let wrong = [
+            Question::Start(stranger.clone(), target(&["sleep", "1000"])),
+            Question::Start(stranger.clone(), Box::new(Task::Role(Role::Collect))),
+            Question::Start(known, target(&[])),
+            Question::Perform(stranger.clone(), Role::CollectOnce),
+            Question::Perform(stranger, Role::StampCost),
+            Question::End(TaskId(7)),
+            Question::Tell(TaskId(7), "word".into()),
+            Question::Put { name: "file".into(), executable: false, offset: 0 },
+            Question::Log("../run/log".into(), 0),
+        ];
+        for (number, question) in (30..).zip(wrong) {
+            assert!(conductor.ask(number, question.clone()).is_err(), "{question:?}");
+        }
+        assert!(conductor.ask(50, Question::Poll).is_ok());
+        drop(conductor);
+        server.join().unwrap().unwrap();
         std::fs::remove_dir_all(run).unwrap();
     }
 }
