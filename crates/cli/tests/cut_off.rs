@@ -5,7 +5,7 @@ mod site;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use site::c_program::{ReturnedCounts, compile_with};
@@ -335,6 +335,74 @@ fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_an
     let (collectors, roles) = (scene.site.events("collector-killed").len(), scene.site.events("role-restarted").len());
     assert_eq!((kills, dropped, collectors, roles), (8, 0, 5, 3));
     scene.expect_nothing_left(&[]);
+}
+
+#[test]
+fn e2e_a_detached_run_that_is_killed_is_finished_with_every_stamp_while_its_nodes_go_on() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    for (round, shares) in [true, false].into_iter().enumerate() {
+        let mut scene = Scene::new(&format!("detached-{round}"), &stamper, 100_000_000);
+        if shares {
+            scene.text = scene.text.replace("same_boot = \"ignore\"", "same_boot = \"detect\"");
+        }
+        let mut command = scene.site.run_command(&scene.text);
+        command.arg("--detach").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = command.spawn().unwrap();
+        while scene.returned.iter().any(|returned| returned.word(0) == 0) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+        scene.until_nobody_writes();
+        let (folders, before) = (scene.folders(), scene.returned[0].word(0));
+        while scene.returned[0].word(0) == before {
+            std::thread::sleep(Duration::from_millis(5)); // its nodes go on
+        }
+        let finished = scene.finish();
+        assert!([Some(0), Some(3)].contains(&finished.code), "{finished:?}");
+        scene.expect_every_stamp();
+        scene.expect_nothing_left(&folders);
+        assert_eq!(scene.site.opened().state().unwrap(), RunState::Ended);
+    }
+}
+
+#[test]
+fn e2e_a_run_taken_up_again_lasts_as_long_as_its_command_said() {
+    let site = Site::new("seconds");
+    let stamps = PathBuf::from(format!("/dev/shm/tickscope-e2e-seconds-{}", std::process::id()));
+    fs::create_dir_all(&stamps).unwrap();
+    // Something else starts its programs, so its time ends it: the run file's second, or what the command says.
+    let text = format!(
+        "run = {{ name = \"seconds\", seconds = 1 }}\n[clock]\nreference = \"a\"\n[[node]]\nname = \"a\"\nstamps = \"{}\"\n",
+        stamps.display()
+    );
+    let quietly = |command: &mut Command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut run = quietly(site.run_command(&text).args(["--detach", "--seconds", "100000"]));
+    while !Paths::of(&site.run_directory()).manifest().exists() {
+        assert!(run.try_wait().unwrap().is_none(), "it ended at once");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(1_500)); // the run file's second is over
+    assert!(run.try_wait().unwrap().is_none(), "its command says longer");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    while site.opened().state().unwrap() == RunState::GoingOn {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut resumed = quietly(tickscope(&["resume"]).arg(site.run_directory()));
+    while site.events("resumed").is_empty() {
+        assert!(resumed.try_wait().unwrap().is_none(), "it was not taken up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert!(resumed.try_wait().unwrap().is_none(), "it ended by the run file's second");
+    // SAFETY: the command that this test started, and did not wait for yet.
+    assert_eq!(unsafe { libc::kill(resumed.id() as i32, libc::SIGINT) }, 0);
+    resumed.wait().unwrap();
+    assert_eq!(site.opened().state().unwrap(), RunState::Ended);
+    fs::remove_dir_all(stamps).unwrap();
 }
 
 #[test]

@@ -47,6 +47,12 @@ pub trait Agent {
     /// Tells a role a line.
     fn tell(&mut self, task: TaskId, line: &str) -> Result<(), Error>;
 
+    /// Tells a role a line without waiting until it was told: an agent that does not answer holds up nobody. Whether it
+    /// came is told by what the role answers.
+    fn post(&mut self, task: TaskId, line: &str) -> Result<(), Error> {
+        self.tell(task, line)
+    }
+
     /// Takes what a role answered since the last time, a line each.
     fn answers(&mut self, task: TaskId) -> Result<Vec<String>, Error>;
 

@@ -20,7 +20,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tickscope_store::{Event, EventKind, Overhead, Run, Writing};
+use tickscope_store::{Event, EventKind, Manifest, Overhead, Run, Writing};
 use tickscope_tick::{Clock, Label, NodeName, counted, quoted};
 
 use crate::Error;
@@ -292,8 +292,7 @@ impl<'a> Conductor<'a> {
 
     /// Measures on until the commands that end the run have ended.
     pub(crate) fn go_on_measuring(&mut self) -> Result<(), Error> {
-        let spent_ms = crate::unix_ms().saturating_sub(self.record.run.manifest().started_unix_ms);
-        let waited = self.wait(Duration::from_millis(spent_ms.unsigned_abs()));
+        let waited = self.wait(since(self.record.run.manifest()));
         let outcome = waited.and(self.end_targets());
         let stopped = self.stop_probes();
         outcome.and(stopped)
@@ -534,6 +533,13 @@ impl<'a> Conductor<'a> {
             let _ = agent.bye(); // one that cannot be told ends at its deadline
         }
     }
+}
+
+/// How long ago a run began. A clock that was set matters only where this machine was started anew since.
+fn since(run: &Manifest) -> Duration {
+    let by_label = || u64::try_from(crate::unix_ms().saturating_sub(run.started_unix_ms)).unwrap_or(0);
+    let of_one_boot = run.began.zip(crate::since_boot()).filter(|(began, now)| began.boot == now.boot);
+    Duration::from_millis(of_one_boot.map_or_else(by_label, |(began, now)| now.ms.saturating_sub(began.ms)))
 }
 
 /// Addresses of the nodes, by name.

@@ -16,7 +16,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -93,6 +93,8 @@ pub(crate) struct Asked {
     /// What is asked.
     pub request: RunRequest,
     reply: Sender<Value>,
+    /// The run took it, or whoever asked took it back: whichever came first.
+    settled: Arc<AtomicBool>,
 }
 
 impl Asked {
@@ -144,9 +146,9 @@ impl Control {
         Ok(Self { requests, place, ended, thread: Some(thread), _claim: claim })
     }
 
-    /// The next request.
+    /// The next request that nobody took back.
     pub fn next(&self) -> Option<Asked> {
-        self.requests.try_recv().ok()
+        std::iter::from_fn(|| self.requests.try_recv().ok()).find(|asked| !asked.settled.swap(true, Ordering::AcqRel))
     }
 }
 
@@ -199,9 +201,20 @@ fn hear(stream: &UnixStream, requests: &SyncSender<Asked>) -> Result<Value, Erro
     })?;
     request.expect_valid()?;
     let (reply, replied) = channel();
+    let settled = Arc::new(AtomicBool::new(false));
     let gone = || Error::work("cannot be answered: the run is ending. Look at it once it has ended");
-    requests.try_send(Asked { request, reply }).map_err(|_| gone())?;
-    replied.recv_timeout(REPLY_WITHIN).map_err(|_| gone())
+    requests.try_send(Asked { request, reply, settled: Arc::clone(&settled) }).map_err(|_| gone())?;
+    match replied.recv_timeout(REPLY_WITHIN) {
+        Ok(reply) => Ok(reply),
+        Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        Err(RecvTimeoutError::Timeout) if settled.swap(true, Ordering::AcqRel) => Err(Error::work(
+            "the run has taken the request, and has not answered: it waits for a node. Ask tickscope status what was \
+             carried out",
+        )),
+        Err(RecvTimeoutError::Timeout) => {
+            Err(Error::work("cannot be answered: the run waits for a node. The request was taken back; ask again"))
+        }
+    }
 }
 
 /// Refuses a process of another user.

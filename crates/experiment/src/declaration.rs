@@ -32,6 +32,8 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         policies: plan.policies.clone(),
         layout: plan.layout.clone(),
         assumptions: assumptions(plan, network),
+        seconds: Some(plan.run.seconds),
+        began: crate::since_boot(),
         keep_ms: plan.run.keep.map(Keep::ms),
         cost: None,
     };

@@ -23,7 +23,7 @@ use crate::agent::{Agent, Left, Unread};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
 use crate::original::{expect_original, expect_own_directories, goes_on};
-use crate::pipe::PipeAgent;
+use crate::pipe::{PipeAgent, session_goes_on};
 use crate::plan::Plan;
 use crate::record::RunRecord;
 use crate::roles::collector::{CollectorSettings, collect};
@@ -99,12 +99,28 @@ fn settled(root: &Path) -> Result<(Run, RunState), Error> {
         if state != RunState::GoingOn && !goes_on(number) {
             return Ok((run, state));
         }
+        if state != RunState::GoingOn && session_goes_on(number) {
+            end_detached(&run)?;
+        }
         if Instant::now() >= deadline {
             let run = root.display();
             return Err(Error::work(format!("cannot finish {run}: it goes on. End it with Ctrl-C, or let it end")));
         }
         std::thread::sleep(LOOK_AGAIN_AFTER);
     }
+}
+
+/// Ends nodes of this host that go on though their run was killed: their agent writes into the run what they have.
+fn end_detached(run: &Run) -> Result<(), Error> {
+    let manifest = run.manifest();
+    let place = run.root().display();
+    let none = || Error::work(format!("cannot finish {place}: run.json has no run file that says which nodes go on"));
+    let mut plan = plan_of(manifest).ok_or_else(none)?;
+    plan.origin.folder = manifest.run_file_directory.clone().unwrap_or_default();
+    let root = std::path::absolute(run.root()).unwrap_or_else(|_| run.root().into());
+    let mut agent = sites::rejoin_here(&plan, manifest.run, &root)?;
+    agent.end_all()?;
+    agent.bye()
 }
 
 /// Removes what a run that has ended left empty: it was killed once its end was written.

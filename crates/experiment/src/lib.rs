@@ -62,6 +62,16 @@ fn unix_ms() -> i64 {
     (unix_ns() / 1_000_000) as i64
 }
 
+/// Now, by a clock that nobody sets and that runs while the machine is suspended.
+fn since_boot() -> Option<tickscope_store::SinceBoot> {
+    let boot = tickscope_counter::boot_id().ok()?;
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: clock_gettime fills the struct that it is given.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    (status == 0)
+        .then(|| tickscope_store::SinceBoot { boot, ms: now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000 })
+}
+
 fn unix_ns() -> u128 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }

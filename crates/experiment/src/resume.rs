@@ -19,6 +19,7 @@ use crate::pipe::Inventory;
 use crate::plan::{Plan, PlanOrigin};
 use crate::record::RunRecord;
 use crate::roles::Role;
+use crate::window::Keep;
 use crate::{Error, interrupt, sites};
 
 /// Goes on with the run in `root`. The run, and why it was cut short, if it was.
@@ -59,6 +60,9 @@ pub(crate) fn plan_of(run: &Run) -> Result<Plan, Error> {
     let mut plan = Plan::parse(&text).map_err(|why| Error::work(format!("run.json: its run file: {why}")))?;
     let folder = manifest.run_file_directory.clone().unwrap_or_default();
     plan.origin = PlanOrigin { folder, text: Some(text), ..PlanOrigin::default() };
+    // What was given with the command takes the place of what the run file says.
+    plan.run.seconds = manifest.seconds.unwrap_or(plan.run.seconds);
+    plan.run.keep = manifest.keep_ms.map(Keep::of_ms).or(plan.run.keep);
     Ok(plan)
 }
 

@@ -23,8 +23,7 @@ type Beginning<'scope> = thread::ScopedJoinHandle<'scope, Result<PipeAgent, Erro
 
 /// Reaches all of them at once; the first failure is the answer.
 pub(crate) fn begin(plan: &Plan, run: u64, root: &Path) -> Result<Sites, Error> {
-    let here: Vec<NodeName> =
-        plan.nodes.iter().filter(|node| node.connect.is_empty()).map(|node| node.name.clone()).collect();
+    let here = here(plan);
     let first_elsewhere = usize::from(!here.is_empty());
     let mut next = first_elsewhere;
     let mut position = |node: &NodePlan| match node.connect.is_empty() {
@@ -81,14 +80,10 @@ fn connect_detached() -> Result<Connect, Error> {
 pub(crate) fn rejoin(plan: &Plan, run: &Run) -> Result<(Vec<PipeAgent>, Vec<usize>), Error> {
     let (number, root, folder) = (run.manifest().run, run.root(), &plan.origin.folder);
     let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
-    let here: Vec<NodeName> =
-        plan.nodes.iter().filter(|node| node.connect.is_empty()).map(|node| node.name.clone()).collect();
+    let here = here(plan);
     let (mut agents, mut lives) = (Vec::new(), Vec::new());
     if !here.is_empty() {
-        let mut settings = settings_here(plan, number, &root, here);
-        settings.deadline_seconds = DETACHED_SECONDS;
-        let connect = if session_goes_on(number) { connect_detached()? } else { Connect::Here };
-        agents.push(PipeAgent::rejoin(connect, settings, folder.clone(), &root)?);
+        agents.push(rejoin_here(plan, number, &root)?);
     }
     for node in &plan.nodes {
         if node.connect.is_empty() {
@@ -102,6 +97,19 @@ pub(crate) fn rejoin(plan: &Plan, run: &Run) -> Result<(Vec<PipeAgent>, Vec<usiz
         agents.push(agent);
     }
     Ok((agents, lives))
+}
+
+/// Reaches the agent of this host's nodes, which goes on where the run was detached; another takes its place if not.
+pub(crate) fn rejoin_here(plan: &Plan, run: u64, root: &Path) -> Result<PipeAgent, Error> {
+    let mut settings = settings_here(plan, run, root, here(plan));
+    settings.deadline_seconds = DETACHED_SECONDS;
+    let connect = if session_goes_on(run) { connect_detached()? } else { Connect::Here };
+    PipeAgent::rejoin(connect, settings, plan.origin.folder.clone(), root)
+}
+
+/// The nodes of this host.
+fn here(plan: &Plan) -> Vec<NodeName> {
+    plan.nodes.iter().filter(|node| node.connect.is_empty()).map(|node| node.name.clone()).collect()
 }
 
 fn expect_same_boot(run: &Run, name: &NodeName, boot: &str) -> Result<(), Error> {

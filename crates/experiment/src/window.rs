@@ -25,6 +25,11 @@ impl Keep {
         self.0.as_millis() as u64 // below a year
     }
 
+    /// Of as many milliseconds.
+    pub(crate) fn of_ms(ms: u64) -> Self {
+        Self(Duration::from_millis(ms))
+    }
+
     /// As a duration.
     pub fn duration(self) -> Duration {
         self.0

@@ -121,6 +121,8 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         policies: Vec::new(),
         layout: layout(),
         assumptions: Vec::new(),
+        seconds: None,
+        began: None,
         keep_ms: None,
         cost: None,
     })

@@ -51,7 +51,7 @@ pub use integrity::{DIGESTED_AT_EVERY_READING, Examined};
 pub use join::{Joined, join_run};
 pub use manifest::{
     Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule,
-    ReadingWidth, Rho, RhoKind, SameBoot, Sharing, window_text,
+    ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
 };
 pub use removed::{Removed, RemovedNote, sweep_removed, unlink};
 pub use rivals::{RivalColumns, RivalSample, read_rivals, write_rivals};

@@ -59,6 +59,12 @@ pub struct Manifest {
     /// Assumptions that the figures stand on.
     #[serde(default)]
     pub assumptions: Vec<Assumption>,
+    /// How long it is to measure, seconds; absent in older runs, which have what their run file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// When it began, by a clock that nobody sets; absent in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<SinceBoot>,
     /// The window of stamps that the run keeps, milliseconds; absent: it keeps all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_ms: Option<u64>,
@@ -152,6 +158,15 @@ pub struct ReadingWidth {
     pub width_ticks: u64,
     /// How its steps were seen, in words.
     pub seen: String,
+}
+
+/// An instant of the machine that conducts the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SinceBoot {
+    /// Its boot id.
+    pub boot: BootId,
+    /// Milliseconds since it started, suspended ones included.
+    pub ms: u64,
 }
 
 /// A rate and where it came from.

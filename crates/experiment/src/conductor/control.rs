@@ -146,7 +146,7 @@ impl Conductor<'_> {
         let mut nodes = Vec::new();
         for at in meant.collect::<Vec<_>>() {
             let told = self.collector_of(at).and_then(|task| match &order {
-                Some(order) => self.agent(at).tell(task, &order.line()).map_err(|why| why.to_string()),
+                Some(order) => self.agent(at).post(task, &order.line()).map_err(|why| why.to_string()),
                 None => Ok(()), // the rules are told to each collector that does not know them
             });
             nodes.push((at, told.map_or_else(Heard::failed, |()| Heard::default())));
@@ -239,7 +239,7 @@ impl Conductor<'_> {
             let name = &self.nodes[at].name;
             let of = self.live.rules.iter().filter(|given| given.node.as_ref().is_none_or(|node| node == name));
             let line = Order::Rules(number, of.map(|given| given.rule.clone()).collect()).line();
-            match self.agent(at).tell(task, &line) {
+            match self.agent(at).post(task, &line) {
                 Ok(()) => _ = self.live.told.insert(at, (task, number)),
                 Err(_) => self.tell_again(at), // one that died is started again
             }
@@ -281,7 +281,8 @@ impl Conductor<'_> {
                 continue;
             }
             for (_, heard) in one.nodes.iter_mut().filter(|(_, heard)| !heard.whole) {
-                *heard = Heard::failed("its collector did not answer in time");
+                let seconds = ANSWER_WITHIN.as_secs();
+                *heard = Heard::failed(format!("its collector did not answer within {seconds} s"));
             }
             let reply = self.reply_of(&one);
             one.asked.reply(Ok(reply));
@@ -304,7 +305,9 @@ impl Conductor<'_> {
         let node = &self.nodes[at];
         let mut reply = json!({ "node": node.name.as_str() });
         if let Some(why) = &heard.failed {
-            reply["failed"] = json!(why);
+            let stays = matches!(serving.asked.request, RunRequest::Policy { .. });
+            let then = if stays { "; the rule stays, and it is told once it can be" } else { "" };
+            reply["failed"] = json!(format!("{why}{then}"));
         }
         match &heard.other {
             Some(Answer::Switched { channels, before, after }) => {

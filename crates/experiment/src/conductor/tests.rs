@@ -249,3 +249,22 @@ fn what_dies_while_the_run_goes_on_is_started_again_each_time_and_told() {
     assert_eq!(ended.manifest().cost.as_ref().unwrap().nodes[1].shared_memory_bytes, None, "no one saw all of it");
     assert_eq!(site.events("clock-unwatched"), 1, "no clock monitor speaks for all of the run");
 }
+
+#[test]
+fn a_clock_that_was_set_does_not_change_how_long_a_run_has_lasted() {
+    let now = crate::since_boot().unwrap();
+    let plan = plan(&["a", "b"], "detect");
+    let named = |name: &str| Node { name: NodeName::new(name).unwrap(), ..machine(1) };
+    let manifest = |plan: &Plan| manifest(plan, 1, vec![named("a"), named("b")], "");
+    for set_ms in [-3_600_000, 0, 3_600_000] {
+        let began = Some(tickscope_store::SinceBoot { ms: now.ms - 2_000, ..now });
+        let run = Manifest { started_unix_ms: crate::unix_ms() - 2_000 + set_ms, began, ..manifest(&plan) };
+        let lasted = since(&run);
+        assert!(lasted >= Duration::from_secs(2) && lasted < Duration::from_secs(1800), "{lasted:?}");
+    }
+    let anew = tickscope_store::SinceBoot { boot: tickscope_tick::BootId([9; 16]), ms: 0 };
+    let label = crate::unix_ms() - 5_000;
+    let run = |label| Manifest { started_unix_ms: label, began: Some(anew), ..manifest(&plan) };
+    assert!(since(&run(label)) >= Duration::from_secs(5), "started anew: by the label");
+    assert_eq!(since(&run(label + 60_000)), Duration::ZERO, "which lies ahead");
+}

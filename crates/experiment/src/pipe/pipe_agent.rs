@@ -392,6 +392,7 @@ impl Keeper {
         let is_over = question == Question::Bye;
         let number = self.next();
         let (asked, mut breaks) = (Asked { number, question }, 0);
+        let mut asked_of: Option<u32> = None;
         while !dropped.load(Ordering::Relaxed) && !self.ends.load(Ordering::Relaxed) {
             if !self.is_open() {
                 if self.state().connection == Connection::Lost {
@@ -400,6 +401,11 @@ impl Keeper {
                 }
                 thread::sleep(Duration::from_millis(20));
                 continue;
+            }
+            // What another agent was asked before it may have done: it is done once, or not at all.
+            if *asked_of.get_or_insert(self.settings.generation) != self.settings.generation {
+                let _ = answer.send(Err(self.was_killed()));
+                return;
             }
             match self.ask(&asked, &bytes) {
                 Ok(answered) => {
@@ -421,12 +427,15 @@ impl Keeper {
                 }
                 Err(Unanswered::Broken) => breaks += 1,
                 Err(Unanswered::Died) => {
-                    let text = format!("the agent of {} was killed while it was asked", self.name);
-                    let _ = answer.send(Err(Error::work(text)));
+                    let _ = answer.send(Err(self.was_killed()));
                     return;
                 }
             }
         }
+    }
+
+    fn was_killed(&self) -> Error {
+        Error::work(format!("the agent of {} was killed while it was asked", self.name))
     }
 
     fn breaks_again_and_again(&self) -> Error {
@@ -742,6 +751,13 @@ impl Agent for PipeAgent {
 
     fn tell(&mut self, task: TaskId, line: &str) -> Result<(), Error> {
         self.done(Question::Tell(task, line.into()))
+    }
+
+    fn post(&mut self, task: TaskId, line: &str) -> Result<(), Error> {
+        let (answer, _) = channel();
+        let (question, dropped) = (Some(Question::Tell(task, line.into())), Arc::new(AtomicBool::new(false)));
+        let sent = self.questions.send(Order { question, bytes: Vec::new(), answer, dropped });
+        sent.map_err(|_| Error::work(format!("the agent of {} is gone", self.name)))
     }
 
     fn answers(&mut self, task: TaskId) -> Result<Vec<String>, Error> {

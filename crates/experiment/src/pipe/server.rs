@@ -139,7 +139,7 @@ impl AgentServer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.asked.elapsed() > SILENCE
+            if self.is_silent()
                 && let Some((_, silent)) = self.conductor.take()
             {
                 silent.shut();
@@ -150,6 +150,12 @@ impl AgentServer {
                 return;
             }
         }
+    }
+
+    /// Returns whether its conductor has asked for nothing for too long. One on this machine may have been stopped, and
+    /// goes on when it is let: if it ends, its pipe says so.
+    fn is_silent(&self) -> bool {
+        self.folder.is_some() && self.asked.elapsed() > SILENCE
     }
 
     /// How long it goes on alone.
@@ -440,6 +446,16 @@ mod tests {
         server.join().unwrap().unwrap();
         assert!(!crate::leftovers::stamps_of(settings(&run).session).exists());
         std::fs::remove_dir_all(run).unwrap();
+    }
+
+    #[test]
+    fn a_conductor_of_this_machine_may_be_stopped_for_any_time_and_one_elsewhere_may_not() {
+        let long_ago = Instant::now().checked_sub(2 * SILENCE).expect("a machine that runs for a minute");
+        let here = AgentServer { asked: long_ago, ..AgentServer::new(None) };
+        let place = std::env::temp_dir().join(format!("tickscope-silent-{}", std::process::id()));
+        let elsewhere = AgentServer { asked: long_ago, ..AgentServer::new(Some(Folder::at(place))) };
+        assert!(!here.is_silent() && elsewhere.is_silent());
+        assert!(!AgentServer { asked: Instant::now(), ..elsewhere }.is_silent());
     }
 
     #[test]

@@ -56,6 +56,12 @@ impl Folder {
         )))
     }
 
+    /// A folder that nothing is made in.
+    #[cfg(test)]
+    pub(super) fn at(place: PathBuf) -> Self {
+        Self(place)
+    }
+
     /// Where roles write as if it were the run.
     pub fn spool(&self) -> PathBuf {
         self.0.join("run")

@@ -322,6 +322,8 @@ fn undeclared(described: Node) -> Manifest {
         policies: Vec::new(),
         layout: Default::default(),
         assumptions: Vec::new(),
+        seconds: None,
+        began: None,
         keep_ms: None,
         cost: None,
     }

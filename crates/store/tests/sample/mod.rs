@@ -47,6 +47,8 @@ pub fn manifest() -> Manifest {
             origin: "preset unknown".into(),
             kind: None,
         }],
+        seconds: None,
+        began: None,
         keep_ms: None,
         cost: None,
     }
