@@ -519,6 +519,63 @@ fn e2e_a_second_ctrl_c_waits_for_no_node_that_cannot_be_reached_and_finish_has_i
     scene.expect_nothing_left(&sessions);
 }
 
+#[test]
+fn e2e_an_agent_that_does_not_answer_is_named_and_holds_up_nobody_who_asks() {
+    let scene = Scene::new("frozen", STAMPS * 100, "");
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
+    let sessions = scene.sessions();
+    let frozen = scene.parts("daemon", &sessions[2..3]); // of c
+    assert_eq!(frozen.len(), 1);
+    let signal = |signal: i32| {
+        frozen.iter().for_each(|&pid| {
+            // SAFETY: kill takes numbers alone; the process is one of this test's run.
+            assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        })
+    };
+    let ask = |words: &[&str]| {
+        let mut command = tickscope(&words[..1]);
+        Ended::of(command.arg(scene.site.run_directory()).args(&words[1..]).arg("--json"))
+    };
+    let failures = |reply: &serde_json::Value| -> Vec<(String, String)> {
+        let failed = reply["nodes"].as_array().unwrap().iter().filter(|node| node["failed"].is_string());
+        failed.map(|node| (node["node"].as_str().unwrap().into(), node["failed"].as_str().unwrap().into())).collect()
+    };
+    loop {
+        let status = ask(&["status"]);
+        if status.code == Some(0) && failures(&status.json(0)).is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20)); // it does not measure yet
+    }
+    signal(libc::SIGSTOP);
+    let status = ask(&["status"]).json(1);
+    let failed = failures(&status);
+    assert!(failed.len() == 1 && failed[0].0 == "c" && failed[0].1.contains("did not answer within"), "{status}");
+    assert!(status["nodes"][3]["stamps"].as_i64() > Some(0), "the others answer: {status}");
+    let policy = ask(&["policy", "work", "null"]).json(1);
+    let failed = failures(&policy);
+    assert!(failed.len() == 1 && failed[0].0 == "c" && failed[0].1.contains("the rule stays"), "{policy}");
+    signal(libc::SIGCONT);
+    loop {
+        let channels = ask(&["channels"]);
+        let reply: serde_json::Value = serde_json::from_str(&channels.out).unwrap_or_default();
+        let of_c = &reply["nodes"][2]["channels"];
+        let works = of_c.as_array().into_iter().flatten().filter(|channel| channel["point"] == "work");
+        let policies: Vec<_> = works.map(|channel| channel["policy"].as_str().unwrap().to_owned()).collect();
+        if policies == ["null"] {
+            break; // it was told once it answered
+        }
+        assert!(run.try_wait().unwrap().is_none(), "{channels:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // SAFETY: a process that this test started and has not waited for.
+    assert_eq!(unsafe { libc::kill(run.id() as i32, libc::SIGINT) }, 0);
+    let (code, said) = code_of(run);
+    assert!([Some(0), Some(1), Some(3)].contains(&code), "{said}");
+    scene.expect_nothing_left(&sessions);
+}
+
 /// A run of one node elsewhere whose command leaves a program behind that stamps until it is killed.
 fn outliving(site: &Site, returned: &ReturnedCounts) -> Command {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
