@@ -138,6 +138,17 @@ impl Scene {
     }
 }
 
+impl Drop for Scene {
+    /// Nothing of a test that failed goes on.
+    fn drop(&mut self) {
+        let own = self.site.path("").display().to_string();
+        let marks: Vec<String> = self.returned.iter().map(|returned| returned.0.display().to_string()).collect();
+        processes(|line| line.contains(&own) || marks.iter().any(|mark| line.contains(mark)))
+            .into_iter()
+            .for_each(kill);
+    }
+}
+
 /// Living processes that have a session's folder in their environment: number and command line.
 fn programs_of(session: &str) -> Vec<(i32, String)> {
     let line = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
