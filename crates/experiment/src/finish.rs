@@ -19,7 +19,7 @@ use tickscope_store::{
 use tickscope_tick::{NodeName, counted, own_points};
 
 use crate::Error;
-use crate::agent::{Agent, Left, Unread};
+use crate::agent::{Agent, Left, News, Unread};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
 use crate::original::{expect_original, expect_own_directories, goes_on};
@@ -311,7 +311,7 @@ impl Ending {
         kept
     }
 
-    fn fetch_from(&self, node: &NodeName) -> Result<(), Error> {
+    fn fetch_from(&mut self, node: &NodeName) -> Result<(), Error> {
         let manifest = self.manifest();
         let no_file = || Error::work("the run has no run file that says how to reach it");
         let text = manifest.run_file.as_deref().ok_or_else(no_file)?;
@@ -323,7 +323,11 @@ impl Ending {
         agent.begun(&manifest.text())?;
         agent.end_all()?;
         let left = agent.clear(Unread::Keep)?;
-        agent.flush()?;
+        let fetched = agent.flush();
+        for News { what, value, text } in agent.news() {
+            self.record.note(node.as_str(), what, value, text);
+        }
+        fetched?;
         self.copy_logs(&mut agent, node)?;
         match left.iter().find(|left| !left.foreign) {
             // Its agent goes on: it would take its word of what was stored with it.

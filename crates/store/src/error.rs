@@ -45,6 +45,11 @@ impl Error {
         self.kind == Kind::Full
     }
 
+    /// Returns whether the file itself is not what it has to be, whatever the system does.
+    pub fn is_of_the_file(&self) -> bool {
+        matches!(self.kind, Kind::Foreign | Kind::Newer | Kind::Corrupt)
+    }
+
     /// The file or directory concerned.
     pub fn place(&self) -> &Path {
         &self.place

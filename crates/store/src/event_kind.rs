@@ -87,6 +87,8 @@ words! {
         StoredElsewhere = "stored-elsewhere",
         /// A file was left out of the join.
         FileRefused = "file-refused",
+        /// A file of a node elsewhere is not in the run: it cannot be read there, or may not come in.
+        NodeFileRefused = "node-file-refused",
         /// Ids that other points saw.
         IdsMissing = "ids-missing",
         /// Stamps beyond the first of an id.

@@ -15,9 +15,11 @@ mod digests;
 mod error;
 mod event_kind;
 mod events;
+mod intake;
 mod integrity;
 mod join;
 mod manifest;
+mod parcel;
 mod removed;
 mod rivals;
 mod run;
@@ -47,16 +49,18 @@ pub use digests::{Difference, Digest};
 pub use error::{Error, Result};
 pub use event_kind::EventKind;
 pub use events::{Event, breaks, read_events, write_events};
+pub use intake::{Intake, Receiving};
 pub use integrity::{DIGESTED_AT_EVERY_READING, Examined};
 pub use join::{Joined, join_run};
 pub use manifest::{
     Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule,
     ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
 };
+pub use parcel::Parcel;
 pub use removed::{Removed, RemovedNote, sweep_removed, unlink};
 pub use rivals::{RivalColumns, RivalSample, read_rivals, write_rivals};
 pub use run::{Listing, Pair, Paths, Run, Table};
-pub use spool::{Intake, Parcel, Receiving, Spool};
+pub use spool::Spool;
 pub use stamps::{
     BlockRange, ChannelCount, ChannelNewest, OpenBlock, Origin, PointStamps, Segment, StampColumns, next_segment,
     part_number, write_segment,

@@ -1,80 +1,51 @@
 //! A spool: a directory laid out like a run on another machine, whose files are fetched into the run, each once.
 //!
 //! Who fetches asks which files are new ([`Spool::pending`]), takes each in pieces, stores it under its name in the run
-//! ([`Intake`]), and then says so ([`Spool::acknowledge`]): only then may the spool forget what is in it. A file that
-//! grows is fetched again, whole, under the same name; a transfer that broke off is made again: neither can count a
-//! stamp twice, for a name of the run comes from one name of the spool alone.
+//! ([`crate::Intake`]), and then says so ([`Spool::acknowledge`]): only then may the spool forget what is in it. A file
+//! that grows is fetched again, whole, under the same name; a transfer that broke off is made again: neither can count
+//! a stamp twice, for a name of the run comes from one name of the spool alone.
 //!
 //! What was acknowledged and will not grow any more becomes a receipt: the same file without rows, but with the footer
 //! that says which blocks it held. So a collector that is started again on the node knows what is stored, and gives no
-//! number twice. A receipt takes some hundred bytes.
+//! number twice. A receipt takes some hundred bytes on disk, and nothing in memory ([`contents`]).
+//!
+//! A file that cannot be read holds up no other: it is told once, as an event of the node, and tried again.
 //!
 //! Assumes: one fetcher at a time; a segment with a successor is not written again (the collector's way). Guarantees:
-//! no file outside the folders of tables and of the agent's own nodes is read there or written here, whatever a peer
-//! says; nothing is visible in the run before its digest was found right. Deliberately absent: the way the pieces take.
+//! no file outside the folders of tables and of the agent's own nodes is read there, whatever a peer says; collectors
+//! wait while more lies there than the limit, whether or not anybody fetches. Deliberately absent: the way the pieces
+//! take.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
+mod contents;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::hash::Hasher;
-use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-use tickscope_tick::{Label, NodeName, PointName};
+use tickscope_tick::{NodeName, printable};
 
+use self::contents::{Contents, part_of};
 use crate::brackets::{BracketColumns, read_brackets, write_brackets};
 use crate::digests::Digest;
 use crate::error::{Error, Result};
-use crate::removed::{open_unless_removed, sweep_removed};
-use crate::stamps::{Segment, StampColumns, part_number, write_segment};
-use crate::whole_file::{WholeFile, files_in, open_regular};
+use crate::event_kind::EventKind;
+use crate::events::{Event, write_events};
+use crate::parcel::{Parcel, Version, digest_of, expect_path, hexadecimal, refused};
+use crate::removed::open_unless_removed;
+use crate::stamps::{Segment, StampColumns, write_segment};
+use crate::whole_file::open_regular;
 
-/// A file that waits in a spool.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Parcel {
-    /// Its path in the run, with `/` between its folders.
-    pub path: String,
-    /// Bytes.
-    pub bytes: u64,
-    /// Digest of them, 32 hexadecimal digits; empty: the file is gone, and goes from the run, too.
-    pub digest: String,
-    /// What it was when it was listed.
-    version: Version,
-}
-
-/// One writing of a file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-struct Version {
-    inode: u64,
-    bytes: u64,
-    changed_ns: i64,
-}
-
-/// Bytes of a file that is fetched: more than any segment has.
-const FILE_MOST_BYTES: u64 = 8 << 30;
-/// Characters of a path.
-const PATH_MOST: usize = 1024;
 /// How often a file that grows is fetched.
 const GROWING_EVERY: Duration = Duration::from_secs(2);
+/// How often a file that could not be read is tried again.
+const TRIED_EVERY: Duration = Duration::from_secs(10);
+/// Files that are made receipts at a time.
+const RECEIPTS_AT_ONCE: usize = 64;
 /// What a spool is told by to take no more: its collector waits then, as for a full disk.
 const HOLD: &str = ".hold";
-
-impl Parcel {
-    /// Returns whether the file is gone.
-    pub fn is_gone(&self) -> bool {
-        self.digest.is_empty()
-    }
-}
-
-impl Version {
-    fn of(file: &File) -> std::io::Result<Self> {
-        let found = file.metadata()?;
-        let changed_ns = found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
-        Ok(Self { inode: found.ino(), bytes: found.size(), changed_ns })
-    }
-}
 
 /// The sending end.
 #[derive(Debug)]
@@ -82,108 +53,127 @@ pub struct Spool {
     root: PathBuf,
     nodes: Vec<NodeName>,
     limit: u64,
-    /// What was stored in the run, and when.
-    stored: BTreeMap<String, (Version, Instant)>,
-    /// Digests of what was listed and not stored yet.
-    listed: BTreeMap<String, Parcel>,
+    contents: Contents,
+    /// Stored in the run, and not made receipts yet.
+    whole: BTreeSet<String>,
+    /// By path: what could not be read.
+    unread: BTreeMap<String, Unread>,
+}
+
+/// A file that could not be read.
+#[derive(Debug)]
+struct Unread {
+    why: String,
+    /// Its event is written.
+    told: bool,
+    tried: Instant,
 }
 
 impl Spool {
     /// The spool in `root` of these nodes. `limit`: bytes beyond which its collectors are to wait.
     pub fn new(root: impl Into<PathBuf>, nodes: Vec<NodeName>, limit: u64) -> Self {
-        Self { root: root.into(), nodes, limit, stored: BTreeMap::new(), listed: BTreeMap::new() }
+        let root = root.into();
+        let contents = Contents::new(root.clone(), nodes.clone());
+        Self { root, nodes, limit, contents, whole: BTreeSet::new(), unread: BTreeMap::new() }
     }
 
-    /// Up to `most` files that are new or have changed, the oldest first. `all`: files that grow too, each time.
+    /// Looks at what is there, without anybody to fetch it, and tells collectors to wait where that is too much.
+    pub fn watch(&mut self) -> Result<()> {
+        self.look(false);
+        self.hold()
+    }
+
+    /// Up to `most` files that are new or have changed, the oldest first. `all`: files that grow too, each time; none
+    /// is left once there are none.
     pub fn pending(&mut self, most: usize, all: bool) -> Result<Vec<Parcel>> {
-        let (mut waiting, mut parcels, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for folder in self.folders()? {
-            let files = files_in(&folder, "parquet")?;
-            let last = files.last().cloned();
-            for place in files {
-                let Some((path, version)) = self.name_of(&place) else { continue };
-                bytes += version.bytes;
-                let known = self.stored.get(&path);
-                let recent = known.is_some_and(|(_, stored)| stored.elapsed() < GROWING_EVERY);
-                let grows = last.as_ref() == Some(&place);
-                if known.is_some_and(|(known, _)| *known == version) || (grows && recent && !all) {
-                    continue;
-                }
-                // What the window removed is told before the counts that it is missing from.
-                let first = if path.starts_with("removed/") { i64::MIN } else { version.changed_ns };
-                waiting.push((first, path, version));
-            }
+        self.watch()?;
+        let mut parcels = self.waiting(most, all);
+        if all && parcels.is_empty() {
+            self.look(true);
+            parcels = self.waiting(most, all);
         }
-        self.hold(bytes)?;
-        parcels.extend(self.gone());
-        waiting.sort();
-        waiting.truncate(most);
-        for (_, path, version) in waiting {
-            if let Some(parcel) = self.parcel(path, version)? {
-                parcels.push(parcel);
-            }
-        }
+        self.tell_unread();
         Ok(parcels)
     }
 
-    /// Events that were stored and withdrawn: of losses that were counted anew after a kill.
-    fn gone(&self) -> impl Iterator<Item = Parcel> {
-        let gone = |(path, _): &(&String, _)| path.starts_with("events/") && !self.root.join(path).exists();
-        self.stored.iter().filter(gone).map(|(path, (version, _))| Parcel {
+    fn look(&mut self, whole: bool) {
+        for (path, unread) in &mut self.unread {
+            if whole || unread.tried.elapsed() > TRIED_EVERY {
+                unread.tried = Instant::now();
+                self.contents.try_again(path);
+            }
+        }
+        let is_gone = |path: &String| !self.root.join(path).exists();
+        for path in self.unread.keys().filter(|path| whole && is_gone(path)).cloned().collect::<Vec<_>>() {
+            self.clear_unread(&path);
+        }
+        self.contents.look(whole);
+        for (path, why) in self.contents.take_failed() {
+            self.set_unread(&path, &why);
+        }
+        self.whole.extend(self.contents.take_superseded());
+    }
+
+    /// Files that were withdrawn, and up to `most` that are to be fetched, with their digests.
+    fn waiting(&mut self, most: usize, all: bool) -> Vec<Parcel> {
+        let gone = |(path, version): (&String, &Version)| Parcel {
             path: path.clone(),
             bytes: 0,
             digest: String::new(),
             version: *version,
-        })
-    }
-
-    /// Folders whose files travel.
-    fn folders(&self) -> Result<Vec<PathBuf>> {
-        let mut folders = ["removed", "channels", "events"].map(|table| self.root.join(table)).to_vec();
-        for table in ["stamps", "brackets", "rivals"] {
-            for (_, outer) in subfolders(&self.root.join(table))? {
-                folders.push(outer.clone());
-                folders.extend(subfolders(&outer)?.into_iter().map(|(_, inner)| inner));
+        };
+        let mut parcels: Vec<Parcel> = self.contents.gone().map(gone).collect();
+        let (most, mut last) = (most + parcels.len(), None);
+        while let Some(next) = self.contents.next(last.as_ref()).cloned().filter(|_| parcels.len() < most) {
+            match self.parcel(&next.1, all) {
+                Ok(parcel) => parcels.extend(parcel),
+                Err(why) => self.set_unread(&next.1, &why),
             }
+            last = Some(next);
         }
-        Ok(folders)
+        parcels
     }
 
-    /// The path of a file of this spool's nodes, and what it is now; `None`: it does not travel, or is gone.
-    fn name_of(&self, place: &Path) -> Option<(String, Version)> {
-        let path = place.strip_prefix(&self.root).ok()?.to_str()?.to_owned();
-        expect_path(&path, &self.nodes).ok()?;
-        let version = Version::of(&open_regular(place).ok()?).ok()?;
-        Some((path, version))
-    }
-
-    /// With its digest; `None`: it is a receipt, or was replaced just now.
-    fn parcel(&mut self, path: String, version: Version) -> Result<Option<Parcel>> {
-        if let Some(known) = self.listed.get(&path).filter(|known| known.version == version) {
-            return Ok(Some(known.clone()));
-        }
-        let place = self.root.join(&path);
-        if is_receipt(&path, &place) {
-            self.stored.insert(path, (version, Instant::now()));
+    /// With its digest; `None`: it is a receipt, grows and was fetched just now, or was replaced just now.
+    fn parcel(&mut self, path: &str, all: bool) -> Result<Option<Parcel>> {
+        let (grows, place) = (self.contents.grows(path), self.root.join(path));
+        let Some(file) = self.contents.file(path) else { return Ok(None) };
+        if grows && !all && file.stored.is_some_and(|(_, stored)| stored.elapsed() < GROWING_EVERY) {
             return Ok(None);
         }
-        let Ok(file) = open_regular(&place) else { return Ok(None) };
-        let digest = digest_of(&file, version.bytes).map_err(|e| Error::io(&place, "read", e))?;
-        if Version::of(&file).ok() != Some(version) {
+        let version = file.version;
+        let parcel = |digest| Ok(Some(Parcel { path: path.into(), bytes: version.bytes, digest, version }));
+        if let Some(digest) = file.digest.clone() {
+            return parcel(digest);
+        }
+        if is_receipt(path, &place) {
+            if grows {
+                self.contents.store(path, version);
+            } else {
+                self.contents.finish(path, version.bytes);
+            }
             return Ok(None);
         }
-        let parcel = Parcel { path: path.clone(), bytes: version.bytes, digest, version };
-        self.listed.insert(path, parcel.clone());
-        Ok(Some(parcel))
+        let opened = match open_regular(&place) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|e| Error::io(&place, "open", e))?,
+        };
+        let digest = digest_of(&opened, version.bytes).map_err(|e| Error::io(&place, "read", e))?;
+        if Version::of(&opened).ok() != Some(version) {
+            return Ok(None);
+        }
+        file.digest = Some(digest.clone());
+        self.clear_unread(path);
+        parcel(digest)
     }
 
     /// Bytes of a file from `offset`, at most `most`; an error if it is not any more what was listed.
-    pub fn piece(&self, parcel: &Parcel, offset: u64, most: usize) -> Result<Vec<u8>> {
+    pub fn piece(&mut self, parcel: &Parcel, offset: u64, most: usize) -> Result<Vec<u8>> {
         let place = self.root.join(&parcel.path);
         expect_path(&parcel.path, &self.nodes).map_err(|why| refused(&place, why))?;
         let file = open_regular(&place).map_err(|e| Error::io(&place, "open", e))?;
-        let read = |file: &File| -> std::io::Result<Option<Vec<u8>>> {
-            if Version::of(file)? != parcel.version {
+        let read = || -> std::io::Result<Option<Vec<u8>>> {
+            if Version::of(&file)? != parcel.version {
                 return Ok(None);
             }
             let left = usize::try_from(parcel.bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -191,54 +181,122 @@ impl Spool {
             file.read_exact_at(&mut bytes, offset)?;
             Ok(Some(bytes))
         };
-        let found = read(&file).map_err(|e| Error::io(&place, "read", e))?;
-        found.ok_or_else(|| refused(&place, "it was replaced meanwhile"))
+        match read() {
+            Ok(found) => found.ok_or_else(|| refused(&place, "it was replaced meanwhile")),
+            Err(e) => {
+                let why = Error::io(&place, "read", e);
+                self.set_unread(&parcel.path, &why);
+                Err(why)
+            }
+        }
     }
 
     /// The run has stored it. What will not grow any more becomes a receipt.
     pub fn acknowledge(&mut self, parcel: &Parcel) -> Result<()> {
-        let place = self.root.join(&parcel.path);
-        expect_path(&parcel.path, &self.nodes).map_err(|why| refused(&place, why))?;
-        self.listed.remove(&parcel.path);
+        expect_path(&parcel.path, &self.nodes).map_err(|why| refused(&self.root.join(&parcel.path), why))?;
         if parcel.is_gone() {
-            self.stored.remove(&parcel.path);
+            self.contents.forget_gone(&parcel.path);
             return Ok(());
         }
-        self.stored.insert(parcel.path.clone(), (parcel.version, Instant::now()));
-        let folder = place.parent().unwrap_or(&self.root);
-        let is_part = part_number(&place).is_some();
-        if !is_part || files_in(folder, "parquet")?.last() == Some(&place) {
-            return Ok(());
+        self.contents.store(&parcel.path, parcel.version);
+        if part_of(&parcel.path).is_some() && !self.contents.grows(&parcel.path) {
+            self.whole.insert(parcel.path.clone());
         }
-        let now = open_regular(&place).and_then(|file| Version::of(&file));
-        if now.ok() == Some(parcel.version) {
-            self.make_receipt(&parcel.path, &place)?;
-        }
+        self.shrink();
         Ok(())
     }
 
-    fn make_receipt(&mut self, path: &str, place: &Path) -> Result<()> {
+    /// The run does not take it, and has told so: it stays here.
+    pub fn set_aside(&mut self, parcel: &Parcel) -> Result<()> {
+        expect_path(&parcel.path, &self.nodes).map_err(|why| refused(&self.root.join(&parcel.path), why))?;
+        if parcel.is_gone() {
+            self.contents.forget_gone(&parcel.path);
+        }
+        self.contents.set_aside(&parcel.path);
+        Ok(())
+    }
+
+    /// Returns whether files lie there that the run does not take, or that could not be read.
+    pub fn keeps_some(&self) -> bool {
+        !self.unread.is_empty() || self.contents.sets_aside()
+    }
+
+    /// Makes receipts; a disk without room for one may have it later.
+    fn shrink(&mut self) {
+        for path in self.whole.iter().take(RECEIPTS_AT_ONCE).cloned().collect::<Vec<_>>() {
+            match self.make_receipt(&path) {
+                Ok(bytes) => {
+                    self.whole.remove(&path);
+                    bytes.into_iter().for_each(|bytes| self.contents.finish(&path, bytes));
+                }
+                Err(why) if why.is_of_the_file() => drop(self.whole.remove(&path)), // it stays as it is
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Returns how many bytes it has; `None`: it is no file any more that the run has.
+    fn make_receipt(&mut self, path: &str) -> Result<Option<u64>> {
+        let place = self.root.join(path);
+        let now = || open_regular(&place).and_then(|file| Version::of(&file));
+        let stored = self.contents.file(path).and_then(|file| Some(file.stored?.0));
+        if stored.is_none() || now().ok() != stored {
+            return Ok(None);
+        }
         if path.starts_with("stamps/") {
-            let Some(segment) = open_unless_removed(place) else { return Ok(()) };
+            let Some(segment) = open_unless_removed(&place) else { return Ok(None) };
             let origin = segment?.origin()?;
             let mut none = StampColumns::default();
             none.fill_with_nulls();
-            write_segment(place, &none, &origin)?;
+            write_segment(&place, &none, &origin)?;
         } else if path.starts_with("brackets/") {
-            write_brackets(place, &BracketColumns::default())?;
-        } else {
-            return Ok(());
+            write_brackets(&place, &BracketColumns::default())?;
         }
-        let version = open_regular(place).and_then(|file| Version::of(&file));
-        let version = version.map_err(|e| Error::io(place, "look at", e))?;
-        self.stored.insert(path.into(), (version, Instant::now()));
-        Ok(())
+        Ok(Some(now().map_err(|e| Error::io(&place, "look at", e))?.bytes))
+    }
+
+    fn set_unread(&mut self, path: &str, why: &Error) {
+        self.contents.set_aside(path);
+        let (why, tried) = (why.to_string(), Instant::now());
+        self.unread.entry(path.into()).or_insert(Unread { why, told: false, tried }).tried = tried;
+    }
+
+    /// It could be read after all: its event is withdrawn.
+    fn clear_unread(&mut self, path: &str) {
+        if self.unread.remove(path).is_some() {
+            let _ = self.unread_event(path).map(fs::remove_file); // it may not have been written
+        }
+    }
+
+    /// Writes an event of each file that could not be read; where that fails, it is tried again.
+    fn tell_unread(&mut self) {
+        let untold: Vec<(String, String)> = self
+            .unread
+            .iter()
+            .filter(|(_, unread)| !unread.told)
+            .map(|(path, unread)| (path.clone(), unread.why.clone()))
+            .collect();
+        for (path, why) in untold {
+            let (Some(place), Some(node)) = (self.unread_event(&path), self.nodes.first()) else { continue };
+            let text = format!("{} stays there and is not in the run: {}", printable(&path), printable(&why));
+            let event = Event { node: node.to_string(), what: EventKind::NodeFileRefused, text, ..Event::default() };
+            if let (Ok(()), Some(unread)) = (write_events(&place, &[event]), self.unread.get_mut(&path)) {
+                unread.told = true;
+            }
+        }
+    }
+
+    /// Where the event lies of a file that cannot be read.
+    fn unread_event(&self, path: &str) -> Option<PathBuf> {
+        let mut digest = Digest::default();
+        digest.write(path.as_bytes());
+        Some(self.root.join("events").join(format!("{}+unread-{}.parquet", self.nodes.first()?, hexadecimal(&digest))))
     }
 
     /// Tells collectors to wait, or to go on.
-    fn hold(&self, bytes: u64) -> Result<()> {
+    fn hold(&self) -> Result<()> {
         let place = self.root.join(HOLD);
-        if bytes <= self.limit {
+        if self.contents.bytes() <= self.limit {
             return self.release();
         }
         match place.exists() {
@@ -272,182 +330,16 @@ fn is_receipt(path: &str, place: &Path) -> bool {
     path.starts_with("brackets/") && read_brackets(place).is_ok_and(|brackets| brackets.is_empty())
 }
 
-/// The receiving end.
-#[derive(Clone, Debug)]
-pub struct Intake {
-    root: PathBuf,
-    nodes: Vec<NodeName>,
-}
-
-/// A file that is being received; gone again unless it is finished.
-pub struct Receiving {
-    parcel: Parcel,
-    root: PathBuf,
-    whole: WholeFile,
-    place: PathBuf,
-    received: u64,
-    digest: Digest,
-}
-
-impl Intake {
-    /// Files of these nodes go to the run in `root`.
-    pub fn new(root: impl Into<PathBuf>, nodes: Vec<NodeName>) -> Self {
-        Self { root: root.into(), nodes }
-    }
-
-    /// Removes a file that is gone.
-    pub fn remove(&self, parcel: &Parcel) -> Result<()> {
-        let place = self.place_of(parcel)?;
-        if !parcel.path.starts_with("events/") {
-            return Err(refused(&place, "only events are withdrawn"));
-        }
-        match fs::remove_file(&place) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&place, "remove", e)),
-            _ => Ok(()),
-        }
-    }
-
-    /// Begins a file. Nothing is written where it must not be.
-    pub fn begin(&self, parcel: &Parcel) -> Result<Receiving> {
-        let place = self.place_of(parcel)?;
-        let whole = WholeFile::begin(&place)?;
-        let root = self.root.clone();
-        Ok(Receiving { parcel: parcel.clone(), root, whole, place, received: 0, digest: Digest::default() })
-    }
-}
-
-impl Intake {
-    /// Where a parcel goes, if it may.
-    fn place_of(&self, parcel: &Parcel) -> Result<PathBuf> {
-        let shown = Path::new(&parcel.path);
-        expect_path(&parcel.path, &self.nodes).map_err(|why| refused(shown, why))?;
-        if parcel.bytes > FILE_MOST_BYTES {
-            return Err(refused(shown, "it claims more bytes than any file of a run has"));
-        }
-        let place = self.root.join(&parcel.path);
-        for folder in place.ancestors().skip(1).take_while(|folder| *folder != self.root) {
-            // Also of a folder that is not there yet: it is made below the one that is.
-            if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
-                return Err(refused(&place, "a folder on its way is none"));
-            }
-        }
-        Ok(place)
-    }
-}
-
-impl Receiving {
-    /// Where the next piece begins; `None`: all of it is there.
-    pub fn next(&self) -> Option<u64> {
-        (self.received < self.parcel.bytes).then_some(self.received)
-    }
-
-    /// Takes the next piece.
-    pub fn piece(&mut self, bytes: &[u8]) -> Result<()> {
-        let received = self.received + bytes.len() as u64;
-        if bytes.is_empty() || received > self.parcel.bytes {
-            return Err(refused(&self.place, "its pieces are not what was said"));
-        }
-        self.whole.file().write_all(bytes).map_err(|e| Error::io(&self.place, "write", e))?;
-        self.digest.write(bytes);
-        self.received = received;
-        Ok(())
-    }
-
-    /// Gives it its name in the run.
-    pub fn finish(self) -> Result<()> {
-        if self.next().is_some() || hexadecimal(&self.digest) != self.parcel.digest {
-            return Err(refused(&self.place, "its bytes are not those that were said"));
-        }
-        self.whole.finish()?;
-        // The node has removed what the note tells of; here it goes once the note is here.
-        match self.parcel.path.strip_prefix("removed/node=").and_then(|file| file.strip_suffix(".parquet")) {
-            Some(node) => sweep_removed(&self.root, node).map(drop),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Refuses every path but those of tables of these nodes.
-fn expect_path(path: &str, nodes: &[NodeName]) -> std::result::Result<(), &'static str> {
-    let own = |name: &str| nodes.iter().any(|node| node.as_str() == name);
-    let part = |file: &str| {
-        let digits = file.strip_prefix("part-").and_then(|rest| rest.strip_suffix(".parquet"));
-        digits
-            .is_some_and(|digits| digits.len() >= 8 && digits.len() <= 20 && digits.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let label = |text: &str| text.parse::<Label>().ok();
-    let fits = path.len() <= PATH_MOST
-        && match path.split('/').collect::<Vec<_>>()[..] {
-            ["stamps", node, point, file] => {
-                node.strip_prefix("node=").is_some_and(own)
-                    && point.strip_prefix("point=").is_some_and(|point| PointName::new(point).is_ok())
-                    && part(file)
-            }
-            ["rivals", node, file] => node.strip_prefix("node=").is_some_and(own) && part(file),
-            ["channels" | "removed", file] => {
-                file.strip_prefix("node=").and_then(|rest| rest.strip_suffix(".parquet")).is_some_and(own)
-            }
-            ["events", file] => {
-                let words = file.strip_suffix(".parquet").and_then(|stem| stem.split_once('+'));
-                words.is_some_and(|(node, rest)| own(node) && !rest.is_empty() && rest.chars().all(is_plain))
-            }
-            ["brackets", reference, domain, file] => {
-                let reference = reference.strip_prefix("reference=").and_then(label);
-                let domain = domain.strip_prefix("domain=").and_then(label);
-                reference.is_some_and(|label| own(label.node.as_str())) && domain.is_some() && part(file)
-            }
-            _ => false,
-        };
-    if fits { Ok(()) } else { Err("it is no table of that agent's nodes") }
-}
-
-/// What names of events have.
-fn is_plain(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || "+-_.".contains(letter)
-}
-
-fn refused(place: &Path, why: &str) -> Error {
-    Error::corrupt(place, "a file of a node's spool", why)
-}
-
-fn digest_of(file: &File, bytes: u64) -> std::io::Result<String> {
-    let (mut digest, mut buffer, mut offset) = (Digest::default(), vec![0; 1 << 20], 0);
-    while offset < bytes {
-        let piece = buffer.len().min((bytes - offset) as usize);
-        file.read_exact_at(&mut buffer[..piece], offset)?;
-        digest.write(&buffer[..piece]);
-        offset += piece as u64;
-    }
-    Ok(hexadecimal(&digest))
-}
-
-fn hexadecimal(digest: &Digest) -> String {
-    format!("{:032x}", digest.finish_128())
-}
-
-/// Folders in a folder, no links, in the order of their names.
-fn subfolders(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let listing = match fs::read_dir(folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(|e| Error::io(folder, "list", e))?,
-    };
-    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let mut folders: Vec<_> = listing
-        .flatten()
-        .filter(is_folder)
-        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
-        .collect();
-    folders.sort();
-    Ok(folders)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intake::{FILE_MOST_BYTES, Intake};
+    use crate::parcel::PATH_MOST;
     use crate::removed::RemovedNote;
     use crate::run::Paths;
     use crate::scratch::Scratch;
     use crate::stamps::{ChannelCount, Origin, PointStamps, next_segment};
+    use crate::whole_file::files_in;
 
     fn node() -> Vec<NodeName> {
         vec![NodeName::new("n").unwrap()]
@@ -497,9 +389,10 @@ mod tests {
         let receipt = Segment::open(&second).unwrap();
         assert_eq!((receipt.len(), receipt.origin().unwrap().counts[0].stored), (0, 500));
         assert_eq!(receipt.origin().unwrap().blocks[0].first, 1000);
+        assert!(Segment::open(&first).unwrap().is_empty(), "it has a successor now");
         // Another agent takes over: it fetches no receipt, and what lies there whole again under its name.
         let mut again = Spool::new(&there, node(), u64::MAX);
-        assert_eq!(fetch(&mut again, &intake, 1 << 20), 2);
+        assert_eq!(fetch(&mut again, &intake, 1 << 20), 1);
         let stored = PointStamps::open(&here.join("stamps/node=n/point=p")).unwrap();
         assert_eq!((stored.len(), stored.segments().len(), stored.refused().len()), (1600, 3, 0));
     }
@@ -515,7 +408,7 @@ mod tests {
         for (number, place) in places.iter().take(2).enumerate() {
             let origin = Segment::open(place).unwrap().origin().unwrap();
             assert_eq!(origin.counts[0].stored, 10, "a receipt tells what it held");
-            note.add(&PointName::new("p").unwrap(), number as u64, &origin);
+            note.add(&tickscope_tick::PointName::new("p").unwrap(), number as u64, &origin);
         }
         note.write(&Paths::of(&there).removed("n")).unwrap();
         places.iter().take(2).for_each(|place| std::fs::remove_file(place).unwrap());
@@ -646,5 +539,97 @@ mod tests {
         fetch(&mut spool, &intake, 1 << 20);
         spool.pending(1, true).unwrap();
         assert!(!Spool::is_held(&there), "a receipt takes little");
+    }
+
+    #[test]
+    fn receipts_before_what_is_new_hide_none_of_it() {
+        let scratch = Scratch::new();
+        let (there, here) = (scratch.path().join("there"), scratch.path().join("here"));
+        let (mut spool, intake) = (Spool::new(&there, node(), u64::MAX), Intake::new(&here, node()));
+        (0..30).for_each(|part| drop(segment(&there, part * 10..part * 10 + 10)));
+        assert_eq!(fetch(&mut spool, &intake, 1 << 20), 30);
+        (30..32).for_each(|part| drop(segment(&there, part * 10..part * 10 + 10)));
+        // An agent that took over knows of no receipt, and asks for few files at a time.
+        let mut again = Spool::new(&there, node(), u64::MAX);
+        let new: Vec<String> = again.pending(4, true).unwrap().into_iter().map(|parcel| parcel.path).collect();
+        assert_eq!(new, [29, 30, 31].map(|part| format!("stamps/node=n/point=p/part-{part:08}.parquet")));
+    }
+
+    #[test]
+    fn a_look_costs_what_is_new_and_keeps_nothing_of_what_was_stored() {
+        let scratch = Scratch::new();
+        let (there, here) = (scratch.path().join("there"), scratch.path().join("here"));
+        let (mut spool, intake) = (Spool::new(&there, node(), u64::MAX), Intake::new(&here, node()));
+        let mut look = |parts: i64| {
+            (0..parts).for_each(|part| drop(segment(&there, part * 10..part * 10 + 10)));
+            while fetch(&mut spool, &intake, 1 << 20) > 0 {}
+            let before = spool.contents.asked();
+            spool.pending(16, false).unwrap();
+            (spool.contents.asked() - before, spool.contents.kept())
+        };
+        let few = look(3);
+        assert_eq!(look(60), few, "as many questions and entries, however many receipts there are");
+        assert!(few.0 < 10, "{few:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_once_and_holds_up_no_other() {
+        let scratch = Scratch::new();
+        let (there, here) = (scratch.path().join("there"), scratch.path().join("here"));
+        let (mut spool, intake) = (Spool::new(&there, node(), u64::MAX), Intake::new(&here, node()));
+        segment(&there, 0..10);
+        let odd = segment(&there, 10..20);
+        std::fs::remove_file(&odd).unwrap();
+        std::os::unix::fs::symlink("/proc/self/mem", &odd).unwrap();
+        std::fs::create_dir_all(there.join("channels/node=n.parquet")).unwrap();
+        segment(&there, 20..30);
+        while fetch(&mut spool, &intake, 1 << 20) > 0 {}
+        assert_eq!(PointStamps::open(&here.join("stamps/node=n/point=p")).unwrap().len(), 20);
+        let told = |folder: &Path| {
+            let files = files_in(&folder.join("events"), "parquet").unwrap();
+            files.iter().flat_map(|file| crate::events::read_events(file).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&here).len(), 2, "{:?}", told(&here));
+        for event in told(&here) {
+            assert!(event.node == "n" && event.what == EventKind::NodeFileRefused, "{event:?}");
+            assert!(event.text.contains("no ordinary file"), "{event:?}");
+        }
+        assert!(spool.keeps_some());
+        // Once it can be read it is fetched, and its event goes.
+        std::fs::remove_dir(there.join("channels/node=n.parquet")).unwrap();
+        std::fs::remove_file(&odd).unwrap();
+        while fetch(&mut spool, &intake, 1 << 20) > 0 {}
+        assert_eq!(told(&here), []);
+        assert!(!spool.keeps_some());
+    }
+
+    #[test]
+    fn the_limit_holds_while_nobody_fetches() {
+        let scratch = Scratch::new();
+        let there = scratch.path().join("there");
+        let mut spool = Spool::new(&there, node(), 100);
+        std::fs::create_dir_all(&there).unwrap();
+        spool.watch().unwrap();
+        assert!(!Spool::is_held(&there));
+        segment(&there, 0..100_000);
+        spool.watch().unwrap();
+        assert!(Spool::is_held(&there));
+    }
+
+    #[test]
+    fn a_file_that_the_run_refuses_stays_and_is_not_offered_again_until_it_changes() {
+        let scratch = Scratch::new();
+        let there = scratch.path().join("there");
+        let mut spool = Spool::new(&there, node(), u64::MAX);
+        let place = there.join("events/n+x.parquet");
+        let event = |node: &str| Event { node: node.into(), ..Event::default() };
+        write_events(&place, &[event("m")]).unwrap();
+        let parcel = spool.pending(1, true).unwrap().remove(0);
+        spool.set_aside(&parcel).unwrap();
+        assert!(spool.pending(1, true).unwrap().is_empty() && spool.keeps_some() && place.exists());
+        write_events(&place, &[event("n")]).unwrap();
+        let again = spool.pending(1, true).unwrap().remove(0);
+        spool.acknowledge(&again).unwrap();
+        assert!(spool.pending(1, true).unwrap().is_empty() && !spool.keeps_some());
     }
 }

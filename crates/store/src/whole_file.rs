@@ -50,6 +50,11 @@ impl WholeFile {
         &self.file
     }
 
+    /// Where its bytes lie until it has its name.
+    pub(crate) fn hidden(&self) -> &Path {
+        &self.hidden
+    }
+
     /// Gives the file its name, in place of any other of that name.
     pub fn finish(self) -> Result<()> {
         fs::rename(&self.hidden, &self.place).map_err(|e| Error::io(&self.place, "give its name to", e))
@@ -112,6 +117,11 @@ pub(crate) fn read_text(place: &Path, limit: u64) -> io::Result<String> {
 fn hidden_name(place: &Path) -> PathBuf {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     place.with_file_name(format!(".{name}.part"))
+}
+
+/// The name that a file under a hidden name is about to get; any other name as it is.
+pub(crate) fn name_to_be(name: &str) -> &str {
+    name.strip_prefix('.').and_then(|name| name.strip_suffix(".part")).unwrap_or(name)
 }
 
 /// Whatever lies in `folder` under names that end in `extension`, in the order of the names; hidden ones are not

@@ -49,6 +49,10 @@ const HELD: Duration = Duration::from_secs(10);
 const MOST_BREAKS: u32 = 12;
 /// How long an agent may take for an answer when the user does not want to wait.
 const HASTE: Duration = Duration::from_secs(2);
+/// Files that may not come into the run: the first so many are named.
+const REFUSED_TOLD: u32 = 20;
+/// Characters of a path in a message.
+const PATH_SHOWN: usize = 200;
 /// Files that are asked for at a time.
 const FILES_AT_ONCE: u32 = 16;
 
@@ -178,6 +182,7 @@ impl PipeAgent {
             intake,
             fetches: Instant::now(),
             told: false,
+            refused: 0,
         };
         let (send_opened, opened) = channel();
         // What it starts ends with the thread that started it, so that thread is the one that has the pipe.
@@ -334,6 +339,8 @@ struct Keeper {
     fetches: Instant,
     /// A failure to store them was told.
     told: bool,
+    /// Files that may not come into the run.
+    refused: u32,
 }
 
 /// Why a question was not answered.
@@ -656,39 +663,65 @@ impl Keeper {
             Ok(_) => return Ok(Ok(false)),
             Err(why) => return Ok(Err(why)),
         };
-        let mut stored = Vec::new();
+        let (mut stored, mut refused) = (Vec::new(), Vec::new());
         for parcel in &parcels {
             match self.receive(&intake, parcel)? {
                 Ok(true) => stored.push(parcel.clone()),
                 Ok(false) => {}
-                Err(why) => return Ok(Err(why)),
+                Err(why) if why.is_of_the_file() => {
+                    self.tell_refused(parcel, &why);
+                    refused.push(parcel.clone());
+                }
+                Err(why) => return Ok(Err(why.into())),
             }
         }
-        if !stored.is_empty() {
-            let acknowledged = self.ask_now(Question::Stored(stored))?;
-            if let Err(why) = acknowledged {
+        for (question, of) in [(Question::Stored as fn(_) -> _, stored), (Question::Refused, refused)] {
+            if !of.is_empty()
+                && let Err(why) = self.ask_now(question(of))?
+            {
                 return Ok(Err(why));
             }
         }
         Ok(Ok(!parcels.is_empty()))
     }
 
+    /// Tells of a file that does not come into the run; of very many, that there are more.
+    fn tell_refused(&mut self, parcel: &Parcel, why: &tickscope_store::Error) {
+        self.refused += 1;
+        let path = printable(&parcel.path).chars().take(PATH_SHOWN).collect::<String>();
+        let text = match self.refused {
+            1..REFUSED_TOLD => {
+                format!("{path} of node {} is not in the run: {}", self.name, printable(&why.to_string()))
+            }
+            REFUSED_TOLD => {
+                format!("more files of node {} are not in the run; these are not named any more", self.name)
+            }
+            _ => return,
+        };
+        notice::say(&text);
+        self.state().news.push(News { what: EventKind::NodeFileRefused, value: None, text });
+    }
+
     /// Stores one file in the run; `false`: it was replaced meanwhile, and is listed again.
-    fn receive(&mut self, intake: &Intake, parcel: &Parcel) -> Result<Result<bool, Error>, Unanswered> {
+    fn receive(
+        &mut self,
+        intake: &Intake,
+        parcel: &Parcel,
+    ) -> Result<Result<bool, tickscope_store::Error>, Unanswered> {
         if parcel.is_gone() {
-            return Ok(intake.remove(parcel).map(|()| true).map_err(Error::from));
+            return Ok(intake.remove(parcel).map(|()| true));
         }
         let mut receiving = match intake.begin(parcel) {
             Ok(receiving) => receiving,
-            Err(why) => return Ok(Err(why.into())),
+            Err(why) => return Ok(Err(why)),
         };
         while let Some(offset) = receiving.next() {
             let Ok((_, piece)) = self.ask_now(Question::Piece(parcel.clone(), offset))? else { return Ok(Ok(false)) };
             if let Err(why) = receiving.piece(&piece) {
-                return Ok(Err(why.into()));
+                return Ok(Err(why));
             }
         }
-        Ok(receiving.finish().map(|()| true).map_err(Error::from))
+        Ok(receiving.finish().map(|()| true))
     }
 
     /// Asks a question of its own.

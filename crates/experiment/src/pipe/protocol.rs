@@ -21,7 +21,7 @@ use crate::roles::Role;
 pub const PIECE_BYTES: usize = 4 << 20;
 
 /// Version of all of this; both ends must have the same.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// How often an agent says that it lives.
 pub const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -142,7 +142,9 @@ pub enum Question {
     Log(String, u64),
     /// The run has stored these.
     Stored(Vec<Parcel>),
-    /// The session is over: everything ends, and its folder goes.
+    /// The run does not take these, and has told so.
+    Refused(Vec<Parcel>),
+    /// The session is over: everything ends, and its folder goes unless it holds files that the run does not take.
     Bye,
 }
 

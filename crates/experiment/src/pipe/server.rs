@@ -22,7 +22,7 @@ use super::protocol::{
     AgentAnswer, AgentSettings, Answered, Asked, BEAT_EVERY, FromAgent, Hello, PIECE_BYTES, PROTOCOL, Polled, Question,
 };
 use super::session::Folder;
-use crate::agent::{Agent, TaskId};
+use crate::agent::{Agent, TaskId, Unread};
 use crate::interrupt;
 use crate::local_agent::LocalAgent;
 use crate::notice;
@@ -70,6 +70,8 @@ impl Conductor {
 const SILENCE: Duration = Duration::from_secs(30);
 /// How often it is looked whether the deadline has come, or this process is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the spool is held against its limit.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves one conductor until its pipe closes; then everything ends.
 pub fn serve_pipe(pipe: UnixStream) -> Result<(), Error> {
@@ -119,14 +121,21 @@ pub struct AgentServer {
     /// Since when nobody is connected.
     alone: Instant,
     over: bool,
+    /// What it measured is of no run.
+    discarded: bool,
+    /// That its spool cannot be held to its limit was said.
+    told: bool,
+    /// When its spool was looked at last.
+    watched: Instant,
 }
 
 impl AgentServer {
     /// A session in `folder`; `None`: of a run on this machine.
     pub fn new(folder: Option<Folder>) -> Self {
         let (settings, agent, spool, last, conductor) = (None, None, None, None, None);
-        let (alone, asked) = (Instant::now(), Instant::now());
-        Self { folder, settings, agent, spool, last, conductor, asked, alone, over: false }
+        let (alone, asked, watched) = (Instant::now(), Instant::now(), Instant::now());
+        let (over, discarded, told) = (false, false, false);
+        Self { folder, settings, agent, spool, last, conductor, asked, alone, over, discarded, told, watched }
     }
 
     /// Answers until the session is over, the deadline has come, or this process is told to end.
@@ -139,6 +148,7 @@ impl AgentServer {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            self.watch_spool();
             if self.is_silent()
                 && let Some((_, silent)) = self.conductor.take()
             {
@@ -156,6 +166,19 @@ impl AgentServer {
     /// goes on when it is let: if it ends, its pipe says so.
     fn is_silent(&self) -> bool {
         self.folder.is_some() && self.asked.elapsed() > SILENCE
+    }
+
+    /// Holds the spool against its limit, whether or not anybody fetches.
+    fn watch_spool(&mut self) {
+        if self.watched.elapsed() < WATCH_EVERY {
+            return;
+        }
+        self.watched = Instant::now();
+        if let Some(Err(why)) = self.spool.as_mut().map(Spool::watch)
+            && !std::mem::replace(&mut self.told, true)
+        {
+            notice::say(format!("cannot hold the spool to its limit: {why}"));
+        }
     }
 
     /// How long it goes on alone.
@@ -214,7 +237,8 @@ impl AgentServer {
             Question::Bye => {
                 self.over = true;
                 drop(self.agent.take());
-                self.folder.as_ref().map_or(Ok(()), Folder::remove)?;
+                let stays = !self.discarded && self.spool.as_ref().is_some_and(Spool::keeps_some);
+                self.folder.as_ref().filter(|_| !stays).map_or(Ok(()), Folder::remove)?;
                 return Ok(alone(AgentAnswer::Done));
             }
             Question::Manifest(text) => {
@@ -246,8 +270,14 @@ impl AgentServer {
                 parcels.iter().try_for_each(|parcel| spool.acknowledge(parcel))?;
                 return Ok(alone(AgentAnswer::Done));
             }
+            Question::Refused(parcels) => {
+                let spool = self.spool()?;
+                parcels.iter().try_for_each(|parcel| spool.set_aside(parcel))?;
+                return Ok(alone(AgentAnswer::Done));
+            }
             question => question,
         };
+        self.discarded |= question == Question::Clear(Unread::Remove);
         if let (Question::End(_) | Question::Perform(..) | Question::EndAll, Some(spool)) = (&question, &self.spool) {
             spool.release()?; // a collector that ends stores what it has
         }
@@ -283,6 +313,7 @@ impl AgentServer {
     fn give_up(&mut self) {
         if let Some(agent) = self.agent.as_mut().filter(|_| self.folder.is_some()) {
             notice::say("no conductor came back before the deadline: the node's processes end");
+            let _ = self.spool.as_ref().map(Spool::release); // a collector that ends stores what it has
             agent.end_all();
         }
     }

@@ -19,7 +19,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use serde::Deserialize;
 
 use crate::digests::Digest;
-use crate::whole_file::open_regular;
+use crate::whole_file::{name_to_be, open_regular};
 
 /// Footer key: 16 hexadecimal digits for each column chunk, row group by row group.
 pub(super) const CHUNKS_KEY: &str = "tickscope.chunks";
@@ -98,7 +98,10 @@ pub(super) fn belongs(path: &Path) -> Option<(PathBuf, String)> {
     let parts: Vec<_> = path.components().collect();
     let is_folder = |part: &Component<'_>| FOLDERS.iter().any(|folder| part.as_os_str() == *folder);
     let folder = parts[..parts.len().saturating_sub(1)].iter().rposition(is_folder)?;
-    let inside: Vec<_> = parts[folder..].iter().map(|part| part.as_os_str().to_string_lossy()).collect();
+    let mut inside: Vec<_> = parts[folder..].iter().map(|part| part.as_os_str().to_string_lossy()).collect();
+    if let Some(name) = inside.last_mut() {
+        *name = name_to_be(name).to_owned().into();
+    }
     let root: PathBuf = parts[..folder].iter().collect();
     Some((if folder == 0 { ".".into() } else { root }, inside.join("/")))
 }
@@ -145,6 +148,11 @@ mod tests {
         let stamps = "stamps/node=a/point=b/part-00000000.parquet";
         assert_eq!(of(&format!("/x/stamps/run/{stamps}")), Some(("/x/stamps/run".into(), stamps.into())));
         assert_eq!(of("events/a.parquet"), Some((".".into(), "events/a.parquet".into())));
+        assert_eq!(
+            of("x/events/.a.parquet.part"),
+            Some(("x".into(), "events/a.parquet".into())),
+            "before it has its name"
+        );
         assert_eq!(of("/x/t.parquet"), None);
         assert_eq!(of("/x/stamps"), None);
     }
