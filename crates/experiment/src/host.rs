@@ -31,7 +31,7 @@ pub struct KnownMaps<'a> {
 }
 
 /// The clocks other than the counter whose readings are evidence or stamps.
-const STAMPED_CLOCKS: [&str; 3] = ["realtime", "monotonic", "monotonic-raw"];
+pub(crate) const STAMPED_CLOCKS: [&str; 3] = ["realtime", "monotonic", "monotonic-raw"];
 
 impl Host {
     /// Looks at this host; takes a few hundred milliseconds.

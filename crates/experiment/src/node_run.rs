@@ -1,14 +1,16 @@
 //! One node of a run while it goes on: its processes, and what they cost.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use serde::Deserialize;
-use tickscope_store::{Channel, NodeCost, StampCost};
+use tickscope_store::{Channel, Node, NodeCost, ReadingWidth, StampCost};
 use tickscope_tick::{NodeName, Ordering, printable};
 
 use crate::Error;
 use crate::agent::{Ended, PreparedNode, TaskId};
+use crate::host::STAMPED_CLOCKS;
 use crate::plan::NodePlan;
 use crate::roles::Role;
 
@@ -118,6 +120,7 @@ impl NodeRun {
     /// The same of a node of the run file, whose word of the address is the one that counts. An agent's is put into
     /// other nodes' commands, so it may be nothing but an address.
     pub fn of_plan(plan: &NodePlan, agent: usize, prepared: &PreparedNode) -> Result<Self, Error> {
+        expect_facts(plan, &prepared.facts)?;
         let node = Self::new(plan.name.clone(), agent, prepared);
         match (&plan.address, prepared.address.parse::<std::net::IpAddr>()) {
             (Some(address), _) => Ok(Self { address: address.clone(), ..node }),
@@ -175,10 +178,88 @@ impl NodeRun {
     }
 }
 
+/// Rates of counters that machines have, Hz: from a timer of a small board to well above any processor's.
+const COUNTER_HERTZ: RangeInclusive<u64> = 100_000..=100_000_000_000;
+
+/// Refuses a description that no machine gives: one such node would deny the table of all.
+fn expect_facts(plan: &NodePlan, facts: &Node) -> Result<(), Error> {
+    let wrong = |expected: &str, found: &str| {
+        let name = &plan.name;
+        Err(Error::work(format!(
+            "node {name}: expected {expected}, found {}. Its agent describes a machine that does not exist: take the \
+             node out of the run file, or see what answers there as tickscope",
+            printable(found)
+        )))
+    };
+    let hertz = facts.counter.frequency.hertz;
+    if facts.name != plan.name {
+        return wrong("its own name in its description", facts.name.as_str());
+    }
+    if !COUNTER_HERTZ.contains(&hertz) {
+        return wrong("a counter of 100 kHz to 100 GHz", &format!("one of {hertz} Hz"));
+    }
+    if facts.counter.frequency.tolerance_ppm > MOST_TOLERANCE_PPM {
+        let found = format!("{} ppm", facts.counter.frequency.tolerance_ppm);
+        return wrong("a rate known to a part in ten", &found);
+    }
+    if facts.counter.reading.as_ref().is_some_and(|reading| !is_readable(reading, hertz)) {
+        return wrong("a counter that moves once a second at least", "one that moves more seldom");
+    }
+    if let Some((clock, _)) = facts
+        .clocks
+        .iter()
+        .find(|(clock, width)| !STAMPED_CLOCKS.contains(&clock.as_str()) || !is_readable(width, 1_000_000_000))
+    {
+        return wrong("clocks of the kernel that move once a second at least", clock);
+    }
+    Ok(())
+}
+
+/// How far off a declared rate may be said to be, parts per million.
+const MOST_TOLERANCE_PPM: u32 = 100_000;
+
+/// Whether a clock of that rate moves once a second at least.
+pub(crate) fn is_readable(reading: &ReadingWidth, hertz: u64) -> bool {
+    (1..=hertz).contains(&reading.width_ticks)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::Plan;
+
+    #[test]
+    fn a_description_that_no_machine_gives_is_refused_and_names_the_node() {
+        let text = "run = { name = \"t\", seconds = 1 }\nclock.reference = \"n\"\n[[node]]\nname = \"n\"\n\
+                    ends_run = true\ncommand = [\"true\"]\n";
+        let plan = Plan::parse(text).unwrap();
+        let good = crate::host::Host::look().unwrap().node("n".parse().unwrap(), Default::default()).unwrap();
+        let said = |change: &dyn Fn(&mut Node)| {
+            let mut facts = good.clone();
+            change(&mut facts);
+            expect_facts(&plan.nodes[0], &facts).map_err(|why| why.to_string())
+        };
+        assert_eq!(said(&|_| {}), Ok(()));
+        for hertz in [100_000, 1_000_000, 24_000_000, 5_000_000_000, 100_000_000_000] {
+            assert_eq!(said(&|facts| facts.counter.frequency.hertz = hertz), Ok(()));
+        }
+        for hertz in [0, 1, 99_999, 100_000_000_001, 1 << 63, u64::MAX] {
+            let why = said(&|facts| facts.counter.frequency.hertz = hertz).unwrap_err();
+            assert!(why.starts_with("node n: expected a counter of") && why.contains(&format!("{hertz} Hz")), "{why}");
+        }
+        let width = |width_ticks| ReadingWidth { width_ticks, seen: String::new() };
+        for wrong in [
+            &(|facts: &mut Node| facts.name = "m".parse().unwrap()) as &dyn Fn(&mut Node),
+            &|facts| facts.counter.frequency.tolerance_ppm = u32::MAX,
+            &|facts| facts.counter.reading = Some(width(u64::MAX)),
+            &|facts| facts.counter.reading = Some(width(0)),
+            &|facts| drop(facts.clocks.insert("realtime".into(), width(1 << 62))),
+            &|facts| drop(facts.clocks.insert("../x".into(), width(1))),
+        ] {
+            let why = said(wrong).unwrap_err();
+            assert!(why.starts_with("node n: expected ") && why.contains("take the node out"), "{why}");
+        }
+    }
 
     #[test]
     fn what_a_node_elsewhere_says_is_its_address_is_one_and_the_run_files_word_is_taken_first() {

@@ -8,6 +8,7 @@ use tickscope_store::{Assumption, AssumptionKind, Cost, Overhead, Rho, RhoKind};
 use super::*;
 use crate::agent::{Left, Unread};
 use crate::logs::Log;
+use crate::node_run::is_readable;
 use crate::plan::Slew;
 use crate::record::Coarse;
 use crate::roles::clock_monitor::ClockReport;
@@ -316,7 +317,9 @@ impl Conductor<'_> {
             let here = manifest.nodes.iter_mut().zip(&self.nodes).filter(|(_, node)| node.agent == number);
             for (facts, _) in here.filter(|(facts, _)| facts.injected.is_none()) {
                 // A second look that saw no step takes nothing from what the first one measured.
-                facts.counter.reading = look.reading.clone().or(facts.counter.reading.take());
+                let (hertz, again) = (facts.counter.frequency.hertz, look.reading.clone());
+                let again = again.filter(|reading| is_readable(reading, hertz));
+                facts.counter.reading = again.or(facts.counter.reading.take());
             }
             let statement = format!("cores looked at again at the end: {}", look.sharing);
             let kind = Some(AssumptionKind::Checked);
