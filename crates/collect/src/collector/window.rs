@@ -6,16 +6,19 @@
 //! between any two of these leaves a note that covers what still lies there, and the next one unlinks it.
 //!
 //! Assumes: segments were written on this boot; of another boot their age is unknown, and they stay. Guarantees: no
-//! stamp that is younger than the window goes; a part goes only after every part of its point with a smaller number.
+//! stamp that is younger than the window goes; a part goes only after every part of its point with a smaller number. One
+//! that can be read no more is told once and goes with the next that is too old: it was written before that one.
 //! Deliberately absent: anything but stamps. Brackets and events of a run stay, and so do clocks' stamps that are
 //! evidence for twice the window: what is kept of a run stands on them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::{Collector, Pending, is_due};
 use tickscope_store::{
-    ChannelCount, Paths, RemovedNote, Result, Segment, files_in, keyed_folders, part_number, sweep_removed, unlink,
+    ChannelCount, EventKind, Origin, Paths, RemovedNote, Result, Segment, files_in, keyed_folders, part_number,
+    sweep_removed, unlink,
 };
 use tickscope_tick::{NodeName, PointName, own_points};
 
@@ -23,6 +26,8 @@ use tickscope_tick::{NodeName, PointName, own_points};
 pub(super) struct Window {
     note: RemovedNote,
     looked: Option<Instant>,
+    /// By file: how often it could not be read.
+    unreadable: BTreeMap<PathBuf, u32>,
 }
 
 /// What is about to go.
@@ -30,7 +35,20 @@ pub(super) struct Window {
 struct Going {
     files: Vec<PathBuf>,
     counts: Vec<ChannelCount>,
+    /// Of those files: which could not be read, and why.
+    unreadable: Vec<Unreadable>,
 }
+
+/// A part that cannot be read.
+struct Unreadable {
+    point: PointName,
+    number: u64,
+    path: PathBuf,
+    why: String,
+}
+
+/// A part that could not be read so often is not waited for any more.
+const TRIES: u32 = 3;
 
 /// The shortest and the longest time that a segment of a window spans.
 const SEGMENT: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
@@ -50,7 +68,7 @@ impl Window {
     pub(super) fn resume(run: &Path, node: &NodeName) -> Result<Self> {
         sweep_removed(run, node.as_str())?;
         let note = RemovedNote::read(&Paths::of(run).removed(node.as_str()))?;
-        Ok(Self { note, looked: None })
+        Ok(Self { note, looked: None, unreadable: BTreeMap::new() })
     }
 }
 
@@ -71,28 +89,67 @@ impl Collector {
         let stamps = Paths::of(&self.settings.run).node_stamps(self.settings.node.as_str());
         for (name, folder) in keyed_folders(&stamps, "point")? {
             let Ok(point) = PointName::new(&name) else { continue }; // somebody else's folder
-            let growing = self.growing_part(&point);
-            for path in files_in(&folder, "parquet")? {
-                let Some(number) = part_number(&path) else { continue };
-                if number < note.below(&name) {
-                    going.files.push(path); // one that was emptied as it went, by whoever fetches
+            self.remove_older_of(&point, &folder, (stay(&point, keep), now_ns), (&mut note, &mut going))?;
+        }
+        self.window.unreadable.retain(|path, _| path.exists());
+        self.remove_noted(note, &going)
+    }
+
+    fn remove_older_of(
+        &mut self,
+        point: &PointName,
+        folder: &Path,
+        (stay, now_ns): (Duration, u64),
+        (note, going): (&mut RemovedNote, &mut Going),
+    ) -> Result<()> {
+        let (growing, mut unreadable) = (self.growing_part(point), Vec::new());
+        for path in files_in(folder, "parquet")? {
+            let Some(number) = part_number(&path) else { continue };
+            if number < note.below(point.as_str()) {
+                going.files.push(path); // one that was emptied as it went, by whoever fetches
+                continue;
+            }
+            let origin = match Segment::open(&path).and_then(|segment| segment.origin()) {
+                Ok(origin) => origin,
+                Err(_) if growing == Some(number) => return Ok(()),
+                Err(why) => {
+                    let tries = self.window.unreadable.entry(path.clone()).or_default();
+                    *tries += 1;
+                    if *tries < TRIES {
+                        return Ok(()); // such as of too many open files: it may be read later
+                    }
+                    unreadable.push(Unreadable { point: point.clone(), number, path, why: why.to_string() });
                     continue;
                 }
-                let Ok(origin) = Segment::open(&path).and_then(|segment| segment.origin()) else { break };
-                let is_old = origin.written.is_some_and(|written| is_older(written, now_ns, stay(&point, keep)));
-                if !is_old || growing == Some(number) {
-                    break;
-                }
-                note.add(&point, number, &origin);
-                going.counts.extend(&origin.counts);
-                going.files.push(path);
+            };
+            let is_old = origin.written.is_some_and(|written| is_older(written, now_ns, stay));
+            if !is_old || growing == Some(number) {
+                return Ok(());
             }
+            // They were written before it.
+            for part in unreadable.drain(..) {
+                note.add(point, part.number, &Origin::default());
+                going.files.push(part.path.clone());
+                going.unreadable.push(part);
+            }
+            note.add(point, number, &origin);
+            going.counts.extend(&origin.counts);
+            going.files.push(path);
         }
-        self.remove_noted(note, &going)
+        Ok(())
     }
 
     /// Notes what goes, and then unlinks it.
     fn remove_noted(&mut self, mut note: RemovedNote, going: &Going) -> Result<()> {
+        for Unreadable { point, number, why, path } in &going.unreadable {
+            let text = format!(
+                "{} could not be read when it became older than the window; how many stamps were lost with it is not \
+                 known: {why}",
+                path.display()
+            );
+            let event = self.event(EventKind::PartsMissing, text);
+            self.write_events(&format!("unreadable-{point}-{number}"), &[event])?;
+        }
         if note != self.window.note {
             note.forget_pools(|pool| self.note.is_present(pool));
             note.write(&Paths::of(&self.settings.run).removed(self.settings.node.as_str()))?;

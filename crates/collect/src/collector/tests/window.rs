@@ -158,3 +158,31 @@ fn what_is_noted_and_not_unlinked_yet_is_read_by_nobody_and_goes_with_the_next_c
     let _collector = Collector::start(site.window(WINDOW)).unwrap();
     assert_eq!(site.parts("send"), [""; 0]);
 }
+
+#[test]
+fn a_part_that_cannot_be_read_is_told_once_and_holds_up_neither_its_point_nor_others() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 8).live();
+    pool.open_channel(0, "send", 1);
+    let mut collector = Collector::start(site.window(WINDOW * 100)).unwrap();
+    let start = Instant::now();
+    for block in 0..3u32 {
+        pool.fill(block, (0, block), "send", &full(i64::from(block) * 1000 + 1));
+        collector.look(start + Duration::from_secs(30) * block).unwrap();
+        collector.look(start + Duration::from_secs(30) * block + Duration::from_secs(11)).unwrap();
+    }
+    let folder = Paths::of(&site.run()).stamps(&"host.send".parse().unwrap());
+    let parts = tickscope_store::files_in(&folder, "parquet").unwrap();
+    std::fs::write(&parts[0], "torn").unwrap();
+    std::thread::sleep(WINDOW * 110);
+    for round in 0..6 {
+        collector.look(start + Duration::from_secs(200 + 30 * round)).unwrap();
+    }
+    assert!(parts.iter().all(|part| !part.exists()), "{:?}", site.parts("send"));
+    assert_eq!(site.note().below("send"), parts.len() as u64);
+    let events = tickscope_store::files_in(&Paths::of(&site.run()).events(), "parquet").unwrap();
+    let events = events.iter().flat_map(|file| tickscope_store::read_events(file).unwrap());
+    let told: Vec<_> = events.filter(|event| event.what == tickscope_store::EventKind::PartsMissing).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].text.contains("part-00000000") && told[0].text.contains("not known"), "{told:?}");
+}
