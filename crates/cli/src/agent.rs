@@ -2,20 +2,30 @@
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use tickscope_experiment::pipe;
+use tickscope_experiment::pipe::{self, Unfetched};
 
 use crate::failure::Failure;
 use crate::options::{AgentOptions, AgentPart};
 use crate::output;
 
-/// Serves a part, or removes copied programs.
+/// Serves a part, or removes copied programs and ended sessions.
 pub fn agent(options: &AgentOptions) -> Result<(), Failure> {
     match &options.part {
-        None => output::line(pipe::remove(&options.prefix)?),
+        None => {
+            let lines = pipe::remove(&options.prefix, unfetched(options.unfetched))?;
+            lines.iter().try_for_each(output::line)
+        }
+        Some(AgentPart::Sessions { unfetched: all }) => {
+            pipe::remove_ended_sessions(unfetched(*all)).iter().try_for_each(output::line)
+        }
         Some(AgentPart::Local { pipe }) => serve(*pipe),
         Some(AgentPart::Attach { session, token }) => pipe::attach(*session, token),
         Some(AgentPart::Daemon { session }) => pipe::daemon(*session),
     }
+}
+
+fn unfetched(remove: bool) -> Unfetched {
+    if remove { Unfetched::Remove } else { Unfetched::Keep }
 }
 
 /// The agent next to a run.

@@ -574,9 +574,12 @@ pub struct CompletionsOptions {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct AgentOptions {
-    /// Remove the programs of tickscope that were copied to this user's cache directory
+    /// Remove the copies of tickscope in this user's cache directory, and the folders of sessions that are over
     #[arg(long, required = true)]
     pub remove: bool,
+    /// Remove sessions, too, that hold stamps which no run has fetched
+    #[arg(long)]
+    pub unfetched: bool,
     /// Words that run a command on another machine, such as ssh host2: remove them there
     #[arg(last = true, value_name = "PREFIX")]
     pub prefix: Vec<String>,
@@ -603,6 +606,13 @@ pub enum AgentPart {
         /// What is printed before the first frame
         #[arg(long)]
         token: String,
+    },
+    /// Remove the folders of sessions that are over
+    #[command(hide = true)]
+    Sessions {
+        /// Those that hold stamps, too
+        #[arg(long)]
+        unfetched: bool,
     },
     /// Serve a session
     #[command(hide = true)]

@@ -423,9 +423,13 @@ fn e2e_the_program_is_copied_once_past_whatever_login_scripts_print_and_held_aga
     fs::remove_dir_all(site.run_directory()).unwrap();
     assert!(!one(&site, &noisy, "").err.contains("cannot reach"));
     assert_eq!(fs::read(&copies()[0]).unwrap(), whole, "what was changed is copied again");
+    let session = site.path("state/tickscope/sessions/0123456789abcdef");
+    fs::create_dir_all(session.join("run")).unwrap();
     let mut remove = tickscope(&["agent", "--remove", "--", "env"]);
-    let removed = Ended::of(remove.env("XDG_CACHE_HOME", site.path("cache")));
-    assert!(removed.code == Some(0) && removed.out.contains("removed 1 from"), "{removed:?}");
+    remove.env("XDG_CACHE_HOME", site.path("cache")).env("XDG_STATE_HOME", site.path("state"));
+    let removed = Ended::of(&mut remove);
+    assert!(removed.code == Some(0) && removed.out.contains("removed 1 copied program from"), "{removed:?}");
+    assert!(removed.out.contains("removed session 0123456789abcdef") && !session.exists(), "{removed:?}");
     assert_eq!(copies(), Vec::<PathBuf>::new());
 }
 

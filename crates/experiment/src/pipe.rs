@@ -13,6 +13,7 @@
 //! is broken. Deliberately absent: authentication and secrecy, which are the prefix's.
 
 pub mod bootstrap;
+mod ended_sessions;
 pub mod frame;
 mod link;
 mod pipe_agent;
@@ -20,6 +21,7 @@ mod protocol;
 mod server;
 mod session;
 
+pub use ended_sessions::{Unfetched, remove_ended_sessions};
 pub use link::{Connect, remove};
 pub use pipe_agent::PipeAgent;
 pub use protocol::{AgentSettings, Inventory};

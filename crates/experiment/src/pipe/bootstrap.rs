@@ -9,7 +9,7 @@
 //! against it at each use.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +18,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tickscope_tick::quoted;
 
+use super::Unfetched;
 use crate::Error;
 
 /// This program, as it is copied to other machines.
@@ -120,12 +121,12 @@ pub fn attaching(token: &str, session: u64, program: Result<&Program, &str>) -> 
             let agent = quoted(agent);
             format!("F={agent}\n  fit\n  say start\n  exec \"$F\" {attach}\n")
         }
-        Ok(Program { length, digest, .. }) => format!(
+        Ok(Program { digest, .. }) => format!(
             r#"cache
   F=$C/tickscope-{digest}
   if ! same; then
     say want
-    head -c {length} > "$F.$T" && chmod 700 "$F.$T"
+    receive "$F.$T" && chmod 700 "$F.$T"
     same || mv -f "$F.$T" "$F"
     rm -f "$F.$T"
     if ! same; then say failed "the copied program cannot be stored in $C: $(df -h "$C" 2>&1 | tail -n 1)"; exit 1; fi
@@ -136,11 +137,22 @@ pub fn attaching(token: &str, session: u64, program: Result<&Program, &str>) -> 
 "#
         ),
     };
-    let digest = program.map_or("", |program| &program.digest);
+    let (length, digest) = program.map_or((0, ""), |program| (program.length, &program.digest));
     format!(
         r#"T={token}
 umask 077
 say() {{ printf '\n%s %s\n' "$T" "$*"; }}
+receive() {{
+  : > "$1" || return
+  G=0
+  while [ "$G" -lt {length} ]; do
+    P=$(({length} - G))
+    [ "$P" -le {PIECE} ] || P={PIECE}
+    head -c "$P" >> "$1" || return
+    G=$((G + P))
+    say got "$G"
+  done
+}}
 same() {{ [ -f "$F" ] && [ "$(sha256sum < "$F" | cut -c1-64)" = "{digest}" ]; }}
 fit() {{ V=$("$F" --version 2>&1) || {{ say unfit "$(printf %s "$V" | tr '\n' ' ')"; exit 1; }}; }}
 {CACHE}main() {{
@@ -151,8 +163,10 @@ main
     )
 }
 
-/// The script that removes the copied programs of this user, and the folders of sessions that are over.
-pub fn removing(token: &str) -> String {
+/// The script that removes the copied programs of this user; one of them first removes the folders of sessions that
+/// are over.
+pub fn removing(token: &str, unfetched: Unfetched) -> String {
+    let unfetched = if unfetched == Unfetched::Remove { " --unfetched" } else { "" };
     format!(
         r#"T={token}
 umask 077
@@ -160,6 +174,12 @@ say() {{ printf '\n%s %s\n' "$T" "$*"; }}
 {CACHE}main() {{
   say here "$(uname -s)" "$(uname -m)"
   cache
+  for F in "$C"/tickscope-*; do
+    [ -x "$F" ] || continue
+    S=$("$F" agent sessions{unfetched} 2>/dev/null) || continue
+    printf '%s\n' "$S" | while IFS= read -r L; do [ -z "$L" ] || say session "$L"; done
+    break
+  done
   N=0
   for F in "$C"/tickscope-*; do [ -f "$F" ] && rm -f "$F" && N=$((N + 1)); done
   say removed "$N" "$C"
@@ -169,11 +189,18 @@ main
     )
 }
 
-/// Sends the program.
-pub fn send(program: &Program, to: &mut impl Write) -> std::io::Result<()> {
-    let mut file = File::open(&program.path)?.take(program.length);
-    std::io::copy(&mut file, to)?;
-    to.flush()
+/// Bytes of the program that are sent at a time. The next piece is sent once one has arrived, so that a `head` that
+/// reads ahead finds nothing to read.
+const PIECE: u64 = 256 << 10;
+
+/// The program in pieces.
+pub fn pieces(program: &Program) -> std::io::Result<impl Iterator<Item = std::io::Result<Vec<u8>>> + use<>> {
+    let (mut file, mut left) = (File::open(&program.path)?, program.length);
+    Ok(std::iter::from_fn(move || {
+        let mut piece = vec![0; left.min(PIECE) as usize];
+        left -= piece.len() as u64;
+        (!piece.is_empty()).then(|| file.read_exact(&mut piece).map(|()| piece))
+    }))
 }
 
 /// Refuses a machine that this program cannot run on.

@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tickscope_tick::{printable, quoted};
+use tickscope_tick::{counted, printable, quoted};
 
 use super::bootstrap::{self, Program};
+use super::ended_sessions::{Unfetched, remove_ended_sessions};
 use super::frame;
 use super::protocol::{Answered, Asked, FromAgent, Hello, PROTOCOL};
 use crate::Error;
 use crate::interrupt;
+use crate::notice;
 
 /// The way to an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,6 +52,12 @@ impl Connect {
 
 /// How long a step of the bootstrap may take.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
+/// How long a piece of a copy may take, however long the copy takes in all.
+const COPY_SILENCE: Duration = Duration::from_secs(60);
+/// How often it is said how far a copy is.
+const COPY_TOLD_EVERY: Duration = Duration::from_secs(5);
+/// Lines that a machine may say of its sessions.
+const LINES_MOST: usize = 10_000;
 /// A pipe that is silent for so long is broken: an agent says every second that it lives.
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long the other end may take to close: an agent next to a run that failed ends what it has started.
@@ -204,8 +212,7 @@ impl Pipe {
             let said = pipe.step()?;
             match (said.split_once(' ').unwrap_or((&said, "")), &program) {
                 (("want", _), Some(program)) => {
-                    let sent = bootstrap::send(program, &mut pipe.to);
-                    sent.map_err(|e| pipe.broken(&format!("copying tickscope there: {e}")))?;
+                    pipe.copy(program, &way.0.join(" "))?;
                 }
                 (("start", _), _) => {}
                 (("attached", _), _) => return pipe.greeted(),
@@ -283,14 +290,43 @@ impl Pipe {
         }
     }
 
+    /// Sends the program, each piece once the one before has arrived. A slow way takes its time: it is given up where
+    /// nothing moves, and how far it is, is said.
+    fn copy(&mut self, program: &Program, way: &str) -> Result<(), Unopened> {
+        let unread = |e: std::io::Error| Unopened::Unfit(format!("cannot read this program to copy it: {e}"));
+        let (mut sent, mut said) = (0, Instant::now());
+        for piece in bootstrap::pieces(program).map_err(unread)? {
+            let piece = piece.map_err(unread)?;
+            self.send(&piece)?;
+            sent += piece.len() as u64;
+            let line = self.step_within(COPY_SILENCE)?;
+            if let Some(why) = line.strip_prefix("failed ") {
+                return Err(Unopened::Unfit(printable(why).into_owned()));
+            }
+            if line != format!("got {sent}") {
+                return Err(self.broken(&format!("it said '{}' when it was sent {sent} bytes", printable(&line))));
+            }
+            if said.elapsed() > COPY_TOLD_EVERY {
+                said = Instant::now();
+                let [sent, all] = [sent, program.length].map(|bytes| bytes as f64 / 1e6);
+                notice::say(format!("copying tickscope through '{way}': {sent:.1} of {all:.1} MB"));
+            }
+        }
+        Ok(())
+    }
+
     /// The next line with the token, without it.
     fn step(&mut self) -> Result<String, Unopened> {
-        match self.from.recv_timeout(STEP_WITHIN) {
+        self.step_within(STEP_WITHIN)
+    }
+
+    fn step_within(&mut self, within: Duration) -> Result<String, Unopened> {
+        match self.from.recv_timeout(within) {
             Ok(Came::Line(line)) => Ok(line),
             Ok(Came::Wrong(text)) => Err(self.broken(&text)),
             Ok(Came::Frame(..)) => Err(self.broken("it sent a frame too early")),
             Err(RecvTimeoutError::Timeout) => {
-                Err(self.broken(&format!("no answer of a shell within {} s", STEP_WITHIN.as_secs())))
+                Err(self.broken(&format!("no answer of a shell within {} s", within.as_secs())))
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.broken("")),
         }
@@ -355,21 +391,39 @@ impl Pipe {
     }
 }
 
-/// Removes the programs that were copied to where a prefix leads; none: to this machine. What was done, in words.
-pub fn remove(prefix: &[String]) -> Result<String, Error> {
-    let prefix = if prefix.is_empty() { vec!["env".to_owned()] } else { prefix.to_vec() };
+/// Removes the programs that were copied to where a prefix leads, and the folders of sessions that are over there; no
+/// prefix: on this machine. What was done, a line each.
+pub fn remove(prefix: &[String], unfetched: Unfetched) -> Result<Vec<String>, Error> {
+    let here = prefix.is_empty();
+    let prefix = if here { vec!["env".to_owned()] } else { prefix.to_vec() };
     let wrong = |refused: Unopened| {
         Error::work(format!("cannot remove anything through '{}': {}", prefix.join(" "), refused.text()))
     };
+    let mut lines = if here { remove_ended_sessions(unfetched) } else { Vec::new() };
     let token = token()?;
     let mut pipe = Pipe::shell((&prefix, Path::new("")), &token).map_err(wrong)?;
-    pipe.send(bootstrap::removing(&token).as_bytes()).map_err(wrong)?;
+    pipe.send(bootstrap::removing(&token, unfetched).as_bytes()).map_err(wrong)?;
     pipe.expect_machine().map_err(wrong)?;
-    let said = pipe.step().map_err(wrong)?;
-    match said.split_whitespace().collect::<Vec<_>>()[..] {
-        ["removed", number, folder] => Ok(format!("removed {} from {}", printable(number), printable(folder))),
-        _ => Err(wrong(Unopened::Unfit(printable(&said).into_owned()))),
+    loop {
+        let said = pipe.step_within(COPY_SILENCE).map_err(wrong)?;
+        match said.split_once(' ').unwrap_or((&said, "")) {
+            ("session", line) => lines.push(printable(line).into_owned()),
+            ("removed", rest) => {
+                let (number, folder) = rest.split_once(' ').unwrap_or((rest, ""));
+                lines.push(format!("removed {} from {}", programs(number), printable(folder)));
+                return Ok(lines);
+            }
+            _ => return Err(wrong(Unopened::Unfit(printable(&said).into_owned()))),
+        }
+        if lines.len() > LINES_MOST {
+            return Err(wrong(Unopened::Unfit("it says the same again and again".into())));
+        }
     }
+}
+
+/// So many copied programs.
+fn programs(number: &str) -> String {
+    number.parse::<u64>().map_or_else(|_| printable(number).into_owned(), |number| counted(number, "copied program"))
 }
 
 impl Drop for Pipe {
@@ -501,5 +555,27 @@ mod tests {
         pipe.child.kill().unwrap();
         drop(pipe);
         beats.join().unwrap();
+    }
+
+    #[test]
+    fn a_copy_waits_for_each_piece_to_arrive_and_for_nothing_else() {
+        let path = std::env::temp_dir().join(format!("tickscope-copied-{}", std::process::id()));
+        std::fs::write(&path, vec![7; 600_000]).unwrap();
+        let program = Program { path: path.clone(), length: 600_000, digest: String::new() };
+        let copied = |lines: &[&str]| {
+            let (send, from) = sync_channel(lines.len());
+            lines.iter().for_each(|line| send.send(Came::Line((*line).into())).unwrap());
+            drop(send);
+            let (mut child, errors) = (standing_still(), Arc::default());
+            child.kill().unwrap();
+            let to = Box::new(std::io::sink());
+            let mut pipe = Pipe { child, to, from, errors, socket: None, hello: Hello::none() };
+            pipe.copy(&program, "ssh host2").map_err(|refused| refused.text().to_owned())
+        };
+        assert_eq!(copied(&["got 262144", "got 524288", "got 600000"]), Ok(()));
+        for wrong in [&["got 262144"][..], &["got 5"], &["got 262144", "got 262144"], &["failed no room"]] {
+            assert!(copied(wrong).is_err(), "{wrong:?}");
+        }
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -132,7 +132,7 @@ impl Folder {
 }
 
 /// Folders that sessions may lie in, the best one first.
-fn homes() -> Vec<PathBuf> {
+pub fn homes() -> Vec<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     // SAFETY: geteuid has no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
