@@ -6,8 +6,8 @@
 //! between any two of these leaves a note that covers what still lies there, and the next one unlinks it.
 //!
 //! Assumes: segments were written on this boot; of another boot their age is unknown, and they stay. Guarantees: no
-//! stamp that is younger than the window goes; a part goes only after every part of its point with a smaller number. One
-//! that can be read no more is told once and goes with the next that is too old: it was written before that one.
+//! stamp that is younger than the window goes; a part goes only after every part of its point with a smaller number.
+//! One that can be read no more is told once and goes with the next that is too old: it was written before that one.
 //! Deliberately absent: anything but stamps. Brackets and events of a run stay, and so do clocks' stamps that are
 //! evidence for twice the window: what is kept of a run stands on them.
 

@@ -3,8 +3,8 @@
 //! A session's folder goes with its agent once the run has all that it holds. What stays is of a run that never came
 //! back: its conductor was killed and nobody finished it, or its directory was removed.
 //!
-//! Guarantees: no folder of a session goes that an agent serves, and, unless told to, none that holds stamps. Deliberately
-//! absent: shared memory, which `tickscope doctor` lists.
+//! Guarantees: no folder of a session goes that an agent serves, and, unless told to, none that holds stamps.
+//! Deliberately absent: shared memory, which `tickscope doctor` lists.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -59,8 +59,8 @@ fn remove(name: &str, folder: &Path, unfetched: Unfetched) -> Result<String, Err
     if stamps.is_none_or(|stamps| stamps > 0) && unfetched == Unfetched::Keep {
         let what = stamps.map_or_else(|| "files that cannot be read".into(), |stamps| counted(stamps, "stamp"));
         return Ok(format!(
-            "left session {name}: it holds {what}, and no run said that it has them; tickscope finish RUN fetches them, \
-             --unfetched removes them"
+            "left session {name}: it holds {what}, and no run said that it has them; tickscope finish RUN fetches \
+             them, --unfetched removes them"
         ));
     }
     fs::remove_dir_all(folder).map_err(|e| wrong("remove", &e))?;

@@ -573,7 +573,12 @@ mod tests {
             pipe.copy(&program, "ssh host2").map_err(|refused| refused.text().to_owned())
         };
         assert_eq!(copied(&["got 262144", "got 524288", "got 600000"]), Ok(()));
-        for wrong in [&["got 262144"][..], &["got 5"], &["got 262144", "got 262144"], &["failed no room"]] {
+        for wrong in [
+            &["got 262144", "got 524288"][..],
+            &["got 5", "got 524288", "got 600000"],
+            &["got 262144", "got 262144", "got 600000"],
+            &["failed no room"],
+        ] {
             assert!(copied(wrong).is_err(), "{wrong:?}");
         }
         std::fs::remove_file(path).unwrap();
