@@ -86,7 +86,7 @@ impl Spool {
     /// Up to `most` files that are new or have changed, the oldest first. `all`: files that grow too, each time; none
     /// is left once there are none.
     pub fn pending(&mut self, most: usize, all: bool) -> Result<Vec<Parcel>> {
-        self.watch()?;
+        let _ = self.watch(); // a full disk may not take the file that tells of it, and fetching makes room
         let mut parcels = self.waiting(most, all);
         if all && parcels.is_empty() {
             self.look(true);
