@@ -1,13 +1,12 @@
 //! `tickscope status`, `channels` and `policy`: a run that goes on is asked, or told, through its socket.
 
-use std::ffi::CString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use tickscope_analysis::probed_half_width;
 use tickscope_experiment::control::{RunRequest, ask};
+use tickscope_host::free_space::free_bytes;
 use tickscope_store::{Node, Paths, Run};
 use tickscope_tick::{counted, printable};
 
@@ -150,17 +149,6 @@ fn bytes_below(folder: &Path) -> u64 {
         _ => entry.metadata().map_or(0, |file| file.len()),
     };
     entries.map(size).sum()
-}
-
-/// Bytes that a user may still write where `place` is; `None`: the kernel does not say.
-fn free_bytes(place: &Path) -> Option<u64> {
-    let path = CString::new(place.as_os_str().as_bytes()).ok()?;
-    // SAFETY: statvfs fills the zeroed struct that it is given, and reads a terminated path.
-    let (status, found) = unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(path.as_ptr(), &mut found), found)
-    };
-    (status == 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Fails if a node did not answer, which is named.

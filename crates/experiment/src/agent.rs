@@ -1,13 +1,14 @@
 //! The interface between the conductor and a machine that nodes live on.
 //!
-//! Arguments and answers are plain data that serialize: no process handle, no descriptor, no path of the conductor's
-//! own. So an agent may as well sit at the far end of a pipe, where another copy of this program asks a
-//! [`crate::LocalAgent`].
+//! What is asked and answered is plain data that serializes: no process handle, no descriptor. So an agent may as well
+//! sit at the far end of a pipe, where another copy of this program asks a [`crate::LocalAgent`]. The one path of the
+//! conductor's own is where [`Agent::copy_log`] puts a log; it does not travel.
 //!
-//! Assumes: one conductor an agent; as long as nothing fetches files, agent and conductor share the run's directory,
-//! which the import of logs and the join read. Guarantees asked of an implementor: a role that was started is ready,
-//! and an agent that is dropped leaves no process behind. Deliberately absent: the order of things; that is the
-//! conductor's.
+//! Assumes: one conductor an agent at a time. Files of the run are in its directory once [`Agent::flush`] has
+//! returned; an agent that shares that directory has nothing to fetch. Guarantees asked of an implementor: a role that
+//! was started is ready; after [`Agent::bye`] no process of it is left. One that is dropped without it ends its
+//! processes where it is next to the run; one elsewhere, or detached, goes on until its deadline, for a conductor that
+//! takes over. Deliberately absent: the order of things; that is the conductor's.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;

@@ -547,10 +547,11 @@ fn addresses(nodes: &[NodeRun]) -> BTreeMap<NodeName, String> {
     nodes.iter().map(|node| (node.name.clone(), node.address.clone())).collect()
 }
 
+/// A number that nobody can predict.
 pub(crate) fn random() -> Result<u64, Error> {
-    let mut bytes = [0; 8];
-    let read =
-        std::fs::File::open("/dev/urandom").and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
-    read.map_err(|e| Error::work(format!("cannot read random bytes of /dev/urandom: {e}. Mount /dev")))?;
-    Ok(u64::from_ne_bytes(bytes))
+    tickscope_stamp::entropy::number().map_err(no_entropy)
+}
+
+fn no_entropy(why: std::io::Error) -> Error {
+    Error::work(format!("cannot draw random bytes from the kernel: {why}. Allow the system call getrandom"))
 }

@@ -7,11 +7,10 @@
 //! Guarantees: a window's bound counts what may still lie there beyond it: the segment that is written, and one that is
 //! looked at next. Deliberately absent: any look at the program.
 
-use std::ffi::CString;
 use std::fmt::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use tickscope_host::free_space;
 use tickscope_tick::counted;
 
 use crate::plan::Plan;
@@ -104,13 +103,7 @@ fn evidence_hour(plan: &Plan, nodes: u64, pairs: u64) -> u64 {
 pub(crate) fn free_bytes(root: &Path) -> Option<u64> {
     let absolute = std::path::absolute(root).ok()?;
     let there = absolute.ancestors().find(|place| place.exists())?;
-    let path = CString::new(there.as_os_str().as_bytes()).ok()?;
-    // SAFETY: statvfs fills the zeroed struct that it is given, and reads a terminated path.
-    let (status, found) = unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(path.as_ptr(), &mut found), found)
-    };
-    (status == 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    free_space::free_bytes(there)
 }
 
 /// `3.4 GB`, rounded to two digits and more.

@@ -17,6 +17,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tickscope_collect::{Cleared, Foreign, Stays};
+use tickscope_host::free_space;
 use tickscope_stamp::directory::{STORED_FILE, STORED_FILE_NEW};
 use tickscope_store::{Writing, open_regular};
 use tickscope_tick::{NodeName, counted, quoted};
@@ -69,15 +70,9 @@ fn expect_room_in(place: &Path, pool_bytes: u64) -> Result<(), Error> {
             "cannot make a folder in {shown}: {e}. Mount a tmpfs there that all may write"
         )));
     }
-    // SAFETY: statvfs fills the zeroed struct that it is given, and reads a terminated path.
-    let (status, found) = unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(path.as_ptr(), &mut found), found)
-    };
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
-    if status != 0 || free >= pool_bytes {
+    let Some(free) = free_space::free_bytes(place).filter(|&free| free < pool_bytes) else {
         return Ok(()); // whatever cannot be told is no reason
-    }
+    };
     Err(Error::work(format!(
         "expected {} KiB free in {shown} for the stamps of a program, found {} KiB: all points would be off. Free \
          some, such as by tickscope doctor --clean, or set pool_bytes lower",

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! tickscope run                           where the node is
-//! PipeAgent ── Link ══ ssh host sh ══════ tickscope agent attach ── socket ── tickscope agent daemon
+//! PipeAgent ── Pipe ══ ssh host sh ══════ tickscope agent attach ── socket ── tickscope agent daemon
 //!                                                                              └ LocalAgent: roles, target
 //! ```
 //!
-//! [`frame`] is what passes, [`protocol`] what it says. The daemon outlives its pipe; the link takes up again where it
-//! was. A node without `connect` has the same agent, started next to the run, without a daemon: it ends with the run.
+//! [`frame`] is what passes, [`protocol`] what it says. The daemon outlives its pipe, which is opened again and goes on
+//! where it was. Nodes without `connect` have the same agent, started next to the run: it has no daemon and ends with
+//! the run, unless that was detached.
 //!
 //! Guarantees: nothing is done twice that was asked once, whatever breaks in between; a pipe that says nothing for 10 s
 //! is broken. Deliberately absent: authentication and secrecy, which are the prefix's.

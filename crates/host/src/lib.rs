@@ -15,6 +15,7 @@ pub mod clock_monitor;
 mod discipline;
 pub mod facts;
 mod finding;
+pub mod free_space;
 pub mod host_clocks;
 pub mod posix_clock;
 pub mod sharing;

@@ -120,11 +120,7 @@ pub fn make(path: &Path) -> io::Result<Option<PoolKey>> {
         return Ok(None);
     }
     let mut key = PoolKey::default();
-    // SAFETY: so many writable bytes.
-    let got = unsafe { libc::getrandom(key.0.as_mut_ptr().cast(), key.0.len(), 0) };
-    if got != key.0.len() as isize {
-        return Err(io::Error::last_os_error());
-    }
+    crate::entropy::fill(&mut key.0)?;
     let mut file = private_file(&path.join(KEY_FILE), None)?;
     io::Write::write_all(&mut file, key.to_string().as_bytes())?;
     // Only now: nobody else could have put anything here.

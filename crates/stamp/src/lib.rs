@@ -17,6 +17,8 @@ mod cut_off;
 #[cfg(not(loom))]
 pub mod directory;
 #[cfg(not(loom))]
+pub mod entropy;
+#[cfg(not(loom))]
 mod environment;
 pub mod handover;
 #[cfg(not(loom))]

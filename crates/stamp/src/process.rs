@@ -21,6 +21,7 @@ use crate::block::{
 use crate::channel::{Handle, cut_off};
 use crate::clock::Clocks;
 use crate::directory;
+use crate::entropy;
 use crate::environment::Environment;
 use crate::pool::{MappedBlock, lock_of_first_byte};
 
@@ -315,8 +316,8 @@ impl OwnPool {
         let first_block = block_offset(entries + SHARED_ENTRIES);
         let length = first_block + u64::from(blocks) * u64::from(environment.block_bytes);
         let make = || {
-            let place = directory::own(&environment.directory, environment.group, random)?;
-            let instance = random()?;
+            let place = directory::own(&environment.directory, environment.group, entropy::number)?;
+            let instance = entropy::number()?;
             let hidden = place.join(format!(".pool-{instance:016x}.ticks"));
             let made = Self::fill(&hidden, length, environment.group).and_then(|(base, file)| {
                 let pool = Self { base, length: length as usize, channel_entries: entries };
@@ -453,13 +454,6 @@ pub(crate) fn thread_id() -> i32 {
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
-fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    // SAFETY: eight writable bytes.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == 8 { Ok(u64::from_ne_bytes(bytes)) } else { Err(io::Error::last_os_error()) }
-}
-
 fn lock(file: &File) -> io::Result<()> {
     let lock = lock_of_first_byte();
     // SAFETY: a valid descriptor and a flock that outlives the call.
@@ -477,7 +471,7 @@ fn collector_lives(directory: &Path) -> bool {
 /// Leaves an empty file that tells the collector why this process has no pool: it needs no space.
 fn refused(environment: &Environment, what: &str, error: &io::Error, bytes: u64) -> OpenError {
     let name = format!("refused-{}-{}", std::process::id(), error.raw_os_error().unwrap_or(0));
-    let place = directory::own(&environment.directory, environment.group, random);
+    let place = directory::own(&environment.directory, environment.group, entropy::number);
     directory::note_refusal(&place.unwrap_or_else(|_| PathBuf::from(&environment.directory)), &name, environment.group);
     OpenError::new(format!(
         "cannot {what} a pool of {bytes} bytes in {}: {error}. {}",

@@ -8,7 +8,6 @@
 //! absent: the exchanges themselves, which are the roles'.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::Read;
 
 use tickscope_probe::PairKey;
 use tickscope_probe::datagram::NodeId;
@@ -148,9 +147,8 @@ impl Conductor<'_> {
     pub(super) fn start_probes(&mut self) -> Result<(), Error> {
         let pairs = self.probe_pairs();
         let mut peers: BTreeMap<usize, Vec<PeerSettings>> = BTreeMap::new();
-        let mut keys = Keys::open()?;
         for &ProbePair { asker, answerer } in &pairs {
-            let key = keys.draw()?;
+            let key = draw_key()?;
             peers.entry(asker).or_default().push(self.peer(answerer, key.clone(), true));
             peers.entry(answerer).or_default().push(self.peer(asker, key, false));
         }
@@ -333,24 +331,11 @@ impl Conductor<'_> {
     }
 }
 
-/// A source of keys.
-struct Keys(std::fs::File);
-
-impl Keys {
-    fn open() -> Result<Self, Error> {
-        std::fs::File::open("/dev/urandom").map(Self).map_err(Self::wrong)
-    }
-
-    /// A key that nobody can guess.
-    fn draw(&mut self) -> Result<PairKey, Error> {
-        let mut bytes = [0; PairKey::LENGTH];
-        self.0.read_exact(&mut bytes).map_err(Self::wrong)?;
-        Ok(PairKey::new(bytes))
-    }
-
-    fn wrong(why: std::io::Error) -> Error {
-        Error::work(format!("cannot read random bytes of /dev/urandom: {why}. Mount /dev"))
-    }
+/// A key that nobody can guess.
+fn draw_key() -> Result<PairKey, Error> {
+    let mut bytes = [0; PairKey::LENGTH];
+    tickscope_stamp::entropy::fill(&mut bytes).map_err(no_entropy)?;
+    Ok(PairKey::new(bytes))
 }
 
 #[cfg(test)]

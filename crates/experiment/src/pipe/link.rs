@@ -53,13 +53,13 @@ impl Connect {
 /// How long a step of the bootstrap may take.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
 /// How long a piece of a copy may take, however long the copy takes in all.
-const COPY_SILENCE: Duration = Duration::from_secs(60);
+const PIECE_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is said how far a copy is.
 const COPY_TOLD_EVERY: Duration = Duration::from_secs(5);
 /// Lines that a machine may say of its sessions.
 const LINES_MOST: usize = 10_000;
 /// A pipe that is silent for so long is broken: an agent says every second that it lives.
-const SILENCE: Duration = Duration::from_secs(10);
+const HEARD_WITHIN: Duration = Duration::from_secs(10);
 /// How long the other end may take to close: an agent next to a run that failed ends what it has started.
 const CLOSES_WITHIN: Duration = Duration::from_secs(30);
 /// Lines of standard error that a message shows, and characters of each.
@@ -299,7 +299,7 @@ impl Pipe {
             let piece = piece.map_err(unread)?;
             self.send(&piece)?;
             sent += piece.len() as u64;
-            let line = self.step_within(COPY_SILENCE)?;
+            let line = self.step_within(PIECE_WITHIN)?;
             if let Some(why) = line.strip_prefix("failed ") {
                 return Err(Unopened::Unfit(printable(why).into_owned()));
             }
@@ -381,8 +381,8 @@ impl Pipe {
                 _ if !waits() => return Err("its answer was not waited for".into()),
                 Ok(Came::Frame(..) | Came::Line(_)) => heard = Instant::now(),
                 Ok(Came::Wrong(text)) => return Err(text),
-                Err(RecvTimeoutError::Timeout) if heard.elapsed() < SILENCE => {}
-                Err(RecvTimeoutError::Timeout) => return Err(format!("nothing came for {} s", SILENCE.as_secs())),
+                Err(RecvTimeoutError::Timeout) if heard.elapsed() < HEARD_WITHIN => {}
+                Err(RecvTimeoutError::Timeout) => return Err(format!("nothing came for {} s", HEARD_WITHIN.as_secs())),
                 Err(RecvTimeoutError::Disconnected) => match self.broken("the pipe was closed") {
                     Unopened::Unreachable(text) | Unopened::Unfit(text) => return Err(text),
                 },
@@ -405,7 +405,7 @@ pub fn remove(prefix: &[String], unfetched: Unfetched) -> Result<Vec<String>, Er
     pipe.send(bootstrap::removing(&token, unfetched).as_bytes()).map_err(wrong)?;
     pipe.expect_machine().map_err(wrong)?;
     loop {
-        let said = pipe.step_within(COPY_SILENCE).map_err(wrong)?;
+        let said = pipe.step_within(PIECE_WITHIN).map_err(wrong)?;
         match said.split_once(' ').unwrap_or((&said, "")) {
             ("session", line) => lines.push(printable(line).into_owned()),
             ("removed", rest) => {

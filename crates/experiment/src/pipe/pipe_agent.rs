@@ -4,9 +4,9 @@
 //! [`Agent::is_running`] never waits. While the pipe is broken it is opened again and again, with growing pauses; a
 //! question waits for that, but not for ever.
 //!
-//! Guarantees: whatever happens to the other end, no method waits for longer than [`PATIENCE`] for a pipe; what became
-//! of the agent meanwhile is [`News`], each once. Deliberately absent: starting a command again that was ended with its
-//! agent.
+//! Guarantees: whatever happens to the other end, no method waits for longer than [`REACHED_WITHIN`] for a broken pipe;
+//! an answer of an agent that lives is waited for as long as it takes, or until the user insists. What became of the
+//! agent meanwhile is [`News`], each once. Deliberately absent: starting a command again that was ended with its agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -31,7 +31,7 @@ use crate::plan::NodePlan;
 use crate::roles::Role;
 
 /// How long a question waits for a broken pipe.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REACHED_WITHIN: Duration = Duration::from_secs(60);
 /// How often a node next to the run, and one elsewhere, is asked how its processes are.
 const ASK_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
 /// How often while somebody waits for answers, and for how long after he asked.
@@ -59,7 +59,7 @@ const FILES_AT_ONCE: u32 = 16;
 /// An agent at the end of a pipe.
 pub struct PipeAgent {
     name: String,
-    questions: Sender<Order>,
+    questions: Sender<Request>,
     state: Arc<Mutex<State>>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -71,8 +71,8 @@ pub struct PipeAgent {
     boot: String,
 }
 
-/// An order to the thread that has the pipe.
-struct Order {
+/// What the thread that has the pipe is to do.
+struct Request {
     /// `None`: fetch all that its spool holds.
     question: Option<Question>,
     bytes: Vec<u8>,
@@ -218,7 +218,7 @@ impl PipeAgent {
         let (answer, answered) = channel();
         let dropped = Arc::new(AtomicBool::new(false));
         let gone = || Error::work(format!("the agent of {} is gone", self.name));
-        self.questions.send(Order { question, bytes, answer, dropped: Arc::clone(&dropped) }).map_err(|_| gone())?;
+        self.questions.send(Request { question, bytes, answer, dropped: Arc::clone(&dropped) }).map_err(|_| gone())?;
         let asked = Instant::now();
         loop {
             match answered.recv_timeout(Duration::from_millis(100)) {
@@ -231,7 +231,7 @@ impl PipeAgent {
                 (state.connection, state.since)
             };
             let is_broken = connection == Connection::Broken;
-            let why = if is_broken && since.elapsed() > PATIENCE {
+            let why = if is_broken && since.elapsed() > REACHED_WITHIN {
                 format!("cannot reach {} for {} s", self.name, since.elapsed().as_secs())
             } else if interrupt::insisted() && (is_broken || asked.elapsed() > HASTE) {
                 format!("{} was not waited for any longer", self.name)
@@ -364,7 +364,7 @@ impl Keeper {
         Ok(generation)
     }
 
-    fn keep(&mut self, orders: &Receiver<Order>) {
+    fn keep(&mut self, orders: &Receiver<Request>) {
         let every = ASK_EVERY[usize::from(self.connect != Connect::Here)];
         loop {
             let eager = self.state().eager > Instant::now();
@@ -393,8 +393,8 @@ impl Keeper {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&mut self, order: Order) {
-        let Order { question, bytes, answer, dropped } = order;
+    fn work(&mut self, order: Request) {
+        let Request { question, bytes, answer, dropped } = order;
         let Some(question) = question else { return self.flush(&answer, &dropped) };
         let is_over = question == Question::Bye;
         let number = self.next();

@@ -31,7 +31,7 @@ use crate::{Error, LocalPlace};
 /// What reaches the agent.
 pub enum Incoming {
     /// A conductor, by its number.
-    Connected(u32, Conductor),
+    Connected(u32, ConductorPipe),
     /// A question of that conductor, with the frame's bytes.
     Asked(u32, Box<Asked>, Vec<u8>),
     /// The pipe of that conductor broke or was closed.
@@ -40,9 +40,9 @@ pub enum Incoming {
 
 /// The pipe to a conductor, which beats and answers share.
 #[derive(Clone)]
-pub struct Conductor(Arc<Mutex<UnixStream>>);
+pub struct ConductorPipe(Arc<Mutex<UnixStream>>);
 
-impl Conductor {
+impl ConductorPipe {
     /// What a conductor that reads no more may hold up.
     const WRITE_WITHIN: Duration = Duration::from_secs(20);
 
@@ -67,7 +67,7 @@ impl Conductor {
 }
 
 /// A conductor that has asked for nothing for so long is none: it asks how things are many times a second.
-const SILENCE: Duration = Duration::from_secs(30);
+const ASKED_WITHIN: Duration = Duration::from_secs(30);
 /// How often it is looked whether the deadline has come, or this process is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the spool is held against its limit.
@@ -85,7 +85,7 @@ pub fn serve_pipe(pipe: UnixStream) -> Result<(), Error> {
 /// Tells the server of a conductor, and of what it asks from now on.
 pub fn attend(number: u32, pipe: UnixStream, to: &Sender<Incoming>) -> std::io::Result<()> {
     let reading = pipe.try_clone()?;
-    let conductor = Conductor::new(pipe)?;
+    let conductor = ConductorPipe::new(pipe)?;
     let beating = conductor.clone();
     thread::spawn(move || {
         while beating.write(&FromAgent::Beat, &[]).is_ok() {
@@ -115,7 +115,7 @@ pub struct AgentServer {
     spool: Option<Spool>,
     /// The answer that was given last: its question may come again.
     last: Option<(Answered, Vec<u8>)>,
-    conductor: Option<(u32, Conductor)>,
+    conductor: Option<(u32, ConductorPipe)>,
     /// When it asked last.
     asked: Instant,
     /// Since when nobody is connected.
@@ -165,7 +165,7 @@ impl AgentServer {
     /// Returns whether its conductor has asked for nothing for too long. One on this machine may have been stopped, and
     /// goes on when it is let: if it ends, its pipe says so.
     fn is_silent(&self) -> bool {
-        self.folder.is_some() && self.asked.elapsed() > SILENCE
+        self.folder.is_some() && self.asked.elapsed() > ASKED_WITHIN
     }
 
     /// Holds the spool against its limit, whether or not anybody fetches.
@@ -192,7 +192,7 @@ impl AgentServer {
         }
     }
 
-    fn greet(&mut self, number: u32, conductor: Conductor) {
+    fn greet(&mut self, number: u32, conductor: ConductorPipe) {
         let hello = Hello {
             protocol: PROTOCOL,
             tickscope: env!("CARGO_PKG_VERSION").into(),
@@ -415,9 +415,9 @@ mod tests {
     use tickscope_tick::NodeName;
 
     /// The conductor's end of a pipe to a server in this process.
-    struct Conductor(BufReader<UnixStream>);
+    struct TestConductor(BufReader<UnixStream>);
 
-    impl Conductor {
+    impl TestConductor {
         fn ask(&mut self, number: u64, question: Question) -> Result<AgentAnswer, Error> {
             frame::write(self.0.get_mut(), &Asked { number, question }, &[]).unwrap();
             loop {
@@ -452,8 +452,8 @@ mod tests {
         std::fs::create_dir_all(&run).unwrap();
         let (ours, its) = UnixStream::pair().unwrap();
         let server = thread::spawn(move || serve_pipe(its));
-        let mut conductor = Conductor(BufReader::new(ours));
-        let poll = |conductor: &mut Conductor, number| match conductor.ask(number, Question::Poll) {
+        let mut conductor = TestConductor(BufReader::new(ours));
+        let poll = |conductor: &mut TestConductor, number| match conductor.ask(number, Question::Poll) {
             Ok(AgentAnswer::Polled(polled)) => polled.running,
             other => panic!("{other:?}"),
         };
@@ -495,7 +495,7 @@ mod tests {
         std::fs::create_dir_all(&run).unwrap();
         let (ours, its) = UnixStream::pair().unwrap();
         let server = thread::spawn(move || serve_pipe(its));
-        let mut conductor = Conductor(BufReader::new(ours));
+        let mut conductor = TestConductor(BufReader::new(ours));
         let usable = AgentSettings { session: settings(&run).session + (1 << 40), ..settings(&run) };
         let unusable = [
             AgentSettings { deadline_seconds: 1e300, ..usable.clone() },

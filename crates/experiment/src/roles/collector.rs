@@ -292,19 +292,11 @@ fn describe(node: &NodeName) -> Result<Node, Error> {
     Host::look()?.node(node.clone(), KnownMaps::default())
 }
 
-/// A number that nobody chose, and not 0.
-fn random() -> u64 {
-    let mut bytes = [0; 8];
-    // SAFETY: the buffer is as long as said. So few bytes come whole, once the kernel has any.
-    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    u64::from_ne_bytes(bytes).max(1)
-}
-
 /// The manifest of a run that nobody declared: one node, this host.
 fn undeclared(described: Node) -> Manifest {
     Manifest {
         schema: tickscope_store::SCHEMA,
-        run: random(),
+        run: crate::conductor::random().unwrap_or(0).max(1),
         tickscope: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms: crate::unix_ms(),
         stamp_directories: std::collections::BTreeMap::new(),
