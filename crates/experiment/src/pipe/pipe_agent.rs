@@ -789,7 +789,7 @@ impl Agent for PipeAgent {
     fn post(&mut self, task: TaskId, line: &str) -> Result<(), Error> {
         let (answer, _) = channel();
         let (question, dropped) = (Some(Question::Tell(task, line.into())), Arc::new(AtomicBool::new(false)));
-        let sent = self.questions.send(Order { question, bytes: Vec::new(), answer, dropped });
+        let sent = self.questions.send(Request { question, bytes: Vec::new(), answer, dropped });
         sent.map_err(|_| Error::work(format!("the agent of {} is gone", self.name)))
     }
 
