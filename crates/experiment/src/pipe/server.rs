@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_conductor_of_this_machine_may_be_stopped_for_any_time_and_one_elsewhere_may_not() {
-        let long_ago = Instant::now().checked_sub(2 * SILENCE).expect("a machine that runs for a minute");
+        let long_ago = Instant::now().checked_sub(2 * ASKED_WITHIN).expect("a machine that runs for a minute");
         let here = AgentServer { asked: long_ago, ..AgentServer::new(None) };
         let place = std::env::temp_dir().join(format!("tickscope-silent-{}", std::process::id()));
         let elsewhere = AgentServer { asked: long_ago, ..AgentServer::new(Some(Folder::at(place))) };
