@@ -98,6 +98,12 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
             plan.clock.probes_hz, plan.clock.probe_port
         ),
     };
+    let elsewhere = plan.nodes.iter().filter(|node| !node.connect.is_empty()).count();
+    let folder = match elsewhere {
+        0 => folder,
+        all if all == plan.nodes.len() => "a folder of its own on each node's machine".into(),
+        _ => format!("{folder}; with connect, a folder of its own on the node's machine").into(),
+    };
     text += &format!("commands run in: {folder}\nprobes: {probes}\nlayout: {layout}\nthe run would be: {place}\n");
     Ok(text + &forecast(plan, root))
 }

@@ -53,6 +53,8 @@ const HASTE: Duration = Duration::from_secs(2);
 const REFUSED_TOLD: u32 = 20;
 /// Characters of a path in a message.
 const PATH_SHOWN: usize = 200;
+/// How long what a process elsewhere wrote takes until its agent has it.
+const SAID_WITHIN: Duration = Duration::from_millis(100);
 /// Files that are asked for at a time.
 const FILES_AT_ONCE: u32 = 16;
 
@@ -420,6 +422,11 @@ impl Keeper {
                         self.ends.store(true, Ordering::Relaxed);
                     }
                     self.remember(&asked.question, &answered);
+                    if answered.is_err() && self.connect != Connect::Here {
+                        // What its process wrote says why: it is shown before the error, which refers to it.
+                        thread::sleep(SAID_WITHIN);
+                        let _ = self.poll();
+                    }
                     let _ = answer.send(answered); // it may have given up
                     return;
                 }
@@ -734,7 +741,8 @@ impl Keeper {
     fn poll(&mut self) -> Result<(), Unanswered> {
         let Ok((AgentAnswer::Polled(polled), _)) = self.ask_now(Question::Poll)? else { return Ok(()) };
         for line in &polled.said {
-            notice::say(format!("{}: {line}", self.name));
+            let line = line.strip_prefix("tickscope: ").unwrap_or(line);
+            notice::say(format!("node {}: {line}", self.name));
         }
         let mut state = self.state();
         state.running = polled.running.into_iter().collect();

@@ -343,7 +343,8 @@ fn stamped_by_kernel(
 fn bind(address: &(String, u16)) -> Result<UdpSocket, Error> {
     UdpSocket::bind(address).map_err(|e| {
         let (host, port) = address;
-        let remedy = "Is another run going on? Give this one another clock.probe_port";
+        let remedy = "Has another run this port? Give this one another clock.probe_port. Has another node this \
+                      address? Give each its own";
         Error::work(format!("cannot bind the probe to {host}, port {port}: {e}. {remedy}"))
     })
 }
