@@ -373,7 +373,7 @@ impl Collector {
         if !Spool::is_held(&self.settings.run) {
             return Ok(());
         }
-        Err(Error::io(&self.settings.run, "add to", std::io::Error::from_raw_os_error(libc::EDQUOT)))
+        Err(Error::spool_full(&self.settings.run))
     }
 
     /// Brings the files up to date of each point that was not stored for a while, open blocks included. Takes no more

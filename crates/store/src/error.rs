@@ -72,6 +72,16 @@ impl Error {
         Self { kind, place: place.into(), message }
     }
 
+    /// A spool that holds all that it may.
+    pub fn spool_full(root: &Path) -> Self {
+        let message = format!(
+            "cannot add to {}: what waits there to be fetched takes as much as the node's spool_mb allows; raise it in \
+             the run file",
+            root.display()
+        );
+        Self { kind: Kind::Full, place: root.into(), message }
+    }
+
     fn unlike(kind: Kind, place: &Path, expected: impl Display, found: impl Display, remedy: &str) -> Self {
         let message = format!("{}: expected {expected}, found {found}; {remedy}", place.display());
         Self { kind, place: place.into(), message }

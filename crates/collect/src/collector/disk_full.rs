@@ -44,7 +44,7 @@ impl Collector {
     pub(super) fn tell_of_room(&mut self) -> Result<()> {
         let Some(full) = &mut self.full else { return Ok(()) };
         let seconds = full.over.get_or_insert_with(|| full.since.elapsed()).as_secs_f64().ceil() as i64;
-        let text = format!("the disk took nothing for {seconds} s, while stamps waited in shared memory: {}", full.why);
+        let text = format!("nothing could be stored for {seconds} s, and stamps waited in shared memory: {}", full.why);
         let name = format!("disk-full-{}", full.name);
         let event = Event { value: Some(seconds), ..self.event(EventKind::DiskFull, text) };
         self.write_events(&name, &[event])?;
