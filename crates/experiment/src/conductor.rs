@@ -113,7 +113,11 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     let measured = conductor.measure();
     if let (Err(why), false) = (&measured, conductor.started) {
         conductor.discard();
-        return Err(nothing_left(why.clone()));
+        let some_stamped = conductor.some_started && plan.nodes.len() > 1;
+        drop(conductor); // which holds the directory
+        let then = "; what the commands that had started stamped is removed, since the run had not begun";
+        let why = if some_stamped { Error::work(format!("{why}{then}")) } else { why.clone() };
+        return Err(nothing_left(why));
     }
     conductor.come_to_an_end(overhead, measured)
 }
@@ -164,6 +168,8 @@ pub struct Conductor<'a> {
     quiet: bool,
     /// Every command was started: there is something to keep.
     started: bool,
+    /// At least one was.
+    some_started: bool,
     /// The probes ask at their low rate.
     probing: bool,
     /// What others ask while it goes on.
@@ -233,6 +239,7 @@ impl<'a> Conductor<'a> {
             network,
             quiet: false,
             started: false,
+            some_started: false,
             probing: false,
             live: Default::default(),
             _writing: writing,
@@ -254,9 +261,9 @@ impl<'a> Conductor<'a> {
         record: RunRecord,
         (network, writing): (String, Writing),
     ) -> Self {
-        let (quiet, started, probing) = (false, true, true);
-        let live = Default::default();
-        Self { plan, agents, nodes, record, network, quiet, started, probing, live, _writing: writing }
+        let (quiet, live) = (false, Default::default());
+        let (started, some_started, probing) = (true, true, true);
+        Self { plan, agents, nodes, record, network, quiet, started, some_started, probing, live, _writing: writing }
     }
 
     /// Position of the node of that name.
@@ -421,6 +428,7 @@ impl<'a> Conductor<'a> {
             let tells = readiness.is_some();
             let target = Target { command, environment, measured: measuring == Measuring::All, readiness, forward };
             self.nodes[at].target = Some(self.start(at, &Task::Target(target))?);
+            self.some_started = true;
             if !tells {
                 std::thread::sleep(START_PAUSE);
             }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
-use tickscope_store::{Run, SameBoot};
+use tickscope_store::{Paths, Run, SameBoot, Writing};
 use tickscope_tick::{NodeName, printable, quoted};
 
 use crate::Error;
@@ -253,7 +253,12 @@ pub(crate) fn missing(root: &Path) -> Vec<PathBuf> {
 }
 
 /// Removes what a start that failed has written to `root`, which was `missing` or empty before.
+///
+/// What another process writes there meanwhile is that one's: two runs may have been given one directory.
 pub(crate) fn remove(root: &Path, missing: &[PathBuf]) {
+    if Writing::is_held(&Paths::of(root).lock()).unwrap_or(false) {
+        return;
+    }
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     for entry in entries.map(|entry| entry.path()) {
         let _ = if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) }; // the failure is told
@@ -284,6 +289,19 @@ mod tests {
         remove(&root, &missing);
         assert!(!place.join("runs").exists() && place.join("of somebody").exists());
         fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn what_another_run_writes_into_the_same_directory_stays() {
+        let root = std::env::temp_dir().join(format!("tickscope-preflight-two-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join("run.json"), "").unwrap();
+        let others = Writing::hold(&Paths::of(&root).lock()).unwrap();
+        remove(&root, std::slice::from_ref(&root));
+        assert!(root.join("run.json").exists());
+        drop(others);
+        remove(&root, std::slice::from_ref(&root));
+        assert!(!root.exists());
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(crate) fn plan_of(run: &Run) -> Result<Plan, Error> {
     plan.origin = PlanOrigin { folder, text: Some(text), ..PlanOrigin::default() };
     // What was given with the command takes the place of what the run file says.
     plan.run.seconds = manifest.seconds.unwrap_or(plan.run.seconds);
-    plan.run.keep = manifest.keep_ms.map(Keep::of_ms).or(plan.run.keep);
+    plan.run.keep = manifest.keep_ms.and_then(Keep::of_ms).or(plan.run.keep);
     Ok(plan)
 }
 
@@ -84,7 +84,10 @@ impl<'a> Conductor<'a> {
         for ((of_plan, facts), &at) in plan.nodes.iter().zip(&run.manifest().nodes).zip(&lives) {
             let known = inventories[at].nodes.iter().find(|known| known.facts.name == of_plan.name).cloned();
             let prepared = match known {
-                Some(prepared) => prepared,
+                Some(prepared) => {
+                    agents[at].recall(of_plan, prepared.facts.injected.clone());
+                    prepared
+                }
                 None => agents[at].prepare_as(of_plan, facts.injected.clone())?,
             };
             nodes.push(NodeRun::of_plan(of_plan, at, &prepared)?);

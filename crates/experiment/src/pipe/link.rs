@@ -372,16 +372,17 @@ impl Pipe {
         waits: &dyn Fn() -> bool,
     ) -> Result<(Answered, Vec<u8>), String> {
         frame::write(&mut self.to, asked, bytes).map_err(|e| e.to_string())?;
-        let mut heard = Instant::now();
+        // Counted and not timed: while this process was stopped, the agent was not silent.
+        let mut silent = Duration::ZERO;
         loop {
             match self.from.recv_timeout(ASKED_EVERY) {
                 Ok(Came::Frame(FromAgent::Answered(answered), bytes)) if answered.number == asked.number => {
                     return Ok((answered, bytes));
                 }
                 _ if !waits() => return Err("its answer was not waited for".into()),
-                Ok(Came::Frame(..) | Came::Line(_)) => heard = Instant::now(),
+                Ok(Came::Frame(..) | Came::Line(_)) => silent = Duration::ZERO,
                 Ok(Came::Wrong(text)) => return Err(text),
-                Err(RecvTimeoutError::Timeout) if heard.elapsed() < HEARD_WITHIN => {}
+                Err(RecvTimeoutError::Timeout) if silent < HEARD_WITHIN => silent += ASKED_EVERY,
                 Err(RecvTimeoutError::Timeout) => return Err(format!("nothing came for {} s", HEARD_WITHIN.as_secs())),
                 Err(RecvTimeoutError::Disconnected) => match self.broken("the pipe was closed") {
                     Unopened::Unreachable(text) | Unopened::Unfit(text) => return Err(text),
@@ -435,15 +436,27 @@ impl Drop for Pipe {
         let elsewhere = self.socket.is_none(); // one here ends processes meanwhile
         let within = if elsewhere && interrupt::insisted() { ASKED_EVERY } else { CLOSES_WITHIN };
         let deadline = Instant::now() + within;
-        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
-            if Instant::now() >= deadline {
-                let _ = self.child.kill(); // it may have ended meanwhile
-                let _ = self.child.wait();
-                return;
-            }
+        while !has_ended(&self.child) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(2));
         }
+        // Before it is waited for, nobody else can have its number: what it started, in its session, goes with it.
+        // SAFETY: kill takes numbers alone; the group is the one that `shell` made.
+        unsafe { libc::kill(-(self.child.id() as libc::pid_t), libc::SIGTERM) };
+        let _ = self.child.kill(); // it may have ended meanwhile
+        let _ = self.child.wait();
     }
+}
+
+/// Returns whether a child has ended; it stays to be waited for.
+fn has_ended(child: &Child) -> bool {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: waitid fills the zeroed struct that it is given.
+    let (status, found) = unsafe {
+        let mut found: libc::siginfo_t = std::mem::zeroed();
+        (libc::waitid(libc::P_PID, child.id(), &mut found, flags), found)
+    };
+    // SAFETY: the field is set by waitid, and was zeroed before.
+    status != 0 || unsafe { found.si_pid() } != 0
 }
 
 impl Hello {

@@ -47,6 +47,8 @@ const LOG_MOST_BYTES: u64 = 8 << 30;
 const HELD: Duration = Duration::from_secs(10);
 /// How often in a row the pipe may break before one question is answered, or files are fetched.
 const MOST_BREAKS: u32 = 12;
+/// How often in a row an agent may refuse to take over from one that was killed: what helps was not done meanwhile.
+const MOST_REFUSALS: u32 = 12;
 /// How long an agent may take for an answer when the user does not want to wait.
 const HASTE: Duration = Duration::from_secs(2);
 /// Files that may not come into the run: the first so many are named.
@@ -92,6 +94,8 @@ struct State {
     /// Until when somebody waits for answers.
     eager: Instant,
     news: Vec<News>,
+    /// Nodes that it has prepared, each with the known map of its counter: for an agent that takes over.
+    prepared: Vec<(NodePlan, Option<String>)>,
 }
 
 impl State {
@@ -147,6 +151,11 @@ impl PipeAgent {
         }
     }
 
+    /// Notes a node that the agent prepared for a conductor before this one.
+    pub fn recall(&mut self, node: &NodePlan, counter: Option<String>) {
+        self.state().prepared.push((node.clone(), counter));
+    }
+
     /// Ends all processes, and takes what lies in shared memory.
     pub fn end_all(&mut self) -> Result<(), Error> {
         self.done(Question::EndAll)
@@ -160,7 +169,8 @@ impl PipeAgent {
         let name = if connect == Connect::Here { "host".into() } else { names.join(", ") };
         let (running, answers, news) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
         let (since, eager) = (Instant::now(), Instant::now());
-        let state = State { connection: Connection::Open, since, running, answers, eager, news };
+        let (connection, prepared) = (Connection::Open, Vec::new());
+        let state = State { connection, since, running, answers, eager, news, prepared };
         let state = Arc::new(Mutex::new(state));
         let (questions, orders) = channel();
         let number = crate::conductor::random()? >> 1;
@@ -172,7 +182,7 @@ impl PipeAgent {
             pipe: None,
             boot: String::new(),
             number,
-            prepared: Vec::new(),
+            refusals: 0,
             manifest: None,
             state: Arc::clone(&state),
             ends: Arc::clone(&ends),
@@ -322,8 +332,9 @@ struct Keeper {
     boot: String,
     /// Of the question that was asked last.
     number: u64,
+    /// How often in a row an agent that was to take over refused.
+    refusals: u32,
     /// For an agent that takes over.
-    prepared: Vec<(NodePlan, Option<String>)>,
     manifest: Option<String>,
     state: Arc<Mutex<State>>,
     ends: Arc<AtomicBool>,
@@ -465,7 +476,7 @@ impl Keeper {
     fn remember(&mut self, question: &Question, answered: &Result<(AgentAnswer, Vec<u8>), Error>) {
         match (question, answered) {
             (Question::Prepare(node, _), Ok((AgentAnswer::Prepared(prepared), _))) => {
-                self.prepared.push((node.as_ref().clone(), prepared.facts.injected.clone()));
+                self.state().prepared.push((node.as_ref().clone(), prepared.facts.injected.clone()));
             }
             (Question::Manifest(text), Ok(_)) => self.manifest = Some(text.clone()),
             (Question::Start(..), Ok((AgentAnswer::Started(task), _))) => {
@@ -591,24 +602,29 @@ impl Keeper {
     fn take_over(&mut self) -> Result<(), Unanswered> {
         self.settings.generation += 1;
         let mut questions = vec![Question::Begin(self.settings.clone())];
-        questions
-            .extend(self.prepared.iter().map(|(node, map)| Question::Prepare(Box::new(node.clone()), map.clone())));
+        let prepared = self.state().prepared.clone();
+        questions.extend(prepared.into_iter().map(|(node, map)| Question::Prepare(Box::new(node), map)));
         questions.extend(self.manifest.clone().map(Question::Manifest));
         for question in questions {
             let asked = Asked { number: self.next(), question };
             let Some(pipe) = &mut self.pipe else { return Err(Unanswered::Broken) };
-            let outcome = match pipe.ask(&asked, &[], &waits(&self.ends)) {
-                Ok((answered, _)) => answered.answer.map(|_| ()),
-                Err(why) => Err(Error::work(why)),
+            let (outcome, refused) = match pipe.ask(&asked, &[], &waits(&self.ends)) {
+                Ok((answered, _)) => (answered.answer.map(|_| ()), true),
+                Err(why) => (Err(Error::work(why)), false),
             };
-            if let Err(why) = outcome {
-                self.pipe = None;
-                self.settings.generation -= 1; // the next attempt does all of it again
-                notice::say(format!("node {}: another agent cannot take over yet: {why}", self.name));
-                self.put_off();
+            let Err(why) = outcome else { continue };
+            self.pipe = None;
+            self.settings.generation -= 1; // the next attempt does all of it again
+            self.refusals += u32::from(refused);
+            if self.refusals == MOST_REFUSALS {
+                self.lose(&format!("another agent cannot take over: {why}"));
                 return Err(Unanswered::Broken);
             }
+            notice::say(format!("node {}: another agent cannot take over yet: {why}", self.name));
+            self.put_off();
+            return Err(Unanswered::Broken);
         }
+        self.refusals = 0;
         self.state().running.clear();
         Ok(())
     }

@@ -46,8 +46,9 @@ impl ConductorPipe {
     /// What a conductor that reads no more may hold up.
     const WRITE_WITHIN: Duration = Duration::from_secs(20);
 
-    fn new(pipe: UnixStream) -> std::io::Result<Self> {
-        pipe.set_write_timeout(Some(Self::WRITE_WITHIN))?;
+    fn new(pipe: UnixStream, is_here: bool) -> std::io::Result<Self> {
+        // One on this machine that was stopped reads on later; one that died closes its end.
+        pipe.set_write_timeout((!is_here).then_some(Self::WRITE_WITHIN))?;
         Ok(Self(Arc::new(Mutex::new(pipe))))
     }
 
@@ -76,16 +77,17 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Serves one conductor until its pipe closes; then everything ends.
 pub fn serve_pipe(pipe: UnixStream) -> Result<(), Error> {
     let (send, receive) = channel();
-    attend(0, pipe, &send).map_err(Error::work)?;
+    attend((0, true), pipe, &send).map_err(Error::work)?;
     drop(send);
     AgentServer::new(None).run(&receive);
     Ok(())
 }
 
-/// Tells the server of a conductor, and of what it asks from now on.
-pub fn attend(number: u32, pipe: UnixStream, to: &Sender<Incoming>) -> std::io::Result<()> {
+/// Tells the server of a conductor, and of what it asks from now on: by its number, and whether it is a process of this
+/// machine next to its run.
+pub fn attend((number, is_here): (u32, bool), pipe: UnixStream, to: &Sender<Incoming>) -> std::io::Result<()> {
     let reading = pipe.try_clone()?;
-    let conductor = ConductorPipe::new(pipe)?;
+    let conductor = ConductorPipe::new(pipe, is_here)?;
     let beating = conductor.clone();
     thread::spawn(move || {
         while beating.write(&FromAgent::Beat, &[]).is_ok() {
@@ -121,6 +123,8 @@ pub struct AgentServer {
     /// Since when nobody is connected.
     alone: Instant,
     over: bool,
+    /// It was told what the run is, which there is then.
+    has_run: bool,
     /// What it measured is of no run.
     discarded: bool,
     /// That its spool cannot be held to its limit was said.
@@ -134,8 +138,21 @@ impl AgentServer {
     pub fn new(folder: Option<Folder>) -> Self {
         let (settings, agent, spool, last, conductor) = (None, None, None, None, None);
         let (alone, asked, watched) = (Instant::now(), Instant::now(), Instant::now());
-        let (over, discarded, told) = (false, false, false);
-        Self { folder, settings, agent, spool, last, conductor, asked, alone, over, discarded, told, watched }
+        Self {
+            folder,
+            settings,
+            agent,
+            spool,
+            last,
+            conductor,
+            asked,
+            alone,
+            over: false,
+            has_run: false,
+            discarded: false,
+            told: false,
+            watched,
+        }
     }
 
     /// Answers until the session is over, the deadline has come, or this process is told to end.
@@ -183,12 +200,12 @@ impl AgentServer {
 
     /// How long it goes on alone.
     fn deadline(&self) -> Duration {
-        /// Until it is told to begin: whoever started it is about to connect.
+        /// Until there is a run: whoever started this is about to begin one.
         const UNTOLD: Duration = Duration::from_secs(60);
         match (&self.folder, &self.settings) {
             (None, _) => Duration::ZERO,
-            (_, Some(settings)) => Duration::from_secs_f64(settings.deadline_seconds),
-            (_, None) => UNTOLD,
+            (_, Some(settings)) if self.has_run => Duration::from_secs_f64(settings.deadline_seconds),
+            _ => UNTOLD,
         }
     }
 
@@ -221,6 +238,7 @@ impl AgentServer {
                 Ok((answer, bytes)) => (Ok(answer), bytes),
                 Err(why) => (Err(why), Vec::new()),
             };
+            let answer = answer.and_then(|answer| fits(answer, bytes.len()));
             self.last = Some((Answered { number, answer }, bytes));
         }
         self.asked = Instant::now();
@@ -244,6 +262,7 @@ impl AgentServer {
             Question::Manifest(text) => {
                 let elsewhere = self.settings.as_ref().is_some_and(|settings| settings.run.is_none());
                 self.folder.as_ref().filter(|_| elsewhere).map_or(Ok(()), |folder| folder.write_manifest(&text))?;
+                self.has_run = true;
                 return Ok(alone(AgentAnswer::Done));
             }
             Question::Put { name, executable, offset } => {
@@ -311,6 +330,12 @@ impl AgentServer {
     /// Nobody came back: the target ends, and what it stamped goes to the spool, where it waits for
     /// `tickscope finish`.
     fn give_up(&mut self) {
+        if !self.has_run {
+            // Whoever was about to begin one is gone, and nothing was stamped.
+            drop(self.agent.take());
+            let _ = self.folder.as_ref().map(Folder::remove); // what stays is listed by agent --remove
+            return;
+        }
         if let Some(agent) = self.agent.as_mut().filter(|_| self.folder.is_some()) {
             notice::say("no conductor came back before the deadline: the node's processes end");
             let _ = self.spool.as_ref().map(Spool::release); // a collector that ends stores what it has
@@ -322,6 +347,21 @@ impl AgentServer {
 /// What only a conductor that does not keep to the protocol meets.
 fn of_run(expected: &str) -> Error {
     Error::work(format!("expected {expected}, found none. Leave this command to tickscope run"))
+}
+
+/// Refuses an answer that no frame holds: half of one would break the pipe, and with it a run on this machine.
+fn fits(answer: AgentAnswer, bytes: usize) -> Result<AgentAnswer, Error> {
+    /// Names of the frame around it.
+    const AROUND: usize = 1000;
+    let length = serde_json::to_vec(&answer).map_or(0, |text| text.len()) + bytes + AROUND;
+    if length <= frame::MOST_BYTES {
+        return Ok(answer);
+    }
+    Err(Error::work(format!(
+        "expected an answer of at most {} bytes, found one of {length}. Give fewer nodes to one agent, or let programs \
+         have fewer channels",
+        frame::MOST_BYTES
+    )))
 }
 
 /// Refuses settings that no plan has.
@@ -487,6 +527,27 @@ mod tests {
         let elsewhere = AgentServer { asked: long_ago, ..AgentServer::new(Some(Folder::at(place))) };
         assert!(!here.is_silent() && elsewhere.is_silent());
         assert!(!AgentServer { asked: Instant::now(), ..elsewhere }.is_silent());
+    }
+
+    #[test]
+    fn an_agent_elsewhere_waits_for_its_deadline_once_there_is_a_run() {
+        let place = std::env::temp_dir().join(format!("tickscope-norun-{}", std::process::id()));
+        let hours = AgentSettings { deadline_seconds: 36_000.0, run: None, ..settings(&place) };
+        let begun = AgentServer { settings: Some(hours), ..AgentServer::new(Some(Folder::at(place))) };
+        assert_eq!(begun.deadline(), Duration::from_secs(60), "its conductor died before there was a run");
+        assert_eq!(AgentServer { has_run: true, ..begun }.deadline(), Duration::from_secs(36_000));
+    }
+
+    #[test]
+    fn an_answer_that_no_frame_holds_is_refused_in_words() {
+        let unread = |bytes: usize| AgentAnswer::Unread("x".repeat(bytes));
+        assert!(fits(unread(100), 0).is_ok() && fits(AgentAnswer::Done, PIECE_BYTES).is_ok());
+        let why = fits(unread(frame::MOST_BYTES), 0).unwrap_err();
+        assert!(why.to_string().contains("expected an answer of at most"), "{why}");
+        let mut wire = Vec::new();
+        let answered = |answer| FromAgent::Answered(Answered { number: u64::MAX, answer: Ok(answer) });
+        let longest = (1..2_000).map(|less| unread(frame::MOST_BYTES - less)).find_map(|answer| fits(answer, 0).ok());
+        frame::write(&mut wire, &answered(longest.unwrap()), &[]).unwrap();
     }
 
     #[test]

@@ -232,7 +232,7 @@ pub fn daemon(session: u64) -> Result<(), Error> {
                 std::thread::sleep(AFTER_REFUSAL); // such as of too many descriptors: they may be fewer later
                 continue;
             };
-            if !is_ours(&pipe) || attend(number, pipe, &send).is_err() {
+            if !is_ours(&pipe) || attend((number, false), pipe, &send).is_err() {
                 continue; // a stranger's, or one that is gone already
             }
         }
