@@ -660,7 +660,8 @@ fn e2e_what_a_hostile_node_tells_of_others_is_refused_by_name_and_all_else_comes
     let text = format!(
         "run = {{ name = \"far\", seconds = 5 }}\nclock.reference = \"n\"\n\
          [[node]]\nname = \"n\"\nends_run = true\nconnect = [\"env\"]\nagent = \"{}\"\naddress = \"127.0.0.1\"\n\
-         files = [\"{}\", \"{}\"]\ncommand = [\"sh\", \"-c\", \"mkdir -p ../run/events; cp n+*.parquet ../run/events/\"]\n",
+         files = [\"{}\", \"{}\"]\n\
+         command = [\"sh\", \"-c\", \"mkdir -p ../run/events; cp n+*.parquet ../run/events/\"]\n",
         env!("CARGO_BIN_EXE_tickscope"),
         place.display(),
         good.display(),

@@ -249,8 +249,8 @@ fn check_what_needs_connect(node: &NodePlan) -> Result<(), String> {
     match given.into_iter().find(|(_, given)| *given && connect.is_empty()) {
         None => Ok(()),
         Some((field, _)) => Err(format!(
-            "node '{name}': expected connect beside {field}, found none: the node lives on this machine. Give connect, or \
-             leave {field} out"
+            "node '{name}': expected connect beside {field}, found none: the node lives on this machine. Give connect, \
+             or leave {field} out"
         )),
     }
 }
@@ -267,9 +267,10 @@ pub(crate) fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D
     let list = match toml::Value::deserialize(from)? {
         toml::Value::Array(list) => list,
         toml::Value::String(text) => {
-            let words: Vec<&str> = text.split_whitespace().collect();
+            let words: Vec<String> = text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
             return Err(D::Error::custom(format!(
-                "expected a list of words, found the string '{text}'. Write each word in quotes of its own: {words:?}"
+                "expected a list of words, found the string '{text}'. Write each word in quotes of its own: [{}]",
+                words.join(", ")
             )));
         }
         other => {
