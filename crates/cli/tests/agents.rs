@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use site::c_program::{ReturnedCounts, compile_with};
 use site::{Ended, Site, few_or_all, free_port, tickscope};
-use tickscope_store::{Paths, RunState, read_channels};
+use tickscope_store::{Event, EventKind, Paths, RunState, read_channels, write_events};
 
 /// Stamps of each node, enough for its parts to be killed meanwhile.
 const STAMPS: u64 = 12_000;
@@ -647,4 +647,43 @@ fn e2e_a_node_elsewhere_whose_program_outlives_the_run_keeps_its_session_until_a
         assert!((counted..=counted + 1).contains(&(found as u64)), "{counted} returned, {found} found");
         assert_eq!(site.opened().check().unwrap(), []);
     }
+}
+
+#[test]
+fn e2e_what_a_hostile_node_tells_of_others_is_refused_by_name_and_all_else_comes_in() {
+    let site = Site::new("hostile-rows");
+    let place = site.path("program/events/n+evil.parquet");
+    let event = |node: &str, text: &str| Event { node: node.into(), text: text.into(), ..Event::default() };
+    write_events(&place, &[event("n", "of itself"), event("run", "of all")]).unwrap();
+    let good = site.path("program/events/n+good.parquet");
+    write_events(&good, &[event("n", "of itself alone")]).unwrap();
+    let text = format!(
+        "run = {{ name = \"far\", seconds = 5 }}\nclock.reference = \"n\"\n\
+         [[node]]\nname = \"n\"\nends_run = true\nconnect = [\"env\"]\nagent = \"{}\"\naddress = \"127.0.0.1\"\n\
+         files = [\"{}\", \"{}\"]\n\
+         command = [\"sh\", \"-c\", \"mkdir -p ../run/events; cp n+*.parquet ../run/events/\"]\n",
+        env!("CARGO_BIN_EXE_tickscope"),
+        place.display(),
+        good.display(),
+    );
+    let mut command = site.run_command(&text);
+    let folders = |command: &mut Command| {
+        command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
+    };
+    folders(&mut command);
+    let ended = Ended::of(&mut command);
+    let said = "events/n+evil.parquet of node n is not in the run";
+    assert!(ended.err.contains(said) && ended.err.contains("row 1 with the node 'run'"), "{ended:?}");
+    let events = site.opened().events().unwrap().found;
+    let refused: Vec<_> = events.iter().filter(|event| event.what == EventKind::NodeFileRefused).collect();
+    assert!(refused.len() == 1 && refused[0].node == "n" && refused[0].text.contains(said), "{refused:?}");
+    assert!(events.iter().all(|event| !["of itself", "of all"].contains(&event.text.as_str())), "{events:?}");
+    assert!(events.iter().any(|event| event.text == "of itself alone"), "{events:?}");
+    // The file stays where it is, with its session, until somebody has looked at it.
+    let sessions: Vec<_> = fs::read_dir(site.path("state/tickscope/sessions")).unwrap().flatten().collect();
+    assert!(sessions.len() == 1 && sessions[0].path().join("run/events/n+evil.parquet").exists(), "{sessions:?}");
+    let mut remove = tickscope(&["agent", "--remove"]);
+    folders(&mut remove);
+    let removed = Ended::of(&mut remove);
+    assert!(removed.out.contains("removed session") && !sessions[0].path().exists(), "{removed:?}");
 }

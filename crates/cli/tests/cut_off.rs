@@ -373,7 +373,8 @@ fn e2e_a_run_taken_up_again_lasts_as_long_as_its_command_said() {
     fs::create_dir_all(&stamps).unwrap();
     // Something else starts its programs, so its time ends it: the run file's second, or what the command says.
     let text = format!(
-        "run = {{ name = \"seconds\", seconds = 1 }}\n[clock]\nreference = \"a\"\n[[node]]\nname = \"a\"\nstamps = \"{}\"\n",
+        "run = {{ name = \"seconds\", seconds = 1 }}\n[clock]\nreference = \"a\"\n[[node]]\nname = \"a\"\n\
+         stamps = \"{}\"\n",
         stamps.display()
     );
     let quietly = |command: &mut Command| {

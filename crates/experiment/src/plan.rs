@@ -214,7 +214,7 @@ pub struct NodePlan {
     /// Its name.
     pub name: NodeName,
     /// The target, with placeholders; empty: something else starts the programs that stamp.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::run_file::words")]
     pub command: Vec<String>,
     /// The directory that its programs stamp into, where something else makes it and starts them; absent: one of the
     /// run's own.
@@ -233,7 +233,7 @@ pub struct NodePlan {
     #[serde(default = "ready_timeout")]
     pub ready_timeout: f64,
     /// Words that run a command where the node is; none: here.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::run_file::words")]
     pub connect: Vec<String>,
     /// Path of tickscope there; absent: it is copied there if need be.
     #[serde(default)]
@@ -262,12 +262,12 @@ pub struct NodePlan {
 }
 
 /// An hour.
-fn deadline() -> f64 {
+pub(crate) fn deadline() -> f64 {
     3600.0
 }
 
 /// 4 GB.
-fn spool_mb() -> u64 {
+pub(crate) fn spool_mb() -> u64 {
     4096
 }
 

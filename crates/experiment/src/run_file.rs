@@ -19,7 +19,7 @@ use tickscope_tick::{Injection, NodeName};
 
 use crate::Error;
 use crate::network::MOST_NODES;
-use crate::plan::{Link, NodePlan, PairPlan, Plan, PlanOrigin, Slew};
+use crate::plan::{self, Link, NodePlan, PairPlan, Plan, PlanOrigin, Slew};
 use crate::process::Forward;
 use crate::readiness::Ready;
 
@@ -201,6 +201,7 @@ fn check_node(node: &NodePlan) -> Result<(), String> {
     let variable = Injection::VARIABLE;
     Event::expect_node(name)?;
     check_what_stamps(node)?;
+    check_what_needs_connect(node)?;
     if environment.contains_key(variable) {
         return Err(format!(
             "node '{name}': expected a known map in inject = {{ ... }}, found {variable} in environment. Move it there"
@@ -236,11 +237,53 @@ fn check_what_stamps(node: &NodePlan) -> Result<(), String> {
     }
 }
 
+/// What says how a node elsewhere is set up is no part of one here.
+fn check_what_needs_connect(node: &NodePlan) -> Result<(), String> {
+    let NodePlan { name, connect, agent, files, deadline, spool_mb, .. } = node;
+    let given = [
+        ("agent", agent.is_some()),
+        ("files", !files.is_empty()),
+        ("deadline", *deadline != plan::deadline()),
+        ("spool_mb", *spool_mb != plan::spool_mb()),
+    ];
+    match given.into_iter().find(|(_, given)| *given && connect.is_empty()) {
+        None => Ok(()),
+        Some((field, _)) => Err(format!(
+            "node '{name}': expected connect beside {field}, found none: the node lives on this machine. Give connect, \
+             or leave {field} out"
+        )),
+    }
+}
+
 fn within(field: &str, found: f64, least: f64, most: f64) -> Result<(), String> {
     if (least..=most).contains(&found) {
         return Ok(());
     }
     Err(format!("expected {field} from {least} to {most}, found {found}. Correct it in the run file"))
+}
+
+/// Words of a command, a string each.
+pub(crate) fn words<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let list = match toml::Value::deserialize(from)? {
+        toml::Value::Array(list) => list,
+        toml::Value::String(text) => {
+            let words: Vec<String> = text.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+            return Err(D::Error::custom(format!(
+                "expected a list of words, found the string '{text}'. Write each word in quotes of its own: [{}]",
+                words.join(", ")
+            )));
+        }
+        other => {
+            return Err(D::Error::custom(format!(
+                "expected a list of words, found {other}. Write [\"ssh\", \"host2\"]"
+            )));
+        }
+    };
+    let word = |value: toml::Value| match value {
+        toml::Value::String(word) => Ok(word),
+        other => Err(D::Error::custom(format!("expected a word in quotes, found {other}. Write \"{other}\""))),
+    };
+    list.into_iter().map(word).collect()
 }
 
 pub(crate) fn rho<'de, D: Deserializer<'de>>(from: D) -> Result<Rho, D::Error> {
@@ -414,9 +457,16 @@ mod tests {
             ("stamps = \"/s\"\nends_run = true", "Leave ends_run out"),
             ("stamps = \"/s\"\nready = 7400", "Leave ready out"),
             ("stamps = \"/s\"\ncommand = [\"true\"]", "Mark the one whose command ends the run"),
-            ("stamps = \"/s\"\ndeadline = -1.0", "expected deadline from 1"),
-            ("stamps = \"/s\"\ndeadline = inf", "expected deadline from 1"),
-            ("stamps = \"/s\"\ndeadline = nan", "expected deadline from 1"),
+            ("stamps = \"/s\"\nconnect = [\"env\"]\ndeadline = -1.0", "expected deadline from 1"),
+            ("stamps = \"/s\"\nconnect = [\"env\"]\ndeadline = inf", "expected deadline from 1"),
+            ("stamps = \"/s\"\nconnect = [\"env\"]\ndeadline = nan", "expected deadline from 1"),
+            ("stamps = \"/s\"\ndeadline = 5", "expected connect beside deadline"),
+            ("stamps = \"/s\"\nspool_mb = 5", "expected connect beside spool_mb"),
+            ("stamps = \"/s\"\nagent = \"/bin/x\"", "expected connect beside agent"),
+            ("stamps = \"/s\"\nfiles = [\"x\"]", "expected connect beside files"),
+            ("stamps = \"/s\"\nconnect = \"ssh host2\"", "[\"ssh\", \"host2\"]"),
+            ("command = \"sleep 1\"", "[\"sleep\", \"1\"]"),
+            ("command = [\"sleep\", 1]", "Write \"1\""),
         ] {
             let error = plan(node).unwrap_err();
             assert!(error.contains(said), "{node}: {error}");

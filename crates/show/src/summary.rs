@@ -51,7 +51,7 @@ fn clocks(analysis: &Analysis, unit: Unit) -> String {
     let mut said: Vec<String> = Vec::new();
     said.extend(analysis.unrelated.iter().cloned());
     if maps.is_empty() && analysis.unrelated.is_empty() {
-        said.push("all points read one counter, so only what a reading leaves open is not known".into());
+        said.push("all points read one counter; durations are known to the width of its readings".into());
     }
     if maps.len() > MOST_NAMED {
         let widest = maps.iter().max_by_key(|map| map.half_width_ticks.unwrap_or(u64::MAX));
@@ -122,7 +122,7 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let removed = sum(|channel| channel.removed.unwrap_or(0));
     let all = stored + removed + dropped + refused + uncommitted + uncounted;
     let stamps = match (channels.len(), lost.is_empty()) {
-        (0, _) => "how many stamps is not known: no file tells of channels".into(),
+        (0, _) => "unknown: the run has no counts of stamps".into(),
         (_, true) => format!("0 of {} that programs counted", counted(all, "stamp")),
         (_, false) => format!("of {}: {}", counted(all, "stamp"), lost.join(", ")),
     };

@@ -259,8 +259,8 @@ impl Conductor<'_> {
         let more = if others.len() > NAMED { format!(" and {} more", others.len() - NAMED) } else { String::new() };
         let when = if phase == Phase::Opening { "before" } else { "after" };
         let text = format!(
-            "no exchange of the burst {when} the run came about with {}{more}: is its probe's port reachable? Their \
-             clocks are related by what else there is",
+            "its probe exchanged nothing {when} the run with {}{more}. Check that its probe's UDP port is reachable. \
+             Other evidence still relates their clocks",
             names.join(", ")
         );
         notice::say(format_args!("{}: {text}", self.nodes[at].name));

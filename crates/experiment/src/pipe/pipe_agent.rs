@@ -244,7 +244,7 @@ impl PipeAgent {
             };
             let is_broken = connection == Connection::Broken;
             let why = if is_broken && since.elapsed() > REACHED_WITHIN {
-                format!("cannot reach {} for {} s", self.name, since.elapsed().as_secs())
+                format!("{} has not been reached for {} s", self.name, since.elapsed().as_secs())
             } else if interrupt::insisted() && (is_broken || asked.elapsed() > HASTE) {
                 format!("{} was not waited for any longer", self.name)
             } else {
@@ -640,7 +640,7 @@ impl Keeper {
             // A full disk here may have room later; its spool holds them so long.
             Ok(Err(why)) if !self.told => {
                 self.told = true;
-                notice::say(format!("files of node {} wait there: {why}", self.name));
+                notice::say(format!("files of node {} cannot be stored here, and wait there: {why}", self.name));
             }
             Ok(Ok(false)) => self.told = false,
             Ok(Err(_)) | Err(Unanswered::Broken | Unanswered::Died) => {}
