@@ -405,6 +405,8 @@ fn e2e_a_node_that_cannot_be_reached_is_an_error_that_says_why_and_what_helps() 
     let path = format!("PATH={}:{}", folder.display(), std::env::var("PATH").unwrap());
     one(&site, &["env", &path], "").said(1, &["expected Linux on", "riscv64", "agent ="]);
     one(&site, &["env"], "files = [\"nowhere\"]").said(2, &["node 'n'", "nowhere", "Correct files"]);
+    let sessions = fs::read_dir(site.path("state/tickscope/sessions")).map_or(0, Iterator::count);
+    assert_eq!(sessions, 0, "no agent goes on for a run that never began");
 }
 
 #[test]

@@ -73,6 +73,10 @@ pub struct PipeAgent {
     elsewhere: bool,
     /// Boot of its machine, as its kernel names it.
     boot: String,
+    /// It goes on when its pipe is closed.
+    outlives: bool,
+    /// It does so, and the run that it was begun for has not begun: nobody would come back for it.
+    of_no_run: bool,
 }
 
 /// What the thread that has the pipe is to do.
@@ -110,8 +114,10 @@ impl PipeAgent {
     /// which gets the files of a node elsewhere.
     pub fn begin(connect: Connect, settings: AgentSettings, folder: PathBuf, run: &Path) -> Result<Self, Error> {
         let (mut agent, _) = Self::open(connect, settings.clone(), folder, run)?;
+        let outlives = agent.outlives;
         let begun = agent.done(Question::Begin(settings));
         begun.inspect_err(|_| _ = agent.bye())?;
+        agent.of_no_run = outlives;
         Ok(agent)
     }
 
@@ -172,6 +178,7 @@ impl PipeAgent {
         let (connection, prepared) = (Connection::Open, Vec::new());
         let state = State { connection, since, running, answers, eager, news, prepared };
         let state = Arc::new(Mutex::new(state));
+        let (outlives, of_no_run) = (connect != Connect::Here, false);
         let (questions, orders) = channel();
         let number = crate::conductor::random()? >> 1;
         let ends = Arc::new(AtomicBool::new(false));
@@ -211,7 +218,9 @@ impl PipeAgent {
             let why = refused.text();
             Error::work(format!("cannot reach node {name} through '{}': {why}", connect.words()))
         })?;
-        Ok((Self { name, questions, state, ends, thread: Some(thread), folder, elsewhere, boot }, generation))
+        let thread = Some(thread);
+        let agent = Self { name, questions, state, ends, thread, folder, elsewhere, boot, outlives, of_no_run };
+        Ok((agent, generation))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -771,6 +780,9 @@ impl Keeper {
 
 impl Drop for PipeAgent {
     fn drop(&mut self) {
+        if self.of_no_run {
+            let _ = self.bye(); // one that cannot be told ends at its deadline
+        }
         self.ends.store(true, Ordering::Relaxed);
         let (questions, _) = channel();
         self.questions = questions; // the thread sees that nobody asks any more, and closes the pipe
@@ -792,6 +804,7 @@ impl Agent for PipeAgent {
     }
 
     fn begun(&mut self, manifest: &str) -> Result<(), Error> {
+        self.of_no_run = false;
         self.done(Question::Manifest(manifest.into()))
     }
 
@@ -890,6 +903,7 @@ impl Agent for PipeAgent {
     }
 
     fn bye(&mut self) -> Result<(), Error> {
+        self.of_no_run = false;
         self.done(Question::Bye)
     }
 }
