@@ -139,8 +139,8 @@ impl Web {
     fn try_closed(&self, told: &[&Told]) -> Result<Maps, ClosureError> {
         let domains = Domains::new(self.domains.len(), told.iter().map(|told| told.pair.clone()).collect())?;
         let (mut maps, mut summaries) = (Vec::new(), Vec::new());
-        for reference in 0..self.domains.len() {
-            for closed in domains.toward(reference).map_err(ClosureError::Conflict)? {
+        for (reference, toward) in domains.toward_each().map_err(ClosureError::Conflict)?.into_iter().enumerate() {
+            for closed in toward {
                 let (local, Some(clock_map)) = (closed.local, closed.clock_map) else { continue };
                 let found = told.iter().find(|told| (told.pair.local, told.pair.reference) == (local, reference));
                 let Some(told) = found else { continue };

@@ -8,8 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use tickscope_tick::{Local, Reference, Tick};
+use tickscope_tick::{Interval, Local, Reference, Tick};
 
 use crate::{Bracket, ClockMap, Error, Finding, Model, Ratio};
 
@@ -102,6 +104,9 @@ struct Stand {
     hi_by: Option<(usize, Step)>,
 }
 
+/// Pairs that contradict each other: `(local, reference)`.
+type Pairs = Vec<(usize, usize)>;
+
 /// All domains at one instant.
 type Stands = Vec<Option<Stand>>;
 
@@ -152,6 +157,33 @@ impl Domains {
     /// makes it; sorted by domain.
     pub fn toward(&self, reference: usize) -> Result<Vec<Closed>, Conflict> {
         self.toward_without(reference, None).map_err(|pairs| self.blame(pairs))
+    }
+
+    /// The clock maps to each domain in turn, as [`Domains::toward`], on all processors.
+    pub fn toward_each(&self) -> Result<Vec<Vec<Closed>>, Conflict> {
+        self.over_sources(&|source| self.toward_without(source, None)).map_err(|pairs| self.blame(pairs))
+    }
+
+    /// Does the same for every domain; of several that fail, the first one's answer.
+    fn over_sources<T: Send>(&self, work: &(impl Fn(usize) -> Result<T, Pairs> + Sync)) -> Result<Vec<T>, Pairs> {
+        let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(self.count));
+        let done = Mutex::new(BTreeMap::new());
+        let worker = || {
+            loop {
+                let source = next.fetch_add(1, Ordering::Relaxed);
+                if source >= failed.load(Ordering::Relaxed) {
+                    return;
+                }
+                let outcome = work(source);
+                if outcome.is_err() {
+                    failed.fetch_min(source, Ordering::Relaxed);
+                }
+                done.lock().unwrap_or_else(PoisonError::into_inner).insert(source, outcome);
+            }
+        };
+        let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(self.count);
+        std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(worker))));
+        done.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
     }
 
     /// The same, of a contradiction only its pairs; as if one domain were not there.
@@ -215,8 +247,9 @@ impl Domains {
     fn taken(&self, (lo, hi): (i64, i64), step: Step) -> Option<(i64, i64)> {
         let clock_map = self.pairs[step.pair].direct.as_ref()?;
         if step.forward {
-            let [first, last] = [lo, hi].map(|tick| clock_map.interval(Tick::new(tick)));
-            Some((first.ok()?.lo().get(), last.ok()?.hi().get()))
+            let held = clock_map.hold(Interval::new(Tick::new(lo), Tick::new(hi)).ok()?).ok()?;
+            let interval = clock_map.placed(&held)?.interval;
+            Some((interval.lo().get(), interval.hi().get()))
         } else {
             let [first, last] = [lo, hi].map(|tick| clock_map.inverse(Tick::<Reference>::new(tick)));
             Some((first.ok()?.lo().get(), last.ok()?.hi().get()))
@@ -260,8 +293,10 @@ impl Domains {
     }
 
     fn is_consistent_without(&self, domain: usize) -> bool {
-        let others = (0..self.count).filter(|&other| other != domain);
-        others.into_iter().all(|source| self.toward_without(source, Some(domain)).is_ok())
+        let is_other = |source: usize| source != domain;
+        let check =
+            |source| if is_other(source) { self.toward_without(source, Some(domain)).map(drop) } else { Ok(()) };
+        self.over_sources(&check).is_ok()
     }
 }
 

@@ -52,7 +52,8 @@ impl Domains {
     pub(super) fn compare_thirds(&self, source: usize, without: Option<usize>) -> Result<(), Contradiction> {
         let onward: Vec<BTreeMap<usize, Step>> =
             self.steps.iter().map(|steps| steps.iter().map(|step| (step.to, *step)).collect()).collect();
-        for first in self.steps[source].iter().filter(|step| Some(step.to) != without) {
+        // From the side that its evidence is exact on: each pair is looked at once.
+        for first in self.steps[source].iter().filter(|step| step.forward && Some(step.to) != without) {
             for tick in self.pairs[first.pair].exact_ticks(source) {
                 let Some((mut lo, mut hi)) = self.taken((tick, tick), *first) else { continue };
                 let (mut lo_by, mut hi_by) = ([first.pair; 2], [first.pair; 2]);
