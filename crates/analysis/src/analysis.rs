@@ -79,6 +79,8 @@ pub struct Analysis {
     pub unrelated: Vec<String>,
     /// What other methods say of each node's clock, beside ours.
     pub rivals: Vec<NodeRivals>,
+    /// Why durations are not kept in the run, where they were to be: whoever asks for them has them computed again.
+    pub not_kept: Option<tickscope_store::Error>,
     /// What was done to make the run ready, where [`ready`](crate::ready) did.
     pub preparation: Preparation,
 }
@@ -175,6 +177,7 @@ struct Scanned {
     collector: Option<Collector>,
     trips: Option<ReturnTrips>,
     curves: Vec<ClockMapCurve>,
+    not_kept: Option<tickscope_store::Error>,
 }
 
 fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned, Error> {
@@ -183,24 +186,27 @@ fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned,
     let readers = traces_of(run, &inputs.layout)?;
     let table = Table::of(run, &inputs, &readers)?;
     let folder = run.derived().durations(inputs.rho.ppb().into());
-    let mut writer = if write { Some(table.begin(&folder)?) } else { None };
+    let (mut writer, unbegun) = match write.then(|| table.begin(&folder)).transpose() {
+        Ok(writer) => (writer, None),
+        Err(why) => (None, Some(why)),
+    };
     // An inferred order was read off the very stamps: holding it against the truth would say nothing.
     let truth = if inputs.layout.is_inferred() { None } else { Truth::of(run.manifest()) };
     let counts = Counts::none(&inputs, &readers, truth);
     let gathered = (counts, Values::none(inputs.layout.stages().len()));
     let trips = (!inputs.rivals.is_empty()).then(|| ReturnTrips::of(&inputs.layout)).flatten();
-    let mut sink = (gathered, ((draw.then(Collector::default), trips), writer.as_mut().map(DurationRows)));
+    let mut sink = (gathered, ((draw.then(Collector::default), trips), writer.as_mut().map(DurationRows::to)));
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
-    let ((counts, values), ((collector, trips), _)) = sink;
-    if let Some(writer) = writer {
-        writer.finish()?;
-    }
-    Ok(Scanned { inputs, counts, values, collector, trips, curves })
+    let ((counts, values), ((collector, trips), rows)) = sink;
+    let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
+    let unfinished = || writer.and_then(|writer| writer.finish().err());
+    let not_kept = unwritten.or_else(unfinished);
+    Ok(Scanned { inputs, counts, values, collector, trips, curves, not_kept })
 }
 
 fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let Scanned { inputs, counts, values, collector, trips, curves } = scanned(run, query, write, draw)?;
+    let Scanned { inputs, counts, values, collector, trips, curves, not_kept } = scanned(run, query, write, draw)?;
     let Inputs {
         layout,
         clocks,
@@ -257,6 +263,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         unstamped,
         unrelated,
         rivals,
+        not_kept,
         preparation: Preparation::default(),
     };
     Ok((analysis, figures.transpose()?))

@@ -38,7 +38,9 @@ pub fn durations(run: &Run, rho: Option<Rho>, aside: &Path) -> Result<PathBuf, E
         Ok(writer) => (inside, writer),
         Err(_) => (outside.clone(), table.begin(&outside)?), // the run is on a medium that cannot be written, or not ours
     };
-    scan::over(&inputs, &readers, scan::processors(), &mut DurationRows(&mut writer))?;
+    let mut rows = DurationRows::to(&mut writer);
+    scan::over(&inputs, &readers, scan::processors(), &mut rows)?;
+    rows.failed.map_or(Ok(()), Err)?;
     writer.finish()?;
     Ok(folder)
 }
@@ -93,8 +95,19 @@ impl Table {
     }
 }
 
-/// Writes the durations of all traces, in their order.
-pub(crate) struct DurationRows<'a>(pub &'a mut KeyedWriter);
+/// Writes the durations of all traces, in their order. A failure ends that and no scan: whoever asked for figures gets
+/// them.
+pub(crate) struct DurationRows<'a> {
+    writer: &'a mut KeyedWriter,
+    /// Why no more were written.
+    pub failed: Option<tickscope_store::Error>,
+}
+
+impl<'a> DurationRows<'a> {
+    pub fn to(writer: &'a mut KeyedWriter) -> Self {
+        Self { writer, failed: None }
+    }
+}
 
 /// Rows of one row group.
 pub(crate) struct GroupRows(KeyedRows);
@@ -107,7 +120,10 @@ impl Sink for DurationRows<'_> {
     }
 
     fn merge(&mut self, part: GroupRows) -> Result<(), Error> {
-        Ok(self.0.write(part.0)?)
+        if self.failed.is_none() {
+            self.failed = self.writer.write(part.0).err();
+        }
+        Ok(())
     }
 }
 

@@ -29,6 +29,29 @@ fn derived(copied: &Copied, rho: Option<Rho>) -> (PathBuf, KeyedRows) {
 }
 
 #[test]
+fn durations_that_cannot_be_kept_cost_no_figure_and_are_told() {
+    let expected = figures(&Copied::new(1), None);
+    // Where the folder is to be lies a file, so nothing can be begun; under the file's name a folder: not completed.
+    for in_the_way in ["file", "folder"] {
+        let copied = Copied::new(1);
+        let folder = copied.run().derived().durations(copied.run().manifest().rho[0].ppb);
+        let _ = fs::remove_dir_all(&folder);
+        match in_the_way {
+            "file" => {
+                fs::create_dir_all(folder.parent().unwrap()).unwrap();
+                fs::write(&folder, "").unwrap();
+            }
+            _ => fs::create_dir_all(folder.join(FILE).join("of somebody")).unwrap(),
+        }
+        let analysis = analyse(&copied.run(), &Query::default(), true).unwrap();
+        assert!(analysis.not_kept.is_some(), "{in_the_way}");
+        let mut found = serde_json::to_value(RunJson::of(&copied.run(), &analysis, &[])).unwrap();
+        found["run"].take();
+        assert_eq!(found, expected, "{in_the_way}");
+    }
+}
+
+#[test]
 fn the_table_does_not_depend_on_how_traces_are_cut_into_files() {
     let whole = figures(&Copied::new(1), None);
     assert!(whole["stages"][1]["impossible"].as_u64().unwrap() > 16, "{whole}");

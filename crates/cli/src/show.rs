@@ -86,6 +86,9 @@ fn shown(opened: &Opened, query: &Query, json: bool, write: bool, view: &View) -
     let Opened { ready, faults } = opened;
     let run = &ready.run;
     let mut analysis = analyse(run, query, write)?;
+    if let Some(why) = &analysis.not_kept {
+        note(format_args!("durations are not kept in the run, and will be computed again: {why}"));
+    }
     let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
     let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
