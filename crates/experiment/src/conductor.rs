@@ -99,27 +99,41 @@ pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     let (plan, root) = settings.plan()?;
     say_orphans();
     preflight::check(&plan, &root)?;
-    let missing = preflight::missing(&root);
-    let nothing_left = |why| {
-        preflight::remove(&root, &missing);
-        why
+    let mut claimed = preflight::Claimed::take(&root)?;
+    let (mut conductor, overhead) = match begin_in(&mut claimed, settings, &plan, &root) {
+        Ok(begun) => begun,
+        Err(why) => {
+            claimed.remove();
+            return Err(why);
+        }
     };
-    let overhead = settings.overhead.then(|| overhead::compare(&plan, &root)).transpose().map_err(nothing_left)?;
-    let quiet = plan.origin.forward != Forward::Nowhere;
-    let mut conductor = Conductor { quiet, ..Conductor::over_pipes(&plan, &root).map_err(nothing_left)? };
-    if !quiet || plan.run.keep.is_some() {
-        forecast(&plan, &root).lines().for_each(|line| show_progress(line, Shown::AsLine));
-    }
     let measured = conductor.measure();
     if let (Err(why), false) = (&measured, conductor.started) {
         conductor.discard();
         let some_stamped = conductor.some_started && plan.nodes.len() > 1;
-        drop(conductor); // which holds the directory
+        drop(conductor); // which writes into the directory
+        claimed.remove();
         let then = "; what the commands that had started stamped is removed, since the run had not begun";
-        let why = if some_stamped { Error::work(format!("{why}{then}")) } else { why.clone() };
-        return Err(nothing_left(why));
+        return Err(if some_stamped { Error::work(format!("{why}{then}")) } else { why.clone() });
     }
     conductor.come_to_an_end(overhead, measured)
+}
+
+/// Begins a run in a directory that is claimed for it, after the comparison that was asked for.
+fn begin_in<'a>(
+    claimed: &mut preflight::Claimed,
+    settings: &RunSettings,
+    plan: &'a Plan,
+    root: &Path,
+) -> Result<(Conductor<'a>, Option<Overhead>), Error> {
+    let overhead = settings.overhead.then(|| overhead::compare(plan, root)).transpose()?;
+    let quiet = plan.origin.forward != Forward::Nowhere;
+    let conductor = Conductor { quiet, ..Conductor::over_pipes(plan, root)? };
+    claimed.let_go();
+    if !quiet || plan.run.keep.is_some() {
+        forecast(plan, root).lines().for_each(|line| show_progress(line, Shown::AsLine));
+    }
+    Ok((conductor, overhead))
 }
 
 /// Names what runs that no longer live have left, in a line.

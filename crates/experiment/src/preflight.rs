@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::fs::File;
 use std::net::UdpSocket;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 use tickscope_stamp::block::DEFAULT_POOL_BYTES;
-use tickscope_store::{Paths, Run, SameBoot, Writing};
+use tickscope_store::{Run, SameBoot};
 use tickscope_tick::{NodeName, printable, quoted};
 
 use crate::Error;
@@ -130,7 +132,7 @@ fn expect_empty(root: &Path) -> Result<(), Error> {
     Run::expect_none(root).map_err(Error::input)?;
     let place = root.display();
     match fs::read_dir(root) {
-        Ok(mut entries) => match entries.next() {
+        Ok(entries) => match entries.flatten().find(|entry| entry.file_name() != CLAIM) {
             None => Ok(()),
             Some(_) => Err(Error::input(format!(
                 "{place}: expected no such directory or an empty one, found files in it. Name another with --out"
@@ -247,23 +249,90 @@ fn check_ports(plan: &Plan) -> Result<(), Error> {
 }
 
 /// The directories that do not exist yet of a path, the outermost last: those that a failed start removes again.
-pub(crate) fn missing(root: &Path) -> Vec<PathBuf> {
+fn missing(root: &Path) -> Vec<PathBuf> {
     let ancestors = root.ancestors().filter(|path| !path.as_os_str().is_empty());
     ancestors.take_while(|path| !path.exists()).map(Into::into).collect()
 }
 
-/// Removes what a start that failed has written to `root`, which was `missing` or empty before.
-///
-/// What another process writes there meanwhile is that one's: two runs may have been given one directory.
-pub(crate) fn remove(root: &Path, missing: &[PathBuf]) {
-    if Writing::is_held(&Paths::of(root).lock()).unwrap_or(false) {
-        return;
+/// A file in the run's directory that whoever begins a run there holds, until there is a run.
+const CLAIM: &str = ".starting";
+
+/// A directory that this process alone begins a run in.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    root: PathBuf,
+    missing: Vec<PathBuf>,
+    held: Option<File>,
+}
+
+impl Claimed {
+    /// Takes an empty directory, which is made if need be; what a start that was killed has left there is taken, too.
+    pub fn take(root: &Path) -> Result<Self, Error> {
+        let missing = missing(root);
+        let held = Some(hold(root)?);
+        let claimed = Self { root: root.into(), missing, held };
+        match expect_empty(root) {
+            Ok(()) => Ok(claimed),
+            Err(why) => {
+                let mut claimed = claimed;
+                claimed.let_go(); // a run was begun there meanwhile, which is another's
+                Err(why)
+            }
+        }
     }
-    let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    for entry in entries.map(|entry| entry.path()) {
-        let _ = if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) }; // the failure is told
+
+    /// The run has begun: its own files keep others out.
+    pub fn let_go(&mut self) {
+        if let Some(held) = self.held.take() {
+            let _ = fs::remove_file(self.root.join(CLAIM)); // one that stays is taken by the next
+            drop(held);
+        }
     }
-    missing.iter().for_each(|directory| drop(fs::remove_dir(directory))); // somebody may have put something there
+
+    /// Removes what a start that failed has written, with the directories that it made.
+    pub fn remove(mut self) {
+        if self.held.is_none() {
+            self.held = hold(&self.root).ok(); // its run.json kept others out until here
+        }
+        if self.held.is_none() {
+            return; // somebody begins there
+        }
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        for entry in entries.map(|entry| entry.path()).filter(|entry| !entry.ends_with(CLAIM)) {
+            // That the start failed is told; what cannot be removed stays.
+            let _ = if entry.is_dir() { fs::remove_dir_all(entry) } else { fs::remove_file(entry) };
+        }
+        self.let_go();
+        // Somebody may have put something there.
+        self.missing.iter().for_each(|directory| drop(fs::remove_dir(directory)));
+    }
+}
+
+/// Makes the directory if need be, and holds the file in it by which one process at a time begins a run there.
+fn hold(root: &Path) -> Result<File, Error> {
+    let place = root.join(CLAIM);
+    let wrong = |e: io::Error| {
+        let root = root.display();
+        Error::input(format!("cannot take {root} as the run's directory: {e}. Name another with --out"))
+    };
+    loop {
+        fs::create_dir_all(root).map_err(wrong)?;
+        let file = match File::options().write(true).create(true).truncate(false).open(&place) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue, // removed by a start that failed just now
+            file => file.map_err(wrong)?,
+        };
+        // SAFETY: a system call on a descriptor that outlives it.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Err(Error::input(format!(
+                "cannot take {} as the run's directory: another run begins there just now. Name another with --out",
+                root.display()
+            )));
+        }
+        let (found, ours) = (fs::metadata(&place), file.metadata().map_err(wrong)?);
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == (ours.dev(), ours.ino())) {
+            return Ok(file); // if not, it was let go between the two calls
+        }
+    }
 }
 
 #[cfg(test)]
@@ -282,26 +351,35 @@ mod tests {
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join("of somebody"), "").unwrap();
         let root = place.join("runs/first");
-        let missing = missing(&root);
-        assert_eq!(missing, [place.join("runs/first"), place.join("runs")]);
+        let mut claimed = Claimed::take(&root).unwrap();
+        assert_eq!(claimed.missing, [place.join("runs/first"), place.join("runs")]);
         fs::create_dir_all(root.join("stamps")).unwrap();
         fs::write(root.join("run.json"), "").unwrap();
-        remove(&root, &missing);
+        claimed.let_go();
+        assert!(!root.join(CLAIM).exists());
+        claimed.remove();
         assert!(!place.join("runs").exists() && place.join("of somebody").exists());
         fs::remove_dir_all(place).unwrap();
     }
 
     #[test]
-    fn what_another_run_writes_into_the_same_directory_stays() {
-        let root = std::env::temp_dir().join(format!("tickscope-preflight-two-{}", std::process::id()));
-        fs::create_dir_all(&root).unwrap();
-        fs::write(root.join("run.json"), "").unwrap();
-        let others = Writing::hold(&Paths::of(&root).lock()).unwrap();
-        remove(&root, std::slice::from_ref(&root));
-        assert!(root.join("run.json").exists());
-        drop(others);
-        remove(&root, std::slice::from_ref(&root));
+    fn of_two_that_begin_a_run_in_one_directory_the_second_is_refused_and_removes_nothing() {
+        let root = std::env::temp_dir().join(format!("tickscope-claimed-{}", std::process::id()));
+        let mut first = Claimed::take(&root).unwrap();
+        fs::write(root.join("of the first"), "").unwrap();
+        let refused = Claimed::take(&root).unwrap_err();
+        assert!(refused.code() == 2 && refused.to_string().contains("another run begins there"), "{refused}");
+        assert!(root.join("of the first").exists());
+        first.let_go();
+        assert!(Claimed::take(&root).unwrap_err().to_string().contains("found files in it"));
+        assert!(root.join("of the first").exists() && !root.join(CLAIM).exists());
+        first.remove();
         assert!(!root.exists());
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join(CLAIM), "").unwrap(); // of a start that was killed
+        Claimed::take(&root).unwrap().remove();
+        assert!(fs::read_dir(&root).unwrap().next().is_none(), "it was there before, and stays");
+        fs::remove_dir(root).unwrap();
     }
 
     #[test]
