@@ -404,6 +404,8 @@ fn e2e_a_node_that_cannot_be_reached_is_an_error_that_says_why_and_what_helps() 
     fs::set_permissions(folder.join("uname"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("PATH={}:{}", folder.display(), std::env::var("PATH").unwrap());
     one(&site, &["env", &path], "").said(1, &["expected Linux on", "riscv64", "agent ="]);
+    let noisy = ["sh", "-c", "echo 'Welcome to host2'; echo 'quota: exceeded'; exec cat > /dev/null"];
+    one(&site, &noisy, "").said(1, &["cannot reach node n", "it printed: Welcome to host2 / quota: exceeded"]);
     one(&site, &["env"], "files = [\"nowhere\"]").said(2, &["node 'n'", "nowhere", "Correct files"]);
     let sessions = fs::read_dir(site.path("state/tickscope/sessions")).map_or(0, Iterator::count);
     assert_eq!(sessions, 0, "no agent goes on for a run that never began");

@@ -338,6 +338,34 @@ fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_an
 }
 
 #[test]
+fn e2e_an_agent_that_is_told_to_end_ends_its_commands_and_stores_every_stamp_and_the_run_ends() {
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let scene = Scene::new("told", &stamper, 100_000_000);
+    let mut command = scene.site.run_command(&scene.text);
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while scene.returned.iter().any(|returned| returned.word(0) == 0) {
+        assert!(run.try_wait().unwrap().is_none(), "the run ended before its nodes stamped");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let folders = scene.folders();
+    let parent = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let agents = pids(&["agent local --pipe".into()]).into_iter();
+    let agents: Vec<i32> = agents.filter(|&pid| parent(pid) == Some(run.id())).collect();
+    assert_eq!(agents.len(), 1);
+    // SAFETY: the agent of the run that this test started.
+    assert_eq!(unsafe { libc::kill(agents[0], libc::SIGTERM) }, 0);
+    let output = run.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("this agent was told to end"), "{said}");
+    assert!(scene.expect_every_stamp() > 0);
+    assert_eq!(scene.site.opened().state().unwrap(), RunState::Ended);
+    scene.expect_nothing_left(&folders);
+}
+
+#[test]
 fn e2e_a_detached_run_that_is_killed_is_finished_with_every_stamp_while_its_nodes_go_on() {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
     for (round, shares) in [true, false].into_iter().enumerate() {

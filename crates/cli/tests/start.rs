@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use site::{Ended, Experiment, Site, c_program, count, free_port, tickscope, truth, udp_echo};
+use site::{Ended, Experiment, Site, c_program, count, few_or_all, free_port, tickscope, truth, udp_echo};
 use tickscope_experiment::may_make_namespaces;
 
 /// A run file whose server is started by a shell: `script` gets the server's words as "$@".
@@ -230,5 +230,42 @@ fn e2e_c_a_service_whose_worker_gives_up_root_stamps_on_and_all_of_it_is_in_the_
         assert!(channels.iter().all(|channel| channel.dropped + channel.refused + channel.uncommitted == 0));
         let worked = channels.iter().filter(|channel| channel.point.as_str() == "worked").map(|channel| channel.stored);
         assert_eq!(worked.sum::<i64>(), IDS as i64, "{user}: those before and after it gave up root");
+    }
+}
+
+#[test]
+fn e2e_ctrl_c_while_a_command_is_not_ready_ends_the_run_in_order() {
+    let site = Site::new("not-ready");
+    let begun = site.path("begun");
+    let script = format!("echo begun >> {}; exec sleep 1000", begun.display());
+    let more = "ready = \"never printed\"\nready_timeout = 60.0";
+    let mut command = with_server(&site, &Experiment::new(1.0, 100), &script, more);
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !begun.exists() {
+        assert!(run.try_wait().unwrap().is_none(), "it ended before its command began");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // SAFETY: the command that this test started, and did not wait for yet.
+    assert_eq!(unsafe { libc::kill(run.id() as i32, libc::SIGINT) }, 0);
+    let ended = Ended::from(run.wait_with_output().unwrap());
+    assert!(!ended.err.contains("expected a line"), "it was waited for to be ready: {ended:?}");
+    assert!(site.opened().manifest().ended_unix_ms.is_some(), "{ended:?}");
+}
+
+#[test]
+fn e2e_two_runs_that_are_begun_in_one_directory_are_one_run_and_a_refusal() {
+    for round in 0..few_or_all(4, 40) {
+        let site = Site::new(&format!("two-{round}"));
+        let begin = || {
+            let mut command = tickscope(&["run", "--out"]);
+            command.arg(site.run_directory()).args(["--", "sleep", "0.2"]);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let ended = [begin(), begin()].map(|run| Ended::from(run.wait_with_output().unwrap()));
+        let refused: Vec<&Ended> = ended.iter().filter(|ended| ended.code == Some(2)).collect();
+        assert_eq!(refused.len(), 1, "{ended:?}");
+        assert!(refused[0].err.contains("--out"), "{ended:?}");
+        assert!(site.opened().manifest().ended_unix_ms.is_some(), "the other's run is whole: {ended:?}");
+        assert_eq!(site.opened().check().unwrap(), [], "{ended:?}");
     }
 }

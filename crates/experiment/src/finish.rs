@@ -22,6 +22,7 @@ use crate::Error;
 use crate::agent::{Agent, Left, News, Unread};
 use crate::leftovers::{self, Claim};
 use crate::logs::Log;
+use crate::notice;
 use crate::original::{expect_original, expect_own_directories, goes_on};
 use crate::pipe::{PipeAgent, session_goes_on};
 use crate::plan::Plan;
@@ -67,7 +68,7 @@ pub fn finish(root: &Path) -> Result<Option<Finished>, Error> {
         return Err(nothing_begun(root)?);
     }
     let run = Run::open(root)?;
-    let _alone = alone(&run)?;
+    let _alone = alone(&run, "finish")?;
     let (run, state) = settled(root)?;
     expect_own_directories(run.manifest(), plan_of(run.manifest()).as_ref(), root)?;
     if state == RunState::Ended && !is_left(&run)? {
@@ -156,7 +157,7 @@ fn nothing_begun(root: &Path) -> Result<Error, Error> {
 }
 
 /// Lets one process at a time finish a run, by a lock of another kind than the one that says that it goes on.
-pub(crate) fn alone(run: &Run) -> Result<File, Error> {
+pub(crate) fn alone(run: &Run, to_do: &str) -> Result<File, Error> {
     let place = run.paths().lock();
     let wrong = |e: std::io::Error| Error::work(format!("cannot lock {}: {e}. Check its rights", place.display()));
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&place).map_err(wrong)?;
@@ -165,7 +166,7 @@ pub(crate) fn alone(run: &Run) -> Result<File, Error> {
         0 => Ok(file),
         _ => {
             let run = run.root().display();
-            Err(Error::work(format!("cannot finish {run}: another process does so just now. Wait for it")))
+            Err(Error::work(format!("cannot {to_do} {run}: another process finishes or resumes it. Wait for it")))
         }
     }
 }
@@ -321,6 +322,13 @@ impl Ending {
         let (connect, settings) = sites::elsewhere(manifest.run, of_plan, &folder);
         let mut agent = PipeAgent::rejoin(connect, settings, folder, self.run().root())?;
         agent.begun(&manifest.text())?;
+        if agent.inventory()?.nodes.is_empty() {
+            // One that took over from an agent that is gone has to be told where the node's programs stamp.
+            let known = manifest.nodes.iter().find(|known| known.name == *node);
+            if let Err(why) = agent.prepare_as(of_plan, known.and_then(|known| known.injected.clone())) {
+                notice::say(format_args!("node {node}: {why}")); // what it spooled is there all the same
+            }
+        }
         agent.end_all()?;
         let left = agent.clear(Unread::Keep)?;
         let fetched = agent.flush();

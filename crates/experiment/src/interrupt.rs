@@ -26,6 +26,19 @@ pub fn ended() -> bool {
     ENDED.load(Ordering::Relaxed)
 }
 
+/// Set once the user of the run that this process serves asked that to end.
+static HURRIED: AtomicBool = AtomicBool::new(false);
+
+/// Takes in that the run which this process serves is to end.
+pub fn hurry() {
+    HURRIED.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether nobody wants to wait for a start any more.
+pub fn hurried() -> bool {
+    ended() || HURRIED.load(Ordering::Relaxed)
+}
+
 /// Returns whether it was set again: nobody wants to wait for others any more.
 pub fn insisted() -> bool {
     ASKED.load(Ordering::Relaxed) > 1

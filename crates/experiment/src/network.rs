@@ -182,8 +182,8 @@ fn narrow(space: &str, Link { mbit, queue_ms }: Link) -> Result<(), Error> {
     const REFILLS_HZ: u32 = 100;
     /// Less than a few packets would never fill a link.
     const LEAST_BURST: u32 = 5_000;
-    let burst = (mbit * (1_000_000 / 8 / REFILLS_HZ)).max(LEAST_BURST);
-    let waiting = (mbit * (1_000_000 / 8 / 1000) * queue_ms).max(LEAST_BURST);
+    let burst = mbit.saturating_mul(1_000_000 / 8 / REFILLS_HZ).max(LEAST_BURST);
+    let waiting = mbit.saturating_mul(1_000_000 / 8 / 1000).saturating_mul(queue_ms).max(LEAST_BURST);
     let words = [format!("{mbit}mbit"), burst.to_string(), waiting.to_string()];
     let [rate, burst, waiting] = words.each_ref().map(String::as_str);
     let bucket = ["root", "tbf", "rate", rate, "burst", burst, "limit", waiting];

@@ -79,7 +79,7 @@ impl Readiness {
     pub fn wait(&self, process: &mut Process, address: &str) -> Result<(), Error> {
         let started = Instant::now();
         loop {
-            if interrupt::ended() || self.is_fulfilled(process, address) {
+            if interrupt::hurried() || self.is_fulfilled(process, address) {
                 return Ok(());
             }
             if let Some(status) = process.ended() {

@@ -26,7 +26,7 @@ use crate::{Error, interrupt, sites};
 pub fn resume(root: &Path) -> Result<(Run, Result<(), Error>), Error> {
     interrupt::catch();
     let run = Run::open(root)?;
-    let _alone = alone(&run)?;
+    let _alone = alone(&run, "resume")?;
     expect_cut_off(&run)?;
     let plan = plan_of(&run)?;
     let mut conductor = Conductor::resume(&plan, run)?;

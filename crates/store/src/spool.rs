@@ -114,7 +114,7 @@ impl Spool {
         self.whole.extend(self.contents.take_superseded());
     }
 
-    /// Files that were withdrawn, and up to `most` that are to be fetched, with their digests.
+    /// Up to `most` files that were withdrawn, and as many that are to be fetched, with their digests.
     fn waiting(&mut self, most: usize, all: bool) -> Vec<Parcel> {
         let gone = |(path, version): (&String, &Version)| Parcel {
             path: path.clone(),
@@ -122,7 +122,7 @@ impl Spool {
             digest: String::new(),
             version: *version,
         };
-        let mut parcels: Vec<Parcel> = self.contents.gone().map(gone).collect();
+        let mut parcels: Vec<Parcel> = self.contents.gone().map(gone).take(most).collect(); // the others the next time
         let (most, mut last) = (most + parcels.len(), None);
         while let Some(next) = self.contents.next(last.as_ref()).cloned().filter(|_| parcels.len() < most) {
             match self.parcel(&next.1, all) {
@@ -371,6 +371,31 @@ mod tests {
             spool.acknowledge(parcel).unwrap();
         }
         parcels.len()
+    }
+
+    #[test]
+    fn however_many_events_were_withdrawn_an_answer_names_a_few_and_the_rest_comes_the_next_time() {
+        let (place, run) = (Scratch::new(), Scratch::new());
+        let intake = Intake::new(run.path(), node());
+        let mut spool = Spool::new(place.path(), node(), u64::MAX);
+        let events: Vec<PathBuf> =
+            (0..50).map(|event| place.path().join(format!("events/n+{event}.parquet"))).collect();
+        fs::create_dir_all(place.path().join("events")).unwrap();
+        events.iter().for_each(|event| crate::events::write_events(event, &[]).unwrap());
+        while fetch(&mut spool, &intake, 1000) > 0 {}
+        events.iter().for_each(|event| fs::remove_file(event).unwrap());
+        let mut all = 0;
+        loop {
+            let parcels = spool.pending(16, true).unwrap();
+            let withdrawn: Vec<&Parcel> = parcels.iter().filter(|parcel| parcel.is_gone()).collect();
+            assert!(withdrawn.len() <= 16);
+            if withdrawn.is_empty() {
+                break;
+            }
+            all += withdrawn.len();
+            withdrawn.into_iter().for_each(|parcel| spool.acknowledge(parcel).unwrap());
+        }
+        assert_eq!(all, 50);
     }
 
     #[test]

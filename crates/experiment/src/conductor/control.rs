@@ -103,10 +103,10 @@ impl Conductor<'_> {
 
     /// Nobody may ask any more.
     pub(super) fn close_control(&mut self) {
-        for Serving { asked, .. } in std::mem::take(&mut self.live.serving) {
-            asked.reply(Err(Error::work("the run is ending. Look at it once it has ended")));
-        }
         self.live.control = None;
+        for one in std::mem::take(&mut self.live.serving) {
+            self.reply(one, "the run is ending, and it had not answered yet"); // others may have, and switched
+        }
         let _ = std::fs::remove_file(self.rules_place()); // it goes with its folder
     }
 
@@ -275,18 +275,22 @@ impl Conductor<'_> {
     /// Replies to those whose nodes have all answered, or had the time to.
     fn end_serving(&mut self) {
         let (now, serving) = (Instant::now(), std::mem::take(&mut self.live.serving));
-        for mut one in serving {
+        for one in serving {
             if now < one.until && one.nodes.iter().any(|(_, heard)| !heard.whole) {
                 self.live.serving.push(one);
                 continue;
             }
-            for (_, heard) in one.nodes.iter_mut().filter(|(_, heard)| !heard.whole) {
-                let seconds = ANSWER_WITHIN.as_secs();
-                *heard = Heard::failed(format!("its collector did not answer within {seconds} s"));
-            }
-            let reply = self.reply_of(&one);
-            one.asked.reply(Ok(reply));
+            self.reply(one, &format!("its collector did not answer within {} s", ANSWER_WITHIN.as_secs()));
         }
+    }
+
+    /// Replies with what nodes answered, and why the others did not.
+    fn reply(&self, mut serving: Serving, why_not: &str) {
+        for (_, heard) in serving.nodes.iter_mut().filter(|(_, heard)| !heard.whole) {
+            *heard = Heard::failed(why_not);
+        }
+        let reply = self.reply_of(&serving);
+        serving.asked.reply(Ok(reply));
     }
 
     fn reply_of(&self, serving: &Serving) -> Value {
@@ -305,7 +309,7 @@ impl Conductor<'_> {
         let node = &self.nodes[at];
         let mut reply = json!({ "node": node.name.as_str() });
         if let Some(why) = &heard.failed {
-            let stays = matches!(serving.asked.request, RunRequest::Policy { .. });
+            let stays = matches!(serving.asked.request, RunRequest::Policy { .. }) && self.live.control.is_some();
             let then = if stays { "; the rule stays, and it is told once it can be" } else { "" };
             reply["failed"] = json!(format!("{why}{then}"));
         }

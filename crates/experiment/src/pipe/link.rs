@@ -17,8 +17,9 @@ use tickscope_tick::{counted, printable, quoted};
 use super::bootstrap::{self, Program};
 use super::ended_sessions::{Unfetched, remove_ended_sessions};
 use super::frame;
-use super::protocol::{Answered, Asked, FromAgent, Hello, PROTOCOL};
+use super::protocol::{Answered, Asked, FromAgent, Hello, PROTOCOL, Question};
 use crate::Error;
+use crate::agent::Task;
 use crate::interrupt;
 use crate::notice;
 
@@ -117,6 +118,9 @@ pub struct Pipe {
     to: Box<dyn Write + Send>,
     from: Receiver<Came>,
     errors: Arc<Mutex<VecDeque<String>>>,
+    /// What was printed before the first frame and is none of the bootstrap's, such as by login scripts: its first
+    /// lines.
+    noise: Arc<Mutex<VecDeque<String>>>,
     /// The pipe itself, where it is a socket.
     socket: Option<UnixStream>,
     /// What the agent said first.
@@ -193,9 +197,9 @@ impl Pipe {
         let reading = ours.try_clone().map_err(wrong)?;
         let (send, from) = sync_channel(WAITING_MOST);
         thread::spawn(move || read_frames(&mut BufReader::new(reading), &send));
-        let (errors, socket) = (Arc::default(), Some(ours.try_clone().map_err(wrong)?));
+        let (errors, noise, socket) = (Arc::default(), Arc::default(), Some(ours.try_clone().map_err(wrong)?));
         ours.set_write_timeout(Some(TAKES_WITHIN)).map_err(wrong)?;
-        Self { child, to: Box::new(ours), from, errors, socket, hello: Hello::none() }.greeted()
+        Self { child, to: Box::new(ours), from, errors, noise, socket, hello: Hello::none() }.greeted()
     }
 
     fn through(way: (&[String], &Path), agent: Option<&str>, session: u64) -> Result<Self, Unopened> {
@@ -260,9 +264,11 @@ impl Pipe {
         let (send, from) = sync_channel(WAITING_MOST);
         let attached = format!("{token} attached");
         let token = format!("{token} ");
+        let noise: Arc<Mutex<VecDeque<String>>> = Arc::default();
+        let heard = Arc::clone(&noise);
         thread::spawn(move || {
             let mut out = BufReader::new(out);
-            if read_lines(&mut out, &token, &attached, &send) {
+            if read_lines(&mut out, (&token, &attached), &heard, &send) {
                 read_frames(&mut out, &send);
             }
         });
@@ -270,7 +276,7 @@ impl Pipe {
         let kept = Arc::clone(&errors);
         thread::spawn(move || keep_lines(BufReader::new(err), &kept));
         let to = Inlet::new(to, TAKES_WITHIN).map_err(|e| Unopened::Unfit(format!("cannot write to it: {e}")))?;
-        Ok(Self { child, to: Box::new(to), from, errors, socket: None, hello: Hello::none() })
+        Ok(Self { child, to: Box::new(to), from, errors, noise, socket: None, hello: Hello::none() })
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Unopened> {
@@ -343,6 +349,7 @@ impl Pipe {
                     return Ok(self);
                 }
                 Ok(Came::Frame(FromAgent::Beat, _)) => {}
+                Ok(Came::Wrong(text)) => return Err(self.broken(&format!("its agent did not say hello: {text}"))),
                 Ok(_) | Err(_) => return Err(self.broken("its agent did not say hello")),
             }
         }
@@ -360,7 +367,15 @@ impl Pipe {
         let lines = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         let last: Vec<_> = lines.iter().map(String::as_str).collect();
         let (said, remedy) = (last.join("; "), remedy(&last));
-        Unopened::Unreachable(if said.is_empty() { how } else { format!("{how}: {said}{remedy}") })
+        let heard = self.noise.lock().unwrap_or_else(PoisonError::into_inner);
+        let noise = match (self.hello.protocol, heard.is_empty()) {
+            (0, false) => format!("; it printed: {}", Vec::from(heard.clone()).join(" / ")),
+            _ => String::new(), // it went by its side all the same
+        };
+        Unopened::Unreachable(match said.is_empty() {
+            true => how + &noise,
+            false => format!("{how}: {said}{remedy}{noise}"),
+        })
     }
 
     /// Asks, and waits for the answer as long as something comes and `waits` says so. `Err`: the pipe broke, and nobody
@@ -371,10 +386,21 @@ impl Pipe {
         bytes: &[u8],
         waits: &dyn Fn() -> bool,
     ) -> Result<(Answered, Vec<u8>), String> {
-        frame::write(&mut self.to, asked, bytes).map_err(|e| e.to_string())?;
+        match frame::write(&mut self.to, asked, bytes) {
+            // Nothing of it went out: the pipe holds.
+            Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
+                return Ok((Answered { number: asked.number, answer: Err(Error::work(e)) }, Vec::new()));
+            }
+            written => written.map_err(|e| e.to_string())?,
+        }
+        let mut hurried = !matches!(&asked.question, Question::Start(_, task) if matches!(**task, Task::Target(_)));
         // Counted and not timed: while this process was stopped, the agent was not silent.
         let mut silent = Duration::ZERO;
         loop {
+            if interrupt::ended() && !std::mem::replace(&mut hurried, true) {
+                let hurry = Asked { number: 0, question: Question::Hurry };
+                frame::write(&mut self.to, &hurry, &[]).map_err(|e| e.to_string())?;
+            }
             match self.from.recv_timeout(ASKED_EVERY) {
                 Ok(Came::Frame(FromAgent::Answered(answered), bytes)) if answered.number == asked.number => {
                     return Ok((answered, bytes));
@@ -480,14 +506,26 @@ fn remedy(lines: &[&str]) -> &'static str {
 }
 
 /// Sends the lines that begin with the token, without it; true once it was attached, false at the end.
-fn read_lines(out: &mut impl BufRead, token: &str, attached: &str, to: &SyncSender<Came>) -> bool {
+fn read_lines(
+    out: &mut impl BufRead,
+    (token, attached): (&str, &str),
+    noise: &Mutex<VecDeque<String>>,
+    to: &SyncSender<Came>,
+) -> bool {
     loop {
         let mut line = Vec::new();
         if !out.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
             return false;
         }
         let line = String::from_utf8_lossy(&line);
-        let Some(said) = line.trim_end().strip_prefix(token) else { continue };
+        let Some(said) = line.trim_end().strip_prefix(token) else {
+            let text: String = printable(line.trim_end()).chars().take(SHOWN_CHARACTERS).collect();
+            let mut noise = noise.lock().unwrap_or_else(PoisonError::into_inner);
+            if !text.is_empty() && noise.len() < SHOWN_LINES {
+                noise.push_back(text);
+            }
+            continue;
+        };
         if to.send(Came::Line(said.into())).is_err() {
             return false;
         }
@@ -535,7 +573,6 @@ fn token() -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipe::protocol::Question;
     use std::cell::Cell;
 
     /// A process that reads nothing and lives until it is killed.
@@ -558,7 +595,8 @@ mod tests {
     fn an_answer_of_an_agent_that_lives_is_waited_for_as_long_as_somebody_wants_it() {
         let (send, from) = sync_channel(1);
         let (child, errors) = (standing_still(), Arc::default());
-        let mut pipe = Pipe { child, to: Box::new(std::io::sink()), from, errors, socket: None, hello: Hello::none() };
+        let (to, noise, hello) = (Box::new(std::io::sink()), Arc::default(), Hello::none());
+        let mut pipe = Pipe { child, to, from, errors, noise, socket: None, hello };
         let beats = thread::spawn(move || while send.send(Came::Frame(FromAgent::Beat, Vec::new())).is_ok() {});
         let asked = Asked { number: 1, question: Question::Look };
         let times = Cell::new(0);
@@ -582,7 +620,8 @@ mod tests {
             let (mut child, errors) = (standing_still(), Arc::default());
             child.kill().unwrap();
             let to = Box::new(std::io::sink());
-            let mut pipe = Pipe { child, to, from, errors, socket: None, hello: Hello::none() };
+            let (noise, hello) = (Arc::default(), Hello::none());
+            let mut pipe = Pipe { child, to, from, errors, noise, socket: None, hello };
             pipe.copy(&program, "ssh host2").map_err(|refused| refused.text().to_owned())
         };
         assert_eq!(copied(&["got 262144", "got 524288", "got 600000"]), Ok(()));

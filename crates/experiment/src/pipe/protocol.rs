@@ -21,7 +21,7 @@ use crate::roles::Role;
 pub const PIECE_BYTES: usize = 4 << 20;
 
 /// Version of all of this; both ends must have the same.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// How often an agent says that it lives.
 pub const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -144,6 +144,9 @@ pub enum Question {
     Stored(Vec<Parcel>),
     /// The run does not take these, and has told so.
     Refused(Vec<Parcel>),
+    /// The user wants the run to end: what waits for a command to be ready waits no more. Has no answer, and comes
+    /// while another question is worked on.
+    Hurry,
     /// The session is over: everything ends, and its folder goes unless it holds files that the run does not take.
     Bye,
 }

@@ -74,13 +74,33 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the spool is held against its limit.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// Serves one conductor until its pipe closes; then everything ends.
+/// A run that is killed closes its pipe and has this process told to end in one moment.
+const ONE_MOMENT: Duration = Duration::from_millis(300);
+
+/// Serves one conductor until its pipe closes, or this process is told to end; then everything ends.
 pub fn serve_pipe(pipe: UnixStream) -> Result<(), Error> {
+    interrupt::catch();
+    serve(pipe)
+}
+
+fn serve(pipe: UnixStream) -> Result<(), Error> {
     let (send, receive) = channel();
     attend((0, true), pipe, &send).map_err(Error::work)?;
     drop(send);
     AgentServer::new(None).run(&receive);
     Ok(())
+}
+
+/// Ends this process at once where its run was killed, whatever it is at. Its processes are told by its end, and nobody
+/// hurries them: collectors take what they can, the rest waits for `tickscope finish`.
+fn end_with_a_killed_run() {
+    let until = Instant::now() + ONE_MOMENT;
+    while Instant::now() < until {
+        if interrupt::ended() {
+            std::process::exit(0);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Tells the server of a conductor, and of what it asks from now on: by its number, and whether it is a process of this
@@ -99,11 +119,18 @@ pub fn attend((number, is_here): (u32, bool), pipe: UnixStream, to: &Sender<Inco
     thread::spawn(move || {
         let mut reading = BufReader::new(reading);
         while let Ok(Some((asked, bytes))) = frame::read::<Asked>(&mut reading) {
+            if asked.question == Question::Hurry {
+                interrupt::hurry(); // whoever answers is at another question
+                continue;
+            }
             if to.send(Incoming::Asked(number, Box::new(asked), bytes)).is_err() {
                 return;
             }
         }
         let _ = to.send(Incoming::Gone(number));
+        if is_here {
+            end_with_a_killed_run();
+        }
     });
     Ok(())
 }
@@ -123,7 +150,7 @@ pub struct AgentServer {
     /// Since when nobody is connected.
     alone: Instant,
     over: bool,
-    /// It was told what the run is, which there is then.
+    /// There is a run: it was told so, or an agent before it was.
     has_run: bool,
     /// What it measured is of no run.
     discarded: bool,
@@ -138,6 +165,7 @@ impl AgentServer {
     pub fn new(folder: Option<Folder>) -> Self {
         let (settings, agent, spool, last, conductor) = (None, None, None, None, None);
         let (alone, asked, watched) = (Instant::now(), Instant::now(), Instant::now());
+        let has_run = folder.as_ref().is_some_and(Folder::is_of_run);
         Self {
             folder,
             settings,
@@ -148,7 +176,7 @@ impl AgentServer {
             asked,
             alone,
             over: false,
-            has_run: false,
+            has_run,
             discarded: false,
             told: false,
             watched,
@@ -176,6 +204,30 @@ impl AgentServer {
                 self.give_up();
                 return;
             }
+        }
+        if !self.over {
+            self.end_in_order(incoming);
+        }
+    }
+
+    /// This process was told to end: commands end first, and what takes their stamps after them.
+    fn end_in_order(&mut self, incoming: &Receiver<Incoming>) {
+        let until = Instant::now() + ONE_MOMENT;
+        while self.folder.is_none() && self.conductor.is_some() && Instant::now() < until {
+            match incoming.recv_timeout(LOOK_EVERY) {
+                Ok(Incoming::Gone(number)) => self.let_go(number),
+                Err(RecvTimeoutError::Disconnected) => self.conductor = None,
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        // Without its run it ends at once: what its processes hold waits for tickscope finish.
+        if self.folder.is_none() && self.conductor.is_none() {
+            return;
+        }
+        if let Some(agent) = &mut self.agent {
+            notice::say("this agent was told to end: the node's processes end");
+            let _ = self.spool.as_ref().map(Spool::release); // a collector that ends stores what it has
+            agent.end_all();
         }
     }
 
@@ -205,6 +257,8 @@ impl AgentServer {
         match (&self.folder, &self.settings) {
             (None, _) => Duration::ZERO,
             (_, Some(settings)) if self.has_run => Duration::from_secs_f64(settings.deadline_seconds),
+            // Its run would be on this machine: whoever was about to begin it has died.
+            (_, Some(settings)) if settings.run.is_some() => Duration::ZERO,
             _ => UNTOLD,
         }
     }
@@ -232,6 +286,9 @@ impl AgentServer {
     }
 
     fn answer(&mut self, conductor: u32, asked: Asked, bytes: &[u8]) {
+        if self.conductor.as_ref().is_none_or(|(known, _)| *known != conductor) {
+            return; // of a pipe that was given up: what is still wanted is asked again, through the one that took over
+        }
         let Asked { number, question } = asked;
         if self.last.as_ref().is_none_or(|(last, _)| last.number != number) {
             let (answer, bytes) = match self.work(question, bytes) {
@@ -242,8 +299,8 @@ impl AgentServer {
             self.last = Some((Answered { number, answer }, bytes));
         }
         self.asked = Instant::now();
-        let (Some((answered, bytes)), Some((known, pipe))) = (&self.last, &self.conductor) else { return };
-        if *known == conductor && pipe.write(&FromAgent::Answered(answered.clone()), bytes).is_err() {
+        let (Some((answered, bytes)), Some((_, pipe))) = (&self.last, &self.conductor) else { return };
+        if pipe.write(&FromAgent::Answered(answered.clone()), bytes).is_err() {
             self.let_go(conductor);
         }
     }
@@ -323,6 +380,7 @@ impl AgentServer {
         self.spool = spooled.then(|| Spool::new(&run, settings.nodes.clone(), settings.spool_bytes));
         let place = LocalPlace { run, folder };
         self.agent = Some(LocalAgent::new(&settings, place)?);
+        self.has_run |= settings.generation > 1; // it takes over from one that measured
         self.settings = Some(settings);
         Ok(())
     }
@@ -402,13 +460,21 @@ fn ask(agent: &mut LocalAgent, question: Question) -> Result<AgentAnswer, Error>
     })
 }
 
+/// Bytes of answers after which no more are told at a time: far less than a frame has, however they are escaped.
+const ANSWERED_BYTES: usize = 256 << 10;
+
 fn poll(agent: &mut LocalAgent) -> Result<Polled, Error> {
     let mut polled = Polled { said: super::session::said(), ..Polled::default() };
+    let mut bytes = 0;
     for (task, _, _) in agent.tasks() {
         if agent.is_running(task)? {
             polled.running.push(task);
         }
+        if bytes >= ANSWERED_BYTES {
+            continue; // the rest is told the next time
+        }
         let answers = agent.answers(task)?;
+        bytes += answers.iter().map(String::len).sum::<usize>();
         if !answers.is_empty() {
             polled.answers.insert(task, answers);
         }
@@ -491,7 +557,7 @@ mod tests {
         let run = std::env::temp_dir().join(format!("tickscope-server-{}", std::process::id()));
         std::fs::create_dir_all(&run).unwrap();
         let (ours, its) = UnixStream::pair().unwrap();
-        let server = thread::spawn(move || serve_pipe(its));
+        let server = thread::spawn(move || serve(its));
         let mut conductor = TestConductor(BufReader::new(ours));
         let poll = |conductor: &mut TestConductor, number| match conductor.ask(number, Question::Poll) {
             Ok(AgentAnswer::Polled(polled)) => polled.running,
@@ -539,6 +605,46 @@ mod tests {
     }
 
     #[test]
+    fn what_an_agent_before_left_in_the_spool_stays_when_nobody_comes_back() {
+        let session = settings("/nowhere".as_ref()).session ^ 1 << 41;
+        let folder = Folder::of(session).unwrap();
+        AgentServer::new(Some(folder.clone())).give_up();
+        assert!(!folder.spool().exists(), "nothing was begun");
+        let folder = Folder::of(session).unwrap();
+        folder.write_manifest("{}").unwrap();
+        AgentServer::new(Some(folder.clone())).give_up(); // whoever was to finish the run was killed at once
+        assert!(folder.is_of_run(), "stamps of a run may be there");
+        folder.remove().unwrap();
+    }
+
+    #[test]
+    fn an_agent_next_to_a_run_that_never_was_waits_for_nobody_and_one_that_took_over_does() {
+        let place = std::env::temp_dir().join(format!("tickscope-unwritten-{}", std::process::id()));
+        let session = settings(&place).session ^ 1 << 42;
+        let own = AgentSettings { session, deadline_seconds: 3600.0, ..settings(&place) };
+        let mut server = AgentServer::new(Some(Folder::at(place)));
+        server.begin(own.clone()).unwrap();
+        assert_eq!(server.deadline(), Duration::ZERO);
+        server.begin(AgentSettings { generation: 2, ..own }).unwrap();
+        assert_eq!(server.deadline(), Duration::from_secs(3600));
+    }
+
+    #[test]
+    fn whoever_is_no_conductor_any_more_has_nothing_done() {
+        let mut server = AgentServer::new(None);
+        let ends = [1, 2].map(|number| {
+            let (ours, its) = UnixStream::pair().unwrap();
+            server.greet(number, ConductorPipe::new(its, true).unwrap());
+            ours
+        });
+        server.answer(1, Asked { number: 7, question: Question::Bye }, &[]);
+        assert!(!server.over && server.last.is_none(), "it was asked through a pipe that another took over from");
+        server.answer(2, Asked { number: 7, question: Question::Bye }, &[]);
+        assert!(server.over);
+        drop(ends);
+    }
+
+    #[test]
     fn an_answer_that_no_frame_holds_is_refused_in_words() {
         let unread = |bytes: usize| AgentAnswer::Unread("x".repeat(bytes));
         assert!(fits(unread(100), 0).is_ok() && fits(AgentAnswer::Done, PIECE_BYTES).is_ok());
@@ -558,7 +664,7 @@ mod tests {
         let run = std::env::temp_dir().join(format!("tickscope-wrong-{}", std::process::id()));
         std::fs::create_dir_all(&run).unwrap();
         let (ours, its) = UnixStream::pair().unwrap();
-        let server = thread::spawn(move || serve_pipe(its));
+        let server = thread::spawn(move || serve(its));
         let mut conductor = TestConductor(BufReader::new(ours));
         let usable = AgentSettings { session: settings(&run).session + (1 << 40), ..settings(&run) };
         let unusable = [

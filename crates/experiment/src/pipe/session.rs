@@ -72,6 +72,11 @@ impl Folder {
         self.0.join("files")
     }
 
+    /// Returns whether an agent was told of a run that it is for: stamps may lie in the spool.
+    pub fn is_of_run(&self) -> bool {
+        self.spool().join("run.json").exists()
+    }
+
     /// Writes the run's manifest into the spool.
     pub fn write_manifest(&self, text: &str) -> Result<(), Error> {
         Ok(tickscope_store::write_whole(&self.spool().join("run.json"), text.as_bytes())?)
@@ -294,5 +299,8 @@ fn keep_what_is_said() -> std::io::Result<()> {
 
 /// Takes the lines of standard error that nobody has been told yet.
 pub fn said() -> Vec<String> {
-    SAID.lock().map(|mut said| said.drain(..).collect()).unwrap_or_default()
+    /// The rest is told the next time: an answer has an end, however its text is escaped.
+    const AT_ONCE: usize = 100;
+    let take = |said: &mut VecDeque<String>| said.drain(..said.len().min(AT_ONCE)).collect();
+    SAID.lock().map(|mut said| take(&mut said)).unwrap_or_default()
 }

@@ -16,6 +16,8 @@ const SHOWN_CHARACTERS: usize = 200;
 pub const ANSWER: &str = "answer ";
 /// Answers that are kept until somebody asks for them.
 const MOST_ANSWERS: usize = 10_000;
+/// Bytes of them that are told at a time, and one line more.
+const ANSWERS_BYTES: usize = 256 << 10;
 
 /// Where a command's standard output goes on to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -71,9 +73,15 @@ impl Lines {
         last.iter().fold("its last lines:".into(), |text, line| format!("{text}\n  | {line}"))
     }
 
-    /// Takes the answers that came since the last time, in order.
+    /// Takes the answers that came since the last time, in order; of many the first ones.
     pub fn answers(&self) -> Vec<String> {
-        self.seen().answers.drain(..).collect()
+        let (mut seen, mut bytes) = (self.seen(), 0);
+        let next = || {
+            let answer = if bytes < ANSWERS_BYTES { seen.answers.pop_front()? } else { return None };
+            bytes += answer.len();
+            Some(answer)
+        };
+        std::iter::from_fn(next).collect()
     }
 
     fn answer(&self, answer: &str) {
@@ -200,6 +208,10 @@ mod tests {
         let own = Lines::of_own();
         assert_eq!(drained(printed.as_bytes(), &own), (Some("ready".into()), Some("{}".into())));
         assert_eq!((own.answers(), own.answers()), (vec!["burst 3".to_owned(), "burst 4".into()], Vec::new()));
+        let many = "answer ".to_owned() + &"x".repeat(MOST_BYTES - 10) + "\n";
+        (0..12).for_each(|_| drop(drained(many.as_bytes(), &own)));
+        let told: Vec<usize> = std::iter::from_fn(|| Some(own.answers().len()).filter(|&told| told > 0)).collect();
+        assert!(told.len() > 1 && told.iter().sum::<usize>() == 12, "the rest comes the next time: {told:?}");
         let target = Lines::default();
         assert_eq!(drained(&printed.as_bytes()[..20], &target).1.as_deref(), Some("answer burst 3"));
     }
