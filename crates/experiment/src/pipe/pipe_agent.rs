@@ -8,9 +8,11 @@
 //! an answer of an agent that lives is waited for as long as it takes, or until the user insists. What became of the
 //! agent meanwhile is [`News`], each once. Deliberately absent: starting a command again that was ended with its agent.
 
+mod put_files;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -22,7 +24,7 @@ use tickscope_store::{EventKind, Intake, Parcel};
 use tickscope_tick::{NodeName, counted, printable};
 
 use super::link::{Connect, Pipe, Unopened};
-use super::protocol::{AgentAnswer, AgentSettings, Asked, Inventory, PIECE_BYTES, Question};
+use super::protocol::{AgentAnswer, AgentSettings, Asked, Inventory, Question};
 use crate::Error;
 use crate::agent::{Agent, Connection, Ended, FinalCheck, Left, Look, News, PreparedNode, Task, TaskId, Unread};
 use crate::interrupt;
@@ -279,50 +281,11 @@ impl PipeAgent {
             self.name
         ))
     }
-
-    /// Copies the files of a node into the folder that its command runs in.
-    fn put_files(&mut self, node: &NodePlan) -> Result<(), Error> {
-        for file in &node.files {
-            let path = self.folder.join(file);
-            let wrong = |e: std::io::Error| {
-                Error::input(format!("node '{}': cannot read {}: {e}. Correct files", node.name, path.display()))
-            };
-            let opened = tickscope_store::open_regular(&path).map_err(wrong)?;
-            let executable = opened.metadata().map_err(wrong)?.permissions().mode() & 0o100 != 0;
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            self.put(&name, executable, &opened).map_err(|e| match e {
-                PutError::Read(e) => wrong(e),
-                PutError::Agent(e) => e,
-            })?;
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, name: &str, executable: bool, file: &File) -> Result<(), PutError> {
-        let (mut offset, mut piece) = (0, vec![0; PIECE_BYTES]);
-        loop {
-            let read = file.read_at(&mut piece, offset).map_err(PutError::Read)?;
-            if read == 0 && offset > 0 {
-                return Ok(());
-            }
-            let question = Question::Put { name: name.into(), executable, offset };
-            self.ask_with(question, piece[..read].to_vec()).map_err(PutError::Agent)?;
-            offset += read as u64;
-            if read == 0 {
-                return Ok(());
-            }
-        }
-    }
 }
 
 /// An error, and what becomes of the node's stamps.
 fn stays_there(why: &str) -> Error {
     Error::work(format!("{why}. What it has measured stays there; tickscope finish fetches it later"))
-}
-
-enum PutError {
-    Read(std::io::Error),
-    Agent(Error),
 }
 
 /// Whether the answer to what is asked now is waited for: until the agent's owner drops it, or the user insists.
