@@ -691,3 +691,46 @@ fn e2e_what_a_hostile_node_tells_of_others_is_refused_by_name_and_all_else_comes
     let removed = Ended::of(&mut remove);
     assert!(removed.out.contains("removed session") && !sessions[0].path().exists(), "{removed:?}");
 }
+
+#[test]
+fn e2e_finish_takes_what_a_program_of_somebody_elses_stamped_where_the_agent_is_gone() {
+    let (site, returned) = (Site::new("gone-elsewhere"), ReturnedCounts::new("gone-elsewhere"));
+    let stamps = PathBuf::from(format!("/dev/shm/tickscope-e2e-gone-{}", std::process::id()));
+    fs::create_dir_all(&stamps).unwrap();
+    let text = format!(
+        "run = {{ name = \"gone\", seconds = 1000 }}\nclock.reference = \"n\"\n[[node]]\nname = \"n\"\n\
+         connect = [\"env\"]\nagent = \"{}\"\naddress = \"127.0.0.1\"\nstamps = \"{}\"\n",
+        env!("CARGO_BIN_EXE_tickscope"),
+        stamps.display()
+    );
+    let own = |command: &mut Command| {
+        command.env("XDG_STATE_HOME", site.path("state")).env("XDG_CACHE_HOME", site.path("cache"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    };
+    let mut command = site.run_command(&text);
+    own(&mut command);
+    let mut run = command.spawn().unwrap();
+    while !stamps.join("collector.lock").exists() {
+        assert!(run.try_wait().unwrap().is_none(), "it ended before it collected");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let session = site.opened().manifest().sessions.values().next().unwrap().clone();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    processes(|line| line.contains(&format!("agent daemon --session {session}"))).into_iter().for_each(kill);
+    let root = site.path("state").display().to_string();
+    while processes(|line| line.contains(&session) || line.contains(&root)) != [0; 0] {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let stamper = compile_with("cc", "stamper", &[], "stamper");
+    let mut program = Command::new(stamper);
+    program.arg(&returned.0).args(["slow", "1", "500"]).env("TICKSCOPE_DIR", &stamps);
+    assert!(program.status().unwrap().success());
+    let mut finish = tickscope(&["finish"]);
+    own(finish.arg(site.run_directory()));
+    let ended = finish.status().unwrap();
+    let channels = read_channels(&Paths::of(&site.run_directory()).channels("n")).unwrap_or_default();
+    let found: i64 = channels.iter().filter(|channel| channel.point.as_str() == "work").map(|of| of.stored).sum();
+    assert_eq!(found, 500, "{ended:?}");
+    fs::remove_dir_all(stamps).unwrap();
+}

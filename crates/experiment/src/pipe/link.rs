@@ -592,6 +592,18 @@ mod tests {
     }
 
     #[test]
+    fn a_question_that_no_frame_holds_is_an_error_and_the_pipe_holds() {
+        let ((_send, from), errors, noise) = (sync_channel(1), Arc::default(), Arc::default());
+        let (child, to, hello) = (standing_still(), Box::new(std::io::sink()), Hello::none());
+        let mut pipe = Pipe { child, to, from, errors, noise, socket: None, hello };
+        let asked = Asked { number: 1, question: Question::Look };
+        let (answered, _) = pipe.ask(&asked, &vec![0; frame::MOST_BYTES], &|| true).unwrap();
+        let why = answered.answer.unwrap_err().to_string();
+        assert!(why.contains("expected a frame of at most"), "{why}");
+        pipe.child.kill().unwrap();
+    }
+
+    #[test]
     fn an_answer_of_an_agent_that_lives_is_waited_for_as_long_as_somebody_wants_it() {
         let (send, from) = sync_channel(1);
         let (child, errors) = (standing_still(), Arc::default());
