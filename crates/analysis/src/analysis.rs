@@ -77,6 +77,8 @@ pub struct Analysis {
     pub unstamped: Vec<String>,
     /// Nodes whose clocks nothing relates to the reference, a sentence each.
     pub unrelated: Vec<String>,
+    /// Counters that nothing relates to the reference, and the rho that durations within their nodes rest on.
+    pub alone: Vec<(Label, Rho)>,
     /// What other methods say of each node's clock, beside ours.
     pub rivals: Vec<NodeRivals>,
     /// Why durations are not kept in the run, where they were to be: whoever asks for them has them computed again.
@@ -97,6 +99,8 @@ pub(crate) struct Inputs {
     pub one_counter: Vec<Assumption>,
     pub auxiliary_clocks: Vec<AuxiliaryClockSummary>,
     pub unrelated: Vec<String>,
+    /// Counters that nothing relates to the reference, and the rho that durations within their nodes rest on.
+    pub alone: Vec<(Label, Rho)>,
     /// By point of the layout: index into `auxiliary_clocks`, if it was stamped with one of them.
     pub clock_of_point: Vec<Option<usize>>,
     pub refused: Vec<tickscope_store::Error>,
@@ -119,6 +123,7 @@ impl Inputs {
             sent_once,
             one_counter,
             unrelated,
+            alone,
             mut refused,
         } = relate(run, &layout, query, curves)?;
         let (rivals, unread) = rivals::compare(run, &clocks, &of_node, &between)?;
@@ -146,6 +151,7 @@ impl Inputs {
             one_counter,
             auxiliary_clocks,
             unrelated,
+            alone,
             clock_of_point,
             refused,
             rivals,
@@ -216,6 +222,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         one_counter,
         mut auxiliary_clocks,
         unrelated,
+        alone,
         clock_of_point,
         refused,
         mut rivals,
@@ -262,6 +269,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         complete,
         unstamped,
         unrelated,
+        alone,
         rivals,
         not_kept,
         preparation: Preparation::default(),

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use tickscope_bracket::{Epochs, Rho, RhoOrigin};
+use tickscope_bracket::{Epochs, Model, Rho, RhoOrigin};
 use tickscope_store::{AssumptionKind, Manifest, Node, ReadingWidth};
 use tickscope_tick::{Label, Ordering, Place, Source, counted};
 
@@ -443,12 +443,21 @@ fn rates(manifest: &Manifest, analysis: &Analysis) -> Vec<Assumption> {
         let ends = (told.domain.clone(), manifest.reference.clone());
         (ends, told.rho, told.prior_ppm, told.rests_on_prior)
     });
-    let all = analysis.pairs.iter().filter(|pair| pair.rho.origin() != RhoOrigin::Follows);
+    // Within a node that nothing relates, durations rest on its declared frequency.
+    let alone = analysis
+        .alone
+        .iter()
+        .map(|(domain, rho)| ((domain.clone(), manifest.reference.clone()), *rho, Model::DEFAULT_PRIOR_PPM, true));
+    let all = analysis.pairs.iter().filter(|pair| pair.rho.origin() != RhoOrigin::Follows || pair.brackets > 0);
     let all =
         all.map(|pair| ((pair.domain.clone(), pair.reference.clone()), pair.rho, pair.prior_ppm, pair.rests_on_prior));
-    let (drifts, rates): (Vec<_>, Vec<_>) =
-        one_by_one.chain(all).map(|(ends, rho, ppm, carries)| ((ends.clone(), rho), (ends, (ppm, carries)))).unzip();
-    let drifts = alike(drifts).map(|(rho, pairs)| Assumption::Drift { pairs: CounterPairs(pairs), rho });
+    let (drifts, rates): (Vec<_>, Vec<_>) = one_by_one
+        .chain(alone)
+        .chain(all)
+        .map(|(ends, rho, ppm, carries)| ((ends.clone(), rho), (ends, (ppm, carries))))
+        .unzip();
+    let assumed = drifts.into_iter().filter(|(_, rho): &(_, Rho)| rho.origin() != RhoOrigin::Follows);
+    let drifts = alike(assumed).map(|(rho, pairs)| Assumption::Drift { pairs: CounterPairs(pairs), rho });
     let rates =
         alike(rates).map(|((ppm, carries), pairs)| Assumption::Rate { pairs: CounterPairs(pairs), ppm, carries });
     drifts.chain(rates).collect()

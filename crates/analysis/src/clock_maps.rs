@@ -4,7 +4,7 @@
 //! time-stamps of those messages. Each can be left out; what each gives by itself is shown next to what all give
 //! together. More evidence never widens an interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tickscope_bracket::{Bracket, ClockMap, Cone, Error as BracketError, Model, Ratio, ReadingWidths, Rho};
 use tickscope_store::{Node, Pair, Run};
@@ -81,6 +81,8 @@ pub(crate) struct Related {
     pub(crate) one_counter: Vec<Assumption>,
     /// Nodes that nothing relates to the reference, a sentence each.
     pub(crate) unrelated: Vec<String>,
+    /// Their counters, and the rho that durations within them rest on.
+    pub(crate) alone: Vec<(Label, Rho)>,
     pub(crate) refused: Vec<tickscope_store::Error>,
 }
 
@@ -127,7 +129,7 @@ pub(crate) fn relate(
     let counters = Counters::of(manifest)?;
     let mut refused = Vec::new();
     let evidence = AllEvidence::of(run, &counters, &messages, query, &mut refused)?;
-    let web = Web::of(manifest, &counters, &evidence, query)?;
+    let web = Web::of(manifest, &counters, &evidence, query, &pairs_of_stages(layout, &counters))?;
     let mut related = Related {
         clocks: vec![Clock::Reference],
         of_node: Vec::new(),
@@ -139,6 +141,7 @@ pub(crate) fn relate(
         sent_once,
         one_counter: evidence.one_counters(&counters, layout)?,
         unrelated: Vec::new(),
+        alone: Vec::new(),
         refused,
     };
     let asked = Asked { run, layout, query, counters: &counters, evidence: &evidence, web: &web };
@@ -149,6 +152,19 @@ pub(crate) fn relate(
     }
     related.add_between(&counters, &web);
     Ok(related)
+}
+
+/// Every counter of the layout with the reference, and those that a stage lies between; the domain first.
+fn pairs_of_stages(layout: &Layout, counters: &Counters) -> BTreeSet<(usize, usize)> {
+    let of = |point: usize| {
+        let node = &layout.points()[point].place.node;
+        (0..counters.len()).find(|&counter| counters.nodes(counter).iter().any(|known| known.name == *node))
+    };
+    let of_points: Vec<Option<usize>> = (0..layout.points().len()).map(of).collect();
+    let stages = layout.stages().iter().filter_map(|stage| of_points[stage.from].zip(of_points[stage.to]));
+    let to_reference = of_points.iter().flatten().map(|&counter| (counter, 0));
+    let all = stages.chain(to_reference).map(|(one, other)| (one.max(other), one.min(other)));
+    all.filter(|(one, other)| one != other).collect()
 }
 
 fn is_in(layout: &Layout, node: &Node) -> bool {
@@ -193,6 +209,7 @@ impl Related {
             Err(Unmapped::Lack(lack)) => {
                 self.clocks.push(Clock::Unrelated(asked.rate_alone(counter, (rho, nominal), &self.own)?));
                 self.unrelated.push(lack);
+                self.alone.push((pair.domain, rho));
                 return Ok(());
             }
             // Of two counters only, either may be the wrong one: then there are no figures.

@@ -66,46 +66,27 @@ const SAMPLES: i128 = 1000;
 type Maps = (Vec<(usize, usize, ClockMap)>, Vec<PairSummary>);
 
 impl Web {
-    /// What all pairs of counters say together; nothing where no two besides the reference have evidence.
+    /// What all pairs of counters say together; nothing where no two besides the reference have evidence. `wanted`:
+    /// pairs that are asked for, also without evidence of their own.
     pub(crate) fn of(
         manifest: &Manifest,
         counters: &Counters,
         evidence: &AllEvidence,
         query: &Query,
+        wanted: &BTreeSet<(usize, usize)>,
     ) -> Result<Self, Error> {
         let domains = (0..counters.len()).map(|counter| counters.name(counter).domain()).collect();
         let mut web = Self { domains, ..Self::default() };
-        let pairs = || (1..counters.len()).flat_map(|local| (0..local).map(move |reference| (local, reference)));
-        let pieces = |pair: (usize, usize)| -> usize {
-            evidence.between(pair.0, pair.1).iter().map(|evidence| evidence.pieces).sum()
-        };
-        if !pairs().any(|pair| pair.1 != 0 && pieces(pair) > 0) {
+        if !evidence.pairs().any(|(pair, pieces)| pair.1 != 0 && pieces > 0) {
             return Ok(Self::default());
         }
-        let mut chains = Chains::new(counters.len());
-        for pair in pairs().filter(|&pair| pieces(pair) > 0) {
-            let rho = counters.declared_rho(manifest, query, pair)?.unwrap_or_default();
-            chains.add(pair, &Model::new(rho, counters.nominal(pair.0, pair.1)?, Tick::new(0)));
-        }
-        let mut told = Vec::new();
-        for pair in pairs() {
-            let declared = counters.declared_rho(manifest, query, pair)?;
-            let nominal = counters.nominal(pair.0, pair.1)?;
-            let premise = if pieces(pair) > 0 {
-                Some((declared.unwrap_or_default(), Model::DEFAULT_PRIOR_PPM))
-            } else {
-                chains.between(pair, declared)
-            };
-            let Some((rho, prior_ppm)) = premise else { continue }; // nothing relates the two
-            told.push(Told::of(pair, evidence.between(pair.0, pair.1), (rho, nominal, prior_ppm)));
-        }
-        web.close(&told)?;
+        web.close(&Telling { manifest, counters, evidence, query, wanted })?;
         Ok(web)
     }
 
     /// The clock maps of all pairs, without the counter that contradicts all others.
-    fn close(&mut self, told: &[Told]) -> Result<(), Error> {
-        let all: Vec<&Told> = told.iter().collect();
+    fn close(&mut self, telling: &Telling) -> Result<(), Error> {
+        let all = telling.told(None)?;
         let conflict = match self.try_closed(&all) {
             Ok(closed) => return self.keep(closed),
             Err(ClosureError::Conflict(conflict)) => conflict,
@@ -114,8 +95,8 @@ impl Web {
         let text = self.said(&conflict, &all);
         let Some(culprit) = conflict.culprit.filter(|&culprit| culprit != 0) else { return Err(Error::finding(text)) };
         self.culprits.push((culprit, text));
-        let others = all.into_iter().filter(|told| ![told.pair.local, told.pair.reference].contains(&culprit));
-        match self.try_closed(&others.collect::<Vec<_>>()) {
+        // What followed from the culprit's pairs goes with them.
+        match self.try_closed(&telling.told(Some(culprit))?) {
             Ok(closed) => self.keep(closed),
             Err(error) => Err(self.unusable(&error)),
         }
@@ -136,7 +117,7 @@ impl Web {
         }
     }
 
-    fn try_closed(&self, told: &[&Told]) -> Result<Maps, ClosureError> {
+    fn try_closed(&self, told: &[Told]) -> Result<Maps, ClosureError> {
         let domains = Domains::new(self.domains.len(), told.iter().map(|told| told.pair.clone()).collect())?;
         let (mut maps, mut summaries) = (Vec::new(), Vec::new());
         for (reference, toward) in domains.toward_each().map_err(ClosureError::Conflict)?.into_iter().enumerate() {
@@ -163,7 +144,7 @@ impl Web {
         Ok((maps, summaries))
     }
 
-    fn said(&self, conflict: &Conflict, told: &[&Told]) -> String {
+    fn said(&self, conflict: &Conflict, told: &[Told]) -> String {
         let name = |counter: usize| &self.domains[counter];
         /// As many are named; they may be hundreds.
         const NAMED: usize = 4;
@@ -209,6 +190,43 @@ impl Web {
     }
 }
 
+/// What pairs are told with.
+struct Telling<'a> {
+    manifest: &'a Manifest,
+    counters: &'a Counters<'a>,
+    evidence: &'a AllEvidence,
+    query: &'a Query,
+    wanted: &'a BTreeSet<(usize, usize)>,
+}
+
+impl Telling<'_> {
+    /// All pairs with evidence and those that are wanted, as if one counter were not there. What holds of a pair's rate
+    /// is the least of what is declared for it and what follows from chains of pairs that have clock maps themselves,
+    /// for these are printed.
+    fn told(&self, without: Option<usize>) -> Result<Vec<Told>, Error> {
+        let Self { manifest, counters, evidence, query, wanted } = *self;
+        let is_left = |pair: &(usize, usize)| without.is_none_or(|without| ![pair.0, pair.1].contains(&without));
+        let mut chains = Chains::new(counters.len());
+        for (pair, _) in evidence.pairs().filter(|(pair, _)| is_left(pair) && evidence.bounds_both_sides(*pair)) {
+            let rho = counters.declared_rho(manifest, query, pair)?.unwrap_or_default();
+            chains.add(pair, &Model::new(rho, counters.nominal(pair.0, pair.1)?, Tick::new(0)));
+        }
+        let with_evidence = evidence.pairs().filter(|(_, pieces)| *pieces > 0).map(|(pair, _)| pair);
+        let all: BTreeSet<(usize, usize)> = with_evidence.chain(wanted.iter().copied()).filter(is_left).collect();
+        let mut told = Vec::new();
+        for pair in all {
+            let declared = counters.declared_rho(manifest, query, pair)?;
+            let sources = evidence.between(pair.0, pair.1);
+            let has_evidence = sources.iter().any(|source| source.pieces > 0);
+            let own = declared.or(has_evidence.then(Rho::default));
+            let Some((rho, prior_ppm)) = chains.least(pair, own) else { continue }; // nothing relates the two
+            let prior_ppm = if has_evidence { Model::DEFAULT_PRIOR_PPM } else { prior_ppm };
+            told.push(Told::of(pair, sources, (rho, counters.nominal(pair.0, pair.1)?, prior_ppm)));
+        }
+        Ok(told)
+    }
+}
+
 /// What pairs with evidence assume of their rates, for pairs without: what others say about such a pair must rest on
 /// nothing that is not said of theirs.
 struct Chains {
@@ -230,19 +248,28 @@ impl Chains {
         self.links[reference].push((local, premise));
     }
 
-    /// What follows for two counters from the chain between them that wanders least; `declared`: a rho that somebody
-    /// declared for them. `None`: no chain, or one that wanders beyond all bounds.
-    fn between(&self, (local, reference): (usize, usize), declared: Option<Rho>) -> Option<Premise> {
-        let mut least: Vec<Option<Premise>> = vec![None; self.links.len()];
-        let mut waiting = BTreeSet::from([(0, 0, local)]);
+    /// The lesser of what somebody declared for two counters, `own`, and what follows from the chain between them that
+    /// wanders least. `None`: neither, as where a chain wanders beyond all bounds.
+    fn least(&self, (local, reference): (usize, usize), own: Option<Rho>) -> Option<Premise> {
+        let follows = self.along(local)[reference];
+        match (own, follows) {
+            (Some(own), Some((rho, prior_ppm))) if own.ppb() <= rho.ppb() => Some((own, prior_ppm)),
+            (Some(own), None) => Some((own, Model::MOST_PRIOR_PPM)),
+            (_, follows) => follows,
+        }
+    }
+
+    /// What follows for a counter against each other, by the chain that wanders least.
+    fn along(&self, from: usize) -> Vec<Option<Premise>> {
         let mut reached: Vec<Option<Premise>> = vec![None; self.links.len()];
+        let mut done = vec![false; self.links.len()];
+        let mut waiting = BTreeSet::from([(0, 0, from)]);
         while let Some((_, _, counter)) = waiting.pop_first() {
-            if least[counter].is_some() || (reached[counter].is_none() && counter != local) {
+            if std::mem::replace(&mut done[counter], true) {
                 continue;
             }
             let so_far = reached[counter];
-            least[counter] = Some(so_far.unwrap_or((Rho::default(), 0)));
-            for &(to, next) in self.links[counter].iter().filter(|(to, _)| least[*to].is_none()) {
+            for &(to, next) in self.links[counter].iter().filter(|(to, _)| *to != from) {
                 let Some(premise) = so_far.map_or(Some(next), |so_far| both(so_far, next)) else { continue };
                 let is_less = |known: Premise| (premise.0.ppb(), premise.1) < (known.0.ppb(), known.1);
                 if reached[to].is_none_or(is_less) {
@@ -251,9 +278,7 @@ impl Chains {
                 }
             }
         }
-        let (rho, prior_ppm) = reached[reference]?;
-        let declared = declared.filter(|declared| declared.ppb() < rho.ppb());
-        Some((declared.unwrap_or(rho), prior_ppm))
+        reached
     }
 }
 

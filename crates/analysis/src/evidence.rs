@@ -22,8 +22,8 @@ use crate::query::Query;
 pub(crate) struct AllEvidence {
     /// By domain and reference, of which the domain stands later among the counters.
     between: BTreeMap<(usize, usize), Vec<Evidence>>,
-    /// Of a counter: the evidence between the node that names it and another one, by the other's position.
-    within: BTreeMap<(usize, usize), Vec<Evidence>>,
+    /// Of a counter: the evidence between two of its nodes, by their positions, the later one's first.
+    within: BTreeMap<(usize, [usize; 2]), Vec<Evidence>>,
     /// Nodes that any evidence is of.
     nodes: BTreeSet<String>,
 }
@@ -42,7 +42,9 @@ impl AllEvidence {
         for local in 0..counters.len() {
             let names = counters.nodes(local);
             for (position, node) in names.iter().enumerate().skip(1) {
-                all.within.insert((local, position), reading.of([node, names[0]])?);
+                for (other, against) in names.iter().enumerate().take(position) {
+                    all.within.insert((local, [position, other]), reading.of([node, against])?);
+                }
             }
             for reference in 0..local {
                 let mut found = Vec::new();
@@ -66,6 +68,17 @@ impl AllEvidence {
         self.between.get(&(local, reference)).map_or(&[], Vec::as_slice)
     }
 
+    /// Pairs, and how many pieces of evidence they have.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = ((usize, usize), usize)> {
+        self.between.iter().map(|(&pair, sources)| (pair, sources.iter().map(|source| source.pieces).sum()))
+    }
+
+    /// Returns whether the evidence of a pair has both a lower and an upper bound.
+    pub(crate) fn bounds_both_sides(&self, pair: (usize, usize)) -> bool {
+        let brackets = || self.between(pair.0, pair.1).iter().flat_map(|source| &source.brackets);
+        brackets().any(|bracket| bracket.before.is_some()) && brackets().any(|bracket| bracket.after.is_some())
+    }
+
     /// A tick at which a counter stood.
     pub(crate) fn any_tick(&self, counter: usize) -> Option<i64> {
         self.between.iter().find_map(|(&(local, reference), evidence)| {
@@ -81,15 +94,20 @@ impl AllEvidence {
     /// That nodes read one counter, held against all evidence between them: of those that the layout or evidence names.
     pub(crate) fn one_counters(&self, counters: &Counters, layout: &Layout) -> Result<Vec<Assumption>, Error> {
         let mut all = Vec::new();
-        for (&(counter, position), sources) in &self.within {
-            let [first, node] = [0, position].map(|position| counters.nodes(counter)[position]);
+        let in_use = |node: &Node| {
             let in_layout = layout.points().iter().any(|point| point.place.node == node.name);
-            if in_layout || self.nodes.contains(node.name.as_str()) {
-                let pair = Pair { reference: first.domain(), domain: node.domain() };
-                let brackets = sources.iter().flat_map(|source| source.brackets.iter());
-                let pieces = sources.iter().map(|source| source.pieces).sum();
-                all.push(domains::one_counter(&pair, [first, node], brackets, pieces)?);
+            in_layout || self.nodes.contains(node.name.as_str())
+        };
+        for (&(counter, [position, other]), sources) in &self.within {
+            let [first, node] = [other, position].map(|position| counters.nodes(counter)[position]);
+            if !in_use(node) || other != 0 && !in_use(first) {
+                continue;
             }
+            let pair = Pair { reference: first.domain(), domain: node.domain() };
+            let brackets = sources.iter().flat_map(|source| source.brackets.iter());
+            let pieces = sources.iter().map(|source| source.pieces).sum();
+            let checked = domains::one_counter(&pair, [first, node], brackets, pieces)?;
+            all.extend((other == 0 || pieces > 0).then_some(checked));
         }
         Ok(all)
     }

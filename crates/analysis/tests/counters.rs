@@ -250,6 +250,73 @@ fn a_pair_without_evidence_rests_on_what_is_declared_of_the_pairs_between() {
     assert_eq!(said.matches("stays within rho").count(), 1, "{said}");
 }
 
+/// The second and third node wander against each other, within what is assumed of each; both say of the fourth what is
+/// not so: that they do not wander against it.
+fn falsely_steady(requests_only: bool) -> World {
+    let mut world = wandering();
+    world.counters[1].wander_ppb = 24_000;
+    world.counters[2].wander_ppb = -24_000;
+    let of_fourth = |asker| Asked { requests_only, ..asked(asker, 3) };
+    let few = |answerer| {
+        let ends = [SECOND / 100, SECOND / 90, LENGTH - SECOND / 90, LENGTH - SECOND / 100];
+        Asked { instants: ends.to_vec(), ..asked(0, answerer) }
+    };
+    world.asked = vec![few(1), few(2), of_fourth(1), of_fourth(2)];
+    world.path.remove(3);
+    world.rho = vec![(1, 3, 200), (2, 3, 200)];
+    world
+}
+
+#[test]
+fn what_is_assumed_of_pairs_without_a_clock_map_binds_no_other_pair() {
+    let (site, world) = (Site::new(), falsely_steady(true));
+    let run = world.run(&site);
+    assert!(world.widest(&run, &default()).iter().all(Option::is_some));
+    let said = said(&run, &analyse(&run, &default(), false).unwrap());
+    assert!(!said.contains("fourth.tsc against"), "nothing rests on it: {said}");
+}
+
+#[test]
+fn what_is_assumed_of_a_node_that_is_left_out_binds_no_other_pair() {
+    let (site, world) = (Site::new(), falsely_steady(false));
+    let run = world.run(&site);
+    match analyse(&run, &default(), false) {
+        Ok(analysis) => {
+            assert!(analysis.finding(&[]).unwrap().contains("without fourth.tsc all others agree"));
+            assert!(world.widest(&run, &default()).iter().all(Option::is_some));
+        }
+        Err(why) => assert!(why.is_finding(), "{why}"),
+    }
+}
+
+#[test]
+fn one_poor_exchange_more_makes_no_duration_wider() {
+    let world = |more: Option<Asked>| {
+        let seldom = |asker, answerer| Asked {
+            instants: (1..8).map(|part| LENGTH / 8 * part).collect(),
+            ..asked(asker, answerer)
+        };
+        let mut world = unequal(vec![seldom(0, 1), seldom(1, 2)]);
+        for counter in &mut world.counters {
+            (counter.drift_ppb, counter.step) = (0, 1);
+        }
+        world.asked.extend(more);
+        world.path = vec![("client.at", 0, BEFORE), ("third.at", 2, BEFORE), ("client.back", 0, BEFORE)];
+        world.rho = vec![(0, 1, 200), (1, 2, 200)];
+        world
+    };
+    let widths = |world: World| {
+        let site = Site::new();
+        world.widest(&world.run(&site), &default()).into_iter().map(Option::unwrap).collect::<Vec<_>>()
+    };
+    let without = widths(world(None));
+    let poor = Asked { instants: vec![LENGTH / 3], delay: 5_000_000, ..asked(0, 2) };
+    let with = widths(world(Some(poor)));
+    for (without, with) in without.iter().zip(&with) {
+        assert!(*with <= without + without / 10, "{without:?} {with:?}");
+    }
+}
+
 #[test]
 fn an_assumption_about_a_node_without_points_is_printed_where_a_bound_rests_on_it() {
     let site = Site::new();
@@ -361,6 +428,17 @@ fn nodes_of_one_boot_whose_exchanges_contradict_it_are_a_finding() {
 }
 
 #[test]
+fn every_two_nodes_of_one_boot_are_held_against_their_exchanges() {
+    let site = Site::new();
+    let mut world = unequal(vec![asked(0, 1), Asked { lie: 100_000, ..asked(2, 3) }]);
+    world.counters[2] = Counter { name: "third", ..world.counters[1] };
+    world.counters.push(Counter { name: "fourth", ..world.counters[1] });
+    world.path[3] = ("fourth.at", 3, BEFORE);
+    let error = analyse(&world.run(&site), &default(), false).unwrap_err();
+    assert!(error.is_finding() && error.to_string().contains("to be one counter"), "{error}");
+}
+
+#[test]
 fn messages_between_two_nodes_neither_of_which_is_the_reference_narrow_their_stages() {
     let world = |messages| World {
         counters: vec![counter("client", 1), counter("server", 2), Counter { drift_ppb: 3_000, ..counter("third", 3) }],
@@ -459,5 +537,7 @@ fn an_unrelated_node_far_from_zero_has_durations_of_its_own() {
         assert_eq!(widths.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false], "{ahead}: {widths:?}");
         let analysis = analyse(&run, &default(), false).unwrap();
         assert!(analysis.finding(&[]).is_none(), "{ahead}: {:?}", analysis.finding(&[]));
+        let said = said(&run, &analysis);
+        assert!(said.contains("server.tsc against client.tsc lies within 500 ppm"), "{said}");
     }
 }

@@ -192,6 +192,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         complete: 1,
         unstamped: vec![],
         unrelated: vec![],
+        alone: vec![],
         preparation: Default::default(),
     }
 }

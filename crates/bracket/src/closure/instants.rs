@@ -93,8 +93,12 @@ impl Domains {
     /// The instants of `source` at which a pair has evidence, and how wide its interval is there. Of pairs of `source`
     /// they are exact, of others as near as their interval's middle.
     fn evidence_of(&self, known: &Known, source: usize, routes: &[Option<Step>]) -> Vec<(i64, u64)> {
-        let Some(direct) = &known.direct else { return Vec::new() };
         let (local, reference) = (known.evidence.local, known.evidence.reference);
+        let Some(direct) = &known.direct else {
+            // Such evidence bounds one side alone, and may contradict the ways through others all the same.
+            let is_own = [local, reference].contains(&source);
+            return if is_own { known.exact_ticks(source).map(|tick| (tick, u64::MAX)).collect() } else { Vec::new() };
+        };
         if [local, reference].contains(&source) {
             let width = |tick: i64| {
                 if local == source {
@@ -130,6 +134,11 @@ impl Known {
     /// The ticks of one of its own domains at which one of its bounds bends outward.
     fn exact_ticks(&self, source: usize) -> impl Iterator<Item = i64> {
         let is_local = self.evidence.local == source;
+        let open =
+            self.evidence.brackets.iter().filter(|_| self.direct.is_none()).flat_map(move |bracket| match is_local {
+                true => [Some(bracket.at.get()), None],
+                false => [bracket.before, bracket.after].map(|tick| tick.map(Tick::get)),
+            });
         let ticks = self.direct.iter().flat_map(move |direct| {
             direct.evidence_ticks().flat_map(move |tick| {
                 if is_local {
@@ -139,7 +148,7 @@ impl Known {
                 [Some(interval.lo().get()), Some(interval.hi().get())]
             })
         });
-        ticks.flatten()
+        ticks.chain(open).flatten()
     }
 }
 
