@@ -34,7 +34,7 @@ demo-hosts: python build ## the demo between three hosts on this machine, over s
 	ip netns exec tsh1-0 target/release/tickscope run demo/hosts.toml --report; code=$$?; \
 	python3 tests/hosts/cluster.py down build/hosts; exit $$code
 
-test: python ## all tests, counted by kind; within 25 minutes on two processors
+test: python ## all tests, counted by kind; within 30 minutes on two processors
 	python3 tests/run.py
 
 test-all: python ## the same with every mutant, case and kill: hours

@@ -36,6 +36,18 @@ command -v cc >/dev/null || install gcc "a C compiler"
 if ! command -v c++ >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install g++ "the C++ test of tickscope.h"; else say "no C++ compiler: the C++17 test of tickscope.h is left out"; fi
 fi
+if ! echo 'int main(void) { return 0; }' | clang -xc - -fsanitize=thread -o /dev/null 2>/dev/null; then
+    if [ "$(id -u)" = 0 ]; then install clang "its sanitizers"
+    else say "no clang with sanitizers: tickscope.h is tested under those of gcc alone"; fi
+fi
+if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
+    if [ "$(id -u)" = 0 ]; then
+        install gcc-aarch64-linux-gnu "tickscope.h on aarch64"; install libc6-dev-arm64-cross "its C library"; install qemu-user "its emulator"
+    else say "no compiler or emulator of aarch64: the tests of it are left out"; fi
+fi
+if command -v rustup >/dev/null && [ ! -e "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; then
+    rustup -q target add aarch64-unknown-linux-gnu 2>/dev/null || say "no Rust library for aarch64: Rust on it is left out"
+fi
 if ! command -v chromium >/dev/null; then
     if [ "$(id -u)" = 0 ]; then install chromium "the report's page in a browser"; else say "no chromium: the tests of the report's page in a browser are left out"; fi
 fi

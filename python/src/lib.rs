@@ -21,7 +21,7 @@ mod _tickscope {
     #[pymodule_export]
     use super::error::{Finding, TickscopeError};
     #[pymodule_export]
-    use super::point::{Point, point};
+    use super::point::{Point, id_of, keep_id, point};
     #[pymodule_export]
     use super::run::Run;
     #[pymodule_export]

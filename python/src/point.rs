@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use tickscope_stamp::{Channel, Extra, Fields};
+use tickscope_stamp::{Channel, Extra, Fields, Ids};
 use tickscope_tick::{Ordering, PointName};
 
 use crate::error::Refusal;
@@ -32,6 +32,42 @@ static PLACES: Mutex<Vec<Place>> = Mutex::new(Vec::new());
 thread_local! {
     /// By point's number. Dropped, hence closed, when the thread ends.
     static CHANNELS: RefCell<Vec<Option<Channel>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What an id stands for: text, as its UTF-8, or bytes.
+#[derive(FromPyObject)]
+pub(crate) enum Original {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Original {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+/// The id of text or bytes: equal ones have the same, in every language.
+#[pyfunction]
+#[pyo3(signature = (original, /))]
+#[allow(clippy::needless_pass_by_value, reason = "that is how arguments come")]
+pub(crate) fn id_of(original: Original) -> i64 {
+    tickscope_stamp::id_of(original.bytes())
+}
+
+/// The same, and the original is kept for the run: once for each, where the id is born.
+#[pyfunction]
+#[pyo3(signature = (original, /))]
+#[allow(clippy::needless_pass_by_value, reason = "that is how arguments come")]
+pub(crate) fn keep_id(original: Original) -> i64 {
+    thread_local! {
+        static IDS: Option<Ids> = Ids::open().ok();
+    }
+    let keep = |ids: &Option<Ids>| ids.as_ref().map(|ids| ids.keep(original.bytes()));
+    IDS.try_with(keep).ok().flatten().unwrap_or_else(|| tickscope_stamp::id_of(original.bytes()))
 }
 
 /// The point `name`; its `ordering` says when the clock is read: `plain`, `before` a message leaves, `after` one was

@@ -97,7 +97,19 @@ impl Run {
         node.map_or_else(|| name.into(), |node| node.domain().to_string())
     }
 
-    /// Files of `stamps` (of `node.point`), `channels`, `events`, `brackets` or `traces`.
+    /// Ids, and what they are hashes of, where programs kept it; of one id each different original.
+    fn originals(&self, py: Python<'_>) -> Result<(Vec<i64>, Vec<String>), Refusal> {
+        py.detach(|| {
+            let mut found = (Vec::new(), Vec::new());
+            self.opened.each_original(i64::MIN..=i64::MAX, |id, original| {
+                found.0.push(id);
+                found.1.push(original.to_string());
+            })?;
+            Ok(found)
+        })
+    }
+
+    /// Files of `stamps` (of `node.point`), `channels`, `events`, `brackets`, `counts` or `traces`.
     #[pyo3(signature = (table, point = None))]
     fn files(&self, table: &str, point: Option<&str>) -> Result<Files, Refusal> {
         let dotted = point.filter(|point| point.contains('.'));
@@ -107,6 +119,7 @@ impl Run {
             ("channels", _) => Table::Channels,
             ("events", _) => Table::Events,
             ("brackets", _) => Table::Brackets,
+            ("counts", _) => Table::Counts,
             ("traces", _) => Table::Traces,
             _ => {
                 return Err(Refusal::new(format!(
@@ -124,7 +137,7 @@ impl Run {
 }
 
 impl Run {
-    /// The point of that name; one without a folder of stamps is refused: most likely it is misspelt.
+    /// The run with its traces, which are joined if nobody joined them.
     fn ready(&self) -> Result<Arc<ReadyRun>, Refusal> {
         let mut made = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = &*made {
@@ -135,6 +148,7 @@ impl Run {
         Ok(new)
     }
 
+    /// The point of that name; one without a folder of stamps is refused: most likely it is misspelt.
     fn known(&self, wanted: &str) -> Result<Place, Refusal> {
         let mut all = Vec::new();
         for node in self.opened.nodes()? {

@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from tickscope._tickscope import VERSION as __version__
-from tickscope._tickscope import Finding, Point, Section, TickscopeError, point
+from tickscope._tickscope import Finding, Point, Section, TickscopeError, id_of, keep_id, point
 from tickscope.meter import section
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ __all__ = [
     "TickscopeError",
     "UnfinishedRunWarning",
     "__version__",
+    "id_of",
+    "keep_id",
     "open",
     "point",
     "section",

@@ -156,13 +156,27 @@ class Run:
         """The evidence about clocks that probes took: one row a constraint."""
         return ask("brackets", self._read("brackets", _BRACKETS), "brackets")
 
+    def counts(self) -> duckdb.DuckDBPyRelation:
+        """What channels under the policy `count` counted: one row a channel and period."""
+        return ask("counts", self._read("counts", _COUNTS), "counts")
+
     def stamps(self, point: str) -> duckdb.DuckDBPyRelation:
         """The stamps of `node.point`: one row a stamp."""
         return ask("stamps", self._read("stamps", point=point), "stamps")
 
+    def originals(self) -> duckdb.DuckDBPyRelation:
+        """What ids are hashes of, where programs kept it: one row an original, `id` and `original`; text as it is,
+        other bytes as hexadecimal digits. Join it to `traces` or `durations` by `id`."""
+        ids, originals = self._inner.originals()
+        columns = {"id": pyarrow.array(ids, pyarrow.int64()), "original": pyarrow.array(originals, pyarrow.string())}
+        return self._connection.from_arrow(pyarrow.table(columns))
+
     def channels(self) -> duckdb.DuckDBPyRelation:
-        """Who stamped where, and how many stamps were kept: one row a channel."""
-        return ask("channels", self._read("channels"), "channels")
+        """Who stamped where, by which policy, and how many stamps were kept: one row a channel."""
+        channels = self._read("channels")
+        lacking = [name for name in _SPARED if name not in channels.columns]
+        spared = "".join(f", null::bigint as {name}" for name in lacking)
+        return ask("channels", channels.project(f"*{spared}"), "channels")
 
     def _read(
         self, table: str, empty: pyarrow.Schema | None = None, point: str | None = None
@@ -171,7 +185,7 @@ class Run:
         for reason in refused:
             warnings.warn(reason, RefusedFileWarning, stacklevel=3)
         if files:
-            return self._parquet(files, partitioned=table == "brackets")
+            return self._parquet(files, partitioned=table in ("brackets", "counts"))
         if empty is not None:
             return self._connection.from_arrow(empty.empty_table())
         remedy = "tickscope run joins them at its end" if table == "traces" else "is the run's collector still at work?"
@@ -237,11 +251,18 @@ _FIGURES = pyarrow.schema(
     + [("p50", _QUANTILE), ("p99", _QUANTILE), ("common", _COMMON), ("relative", _RELATIVE)]
     + [("core_ticks", pyarrow.int64()), ("sign", pyarrow.string()), ("spread", pyarrow.string())]
 )
+# Columns of channels that a run may lack.
+_SPARED = ("parameter", "removed", "seen", "counted", "overwritten")
 # A run without these files is a whole one; their columns are those of docs/run-format.md.
 _EVENTS = pyarrow.schema(
     [("node", pyarrow.string()), ("channel", pyarrow.int32()), ("domain", pyarrow.string())]
     + [("tick", pyarrow.int64()), ("until", pyarrow.int64()), ("what", pyarrow.string())]
     + [("value", pyarrow.int64()), ("text", pyarrow.string())]
+)
+_COUNTS = pyarrow.schema(
+    [("channel", pyarrow.int32()), ("before", pyarrow.int64()), ("total", pyarrow.int64()), ("after", pyarrow.int64())]
+    + [("count", pyarrow.int64()), ("periods", pyarrow.int32()), ("period_ns", pyarrow.int64())]
+    + [("node", pyarrow.string())]
 )
 _BRACKETS = pyarrow.schema(
     [("before", pyarrow.int64()), ("at", pyarrow.int64()), ("after", pyarrow.int64())]

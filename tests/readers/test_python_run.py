@@ -288,7 +288,7 @@ def test_a_run_that_has_not_come_to_its_end_says_so_once_and_why(begin_run, comm
         assert said == ([] if found.unfinished is None else [found.unfinished])
         return found.unfinished
 
-    while not list(run.glob("stamps/**/*.parquet")):
+    while not list(run.glob("stamps/node=client/point=response/*.parquet")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     assert opened().startswith("this run goes on")

@@ -7,6 +7,7 @@ use tickscope_store::{Event, EventKind, KeyedReader, Manifest, Node, Run};
 use tickscope_tick::{Frequency, Label, counted};
 use tickscope_trace::{Apart, Clocks, CoreTerm, Layout, Point, Refusal, StageRow, StageTally};
 
+use crate::acknowledgements::Acknowledgements;
 use crate::assumptions::Assumption;
 use crate::auxiliary_clocks::{AuxiliaryClockSummary, reason};
 use crate::clock_maps::{ClockMapSummary, Related, relate};
@@ -19,12 +20,14 @@ use crate::duration_cache::{DurationRows, Table};
 use crate::error::Error;
 use crate::evidence::reading_ticks;
 use crate::figures::{ClockMapCurve, Collector, Figures, StageFigures};
+use crate::kept::Kept;
 use crate::passages::PassageSummary;
 use crate::query::Query;
-use crate::ready::{self, Preparation};
+use crate::ready::{self, Preparation, Unstamped};
 use crate::return_trips::ReturnTrips;
 use crate::rivals::{self, NodeRivals};
 use crate::scan;
+use crate::stream::{Known, Stream};
 use crate::truth::Truth;
 use crate::values::Values;
 
@@ -72,9 +75,11 @@ pub struct Analysis {
     pub refused: Vec<tickscope_store::Error>,
     /// Ids that passed every point of some way through the layout.
     pub complete: u64,
-    /// Points of the layout that nothing was stamped at, a sentence each with the nearest name; empty where some id is
-    /// complete.
+    /// Points of the layout that nothing was stamped at, a sentence each with the nearest name or the policy that left
+    /// it out; empty where some id is complete.
     pub unstamped: Vec<String>,
+    /// Points of the layout that only count, a sentence each; empty where some id is complete.
+    pub counting: Vec<String>,
     /// Nodes whose clocks nothing relates to the reference, a sentence each.
     pub unrelated: Vec<String>,
     /// Counters that nothing relates to the reference, and the rho that durations within their nodes rest on.
@@ -83,6 +88,10 @@ pub struct Analysis {
     pub rivals: Vec<NodeRivals>,
     /// Why durations are not kept in the run, where they were to be: whoever asks for them has them computed again.
     pub not_kept: Option<tickscope_store::Error>,
+    /// What the policies of the layout's points leave out.
+    pub kept: Kept,
+    /// The span of a stream, where points keep the first stamp and the last.
+    pub stream: Option<Stream>,
     /// What was done to make the run ready, where [`ready`](crate::ready) did.
     pub preparation: Preparation,
 }
@@ -167,12 +176,11 @@ pub fn analyse(run: &Run, query: &Query, write: bool) -> Result<Analysis, Error>
 /// The same, and what a page draws, in one scan of the traces.
 pub fn analyse_with_figures(run: &Run, query: &Query, write: bool) -> Result<(Analysis, Figures), Error> {
     let (analysis, figures) = analysed(run, query, write, true)?;
-    Ok((
-        analysis,
-        figures.ok_or_else(|| {
-            Error::work("no figures were computed though they were asked for. This is a bug: report it with the run")
-        })?,
-    ))
+    let mut figures = figures.ok_or_else(|| {
+        Error::work("no figures were computed though they were asked for. This is a bug: report it with the run")
+    })?;
+    figures.traces.name_originals(run)?;
+    Ok((analysis, figures))
 }
 
 /// Outcome of one scan over the traces.
@@ -182,13 +190,14 @@ struct Scanned {
     values: Values,
     collector: Option<Collector>,
     trips: Option<ReturnTrips>,
+    acknowledged: Option<Acknowledgements>,
     curves: Vec<ClockMapCurve>,
     not_kept: Option<tickscope_store::Error>,
 }
 
 fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned, Error> {
     let mut curves = Vec::new();
-    let inputs = Inputs::of(run, query, draw.then_some(&mut curves))?;
+    let mut inputs = Inputs::of(run, query, draw.then_some(&mut curves))?;
     let readers = traces_of(run, &inputs.layout)?;
     let table = Table::of(run, &inputs, &readers)?;
     let folder = run.derived().durations(inputs.rho.ppb().into());
@@ -201,18 +210,22 @@ fn scanned(run: &Run, query: &Query, write: bool, draw: bool) -> Result<Scanned,
     let counts = Counts::none(&inputs, &readers, truth);
     let gathered = (counts, Values::none(inputs.layout.stages().len()));
     let trips = (!inputs.rivals.is_empty()).then(|| ReturnTrips::of(&inputs.layout)).flatten();
-    let mut sink = (gathered, ((draw.then(Collector::default), trips), writer.as_mut().map(DurationRows::to)));
+    let (acknowledged, unread) = Acknowledgements::of(run, &inputs.layout)?;
+    inputs.refused.extend(unread);
+    let returned = (trips, acknowledged);
+    let mut sink = (gathered, ((draw.then(Collector::default), returned), writer.as_mut().map(DurationRows::to)));
     scan::over(&inputs, &readers, scan::processors(), &mut sink)?;
-    let ((counts, values), ((collector, trips), rows)) = sink;
+    let ((counts, values), ((collector, (trips, acknowledged)), rows)) = sink;
     let unwritten = unbegun.or(rows.and_then(|rows| rows.failed));
     let unfinished = || writer.and_then(|writer| writer.finish().err());
     let not_kept = unwritten.or_else(unfinished);
-    Ok(Scanned { inputs, counts, values, collector, trips, curves, not_kept })
+    Ok(Scanned { inputs, counts, values, collector, trips, acknowledged, curves, not_kept })
 }
 
 fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analysis, Option<Figures>), Error> {
     let manifest = run.manifest();
-    let Scanned { inputs, counts, values, collector, trips, curves, not_kept } = scanned(run, query, write, draw)?;
+    let Scanned { inputs, counts, values, collector, trips, acknowledged, curves, not_kept } =
+        scanned(run, query, write, draw)?;
     let Inputs {
         layout,
         clocks,
@@ -231,15 +244,15 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
     tell(&mut auxiliary_clocks, &clock_of_point, &counts);
     let frequency = reference_node(manifest)?.counter.frequency.clone();
     let Counts { tallies, passages, truth, sum_mismatches, complete, .. } = counts;
-    let relative_1ms_ticks = tallies.iter().enumerate();
-    let relative_1ms_ticks = relative_1ms_ticks
-        .map(|(stage, tally)| tally.relative(&layout, &clocks, stage, a_millisecond(manifest, &layout, stage)))
-        .collect();
+    let (kept, stream) = covered(run, &layout, &clocks)?;
     let mut suspicions = suspicions(&layout, &clocks, &tallies);
-    suspicions.extend(untold(&layout, &tallies, &passages).filter(|_| !layout.is_inferred()));
-    let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Vec::new() };
+    suspicions.extend(untold(&layout, &tallies, &passages, &kept.thinned).filter(|_| !layout.is_inferred()));
+    let unstamped = if complete == 0 { ready::unstamped(run, &layout)? } else { Unstamped::default() };
     let (rows, drawn) = stages(&layout, &clocks, &tallies, values, query, draw);
-    rivals.iter_mut().for_each(|node| node.add_return_trip(&layout, trips.as_ref(), manifest));
+    for node in &mut rivals {
+        node.add_return_trip(&layout, trips.as_ref(), manifest);
+        acknowledged.iter().for_each(|acknowledged| node.add_acknowledged(&layout, acknowledged, manifest));
+    }
     let relative: Vec<u64> = rows.iter().map(|row| row.relative_ticks).collect();
     let figures = collector.map(|collector| collector.figures(&layout, &clocks, drawn, &relative, curves));
     let stamped = |node: &&Node| layout.points().iter().any(|point| point.place.node == node.name);
@@ -251,7 +264,7 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         counters: nodes().map(Node::domain).collect(),
         one_counter,
         rows,
-        relative_1ms_ticks,
+        relative_1ms_ticks: relative_1ms(manifest, &layout, &clocks, &tallies),
         clock_maps,
         pairs,
         sent_once,
@@ -267,14 +280,25 @@ fn analysed(run: &Run, query: &Query, write: bool, draw: bool) -> Result<(Analys
         sum_mismatches,
         refused,
         complete,
-        unstamped,
+        unstamped: unstamped.never,
+        counting: unstamped.counting,
         unrelated,
         alone,
         rivals,
         not_kept,
+        kept,
+        stream,
         preparation: Preparation::default(),
     };
     Ok((analysis, figures.transpose()?))
+}
+
+/// What the policies of the layout's points leave out, and the span of a stream over it.
+fn covered(run: &Run, layout: &Layout, clocks: &Clocks) -> Result<(Kept, Option<Stream>), Error> {
+    let (channels, events) = (run.channels()?, run.events()?.found);
+    let kept = Kept::of_run(run, layout, &channels.found, &events)?;
+    let known = Known { channels: &channels, events: &events };
+    Ok((kept, Stream::of(run, layout, clocks, known)?))
 }
 
 /// The stages' rows, of those that have values, and what is to be drawn of all.
@@ -305,8 +329,20 @@ fn tell(clocks: &mut [AuxiliaryClockSummary], clock_of_point: &[Option<usize>], 
 }
 
 impl Analysis {
-    /// The first thing that contradicts the figures, the bounds or an assumption: whoever shows them has to say it.
+    /// The first thing that contradicts the figures, the bounds or an assumption, or else that the end of a stream is
+    /// not known: whoever shows the figures has to say it.
     pub fn finding(&self, events: &[Event]) -> Option<String> {
+        self.contradiction(events).or_else(|| self.open_stream())
+    }
+
+    /// Sinks of a stream that never saw its end. It contradicts nothing: all other figures stand.
+    pub fn open_stream(&self) -> Option<String> {
+        self.stream.as_ref().and_then(Stream::finding)
+    }
+
+    /// The first thing that contradicts the figures, the bounds or an assumption: no figure is to be believed without
+    /// a look at why.
+    pub fn contradiction(&self, events: &[Event]) -> Option<String> {
         let outside = self.truth.as_ref().map_or(0, |truth| truth.known - truth.inside);
         if outside > 0 {
             return Some(match outside {
@@ -314,7 +350,10 @@ impl Analysis {
                 _ => format!("{outside} true durations lie outside their intervals: a false bound"),
             });
         }
-        if let Some(event) = events.iter().find(|event| event.what == EventKind::ImpossibleExchange) {
+        use EventKind::{AttemptsContradicted, IdsCollided, ImpossibleExchange};
+        let contradicts =
+            |event: &&Event| matches!(event.what, ImpossibleExchange | IdsCollided | AttemptsContradicted);
+        if let Some(event) = events.iter().find(contradicts) {
             return Some(event.text.clone());
         }
         // Across these no bound holds, whatever the evidence seems to say.
@@ -341,8 +380,13 @@ impl Analysis {
     /// Why these are no figures of a run, or not all of them: no trace is complete, or a node's clock is not related to
     /// the reference. Whoever shows them has failed to show what was asked for.
     pub fn lack(&self) -> Option<String> {
-        if self.complete == 0 {
-            let reasons = match self.unstamped.as_slice() {
+        // Where a point only counts no id can be complete, and nobody expects one.
+        let is_as_chosen = self.unstamped.is_empty() && !self.counting.is_empty();
+        let has_span = self.stream.as_ref().is_some_and(|stream| stream.ticks.is_some());
+        if self.complete == 0 && !has_span && !is_as_chosen {
+            let reasons: Vec<String> = self.unstamped.iter().chain(&self.counting).cloned().collect();
+            let reasons = match reasons.as_slice() {
+                [] if !self.kept.warnings.is_empty() => self.kept.warnings.join(". "),
                 [] => "The points saw different ids, or stamps are missing: compare the counts of the stages".into(),
                 reasons => ready::sentences(reasons),
             };
@@ -353,7 +397,7 @@ impl Analysis {
         (!self.unrelated.is_empty()).then(|| self.unrelated.join(". "))
     }
 
-    /// All that contradicts the figures, the bounds or an assumption, but for what events tell.
+    /// All that contradicts the figures, the bounds or an assumption, one by one, but for what events tell.
     pub fn findings(&self) -> impl Iterator<Item = &String> {
         self.unsound.iter().chain(&self.suspicions)
     }
@@ -363,6 +407,12 @@ impl Analysis {
 const BY_RANK: &str = "this run was joined by a tickscope that paired the k-th stamp of an id here with the k-th \
                        there, whether passages overlapped or not; of ids that passed a point more than once \
                        (ids-repeated) the durations may be of no passage. Measure again, or trust only ids that passed once";
+
+/// By stage: how far two values 1 ms apart may be wrong against each other.
+fn relative_1ms(manifest: &Manifest, layout: &Layout, clocks: &Clocks, tallies: &[StageTally]) -> Vec<u64> {
+    let all = tallies.iter().enumerate();
+    all.map(|(stage, tally)| tally.relative(layout, clocks, stage, a_millisecond(manifest, layout, stage))).collect()
+}
 
 /// A millisecond in ticks of the counter at either end of a stage.
 fn a_millisecond(manifest: &Manifest, layout: &Layout, stage: usize) -> Apart {
@@ -481,15 +531,23 @@ fn suspicions(layout: &Layout, clocks: &Clocks, tallies: &[StageTally]) -> Vec<S
 }
 
 /// The finding that passages of some ids cannot be told apart, with the first example.
-fn untold(layout: &Layout, tallies: &[StageTally], passages: &PassageSummary) -> Option<String> {
+fn untold(layout: &Layout, tallies: &[StageTally], passages: &PassageSummary, thinned: &[String]) -> Option<String> {
     let (stage, found) = layout.stages().iter().zip(tallies).find_map(|(stage, tally)| {
         let found = tally.suspicions.iter().find(|found| found.refusal == Some(Refusal::Untold));
         found.map(|found| (stage, found))
     })?;
+    let left_out = match thinned {
+        [] => String::new(),
+        points => format!(
+            ". Policies may have left out other stamps of such an id at {}: keep all of them there, or X of Y, which \
+             keeps all stamps of an id or none",
+            points.join(", ")
+        ),
+    };
     Some(format!(
-        "expected that time or thread tells the passages of an id apart, found {} where they do not, such as id {} \
-         at {} with the stamps {} and {}; those durations are refused. Give every attempt an id or a kind of its own, or \
-         leave the points where they overlap out of the layout",
+        "expected that time, attempt or thread tells the passages of an id apart, found {} where they do not, such as \
+         id {} at {} with the stamps {} and {}; those durations are refused. Give every attempt an id or a kind of its own, or \
+         leave the points where they overlap out of the layout{left_out}",
         counted(passages.untold, "id"),
         found.id,
         stage.name,

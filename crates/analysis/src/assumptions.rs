@@ -38,6 +38,8 @@ pub enum Assumption {
     Passages { ids: u64 },
     /// Overlapping passages stay on their threads, of so many ids.
     PassageThreads { ids: u64 },
+    /// Policies of these points left out no stamp of an id that has one there.
+    PassedOnce { points: Vec<String> },
     /// An id stamped at several of these starts of the layout is one passage, whose parts meet.
     JoiningStarts { starts: Vec<String> },
     /// Two nodes read one counter; no bracket of so many contradicts it.
@@ -170,6 +172,8 @@ impl Assumption {
         all.extend(readings(manifest, analysis));
         all.extend(orderings(manifest, analysis));
         all.extend(analysis.passages.assumptions());
+        let thinned = Some(analysis.kept.thinned.clone()).filter(|points| !points.is_empty());
+        all.extend(thinned.map(|points| Self::PassedOnce { points }));
         all.extend(analysis.one_counter.iter().chain(&analysis.sent_once).cloned());
         all.extend(counters(manifest));
         all.extend(domains::unusual(manifest));
@@ -211,6 +215,11 @@ impl Assumption {
             Self::PassageThreads { .. } => {
                 "where passages of one id overlap, each stays on its thread between two points".into()
             }
+            Self::PassedOnce { points } => format!(
+                "an id that has one stamp at most at every point, none of which says that it was a retry, passed once \
+                 at {}, whose policies may keep one stamp of an id and leave out another",
+                points.join(", ")
+            ),
             Self::JoiningStarts { starts } => format!(
                 "an id stamped at several of {} is one passage: what began at each of them met the others",
                 starts.join(", ")
@@ -248,7 +257,10 @@ impl Assumption {
             Self::SlewRate { domain, carries, .. } => *carries && is_stamped(analysis, domain),
             Self::Of { fact, .. } => fact.matters(manifest, analysis),
             Self::OrderedStamps => serves(analysis, Source::Messages),
-            Self::Passages { .. } | Self::PassageThreads { .. } | Self::JoiningStarts { .. } => true,
+            Self::Passages { .. }
+            | Self::PassageThreads { .. }
+            | Self::PassedOnce { .. }
+            | Self::JoiningStarts { .. } => true,
             Self::OneCounter { brackets, .. } => *brackets == 0,
             Self::SentOnce { proof, .. } => *proof == SendProof::Nothing,
             Self::Trapped { .. } | Self::ForeignClockSource { .. } => true,
@@ -274,6 +286,7 @@ impl Assumption {
             Self::OneCounter { domain, reference, .. } => format!("{domain} and {reference} are one counter"),
             Self::SentOnce { pair, .. } => format!("every id passes {pair} once"),
             Self::Passages { .. } => "passages of an id follow the order of the layout".into(),
+            Self::PassedOnce { points } => format!("an id passed once at {}", points.join(", ")),
             Self::Recorded { statement, .. } => match statement.split_once(": ") {
                 Some((brief, _)) => brief.into(),
                 None => statement.clone(),
@@ -321,6 +334,7 @@ impl Assumption {
             Self::Passages { ids } | Self::PassageThreads { ids } => {
                 Method.by(format!("how the passages of {} are told apart", counted(ids, "id")))
             }
+            Self::PassedOnce { .. } => Assumed.by("assumed: nobody knows the ids of what a policy left out"),
             Self::JoiningStarts { .. } => Method.by("how a layout of several starts is joined"),
             Self::OneCounter { brackets, .. } => {
                 Checked.by(format!("detected by boot id; checked against {}", counted(brackets, "bracket")))

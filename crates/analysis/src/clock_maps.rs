@@ -20,7 +20,7 @@ use crate::domains;
 use crate::error::Error;
 use crate::evidence::{AllEvidence, Evidence, Messages, count, message_pairs, once, reading_ticks, width_of};
 use crate::figures::ClockMapCurve;
-use crate::messages::own_send;
+use crate::messages::{MessagePair, Told, own_send};
 use crate::query::Query;
 
 /// How well a node's counter is known in ticks of the reference.
@@ -109,6 +109,7 @@ pub(crate) fn relate(
     if let Some(refused) = events_refused.into_iter().next().filter(|_| !own.is_empty()) {
         return Err(refused.into());
     }
+    let collided = if whole { collided_ids(run, &pairs)? } else { Vec::new() };
     let (mut messages, mut sent_once) = (Vec::new(), Vec::new());
     for (pair, source) in pairs {
         // A probe's nonce is drawn for one exchange: no second copy of it was ever sent.
@@ -117,7 +118,10 @@ pub(crate) fn relate(
         let found = if whole {
             let width = |place: &Place| width_of(manifest, place.node.as_str());
             let widths = [width(&pair.from)?, width(&pair.to)?];
-            Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), (&channels, &events))?
+            // What programs keep originals of are ids of their own, no nonces.
+            let collided: &[i64] = if source == Source::Messages { &collided } else { &[] };
+            let told = Told { channels: &channels, events: &events, collided };
+            Messages::of(run, pair, source, own_send.as_ref(), (&own, widths), told)?
         } else {
             Messages { pair, source, ticks: Vec::new(), unused: vec![("source, since not all files could be read", 1)] }
         };
@@ -152,6 +156,14 @@ pub(crate) fn relate(
     }
     related.add_between(&counters, &web);
     Ok(related)
+}
+
+/// Ids that two originals have, sorted, where a program's own messages are evidence.
+fn collided_ids(run: &Run, pairs: &[(MessagePair, Source)]) -> Result<Vec<i64>, Error> {
+    if pairs.iter().all(|(_, source)| *source != Source::Messages) {
+        return Ok(Vec::new());
+    }
+    Ok(run.collisions()?.into_iter().map(|collision| collision.id).collect())
 }
 
 /// Every counter of the layout with the reference, and those that a stage lies between; the domain first.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tickscope_bracket::{Bracket, Ratio, ReadingWidths};
-use tickscope_store::{BracketColumns, Channel, Event, Manifest, Node, Pair, Run};
+use tickscope_store::{BracketColumns, Channel, Manifest, Node, Pair, Run};
 use tickscope_tick::{NodeName, Place, Source};
 use tickscope_trace::Layout;
 
@@ -15,7 +15,7 @@ use crate::auxiliary_clocks::{AuxiliaryClocks, reason};
 use crate::counters::{Counters, reference_node};
 use crate::domains;
 use crate::error::Error;
-use crate::messages::{MessagePair, Passages};
+use crate::messages::{MessagePair, Passages, Told};
 use crate::query::Query;
 
 /// The evidence between every two counters, and between nodes that are taken to read one.
@@ -166,8 +166,10 @@ pub(crate) const UNORDERED: &str = "made of stamps that were not ordered before 
 const AFTER_A_LOSS: &str = "sent after a stamp was lost";
 /// Why a message did not serve: 64 bits do not hold where the counter may have stood.
 const AT_THE_END: &str = "stamps at the end of 64 bits";
-/// The same, where the kernel stamps what the program sends.
+/// Why a message that the kernel stamped did not serve.
 const UNPROVEN: &str = "ids that the program's own stamps do not show to be sent exactly once";
+/// Why a message did not serve: the one that was sent may not be the one that was received.
+const COLLIDED: &str = "ids that two originals have";
 
 /// Messages of one pair of points, in ticks of both nodes' counters.
 pub(crate) struct Messages {
@@ -213,9 +215,9 @@ impl Messages {
         source: Source,
         own_send: Option<&Place>,
         (clocks, widths): (&AuxiliaryClocks, [i64; 2]),
-        (channels, events): (&[Channel], &[Event]),
+        told: Told<'_>,
     ) -> Result<Self, Error> {
-        let passages = Passages::of(run, &pair, own_send, channels, events)?;
+        let passages = Passages::of(run, &pair, own_send, told)?;
         let [from, to] = [&pair.from, &pair.to].map(|place| clocks.at(place));
         let source =
             if source == Source::Messages && from.is_some() && to.is_some() { Source::KernelMessages } else { source };
@@ -223,6 +225,7 @@ impl Messages {
             ("ids stamped more than once", passages.repeated),
             (AFTER_A_LOSS, passages.after_a_loss),
             (UNPROVEN, passages.unproven),
+            (COLLIDED, passages.collided),
             ("one stamp only", passages.one_ended),
         ];
         let mut ticks = Vec::with_capacity(passages.ticks.len());

@@ -30,10 +30,15 @@ impl Analysis {
 
     /// Everything that contradicts the figures, with what events and the truth tell of them first: it is the cause of
     /// the others, and how a command ends. The terminal and the page print these lines.
-    pub fn all_findings(&self, events: &[Event]) -> Vec<String> {
+    pub fn contradictions(&self, events: &[Event]) -> Vec<String> {
         let brief = self.findings_in_brief();
-        let cause = self.finding(events).filter(|cause| !brief.contains(cause));
+        let cause = self.contradiction(events).filter(|cause| !brief.contains(cause));
         cause.into_iter().chain(brief).collect()
+    }
+
+    /// The same, and a stream whose end is not known.
+    pub fn all_findings(&self, events: &[Event]) -> Vec<String> {
+        self.contradictions(events).into_iter().chain(self.open_stream()).collect()
     }
 
     /// What may be wrong.

@@ -12,6 +12,9 @@
 //! stamped once *there*, and no stamp can have vanished there up to the kernel's. Where the layout names no such
 //! point, "once" rests on the declaration alone, and is printed so; for the probes, on nonces.
 //!
+//! An id that two things have ([`Run::collisions`]) is of no message: what was sent may be the one and what was
+//! received the other.
+//!
 //! Assumes: the declaration; stamps ordered `before` the send and `after` the receive, which is checked. Guarantees:
 //! what is refused is counted by reason. Deliberately absent: the clocks; ticks are returned as they were stamped.
 
@@ -46,11 +49,24 @@ pub struct Passages {
     pub after_a_loss: u64,
     /// Ids of which the program's own stamps do not show that exactly one copy was sent.
     pub unproven: u64,
+    /// Ids that two originals have.
+    pub collided: u64,
     /// Ids that lack one of the two stamps.
     pub one_ended: u64,
     /// The tick of the sending node's counter up to which the program's own stamps of its sends are all there;
     /// `None`: there are none beside the point's own.
     pub sends_until: Option<i64>,
+}
+
+/// What the run tells of its stamps, besides themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// All of them.
+    pub channels: &'a [Channel],
+    /// All of them.
+    pub events: &'a [Event],
+    /// Ids that two originals have, sorted.
+    pub collided: &'a [i64],
 }
 
 /// How many stamps are held at once, about.
@@ -146,8 +162,7 @@ impl Passages {
         run: &Run,
         pair: &MessagePair,
         own_send: Option<&Place>,
-        channels: &[Channel],
-        events: &[Event],
+        Told { channels, events, collided }: Told<'_>,
     ) -> Result<Self, Error> {
         expect_ordering(pair, &pair.from, "before", channels)?;
         expect_ordering(pair, &pair.to, "after", channels)?;
@@ -165,18 +180,27 @@ impl Passages {
             let received =
                 stamps(&received, &ids, pair.kind, listed(&pair.to)).map_err(|e| e.untold(run, pair, &pair.to))?;
             let own = own.as_ref().map(|own| ids_of(own, &ids)).transpose()?;
-            passages.pair_up(&sent, &received, own.as_deref(), &complete);
+            passages.pair_up(&sent, &received, own.as_deref(), (&complete, collided));
         }
         Ok(passages)
     }
 
-    /// Both sides sorted by kind and id; `own_sends`: the ids of the program's own stamps of its sends, sorted.
-    fn pair_up(&mut self, sent: &[Stamp], received: &[Stamp], own_sends: Option<&[i64]>, complete: &Complete) {
+    /// Both sides sorted by kind and id; `own_sends`: the ids of the program's own stamps of its sends, sorted;
+    /// `collided`: ids that two originals have, sorted.
+    fn pair_up(
+        &mut self,
+        sent: &[Stamp],
+        received: &[Stamp],
+        own_sends: Option<&[i64]>,
+        (complete, collided): (&Complete, &[i64]),
+    ) {
         let (mut sent, mut received) = (runs(sent).peekable(), runs(received).peekable());
         while let (Some(first), Some(second)) = (sent.peek(), received.peek()) {
             let order = first[0].key.cmp(&second[0].key);
             if order.is_ne() {
                 self.one_ended += 1;
+            } else if collided.binary_search(&first[0].key.1).is_ok() {
+                self.collided += 1;
             } else if first.len() > 1 || second.len() > 1 {
                 self.repeated += 1;
             } else if own_sends.is_some_and(|ids| copies(ids, first[0].key.1) != 1) {
@@ -302,18 +326,6 @@ fn reads_counter(channel: &Channel) -> bool {
     channel.domain().is_ok_and(|domain| domain.counter == Clock::STAMPED)
 }
 
-/// Events of a node after which nobody knows what was stamped there.
-const UNTOLD: [EventKind; 8] = [
-    EventKind::StampsWithoutChannel,
-    EventKind::StampsAfterClose,
-    EventKind::ChannelsRefused,
-    EventKind::PoolRefused,
-    EventKind::PoolLeftAlone,
-    EventKind::BlockLeftAlone,
-    EventKind::PartsMissing,
-    EventKind::StoredElsewhere,
-];
-
 /// Until when every stamp of a point is known to be there.
 struct Complete {
     /// No stamp read at this tick, or later, is trusted to be an id's first.
@@ -322,24 +334,31 @@ struct Complete {
 
 impl Complete {
     fn until(place: &Place, stamps: &PointStamps, channels: &[Channel], events: &[Event]) -> Self {
-        let untold = |event: &&Event| event.node == place.node.as_str() && UNTOLD.contains(&event.what);
+        let untold = |event: &&Event| event.node == place.node.as_str() && event.what.leaves_untold();
         let cut_off = events.iter().any(|event| event.what == EventKind::FinishFailed);
+        // Of a stamp of many ids each was sent, as the single one may have been that stands for it elsewhere.
+        if stamps.has_spans().unwrap_or(true) {
+            return Self { before: i64::MIN };
+        }
         if cut_off || !stamps.refused().is_empty() || events.iter().any(|event| untold(&event)) {
             return Self { before: i64::MIN };
         }
         let first_loss = |channel: &Channel| {
-            let lost = events.iter().filter(|event| {
-                event.what == EventKind::Lost
-                    && event.node == place.node.as_str()
-                    && event.channel == Some(channel.channel)
-            });
+            let is_of_channel =
+                |event: &&Event| event.node == place.node.as_str() && event.channel == Some(channel.channel);
+            let told = |what: EventKind| events.iter().filter(is_of_channel).filter(move |event| event.what == what);
+            let lost = told(EventKind::Lost);
             let reported: i64 = lost.clone().filter_map(|event| event.value).sum();
             // A slot that was reserved and never filled has no tick; nor has a refused stamp, or a loss without its
             // event. Nor does a clock that can be set back order what was lost and what was sent.
             let ordered = reads_counter(channel) || channel.dropped == 0;
             // Of what the window removed nobody knows the ids: what is left of an id may not be its first stamp.
             let all = channel.keeps_all() && channel.uncommitted == 0 && channel.refused == 0 && !channel.was_thinned();
-            let timed = all && ordered && reported >= channel.dropped;
+            // What was overwritten was stamped before all that is left. In older runs its events are of the kind of
+            // drops: more of them than drops tell of it.
+            let none_told = told(EventKind::Overwritten).next().is_none() && reported == channel.dropped;
+            let none_overwritten = channel.overwritten.unwrap_or(0) == 0 && none_told;
+            let timed = all && ordered && none_overwritten;
             if timed { lost.filter_map(|event| event.tick).min() } else { Some(i64::MIN) }
         };
         if channels_of(place, channels).next().is_none() {
@@ -389,6 +408,10 @@ mod tests {
             uncommitted,
             state: Default::default(),
             removed: None,
+            seen: None,
+            counted: None,
+            overwritten: None,
+            kept: None,
         }
     }
 
@@ -405,7 +428,7 @@ mod tests {
         let mut passages = Passages::default();
         let sent = [stamp(1, 10), stamp(2, 20), stamp(2, 25), stamp(3, 30), stamp(5, 50), stamp(6, 60)];
         let received = [stamp(1, 11), stamp(2, 26), stamp(3, 31), stamp(3, 32), stamp(4, 41), stamp(6, 61)];
-        passages.pair_up(&sent, &received, None, &Complete { before: i64::MAX });
+        passages.pair_up(&sent, &received, None, (&Complete { before: i64::MAX }, &[]));
         assert_eq!(
             passages,
             Passages { ticks: vec![(10, 11), (60, 61)], repeated: 2, one_ended: 2, ..Passages::default() }
@@ -413,10 +436,19 @@ mod tests {
     }
 
     #[test]
+    fn an_id_that_two_originals_have_is_no_evidence_and_is_counted() {
+        let mut passages = Passages::default();
+        let (sent, received) = ([stamp(1, 10), stamp(2, 20), stamp(3, 30)], [stamp(2, 21), stamp(3, 31), stamp(4, 41)]);
+        passages.pair_up(&sent, &received, None, (&Complete { before: i64::MAX }, &[-5, 2, 4]));
+        let expected = Passages { ticks: vec![(30, 31)], collided: 1, one_ended: 2, ..Passages::default() };
+        assert_eq!(passages, expected);
+    }
+
+    #[test]
     fn equal_ids_of_different_kinds_are_different_messages() {
         let mut passages = Passages::default();
         let other = Stamp { key: (1, 1), tick: 12 };
-        passages.pair_up(&[stamp(1, 10), other], &[stamp(1, 11)], None, &Complete { before: i64::MAX });
+        passages.pair_up(&[stamp(1, 10), other], &[stamp(1, 11)], None, (&Complete { before: i64::MAX }, &[]));
         assert_eq!((passages.ticks, passages.repeated, passages.one_ended), (vec![(10, 11)], 0, 1));
     }
 
@@ -435,7 +467,7 @@ mod tests {
         let before = complete(&[channel(2, 0)], std::slice::from_ref(&lost));
         assert_eq!(before, 20);
         let both = [stamp(1, 19), stamp(2, 20), stamp(3, 30)];
-        passages.pair_up(&both, &both, None, &Complete { before });
+        passages.pair_up(&both, &both, None, (&Complete { before }, &[]));
         assert_eq!((passages.ticks, passages.after_a_loss), (vec![(19, 19)], 2));
         assert_eq!(complete(&[channel(0, 0)], &[]), i64::MAX);
         // Losses that are not reported in full, or have no tick, leave nothing.
@@ -444,11 +476,21 @@ mod tests {
         assert_eq!(complete(&[Channel { refused: 1, ..channel(0, 0) }], &[]), i64::MIN, "a stamp that was refused");
         let thinned = |removed| complete(&[Channel { removed, ..channel(0, 0) }], &[]);
         assert_eq!([None, Some(0), Some(1)].map(thinned), [i64::MAX, i64::MAX, i64::MIN], "what the window removed");
+        let gone =
+            |dropped, overwritten, lost: &[Event]| complete(&[Channel { overwritten, ..channel(dropped, 0) }], lost);
+        assert_eq!(gone(0, Some(5), &[]), i64::MIN, "what was overwritten came before all that is left");
+        let of_both = Event { value: Some(5), ..lost.clone() };
+        assert_eq!(gone(3, None, &[of_both]), i64::MIN, "more than was dropped: some of it was overwritten");
+        let overwritten = Event { what: EventKind::Overwritten, ..lost.clone() };
+        assert_eq!(gone(0, None, std::slice::from_ref(&overwritten)), i64::MIN, "its event tells it, too");
+        assert_eq!(gone(2, None, &[lost.clone(), overwritten.clone()]), i64::MIN, "also where all drops are told");
+        let of_another = Event { channel: Some(4), ..overwritten };
+        assert_eq!(gone(2, None, &[lost.clone(), of_another]), 20, "what another channel overwrote");
         assert_eq!(complete(&[], &[]), i64::MIN, "nobody tells of any");
         for (policy, before) in [("null", i64::MIN), ("every", i64::MIN), ("log", i64::MAX)] {
             assert_eq!(complete(&[Channel { policy: policy.into(), ..channel(0, 0) }], &[]), before, "{policy}");
         }
-        for what in UNTOLD.into_iter().chain([EventKind::FinishFailed]) {
+        for what in EventKind::UNTOLD.into_iter().chain([EventKind::FinishFailed]) {
             let untold = Event { node: "client".into(), what: what.clone(), ..Event::default() };
             assert_eq!(complete(&[channel(0, 0)], &[untold]), i64::MIN, "{what}");
         }
@@ -460,7 +502,7 @@ mod tests {
     fn a_kernels_stamp_serves_if_the_program_stamped_that_send_once() {
         let mut passages = Passages::default();
         let (sent, received) = ([stamp(1, 10), stamp(2, 20), stamp(3, 30)], [stamp(1, 11), stamp(2, 21), stamp(3, 31)]);
-        passages.pair_up(&sent, &received, Some(&[0, 1, 2, 2, 4]), &Complete { before: i64::MAX });
+        passages.pair_up(&sent, &received, Some(&[0, 1, 2, 2, 4]), (&Complete { before: i64::MAX }, &[]));
         assert_eq!(passages, Passages { ticks: vec![(10, 11)], unproven: 2, ..Passages::default() });
     }
 

@@ -28,6 +28,8 @@ pub struct PassageSummary {
     pub repeated: u64,
     /// Ids whose passages overlap and were told apart by thread at some point.
     pub by_thread: u64,
+    /// Ids whose attempts were told apart by what their stamps say, at some point.
+    pub by_attempt: u64,
     /// Ids with stamps that can be paired in more than one way, or in none: their durations are refused.
     pub untold: u64,
     /// By point of the layout: ids that passed there more than once.
@@ -70,8 +72,10 @@ impl PassageSummary {
             let any = |is: fn(&Mark) -> bool| u64::from(marks.points().iter().any(is));
             self.repeated += 1;
             self.by_thread += any(|mark| *mark == Mark::ByThread);
+            self.by_attempt += any(|mark| *mark == Mark::ByAttempt);
             self.untold += any(|mark| mark.is_untold());
-            let several = |mark: &Mark| matches!(mark, Mark::ByTime | Mark::ByThread | Mark::SeveralUntold);
+            let several =
+                |mark: &Mark| matches!(mark, Mark::ByTime | Mark::ByThread | Mark::ByAttempt | Mark::SeveralUntold);
             self.points.iter_mut().zip(marks.points()).for_each(|(count, mark)| *count += u64::from(several(mark)));
         }
     }
@@ -80,6 +84,7 @@ impl PassageSummary {
         self.ids += later.ids;
         self.repeated += later.repeated;
         self.by_thread += later.by_thread;
+        self.by_attempt += later.by_attempt;
         self.untold += later.untold;
         self.points.iter_mut().zip(&later.points).for_each(|(all, more)| *all += more);
     }
@@ -100,9 +105,13 @@ impl PassageSummary {
             let points: Vec<_> = points.map(|(point, _)| point.place.to_string()).collect();
             (!points.is_empty()).then(|| format!("{meaning} (rule {name} at {})", points.join(", ")))
         });
+        let attempts = match self.by_attempt {
+            0 => String::new(),
+            some => format!(", of {} by the attempt that both ends say", counted(some, "id")),
+        };
         Some(format!(
             "passages: {} of {} passed a point more than once; where their passages part, a trace follows {}; \
-             told apart by time, of {} by thread; refused where nothing tells them apart: durations of {}",
+             told apart by time, of {} by thread{attempts}; refused where nothing tells them apart: durations of {}",
             self.repeated,
             counted(self.ids, "id"),
             followed.collect::<Vec<_>>().join(", "),

@@ -14,7 +14,9 @@ use crate::assumptions::{Assumption, OriginKind};
 use crate::cost::CostJson;
 use crate::ready::JoinedNow;
 use crate::rivals::NodeRivals;
-use crate::{Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, PairSummary, SourceSummary};
+use crate::{
+    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, KeptPolicy, PairSummary, SourceSummary, Stream,
+};
 
 /// Version of the keys and of what they mean.
 pub const VERSION: u32 = 1;
@@ -50,7 +52,10 @@ pub struct RunJson<'a> {
     rivals: &'a [NodeRivals],
     assumptions: Vec<AssumptionJson>,
     cost: Option<CostJson<'a>>,
-    findings: Vec<&'a str>,
+    policies: &'a [KeptPolicy],
+    policy_notes: Vec<&'a str>,
+    stream: Option<&'a Stream>,
+    findings: Vec<String>,
     events: Vec<EventJson<'a>>,
 }
 
@@ -159,6 +164,7 @@ struct PathSumsJson {
 struct PassagesJson {
     repeated: u64,
     by_thread: u64,
+    by_attempt: u64,
     untold: u64,
 }
 
@@ -328,6 +334,7 @@ impl<'a> RunJson<'a> {
             passages: PassagesJson {
                 repeated: passages.repeated,
                 by_thread: passages.by_thread,
+                by_attempt: passages.by_attempt,
                 untold: passages.untold,
             },
             clock_maps: analysis.clock_maps.iter().map(|clock_map| ClockMapJson::of(clock_map, unit)).collect(),
@@ -338,7 +345,10 @@ impl<'a> RunJson<'a> {
             rivals: &analysis.rivals,
             assumptions: assumptions.iter().map(|one| AssumptionJson::of(one, manifest, analysis)).collect(),
             cost: manifest.cost.as_ref().map(CostJson::of),
-            findings: analysis.findings().map(String::as_str).collect(),
+            policies: &analysis.kept.policies,
+            policy_notes: analysis.kept.notes().map(String::as_str).collect(),
+            stream: analysis.stream.as_ref(),
+            findings: analysis.findings().cloned().chain(analysis.open_stream()).collect(),
             events: events.iter().map(EventJson::of).collect(),
         }
     }

@@ -6,14 +6,16 @@
 //! folder that goes with [`ReadyRun`]. What was done is said in [`Preparation::notes`]. Deliberately absent: any
 //! change to `run.json`.
 
-use tickscope_store::{Aside, Manifest, Node, Point, Run, RunState, utc, window_text};
+use tickscope_store::{Aside, EventKind, JoinFinding, Manifest, Node, Point, Run, RunState, utc, window_text};
 use tickscope_tick::{Clock, Place, counted, own_points};
 use tickscope_trace::infer::Inferred;
 use tickscope_trace::{JoinCounts, Layout, LayoutText, nearest};
 
+use crate::count_only::{counting, named};
 use crate::error::Error;
 use crate::inference::{inferred, programs_points};
 use crate::messages::MessagePair;
+use crate::null_points::{null_channels, under_null, unstamped_point};
 use crate::passages::join;
 
 /// Memory that a join may hold.
@@ -81,8 +83,12 @@ pub fn ready(run: Run, layout: Option<LayoutText>) -> Result<ReadyRun, Error> {
     let run = run.seen_as(manifest, None);
     let chosen = match layout {
         Some(layout) => {
-            let known = names(&run)?;
+            let mut known = names(&run)?;
+            known.extend(counting(&run)?.into_keys());
             let unusable = |why| Error::input(format!("the layout that was asked for: {why}"));
+            let parsed = layout.parse(None).map_err(unusable)?;
+            let left_out = under_null(&run, parsed.points().iter().map(|point| &point.place))?;
+            known.extend(left_out.into_iter().map(Place::to_string));
             layout.parse((!known.is_empty()).then_some(&known)).map_err(unusable)?;
             layout
         }
@@ -177,6 +183,11 @@ fn joined(
         (RunState::Ended, _) => "its traces were not there",
     };
     preparation.notes.insert(0, format!("joined now from {}: {why}", counted(found.stamps, "stamp")));
+    let told = |finding: &JoinFinding| match finding.what {
+        EventKind::IdsCollided | EventKind::AttemptsContradicted => finding.text.clone(),
+        _ => format!("{} {}", finding.value, finding.text),
+    };
+    preparation.notes.extend(found.findings(&layout).iter().map(told));
     let refused: Vec<String> = found.refused.iter().map(ToString::to_string).collect();
     let kept = apart.is_none();
     preparation.joined =
@@ -192,19 +203,31 @@ fn stamps(run: &Run, layout: &Layout) -> Result<u64, Error> {
 
 fn nothing_stamped(run: &Run, layout: &Layout) -> Result<Error, Error> {
     let root = run.root().display();
-    let reasons = unstamped(run, layout)?;
-    Ok(if names(run)?.is_empty() {
-        no_stamp(run)
+    let reasons = unstamped(run, layout)?.all();
+    let left_out = under_null(run, layout.points().iter().map(|point| &point.place))?;
+    Ok(if names(run)?.is_empty() && left_out.is_empty() {
+        no_stamp(run)?
     } else {
         Error::work(format!("cannot show {root}: no point of the layout was stamped. {}", sentences(&reasons)))
     })
 }
 
-fn no_stamp(run: &Run) -> Error {
-    Error::work(format!(
-        "cannot show {}: no stamp is stored in it. Was a program stamping, and its directory collected?",
-        run.root().display()
-    ))
+fn no_stamp(run: &Run) -> Result<Error, Error> {
+    let (root, counting, null) = (run.root().display(), counting(run)?, null_channels(run)?);
+    Ok(Error::work(match (counting.is_empty(), null.is_empty()) {
+        (true, true) => format!(
+            "cannot show {root}: no stamp is stored in it. Was a program stamping, and its directory collected?"
+        ),
+        (true, false) => format!(
+            "cannot show {root}: no stamp is stored in it: the policy null left out those of {}",
+            null.into_iter().collect::<Vec<_>>().join(", ")
+        ),
+        (false, _) => format!(
+            "cannot show durations of {root}: its points only count, so no stamp is stored in it: {}. tickscope show \
+             {root} --counts prints what they counted",
+            named(&counting)
+        ),
+    }))
 }
 
 /// Infers the layout, and says so.
@@ -218,10 +241,14 @@ fn infer(run: &Run, preparation: &mut Preparation) -> Result<LayoutText, Error> 
         }
         if why.is_empty() {
             why.push(match names(run)?.as_slice() {
-                [] => return Err(no_stamp(run)),
+                [] => return Err(no_stamp(run)?),
                 [only] => format!("all its stamps are at {only}, and a stage needs two points"),
                 all => format!("no id passed two of {}", all.join(", ")),
             });
+        }
+        let counting = counting(run)?;
+        if !counting.is_empty() {
+            why.push(format!("{} only count: tickscope show {root} --counts", named(&counting)));
         }
         return Err(Error::work(format!(
             "cannot show {root}: it declares no layout, and its stamps suggest none: {}. Name the points in the order \
@@ -311,24 +338,45 @@ fn names(run: &Run) -> Result<Vec<String>, Error> {
     Ok(programs_points(run)?.iter().map(Place::to_string).collect())
 }
 
-/// A sentence for each point of a layout that nothing was stamped at, with the nearest name; one for all where programs
-/// stamped nothing.
-pub(crate) fn unstamped(run: &Run, layout: &Layout) -> Result<Vec<String>, Error> {
-    let known = names(run)?;
-    if known.is_empty() {
-        return Ok(vec!["no program stamped anything; did it get so far, and is it built to stamp?".into()]);
+/// Points of a layout that no stamp is stored of, a sentence each.
+#[derive(Debug, Default)]
+pub(crate) struct Unstamped {
+    /// Points that nothing was stamped at, each with the nearest name or the policy that left it out; one for all where
+    /// programs stamped nothing.
+    pub never: Vec<String>,
+    /// Those that only count.
+    pub counting: Vec<String>,
+}
+
+impl Unstamped {
+    pub fn all(&self) -> Vec<String> {
+        self.never.iter().chain(&self.counting).cloned().collect()
     }
-    let mut all = Vec::new();
-    for point in layout.points() {
-        if run.stamps(&point.place)?.is_empty() {
-            all.push(never_stamped(&point.place, &known));
+}
+
+/// Points of a layout that no stamp is stored of.
+pub(crate) fn unstamped(run: &Run, layout: &Layout) -> Result<Unstamped, Error> {
+    let (mut known, counting) = (names(run)?, counting(run)?);
+    known.extend(counting.keys().cloned());
+    let mut found = Unstamped::default();
+    let left_out = under_null(run, layout.points().iter().map(|point| &point.place))?;
+    if known.is_empty() && left_out.is_empty() {
+        found.never.push("no program stamped anything; did it get so far, and is it built to stamp?".into());
+        return Ok(found);
+    }
+    for place in layout.points().iter().map(|point| &point.place) {
+        if let Some(policy) = counting.get(&place.to_string()) {
+            let root = run.root().display();
+            found.counting.push(format!("{place} only counts ({policy}): tickscope show {root} --counts"));
+        } else if run.stamps(place)?.is_empty() {
+            found.never.push(unstamped_point(run, place, &known)?);
         }
     }
-    Ok(all)
+    Ok(found)
 }
 
 /// A sentence on a point that nothing was stamped at, with the nearest name of `known`, which programs stamped.
-pub fn never_stamped(place: &Place, known: &[String]) -> String {
+pub(crate) fn never_stamped(place: &Place, known: &[String]) -> String {
     let hint = match nearest(&place.to_string(), known) {
         Some(name) => format!("did you mean '{name}'?"),
         None if known.is_empty() => "no program stamped anything".into(),
@@ -353,7 +401,7 @@ fn unstamped_evidence(run: &Run) -> Result<Vec<String>, Error> {
     for pair in run.manifest().evidence.messages.iter().filter_map(|text| text.parse::<MessagePair>().ok()) {
         for place in [pair.from, pair.to] {
             if !own_points::are(place.point.as_str()) && run.stamps(&place)?.is_empty() {
-                all.push(format!("evidence messages: {}", never_stamped(&place, &known)));
+                all.push(format!("evidence messages: {}", unstamped_point(run, &place, &known)?));
             }
         }
     }

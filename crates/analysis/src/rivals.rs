@@ -14,6 +14,7 @@ use tickscope_store::{Manifest, Node, Pair, RivalSample, Run};
 use tickscope_tick::{Label, NodeName, Tick};
 use tickscope_trace::{Clock, CounterPair, Layout};
 
+use crate::acknowledgements::{Acknowledged, Acknowledgements, Value};
 use crate::counters::reference_node;
 use crate::error::Error;
 use crate::evidence::reading_ticks;
@@ -44,6 +45,8 @@ pub struct NodeRivals {
     pub declared_tolerance_ppm: u32,
     /// Where it comes from: `kernel`, as a rule.
     pub declared_by: String,
+    /// Acknowledgements between the two nodes, and their published values against our intervals; `None`: none.
+    pub acknowledged: Option<Acknowledged>,
     /// Comparisons that were refused, a sentence each.
     pub refused: Vec<String>,
     /// The tick of the node that curves begin at.
@@ -217,6 +220,7 @@ impl Comparing<'_> {
             declared_hertz: node.counter.frequency.hertz,
             declared_tolerance_ppm: node.counter.frequency.tolerance_ppm,
             declared_by: node.counter.frequency.origin.clone(),
+            acknowledged: None,
             refused: Vec::new(),
             curves_from: first,
             fastest: fastest.iter().map(|one| [one[0], one[1], ns(round_trip(one))]).collect(),
@@ -513,6 +517,23 @@ impl NodeRivals {
         }
     }
 
+    /// Adds the return trip of stamps that one of the two nodes acknowledged to the other.
+    pub(crate) fn add_acknowledged(&mut self, layout: &Layout, found: &Acknowledgements, manifest: &Manifest) {
+        let ends = [&self.domain.node, &self.reference.node];
+        let Some((acknowledged, values)) = found.between(layout, manifest, ends) else { return };
+        // The curve's time is the node's: the tick of the start where ids start there, else of the end.
+        let own = usize::from(!found.begin_at(layout, &self.domain.node));
+        let sample = |value: &Value| Sample {
+            at_ns: self.since(value.ticks[own]),
+            half_width_ns: Some(value.round_trip_ns / 2 + value.round_trip_ns % 2),
+            error_ns: value.error_ns,
+            outside: value.outside,
+        };
+        let samples = values.iter().map(sample).collect();
+        self.methods.push(RivalMethod::of("return trip, each end acknowledged".into(), "published", samples));
+        self.acknowledged = Some(acknowledged);
+    }
+
     fn since(&self, at: i64) -> i64 {
         ns_up(i128::from(at) - i128::from(self.curves_from), self.declared_hertz.max(1))
     }
@@ -684,6 +705,7 @@ mod tests {
             declared_hertz: 1_000_000_000,
             declared_tolerance_ppm: 0,
             declared_by: "made up".into(),
+            acknowledged: None,
             refused: Vec::new(),
             curves_from: 0,
             fastest,

@@ -5,7 +5,9 @@ mod site;
 use proptest::prelude::*;
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Query, SourceSummary, analyse, assumptions};
-use tickscope_store::{BracketColumns, BracketSource, Pair, Run, join_run};
+use tickscope_store::{
+    BracketColumns, BracketSource, Origin, Pair, Run, StampColumns, join_run, next_segment, write_segment,
+};
 
 const PATH: [&str; 4] = ["client.send", "server.received", "server.reply", "client.response"];
 const MESSAGES: [&str; 2] = ["client.send > server.received", "server.reply > client.response"];
@@ -272,4 +274,69 @@ fn only_messages_that_are_evidence_name_what_they_rest_on() {
         analyse(&run, &query, false).unwrap().sent_once.len()
     };
     assert_eq!([rests_on(None), rests_on(Some("messages")), rests_on(Some("probes"))], [2, 2, 0]);
+}
+
+#[test]
+fn sends_that_are_stamped_many_at_once_are_no_evidence_for_nobody_knows_that_each_was_sent_once() {
+    let brackets = |ids: Option<i32>| {
+        let site = Site::new();
+        let run = site.run(&PATH, &MESSAGES);
+        let at = |later: i64| (0..100).map(|id| (id, 1_000_000_000 + id * 1_000_000 + later)).collect::<Vec<_>>();
+        let (send, received, reply, response) = (at(0), at(AHEAD + 1000), at(AHEAD + 2000), at(3000));
+        write(
+            &run,
+            &[
+                stamped("client", "send", "before", &send),
+                stamped("server", "received", "after", &received),
+                stamped("server", "reply", "before", &reply),
+                stamped("client", "response", "after", &response),
+            ],
+        );
+        // The ids 40 to 42 again, before their messages came.
+        let again = StampColumns {
+            ids: [ids].into_iter().collect(),
+            ..StampColumns::slim(vec![1_000_000_000 + 50 * 1_000_000], vec![40], vec![0])
+        };
+        let place = next_segment(&run.paths().stamps(&"client.send".parse().unwrap())).unwrap();
+        write_segment(&place, &again, &Origin::default()).unwrap();
+        let layout = run.manifest().layout.clone();
+        join_run(&run, &layout, 1 << 20, &|_, _| true).unwrap();
+        let analysis = analyse(&run, &Query::default(), false).unwrap();
+        analysis.clock_maps.first().map(|map| map.sources[0].brackets)
+    };
+    // The other way's messages alone bound one side, so nothing relates the two.
+    assert_eq!([brackets(None), brackets(Some(3))], [Some(199), None]);
+}
+
+#[test]
+fn an_id_that_two_originals_have_is_no_evidence_however_it_was_stamped() {
+    let site = Site::new();
+    let run = site.run(&PATH, &MESSAGES);
+    let at = |later: i64| (0..100).map(|id| (id, 1_000_000_000 + id * 1_000_000 + later)).collect::<Vec<_>>();
+    let (send, mut received, reply, response) = (at(0), at(AHEAD + 1000), at(AHEAD + 2000), at(3000));
+    received[40].1 -= 5_000_000; // of another thing, received before this one was sent: a false bracket
+    write(
+        &run,
+        &[
+            stamped("client", "send", "before", &send),
+            stamped("server", "received", "after", &received),
+            stamped("server", "reply", "before", &reply),
+            stamped("client", "response", "after", &response),
+        ],
+    );
+    for (word, tick) in [(0x0072_6564_726f, 1), (0x6568_746f, 2)] {
+        let original = StampColumns {
+            kind: [Some(0)].into_iter().collect(),
+            attempt: [Some(5)].into_iter().collect(),
+            value: [Some(word)].into_iter().collect(),
+            parent: [Some(0)].into_iter().collect(),
+            ..StampColumns::slim(vec![tick], vec![40], vec![2])
+        };
+        let place = next_segment(&run.paths().stamps(&"client.id-original".parse().unwrap())).unwrap();
+        write_segment(&place, &original, &Origin::default()).unwrap();
+    }
+    join_run(&run, &run.manifest().layout.clone(), 1 << 20, &|_, _| true).unwrap();
+    let analysis = analyse(&run, &Query::default(), false).unwrap();
+    let source = &analysis.clock_maps[0].sources[0];
+    assert_eq!((source.brackets, unused(source, "ids that two originals have")), (198, 2), "{source:?}");
 }

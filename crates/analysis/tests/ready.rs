@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use site::{Site, Stamped, write};
 use tickscope_analysis::{Analysis, Query, ReadyRun, analyse, ready};
-use tickscope_store::{LayoutText, Manifest, Run, RunState, SameBoot};
+use tickscope_store::{LayoutText, Manifest, PolicyRule, Run, RunState, SameBoot, write_channels};
 
 const PATH: [&str; 4] = ["client.send", "server.received", "server.reply", "client.response"];
 const IDS: i64 = 500;
@@ -186,6 +186,35 @@ fn without_one_complete_trace_the_points_that_were_never_stamped_are_named() {
     let looked = ready(declared, None).unwrap();
     let note = "evidence messages: expected stamps at server.receved, found none; did you mean 'server.received'?";
     assert!(looked.preparation.notes.iter().any(|said| said == note), "{:?}", looked.preparation.notes);
+}
+
+#[test]
+fn a_point_that_the_policy_null_left_out_is_told_with_its_rule_and_is_no_misspelt_name() {
+    let site = Site::new();
+    let rule = PolicyRule { channels: "recieve?".into(), policy: "null".into() };
+    let path = ["client.send", "server.recieved", "client.response"];
+    let declared = run(&site, &path, |manifest| manifest.policies = vec![rule.clone()]);
+    let left_out = "stamps at server.recieved, found none: the policy null left out whatever was stamped there (by the \
+                    rule for 'recieve?')";
+    for asked_by in [None, Some(layout(&["client.send", "server.recieved"]))] {
+        let analysis = asked(&ready(declared.clone(), asked_by).unwrap());
+        let lack = analysis.lack().unwrap();
+        assert!(lack.contains(left_out) && !lack.contains("did you mean"), "{lack}");
+    }
+    let nothing = ready(declared.clone(), Some(layout(&["server.recieved", "server.recieve2"]))).unwrap_err();
+    assert!(nothing.code() == 1 && nothing.to_string().contains(left_out), "{nothing}");
+    // Nothing was stamped at any point.
+    let site = Site::new();
+    let mut all = site.run(&[], &[]);
+    write(&all, &[Stamped { node: "client", point: "send", ordering: "plain", clock: "tsc", stamps: &[], lost: &[] }]);
+    let mut channels = all.channels().unwrap().found;
+    channels[0].policy = "null".into();
+    write_channels(&all.paths().channels("client"), &channels).unwrap();
+    let said = ready(all.clone(), None).unwrap_err().to_string();
+    assert!(said.ends_with("the policy null left out those of client.send"), "{said}");
+    all.set_manifest(Manifest { layout: layout(&["client.send", "client.gone"]), ..all.manifest().clone() }).unwrap();
+    let said = ready(all, None).unwrap_err().to_string();
+    assert!(said.contains("stamps at client.send, found none: the policy null left out"), "{said}");
 }
 
 #[test]

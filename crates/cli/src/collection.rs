@@ -2,6 +2,7 @@
 
 use tickscope_collect::Report;
 use tickscope_experiment::roles::collector::{CollectorSettings, collect as collected, json, node_of};
+use tickscope_store::{Codec, EncodingChoice};
 use tickscope_tick::counted;
 
 use crate::failure::Failure;
@@ -10,7 +11,7 @@ use crate::output::{line, print_json_line};
 
 /// Takes what lies in a stamp directory, once or until the process is told to end.
 pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
-    let CollectOptions { directory, run, node, follow, every, .. } = options;
+    let CollectOptions { directory, run, node, follow, every, codec, encoders, .. } = options;
     let collected = collected(&CollectorSettings {
         directory: directory.clone(),
         run: run.clone(),
@@ -19,6 +20,7 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
         follow: *follow,
         every: every.map(std::time::Duration::from_secs_f64),
         conducted: false,
+        segments: EncodingChoice { codec: codec.map(Codec::from), encoders: *encoders },
     })?;
     let keyless = collected.report.keyless;
     let whole = if keyless == 0 {

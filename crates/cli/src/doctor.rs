@@ -1,5 +1,7 @@
 //! `tickscope doctor`: one look before measuring.
 
+mod policies;
+
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -44,6 +46,7 @@ pub fn doctor(options: &DoctorOptions) -> Result<(), Failure> {
     let host = Host::look()?;
     let mut looks = counter(&host);
     looks.push(shared_memory(&options.shared_memory));
+    looks.extend(policies::looks(|name| std::env::var_os(name)));
     looks.extend([governor(), disciplined(), rights(), cores(&host)]);
     let orphans = orphans();
     looks.extend(left_over(&orphans));

@@ -1,6 +1,6 @@
 //! `tickscope finish`: a run that was cut off, completed.
 
-use tickscope_analysis::Query;
+use tickscope_analysis::{Query, only_counted, some_count};
 use tickscope_experiment::Finished;
 use tickscope_store::Run;
 
@@ -8,22 +8,23 @@ use crate::failure::Failure;
 use crate::options::FinishOptions;
 use crate::output::note;
 use crate::show::Opened;
-use crate::{output, show};
+use crate::{counts, output, show};
 
-/// Completes a run and prints its table. One without a trace has none to print, which is an error.
+/// Completes a run and prints its table, or what it counted if it has nothing else, as at its own end. One without a
+/// trace has none to print, which is an error.
 pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
     let root = options.run.display();
     let Some(Finished { run, done, ids, outcome }) = tickscope_experiment::finish(&options.run)? else {
         let text = format!("{root} has ended and all its stamps are stored: there is nothing to do");
         return match options.json {
-            true => show::print(&Opened::of(Run::open(&options.run)?, None)?, &Query::default(), true, false),
+            true => print(Run::open(&options.run)?, true, false),
             false => output::line(text),
         };
     };
     for line in done {
         note(line);
     }
-    if ids == Some(0) {
+    if ids == Some(0) && !some_count(&run)? {
         outcome?;
         let missing = run.events()?.found.into_iter().find(|event| event.what == "cut-off").map(|event| event.text);
         return Err(Failure::work(format!(
@@ -31,9 +32,18 @@ pub fn finish(options: &FinishOptions) -> Result<(), Failure> {
             missing.unwrap_or_default()
         )));
     }
-    let shown = Opened::of(run, None).and_then(|opened| show::print(&opened, &Query::default(), options.json, true));
+    let shown = print(run, options.json, true);
     if let (Err(why), Err(_)) = (&shown, &outcome) {
         note(why);
     }
     outcome.and(shown)
+}
+
+/// Prints the table of a run, or its counts; `write`: keep the durations in the run.
+fn print(run: Run, json: bool, write: bool) -> Result<(), Failure> {
+    if only_counted(&run)? {
+        run.unfinished()?.iter().for_each(note);
+        return counts::instead(&run, json);
+    }
+    show::print(&Opened::of(run, None)?, &Query::default(), json, write)
 }

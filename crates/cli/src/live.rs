@@ -1,4 +1,4 @@
-//! `tickscope status`, `channels` and `policy`: a run that goes on is asked, or told, through its socket.
+//! `tickscope status`, `channels`, `policy` and `dump`: a run that goes on is asked, or told, through its socket.
 
 use std::fs;
 use std::path::Path;
@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use tickscope_analysis::probed_half_width;
 use tickscope_experiment::control::{RunRequest, ask};
 use tickscope_host::free_space::free_bytes;
-use tickscope_store::{Node, Paths, Run};
+use tickscope_store::{Node, Paths, Policy, Run};
 use tickscope_tick::{counted, printable};
 
 use crate::chosen_run;
 use crate::failure::Failure;
-use crate::options::{ChannelsOptions, PolicyOptions, StatusOptions};
+use crate::options::{ChannelsOptions, DumpOptions, PolicyOptions, StatusOptions};
 use crate::output::{line, note, print, print_json};
+use crate::unmatched::{self, Named};
 
 /// Version of the JSON that these commands print: within it keys are added, never removed or renamed.
 const VERSION: u32 = 1;
@@ -60,8 +61,14 @@ pub fn channels(options: &ChannelsOptions) -> Result<(), Failure> {
 /// Gives channels another policy.
 pub fn policy(options: &PolicyOptions) -> Result<(), Failure> {
     let run = chosen_run::open(Some(&options.run))?;
-    let (glob, policy) = (options.points.clone(), options.policy.clone());
-    let reply = ask(run.root(), &RunRequest::Policy { glob, policy, node: options.node.clone() })?;
+    let (glob, policy) = (options.points.clone(), options.policy.join(" "));
+    let reply = ask(run.root(), &RunRequest::Policy { glob, policy: policy.clone(), node: options.node.clone() })?;
+    if channels_of(&reply, "switched") == Some(0) {
+        unmatched::rule(&run, &Named { glob: &options.points, node: options.node.as_ref() }).iter().for_each(note);
+    }
+    if policy.trim() == Policy::Own.name() {
+        note("under own each stamp is refused and counted until its program names a function: tickscope_choose");
+    }
     if options.json {
         print_json(&versioned(reply.clone()))?;
         return expect_answers(&reply);
@@ -70,12 +77,36 @@ pub fn policy(options: &PolicyOptions) -> Result<(), Failure> {
         let switched = &node["switched"];
         let channels = counted(switched["channels"].as_u64().unwrap_or(0), "channel");
         let [name, before, after] = [&node["node"], &switched["before"], &switched["after"]].map(text_of);
-        line(format!(
-            "{name}: {channels} switched to {}, between ticks {before} and {after} of its counter",
-            options.policy
-        ))?;
+        line(format!("{name}: {channels} switched to {policy}, between ticks {before} and {after} of its counter"))?;
     }
     expect_answers(&reply)
+}
+
+/// Has what `keep` holds stored.
+pub fn dump(options: &DumpOptions) -> Result<(), Failure> {
+    let run = chosen_run::open(Some(&options.run))?;
+    let reply = ask(run.root(), &RunRequest::Dump { glob: options.points.clone(), node: options.node.clone() })?;
+    let answered = || {
+        expect_answers(&reply)?;
+        let named = Named { glob: &options.points, node: options.node.as_ref() };
+        if channels_of(&reply, "dumped") == Some(0) { unmatched::expect_kept(&run, &named) } else { Ok(()) }
+    };
+    if options.json {
+        print_json(&versioned(reply.clone()))?;
+        return answered();
+    }
+    for node in nodes(&reply).iter().filter(|node| node["dumped"].is_object()) {
+        let count = |name: &str, what| counted(node["dumped"][name].as_u64().unwrap_or(0), what);
+        let (stamps, channels) = (count("stamps", "stamp"), count("channels", "channel"));
+        line(format!("{}: {stamps} of {channels} under the policy keep stored", text_of(&node["node"])))?;
+    }
+    answered()
+}
+
+/// Sum of `channels` in what nodes answered of `what`; `None`: none of them has answered.
+fn channels_of(reply: &Value, what: &str) -> Option<u64> {
+    let answers: Vec<u64> = nodes(reply).iter().filter_map(|node| node[what]["channels"].as_u64()).collect();
+    (!answers.is_empty()).then(|| answers.iter().sum())
 }
 
 /// Says how a run's nodes stand.

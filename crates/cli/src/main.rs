@@ -7,11 +7,13 @@ mod check;
 mod chosen_run;
 mod clock;
 mod collection;
+mod counts;
 mod doctor;
 mod export;
 mod failure;
 mod finish;
 mod groups;
+mod ids;
 mod init;
 mod live;
 mod load_factor;
@@ -21,6 +23,7 @@ mod output;
 mod report;
 mod run;
 mod show;
+mod unmatched;
 
 use std::process::ExitCode;
 
@@ -33,12 +36,14 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(options),
         Command::Channels(options) => live::channels(options),
         Command::Policy(options) => live::policy(options),
+        Command::Dump(options) => live::dump(options),
         Command::Status(options) => live::status(options),
         Command::Init(options) => init::init(options),
         Command::Resume(options) => run::resume(options),
         Command::Finish(options) => finish::finish(options),
         Command::Show(options) => show::show(options),
         Command::Check(options) => check::check(options),
+        Command::Ids(options) => ids::ids(options),
         Command::Report(options) => report::report(options),
         Command::Export(options) => export::export(options),
         Command::Doctor(options) => doctor::doctor(options),

@@ -1,6 +1,7 @@
 //! Every option once: parser, help and completions derive from here.
 
 use std::ffi::OsStr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -13,7 +14,7 @@ use tickscope_clock::measure::Clock;
 use tickscope_experiment::Keep;
 use tickscope_experiment::roles::{self, Role, RoleContext};
 use tickscope_show::stage_table::Scale;
-use tickscope_stamp::block::Policy;
+use tickscope_store::Codec;
 use tickscope_tick::{NodeName, Source};
 use tickscope_trace::Quantile;
 
@@ -43,6 +44,8 @@ pub enum Command {
     Channels(ChannelsOptions),
     /// Give channels of a run that goes on another policy
     Policy(PolicyOptions),
+    /// Store what channels under the policy keep hold, of a run that goes on
+    Dump(DumpOptions),
     /// Go on with a run whose `run` was killed while its nodes went on
     Resume(ResumeOptions),
     /// Complete a run that was cut off: collect what is left in shared memory, join, print the table
@@ -51,6 +54,8 @@ pub enum Command {
     Show(ShowOptions),
     /// Read a run wholly, and say what of it is damaged or missing
     Check(CheckOptions),
+    /// Name the originals of ids that are hashes of text or of longer ids
+    Ids(IdsOptions),
     /// Write a run's page: one HTML file that opens offline
     Report(ReportOptions),
     /// Write every duration of every trace in another program's format
@@ -159,10 +164,27 @@ pub struct PolicyOptions {
     /// Points, on every node, also of channels that are opened later: * stands for any letters, ? for one
     #[arg(value_hint = ValueHint::Other)]
     pub points: String,
-    /// The policy: null keeps nothing, buffered every stamp
-    #[arg(value_parser = PossibleValuesParser::new(Policy::ALL.map(Policy::name)))]
-    pub policy: String,
+    /// The policy: null, buffered, all, every N, X of Y, count PERIOD, first-last [MARKER], return-trip, keep
+    /// DURATION, own
+    #[arg(required = true, num_args = 1..=3, allow_negative_numbers = true)]
+    pub policy: Vec<String>,
     /// Channels of this node alone
+    #[arg(long, value_name = "NODE", value_hint = ValueHint::Other)]
+    pub node: Option<NodeName>,
+    /// Print what became of it as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DumpOptions {
+    /// A run's directory
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: PathBuf,
+    /// Points, on every node: * stands for any letters, ? for one
+    #[arg(value_hint = ValueHint::Other, default_value = "*")]
+    pub points: String,
+    /// What this node keeps alone
     #[arg(long, value_name = "NODE", value_hint = ValueHint::Other)]
     pub node: Option<NodeName>,
     /// Print what became of it as JSON
@@ -207,6 +229,10 @@ pub struct ShowOptions {
     /// All events, with their time
     #[arg(long)]
     pub events: bool,
+    /// What points under the policy count counted, a line a period, instead of the table: all, or NODE.POINT
+    #[arg(long, value_name = "POINT", num_args = 0..=1, default_missing_value = "", value_hint = ValueHint::Other)]
+    #[arg(conflicts_with_all = ["QueryOptions", "by", "wide", "assumptions", "events", "quantiles", "unit"])]
+    pub counts: Option<String>,
     /// Other quantiles than 50, 99, 99.9 and the longest, in percent with at most four decimals, such as 50,90,99.99
     #[arg(long, value_name = "LIST", value_hint = ValueHint::Other)]
     pub quantiles: Option<QuantileList>,
@@ -230,6 +256,22 @@ pub struct CheckOptions {
     /// A run's directory
     pub run: PathBuf,
     /// Print what was found as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct IdsOptions {
+    /// A run's directory [default: the newest below runs/]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub run: Option<PathBuf>,
+    /// This id only; may be given several times
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub id: Vec<i64>,
+    /// Print the id of a text, and look at no run
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["run", "id", "json"], allow_hyphen_values = true)]
+    pub of: Option<String>,
+    /// Print them as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -553,9 +595,36 @@ pub struct CollectOptions {
     /// Seconds until a stamp is in the run's files, with --follow
     #[arg(long, value_name = "SECONDS", requires = "follow", value_parser = interval)]
     pub every: Option<f64>,
+    /// What compresses the files of stamps [default: zstd]
+    #[arg(long, value_enum)]
+    pub codec: Option<CodecWord>,
+    /// Threads that encode them [default: as many as there are processors]
+    #[arg(long, value_name = "THREADS")]
+    pub encoders: Option<NonZeroUsize>,
     /// Print what was collected as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A codec of segments, as an option names it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CodecWord {
+    /// Nothing: read and written in the least time, about as small where ticks are not regular
+    None,
+    /// zstd at level 1
+    Zstd,
+    /// LZ4's blocks, for readers without zstd
+    Lz4,
+}
+
+impl From<CodecWord> for Codec {
+    fn from(word: CodecWord) -> Self {
+        match word {
+            CodecWord::None => Self::None,
+            CodecWord::Zstd => Self::Zstd,
+            CodecWord::Lz4 => Self::Lz4,
+        }
+    }
 }
 
 fn interval(text: &str) -> Result<f64, String> {

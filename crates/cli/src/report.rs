@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{Analysis, Query, analyse_with_figures};
-use tickscope_show::Report;
-use tickscope_store::write_whole;
+use tickscope_analysis::{Analysis, Query, analyse_with_figures, counted_points};
+use tickscope_show::{Report, counts_document};
+use tickscope_store::{Run, write_whole};
 
+use crate::check::Faults;
+use crate::chosen_run;
 use crate::failure::Failure;
 use crate::options::ReportOptions;
 use crate::output::{expect_folder, line, print, print_json};
-use crate::show::{Opened, expect_sources, judge, opened, query};
+use crate::show::{Opened, expect_sources, judge, layout, only_counted, query};
 
 /// The name of standard output.
 const STDOUT: &str = "-";
@@ -21,18 +23,35 @@ pub fn report(options: &ReportOptions) -> Result<(), Failure> {
     if let Some(out) = options.out.as_deref().filter(|out| *out != Path::new(STDOUT)) {
         expect_folder(out, "--out")?;
     }
-    let opened = opened(options.run.as_deref(), &options.query)?;
-    let place = options.out.clone().unwrap_or_else(|| opened.ready.run.paths().report());
-    made(&opened, &query, |report| {
-        if options.json {
-            return print_json(&report.json());
-        }
+    let run = chosen_run::open(options.run.as_deref())?;
+    let place = options.out.clone().unwrap_or_else(|| run.paths().report());
+    let put = |html: &str| {
         if place == Path::new(STDOUT) {
-            return print(report.html().map_err(Failure::work)?.as_bytes());
+            return print(html.as_bytes());
         }
-        write(report, &place)?;
+        write_whole(&place, html.as_bytes())?;
         line(format_args!("report: {}", place.display()))
+    };
+    if !options.json && only_counted(&run, &options.query)? {
+        return counts_page(&run, |html| put(html));
+    }
+    let opened = Opened::of(run, layout(&options.query)?)?;
+    made(&opened, &query, |report| match options.json {
+        true => print_json(&report.json()),
+        false => put(&report.html().map_err(Failure::work)?),
     })?
+}
+
+/// Writes the page of a run that has nothing but counts into its directory.
+pub fn of_counts(run: &Run) -> Result<(), Failure> {
+    counts_page(run, |html| Ok(write_whole(&run.paths().report(), html.as_bytes())?))
+}
+
+fn counts_page(run: &Run, put: impl FnOnce(&str) -> Result<(), Failure>) -> Result<(), Failure> {
+    let faults = Faults::of(run)?;
+    let found = counted_points(run)?;
+    put(&counts_document(run, &found.points).html())?;
+    faults.also(found.refused).verdict(Ok(()))
 }
 
 /// Writes the page of a run that was just shown into its directory.
@@ -54,7 +73,8 @@ fn made(
     let run = &ready.run;
     let (mut analysis, figures) = analyse_with_figures(run, query, false)?;
     expect_sources(run, (&analysis.clock_maps, &analysis.unrelated), query)?;
-    let faults = faults.clone().also(std::mem::take(&mut analysis.refused));
+    let counted = counted_points(run)?;
+    let faults = faults.clone().also(std::mem::take(&mut analysis.refused)).also(counted.refused);
     let analysis = Analysis { preparation: ready.preparation.clone(), ..analysis };
     let (events, channels) = (run.events()?, run.channels()?);
     let refused = faults.texts();
@@ -64,6 +84,7 @@ fn made(
         figures: &figures,
         events: &events.found,
         channels: &channels.found,
+        counted: &counted.points,
         refused: &refused,
     };
     use_it(&report)?;

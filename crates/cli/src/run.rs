@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::options::{ResumeOptions, RunOptions};
 use crate::output::{line, note};
 use crate::show::Opened;
-use crate::{output, report, show};
+use crate::{counts, output, report, show};
 
 /// Runs an experiment and prints its table.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
@@ -36,16 +36,13 @@ fn print(run: &Run, measured: Result<(), Failure>, json: bool, report: bool) -> 
         let _ = writeln!(stderr(), "run: {}", printable(&root.to_string())); // nobody may be reading it
     }
     // The table first: a command that failed leaves what was measured until then.
-    let opened = Opened::of(run.clone(), None);
-    let shown = opened.as_ref().map_err(Clone::clone);
-    let shown = shown.and_then(|opened| show::print(opened, &Query::default(), json, true));
+    let (shown, reported) = match tickscope_analysis::only_counted(run) {
+        Ok(true) => (counts::instead(run, json), if report { report::of_counts(run) } else { Ok(()) }),
+        _ => table(run, json, report),
+    };
     if let (Err(why), Err(_)) = (&shown, &measured) {
         note(why);
     }
-    let reported = match &opened {
-        Ok(opened) if report => report::beside(opened),
-        _ => Ok(()),
-    };
     if !json {
         line("")?;
         line(format_args!("the run's files: {root}"))?;
@@ -59,6 +56,16 @@ fn print(run: &Run, measured: Result<(), Failure>, json: bool, report: bool) -> 
         return Err(Failure::work("interrupted; what was measured until then is kept and shown above"));
     }
     Ok(())
+}
+
+/// Prints the table and writes the page; how each of them went.
+fn table(run: &Run, json: bool, report: bool) -> (Result<(), Failure>, Result<(), Failure>) {
+    let opened = match Opened::of(run.clone(), None) {
+        Ok(opened) => opened,
+        Err(why) => return (Err(why.clone()), Err(why)),
+    };
+    let shown = show::print(&opened, &Query::default(), json, true);
+    (shown, if report { report::beside(&opened) } else { Ok(()) })
 }
 
 fn settings(options: &RunOptions) -> RunSettings {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tickscope_analysis::{Analysis, ClockMapSummary, Query, ReadyRun, RunJson, Scan, analyse, ready};
+use tickscope_analysis::{Analysis, ClockMapSummary, Query, ReadyRun, RunJson, Scan, analyse, ready, unused_rules};
 use tickscope_bracket::Rho;
 use tickscope_experiment::layout_of;
 use tickscope_show::stage_table::{Shown, View, text};
@@ -13,13 +13,21 @@ use crate::check::Faults;
 use crate::failure::Failure;
 use crate::options::{QuantileList, QueryOptions, ShowOptions, When};
 use crate::output::{self, note};
-use crate::{chosen_run, groups};
+use crate::{chosen_run, counts, groups};
 
 /// Prints the table of a run.
 pub fn show(options: &ShowOptions) -> Result<(), Failure> {
+    if let Some(point) = &options.counts {
+        return counts::show(options, point);
+    }
     let quantiles = options.quantiles.clone().unwrap_or_default();
     let query = Query { quantiles: quantiles.shares(), ..query(&options.query)? };
-    let opened = opened(options.run.as_deref(), &options.query)?;
+    let run = chosen_run::open(options.run.as_deref())?;
+    if options.by.is_none() && only_counted(&run, &options.query)? {
+        run.unfinished()?.iter().for_each(note);
+        return counts::instead(&run, options.json);
+    }
+    let opened = Opened::of(run, layout(&options.query)?)?;
     let view = View {
         terminal: output::terminal(options.color),
         scale: options.unit.map(Into::into),
@@ -47,14 +55,27 @@ impl Opened {
     pub fn of(run: Run, layout: Option<LayoutText>) -> Result<Self, Failure> {
         run.unfinished()?.iter().for_each(note);
         let faults = Faults::of(&run)?;
-        Ok(Self { ready: ready(run, layout)?, faults })
+        let unused = unused_rules(&run)?;
+        // The table has them where there is one.
+        let ready =
+            ready(run, layout).inspect_err(|_| unused.iter().for_each(|why| note(format!("warning: {why}"))))?;
+        Ok(Self { ready, faults })
     }
 }
 
 /// The run that was named, or the newest one, ready to be asked by the layout that options name, or its own.
 pub fn opened(named: Option<&Path>, options: &QueryOptions) -> Result<Opened, Failure> {
-    let layout = options.layout.as_deref().map(layout_of).transpose()?;
-    Opened::of(chosen_run::open(named)?, layout)
+    Opened::of(chosen_run::open(named)?, layout(options)?)
+}
+
+/// The layout that options name.
+pub fn layout(options: &QueryOptions) -> Result<Option<LayoutText>, Failure> {
+    options.layout.as_deref().map(layout_of).transpose()
+}
+
+/// Returns whether counts are all that a run has, and nobody asks for more.
+pub fn only_counted(run: &Run, options: &QueryOptions) -> Result<bool, Failure> {
+    Ok(options.layout.is_none() && tickscope_analysis::only_counted(run)?)
 }
 
 /// The query that options make.

@@ -225,6 +225,18 @@ fn e2e_killed_collectors_store_every_stamp_once_also_in_the_middle_of_a_hand_ove
     );
 }
 
+#[test]
+fn e2e_a_run_that_a_collector_writes_says_that_it_answers_nobody_and_what_a_signal_does() {
+    let scene = Scene::new("answers-nobody");
+    let _follower = scene.follower();
+    for words in [&["channels"][..], &["policy", "work", "null"], &["dump"], &["status"]] {
+        let mut command = tickscope(&words[..1]);
+        let ended = Ended::of(command.arg(scene.site.run_directory()).args(&words[1..]));
+        ended.said(1, &["tickscope collect, which writes it, answers nobody", "SIGUSR1", "TICKSCOPE_POLICY"]);
+        assert!(!ended.err.contains("Ask again"), "{ended:?}");
+    }
+}
+
 /// Stops a collector where a segment has just got its name, lets it take `steps` instructions more, and kills it there.
 /// Whether it came that far.
 fn kill_after_a_segment_got_its_name(scene: &Scene, steps: u64) -> bool {

@@ -180,8 +180,11 @@ fn e2e_all_pairs_of_many_nodes_are_related_and_who_lies_is_named() {
     print(&analysis);
     let hertz = analysis.frequency.hertz as i64;
     let microseconds = |us: i64| us * hertz / 1_000_000;
-    // It tells every second peer another time: with each of them alone it agrees.
-    expect_named(&site, 3, "lies", &|peer, tick| tick + if peer % 2 == 0 { microseconds(20) } else { 0 });
+    // It tells every second peer another time: with each of them alone it agrees. By 20 us, or by more than what the
+    // exchanges leave open on a busy machine: below that no evidence contradicts it.
+    let direct = analysis.pairs.iter().filter_map(|pair| pair.direct_half_width_ticks).max().unwrap_or(0);
+    let lie = microseconds(20).max(4 * direct as i64);
+    expect_named(&site, 3, "lies", &|peer, tick| tick + if peer % 2 == 0 { lie } else { 0 });
     let domain = run.manifest().nodes.iter().find(|node| node.name == "n2").unwrap().domain();
     let of_domain = run.pairs().unwrap().found.into_iter().find(|pair| pair.domain == domain).unwrap();
     let ticks = run.brackets(&of_domain).unwrap().found.at;

@@ -82,6 +82,10 @@ fn channel((node, point, place): (&str, &str, i64), run: u64) -> Channel {
         uncommitted: 0,
         state: ChannelState::Closed,
         removed: None,
+        seen: None,
+        counted: None,
+        overwritten: None,
+        kept: None,
     }
 }
 
@@ -104,7 +108,7 @@ fn write_run(root: &Path, seed: u64, ended: bool) {
         for part in 0..PARTS {
             let folder = run.paths().stamps(&format!("{node}.{point}").parse::<Place>().unwrap());
             let block = BlockRange { pool: seed + place as u64, serial: 0, first: part as u32, last: part as u32 };
-            let count = ChannelCount { channel: place as i32 + 1, stored: PART as u64, uncommitted: 0 };
+            let count = ChannelCount { channel: place as i32 + 1, stored: PART as u64, ..ChannelCount::default() };
             let origin = Origin { blocks: vec![block], counts: vec![count], ..Origin::default() };
             write_segment(&next_segment(&folder).unwrap(), &stamps(node, place, part, random), &origin).unwrap();
         }

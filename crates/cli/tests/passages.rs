@@ -171,7 +171,7 @@ fn e2e_a_pipeline_with_fan_out_batches_and_retries_is_shown_right_or_refused() {
     let path = ["submit", "begin", "end", "batched", "done"];
     let site = Site::new("pipeline");
     let ended = Ended::of(&mut site.run_command(&text("pipeline", IDS as u32, &path, "first")));
-    ended.said(3, &["time or thread tells the passages of an id apart", "an id or a kind of its own"]);
+    ended.said(3, &["time, attempt or thread tells the passages of an id apart", "an id or a kind of its own"]);
     let table = ended.json(3);
     let refused = |name: &str| stage(&table, name)["refused"].as_u64().unwrap();
     assert!(refused("app.end>app.batched") > 0, "several ends before one batch: {table:#}");

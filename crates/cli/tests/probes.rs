@@ -72,7 +72,8 @@ fn expect_every_pair(nodes: usize, site: &Site, seconds: f64) {
         let messages = tickscope_analysis::MessagePair::of_kernel_probes(&names, &channels);
         let mut served = BTreeSet::new();
         for pair in messages {
-            let passages = tickscope_analysis::Passages::of(&run, &pair, None, &channels, &events).unwrap();
+            let told = tickscope_analysis::Told { channels: &channels, events: &events, collided: &[] };
+            let passages = tickscope_analysis::Passages::of(&run, &pair, None, told).unwrap();
             if !passages.ticks.is_empty() {
                 served.insert((pair.from.node.clone(), pair.to.node.clone()));
             }

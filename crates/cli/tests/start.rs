@@ -162,6 +162,34 @@ fn e2e_a_command_alone_is_a_run_without_a_file_and_its_output_passes_through() {
 }
 
 #[test]
+fn e2e_policies_of_the_environment_hold_for_a_command_alone_and_are_told_to_be_unused_beside_a_run_file() {
+    let site = Site::new("environment");
+    let seen = site.path("seen").display().to_string();
+    let run = |policy: &str| {
+        let mut command = tickscope(&["run", "--json", "--out"]);
+        command.arg(site.run_directory()).env("TICKSCOPE_POLICY", policy);
+        Ended::of(command.args(["--", "sh", "-c", "echo \"$TICKSCOPE_POLICY\" > \"$1\"", "sh", &seen]))
+    };
+    left_nothing(&site, &run("se*=every 3, *=sometimes"), 2, &["TICKSCOPE_POLICY", "'sometimes'", "every N"]);
+    run("se*=every 3, *=null");
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "se*=every 3,*=null\n");
+    let rules = site.opened().manifest().policies.clone();
+    assert_eq!(rules.iter().map(|rule| rule.policy.as_str()).collect::<Vec<_>>(), ["every 3", "null"]);
+
+    let site = Site::new("environment-file");
+    let text = Experiment::new(0.5, 200).text();
+    let ended = Ended::of(site.run_command(&text).env("TICKSCOPE_POLICY", "*=null"));
+    assert_eq!(count(&ended.json(0), "end-to-end"), 100);
+    assert!(ended.err.contains("TICKSCOPE_POLICY of the environment is not used"), "{ended:?}");
+    let site = Site::new("environment-node");
+    let of_node = text.replacen("name = \"server\"", "name = \"server\"\nenvironment.TICKSCOPE_POLICY = \"*=null\"", 1);
+    left_nothing(&site, &Ended::of(&mut site.run_command(&of_node)), 2, &["TICKSCOPE_POLICY", "[[policy]]"]);
+    let mut wrong = site.run_command(&text);
+    let ended = Ended::of(wrong.env("TICKSCOPE_WHEN_FULL", "never"));
+    left_nothing(&site, &ended, 2, &["node 'server'", "TICKSCOPE_WHEN_FULL", "'never'"]);
+}
+
+#[test]
 fn e2e_a_run_file_to_start_from_is_written_once_and_checked_without_a_run() {
     let site = Site::new("init");
     let (file, out) = (site.path("made.toml"), site.run_directory());

@@ -55,6 +55,8 @@ fn e2e_a_command_line_that_makes_no_sense_is_answered_with_what_would() {
         (&["show"], &["none below runs/", "tickscope run"]),
         (&["show", GOLDEN, "--rho", "fast"], &["--rho", "unknown, server-room", "'fast'"]),
         (&["show", GOLDEN, "--rho", "-1"], &["--rho", "unknown, server-room", "'-1'"]),
+        (&["show", GOLDEN, "--counts", "--rho", "1"], &["--counts", "--rho", "cannot be used with"]),
+        (&["show", GOLDEN, "--by", "kind", "--counts"], &["--counts", "--by", "cannot be used with"]),
         (&["show", GOLDEN, "--slew", "abc"], &["--slew", "'abc'"]),
         (&["show", GOLDEN, "--slew", "-1"], &["--slew", "'-1'"]),
         (&["show", GOLDEN, "--evidence", "nonsense"], &["nonsense", "kernel-probes"]),

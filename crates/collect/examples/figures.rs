@@ -31,7 +31,7 @@ fn columns(tick: Vec<i64>, id: Vec<i64>) -> StampColumns {
 
 fn origin(stored: usize) -> Origin {
     let blocks = vec![BlockRange { pool: 0xfeed_beef_0123_4567, serial: 3, first: 120, last: 129 }];
-    let counts = vec![ChannelCount { channel: 7, stored: stored as u64, uncommitted: 0 }];
+    let counts = vec![ChannelCount { channel: 7, stored: stored as u64, ..ChannelCount::default() }];
     Origin { blocks, counts, ..Origin::default() }
 }
 

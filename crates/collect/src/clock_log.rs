@@ -114,7 +114,7 @@ fn store(
                 segments.push(segment.clone());
                 let mut stamps = std::mem::take(&mut point.stamps);
                 stamps.fill_with_nulls();
-                let count = ChannelCount { channel: number, stored: stamps.len() as u64, uncommitted: 0 };
+                let count = ChannelCount { channel: number, stored: stamps.len() as u64, ..ChannelCount::default() };
                 write_segment(&segment, &stamps, &Origin { counts: vec![count], ..Origin::default() })?;
             }
         }
@@ -314,6 +314,10 @@ fn channel(place: &LogPlace, number: i32, point: &Readings, refused: i64) -> Cha
         uncommitted: 0,
         state: ChannelState::Closed,
         removed: None,
+        seen: None,
+        kept: None,
+        counted: None,
+        overwritten: None,
     }
 }
 

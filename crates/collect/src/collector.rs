@@ -13,13 +13,16 @@
 //! files of others in the directory are named in an event and left alone. Deliberately absent: the clock of the
 //! stamps. The collector's own ages are taken from an ordinary monotonic clock and appear in no file.
 
+mod counts;
 mod disk_full;
+mod dump;
 mod hand_over;
 mod live;
 mod lock;
 mod names;
 mod recovery;
 mod stored;
+mod trigger;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -30,7 +33,9 @@ use std::time::{Duration, Instant};
 use crate::ledger::{Ledger, Parts};
 use crate::steps::Steps;
 use crate::watched_pool::{ReadyBlock, WatchedPool, count};
+use counts::Counts;
 use disk_full::DiskFull;
+pub use dump::{Dumped, EVERY_POINT};
 use hand_over::Growing;
 use live::Live;
 pub use live::{ChannelNow, LiveRule, Switched};
@@ -38,8 +43,11 @@ pub(crate) use lock::Lock;
 pub use names::{UNNAMED, node_names};
 use stored::StoredNote;
 use tickscope_stamp::directory::Trust;
-use tickscope_store::{Error, Event, EventKind, Paths, Result, Spool};
+use tickscope_store::thread_cpu_ns as cpu_ns;
+use tickscope_store::{Encoding, Error, Event, EventKind, Paths, Result, Spool, StampColumns};
 use tickscope_tick::{NodeName, PointName};
+pub use trigger::Trigger;
+use trigger::Triggers;
 use window::Window;
 
 /// Settings of a collector: what it collects, where to, and how long stamps may wait.
@@ -65,16 +73,19 @@ pub struct Settings {
     pub waiting_percent: u32,
     /// The window of stamps that the run keeps; absent: all of them.
     pub keep: Option<Duration>,
+    /// How segments are encoded.
+    pub encoding: Encoding,
 }
 
 impl Settings {
-    /// In the run's files after a second; in a segment of their own after a minute, or ten if they are few, or a row
-    /// group of stamps, or a quarter of a pool.
+    /// In the run's files after a second; in a segment of their own after a minute, or ten if they are few, or a
+    /// million stamps, or a quarter of a pool.
     pub fn new(directory: impl Into<PathBuf>, run: impl Into<PathBuf>, node: NodeName) -> Self {
         let (directory, run, age) = (directory.into(), run.into(), Duration::from_secs(60));
         let every = Duration::from_secs(1);
         let (least, amount, waiting_percent) = (1 << 16, 1 << 20, 25);
-        Self { directory, run, node, any_name: true, age, least, every, amount, waiting_percent, keep: None }
+        let encoding = Encoding::on_all_processors();
+        Self { directory, run, node, any_name: true, age, least, every, amount, waiting_percent, keep: None, encoding }
     }
 }
 
@@ -103,7 +114,7 @@ pub struct Report {
     pub keyless: u64,
     /// Shared memory of the pools under watch, the most at one time.
     pub pool_bytes: u64,
-    /// Processor time of the collecting thread since it started, ns.
+    /// Processor time of the collecting thread and of its encoders since it started, ns.
     pub cpu_ns: u64,
 }
 
@@ -131,12 +142,18 @@ pub struct Collector {
     pace: Duration,
     full: Option<DiskFull>,
     live: Live,
+    triggers: Triggers,
+    counts: Counts,
     /// Pools whose files may be open at one time.
     descriptors: usize,
     /// There was no room for all pools at the last listing.
     short: bool,
     report: Report,
     cpu_before_ns: u64,
+    /// Processor time of encoders on other threads.
+    helpers_ns: u64,
+    /// Memory for the stamps of a segment; empty between two.
+    columns: StampColumns,
     steps: Steps,
 }
 
@@ -204,10 +221,14 @@ impl Collector {
             fresh: BTreeMap::new(),
             full: None,
             live: Live::default(),
+            triggers: Triggers::default(),
+            counts: Counts::default(),
             descriptors: descriptors(),
             short: false,
             report: Report::default(),
             cpu_before_ns: cpu_ns(),
+            helpers_ns: 0,
+            columns: StampColumns::default(),
             steps,
         };
         collector.tell_missing_parts()?;
@@ -240,7 +261,8 @@ impl Collector {
     /// Counts of the work so far.
     pub fn report(&self) -> Report {
         let held = self.pools.values().filter(|watched| watched.pool.is_held()).count() as u64;
-        Report { held, cpu_ns: cpu_ns().saturating_sub(self.cpu_before_ns), ..self.report }
+        let cpu_ns = cpu_ns().saturating_sub(self.cpu_before_ns) + self.helpers_ns;
+        Report { held, cpu_ns, ..self.report }
     }
 
     /// Who still holds a pool, by process id and command; sorted.
@@ -312,10 +334,13 @@ impl Collector {
         let now = Instant::now();
         loop {
             self.list(now)?;
+            self.keep_back(Some(EVERY_POINT));
             for pool in self.watched() {
                 self.look_at(pool, now)?;
+                self.take_last_counts(pool, |_| true)?;
             }
             let mut open = self.open_blocks();
+            self.keep_back(None);
             for point in self.pending.keys() {
                 open.entry(point.clone()).or_default();
             }
@@ -353,6 +378,8 @@ impl Collector {
             }
         }
         self.apply_rules(now)?;
+        self.dump_where_asked()?;
+        self.dump_where_triggered(now)?;
         self.keep_window(now)?; // before anything is stored: it makes room
         self.expect_room()?;
         self.store_what_is_due(now)?;
@@ -394,6 +421,11 @@ impl Collector {
                 self.fresh.insert(point, now);
             }
         }
+        for watched in self.pools.values() {
+            watched.pool.forget_parts(&mut self.ledger);
+        }
+        self.watch_counts()?;
+        self.write_counts(now)?;
         self.note_stored()?;
         self.pace = self.settings.every.max(Duration::from_nanos(cpu_ns().saturating_sub(began)) * 50);
         self.flushed = Some(now);
@@ -408,6 +440,7 @@ impl Collector {
     fn look_at(&mut self, instance: u64, now: Instant) -> Result<u32> {
         let Some(watched) = self.pools.get_mut(&instance) else { return Ok(0) };
         let before = watched.pool.waiting_percent();
+        watched.pool.free_kept(now, &mut self.ledger, &mut self.steps)?;
         let ready = watched.pool.look(&mut self.ledger, &mut self.steps)?;
         watched.looked = Some(now);
         let after = watched.pool.waiting_percent();
@@ -511,14 +544,6 @@ fn descriptors() -> usize {
     let asked = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
     let most = if asked == 0 { usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX) } else { 256 };
     most.saturating_sub(64).max(8)
-}
-
-/// Processor time of this thread, ns.
-fn cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid clock and a timespec that outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// `part-00000007` of a segment's place.

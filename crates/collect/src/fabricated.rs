@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 
 use tickscope_stamp::block::{
     BLOCK_MAGIC, BlockHeader, BlockState, ChannelEntry, EntryState, Fields, FullRecord, POOL_MAGIC, Policy, PoolHeader,
-    PoolState, SlimRecord, Successor, UNIT_BYTES, VERSION, WideRecord, block_offset, capacity, first_unit, padded,
+    PoolState, SlimRecord, Successor, UNIT_BYTES, VERSION, WhenFull, WideRecord, block_offset, capacity, first_unit,
+    padded,
 };
+use tickscope_stamp::policies::Choice;
 use tickscope_stamp::pool::lock_of_first_byte;
 
 pub(crate) const BLOCK_BYTES: u32 = 4096;
@@ -134,6 +136,11 @@ impl Pool {
         self.set_entry(serial, EntryState::Open);
     }
 
+    /// Says when channel `serial` was opened.
+    pub(crate) fn set_opened(&self, serial: u32, tick: i64) {
+        self.put(Self::entry(serial) + offset_of!(ChannelEntry, opened_tick), &tick.to_le_bytes());
+    }
+
     /// Says that a channel of that number and point has the entry of another.
     pub(crate) fn open_in(&self, place: u32, serial: u32, point: &str) {
         let entry = Self::entry(place);
@@ -252,6 +259,49 @@ impl Pool {
 
     pub(crate) fn set_block(&self, index: u32, state: BlockState) {
         self.put(Self::block(index) + offset_of!(BlockHeader, state), &(state as u32).to_le_bytes());
+    }
+
+    /// Says that a block's records are under a policy.
+    pub(crate) fn under(&self, index: u32, policy: &str) {
+        let (choice, block): (Choice, usize) = (policy.parse().unwrap(), Self::block(index));
+        self.put(block + offset_of!(BlockHeader, policy), &(choice.policy() as u32).to_le_bytes());
+        self.put(block + offset_of!(BlockHeader, parameter), &choice.parameter().to_le_bytes());
+    }
+
+    /// Says that a block's policy began with the block of that number.
+    pub(crate) fn since(&self, index: u32, first: u32) {
+        self.put(Self::block(index) + offset_of!(BlockHeader, first_of_policy), &first.to_le_bytes());
+    }
+
+    /// Says that a block's records end at that unit.
+    pub(crate) fn end(&self, index: u32, unit: u32) {
+        self.put(Self::block(index) + offset_of!(BlockHeader, end), &unit.to_le_bytes());
+    }
+
+    /// Gives a channel a policy.
+    pub(crate) fn choose(&self, serial: u32, policy: &str) {
+        let choice: Choice = policy.parse().unwrap();
+        self.set_policy(serial, choice.policy() as u32, 0, choice.parameter());
+    }
+
+    /// Says how many stamps a channel has counted.
+    pub(crate) fn count(&self, serial: u32, counted: u64) {
+        self.put(Self::entry(serial) + offset_of!(ChannelEntry, counted), &counted.to_le_bytes());
+    }
+
+    /// Says how many stamps of a channel were kept or not under `every`.
+    pub(crate) fn see(&self, serial: u32, seen: u64) {
+        self.put(Self::entry(serial) + offset_of!(ChannelEntry, seen), &seen.to_le_bytes());
+    }
+
+    /// Says what the program does where no block is free.
+    pub(crate) fn set_when_full(&self, when_full: WhenFull) {
+        self.put(offset_of!(PoolHeader, when_full), &[when_full as u8]);
+    }
+
+    /// Says how often the program has asked for a dump.
+    pub(crate) fn ask(&self, dumps: u64) {
+        self.put(offset_of!(PoolHeader, dumps), &dumps.to_le_bytes());
     }
 
     /// Says that stamps were dropped between a block and the one before.

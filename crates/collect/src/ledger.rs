@@ -108,7 +108,9 @@ impl Ledger {
     /// The counts of stored stamps are not taken from the file: a kill may have come between a segment and it.
     fn recall(&mut self, channel: Channel) {
         self.numbers.insert((channel.pool, channel.serial), channel.channel);
-        self.channels.insert(channel.channel, Channel { stored: 0, uncommitted: 0, removed: None, ..channel });
+        let kept = channel.kept.map(|_| 0);
+        let counted = Channel { stored: 0, uncommitted: 0, removed: None, overwritten: None, kept, ..channel };
+        self.channels.insert(counted.channel, counted);
     }
 
     /// Takes in what the window removed before.
@@ -117,6 +119,8 @@ impl Ledger {
             if let Some(channel) = self.channels.get_mut(&removed.channel) {
                 channel.removed = Some(removed.stamps);
                 channel.uncommitted = channel.uncommitted.saturating_add(removed.uncommitted);
+                channel.overwritten = sum(channel.overwritten, removed.overwritten.unwrap_or(0));
+                channel.kept = sum(channel.kept, removed.every.unwrap_or(0));
             }
         }
         self.hold(note.origin());
@@ -136,6 +140,12 @@ impl Ledger {
     /// Whether a segment holds this block.
     pub(crate) fn holds(&self, channel: Handle, block: u32) -> bool {
         self.stored.get(&channel).is_some_and(|runs| runs.iter().any(|&(first, last)| first <= block && block <= last))
+    }
+
+    /// The last block of a channel before this one that a segment holds.
+    pub(crate) fn last_before(&self, channel: Handle, block: u32) -> Option<u32> {
+        let runs = self.stored.get(&channel)?;
+        runs.iter().filter(|&&(first, _)| first < block).map(|&(_, last)| last.min(block - 1)).max()
     }
 
     /// What segments hold of a block that was open.
@@ -166,10 +176,26 @@ impl Ledger {
         more
     }
 
+    /// Forgets the parts of a pool's blocks that are there no longer: their program has overwritten them.
+    pub(crate) fn keep_parts(&mut self, pool: u64, is_there: impl Fn(u32, u32) -> bool) {
+        for ((_, serial), parts) in self.parts.iter_mut().filter(|((of, _), _)| *of == pool) {
+            parts.retain(|&number, _| is_there(*serial, number));
+        }
+        self.parts.retain(|_, parts| !parts.is_empty());
+    }
+
+    /// Returns whether a part of a block of a pool is stored.
+    pub(crate) fn has_parts(&self, pool: u64) -> bool {
+        self.parts.iter().any(|((of, _), parts)| *of == pool && !parts.is_empty())
+    }
+
     /// Forgets what is stored of a block that is freed.
     pub(crate) fn drop_part(&mut self, channel: Handle, block: u32) {
         if let Some(parts) = self.parts.get_mut(&channel) {
             parts.remove(&block);
+            if parts.is_empty() {
+                self.parts.remove(&channel);
+            }
         }
     }
 
@@ -240,6 +266,8 @@ impl Ledger {
             if let Some(channel) = self.channels.get_mut(&count.channel) {
                 channel.stored = channel.stored.saturating_add_unsigned(count.stored);
                 channel.uncommitted = channel.uncommitted.saturating_add_unsigned(count.uncommitted);
+                channel.overwritten = sum(channel.overwritten, count.overwritten.min(i64::MAX as u64) as i64);
+                channel.kept = sum(channel.kept, count.every.min(i64::MAX as u64) as i64);
             }
         }
         self.changed = true;
@@ -251,6 +279,8 @@ impl Ledger {
             if let Some(channel) = self.channels.get_mut(&count.channel) {
                 channel.stored = channel.stored.saturating_sub_unsigned(count.stored);
                 channel.uncommitted = channel.uncommitted.saturating_sub_unsigned(count.uncommitted);
+                channel.overwritten = sum(channel.overwritten, -(count.overwritten.min(i64::MAX as u64) as i64));
+                channel.kept = sum(channel.kept, -(count.every.min(i64::MAX as u64) as i64));
             }
         }
     }
@@ -275,6 +305,11 @@ impl Ledger {
         }
         Ok(())
     }
+}
+
+/// A count that most channels lack, and more of it.
+fn sum(known: Option<i64>, more: i64) -> Option<i64> {
+    if more == 0 { known } else { Some(known.unwrap_or(0).saturating_add(more)) }
 }
 
 /// The place of the next segment in each folder, asked from the file system once.

@@ -11,6 +11,8 @@ mod clear;
 mod clock_log;
 mod collector;
 mod ledger;
+mod sampler;
+mod spectator;
 mod steps;
 mod watched_pool;
 
@@ -25,4 +27,7 @@ mod scratch;
 
 pub use clear::{Cleared, Foreign, Stays, clear};
 pub use clock_log::{LogForm, LogPlace, LogPoint, LogRead, LogUnit, import_log};
-pub use collector::{ChannelNow, Collector, LiveRule, Report, Settings, Switched, UNNAMED, node_names};
+pub use collector::{
+    ChannelNow, Collector, Dumped, EVERY_POINT, LiveRule, Report, Settings, Switched, Trigger, UNNAMED, node_names,
+};
+pub use spectator::{Seen, Spectator};

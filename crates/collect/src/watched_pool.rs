@@ -4,24 +4,28 @@
 //! decides only whether a block is taken and under which channel, never where is read; a block that makes no sense is
 //! left as it is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
 
+mod kept;
 mod live;
+mod rows;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use tickscope_stamp::block::{
-    BlockHeader, BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, unpadded,
+    BlockHeader, BlockState, ChannelEntry, EntryState, Policy, PoolState, SlimRecord, WhenFull, unpadded,
 };
 use tickscope_stamp::directory::Trust;
 use tickscope_stamp::handover;
+use tickscope_stamp::policies::Choice;
 use tickscope_stamp::policy;
-use tickscope_stamp::pool::{MappedBlock, Pool, Tenancy};
+use tickscope_stamp::pool::{MappedBlock, Pool, Record, Tenancy};
 use tickscope_tick::{Clock, Domain, NodeName, Ordering, PointName};
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
 use crate::ledger::{Handle, Ledger, Taken};
+use crate::sampler::{LastTotal, opened};
 use crate::steps::Steps;
 pub(crate) use live::{Due, Outcome};
 use tickscope_store::{Channel, ChannelCount, ChannelState, EventKind, StampColumns};
@@ -55,6 +59,9 @@ pub(crate) struct WatchedPool {
     told: usize,
     /// Channels that live rules were applied to.
     opened: Option<live::Opened>,
+    kept: kept::Kept,
+    /// Blocks that its program was overwriting, or may have been, when it was killed.
+    overwriting: HashSet<u32>,
 }
 
 /// A block that is ready to be stored.
@@ -90,9 +97,9 @@ pub(crate) struct Tenant {
 pub(crate) struct Lost {
     /// Number of stamps.
     pub stamps: u64,
-    /// Tick of the first.
-    pub first: i64,
-    /// Tick of the last.
+    /// Tick of the first, or one before it; `None`: it is not known.
+    pub first: Option<i64>,
+    /// Tick of the last, or one behind it.
     pub last: i64,
     /// Counter or clock of those ticks.
     pub counter: Clock,
@@ -104,6 +111,8 @@ struct Source {
     point: PointName,
     ordering: u8,
     domain: Domain,
+    /// Its policy as far as a block says it; `None`: of a later version.
+    choice: Option<Choice>,
 }
 
 /// Task for a block.
@@ -179,6 +188,8 @@ impl WatchedPool {
             channels,
             told,
             opened: None,
+            kept: kept::Kept::default(),
+            overwriting: HashSet::new(),
         })
     }
 
@@ -299,7 +310,10 @@ impl WatchedPool {
             if !self.is_to_be_examined(index) {
                 continue;
             }
-            match self.examine(index, ledger) {
+            if self.is_cut_off_in_overwriting(index) {
+                self.overwriting.insert(index);
+            }
+            match self.examine_still(index, ledger) {
                 Finding::Nothing => {}
                 Finding::Doubtful(why) => {
                     self.doubtful.insert(index, why);
@@ -335,6 +349,52 @@ impl WatchedPool {
         }
     }
 
+    /// Whether a program that overwrites was killed between giving up a block's stamps and describing what came next.
+    fn is_cut_off_in_overwriting(&self, index: u32) -> bool {
+        if self.held || self.pool.header().when_full != WhenFull::Overwrite as u8 {
+            return false;
+        }
+        let block = self.pool.block(index);
+        match handover::state(&block) {
+            Some(BlockState::Overwritten) => true,
+            Some(BlockState::Leased) => block.header().magic.load(Acquire) == 0,
+            _ => false,
+        }
+    }
+
+    /// How many blocks its program may have been overwriting when it was killed: what the channels of these overwrote
+    /// behind their last block that is there, no number of a block tells.
+    pub(crate) fn overwriting(&self) -> usize {
+        self.overwriting.len()
+    }
+
+    /// The same as [`Self::examine`], but nothing that a block only seemed to say while its program overwrote it:
+    /// before it is zeroed or left alone it is taken from its program, and looked at once more.
+    fn examine_still(&self, index: u32, ledger: &Ledger) -> Finding {
+        let found = self.examine(index, ledger);
+        let block = self.pool.block(index);
+        let from = handover::state(&block);
+        let may_change = self.held && self.pool.version() >= 4;
+        let Some(from @ (BlockState::Leased | BlockState::Released | BlockState::Overwritten)) = from else {
+            return found;
+        };
+        if !may_change || !matches!(found, Finding::Stored | Finding::Damaged(_)) {
+            return found;
+        }
+        if from == BlockState::Overwritten {
+            return Finding::Nothing; // it is a new block in a moment
+        }
+        let mut again = Finding::Nothing;
+        handover::take_if(&block, from, || {
+            again = self.examine_taken(&block, from, ledger);
+            matches!(again, Finding::Stored | Finding::Damaged(_))
+        });
+        match again {
+            Finding::Stored | Finding::Damaged(_) => again,
+            _ => Finding::Nothing,
+        }
+    }
+
     fn is_to_be_examined(&self, index: u32) -> bool {
         self.is_present(index) && !self.settled[index as usize]
     }
@@ -362,6 +422,9 @@ impl WatchedPool {
             Some(BlockState::Free) => self.examine_doubtful(&block, "it is free", ledger),
             Some(BlockState::Zeroing) if !self.is_whole(&block) => Finding::Stored,
             Some(BlockState::Zeroing) => self.examine_doubtful(&block, "it is stored", ledger),
+            // Its stamps are given up; of a living program it is a new block in a moment.
+            Some(BlockState::Overwritten) if self.held => Finding::Nothing,
+            Some(BlockState::Overwritten) => Finding::Stored,
             Some(state) => self.examine_taken(&block, state, ledger),
         }
     }
@@ -395,6 +458,9 @@ impl WatchedPool {
         }
         if header.instance != self.instance {
             return Finding::Damaged("a block of another pool");
+        }
+        if self.is_kept_back(block) {
+            return Finding::Nothing;
         }
         if !self.is_done(block, state) {
             // Also a block that a signal handler overtook in leasing: its program is about to give it back.
@@ -454,6 +520,7 @@ impl WatchedPool {
         let state = handover::state(&block);
         matches!(state, Some(BlockState::Leased | BlockState::Released))
             && self.is_whole(&block)
+            && kept::first_last(&block).is_none()
             && matches!(self.examine_taken(&block, BlockState::Released, ledger), Finding::Ready)
     }
 
@@ -472,7 +539,11 @@ impl WatchedPool {
     /// Takes a block that was found ready; `false`: its program goes on in it since.
     pub(crate) fn is_taken(&self, block: &MappedBlock<'_>) -> bool {
         match handover::state(block) {
-            Some(BlockState::Released) if self.pool.version() >= 3 => handover::take(block),
+            Some(BlockState::Released) if self.pool.version() >= 3 => handover::take(block, BlockState::Released),
+            // Its program may be about to overwrite it.
+            Some(BlockState::Leased) if self.pool.version() >= 4 => {
+                handover::take_done(block, || self.is_done(block, BlockState::Leased))
+            }
             // No program writes a block whose state says so, whoever wrote it.
             Some(BlockState::Zeroing) => true,
             Some(state) => self.is_done(block, state),
@@ -487,7 +558,7 @@ impl WatchedPool {
         let channel = (self.instance, serial);
         let point = unpadded(&header.point)?;
         let domain = self.domain_of(header.counter)?;
-        let source = Source { point: point.clone(), ordering: header.ordering, domain };
+        let source = Source { point: point.clone(), ordering: header.ordering, domain, choice: block.choice() };
         let tenants: Vec<Tenant> =
             block.tenancies().ok()?.into_iter().map(|tenancy| self.tenant(tenancy, &source, ledger)).collect();
         let node_channel = tenants.first()?.node_channel;
@@ -498,7 +569,10 @@ impl WatchedPool {
     /// Whether nobody writes a leased block any more.
     fn is_done(&self, block: &MappedBlock<'_>, state: BlockState) -> bool {
         let left = matches!(state, BlockState::Released | BlockState::Taken);
-        left || !self.held || handover::is_complete(block)
+        // One under `first-last` is written anew with every stamp, until its program says that it is not.
+        let is_full =
+            || if kept::first_last(block).is_some() { block.is_ended() } else { handover::is_complete(block) };
+        left || !self.held || is_full()
     }
 
     /// A channel of a block, with its number. One that has no entry is closed: it lost nothing, so its block says all.
@@ -516,57 +590,56 @@ impl WatchedPool {
         self.damaged.insert(index, why);
     }
 
-    /// Copies what is committed in a ready block and not stored yet. Returns for each of its channels how many stamps,
-    /// and how many slots were never committed.
-    pub(crate) fn read(&self, block: &ReadyBlock, taken: Option<&Taken>, into: &mut StampColumns) -> Vec<ChannelCount> {
-        let mapped = self.pool.block(block.index);
-        let mut counts = Vec::with_capacity(block.tenants.len());
-        for &Tenant { node_channel, slots: (first, end) } in &block.tenants {
-            let before = into.len();
-            let records = if taken.is_none() { mapped.slim_records() } else { None };
-            let records = records.and_then(|records| records.get(first as usize..end as usize));
-            let whole = records.is_some_and(|records| read_whole(records, into));
-            let uncommitted = if whole { 0 } else { read_slots(&mapped, first..end, taken, into).holes.uncommitted() };
-            let rows = into.len();
-            into.channel.resize(rows, node_channel);
-            counts.push(ChannelCount { channel: node_channel, stored: (rows - before) as u64, uncommitted });
-        }
-        into.fill_with_nulls();
-        counts
+    /// Whether its program overwrites the oldest of its stamps where no block is free, and a block counts as lost then.
+    pub(crate) fn overwrites(&self, block: &ReadyBlock) -> bool {
+        let choice = self.pool.block(block.index).choice();
+        self.pool.header().when_full == WhenFull::Overwrite as u8
+            && choice.is_none_or(|choice| choice.policy() != Policy::Keep)
     }
 
-    /// Copies what is committed so far in an open block and not stored yet. Returns for each of its channels how many
-    /// stamps, and what of the block is stored with them; `None`: there is none, or the block is no longer that one.
-    ///
-    /// Its program may describe a successor meanwhile, where a record of the last channel was looked for. It links the
-    /// description first, so a second look at the chain tells: then the records before it are read anew.
-    pub(crate) fn read_open(
-        &self,
-        block: &ReadyBlock,
-        taken: Option<&Taken>,
-        into: &mut StampColumns,
-    ) -> Option<(Vec<ChannelCount>, Taken)> {
-        let mapped = self.pool.block(block.index);
-        let mut tenants = block.tenants.clone();
-        for _ in 0..MOST_LOOKS {
-            let mut found = StampColumns::default();
-            let (counts, now) = read_tenants(&mapped, &tenants, taken, &mut found);
-            // Its program gives a block back only while it holds no stamp: the same now is the same meanwhile.
-            fence(Acquire);
-            let header = mapped.header();
-            let same = self.is_whole(&mapped) && (header.serial, header.number) == (block.channel.1, block.number);
-            let ends: Vec<u32> = mapped.tenancies().ok()?.into_iter().map(|tenancy| tenancy.slots.end).collect();
-            if found.is_empty() || !same || ends.len() < tenants.len() {
-                return None;
-            }
-            if tenants.iter().zip(&ends).all(|(tenant, &end)| tenant.slots.1 == end) {
-                found.fill_with_nulls();
-                into.append(found);
-                return Some((counts, now));
-            }
-            tenants.iter_mut().zip(ends).for_each(|(tenant, end)| tenant.slots.1 = end);
+    /// The number of a channel's first block under the policy that a ready block is under: blocks before it were
+    /// another policy's.
+    pub(crate) fn first_of_policy(&self, block: &ReadyBlock) -> u32 {
+        let first = self.pool.block(block.index).header().first_of_policy;
+        if self.pool.version() >= 4 { first.min(block.number) } else { 0 }
+    }
+
+    /// Forgets what is stored of blocks that are there no longer.
+    pub(crate) fn forget_parts(&self, ledger: &mut Ledger) {
+        if !ledger.has_parts(self.instance) {
+            return;
         }
-        None
+        let blocks = self.present_blocks().map(|index| self.pool.block(index));
+        // One that is being written anew is none of those that a part is stored of.
+        let names = blocks.filter(|block| self.is_whole(block)).map(|block| block.name());
+        let there: HashSet<(u32, u32)> = names.collect();
+        ledger.keep_parts(self.instance, |serial, number| there.contains(&(serial, number)));
+    }
+
+    /// How many blocks of a channel lie in the pool of those numbers, but for those that are being overwritten.
+    pub(crate) fn blocks_among(&self, serial: u32, numbers: &std::ops::Range<u32>) -> u64 {
+        if numbers.is_empty() {
+            return 0;
+        }
+        let of_channel = |block: &MappedBlock<'_>| {
+            let header = block.header();
+            let is_it = self.is_whole(block) && header.serial == serial && numbers.contains(&header.number);
+            fence(Acquire); // the header was read before its program gave it up
+            is_it && handover::state(block) != Some(BlockState::Overwritten)
+        };
+        self.present_blocks().map(|index| self.pool.block(index)).filter(of_channel).count() as u64
+    }
+
+    /// Ticks of the first stamp of a ready block and of the last.
+    pub(crate) fn ends_of(&self, block: &ReadyBlock) -> Option<(i64, i64)> {
+        let mapped = self.pool.block(block.index);
+        let ticks = (0..block.capacity).filter_map(|slot| mapped.record(slot).map(|record| record.tick));
+        ticks.fold(None, |ends, tick| Some(ends.map_or((tick, tick), |(first, _)| (first, tick))))
+    }
+
+    /// The counter of a ready block's ticks.
+    pub(crate) fn counter_of(&self, block: &ReadyBlock) -> Option<Clock> {
+        self.domain_of(self.pool.block(block.index).header().counter).map(|domain| domain.counter)
     }
 
     /// Stamps that were dropped just before a ready block.
@@ -574,7 +647,7 @@ impl WatchedPool {
         let mapped = self.pool.block(block.index);
         let header = mapped.header();
         let counter = self.domain_of(header.counter)?.counter;
-        let lost = Lost { stamps: header.lost, first: header.lost_first, last: header.lost_last, counter };
+        let lost = Lost { stamps: header.lost, first: Some(header.lost_first), last: header.lost_last, counter };
         (lost.stamps > 0).then_some(lost)
     }
 
@@ -607,7 +680,9 @@ impl WatchedPool {
             let (Some(point), Some(domain)) = (point, self.domain_of(entry.counter)) else { continue };
             let serial = entry.serial.load(Relaxed);
             let thread = entry.thread.load(Relaxed);
-            let source = Source { point, ordering: entry.ordering, domain };
+            // Its policy is told below.
+            let choice = Some(Choice::BUFFERED);
+            let source = Source { point, ordering: entry.ordering, domain, choice };
             if !still_describes(entry, serial, state) {
                 continue; // its program closed it, and perhaps opened another there
             }
@@ -619,13 +694,17 @@ impl WatchedPool {
                 channel.dropped = count(entry.dropped.load(Relaxed));
                 channel.refused = count(entry.refused.load(Relaxed));
                 let setting = policy::read(&entry.policy, &entry.parameters);
-                let known = Policy::from_number(setting.policy);
-                channel.policy = match known {
+                let known = Choice::of(setting.policy, setting.parameter);
+                channel.policy = match known.map(Choice::policy) {
                     Some(policy) if policy.keeps_all() && setting.epoch > 0 => Channel::SWITCHED_POLICY,
                     known => known.map_or("unknown", Policy::name),
                 }
                 .into();
-                channel.parameter = known.is_none().then_some(setting.parameter as i64); // those known here take none
+                let is_plain = known.is_some_and(Choice::is_plain);
+                channel.parameter = (!is_plain).then_some(setting.parameter as i64);
+                channel.seen = some_count(entry.seen.load(Relaxed));
+                channel.kept = channel.kept.or(channel.seen.map(|_| 0));
+                channel.counted = some_count(entry.counted.load(Relaxed));
                 channel.state = self.channel_state(state);
             });
         }
@@ -677,7 +756,10 @@ impl WatchedPool {
         let lost = ended.filter_map(|(entry, _)| {
             let (first, last) = (entry.lost_first.load(Relaxed), entry.lost_last.load(Relaxed));
             let counter = self.domain_of(entry.counter)?.counter;
-            Some((entry.serial.load(Relaxed), Lost { stamps: entry.lost.load(Relaxed), first, last, counter }))
+            Some((
+                entry.serial.load(Relaxed),
+                Lost { stamps: entry.lost.load(Relaxed), first: Some(first), last, counter },
+            ))
         });
         lost.filter(|(_, lost)| lost.stamps > 0).collect()
     }
@@ -715,6 +797,30 @@ impl WatchedPool {
         closed * 2 > self.pool.entries().len()
     }
 
+    /// Stamps under `all` that no log has.
+    pub(crate) fn unwritten(&self) -> u64 {
+        if self.pool.version() >= 4 { self.pool.header().unwritten.load(Relaxed) } else { 0 }
+    }
+
+    /// Totals of channels that only counted.
+    pub(crate) fn totals(&self) -> Vec<LastTotal> {
+        let of = |(entry, _): (&ChannelEntry, EntryState)| {
+            let setting = policy::read(&entry.policy, &entry.parameters);
+            let period_ns = if setting.policy == Policy::Count as u32 { setting.parameter } else { 0 };
+            let (serial, total) = (entry.serial.load(Relaxed), entry.counted.load(Relaxed));
+            LastTotal { serial, total, period_ns, opened: opened(entry) }
+        };
+        self.entries().map(of).filter(|one| one.total > 0).collect()
+    }
+
+    /// Returns whether a channel only counts, or did.
+    pub(crate) fn counts(&self) -> bool {
+        let counts = |(entry, _): (&ChannelEntry, EntryState)| {
+            entry.counted.load(Relaxed) > 0 || entry.policy.load(Relaxed) as u32 == Policy::Count as u32
+        };
+        self.entries().any(counts)
+    }
+
     /// Stamps that belong to no channel, as a word and how many.
     pub(crate) fn homeless(&self) -> Vec<(EventKind, u64)> {
         let header = self.pool.header();
@@ -733,7 +839,7 @@ impl WatchedPool {
     }
 
     fn channel(&self, (number, node): (i32, NodeName), serial: u32, thread: i32, source: Source) -> Channel {
-        let Source { point, ordering, domain } = source;
+        let Source { point, ordering, domain, choice } = source;
         let header = self.pool.header();
         Channel {
             channel: number,
@@ -746,14 +852,18 @@ impl WatchedPool {
             point,
             ordering: Ordering::from_number(ordering).map_or("unknown", Ordering::name).into(),
             domain: domain.to_string(),
-            policy: Policy::Buffered.name().into(),
-            parameter: None,
+            policy: choice.map_or("unknown", |choice| choice.policy().name()).into(),
+            parameter: choice.filter(|choice| !choice.is_plain()).map(|choice| choice.parameter() as i64),
             stored: 0,
             dropped: 0,
             refused: 0,
             uncommitted: 0,
             state: ChannelState::Open,
             removed: None,
+            seen: None,
+            kept: None,
+            counted: None,
+            overwritten: None,
         }
     }
 }
@@ -771,113 +881,7 @@ pub(crate) fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Copies records that are all committed; `false`: some are not, and nothing was copied.
-fn read_whole(records: &[SlimRecord], into: &mut StampColumns) -> bool {
-    let before = into.len();
-    // Acquire: an id is read after its tick was seen.
-    into.tick.extend(records.iter().map(|record| record.tick.load(Acquire)));
-    if into.tick[before..].contains(&0) {
-        into.tick.truncate(before);
-        return false;
-    }
-    into.id.extend(records.iter().map(|record| record.id.load(Relaxed)));
-    true
-}
-
-/// Copies the records of these slots that are committed and not stored yet, one by one.
-fn read_slots(
-    mapped: &MappedBlock<'_>,
-    range: std::ops::Range<u32>,
-    taken: Option<&Taken>,
-    into: &mut StampColumns,
-) -> Slots {
-    let mut slots = Slots::default();
-    for slot in range {
-        let Some(record) = mapped.record(slot) else {
-            slots.uncommitted.push(slot);
-            slots.holes.open(handover::Block::id(mapped, slot).load(Relaxed));
-            continue;
-        };
-        slots.holes.close();
-        slots.end = slot + 1;
-        if taken.is_some_and(|taken| taken.holds(slot)) {
-            continue;
-        }
-        into.tick.push(record.tick);
-        into.id.push(record.id);
-        if let Some(rider) = record.rider {
-            into.kind.push(Some(rider.kind));
-            into.cpu.push(rider.cpu);
-            into.value.push(Some(rider.value));
-            if let Some(origin) = rider.origin {
-                into.parent.push(origin.parent);
-                into.attempt.push(origin.attempt);
-                into.batch.push(origin.batch);
-            }
-        }
-    }
-    slots
-}
-
-/// Copies the records of a block that is still being filled, each under its channel.
-fn read_tenants(
-    mapped: &MappedBlock<'_>,
-    tenants: &[Tenant],
-    taken: Option<&Taken>,
-    into: &mut StampColumns,
-) -> (Vec<ChannelCount>, Taken) {
-    let (mut all, mut counts) = (Slots::default(), Vec::with_capacity(tenants.len()));
-    for &Tenant { node_channel, slots: (first, end) } in tenants {
-        let before = into.len();
-        let slots = read_slots(mapped, first..end, taken, into);
-        all.uncommitted.extend(slots.uncommitted);
-        all.end = all.end.max(slots.end);
-        let rows = into.len();
-        into.channel.resize(rows, node_channel);
-        counts.push(ChannelCount { channel: node_channel, stored: (rows - before) as u64, uncommitted: 0 });
-    }
-    (counts, all.into_taken())
-}
-
-/// What was found in the slots of a block.
-#[derive(Default)]
-struct Slots {
-    holes: Holes,
-    uncommitted: Vec<u32>,
-    /// Behind the last committed one.
-    end: u32,
-}
-
-impl Slots {
-    fn into_taken(self) -> Taken {
-        let Self { mut uncommitted, end, .. } = self;
-        uncommitted.retain(|&slot| slot < end);
-        Taken { slots: end, uncommitted }
-    }
-}
-
-/// Slots without a tick: those before the last committed one were reserved and never committed, and so was one behind
-/// it that already carries an id. An unfinished slot behind all others with id 0 looks like one that was never
-/// reserved.
-#[derive(Default)]
-struct Holes {
-    certain: u64,
-    open: u64,
-    marked: u64,
-}
-
-impl Holes {
-    fn open(&mut self, id: i64) {
-        self.open += 1;
-        self.marked += u64::from(id != 0);
-    }
-
-    fn close(&mut self) {
-        self.certain += self.open;
-        (self.open, self.marked) = (0, 0);
-    }
-
-    fn uncommitted(&self) -> u64 {
-        self.certain + self.marked
-    }
+/// A count that most channels lack.
+fn some_count(number: u64) -> Option<i64> {
+    (number > 0).then(|| count(number))
 }

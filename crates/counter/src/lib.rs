@@ -11,9 +11,9 @@ mod aarch64;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub use aarch64::{after, before, plain};
+pub use aarch64::{after, before, fence, has_core, plain, with_core};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{after, before, plain, with_processor};
+pub use x86_64::{after, before, fence, has_core, plain, with_core, with_processor};
 
 /// Reads the true counter in the order given.
 #[inline]

@@ -10,6 +10,7 @@
 mod control;
 mod finish;
 mod probes;
+mod returns;
 mod rivals;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use tickscope_tick::{Clock, Label, NodeName, counted, quoted};
 use crate::Error;
 use crate::agent::{Agent, Connection, Ended, News, Target, Task, TaskId, Unread};
 use crate::declaration::manifest;
+use crate::environment;
 use crate::forecast::forecast;
 use crate::interrupt;
 use crate::leftovers;
@@ -73,6 +75,7 @@ impl RunSettings {
             RunSource::File(file) => Plan::read(file)?,
             RunSource::Command(command, forward) => {
                 let mut plan = Plan::of_command(command)?;
+                plan.policies = environment::policies(environment::own).map_err(Error::input)?;
                 plan.origin.forward = *forward;
                 plan
             }
@@ -90,15 +93,18 @@ impl RunSettings {
 pub fn check(settings: &RunSettings) -> Result<String, Error> {
     let (plan, root) = settings.plan()?;
     let arrangement = preflight::check(&plan, &root)?;
+    say_unused(&plan);
     preflight::describe(&plan, &root, arrangement)
 }
 
 /// Runs an experiment on this host. The run, and why it was cut short, if it was; `Err`: there is no run to show.
 pub fn run(settings: &RunSettings) -> Result<(Run, Result<(), Error>), Error> {
     interrupt::catch();
+    interrupt::catch_dump();
     let (plan, root) = settings.plan()?;
     say_orphans();
     preflight::check(&plan, &root)?;
+    say_unused(&plan);
     let mut claimed = preflight::Claimed::take(&root)?;
     let (mut conductor, overhead) = match begin_in(&mut claimed, settings, &plan, &root) {
         Ok(begun) => begun,
@@ -134,6 +140,11 @@ fn begin_in<'a>(
         forecast(plan, root).lines().for_each(|line| show_progress(line, Shown::AsLine));
     }
     Ok((conductor, overhead))
+}
+
+/// Says what of the environment has no effect.
+fn say_unused(plan: &Plan) {
+    environment::unused(plan, environment::own).iter().for_each(notice::say);
 }
 
 /// Names what runs that no longer live have left, in a line.
@@ -382,7 +393,9 @@ impl<'a> Conductor<'a> {
             self.start_probes()?;
         }
         self.start_rivals()?;
+        self.start_returns()?;
         let outcome = self.run_targets(Measuring::All);
+        self.stop_returns();
         self.stop_rivals(); // before the closing burst, which they would disturb
         let stopped = self.stop_probes();
         outcome.and(stopped)
@@ -423,8 +436,6 @@ impl<'a> Conductor<'a> {
     }
 
     fn start_targets(&mut self, measuring: Measuring) -> Result<(), Error> {
-        let rules: Vec<String> =
-            self.plan.policies.iter().map(|rule| format!("{}={}", rule.channels, rule.policy)).collect();
         for (at, of_plan) in self.plan.nodes.iter().enumerate() {
             if interrupt::ended() {
                 break;
@@ -432,11 +443,7 @@ impl<'a> Conductor<'a> {
             if of_plan.command.is_empty() {
                 continue; // something else starts its programs
             }
-            let mut environment = of_plan.environment.clone();
-            environment.insert("TICKSCOPE_POLICY".into(), rules.join(","));
-            if let Some(bytes) = self.plan.run.pool_bytes {
-                environment.insert("TICKSCOPE_POOL_BYTES".into(), bytes.to_string());
-            }
+            let environment = environment::of_target(self.plan, of_plan);
             let command = self.record.run.manifest().nodes[at].command.clone();
             let (readiness, forward) = (self.plan.readiness(at), self.plan.origin.forward);
             let tells = readiness.is_some();

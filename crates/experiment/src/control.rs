@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tickscope_stamp::block::Policy;
+use tickscope_collect::EVERY_POINT;
+use tickscope_stamp::policies::Choice;
 use tickscope_store::Writing;
 use tickscope_tick::NodeName;
 
@@ -43,8 +44,16 @@ pub enum RunRequest {
     Policy {
         /// The points.
         glob: String,
-        /// Name of the policy.
+        /// The policy, as a run file names it.
         policy: String,
+        /// The one node whose channels are meant; absent: all nodes.
+        node: Option<NodeName>,
+    },
+    /// What channels under `keep` hold now is to be stored.
+    Dump {
+        /// The points.
+        #[serde(default = "every_point")]
+        glob: String,
         /// The one node whose channels are meant; absent: all nodes.
         node: Option<NodeName>,
     },
@@ -55,7 +64,10 @@ pub enum RunRequest {
 impl RunRequest {
     /// Refuses a request that no run can follow.
     pub fn expect_valid(&self) -> Result<(), Error> {
-        let Self::Policy { glob, policy, .. } = self else { return Ok(()) };
+        let glob = match self {
+            Self::Policy { glob, .. } | Self::Dump { glob, .. } => glob,
+            Self::Channels { .. } | Self::Status => return Ok(()),
+        };
         /// As many as a point's name has, twice: a star between any two.
         const MOST_LETTERS: usize = 96;
         let is_known = |letter: char| letter.is_ascii_alphanumeric() || "_-.*?".contains(letter);
@@ -65,12 +77,15 @@ impl RunRequest {
                  'send*' for example"
             )));
         }
-        if Policy::from_name(policy).is_none() {
-            let known = Policy::names("or");
-            return Err(Error::input(format!("expected the policy {known}, found '{policy}'. Choose one of them")));
+        match self {
+            Self::Policy { policy, .. } => policy.parse::<Choice>().map(|_| ()).map_err(Error::input),
+            _ => Ok(()),
         }
-        Ok(())
     }
+}
+
+fn every_point() -> String {
+    EVERY_POINT.into()
 }
 
 /// Name of the socket in the run's folder in shared memory.
@@ -324,7 +339,7 @@ mod tests {
             glob(""),
             glob("a b"),
             glob(&"*".repeat(97)),
-            json!({ "policy": { "glob": "a", "policy": "all" } }).to_string() + "\n",
+            json!({ "policy": { "glob": "a", "policy": "every" } }).to_string() + "\n",
             json!({ "policy": { "glob": "a", "policy": "null", "node": "a.b" } }).to_string() + "\n",
         ] {
             let reply = asked(&folder, wrong.as_bytes());

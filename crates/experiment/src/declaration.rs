@@ -1,11 +1,11 @@
 //! The manifest of a run before it is measured: nodes, rho, assumptions; and the points that were stamped, afterwards.
 
 use tickscope_bracket::RhoOrigin;
-use tickscope_store::{Assumption, AssumptionKind, Manifest, Node, Point, Rho, RhoKind, Run};
+use tickscope_store::{Assumption, AssumptionKind, DumpRule, Manifest, Node, Point, Rho, RhoKind, Run};
 use tickscope_tick::Clock;
 
 use crate::Error;
-use crate::plan::{Cores, Plan};
+use crate::plan::{Cores, DumpPlan, Plan};
 use crate::revision::revision;
 use crate::window::Keep;
 
@@ -30,15 +30,21 @@ pub(crate) fn manifest(plan: &Plan, run: u64, nodes: Vec<Node>, network: &str) -
         same_boot: plan.clock.same_boot,
         points: Vec::new(),
         policies: plan.policies.clone(),
+        dumps: plan.dumps.iter().map(dump_rule).collect(),
         layout: plan.layout.clone(),
         assumptions: assumptions(plan, network),
         seconds: Some(plan.run.seconds),
         began: crate::since_boot(),
         keep_ms: plan.run.keep.map(Keep::ms),
+        segments: plan.segments,
         cost: None,
     };
     manifest.rho = rho_of_pairs(plan, &manifest);
     manifest
+}
+
+fn dump_rule(DumpPlan { from, to, above }: &DumpPlan) -> DumpRule {
+    DumpRule { from: from.clone(), to: to.clone(), above_ns: *above }
 }
 
 /// The rho of every node against the reference, and of every other pair of nodes that do not share a counter.

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tickscope_store::{
-    Cost, Event, EventKind, Manifest, NodeCost, Paths, Run, RunState, Segment, files_in, newest_file, read_events, utc,
+    Cost, EncodingChoice, Event, EventKind, Manifest, NodeCost, Paths, Run, RunState, Segment, files_in, newest_file,
+    read_events, utc,
 };
 use tickscope_tick::{NodeName, counted, own_points};
 
@@ -48,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Kinds of events that a run's end notes: written again they take the place of the old ones.
-const OF_THE_END: [EventKind; 11] = [
+const OF_THE_END: [EventKind; 15] = [
     EventKind::FinishFailed,
     EventKind::StampsLeft,
     EventKind::CutOff,
@@ -60,6 +61,10 @@ const OF_THE_END: [EventKind; 11] = [
     EventKind::IdsMissing,
     EventKind::IdsRepeated,
     EventKind::IdsOutOfOrder,
+    EventKind::IdsUnexpanded,
+    EventKind::IdsApart,
+    EventKind::IdsCollided,
+    EventKind::AttemptsContradicted,
 ];
 
 /// Finishes the run in `root`; `None`: it has ended, and nothing is left of it.
@@ -401,7 +406,8 @@ impl Ending {
         let run = self.run().root().to_path_buf();
         let (directory, node) = (directory.to_path_buf(), node.clone());
         let (follow, every, any_name, conducted) = (false, None, true, true);
-        let settings = CollectorSettings { directory, run, node, follow, every, any_name, conducted };
+        let segments = EncodingChoice::default();
+        let settings = CollectorSettings { directory, run, node, follow, every, any_name, conducted, segments };
         let stamps = collect(&settings)?.report.stamps;
         let CollectorSettings { node, directory, .. } = settings;
         self.done.push(format!("took {} of {node} from {}", counted(stamps, "stamp"), directory.display()));
@@ -487,8 +493,9 @@ impl Ending {
         let node = |node: &tickscope_store::Node| {
             let of_target =
                 channels.iter().filter(|channel| channel.node == node.name.as_str() && !is_own(channel.point.as_str()));
-            let stamps =
-                of_target.map(|channel| channel.ever_stored().unsigned_abs() + channel.dropped.unsigned_abs()).sum();
+            let stamps = of_target
+                .map(|channel| channel.ever_stored().unsigned_abs() + channel.ever_lost().unsigned_abs())
+                .sum();
             NodeCost { stamps, ..NodeCost::none(node.name.clone()) }
         };
         Ok(Cost { nodes: manifest.nodes.iter().map(node).collect(), ..before })

@@ -26,6 +26,12 @@ const KERNEL_BYTES: u64 = 20;
 const FILES_BYTES_HOUR: u64 = 720 * 2_200;
 /// Bytes an hour of a node's clock monitor.
 const MONITOR_BYTES_HOUR: u64 = 10_000_000;
+/// Stamps of a segment that a collector makes, and may keep the memory of for the next.
+const STAMPS_IN_MEMORY: u64 = 2 << 20;
+/// Bytes in memory of a stamp's tick, id and channel.
+const SLIM_BYTES: u64 = 20;
+/// Bytes in memory of an encoder's chunk of a column, packed and compressed; 2^18 stamps of 9 bytes at most, twice.
+const ENCODER_BYTES: u64 = 5_000_000;
 /// Exchanges a second that the kernel stamps, at most.
 const KERNEL_HZ: f64 = 100.0;
 
@@ -46,8 +52,11 @@ pub(crate) fn forecast(plan: &Plan, root: &Path) -> String {
     let largest = pools.iter().max().copied().unwrap_or(0);
     let _ = writeln!(
         text,
-        "memory: {} of shared memory for each program that stamps, at most; tickscope some 100 MB a node",
-        in_units(largest)
+        "memory: {} of shared memory for each program that stamps, at most; tickscope some 100 MB a node, of it {} for \
+         the stamps of a segment, where their programs' pools are no larger, and {} for each thread that encodes it",
+        in_units(largest),
+        in_units(STAMPS_IN_MEMORY * SLIM_BYTES),
+        in_units(ENCODER_BYTES)
     );
     let free = free_bytes(root);
     let _ = match free {

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a flag: whatever was measured is kept.
+//! Ctrl-C and SIGTERM as a flag: whatever was measured is kept. SIGUSR1 as another: what `keep` holds is stored.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -11,6 +11,24 @@ static ASKED: AtomicU32 = AtomicU32::new(0);
 extern "C" fn on_signal(_: libc::c_int) {
     ENDED.store(true, Ordering::Relaxed);
     ASKED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Set by SIGUSR1 until somebody takes it.
+static DUMP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn on_dump(_: libc::c_int) {
+    DUMP.store(true, Ordering::Relaxed);
+}
+
+/// Makes SIGUSR1 ask for a dump instead of ending the process.
+pub fn catch_dump() {
+    // SAFETY: the handler only stores to an atomic.
+    unsafe { libc::signal(libc::SIGUSR1, on_dump as *const () as libc::sighandler_t) };
+}
+
+/// Returns whether a dump was asked for since the last call.
+pub fn take_dump() -> bool {
+    DUMP.swap(false, Ordering::Relaxed)
 }
 
 /// Makes SIGINT and SIGTERM set [`ENDED`] instead of ending the process.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::IsTerminal;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -18,6 +19,7 @@ use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
 use crate::Error;
 use crate::agent::{Agent, Ended, FinalCheck, Left, Look, PreparedNode, Target, Task, TaskId, Unread};
+use crate::environment::LOGS;
 use crate::host::{Host, KnownMaps, clock_widths, reading_width};
 use crate::leftovers::{self, Claim};
 use crate::network::{Arrangement, Home, Namespace, Network, network};
@@ -150,6 +152,11 @@ impl LocalAgent {
             Task::Target(Target { measured: false, .. }) => command.env_remove("TICKSCOPE_DIR"),
             _ => command.env("TICKSCOPE_DIR", self.stamps_of(node)),
         };
+        if let Task::Target(Target { environment, measured: true, .. }) = task
+            && !environment.contains_key(LOGS)
+        {
+            command.env(LOGS, self.make_logs(node)?);
+        }
         // Which the collector reads in the directory: of the run's programs alone does it take stamps.
         let key = directory::key_of(&self.stamps_of(node)).ok().flatten();
         command.env_remove(PoolKey::VARIABLE).envs(key.map(|key| (PoolKey::VARIABLE, key.to_string())));
@@ -160,6 +167,14 @@ impl LocalAgent {
         command.stdin(input(*forward));
         let ready_text = readiness.as_ref().and_then(|readiness| readiness.ready.text());
         Process::start_printing(&what, &mut command, *forward, ready_text)
+    }
+
+    /// The folder of the logs of channels under `all`: also a channel that is switched to it later needs one.
+    fn make_logs(&self, node: &NodeName) -> Result<PathBuf, Error> {
+        let logs = self.run.join(format!("logs/node={node}"));
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&logs);
+        made.map_err(|e| Error::work(format!("cannot make {}: {e}. Make room, or check its rights", logs.display())))?;
+        Ok(logs)
     }
 
     /// The cost of a stamp, with a pool that is of no run.
@@ -337,6 +352,11 @@ impl Agent for LocalAgent {
     }
 
     fn clear(&mut self, unread: Unread) -> Result<Vec<Left>, Error> {
+        let logs = self.run.join("logs");
+        for node in self.nodes.keys() {
+            let _ = fs::remove_dir(logs.join(format!("node={node}"))); // with a log in it, it stays
+        }
+        let _ = fs::remove_dir(logs);
         let own = |(name, node): (&NodeName, &LocalNode)| node.stamps.is_none().then(|| name.clone());
         let nodes: Vec<NodeName> = self.nodes.iter().filter_map(own).collect();
         if unread == Unread::Remove {

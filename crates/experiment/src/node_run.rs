@@ -68,17 +68,29 @@ pub(crate) enum HelperKind {
     RivalServer,
     /// The rivals that are asked about the node's clock.
     RivalClient,
+    /// Answers acknowledgements; only where a path begins.
+    ReturnSource,
+    /// Acknowledges stamps; only where a path ends.
+    ReturnSink,
 }
 
 impl HelperKind {
-    pub const ALL: [Self; 5] = [Self::Collector, Self::Monitor, Self::Probe, Self::RivalServer, Self::RivalClient];
+    pub const ALL: [Self; 7] = [
+        Self::Collector,
+        Self::Monitor,
+        Self::Probe,
+        Self::RivalServer,
+        Self::RivalClient,
+        Self::ReturnSource,
+        Self::ReturnSink,
+    ];
 
     pub fn service(self) -> Service {
         match self {
             Self::Collector => Service::Collector,
             Self::Monitor => Service::ClockMonitor,
             Self::Probe => Service::Probe,
-            Self::RivalServer | Self::RivalClient => Service::Rival,
+            Self::RivalServer | Self::RivalClient | Self::ReturnSource | Self::ReturnSink => Service::Rival,
         }
     }
 }
@@ -168,8 +180,8 @@ impl NodeRun {
         let of_target =
             |channel: &&Channel| channel.node == self.name.as_str() && !self.own.contains(&channel.pid.unsigned_abs());
         for channel in channels.iter().filter(of_target) {
-            // Stamps that found no block took the counter's reading, too.
-            let taken = channel.ever_stored().unsigned_abs() + channel.dropped.unsigned_abs();
+            // Stamps that were lost took the counter's reading, too.
+            let taken = channel.ever_stored().unsigned_abs() + channel.ever_lost().unsigned_abs();
             let ordering = channel.ordering.parse().unwrap_or(Ordering::After); // a later version's: the dearest
             stamps += taken;
             stamping_ps += taken.saturating_mul(self.stamp_cost.map_or(0, |cost| cost.of(ordering)));

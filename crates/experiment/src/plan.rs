@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tickscope_bracket::Rho;
-use tickscope_store::{Evidence, LayoutText, PolicyRule, SameBoot};
-use tickscope_tick::{Injection, NodeName, RealtimeInjection, RunName, Stairs};
+use tickscope_store::{EncodingChoice, Evidence, LayoutText, PolicyRule, SameBoot};
+use tickscope_tick::{Injection, NodeName, Place, RealtimeInjection, RunName, Stairs};
 
 use crate::Error;
 use crate::logs::Log;
 use crate::process::Forward;
 use crate::readiness::{self, Readiness, Ready};
+use crate::return_trip_plan::ReturnTripPlan;
 use crate::rivals_plan::RivalsPlan;
 use crate::run_file;
 use crate::window::Keep;
@@ -42,12 +43,20 @@ pub struct Plan {
     pub(crate) policies: Vec<PolicyRule>,
     #[serde(default, rename = "policies", deserialize_with = "run_file::refuse_table")]
     _no_table: (),
+    /// Durations within a node that have what `keep` holds stored.
+    #[serde(default, rename = "dump")]
+    pub(crate) dumps: Vec<DumpPlan>,
     #[serde(default, rename = "log")]
     pub(crate) logs: Vec<Log>,
     #[serde(default)]
     pub(crate) overhead: OverheadPlan,
     #[serde(default)]
     pub(crate) rivals: RivalsPlan,
+    /// How collectors encode stamps.
+    #[serde(default)]
+    pub(crate) segments: EncodingChoice,
+    #[serde(default)]
+    pub(crate) return_trip: ReturnTripPlan,
     #[serde(skip)]
     pub(crate) origin: PlanOrigin,
 }
@@ -75,6 +84,42 @@ pub(crate) struct RunPlan {
     pub pool_bytes: Option<u64>,
     /// The window of stamps that is kept; absent: all of them.
     pub keep: Option<Keep>,
+    /// What a stamp does that finds no free block; absent: what the programs' environment says, or drop.
+    pub when_full: Option<WhenFull>,
+}
+
+/// What a stamp does that finds no free block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WhenFull {
+    /// It is counted as lost.
+    Drop,
+    /// It waits for one: the program may stand still.
+    Wait,
+    /// It takes the channel's oldest full block, whose stamps are lost and counted.
+    Overwrite,
+}
+
+impl WhenFull {
+    /// The word in a run file and in `TICKSCOPE_WHEN_FULL`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Wait => "wait",
+            Self::Overwrite => "overwrite",
+        }
+    }
+}
+
+/// A duration that has what `keep` holds stored: from one point of a node to another of the same.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DumpPlan {
+    pub from: Place,
+    pub to: Place,
+    /// Longer than this.
+    #[serde(deserialize_with = "run_file::span")]
+    pub above: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -15,6 +15,7 @@ use tickscope_store::{Run, SameBoot};
 use tickscope_tick::{NodeName, printable, quoted};
 
 use crate::Error;
+use crate::environment::{POOL_BYTES, expect_settings, own};
 use crate::forecast::forecast;
 use crate::leftovers;
 use crate::network::Arrangement;
@@ -25,6 +26,8 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     expect_empty(root)?;
     let here = plan.nodes.iter().filter(|node| node.connect.is_empty());
     here.clone().filter(|node| !node.command.is_empty()).try_for_each(|node| check_command(plan, node))?;
+    let mut targets = plan.nodes.iter().filter(|node| !node.command.is_empty());
+    targets.try_for_each(|node| expect_settings(plan, node, own)).map_err(Error::input)?;
     here.clone().try_for_each(expect_stamps)?;
     check_logs(plan)?;
     expect_few_strangers(probed(plan).count())?;
@@ -46,9 +49,8 @@ fn least_pool(plan: &Plan) -> u64 {
 
 /// Bytes of shared memory that each program of a node makes its pool with.
 pub(crate) fn pool_of(plan: &Plan, node: &NodePlan) -> u64 {
-    const BYTES: &str = "TICKSCOPE_POOL_BYTES";
-    let ours = env::var(BYTES).ok();
-    let set = || node.environment.get(BYTES).or(ours.as_ref()).and_then(|text| text.parse().ok());
+    let ours = env::var(POOL_BYTES).ok().filter(|_| node.connect.is_empty());
+    let set = || node.environment.get(POOL_BYTES).or(ours.as_ref()).and_then(|text| text.parse().ok());
     plan.run.pool_bytes.or_else(set).unwrap_or(DEFAULT_POOL_BYTES)
 }
 

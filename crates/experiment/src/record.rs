@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use tickscope_analysis::never_stamped;
+use tickscope_analysis::unstamped_point;
 use tickscope_store::{Event, EventKind, Joined, LayoutText, Manifest, Point, Run, sweep_removed, write_events};
 use tickscope_tick::{NodeName, Ordering, PointName, counted, own_points};
 
@@ -83,7 +83,7 @@ impl RunRecord {
         let layout = self.run.layout()?;
         let mut unstamped = Vec::new();
         for point in layout.points().iter().filter(|point| !known.contains(&point.place.to_string())) {
-            let text = never_stamped(&point.place, &programs);
+            let text = unstamped_point(&self.run, &point.place, &programs)?;
             notice::say(&text);
             let (node, name) = (point.place.node.clone(), point.place.point.clone());
             self.note(node.as_str(), EventKind::PointUnstamped, None, text);
@@ -128,12 +128,17 @@ impl RunRecord {
             self.note(Event::RUN, EventKind::PassagesUntold, Some(joined.counts.untold as i64), text);
         }
         let layout = self.run.layout().ok();
+        for found in layout.iter().flat_map(|layout| joined.findings(layout)) {
+            let node = found.node.as_ref().map_or(Event::RUN, NodeName::as_str).to_string();
+            self.note(&node, found.what, Some(found.value), found.text);
+        }
         let points = layout.iter().flat_map(|layout| layout.points());
         let places: Vec<_> = points.map(|point| point.place.clone()).collect();
-        for (place, counts) in places.iter().zip(&joined.counts.points) {
+        for ((place, counts), &missing) in places.iter().zip(&joined.counts.points).zip(&joined.missing) {
             let ids = counted(joined.counts.ids, "id");
             for (what, count, text) in [
-                (EventKind::IdsMissing, counts.missing, format!("at {place}, of {ids}")),
+                // Ids that its policy leaves out are none of these; the table says which those are.
+                (EventKind::IdsMissing, missing, format!("at {place}, of {ids}")),
                 (
                     EventKind::IdsRepeated,
                     counts.duplicates,

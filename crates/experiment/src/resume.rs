@@ -25,6 +25,7 @@ use crate::{Error, interrupt, sites};
 /// Goes on with the run in `root`. The run, and why it was cut short, if it was.
 pub fn resume(root: &Path) -> Result<(Run, Result<(), Error>), Error> {
     interrupt::catch();
+    interrupt::catch_dump();
     let run = Run::open(root)?;
     let _alone = alone(&run, "resume")?;
     expect_cut_off(&run)?;
@@ -136,6 +137,8 @@ fn kind_of(role: &Role) -> Option<HelperKind> {
         Role::Collect => Some(HelperKind::Collector),
         Role::ClockMonitor => Some(HelperKind::Monitor),
         Role::Probe(_) => Some(HelperKind::Probe),
+        Role::ReturnAnswer(_) => Some(HelperKind::ReturnSource),
+        Role::ReturnAcknowledge(_) => Some(HelperKind::ReturnSink),
         _ => None,
     }
 }

@@ -10,6 +10,7 @@ pub mod collector;
 mod kernel_points;
 pub(crate) mod live;
 pub mod probe;
+pub mod returns;
 pub mod rivals;
 pub mod stamp_cost;
 
@@ -39,6 +40,10 @@ pub enum Role {
     RivalServe(rivals::ServerSettings),
     /// Asks rivals about the node's clock.
     RivalAsk(rivals::ClientSettings),
+    /// Answers acknowledgements of stamps where a path ends.
+    ReturnAnswer(returns::SourceSettings),
+    /// Acknowledges the node's stamps under `return-trip`, and writes what came of it.
+    ReturnAcknowledge(returns::SinkSettings),
     /// Times stamps.
     StampCost,
 }
@@ -87,6 +92,8 @@ impl Role {
             Self::ClockMonitor => "clock monitor on",
             Self::RivalServe(_) => "rivals' server on",
             Self::RivalAsk(_) => "rivals on",
+            Self::ReturnAnswer(_) => "return trip's source on",
+            Self::ReturnAcknowledge(_) => "return trip's end on",
             Self::StampCost => "cost of a stamp on",
         }
     }
@@ -106,6 +113,8 @@ pub fn play(role: &Role, place: &RoleContext) -> Result<(), Error> {
         Role::ClockMonitor => print(&clock_monitor::monitor(place)?),
         Role::RivalServe(server) => print(&rivals::serve(server)?),
         Role::RivalAsk(client) => print(&rivals::ask(client, place)?),
+        Role::ReturnAnswer(settings) => print(&returns::serve(settings)?),
+        Role::ReturnAcknowledge(settings) => print(&returns::acknowledge(settings, place)?),
         Role::StampCost => print(&stamp_cost::measure()?),
     }
 }

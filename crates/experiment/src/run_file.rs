@@ -13,13 +13,14 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tickscope_analysis::{FEWEST_PAIRS, MessagePair};
 use tickscope_bracket::Rho;
-use tickscope_stamp::block::Policy;
+use tickscope_stamp::policies::Choice;
 use tickscope_store::{Event, Evidence, LayoutText, PolicyRule};
-use tickscope_tick::{Injection, NodeName};
+use tickscope_tick::NodeName;
 
 use crate::Error;
+use crate::environment;
 use crate::network::MOST_NODES;
-use crate::plan::{self, Link, NodePlan, PairPlan, Plan, PlanOrigin, Slew};
+use crate::plan::{self, DumpPlan, Link, NodePlan, PairPlan, Plan, PlanOrigin, Slew};
 use crate::process::Forward;
 use crate::readiness::Ready;
 
@@ -111,9 +112,12 @@ impl Plan {
         }
         self.check_clock_pairs(&names)?;
         self.nodes.iter().try_for_each(check_node)?;
+        self.nodes.iter().try_for_each(|node| environment::check(&self.run, node))?;
         self.rivals.check()?;
+        self.return_trip.check()?;
         self.network.link.map_or(Ok(()), Link::check)?;
         self.logs.iter().try_for_each(|log| log.check(&self.nodes))?;
+        self.dumps.iter().try_for_each(|dump| dump.check(&names))?;
         self.evidence.messages.iter().try_for_each(|text| self.check_messages(text, &names))?;
         if !self.has_layout() {
             return Ok(());
@@ -167,6 +171,24 @@ impl Plan {
     }
 }
 
+impl DumpPlan {
+    /// Its two points are of one node of the run: nothing relates the clocks of two while the run goes on.
+    fn check(&self, names: &[&str]) -> Result<(), String> {
+        let DumpPlan { from, to, .. } = self;
+        if from.node != to.node || from == to {
+            return Err(format!(
+                "[[dump]] expected two points of one node, found '{from}' and '{to}'. Their ticks are compared while \
+                 the run goes on: choose two of one node"
+            ));
+        }
+        if !names.contains(&from.node.as_str()) {
+            let known = names.join(", ");
+            return Err(format!("[[dump]] expected points of a node ({known}), found '{from}'. Correct it"));
+        }
+        Ok(())
+    }
+}
+
 /// Name of the node that runs a command: its program's, if a node may have it.
 pub fn node_of(command: &[String]) -> NodeName {
     let program = command.first().and_then(|program| Path::new(program).file_stem()).unwrap_or_default();
@@ -197,16 +219,10 @@ fn text_of(file: impl Read) -> std::io::Result<String> {
 }
 
 fn check_node(node: &NodePlan) -> Result<(), String> {
-    let NodePlan { name, environment, inject, ready, ready_timeout, deadline, .. } = node;
-    let variable = Injection::VARIABLE;
+    let NodePlan { name, inject, ready, ready_timeout, deadline, .. } = node;
     Event::expect_node(name)?;
     check_what_stamps(node)?;
     check_what_needs_connect(node)?;
-    if environment.contains_key(variable) {
-        return Err(format!(
-            "node '{name}': expected a known map in inject = {{ ... }}, found {variable} in environment. Move it there"
-        ));
-    }
     let in_node = |wrong: String| format!("node '{name}': {wrong}");
     ready.as_ref().map_or(Ok(()), Ready::check).map_err(in_node)?;
     within("ready_timeout", *ready_timeout, 0.0, 86_400.0).map_err(in_node)?;
@@ -322,6 +338,15 @@ pub(crate) fn evidence<'de, D: Deserializer<'de>>(from: D) -> Result<Evidence, D
     Ok(Evidence { probes, kernel_probes, messages: table.messages })
 }
 
+/// A length of time in nanoseconds, as `keep` of a policy has it.
+pub(crate) fn span<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let text = String::deserialize(from)?;
+    let choice = format!("keep {text}").parse::<Choice>();
+    choice.map(Choice::parameter).map_err(|_| {
+        D::Error::custom(format!("expected a time from 1us to 24h, found '{text}'. Write \"10ms\" for example"))
+    })
+}
+
 pub(crate) fn policies<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PolicyRule>, D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -330,13 +355,9 @@ pub(crate) fn policies<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PolicyR
         policy: String,
     }
     let rule = |Table { channels, policy }| {
-        let known = Policy::from_name(&policy).ok_or_else(|| {
-            D::Error::custom(format!(
-                "expected {} for '{channels}', found '{policy}'. Choose one of them",
-                Policy::names("or")
-            ))
-        })?;
-        Ok(PolicyRule { channels, policy: known.name().into() })
+        let wrong = |wrong| D::Error::custom(format!("policy of '{channels}': {wrong}"));
+        let known: Choice = policy.parse().map_err(wrong)?;
+        Ok(PolicyRule { channels, policy: known.to_string() })
     };
     Vec::<Table>::deserialize(from)?.into_iter().map(rule).collect()
 }
@@ -352,6 +373,7 @@ pub(crate) fn refuse_table<'de, D: Deserializer<'de>>(from: D) -> Result<(), D::
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use tickscope_store::{Codec, Encoding};
 
     const DEMO: &str = include_str!("../../../experiments/demo.toml");
 
@@ -397,6 +419,19 @@ mod tests {
     }
 
     #[test]
+    fn segments_are_encoded_as_the_run_file_says_and_by_default_as_a_collector_would() {
+        let default = Plan::parse(DEMO).unwrap().segments;
+        assert_eq!(default.encoding(), Encoding::on_all_processors());
+        let asked = format!("{DEMO}\n[segments]\ncodec = \"lz4\"\nencoders = 3\n");
+        let Encoding { codec, encoders } = Plan::parse(&asked).unwrap().segments.encoding();
+        assert_eq!((codec, encoders.get()), (Codec::Lz4, 3));
+        for (right, wrong, said) in [("lz4", "gzip", "`none`, `zstd`, `lz4`"), ("= 3", "= 0", "nonzero")] {
+            let error = Plan::parse(&asked.replace(right, wrong)).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
     fn an_unknown_placeholder_is_refused() {
         let demo = Plan::parse(&DEMO.replace("{server.address}", "{sevrer.address}")).unwrap();
         let error = demo.fill(&demo.nodes[1], &addresses(), "r").unwrap_err();
@@ -412,8 +447,41 @@ mod tests {
         assert_eq!(rules, [("z*", "null"), ("*", "buffered")]);
         let error = Plan::parse(&format!("{DEMO}[policies]\n\"sent\" = \"null\"\n")).unwrap_err();
         assert!(error.contains("[[policy]]\nchannels = \"sent\"\npolicy = \"null\""), "{error}");
+        for text in tickscope_stamp::policies::FORMS {
+            let text = text.replace("[MARKER]", "-1").replace("DURATION", "5s").replace("PERIOD", "10ms");
+            let text = text.replace("N", "100").replace("X", "2").replace("Y", "1024");
+            let plan = Plan::parse(&format!("{DEMO}{}", list.replace("null", &text))).unwrap();
+            assert_eq!(plan.policies[0].policy, text);
+        }
+        for (wrong, said) in [("every", "every N"), ("4 of 4", "X is below Y"), ("keep 10", "10ms or 5s")] {
+            let why = Plan::parse(&format!("{DEMO}{}", list.replace("null", wrong))).unwrap_err();
+            assert!(why.contains("policy of 'z*'") && why.contains(said) && why.contains(wrong), "{why}");
+        }
         for wrong in [list.replace("null", "nil"), list.replace("channels", "channel")] {
             assert!(Plan::parse(&format!("{DEMO}{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_full_pool_and_a_dump_are_declared_and_what_they_cannot_be_is_refused() {
+        let full = |word: &str| Plan::parse(&DEMO.replacen("[run]\n", &format!("[run]\nwhen_full = \"{word}\"\n"), 1));
+        for word in ["drop", "wait", "overwrite"] {
+            assert_eq!(full(word).unwrap().run.when_full.map(plan::WhenFull::name), Some(word));
+        }
+        assert!(full("block").unwrap_err().contains("overwrite"));
+        let dump = |from: &str, to: &str, above: &str| {
+            Plan::parse(&format!("{DEMO}\n[[dump]]\nfrom = \"{from}\"\nto = \"{to}\"\nabove = \"{above}\"\n"))
+        };
+        assert_eq!(dump("client.send", "client.response", "10ms").unwrap().dumps[0].above, 10_000_000);
+        for (from, to, above, said) in [
+            ("client.send", "server.reply", "1ms", "two points of one node"),
+            ("client.send", "client.send", "1ms", "two points of one node"),
+            ("other.a", "other.b", "1ms", "a node (server, client)"),
+            ("client", "client.b", "1ms", "client"),
+            ("client.a", "client.b", "10", "a time from 1us to 24h, found '10'"),
+        ] {
+            let why = dump(from, to, above).unwrap_err();
+            assert!(why.contains(said), "{why}");
         }
     }
 

@@ -66,6 +66,8 @@ const WINDOW: usize = 8;
 const REPEATS_ONE_IN: usize = 16;
 /// A gap beyond so many times the median is an interruption.
 const INTERRUPTED: i64 = 4;
+/// Across a gap beyond so many times the median no lattice is looked for: that would take as long as the gap is wide.
+const PAUSED: i64 = 1000;
 
 impl CounterStep {
     /// The step that readings of one counter show, a series a processor.
@@ -75,6 +77,8 @@ impl CounterStep {
         let Some((least, median, widest)) = gaps.quiet() else {
             return Self { width_ticks: 0, step_ticks: 0.0, evidence: Evidence::Still, readings };
         };
+        let unbroken = unbroken(series, median.saturating_mul(PAUSED));
+        let series = &unbroken[..];
         let from = if gaps.repeat() { least as f64 - 1.0 } else { LEAST_STEP_TICKS };
         let lattice = Lattice::largest(series, from.max(LEAST_STEP_TICKS), least as f64 + TWICE_ROUNDED_TICKS)
             .or_else(|| fits_exactly(series, 2).then_some(Lattice { step: 2.0, whole: true, spread: 0.0 }));
@@ -247,6 +251,12 @@ impl Lattice {
     }
 }
 
+/// The stretches of the series without a gap, or a step back, of more than `longest` ticks.
+fn unbroken(series: &[Series], longest: i64) -> Vec<Series> {
+    let goes_on = |a: &i64, b: &i64| b.checked_sub(*a).is_some_and(|gap| gap.saturating_abs() <= longest);
+    series.iter().flat_map(|readings| readings.chunk_by(goes_on)).map(<[i64]>::to_vec).collect()
+}
+
 /// How far residues of a step may spread, but for smear: twice a step's own lattice spreads by half of it at least.
 fn allowed_spread(step: f64) -> f64 {
     if step < 8.0 { 1.0 } else { TWICE_ROUNDED_TICKS }
@@ -295,14 +305,24 @@ fn fitting(candidates: &[(f64, f64)], windows: &[&[i64]]) -> Vec<(f64, f64)> {
 /// Whether neighbouring readings lie whole steps apart, to `allowed` ticks: quickly told, and rarely true of a wrong
 /// step.
 fn near(readings: &[i64], step: f64, allowed: f64) -> bool {
-    readings.windows(2).all(|pair| {
-        let apart = pair[1].wrapping_sub(pair[0]) as f64;
-        (apart - step * (apart / step).round()).abs() <= allowed
-    })
+    readings.windows(2).all(|pair| off(pair[1].wrapping_sub(pair[0]) as f64, step).abs() <= allowed)
+}
+
+/// How far `apart` is from the nearest whole number of steps.
+fn off(apart: f64, step: f64) -> f64 {
+    /// A number this large holds no fraction: adding it rounds to the nearest whole number, and calls no function.
+    const WHOLE: f64 = 1.5 * (1u64 << 52) as f64;
+    apart - step * ((apart / step + WHOLE) - WHOLE)
 }
 
 /// The shortest arc of the circle of `step` ticks that holds all residues of the readings.
 fn spread(readings: &[i64], step: f64, residues: &mut Vec<f64>) -> f64 {
+    let around_first = readings.iter().map(|reading| off(reading.wrapping_sub(readings[0]) as f64, step));
+    let (least, most) = around_first.fold((0.0, 0.0), |(least, most), off| (f64::min(least, off), f64::max(most, off)));
+    // No gap within half the circle is wider than the one outside.
+    if most - least <= step / 2.0 {
+        return most - least;
+    }
     residues.clear();
     residues.extend(readings.iter().map(|reading| (reading.wrapping_sub(readings[0]) as f64).rem_euclid(step)));
     residues.sort_unstable_by(f64::total_cmp);
@@ -399,6 +419,19 @@ mod tests {
         };
         let found = CounterStep::of(&[uneven(3), uneven(4)]);
         assert_eq!((found.width_ticks, found.evidence), (41 + 22 + 1, Evidence::WidestGap), "{found}");
+    }
+
+    #[test]
+    fn a_pause_amid_the_readings_changes_no_step_and_is_not_searched() {
+        let mut series = stepping(24_500, 7, 40, 3);
+        let quiet = CounterStep::of(&series);
+        assert_eq!(quiet.evidence, Evidence::Lattice);
+        // Some two years of ticks: a search across them would not end.
+        for reading in series.iter_mut().flat_map(|readings| readings.iter_mut().skip(300)) {
+            *reading += 49 * 5_000_000_000_000_000;
+        }
+        let paused = CounterStep::of(&series);
+        assert_eq!((paused.width_ticks, paused.evidence), (quiet.width_ticks, quiet.evidence));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::Duration;
 
-use tickscope_tick::{Ordering, Tick};
+use tickscope_tick::{Ordering, Reference, Tick};
 
 use crate::datagram::{Datagram, LENGTH, Message, NodeId, Nonce};
 use crate::exchange::{self, Client, ClientCounts, Exchange, Parties, Server, ServerCounts};
@@ -328,7 +328,16 @@ impl<'a, E: Endpoint, F: FnMut(NodeId, &Exchange)> Prober<'a, E, F> {
         Ok(ProberReport { server: ServerReport { counts: server.counts().clone(), answered, network }, asked })
     }
 
-    fn ask(&mut self, peer: usize) -> io::Result<()> {
+    /// Sends one request to that peer now, and returns t1; `None`: it is nobody's, or could not be sent. Its reply is
+    /// taken in a later [`Prober::turn`].
+    pub fn request(&mut self, node: NodeId) -> io::Result<Option<Tick<Reference>>> {
+        match self.asked.iter().position(|asked| asked.node == node) {
+            Some(peer) => self.ask(peer),
+            None => Ok(None),
+        }
+    }
+
+    fn ask(&mut self, peer: usize) -> io::Result<Option<Tick<Reference>>> {
         let nonce = self.endpoint.nonce()?;
         let Asked { client, address, .. } = &mut self.asked[peer];
         let request = client.request(nonce).map_err(io::Error::other)?;
@@ -336,13 +345,16 @@ impl<'a, E: Endpoint, F: FnMut(NodeId, &Exchange)> Prober<'a, E, F> {
         let t1 = self.endpoint.stamp(Ordering::Before);
         let sent = self.endpoint.send(&request.bytes, address);
         match sent {
-            Ok(()) => client.sent(nonce, Tick::new(t1)),
+            Ok(()) => {
+                client.sent(nonce, Tick::new(t1));
+                Ok(Some(Tick::new(t1)))
+            }
             Err(error) => {
                 client.withdraw(nonce);
                 self.network.unsent(error);
+                Ok(None)
             }
         }
-        Ok(())
     }
 
     /// Receives until nothing is outstanding with that peer, or the deadline.

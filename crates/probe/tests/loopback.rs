@@ -10,9 +10,9 @@ use tickscope_bracket::Bracket;
 use tickscope_counter::{NodeCounter, before};
 use tickscope_probe::PairKey;
 use tickscope_probe::datagram::{NodeId, RunId};
-use tickscope_probe::driver::{Asking, ClientReport, Schedule, ServerReport};
+use tickscope_probe::driver::{Asking, ClientReport, Prober, Schedule, ServerReport};
 use tickscope_probe::exchange::{Exchange, Memory, Parties, Server};
-use tickscope_probe::udp::{probe, serve};
+use tickscope_probe::udp::{UdpEndpoint, probe, serve};
 use tickscope_tick::{Injection, Stairs};
 
 const PARTIES: Parties = Parties { run: RunId(0xbeef), client: NodeId(1), server: NodeId(2) };
@@ -116,4 +116,31 @@ fn a_port_that_nobody_listens_on_is_counted_and_does_not_end_the_run() {
     let report = probe(&client, nobody, &NodeCounter::default(), asking, Duration::ZERO, &stop, |_| {}).unwrap();
     assert_eq!(report.counts.answered, 0);
     assert!(report.network.unreachable + report.network.unsent > 0, "{report:?}");
+}
+
+#[test]
+fn a_request_that_is_asked_for_leaves_at_once_and_its_exchange_begins_with_the_tick_that_was_told() {
+    let (server_socket, client_socket) =
+        (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (peer, counter, stop) = (server_socket.local_addr().unwrap(), NodeCounter::default(), AtomicBool::new(false));
+    let key = || PairKey::new([0x5a; 32]);
+    let answering = Server::new(PARTIES.run, PARTIES.server, [(PARTIES.client, key())]);
+    let mut began = Vec::new();
+    let mut told = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| serve(&server_socket, &counter, answering, Duration::ZERO, &stop).unwrap());
+        let mut endpoint = UdpEndpoint::unconnected(&client_socket, &counter, Duration::ZERO).unwrap();
+        let nobody = Server::new(PARTIES.run, PARTIES.client, []);
+        let mut prober = Prober::new(&mut endpoint, nobody, |_, exchange: &Exchange| began.push(exchange.t1));
+        prober.add(PARTIES, key(), asking(0).memory, peer);
+        assert_eq!(prober.request(NodeId(99)).unwrap(), None, "nobody is asked under that number");
+        for _ in 0..20 {
+            told.push(prober.request(PARTIES.server).unwrap().unwrap());
+        }
+        let report = prober.finish(Duration::from_secs(10)).unwrap();
+        assert_eq!(report.asked[0].1.counts.answered, 20);
+        stop.store(true, Ordering::Relaxed);
+    });
+    began.sort();
+    assert_eq!(began, told);
 }

@@ -83,6 +83,7 @@ pub fn page(run: &Run) -> Result<(Analysis, String), Box<dyn Error>> {
         figures: &figures,
         events: &events.found,
         channels: &channels.found,
+        counted: &[],
         refused: &[],
     };
     let html = report.html()?;

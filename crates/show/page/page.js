@@ -148,7 +148,8 @@
   const isSlow = (index) => slowest(index) >= 0 && slowest(index) < data.worst.length;
   let chosen = 0;
 
-  const named = (trace) => `id ${trace.id}${trace.kind ? `, kind ${trace.kind}` : ""}${trace.occurrence ? `, passage ${trace.occurrence}` : ""}`;
+  const called = (trace) => trace.original === undefined ? trace.id : `${trace.original} (${trace.id})`;
+  const named = (trace) => `id ${called(trace)}${trace.kind ? `, kind ${trace.kind}` : ""}${trace.occurrence ? `, passage ${trace.occurrence}` : ""}`;
   const blame = (trace) => {
     if (!trace.cause) return "no stage above its median";
     const by = `${signed(trace.cause.excess_ticks)} ${unit.name}`;

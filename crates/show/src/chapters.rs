@@ -9,6 +9,7 @@ use crate::headline::{self, arrow};
 use crate::preparation;
 use crate::quantity::{Unit, count, counted, utc};
 use crate::rivals;
+use crate::summary;
 use crate::text::micro;
 use crate::typesetting::beginning;
 
@@ -34,7 +35,7 @@ pub(crate) fn about(report: &Report<'_>) -> String {
     )
 }
 
-/// What comes before all figures: a run that has no end, or one that contradicts itself.
+/// What comes before all figures: a run that has no end, one that contradicts itself, a stream whose end is not known.
 pub(crate) fn alarms(report: &Report<'_>) -> Vec<Block> {
     let state = match report.run.state() {
         Ok(RunState::Ended) => None,
@@ -51,17 +52,24 @@ pub(crate) fn alarms(report: &Report<'_>) -> Vec<Block> {
         Err(e) => Some(format!("Whether this run has ended is not known: {e}.")),
     };
     let state = state.map(|words| Block::Box(Tone::Strong, vec![Block::paragraph(words)]));
-    state.into_iter().chain(findings(report)).collect()
+    state.into_iter().chain(findings(report)).chain(open_stream(report)).collect()
+}
+
+/// A stream whose end is not known; the other figures stand.
+fn open_stream(report: &Report<'_>) -> Option<Block> {
+    let why = report.analysis.open_stream()?;
+    let head = Words::default().stress("How long the stream took is not known: its end was not seen.");
+    Some(Block::Box(Tone::Strong, vec![Block::Paragraph(head), Block::paragraph(headline::sentence(&cut(&why)))]))
 }
 
 /// True if the run contradicts itself, so that no figure of it is to be believed without a look at why.
 pub(crate) fn is_contradicted(report: &Report<'_>) -> bool {
-    report.analysis.finding(report.events).is_some()
+    report.analysis.contradiction(report.events).is_some()
 }
 
 /// The lines of the terminal's table; those of stages are indented there.
 fn findings(report: &Report<'_>) -> Option<Block> {
-    let all = report.analysis.all_findings(report.events);
+    let all = report.analysis.contradictions(report.events);
     if all.is_empty() {
         return None;
     }
@@ -184,7 +192,7 @@ fn sources(report: &Report<'_>, clock_map: &ClockMapSummary, curve: Option<usize
     Block::table_ending_in_words("Sources of evidence", &COLUMNS, rows)
 }
 
-/// What was done before the run could be shown, and the layout that was inferred.
+/// What was done before the run could be shown, what its policies keep, and the layout that was inferred.
 pub(crate) fn prepared(report: &Report<'_>) -> Vec<Block> {
     let notes = headline::preparation(report).map(Block::Paragraph);
     let inferred = report.analysis.preparation.inferred.as_ref().and_then(|inferred| inferred.toml());
@@ -192,7 +200,8 @@ pub(crate) fn prepared(report: &Report<'_>) -> Vec<Block> {
         let declare = "To declare this order, paste this into a run file, or into a file for --layout";
         Block::Folded(declare.into(), vec![Block::Verbatim(toml)])
     });
-    notes.chain(folded).collect()
+    let covered = summary::covered(report.analysis).into_iter().map(|line| Block::paragraph(micro(&cut(&line))));
+    notes.chain(covered).chain(folded).collect()
 }
 
 /// How sure the figures are, and what is missing, by stage and by channel.
@@ -222,9 +231,12 @@ fn lacking_stages(report: &Report<'_>) -> impl Iterator<Item = String> {
             (row.refused, ["has no interval for", "have no interval for"]),
             (row.impossible, ["took less than no time on"; 2]),
         ];
-        let kinds = kinds.into_iter().filter(|&(number, _)| number > 0);
-        kinds.map(|(number, [one, several])| {
-            format!("{} {} {}", counted(number, "trace"), if number == 1 { one } else { several }, arrow(row))
+        let left_out = row.missing > 0 && summary::may_be_left_out(report.analysis, row);
+        let left_out = if left_out { format!(", {}", summary::LEFT_OUT) } else { String::new() };
+        let kinds = kinds.into_iter().enumerate().filter(|&(_, (number, _))| number > 0);
+        kinds.map(move |(kind, (number, [one, several]))| {
+            let why = if kind == 0 { &left_out } else { "" };
+            format!("{} {} {}{why}", counted(number, "trace"), if number == 1 { one } else { several }, arrow(row))
         })
     });
     rows.chain(
@@ -264,21 +276,25 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     let known = &report.figures.points;
     let order = |name: &str| known.iter().position(|point| format!("{}.{}", point.node, point.name) == name);
     // Points of tickscope's own that were never passed say nothing.
-    let idle = |of: &[&Channel]| of.iter().all(|c| c.ever_stored() + c.dropped + c.refused + c.uncommitted == 0);
+    let idle = |of: &[&Channel]| of.iter().all(|c| c.ever_stored() + c.ever_lost() + c.refused + c.uncommitted == 0);
     points.retain(|(name, of)| order(name).is_some() || !idle(of));
     points.sort_by_cached_key(|(name, _)| (order(name).unwrap_or(known.len()), name.clone()));
     if points.is_empty() {
         return Vec::new();
     }
     let removed: i64 = report.channels.iter().filter_map(|channel| channel.removed).sum();
+    let overwritten: i64 = report.channels.iter().filter_map(|channel| channel.overwritten).sum();
     let mut columns = vec!["point", "stored", "found no room", "refused", "cut off by the program's end", "channels"];
+    if overwritten > 0 {
+        columns.insert(3, "overwritten");
+    }
     if removed > 0 {
         columns.insert(2, "removed by the window");
     }
-    let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of, removed > 0));
+    let rows = points.iter().take(MOST_LINES).map(|(name, of)| channel_row(name, of, (removed > 0, overwritten > 0)));
     let table = Block::table("What became of the stamps", &columns, rows);
     let sum = |get: fn(&Channel) -> i64| report.channels.iter().map(get).sum::<i64>();
-    let lost = sum(|channel| channel.dropped + channel.refused + channel.uncommitted);
+    let lost = sum(|channel| channel.ever_lost() + channel.refused + channel.uncommitted);
     if lost == 0 {
         let since = match removed {
             0 => String::new(),
@@ -297,7 +313,7 @@ fn channels(report: &Report<'_>) -> Vec<Block> {
     [table].into_iter().chain(more).collect()
 }
 
-fn channel_row(name: &str, of: &[&Channel], windowed: bool) -> Vec<Words> {
+fn channel_row(name: &str, of: &[&Channel], (windowed, overwrites): (bool, bool)) -> Vec<Words> {
     let sum = |get: fn(&Channel) -> i64| of.iter().map(|channel| get(channel)).sum::<i64>();
     let lost = |number: i64| match number {
         1.. => Words::default().set(Tone::Bad, format!("{} lost", count(number))),
@@ -313,6 +329,9 @@ fn channel_row(name: &str, of: &[&Channel], windowed: bool) -> Vec<Words> {
         lost(sum(|channel| channel.uncommitted)),
         (count(of.len()) + &state).into(),
     ];
+    if overwrites {
+        row.insert(3, lost(sum(|channel| channel.overwritten.unwrap_or(0))));
+    }
     if windowed {
         row.insert(2, count(sum(|channel| channel.removed.unwrap_or(0))).into());
     }

@@ -1,17 +1,20 @@
 //! Headline of a report, in three sentences: what was measured, which stage is the slowest, and how certain that
 //! is.
 
-use tickscope_trace::{QuantileBounds, StageRole, StageRow, slowest};
+use tickscope_analysis::Analysis;
+use tickscope_trace::{QuantileBounds, StageRole, StageRow, largest_share, slowest};
 
 use crate::Report;
 use crate::document::Words;
 use crate::quantity::{Unit, count, counted};
 use crate::stages::percent;
+use crate::summary::{self, LEFT_OUT, may_be_left_out};
 
 /// The headline, a sentence a line.
 pub(crate) fn sentences(report: &Report<'_>) -> Vec<Words> {
     let unit = report.unit();
-    let mut all = vec![measured(report, unit), slowest_stage(&report.analysis.rows, unit)];
+    let mut all: Vec<Words> = stream(report).into_iter().collect();
+    all.extend([measured(report, unit), slowest_stage(&report.analysis.rows, unit)]);
     all.extend(surety(report, unit));
     all.push(state(report));
     all.extend(preparation(report));
@@ -23,39 +26,89 @@ pub(crate) fn preparation<'a>(report: &'a Report<'_>) -> impl Iterator<Item = Wo
     report.analysis.preparation.notes.iter().map(|note| Words::from(sentence(note)))
 }
 
-/// The answer, in one sentence: how long it took, and which stage took most of it.
-pub(crate) fn answer(report: &Report<'_>) -> Words {
+/// How long a stream took, where channels keep its first stamp and its last.
+fn stream(report: &Report<'_>) -> Option<Words> {
+    let stream = report.analysis.stream.as_ref()?;
+    let span = summary::span(stream, report.analysis.frequency.hertz)?;
+    let (from, to) = stream.from.as_ref().zip(stream.to.as_ref())?;
+    let words = Words::from("The stream took ").stress(span.replace(' ', "\u{a0}"));
+    Some(words.say(format!(", from {} to {}.", from.point, to.point)))
+}
+
+/// Returns whether policies left traces out at an end of the whole.
+fn is_of_some(analysis: &Analysis, whole: &StageRow) -> bool {
+    let is_end = |point: &str| point == whole.from || point == whole.to;
+    analysis.kept.policies.iter().any(|one| is_end(&one.point))
+}
+
+/// The answer, a sentence a line: how long a stream took, if there is one, and how long a trace took and where most of
+/// that time went.
+pub(crate) fn answer(report: &Report<'_>) -> Vec<Words> {
+    let stream = stream(report);
+    let trace = of_traces(report).or_else(|| stream.is_none().then(|| measured(report, report.unit())));
+    stream.into_iter().chain(trace).collect()
+}
+
+fn of_traces(report: &Report<'_>) -> Option<Words> {
     let unit = report.unit();
     let rows = &report.analysis.rows;
-    let whole = rows.iter().find(|row| row.role == StageRole::EndToEnd);
-    let Some((row, p50, p99)) = whole.and_then(|row| Some((row, row.p50?, row.p99?))) else {
-        return measured(report, unit);
-    };
+    let row = rows.iter().find(|row| row.role == StageRole::EndToEnd)?;
+    let (p50, p99) = (row.p50?, row.p99?);
+    let of_some = is_of_some(report.analysis, row);
+    let of_some = of_some.then(|| format!(", of {}: policies left others out", counted(row.count, "trace")));
     let words = Words::from(format!("From {} to {} it took ", row.from, row.to))
         .stress(format!("{}\u{a0}{}", unit.near(p50.estimate), unit.name()))
         .say(format!(
-            " at the median{} and {}\u{a0}{} at the 99th percentile",
+            " at the median{} and {}\u{a0}{} at the 99th percentile{}",
             between(p50, unit),
             unit.near(p99.estimate),
-            unit.name()
+            unit.name(),
+            of_some.unwrap_or_default()
         ));
-    match slowest(rows).as_slice() {
-        [] => words.say("."),
+    Some(where_the_time_goes(words, rows, unit).say("."))
+}
+
+/// Adds the stage that takes the largest share of the time, and the slowest one at the median: a stage with a long tail
+/// takes most of the time, and may be short in most traces.
+fn where_the_time_goes(words: Words, rows: &[StageRow], unit: Unit) -> Words {
+    let largest = largest(rows);
+    let slowest = slowest(rows);
+    let words = match &largest {
+        Some(most) if slowest.as_slice() != [most.0] => spent(words, rows, most),
+        _ => words,
+    };
+    match slowest.as_slice() {
+        [] => words,
         [only] => {
             let stage = &rows[*only];
-            let share = percent(stage).map_or(String::new(), |share| format!(", {share} of the whole"));
-            let median =
-                stage.p50.map_or(String::new(), |p50| format!(" ({} {}{share})", unit.near(p50.estimate), unit.name()));
-            words.say("; the slowest stage is ").stress(arrow(stage)).say(median).say(".")
+            let median = stage.p50.map_or(String::new(), |p50| {
+                let share = largest.filter(|(at, _)| at == only);
+                let share = share.map_or(String::new(), |(_, share)| format!("; {share} of the whole time"));
+                format!(" ({} {}{share})", unit.near(p50.estimate), unit.name())
+            });
+            words.say("; the slowest stage at the median is ").stress(arrow(stage)).say(median)
         }
         several => {
-            let words = words.say("; which stage is the slowest is ").stress("not resolved");
+            let words = words.say("; which stage is the slowest at the median is ").stress("not resolved");
             match several {
-                [one, other] => words.say(format!(": {} or {}.", arrow(&rows[*one]), arrow(&rows[*other]))),
-                all => words.say(format!(" between {} stages.", all.len())),
+                [one, other] => words.say(format!(": {} or {}", arrow(&rows[*one]), arrow(&rows[*other]))),
+                all => words.say(format!(" between {} stages", all.len())),
             }
         }
     }
+}
+
+/// The one stage that takes the largest share of the time, and its share; `None`: it is not resolved.
+fn largest(rows: &[StageRow]) -> Option<(usize, String)> {
+    match largest_share(rows).as_slice() {
+        [only] => Some((*only, percent(&rows[*only])?)),
+        _ => None,
+    }
+}
+
+fn spent(words: Words, rows: &[StageRow], (stage, share): &(usize, String)) -> Words {
+    let words = words.say("; the largest part of the time goes into ").stress(arrow(&rows[*stage]));
+    words.say(format!(" ({share} of the whole)"))
 }
 
 /// How sure the figures are, and what went wrong.
@@ -68,7 +121,10 @@ pub(crate) fn certainty(report: &Report<'_>) -> Vec<Words> {
 fn measured(report: &Report<'_>, unit: Unit) -> Words {
     let whole = report.analysis.rows.iter().find(|row| row.role == StageRole::EndToEnd);
     let Some((row, p50, p99)) = whole.and_then(|row| Some((row, row.p50?, row.p99?))) else {
-        return Words::from("No trace passed the path from end to end: there is nothing to measure yet.");
+        return match report.analysis.counting.as_slice() {
+            [] => "No trace passed the path from end to end: there is nothing to measure yet.".into(),
+            counting => format!("No trace passed the path from end to end, since {}.", counting.join("; ")).into(),
+        };
     };
     let took = if row.count == 1 { " trace took " } else { " traces took " };
     Words::default()
@@ -76,13 +132,14 @@ fn measured(report: &Report<'_>, unit: Unit) -> Words {
         .say(took)
         .stress(format!("{}\u{a0}{}", unit.near(p50.estimate), unit.name()))
         .say(format!(
-            " from {} to {} at the median{}, and {} {} at the 99th percentile{}.",
+            " from {} to {} at the median{}, and {} {} at the 99th percentile{}{}.",
             row.from,
             row.to,
             between(p50, unit),
             unit.near(p99.estimate),
             unit.name(),
-            between(p99, unit)
+            between(p99, unit),
+            if is_of_some(report.analysis, row) { ": policies left other traces out" } else { "" }
         ))
 }
 
@@ -107,7 +164,12 @@ fn slowest_stage(rows: &[StageRow], unit: Unit) -> Words {
         [] => Words::from("No stage of the path has a duration."),
         [only] => {
             let (name, median) = named(&rows[*only]);
-            Words::from("The slowest stage at the median is ").stress(name).say(median).say(".")
+            let words = Words::from("The slowest stage at the median is ").stress(name).say(median);
+            let words = match largest(rows).filter(|(most, _)| most != only) {
+                Some(most) => spent(words, rows, &most),
+                None => words,
+            };
+            words.say(".")
         }
         several => {
             let mut sentence =
@@ -166,7 +228,7 @@ fn surety(report: &Report<'_>, unit: Unit) -> Vec<Words> {
 }
 
 /// A note with a capital letter and a full stop.
-fn sentence(note: &str) -> String {
+pub(crate) fn sentence(note: &str) -> String {
     let mut letters = note.chars();
     let first = letters.next().map_or(String::new(), |first| first.to_uppercase().to_string());
     format!("{first}{}.", letters.as_str().trim_end_matches('.'))
@@ -175,7 +237,8 @@ fn sentence(note: &str) -> String {
 /// What went wrong, or that nothing did.
 fn state(report: &Report<'_>) -> Words {
     let mut wrong = Vec::new();
-    let lost: i64 = report.channels.iter().map(|channel| channel.dropped + channel.refused + channel.uncommitted).sum();
+    let lost: i64 =
+        report.channels.iter().map(|channel| channel.ever_lost() + channel.refused + channel.uncommitted).sum();
     let lacking = report.figures.traces.lacking;
     let impossible: u64 = report.analysis.impossible();
     if lost > 0 {
@@ -183,7 +246,8 @@ fn state(report: &Report<'_>) -> Words {
     }
     if lacking > 0 {
         let verb = if lacking == 1 { "lacks" } else { "lack" };
-        wrong.push(format!("{} {verb} a point of the path", counted(lacking, "trace")));
+        let left_out = if all_left_out(report.analysis) { format!(" {LEFT_OUT}") } else { String::new() };
+        wrong.push(format!("{} {verb} a point of the path{left_out}", counted(lacking, "trace")));
     }
     if impossible > 0 {
         wrong.push(counted(impossible, "impossible duration"));
@@ -194,6 +258,7 @@ fn state(report: &Report<'_>) -> Words {
     if !report.refused.is_empty() {
         wrong.push(format!("{} could not be read", counted(report.refused.len(), "file")));
     }
+    wrong.extend(report.analysis.open_stream().map(|_| "the end of a stream was not seen".into()));
     wrong.extend(report.analysis.lack());
     if wrong.is_empty() {
         return match report.figures.traces.measured {
@@ -205,4 +270,10 @@ fn state(report: &Report<'_>) -> Words {
         };
     }
     Words::default().stress("Mind").say(format!(": {}.", wrong.join("; ")))
+}
+
+/// Returns whether whatever traces lack on the path may have been left out by a policy.
+fn all_left_out(analysis: &Analysis) -> bool {
+    let mut lacking = analysis.rows.iter().filter(|row| row.missing > 0 && row.role == StageRole::Path);
+    lacking.all(|row| may_be_left_out(analysis, row))
 }

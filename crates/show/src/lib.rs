@@ -17,6 +17,7 @@
 mod any_analysis;
 mod chapters;
 pub mod clock_page;
+mod counts;
 pub mod document;
 mod headline;
 mod page;
@@ -36,10 +37,11 @@ mod typesetting;
 
 use serde::Serialize;
 use tickscope_analysis::figures::Figures;
-use tickscope_analysis::{Analysis, RunJson};
+use tickscope_analysis::{Analysis, CountedPoint, RunJson};
 use tickscope_store::{Channel, Event, Run};
 use tickscope_tick::Label;
 
+pub use counts::counts_document;
 use document::Words;
 use quantity::Unit;
 
@@ -82,6 +84,8 @@ pub struct Report<'a> {
     pub events: &'a [Event],
     /// All channels, with how many stamps each stored, dropped and refused.
     pub channels: &'a [Channel],
+    /// What points under the policy `count` counted.
+    pub counted: &'a [CountedPoint],
     /// Files that could not be read, and why.
     pub refused: &'a [String],
 }
@@ -121,16 +125,24 @@ impl Report<'_> {
         Unit(stage_table::fitting_unit(self.analysis))
     }
 
-    /// The run's name: what its run file calls it, else that of its directory.
     fn name(&self) -> String {
-        let file = self.run.manifest().run_file.as_ref().and_then(|text| text.parse::<toml::Table>().ok());
-        let named = file.as_ref().and_then(|file| file.get("run")?.get("name")?.as_str());
-        named.map_or_else(|| self.directory(), Into::into)
+        name(self.run)
     }
 
     fn directory(&self) -> String {
-        let root = self.run.root();
-        let root = root.canonicalize().unwrap_or_else(|_| root.into());
-        root.file_name().map_or_else(|| root.display().to_string(), |name| name.to_string_lossy().into_owned())
+        directory(self.run)
     }
+}
+
+/// The run's name: what its run file calls it, else that of its directory.
+fn name(run: &Run) -> String {
+    let file = run.manifest().run_file.as_ref().and_then(|text| text.parse::<toml::Table>().ok());
+    let named = file.as_ref().and_then(|file| file.get("run")?.get("name")?.as_str());
+    named.map_or_else(|| directory(run), Into::into)
+}
+
+fn directory(run: &Run) -> String {
+    let root = run.root();
+    let root = root.canonicalize().unwrap_or_else(|_| root.into());
+    root.file_name().map_or_else(|| root.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

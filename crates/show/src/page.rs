@@ -6,7 +6,7 @@ use tickscope_analysis::figures::{ClockMapCurve, DrawnTrace, FigurePoint, Histog
 use crate::document::{Block, html};
 use crate::quantity::{Unit, count};
 use crate::text::{Text, inline_json};
-use crate::{Report, chapters, headline, path_bar, policy, stages};
+use crate::{Report, chapters, counts, headline, path_bar, policy, stages};
 
 /// No page is larger: it is to be sent by mail. Most of it is the library that draws.
 pub const MOST_BYTES: usize = 2_000_000;
@@ -93,7 +93,8 @@ fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: us
     };
     let contradicted = chapters::is_contradicted(report);
     // A figure that cannot be true is no headline.
-    let lead = if contradicted { Vec::new() } else { vec![Block::Paragraph(headline::answer(report))] };
+    let lead = if contradicted { Vec::new() } else { headline::answer(report) };
+    let lead: Vec<Block> = lead.into_iter().map(Block::Paragraph).collect();
     Ok(format!(
         include_str!("../page/page.html"),
         scripts = policy::sources(&[PLOTLY, SCRIPT]),
@@ -111,6 +112,7 @@ fn fill(report: &Report<'_>, unit: Unit, clock_maps: &[ClockMapCurve], worst: us
         quantiles = html(&[stages::quantiles(report)]),
         clocks = html(&chapters::clocks(report)),
         losses = html(&chapters::losses(report)),
+        counts = html(&counts::blocks(report)),
         events = html(&chapters::events(report)),
         ran = html(&chapters::ran(report)),
         version = env!("CARGO_PKG_VERSION"),

@@ -1,6 +1,6 @@
 //! The run's bounds beside those of other methods: one table and one figure for each node.
 
-use tickscope_analysis::{NodeRivals, RivalMethod, RoundTrips};
+use tickscope_analysis::{Acknowledged, NodeRivals, RivalMethod, RoundTrips};
 use tickscope_store::EventKind;
 use tickscope_tick::Label;
 
@@ -128,8 +128,31 @@ fn of_node(node: &NodeRivals, one_of_several: bool) -> Vec<Block> {
     if !drawn.is_empty() {
         blocks.extend([figure(&title, &drawn), legend]);
     }
+    blocks.extend(
+        node.acknowledged.as_ref().map(|found| Block::paragraph(format!("Return trip: {}", acknowledged(found)))),
+    );
     blocks.extend(node.refused.iter().map(Block::paragraph));
     blocks
+}
+
+/// What the published return trip says of durations, against our intervals of the same.
+pub(crate) fn acknowledged(found: &Acknowledged) -> String {
+    let Acknowledged { compared, outside_guaranteed, late_ns: [late, latest], round_trip_ns, unmatched, repeated } =
+        found;
+    let [shortest, median, longest] = round_trip_ns.map(us);
+    let uncompared = match unmatched + repeated {
+        0 => String::new(),
+        more => format!(" {} more had no trace, or several acknowledgements.", count(more)),
+    };
+    format!(
+        "of {} durations with an acknowledgement the published value lies outside the guaranteed interval \
+         {} times. Acknowledgements left {} after the stamp (median; at most {}), which is taken off, and took \
+         {shortest} to {longest} there and back, {median} at the median.{uncompared}",
+        count(*compared),
+        count(*outside_guaranteed),
+        us(*late),
+        us(*latest)
+    )
 }
 
 fn row(method: &RivalMethod) -> Vec<Words> {

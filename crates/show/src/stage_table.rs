@@ -100,7 +100,7 @@ pub fn text(shown: &Shown<'_>, view: &View) -> String {
     lines.push(String::new());
     let below = if view.wide {
         let cost = run.manifest().cost.iter().flat_map(cost::lines);
-        remarks(analysis, unit).into_iter().chain(cost).collect()
+        remarks(analysis, unit).into_iter().chain(summary::covered(analysis)).chain(cost).collect()
     } else {
         summary::known(shown, unit)
     };

@@ -4,12 +4,15 @@
 //! Guarantees: a count is said to be 0 only of what was counted; what is left out is counted, with the option that
 //! prints it. Deliberately absent: praise.
 
-use tickscope_analysis::{Analysis, Assumption, PairSummary, cost};
-use tickscope_store::{Event, EventKind};
+use std::collections::BTreeMap;
+
+use tickscope_analysis::{Acknowledged, Analysis, Assumption, NodeRivals, PairSummary, Stream, StreamEnd, cost};
+use tickscope_store::{Channel, Event, Policy};
 use tickscope_tick::{Unit, counted, printable};
-use tickscope_trace::StageRole;
+use tickscope_trace::{StageRole, StageRow};
 
 use crate::remarks::{reach, unanswered};
+use crate::rivals::acknowledged;
 use crate::stage_table::{Shown, View};
 use crate::terminal::{Ink, Terminal};
 use crate::typesetting::{beginning, paragraph};
@@ -38,10 +41,70 @@ pub(crate) fn known(shown: &Shown<'_>, unit: Unit) -> Vec<String> {
     let mut lines = vec![format!("clocks: {}", clocks(analysis, unit))];
     lines.extend(unanswered(&analysis.rows));
     lines.extend(analysis.passages_line.clone());
+    lines.extend(covered(analysis));
+    lines.extend(return_trips(analysis));
     if let Some(overhead) = shown.run.manifest().cost.as_ref().filter(|cost| cost.overhead.is_some()) {
         lines.extend(cost::lines(overhead).into_iter().filter(|line| line.starts_with("overhead")));
     }
     lines
+}
+
+/// What the figures cover: the span of a stream, and what policies leave out of the points.
+pub(crate) fn covered(analysis: &Analysis) -> Vec<String> {
+    let stream = analysis.stream.iter().map(|stream| of_stream(stream, analysis.frequency.hertz));
+    let warnings = analysis.kept.warnings.iter().chain(&analysis.kept.unused).map(|line| format!("warning: {line}"));
+    let lines = analysis.kept.lines.iter().map(|line| format!("policy: {line}"));
+    stream.chain(warnings).chain(lines).collect()
+}
+
+/// What the published return trip says beside the figures, a line for each pair of nodes.
+fn return_trips(analysis: &Analysis) -> Vec<String> {
+    // Beyond these the page and the JSON have all.
+    const MOST_PAIRS: usize = 3;
+    let pairs = || analysis.rivals.iter().filter_map(|pair| Some((pair, pair.acknowledged.as_ref()?)));
+    let line = |(pair, found): (&NodeRivals, &Acknowledged)| {
+        format!("return trip, {} against {}: {}", pair.domain, pair.reference, acknowledged(found))
+    };
+    let more = pairs().count().saturating_sub(MOST_PAIRS);
+    let more = (more > 0).then(|| format!("return trips of {}: tickscope report", counted(more, "more pair")));
+    pairs().take(MOST_PAIRS).map(line).chain(more).collect()
+}
+
+/// How long a stream took; `None`: nothing is known of it.
+pub(crate) fn span(stream: &Stream, hertz: u64) -> Option<String> {
+    let unit = Unit::seconds(hertz, 7);
+    match (stream.ticks, stream.lo_ticks, stream.hi_ticks) {
+        (Some(ticks), Some(lo), Some(hi)) => {
+            // To either side of what is shown, not of what was rounded.
+            let (shown, [below, above]) = unit.around(ticks, [lo, hi]);
+            Some(format!("{shown} {} [\u{b1}{}]", unit.name(), below.max(above)))
+        }
+        (_, Some(lo), _) => Some(format!("at least {} {}", unit.down(lo), unit.name())),
+        (_, None, Some(hi)) => Some(format!("at most {} {}", unit.up(hi), unit.name())),
+        _ => None,
+    }
+}
+
+/// The span of a stream, in a line.
+fn of_stream(stream: &Stream, hertz: u64) -> String {
+    // Beyond these the first ones say enough.
+    const MOST_NAMED: usize = 5;
+    let span = span(stream, hertz).unwrap_or_else(|| "its length is not known".into());
+    let end = |end: &StreamEnd| format!("{} on thread {}", end.point, end.thread);
+    let ends = stream.from.as_ref().zip(stream.to.as_ref());
+    let ends = ends.map_or(String::new(), |(from, to)| format!(", from {} to {}", end(from), end(to)));
+    let seen = match stream.sinks {
+        0 => String::new(),
+        sinks => format!("; {} of {sinks} sinks saw the marker", stream.sinks_ended),
+    };
+    let named: Vec<&str> = stream.unbounded.iter().take(MOST_NAMED).map(String::as_str).collect();
+    let more = match stream.unbounded.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let longer =
+        if named.is_empty() { String::new() } else { format!("; it may be longer: {}{more}", named.join("; ")) };
+    format!("stream: {span}{ends}{seen}{longer}")
 }
 
 fn clocks(analysis: &Analysis, unit: Unit) -> String {
@@ -110,9 +173,11 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let sum = |of: fn(&tickscope_store::Channel) -> i64| channels.iter().map(of).sum::<i64>().max(0) as u64;
     let (stored, dropped) = (sum(|channel| channel.stored), sum(|channel| channel.dropped));
     let (refused, uncommitted) = (sum(|channel| channel.refused), sum(|channel| channel.uncommitted));
-    let uncounted: u64 = shown.events.iter().filter(|event| never_stamped(&event.what)).filter_map(amount).sum();
+    let overwritten = sum(|channel| channel.overwritten.unwrap_or(0));
+    let uncounted: u64 = shown.events.iter().filter(|event| event.what.is_of_no_channel()).filter_map(amount).sum();
     let parts = [
         (dropped, "found no free memory"),
+        (overwritten, "were overwritten by later ones"),
         (refused, "were refused"),
         (uncommitted, "were cut off by the end of their program"),
         (uncounted, "could not be taken (see events)"),
@@ -120,7 +185,7 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     let lost: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
     let removed = sum(|channel| channel.removed.unwrap_or(0));
-    let all = stored + removed + dropped + refused + uncommitted + uncounted;
+    let all = stored + removed + dropped + overwritten + refused + uncommitted + uncounted;
     let stamps = match (channels.len(), lost.is_empty()) {
         (0, _) => "unknown: the run has no counts of stamps".into(),
         (_, true) => format!("0 of {} that programs counted", counted(all, "stamp")),
@@ -131,6 +196,7 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     said.extend((removed > 0).then(|| format!("{} older than the window removed", counted(removed, "stamp"))));
     said.extend((unread > 0).then(|| format!("{} could not be read", counted(unread as u64, "file"))));
     let mut lines = vec![format!("lost: {}", said.join("; "))];
+    lines.extend(refused_stamps(channels));
     let unplaced = analysis.unplaced.iter();
     lines.extend(
         unplaced.map(|(stage, why, count)| format!("refused: {} of {stage}: {why}", counted(*count, "duration"))),
@@ -138,12 +204,48 @@ pub(crate) fn losses(shown: &Shown<'_>) -> Vec<String> {
     lines
 }
 
+/// Stamps that were refused, a line a point; under `own` with the reason.
+fn refused_stamps(channels: &[Channel]) -> Vec<String> {
+    let mut points: BTreeMap<String, (i64, bool)> = BTreeMap::new();
+    for channel in channels.iter().filter(|channel| channel.refused > 0 && channel.policy != Channel::LOG_POLICY) {
+        let (refused, is_own) = points.entry(format!("{}.{}", channel.node, channel.point)).or_default();
+        *refused = refused.saturating_add(channel.refused);
+        *is_own |= channel.policy == Policy::Own.name();
+    }
+    let line = |(point, (refused, is_own)): (String, (i64, bool))| {
+        let why = match is_own {
+            true => "under own each is, until a function is named: tickscope_choose, Channel::choose",
+            false => "of tick 0, of a clock that could not be read, or under a policy of a later version",
+        };
+        format!("refused: {} of {point}: {why}", counted(refused, "stamp"))
+    };
+    points.into_iter().map(line).collect()
+}
+
+/// Of stamps that are not there at points whose policies leave stamps out.
+pub(crate) const LEFT_OUT: &str = "where policies leave some out: left out or lost is not known";
+
+/// Returns whether a policy at an end of the stage may have left out what its traces lack there.
+pub(crate) fn may_be_left_out(analysis: &Analysis, row: &StageRow) -> bool {
+    [&row.from, &row.to].iter().any(|point| analysis.kept.may_excuse(point))
+}
+
 /// Ids that lack something, by stage.
 fn incomplete(analysis: &Analysis) -> String {
     // Beyond these the first ones say enough.
     const MOST_NAMED: usize = 3;
-    let missing = || analysis.rows.iter().filter(|row| row.missing > 0 && row.role != StageRole::EndToEnd);
+    // Left out by policy is not missing.
+    let kept = |row: &&StageRow| !may_be_left_out(analysis, row);
+    let whole = analysis.rows.iter().filter(|row| row.missing > 0 && row.role != StageRole::EndToEnd);
+    let missing = || whole.clone().filter(kept);
     if missing().next().is_none() {
+        if let Some(most) = whole.clone().map(|row| row.missing).max() {
+            return format!(
+                "{} {} a stamp {LEFT_OUT}",
+                counted(most, "trace"),
+                if most == 1 { "lacks" } else { "lack" }
+            );
+        }
         return match analysis.rows.iter().map(|row| row.count).max().unwrap_or(0) {
             0 => "no stage has a duration".into(),
             _ => "every trace has all its stamps".into(),
@@ -156,12 +258,6 @@ fn incomplete(analysis: &Analysis) -> String {
     let more = missing().count().saturating_sub(MOST_NAMED);
     let more = (more > 0).then(|| format!("some of {} too", counted(more as u64, "other stage")));
     named.chain(more).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns whether such an event counts stamps that no channel counted.
-fn never_stamped(what: &EventKind) -> bool {
-    use EventKind::{ChannelsRefused, StampsAfterClose, StampsWithoutChannel};
-    [ChannelsRefused, StampsAfterClose, StampsWithoutChannel].contains(what)
 }
 
 fn amount(event: &Event) -> Option<u64> {
@@ -244,4 +340,51 @@ fn when(shown: &Shown<'_>, event: &Event) -> String {
         Some((event.tick?.checked_sub(*first)?, node.counter.frequency.hertz))
     });
     since.map_or("-".into(), |(ticks, hertz)| format!("{} s", Unit::seconds(hertz, 3).near(ticks)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel(point: &str, policy: &str, refused: i64) -> Channel {
+        Channel {
+            channel: 0,
+            node: "app".parse().unwrap(),
+            pid: 1,
+            process_start: 0,
+            pool: 1,
+            serial: 0,
+            thread: 1,
+            point: point.parse().unwrap(),
+            ordering: "plain".into(),
+            domain: "x/tsc/0".into(),
+            policy: policy.into(),
+            parameter: None,
+            stored: 3,
+            dropped: 0,
+            refused,
+            uncommitted: 0,
+            state: Default::default(),
+            removed: None,
+            seen: None,
+            counted: None,
+            overwritten: None,
+            kept: None,
+        }
+    }
+
+    #[test]
+    fn refused_stamps_are_told_by_point_and_under_own_with_the_reason() {
+        let channels = [
+            channel("done", "own", 68_000),
+            channel("done", "own", 400),
+            channel("sent", "buffered", 1),
+            channel("got", "own", 0),
+            channel("log", Channel::LOG_POLICY, 7),
+        ];
+        let lines = refused_stamps(&channels);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("refused: 68400 stamps of app.done: under own") && lines[0].contains("choose"));
+        assert!(lines[1].starts_with("refused: 1 stamp of app.sent: of tick 0"), "{lines:?}");
+    }
 }

@@ -1,28 +1,27 @@
 //! Findings, in the terminal and on the page.
 
-use tickscope_analysis::{Query, analyse_with_figures};
+mod site;
+
+use site::Analysed;
 use tickscope_show::Report;
 use tickscope_show::stage_table::{Shown, View, text};
 use tickscope_show::terminal::Terminal;
-use tickscope_store::{Event, EventKind};
-
-#[path = "../../analysis/tests/site/copied.rs"]
-mod copied;
+use tickscope_store::{Channel, Event, EventKind};
 
 const CAUSE: &str = "an exchange <that> cannot be";
 
 #[test]
 fn the_page_counts_and_names_findings_as_the_terminal_does_with_the_cause_first() {
-    let copied = copied::Copied::new(1);
-    let run = copied.run();
-    let (mut analysis, figures) = analyse_with_figures(&run, &Query::default(), false).unwrap();
+    let mut analysed = Analysed::new();
+    let analysis = &mut analysed.analysis;
     analysis.rows.iter_mut().for_each(|row| (row.impossible, row.refused_by) = Default::default());
     let [first, second, ..] = &mut analysis.rows[..] else { panic!("two stages") };
     (first.impossible, first.refused_by.no_interval, second.refused_by.no_interval) = (2, 3, 1);
     analysis.suspicions = vec![format!("{} of id 7: from 1 to 2", first.name)];
     let cause = Event { what: EventKind::ImpossibleExchange, text: CAUSE.into(), ..Event::default() };
+    let Analysed { run, analysis, .. } = &analysed;
     for (events, all) in [(vec![], 3), (vec![cause], 4)] {
-        let shown = Shown { run: &run, analysis: &analysis, events: &events, channels: &[], unread: 0 };
+        let shown = Shown { run, analysis, events: &events, channels: &[], unread: 0 };
         let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
         let (found, _) = terminal.split_once("\n\n").unwrap();
         let lines: Vec<_> = found.lines().map(said).collect();
@@ -31,8 +30,7 @@ fn the_page_counts_and_names_findings_as_the_terminal_does_with_the_cause_first(
         let first = if all == 4 { CAUSE } else { &lines[0] };
         assert_eq!((lines[0].as_str(), analysis.finding(&events).as_deref()), (first, Some(first)));
 
-        let report =
-            Report { run: &run, analysis: &analysis, figures: &figures, events: &events, channels: &[], refused: &[] };
+        let report = Report { events: &events, ..analysed.report() };
         let page = report.html().unwrap();
         let (_, alarm) = page.split_once("<div class=\"alarm finding\"").unwrap();
         let (list, _) = alarm.split_once("</ul>").unwrap();
@@ -40,6 +38,22 @@ fn the_page_counts_and_names_findings_as_the_terminal_does_with_the_cause_first(
         assert_eq!(items, lines);
         assert!(page.contains("6\u{a0}impossible durations"), "the chapter on losses counts the same");
     }
+}
+
+#[test]
+fn overwritten_stamps_are_lost_in_the_terminal_and_on_the_page() {
+    let analysed = Analysed::new();
+    let Analysed { run, analysis, .. } = &analysed;
+    let mut channels = run.channels().unwrap().found;
+    let told = |channels: &[Channel]| {
+        let shown = Shown { run, analysis, events: &[], channels, unread: 0 };
+        let terminal = text(&shown, &View { terminal: Terminal::of_width(1000), ..View::default() });
+        let report = Report { channels, ..analysed.report() };
+        [terminal.contains("5 were overwritten by later ones"), report.html().unwrap().contains(">overwritten</th>")]
+    };
+    assert_eq!(told(&channels), [false; 2]);
+    channels[0].overwritten = Some(5);
+    assert_eq!(told(&channels), [true; 2]);
 }
 
 /// A line, without how it is set.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::stdin;
 use std::process::exit;
 
-use tickscope_stamp::{Channel, Extra, Fields};
+use tickscope_stamp::{Channel, Extra, Fields, Ids, id_of};
 use tickscope_tick::Ordering;
 
 fn main() {
@@ -30,7 +30,11 @@ fn take(channels: &mut HashMap<String, Channel>, words: &[&str]) -> Option<()> {
     match (step, rest) {
         ("open", &[point, ordering, fields]) => {
             let ordering: Ordering = ordering.parse().ok()?;
-            let fields = if fields == "wide" { Fields::Wide } else { Fields::Slim };
+            let fields = match fields {
+                "full" => Fields::Full,
+                "wide" => Fields::Wide,
+                _ => Fields::Slim,
+            };
             channels.insert(at.to_owned(), Channel::open(point, ordering, fields).ok()?);
         }
         ("stamp", &[id]) => channels.get(at)?.stamp(id.parse().ok()?),
@@ -43,6 +47,16 @@ fn take(channels: &mut HashMap<String, Channel>, words: &[&str]) -> Option<()> {
             let extra = Extra { kind: kind.parse().ok()?, value: value.parse().ok()?, ..Extra::default() };
             channels.get(at)?.record_with(id.parse().ok()?, tick.parse().ok()?, extra);
         }
+        ("record_batch", &[id, n, tick]) => {
+            let channel = channels.get(at)?;
+            channel.record_batch_with(id.parse().ok()?, n.parse().ok()?, tick.parse().ok()?, Extra::default());
+        }
+        ("keep_and_stamp", &[text]) => {
+            let ids = Ids::open().ok()?;
+            channels.get(at)?.stamp(ids.keep(text));
+            std::mem::forget(ids); // as in C, where it is the thread's
+        }
+        ("stamp_text", &[text]) => channels.get(at)?.stamp(id_of(text)),
         ("close", &[]) => drop(channels.remove(at)?),
         _ => return None,
     }

@@ -87,7 +87,8 @@ enum {
 
 /* What this node reads where the counter truly reads `raw`. */
 TICKSCOPE__HOT int64_t tickscope__as_read(int64_t raw) {
-    return tickscope__process.injected ? tickscope__injected(&tickscope__process.map, raw) : raw;
+    int is_injected = __atomic_load_n(&tickscope__process.injected, __ATOMIC_ACQUIRE);
+    return is_injected ? tickscope__injected(&tickscope__process.map, raw) : raw;
 }
 
 /* From one reading to the next, ordered as around a section. */

@@ -1,4 +1,4 @@
-//! The layout of pools and blocks, version 3: the one descriptor. `docs/block-format.md` has it as a page.
+//! The layout of pools and blocks, version 4: the one descriptor. `docs/block-format.md` has it as a page.
 //!
 //! No offset literal stands anywhere else in Rust; `tests/layout.rs` holds these structs against `tickscope.h`.
 //! Fields that both processes touch while a block changes hands are atomic; the rest is written before a release store
@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 use tickscope_tick::PointName;
 
 /// Version of everything in this file.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Versions that a collector reads. What version 2 added is zero in a pool of version 1, and its records have two
-/// shapes; what version 3 added is zero in one of version 2, and it has [`ENTRIES_BEFORE_3`] entries.
+/// shapes; what version 3 added is zero in one of version 2, and it has [`ENTRIES_BEFORE_3`] entries; what version 4
+/// added is zero in one of version 3, whose programs know the policies 0 and 1 alone.
 pub const READ_VERSIONS: std::ops::RangeInclusive<u32> = 1..=VERSION;
 /// `TICKPOOL`, little endian.
 pub const POOL_MAGIC: u64 = u64::from_le_bytes(*b"TICKPOOL");
@@ -104,7 +105,11 @@ pub struct PoolHeader {
     pub channels_refused: AtomicU64,
     /// Stamps on a channel that its thread had closed.
     pub after_close: AtomicU64,
-    zero_to_4096: [u8; 3688],
+    /// Times that the program asked for what its channels under `keep` hold.
+    pub dumps: AtomicU64,
+    /// Stamps under `all` that its log did not take; their records lie in blocks all the same.
+    pub unwritten: AtomicU64,
+    zero_to_4096: [u8; 3672],
 }
 
 /// One channel, as the collector and whoever switches policies see it.
@@ -147,7 +152,10 @@ pub struct ChannelEntry {
     pub lost_first: AtomicI64,
     /// Tick of the last of those.
     pub lost_last: AtomicI64,
-    zero_to_192: [u8; 16],
+    /// Stamps under `count` since the channel was opened.
+    pub counted: AtomicU64,
+    /// Stamps under `every`, kept or not, since the channel was opened.
+    pub seen: AtomicU64,
     /// Point, zero-padded.
     pub point: [u8; NAME_BYTES],
     zero_to_256: [u8; 16],
@@ -169,7 +177,8 @@ pub struct BlockHeader {
     pub serial: u32,
     /// The block's number within its channel.
     pub number: u32,
-    /// Epoch of the policy it was leased under; a later one may hold for its last records.
+    /// Epoch of the policy it was leased under; a later one may hold for its last record, and one more for each signal
+    /// handler that the thread was in.
     pub policy_epoch: u32,
     /// The pool's identity.
     pub instance: u64,
@@ -205,7 +214,13 @@ pub struct BlockHeader {
     pub policy: u32,
     /// Unit of the block where the first [`Successor`] lies; 0: none.
     pub successor: AtomicU32,
-    zero_to_192: [u8; 32],
+    /// Unit of the block where its records end, because another policy began; 0: at the block's end.
+    pub end: AtomicU32,
+    /// Block of the pool, plus 1, that the channel leased next; 0: none yet.
+    pub following: AtomicU32,
+    /// Number of the channel's first block under the policy: blocks before it were under another.
+    pub first_of_policy: u32,
+    zero_to_192: [u8; 20],
 }
 
 /// A later thread's channel of the same point, whose records follow in a block that an ended thread left partly filled.
@@ -262,9 +277,13 @@ pub struct FullRecord {
     pub parent: AtomicI64,
     /// Transmissions of the id before this one; negative: not said.
     pub attempt: AtomicI32,
-    /// Number of things that the stamp stands for; 0 or negative: not said.
+    /// Number of things that the stamp stands for; 0: not said; negative: the stamp stands for so many consecutive ids,
+    /// from its own on. In pools of versions before [`FIRST_WITH_IDS`] negative too: not said.
     pub batch: AtomicI32,
 }
+
+/// The first version whose records may stand for several ids.
+pub const FIRST_WITH_IDS: u32 = 4;
 
 /// Fields that a channel's records carry: the units that each takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -308,6 +327,8 @@ pub enum WhenFull {
     Drop = 0,
     /// The program waits while a collector lives, at most 1 s at a time; then it is dropped and counted.
     Wait = 1,
+    /// It goes to the channel's oldest full block, whose stamps are gone: the numbers of its blocks tell how many.
+    Overwrite = 2,
 }
 
 /// Where a channel entry is in its life.
@@ -338,11 +359,13 @@ pub enum BlockState {
     Released = 2,
     /// Stored, and being zeroed.
     Zeroing = 3,
-    /// Released, and the collector's: no successor goes on in it.
+    /// The collector's: no successor goes on in it, and its program does not overwrite it.
     Taken = 4,
+    /// Its program is about to write it anew: its stamps are gone.
+    Overwritten = 5,
 }
 
-/// Policy of a channel for its stamps: the low half of its policy word.
+/// Policy of a channel for its stamps: the low half of its policy word. [`crate::policies`] says what each does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Policy {
@@ -350,26 +373,58 @@ pub enum Policy {
     Null = 0,
     /// Every stamp, in blocks.
     Buffered = 1,
+    /// Every stamp, in blocks and at once in a log.
+    All = 2,
+    /// Each n-th stamp.
+    Every = 3,
+    /// Stamps of the first x of any y consecutive ids.
+    XOfY = 4,
+    /// Their number in each period.
+    Count = 5,
+    /// The first stamp and the last.
+    FirstLast = 6,
+    /// Every stamp; each that ends a trace is sent back to where the trace began.
+    ReturnTrip = 7,
+    /// Every stamp, of which the newest are stored when somebody asks.
+    Keep = 8,
+    /// Stamps that a function of the program chooses.
+    Own = 9,
 }
 
 impl Policy {
     /// Every policy; `tickscope.h` has their names in a table, each at its number.
-    pub const ALL: [Self; 2] = [Self::Null, Self::Buffered];
+    pub const ALL: [Self; 10] = [
+        Self::Null,
+        Self::Buffered,
+        Self::All,
+        Self::Every,
+        Self::XOfY,
+        Self::Count,
+        Self::FirstLast,
+        Self::ReturnTrip,
+        Self::Keep,
+        Self::Own,
+    ];
 
-    /// The name in files and options.
+    /// The name in files.
     pub fn name(self) -> &'static str {
         match self {
             Policy::Null => "null",
             Policy::Buffered => "buffered",
+            Policy::All => "all",
+            Policy::Every => "every",
+            Policy::XOfY => "x-of-y",
+            Policy::Count => "count",
+            Policy::FirstLast => "first-last",
+            Policy::ReturnTrip => "return-trip",
+            Policy::Keep => "keep",
+            Policy::Own => "own",
         }
     }
 
     /// Returns whether it stores every stamp or counts it as lost: only then is a message known to be sent once.
     pub fn keeps_all(self) -> bool {
-        match self {
-            Policy::Null => false,
-            Policy::Buffered => true,
-        }
+        matches!(self, Policy::Buffered | Policy::All | Policy::ReturnTrip)
     }
 
     /// The policy with that name.
@@ -380,12 +435,6 @@ impl Policy {
     /// The policy of that number; `None`: of a later version.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|&policy| policy as u32 == number)
-    }
-
-    /// All names as a message lists them, `word` before the last.
-    pub fn names(word: &str) -> String {
-        let [others @ .., last] = Self::ALL.map(Self::name);
-        format!("{} {word} {last}", others.join(", "))
     }
 }
 
@@ -442,6 +491,8 @@ const _: () = {
     assert!(size_of::<Successor>() == 2 * UNIT_BYTES && offset_of!(Successor, whole) == offset_of!(SlimRecord, tick));
     assert!(offset_of!(Successor, one) == UNIT_BYTES + offset_of!(SlimRecord, tick));
     assert!(offset_of!(PoolHeader, key) == 200 && offset_of!(BlockHeader, successor) == 156);
+    assert!(offset_of!(BlockHeader, end) == 160 && offset_of!(ChannelEntry, counted) == 176);
+    assert!(offset_of!(PoolHeader, dumps) == 408);
     assert!(offset_of!(PoolHeader, state) == 192 && offset_of!(PoolHeader, leases) == 256);
     assert!(offset_of!(PoolHeader, hint) == 320 && offset_of!(PoolHeader, without_channel) == 384);
     assert!(offset_of!(ChannelEntry, state) == 64 && offset_of!(ChannelEntry, dropped) == 128);

@@ -1,26 +1,33 @@
 //! One point on one thread: the stamp itself.
 
+mod batch;
+mod dispatch;
+mod lease;
+mod log;
+
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence};
-use std::time::Duration;
 
 use tickscope_counter as counter;
 use tickscope_tick::Ordering as ReadOrdering;
-use tickscope_tick::own_points::CLOCK_BRACKET;
+use tickscope_tick::own_points::{CLOCK_BRACKET, ID_ORIGINAL};
 use tickscope_tick::{Clock, PointName};
 
 use crate::block::{
-    self, BLOCK_MAGIC, BlockState, ChannelEntry, EntryState, Fields, FullRecord, HEADER_UNITS, NAME_BYTES, Policy,
-    SUCCESSOR_MAGIC, SlimRecord, Successor, UNIT_BYTES, VERSION, WhenFull, WideRecord, padded, unpadded,
+    self, ChannelEntry, EntryState, Fields, FullRecord, HEADER_UNITS, NAME_BYTES, Policy, SlimRecord, UNIT_BYTES,
+    WideRecord, padded, unpadded,
 };
 use crate::clock;
 use crate::handover;
-use crate::policy;
-use crate::pool::MappedBlock;
-use crate::primitive::{own_add, own_exchange, own_fetch_add};
-use crate::process::{self, NewEntry, OpenError, OwnPool, Process, Spare, thread_id};
+use crate::policies::{Action, Choice};
+use crate::policy::{self, Setting};
+use crate::primitive::{own_exchange, own_fetch_add};
+use crate::process::{self, NewEntry, OpenError, OwnPool, Process, Spare};
+use dispatch::{is_done, record_carrying, record_slow, stamp_by_policy, stamp_full, take_on};
+use lease::RETRY_TICKS;
+use log::{close_log, open_log};
 
 /// Fields that a stamp may carry beyond tick and id. A channel keeps as much of it as its [`Fields`] have room for.
 ///
@@ -43,6 +50,15 @@ pub struct Extra {
     pub batch: i32,
 }
 
+/// What a stamp reads together with the counter, for a channel of [`Channel::open_reading`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reading {
+    /// The core, by the instruction that reads the counter and not beside it. On x86-64 with rdtscp alone.
+    pub core: bool,
+    /// `CLOCK_MONOTONIC_RAW` in nanoseconds, right after the counter: it is the stamp's value, whatever value is given.
+    pub monotonic_raw: bool,
+}
+
 /// One point on one thread. Dropping it closes it; the end of the process leaves it to the collector.
 ///
 /// ```
@@ -59,13 +75,16 @@ pub struct Channel {
 }
 
 /// A policy number that no channel has: the inline path then leaves everything to the slow one.
-const NEVER: u32 = 0xffff_ffff;
+const NEVER: u64 = u64::MAX;
 /// Policy words of this process's own, that a handle points to when its entry's does not apply.
 static OFF: AtomicU64 = AtomicU64::new(Policy::Null as u64);
 static CLOSED: AtomicU64 = AtomicU64::new(0xffff_fffe);
 static FORKED: AtomicU64 = AtomicU64::new(0xffff_fffd);
 /// No entry was free: stamps are counted as lost until one is.
 static WAITING: AtomicU64 = AtomicU64::new(0xffff_fffc);
+
+/// What chooses under the policy `own`, by id and tick.
+type Filter = dyn Fn(i64, i64) -> bool;
 
 /// The process's private side of a channel; never freed, but used again for another channel once its own is dropped.
 #[repr(align(64))]
@@ -78,16 +97,46 @@ pub(crate) struct Handle {
     blocks: Cell<*mut u8>,
     /// Units a block, less one: these bits of a unit are its place in its block.
     unit_mask: Cell<u32>,
-    /// The policy number under which `stamp` may go on inline.
-    fast_slim: Cell<u32>,
-    fast_wide: Cell<u32>,
-    fast_full: Cell<u32>,
+    /// The policy word under which `stamp` may go on inline.
+    fast_slim: Cell<u64>,
+    fast_wide: Cell<u64>,
+    fast_full: Cell<u64>,
+    /// The policy word under which every stamp goes to a block.
+    stores: Cell<u64>,
+    /// The policy word that the rule is of.
+    adopted: Cell<u64>,
+    rule: Cell<Action>,
+    setting: Cell<Setting>,
+    /// Number of the first block under it.
+    first_of_policy: Cell<u32>,
+    /// Under `every`: the count at which the next stamp is kept.
+    kept_next: AtomicU64,
+    /// Under `first-last`, low half: stamps within one another, by signal handlers; high half: place, plus 1, of the
+    /// last block that the outermost of them is to end, which names the one before in `following`.
+    level: AtomicU64,
+    /// Under `all`: descriptor of the log; -1: there is none.
+    log: Cell<i32>,
+    /// Position of that descriptor: no file of the program has it.
+    log_mark: Cell<i64>,
+    log_length: AtomicU64,
+    /// Under `own`: what chooses.
+    filter: Cell<Option<NonNull<Filter>>>,
+    /// How often that is being asked now, by stamps within one another.
+    asked: Cell<u32>,
+    /// Of a channel that overwrites: place in the pool, plus 1, and number of its oldest block, and place of its
+    /// newest.
+    oldest: Cell<(u32, u32)>,
+    newest: Cell<u32>,
+    /// Its ticks are of the counter as it is.
+    reads_inline: Cell<bool>,
     ordering: ReadOrdering,
     fields: Fields,
     /// Clock of its ticks; `None`: the counter.
     clock: Option<Clock>,
     /// The clock that it relates to the counter.
     brackets: Option<Clock>,
+    /// What its stamps read together with the counter.
+    reading: Reading,
     entry: Cell<Option<&'static ChannelEntry>>,
     /// Of a channel that waits for an entry: the one that counts what it loses.
     shared: Cell<Option<&'static ChannelEntry>>,
@@ -97,6 +146,8 @@ pub(crate) struct Handle {
     successor: Cell<u32>,
     /// No block was free: not before this tick is one looked for again.
     retry_tick: Cell<i64>,
+    /// The same of a channel that overwrites its own blocks meanwhile.
+    claim_tick: Cell<i64>,
     point: [u8; NAME_BYTES],
 }
 
@@ -117,8 +168,37 @@ impl Channel {
                  points are opened by open_bracket"
             )));
         }
+        if point == ID_ORIGINAL {
+            return Err(OpenError::new(format!(
+                "expected a point's name other than '{ID_ORIGINAL}'. Ids::open opens that one"
+            )));
+        }
         let clock = Some(counter).filter(|&counter| counter != Clock::STAMPED);
         Self::enter(Handle { clock, ..Handle::new(name_of(point)?, ordering, fields) })
+    }
+
+    /// The same with ticks of the counter, and more that is read together with it; stamps must have room for that:
+    /// [`Fields::Wide`] or [`Fields::Full`]. Ticks that are given ([`Channel::record`]) bring nothing but themselves.
+    pub fn open_reading(
+        point: &str,
+        ordering: ReadOrdering,
+        fields: Fields,
+        reading: Reading,
+    ) -> Result<Self, OpenError> {
+        let refuse = |found: String| Err(OpenError::new(found));
+        if reading != Reading::default() && fields == Fields::Slim {
+            return refuse(format!(
+                "expected wide or full stamps for what is read with the counter at '{point}', found slim ones. Open \
+                 it with Fields::Wide"
+            ));
+        }
+        if reading.core && !counter::has_core() {
+            return refuse(format!(
+                "expected an x86-64 processor with rdtscp for the core at '{point}', found none. Without that option \
+                 the core is read beside the counter"
+            ));
+        }
+        Self::enter(Handle { reading, ..Handle::new(name_of(point)?, ordering, fields) })
     }
 
     /// A channel for [`Channel::bracket`], of the point `clock-bracket.NAME` with the clock's name.
@@ -126,6 +206,11 @@ impl Channel {
         let name = name_of(&format!("{CLOCK_BRACKET}{clock}"))?;
         let handle = Handle::new(name, ReadOrdering::Before, Fields::Wide);
         Self::enter(Handle { brackets: Some(clock), ..handle })
+    }
+
+    /// A channel of one of tickscope's own points.
+    pub(crate) fn open_own(point: &str, ordering: ReadOrdering, fields: Fields) -> Result<Self, OpenError> {
+        Self::enter(Handle::new(name_of(point)?, ordering, fields))
     }
 
     fn enter(handle: Handle) -> Result<Self, OpenError> {
@@ -153,15 +238,15 @@ impl Channel {
     #[inline(always)]
     pub fn stamp(&self, id: i64) {
         let handle = self.handle();
-        let policy = handle.policy_number();
-        if policy != handle.fast_slim.get() {
-            return if policy != Policy::Null as u32 {
-                stamp_slow(handle, id, &Extra::default())
+        let word = handle.policy_word();
+        if word != handle.fast_slim.get() {
+            return if word as u32 != Policy::Null as u32 && !is_done(handle, id, word) {
+                stamp_by_policy(handle, id)
             };
         }
         // An `after` reading is taken at once, the others as late as can be: that keeps intervals narrow.
         let early = if handle.ordering == ReadOrdering::After { counter::after() } else { 0 };
-        let Some(record) = handle.reserve(1) else { return stamp_slow(handle, id, &Extra::default()) };
+        let Some(record) = handle.reserve(1) else { return stamp_by_policy(handle, id) };
         let tick = match handle.ordering {
             ReadOrdering::After => early,
             ReadOrdering::Plain => counter::plain(),
@@ -174,9 +259,9 @@ impl Channel {
     #[inline(always)]
     pub fn stamp_with(&self, id: i64, extra: Extra) {
         let handle = self.handle();
-        let policy = handle.policy_number();
-        if policy != handle.fast_wide.get() {
-            return if policy != Policy::Null as u32 {
+        let word = handle.policy_word();
+        if word != handle.fast_wide.get() {
+            return if word as u32 != Policy::Null as u32 {
                 stamp_full(handle, id, (extra.kind, extra.value), extra.parent, (extra.attempt, extra.batch))
             };
         }
@@ -213,11 +298,26 @@ impl Channel {
         }
     }
 
+    /// Has `keep` choose under the policy `own`: it is asked with each stamp's id and tick, and returns whether the
+    /// stamp is kept. Asked on this thread, and by signal handlers on it while it is being asked: it must stand that.
+    /// Stamps of this channel that it makes itself ask it again, to a depth of four; deeper ones are refused and
+    /// counted.
+    ///
+    /// ```
+    /// # use tickscope_stamp::{Channel, Fields, Ordering};
+    /// # let received = Channel::open("received", Ordering::After, Fields::Slim)?;
+    /// received.choose(|id, _tick| id % 3 == 0); // if the run file gives the point the policy `own`
+    /// # Ok::<(), tickscope_stamp::OpenError>(())
+    /// ```
+    pub fn choose(&self, keep: impl Fn(i64, i64) -> bool + 'static) {
+        self.handle().set_filter(Some(Box::new(keep)));
+    }
+
     /// Relates the clock of [`Channel::open_bracket`] to the counter: the narrowest of eight readings counter, clock,
     /// counter, as one stamp; tick: the counter before, id: the clock in nanoseconds, value: the counter after.
     pub fn bracket(&self) {
         let handle = self.handle();
-        if handle.policy_number() == Policy::Null as u32 {
+        if handle.policy_word() as u32 == Policy::Null as u32 {
             return;
         }
         match handle.brackets.and_then(|clock| clock::read_between(clock, process::clocks())) {
@@ -253,24 +353,41 @@ impl Handle {
             fast_slim: Cell::new(NEVER),
             fast_wide: Cell::new(NEVER),
             fast_full: Cell::new(NEVER),
+            stores: Cell::new(NEVER),
+            adopted: Cell::new(NEVER),
+            rule: Cell::new(Action::Nothing),
+            setting: Cell::new(Setting::default()),
+            first_of_policy: Cell::new(0),
+            kept_next: AtomicU64::new(0),
+            level: AtomicU64::new(0),
+            log: Cell::new(-1),
+            log_mark: Cell::new(0),
+            log_length: AtomicU64::new(0),
+            filter: Cell::new(None),
+            asked: Cell::new(0),
+            oldest: Cell::new((0, 0)),
+            newest: Cell::new(0),
+            reads_inline: Cell::new(false),
             ordering,
             fields,
             clock: None,
             brackets: None,
+            reading: Reading::default(),
             entry: Cell::new(None),
             shared: Cell::new(None),
             pool: Cell::new(None),
             serial: Cell::new(0),
             successor: Cell::new(0),
             retry_tick: Cell::new(i64::MIN),
+            claim_tick: Cell::new(i64::MIN),
             point,
         }
     }
 
     #[inline(always)]
-    fn policy_number(&self) -> u32 {
+    fn policy_word(&self) -> u64 {
         // SAFETY: points to one of the statics above or to the entry in this process's mapping, both always valid.
-        unsafe { (*self.policy.load(Ordering::Relaxed)).load(Ordering::Relaxed) as u32 }
+        unsafe { (*self.policy.load(Ordering::Relaxed)).load(Ordering::Relaxed) }
     }
 
     fn points_to(&self, own: &'static AtomicU64) -> bool {
@@ -309,30 +426,44 @@ impl Handle {
 
     #[inline(always)]
     fn reserve_to_record(&self, fields: Fields, tick: i64) -> Reserved {
-        let policy = self.policy_number();
-        if policy == Policy::Null as u32 {
+        let word = self.policy_word();
+        if word as u32 == Policy::Null as u32 {
             return Reserved::Off;
         }
-        if policy != Policy::Buffered as u32 || self.fields != fields || tick == 0 {
+        if word != self.stores.get() || self.fields != fields || tick == 0 {
             return Reserved::Uncommon;
         }
         self.reserve(fields as u64).map_or(Reserved::Uncommon, Reserved::Record)
     }
 
+    /// Has another function choose, or none.
+    fn set_filter(&self, filter: Option<Box<Filter>>) {
+        let filter = filter.map(|filter| NonNull::from(Box::leak(filter)));
+        let mask = process::block_signals(); // its address is two words
+        let before = self.filter.replace(filter);
+        process::restore_signals(&mask);
+        if let Some(before) = before {
+            // SAFETY: it was leaked here, and nobody is in it: a stamp ends before its thread calls this.
+            drop(unsafe { Box::from_raw(before.as_ptr()) });
+        }
+    }
+
     /// Leaves every stamp to the slow path.
     fn forbid_inline(&self) {
-        for fast in [&self.fast_slim, &self.fast_wide, &self.fast_full] {
-            fast.set(NEVER);
+        for word in [&self.fast_slim, &self.fast_wide, &self.fast_full, &self.stores, &self.adopted] {
+            word.set(NEVER);
         }
     }
 
     /// Fills a record of the channel's own shape.
-    fn commit(&self, record: *mut u8, id: i64, extra: &Extra, tick: i64) {
-        match self.fields {
-            Fields::Slim => commit_slim(record, id, tick),
-            Fields::Wide => commit_wide(record, id, extra.kind, extra.value, tick),
-            Fields::Full => commit_full(record, id, extra, tick),
+    fn commit(&self, record: *mut u8, id: i64, extra: &Extra, read: Read) {
+        if self.fields == Fields::Slim {
+            return commit_slim(record, id, read.tick);
         }
+        if self.fields == Fields::Full {
+            commit_origin(record, id, extra);
+        }
+        commit_on(record, id, (extra.kind, extra.value), read.tick, read.core.unwrap_or_else(core));
     }
 
     /// Reads what the channel's ticks are of; 0: it can't be read.
@@ -341,6 +472,42 @@ impl Handle {
             None => process::clocks().counter.read(ordering),
             Some(clock) => clock::now(clock, process::clocks()).unwrap_or(0),
         }
+    }
+
+    /// Reads what a stamp of this channel reads; what it carries then. A tick of 0: it can't be read.
+    fn read_now(&self, extra: &Extra) -> (Read, Extra) {
+        if self.reading == Reading::default() {
+            return (Read::given(self.read(self.ordering)), *extra);
+        }
+        let clocks = process::clocks();
+        let (raw, core) = if self.reading.core {
+            let (raw, core) = counter::with_core(); // waits for what precedes, as `after` does
+            if self.ordering == ReadOrdering::Before {
+                counter::fence();
+            }
+            (raw, Some(core))
+        } else {
+            (counter::read(self.ordering), None)
+        };
+        let value =
+            if self.reading.monotonic_raw { clock::now(Clock::MonotonicRaw, clocks) } else { Some(extra.value) };
+        let tick = clocks.counter.injection().map_or(raw, |map| map.apply(raw));
+        value.map_or((Read::given(0), *extra), |value| (Read { tick, core }, Extra { value, ..*extra }))
+    }
+}
+
+/// One reading for a stamp.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    tick: i64,
+    /// The core that it was read on; `None`: no instruction told it.
+    core: Option<i32>,
+}
+
+impl Read {
+    /// A tick alone.
+    fn given(tick: i64) -> Self {
+        Self { tick, core: None }
     }
 }
 
@@ -368,22 +535,38 @@ fn commit_slim(record: *mut u8, id: i64, tick: i64) {
 }
 
 fn commit_full(record: *mut u8, id: i64, extra: &Extra, tick: i64) {
+    commit_origin(record, id, extra);
+    commit_wide(record, id, extra.kind, extra.value, tick);
+}
+
+#[inline(always)]
+fn commit_origin(record: *mut u8, id: i64, extra: &Extra) {
     // SAFETY: as in `commit_slim`; a full channel reserves three units.
     let full = unsafe { &*record.cast::<FullRecord>() };
     full.parent.store(extra.parent.unwrap_or(id), Ordering::Relaxed);
     full.attempt.store(extra.attempt, Ordering::Relaxed);
     full.batch.store(extra.batch, Ordering::Relaxed);
-    commit_wide(record, id, extra.kind, extra.value, tick);
 }
 
 #[inline(always)]
 fn commit_wide(record: *mut u8, id: i64, kind: i32, value: i64, tick: i64) {
+    commit_on(record, id, (kind, value), tick, core());
+}
+
+/// The core that this thread runs on now.
+#[inline(always)]
+fn core() -> i32 {
+    // SAFETY: no arguments; -1 where it fails, which is what "not recorded" is.
+    unsafe { libc::sched_getcpu() }
+}
+
+#[inline(always)]
+fn commit_on(record: *mut u8, id: i64, (kind, value): (i32, i64), tick: i64, core: i32) {
     // SAFETY: as in `commit_slim`; a wide channel reserves two units, a full one three.
     let wide = unsafe { &*record.cast::<WideRecord>() };
     wide.value.store(value, Ordering::Relaxed);
     wide.kind.store(kind, Ordering::Relaxed);
-    // SAFETY: no arguments; -1 where it fails, which is what "not recorded" is.
-    wide.cpu.store(unsafe { libc::sched_getcpu() }, Ordering::Relaxed);
+    wide.cpu.store(core, Ordering::Relaxed);
     handover::commit(&wide.id, &wide.tick, id, tick);
 }
 
@@ -404,7 +587,7 @@ impl Process {
 /// Gives the handle an entry of the process's pool; where none is free, it waits for one.
 fn enter(handle: &Handle, process: &mut Process) {
     let (Some(environment), Some(pool)) = (&process.environment, process.pool) else { return };
-    let policy = unpadded(&handle.point).map_or(Policy::Null, |point| environment.policy_of(&point));
+    let policy = unpadded(&handle.point).map_or(Choice::NULL, |point| environment.policy_of(&point));
     let now = process.clocks.counter.read(ReadOrdering::Plain);
     let wanted = NewEntry {
         point: handle.point,
@@ -428,18 +611,20 @@ fn enter(handle: &Handle, process: &mut Process) {
     handle.unit_mask.set(pool.header().block_bytes / UNIT_BYTES as u32 - 1);
     handle.next.store(0, Ordering::Relaxed);
     handle.retry_tick.set(i64::MIN);
-    let reads_inline = environment.injection.is_none() && handle.clock.is_none();
-    let inline = |fields| if reads_inline && handle.fields == fields { Policy::Buffered as u32 } else { NEVER };
-    handle.fast_slim.set(inline(Fields::Slim));
-    handle.fast_wide.set(inline(Fields::Wide));
-    handle.fast_full.set(inline(Fields::Full));
+    handle.claim_tick.set(i64::MIN);
+    handle.oldest.set((0, 0));
+    handle.newest.set(0);
+    let alone = handle.clock.is_none() && handle.reading == Reading::default();
+    handle.reads_inline.set(environment.injection.is_none() && alone);
+    take_on(handle, entry, policy::read(&entry.policy, &entry.parameters));
+    open_log(handle, pool, process);
     compiler_fence(Ordering::SeqCst); // a handler sees the handle whole once the policy applies
     handle.policy.store(std::ptr::from_ref(&entry.policy).cast_mut(), Ordering::Relaxed);
 }
 
 /// No entry is free: the channel's stamps are counted as lost until one is.
 fn wait_for_entry(handle: &Handle, pool: OwnPool, wanted: NewEntry, first: bool) {
-    if wanted.policy == Policy::Null {
+    if wanted.policy == Choice::NULL {
         return handle.policy.store(word(&OFF), Ordering::Relaxed);
     }
     handle.pool.set(Some(pool));
@@ -493,10 +678,12 @@ pub(crate) fn cut_off(handle: &Handle) {
         return;
     }
     handle.shared.set(None);
+    handle.level.store(u64::from(handle.level.load(Ordering::Relaxed) as u32), Ordering::Relaxed);
     handle.policy.store(word(&FORKED), Ordering::Relaxed);
     handle.forbid_inline();
     handle.pool.set(None);
     handle.next.store(0, Ordering::Relaxed);
+    close_log(handle);
 }
 
 /// Entries of channels under the policy null that one process leaves to the collector when it closes them.
@@ -505,13 +692,15 @@ const MOST_NULL_ENTRIES: u32 = 64;
 fn close(handle: &Handle, process: &mut Process) {
     handle.policy.store(word(&CLOSED), Ordering::Relaxed);
     handle.forbid_inline();
+    close_log(handle);
+    handle.set_filter(None);
     let (Some(entry), Some(pool)) = (handle.entry.take(), handle.pool.take()) else { return };
     let unit = handle.next.load(Ordering::Relaxed) as u32;
     if !handle.is_full(u64::from(unit)) {
         leave_block(handle, pool, unit, process); // a full one is complete without our word
     }
     // What the entry says stands in the blocks too, but for these counts: they wait for the collector.
-    let counts = [&entry.dropped, &entry.refused, &entry.stalls, &entry.lost];
+    let counts = [&entry.dropped, &entry.refused, &entry.stalls, &entry.lost, &entry.counted, &entry.seen];
     let mut told = counts.iter().all(|count| count.load(Ordering::Relaxed) == 0);
     // Of a channel that kept nothing only the entry tells; a few are enough, or they would be all taken.
     let null = entry.policy.load(Ordering::Relaxed) as u32 == Policy::Null as u32;
@@ -531,291 +720,10 @@ fn leave_block(handle: &Handle, pool: OwnPool, unit: u32, process: &mut Process)
     let units = handle.unit_mask.get() + 1;
     let (index, left) = (unit / units, units - unit % units);
     let block = pool.block(index);
-    if left >= block::successor_units(handle.fields) + handle.fields as u32 {
+    let has_room = left >= block::successor_units(handle.fields) + handle.fields as u32;
+    if has_room && lease::shares_blocks(handle, pool) {
         let (name, successor) = ((block.header().serial, block.header().number), handle.successor.get());
-        process.spares.push(Spare { index, unit, successor, name });
+        process.add_spare(Spare { index, unit, successor, name });
     }
     handover::release(&block);
-}
-
-/// Where a channel that keeps stamps now puts them; looks at everything but the common case: closed, forked, waiting,
-/// off. `tick`: of the stamp, 0: now.
-fn keeps(handle: &Handle, tick: i64) -> Option<(&'static ChannelEntry, OwnPool)> {
-    if handle.points_to(&FORKED) && !reopen(handle) {
-        return None;
-    }
-    if handle.points_to(&WAITING) {
-        enter_late(handle, tick);
-    }
-    let policy = handle.policy_number();
-    let (entry, pool) = (handle.entry.get()?, handle.pool.get()?);
-    if policy != Policy::Null as u32 && policy != Policy::Buffered as u32 {
-        own_add(&entry.refused, 1);
-    }
-    (policy == Policy::Buffered as u32).then_some((entry, pool))
-}
-
-/// A stamp of a full channel; any other that is not wide is left to the slow path. In pairs, which go in registers,
-/// here and below: were an [`Extra`] handed over, every wide stamp would store it to memory first.
-#[inline(never)]
-fn stamp_full(handle: &Handle, id: i64, carried: (i32, i64), parent: Option<i64>, tries: (i32, i32)) {
-    let extra = Extra { kind: carried.0, value: carried.1, parent, attempt: tries.0, batch: tries.1 };
-    if handle.policy_number() != handle.fast_full.get() {
-        return stamp_slow(handle, id, &extra);
-    }
-    let tick = counter::read(handle.ordering);
-    let Some(record) = handle.reserve(Fields::Full as u64) else { return stamp_slow(handle, id, &extra) };
-    commit_full(record, id, &extra, tick);
-}
-
-#[cold]
-#[inline(never)]
-fn record_carrying(
-    handle: &Handle,
-    (id, tick): (i64, i64),
-    carried: (i32, i64),
-    parent: Option<i64>,
-    tries: (i32, i32),
-) {
-    let extra = Extra { kind: carried.0, value: carried.1, parent, attempt: tries.0, batch: tries.1 };
-    record_slow(handle, id, &extra, tick);
-}
-
-/// Channels of another clock, the injected map, a stamp through the call for another shape, a full block.
-#[cold]
-#[inline(never)]
-fn stamp_slow(handle: &Handle, id: i64, extra: &Extra) {
-    let Some((entry, pool)) = keeps(handle, 0) else { return };
-    // The counter as late as can be, as in `stamp`; a clock is read first: it may turn out unreadable.
-    if handle.clock.is_some() || handle.ordering == ReadOrdering::After {
-        return record_uncommon(handle, (entry, pool), (id, extra), handle.read(handle.ordering));
-    }
-    let Some(record) = reserve_leasing(handle, (entry, pool), 0) else { return };
-    match handle.read(handle.ordering) {
-        0 => own_add(&entry.refused, 1),
-        tick => handle.commit(record, id, extra, tick),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn record_slow(handle: &Handle, id: i64, extra: &Extra, tick: i64) {
-    if let Some(kept) = keeps(handle, tick) {
-        record_uncommon(handle, kept, (id, extra), tick);
-    }
-}
-
-fn record_uncommon(
-    handle: &Handle,
-    (entry, pool): (&'static ChannelEntry, OwnPool),
-    (id, extra): (i64, &Extra),
-    tick: i64,
-) {
-    if tick == 0 {
-        return own_add(&entry.refused, 1); // reads as "not committed": the only tick that cannot be kept
-    }
-    let Some(record) = reserve_leasing(handle, (entry, pool), tick) else { return };
-    handle.commit(record, id, extra, tick);
-}
-
-/// The first stamp after fork: a pool of the child's own, and the same point on it.
-fn reopen(handle: &Handle) -> bool {
-    let opened = process::with(|process| match process.start() {
-        Ok(true) if handle.points_to(&FORKED) => {
-            enter(handle, process);
-            true
-        }
-        Ok(started) => started,
-        Err(_) => false, // the refusal lies in the stamp directory
-    });
-    if !opened {
-        handle.policy.store(word(&OFF), Ordering::Relaxed);
-    }
-    opened
-}
-
-/// Ticks after a failed search before the next one: a pool that is full should cost little to find full.
-const RETRY_TICKS: i64 = 100_000;
-
-/// A record for one stamp, leasing as needed; `None`: dropped and counted, under `tick` or, where that is 0, the
-/// present one.
-fn reserve_leasing(handle: &Handle, (entry, pool): (&'static ChannelEntry, OwnPool), tick: i64) -> Option<*mut u8> {
-    loop {
-        if let Some(record) = handle.reserve(handle.fields as u64) {
-            return Some(record);
-        }
-        if counter::plain() >= handle.retry_tick.get() {
-            if lease(handle, entry, pool) || (waits(pool) && wait_for_block(handle, entry, pool)) {
-                continue;
-            }
-            handle.retry_tick.set(counter::plain() + RETRY_TICKS);
-        }
-        drop_stamp(entry, if tick == 0 { handle.read(ReadOrdering::Plain) } else { tick });
-        return None;
-    }
-}
-
-fn waits(pool: OwnPool) -> bool {
-    pool.header().when_full == WhenFull::Wait as u8
-}
-
-fn drop_stamp(entry: &ChannelEntry, tick: i64) {
-    if entry.lost.load(Ordering::Relaxed) == 0 {
-        entry.lost_first.store(tick, Ordering::Relaxed);
-    }
-    entry.lost_last.store(tick, Ordering::Relaxed);
-    own_add(&entry.lost, 1);
-    own_add(&entry.dropped, 1);
-}
-
-/// Spares that are looked at for one channel.
-const SPARES_TRIED: usize = 4096;
-
-/// Goes on in a block that another channel of the same point left partly filled; `false`: there is none.
-fn succeed(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
-    let done = process::with(|process| {
-        let mut at = process.spares.len();
-        let last = at.saturating_sub(SPARES_TRIED);
-        while at > last {
-            at -= 1;
-            let spare = process.spares[at];
-            let block = pool.block(spare.index);
-            let is_spare = handover::state(&block) == Some(BlockState::Released)
-                && (block.header().serial, block.header().number) == spare.name;
-            if is_spare && !fits(handle, entry, pool, &block) {
-                continue;
-            }
-            process.spares.swap_remove(at);
-            if is_spare && handover::resume(&block) {
-                succeed_at(handle, entry, &block, &spare); // else the collector took it
-                return true;
-            }
-        }
-        false
-    });
-    if done {
-        pool.header().leases.fetch_add(1, Ordering::Release);
-    }
-    done
-}
-
-/// Whether the block is of the channel's point, and was leased under the policy that a new channel has: so what its
-/// header says of the policy is true of this one too.
-fn fits(handle: &Handle, entry: &ChannelEntry, pool: OwnPool, block: &MappedBlock<'_>) -> bool {
-    let header = block.header();
-    let counter = handle.clock.map_or(pool.header().counter, Clock::number);
-    (header.ordering, header.shape) == (handle.ordering as u8, handle.fields as u8)
-        && (header.counter, header.point) == (counter, handle.point)
-        && header.policy_epoch == 0
-        && entry.policy.load(Ordering::Relaxed) >> 32 == 0
-}
-
-/// Describes the channel at the unit where another's records ended, and moves it behind that.
-fn succeed_at(handle: &Handle, entry: &ChannelEntry, block: &MappedBlock<'_>, spare: &Spare) {
-    let within = spare.unit & handle.unit_mask.get();
-    let link = match spare.successor {
-        0 => &block.header().successor,
-        unit => &block.successor_at(unit).next,
-    };
-    // Release, and first: whoever sees what is written here knows that it is no record.
-    link.store(within, Ordering::Release);
-    compiler_fence(Ordering::SeqCst); // so it is, too, where the process is killed right here
-    let successor: &Successor = block.successor_at(within);
-    successor.serial.store(handle.serial.get(), Ordering::Relaxed);
-    successor.opened_tick.store(entry.opened_tick.load(Ordering::Relaxed), Ordering::Relaxed);
-    successor.one.store(1, Ordering::Relaxed);
-    let thread = u64::from(thread_id() as u32);
-    // Release: the description is whole.
-    successor.whole.store(thread << 32 | u64::from(SUCCESSOR_MAGIC), Ordering::Release);
-    handle.successor.set(within);
-    let number = handle.next.load(Ordering::Relaxed) & !u64::from(u32::MAX);
-    let behind = spare.unit + block::successor_units(handle.fields);
-    handle.next.store(number | u64::from(behind), Ordering::Relaxed);
-}
-
-/// Moves the full channel to a new block, or to the rest of one; `false`: there is none.
-fn lease(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
-    let full = handle.next.load(Ordering::Relaxed);
-    if !handle.is_full(full) {
-        return true; // a signal handler was here first
-    }
-    // A thread that lives long takes blocks of its own.
-    let is_new = full >> 32 == 0 && handle.successor.get() == 0;
-    if is_new && succeed(handle, entry, pool) {
-        return true;
-    }
-    let Some((index, block)) = claim(pool) else { return succeed(handle, entry, pool) };
-    let number = (full >> 32) as u32;
-    let lost = describe(handle, entry, pool, block, number);
-    handover::publish(&block, BLOCK_MAGIC);
-    let block_bytes = pool.header().block_bytes;
-    let first = index * (handle.unit_mask.get() + 1) + block::first_unit(block_bytes, handle.fields);
-    if own_exchange(&handle.next, full, u64::from(number + 1) << 32 | u64::from(first)).is_ok() {
-        handle.successor.set(0);
-        own_add(&entry.lost, lost.wrapping_neg());
-        pool.header().leases.fetch_add(1, Ordering::Release);
-    } else {
-        handover::withdraw(&block); // a signal handler leased one meanwhile
-    }
-    true
-}
-
-/// Claims a free block, looking at each once.
-fn claim(pool: OwnPool) -> Option<(u32, MappedBlock<'static>)> {
-    let header = pool.header();
-    let start = header.hint.load(Ordering::Relaxed);
-    let mut order = (0..header.block_count).map(|step| (start.wrapping_add(step)) % header.block_count);
-    let index = order.find(|&index| handover::claim(&pool.block(index)))?;
-    header.hint.store((index + 1) % header.block_count, Ordering::Relaxed);
-    Some((index, pool.block(index)))
-}
-
-/// Writes the header of a claimed block; returns how many lost stamps it tells of.
-fn describe(handle: &Handle, entry: &ChannelEntry, pool: OwnPool, block: MappedBlock<'_>, number: u32) -> u64 {
-    let header = pool.header();
-    let lost = entry.lost.load(Ordering::Relaxed);
-    let setting = policy::read(&entry.policy, &entry.parameters);
-    let plain = block.header_address();
-    // SAFETY: the block is claimed and its magic not yet stored, so nobody else reads or writes these fields.
-    unsafe {
-        (*plain).version = VERSION as u16;
-        (*plain).header_bytes = (block::first_unit(header.block_bytes, handle.fields) * UNIT_BYTES as u32) as u16;
-        (*plain).serial = handle.serial.get();
-        (*plain).number = number;
-        (*plain).policy_epoch = setting.epoch;
-        (*plain).policy = setting.policy;
-        (*plain).parameter = setting.parameter;
-        (*plain).instance = header.instance;
-        (*plain).boot_id = header.boot_id;
-        (*plain).pid = header.pid;
-        (*plain).thread = thread_id();
-        (*plain).process_start = header.process_start;
-        (*plain).ordering = handle.ordering as u8;
-        (*plain).shape = handle.fields as u8;
-        (*plain).counter = handle.clock.map_or(header.counter, Clock::number);
-        (*plain).epoch = header.epoch;
-        (*plain).lost = lost;
-        (*plain).lost_first = entry.lost_first.load(Ordering::Relaxed);
-        (*plain).lost_last = entry.lost_last.load(Ordering::Relaxed);
-        (*plain).point = handle.point;
-    }
-    lost
-}
-
-/// Waits for a block while a collector lives, at most 1 s.
-fn wait_for_block(handle: &Handle, entry: &ChannelEntry, pool: OwnPool) -> bool {
-    const NAP: Duration = Duration::from_micros(50);
-    const NAPS: u32 = 20_000;
-    const NAPS_BETWEEN_LOOKS: u32 = 200;
-    own_add(&entry.stalls, 1);
-    for nap in 0..NAPS {
-        if nap % NAPS_BETWEEN_LOOKS == 0 && !process::with(|process| process.has_collector()) {
-            return false;
-        }
-        std::thread::sleep(NAP);
-        if lease(handle, entry, pool) {
-            return true;
-        }
-    }
-    false
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use tickscope_tick::{Injection, NodeName, PointName, RealtimeInjection};
 
-use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, FEWEST_BLOCKS, KEY_BYTES, Policy, WhenFull};
+use crate::block::{BLOCK_BYTES, DEFAULT_BLOCK_BYTES, DEFAULT_POOL_BYTES, FEWEST_BLOCKS, KEY_BYTES, WhenFull};
 use crate::directory::{GROUP, PoolKey, group_of};
+use crate::policies::{Choice, rules};
 use crate::policy::matches;
 
 /// The settings of a process that was asked to measure.
@@ -14,10 +15,12 @@ use crate::policy::matches;
 pub(crate) struct Environment {
     pub directory: PathBuf,
     pub node: NodeName,
-    pub policies: Vec<(String, Policy)>,
+    pub policies: Vec<(String, Choice)>,
     pub pool_bytes: u64,
     pub block_bytes: u32,
     pub when_full: WhenFull,
+    /// Directory of the logs of channels under `all`.
+    pub logs: Option<PathBuf>,
     /// Group that may read and collect too.
     pub group: Option<u32>,
     pub key: [u8; KEY_BYTES],
@@ -44,19 +47,21 @@ impl Environment {
         let when_full = match text("TICKSCOPE_WHEN_FULL").as_deref() {
             None | Some("drop") => WhenFull::Drop,
             Some("wait") => WhenFull::Wait,
+            Some("overwrite") => WhenFull::Overwrite,
             Some(other) => {
                 return Err(format!(
-                    "expected TICKSCOPE_WHEN_FULL as drop or wait; found '{other}'. Unset it for drop"
+                    "expected TICKSCOPE_WHEN_FULL as drop, wait or overwrite; found '{other}'. Unset it for drop"
                 ));
             }
         };
         Ok(Some(Self {
             directory: directory.into(),
             node,
-            policies: policies(&text("TICKSCOPE_POLICY").unwrap_or_default())?,
+            policies: rules(&text("TICKSCOPE_POLICY").unwrap_or_default())?,
             pool_bytes: number(text, "TICKSCOPE_POOL_BYTES", DEFAULT_POOL_BYTES, 4096, 1 << 35)?,
             block_bytes,
             when_full,
+            logs: get("TICKSCOPE_LOGS").filter(|value| !value.is_empty()).map(PathBuf::from),
             group: group_of(text(GROUP).as_deref())?,
             key: text(PoolKey::VARIABLE).map(|key| key.parse::<PoolKey>()).transpose()?.unwrap_or_default().0,
             injection: text(Injection::VARIABLE).map(|map| map.parse()).transpose().map_err(|e| format!("{e}"))?,
@@ -73,10 +78,16 @@ impl Environment {
     }
 
     /// The policy of a point: the first rule whose glob matches; else `buffered`.
-    pub fn policy_of(&self, point: &PointName) -> Policy {
+    pub fn policy_of(&self, point: &PointName) -> Choice {
         let rule = self.policies.iter().find(|(glob, _)| matches(glob, point.as_str()));
-        rule.map_or(Policy::Buffered, |&(_, policy)| policy)
+        rule.map_or(Choice::BUFFERED, |&(_, policy)| policy)
     }
+}
+
+/// Fails where a measured program would turn its points off for what a variable says.
+pub fn expect_settings(get: impl Fn(&str) -> Option<OsString>) -> Result<(), String> {
+    let measured = |name: &str| if name == "TICKSCOPE_DIR" { Some("/".into()) } else { get(name) };
+    Environment::read(measured).map(drop)
 }
 
 fn number<N: TryFrom<u64> + Into<u64> + Copy>(
@@ -97,23 +108,6 @@ fn number<N: TryFrom<u64> + Into<u64> + Copy>(
         )
     };
     parsed.and_then(|number| N::try_from(number).ok()).ok_or_else(wrong)
-}
-
-fn policies(rules: &str) -> Result<Vec<(String, Policy)>, String> {
-    let rule = |rule: &str| {
-        let (glob, policy) = rule.split_once('=').ok_or_else(|| {
-            format!("expected TICKSCOPE_POLICY as glob=policy,...; found '{rule}'. Write send*=null for example")
-        })?;
-        let known = Policy::from_name(policy);
-        let wrong = || {
-            format!(
-                "expected TICKSCOPE_POLICY with the policies {}; found '{policy}'. Choose one of them",
-                Policy::names("and")
-            )
-        };
-        Ok((glob.to_owned(), known.ok_or_else(wrong)?))
-    };
-    rules.split(',').filter(|rule| !rule.is_empty()).map(rule).collect()
 }
 
 #[cfg(test)]
@@ -139,6 +133,8 @@ mod tests {
             ("TICKSCOPE_POOL_BYTES", "much"),
             ("TICKSCOPE_WHEN_FULL", "panic"),
             ("TICKSCOPE_POLICY", "send=every"),
+            ("TICKSCOPE_POLICY", "send=every 0"),
+            ("TICKSCOPE_POLICY", "send=5 of 4"),
             ("TICKSCOPE_POLICY", "send"),
             ("TICKSCOPE_NODE", "a b"),
             ("TICKSCOPE_NODE", "a.b"),
@@ -153,9 +149,19 @@ mod tests {
 
     #[test]
     fn the_first_matching_glob_decides_the_policy() {
-        let environment = read(&[("TICKSCOPE_DIR", "/x"), ("TICKSCOPE_POLICY", "sen?=null,send*=buffered,*=null")]);
+        let environment = read(&[("TICKSCOPE_DIR", "/x"), ("TICKSCOPE_POLICY", "sen?=null,send*=every 10,*=2 of 8")]);
         let environment = environment.unwrap().unwrap();
         let found = ["send", "sending", "receive"].map(|point| environment.policy_of(&PointName::new(point).unwrap()));
-        assert_eq!(found, [Policy::Null, Policy::Buffered, Policy::Null]);
+        assert_eq!(found.map(|policy| policy.to_string()), ["null", "every 10", "2 of 8"]);
+    }
+
+    #[test]
+    fn blanks_around_globs_and_policies_mean_nothing() {
+        for text in ["sent=every 10, *=null", " sent = every 10 ,*=null", "sent =every 10 , * = null , "] {
+            let environment = read(&[("TICKSCOPE_DIR", "/x"), ("TICKSCOPE_POLICY", text)]).unwrap().unwrap();
+            let found = ["sent", "sending"].map(|point| environment.policy_of(&PointName::new(point).unwrap()));
+            assert_eq!(found.map(|policy| policy.to_string()), ["every 10", "null"], "{text}");
+            assert_eq!(environment.policies[1].0, "*", "{text}");
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! | [`claim`], [`publish`], [`withdraw`] | program, any thread | everything |
 //! | [`commit`] | the one thread of the channel, and signal handlers on it | everything |
 //! | [`release`], [`resume`] | the one thread of the channel | collector |
-//! | [`take`] | the one collector | programs that [`resume`] |
+//! | [`take`], [`take_done`] | the one collector | programs that [`resume`] or [`overwrite`] |
+//! | [`overwrite`], [`clear`] | the one thread of the channel | collector |
 //! | [`is_complete`], [`committed`] | collector | everything |
 //! | [`begin_zeroing`], [`finish_zeroing`] | the one collector | programs, on other blocks |
 //!
@@ -13,7 +14,7 @@
 //! the collector zeroes only blocks that nobody writes any more: complete, released, or of a dead process.
 
 use crate::block::BlockState;
-use crate::primitive::{AtomicI64, AtomicU32, Ordering};
+use crate::primitive::{AtomicI64, AtomicU32, Ordering, fence};
 
 /// Access to a block by the steps; implemented by mapped memory and, shrunk, by the model checker's tests.
 pub trait Block {
@@ -29,6 +30,12 @@ pub trait Block {
     fn tick(&self, slot: u32) -> &AtomicI64;
     /// Zeroes all but magic and state.
     fn zero_contents(&self);
+
+    /// Whether every record is committed.
+    fn is_full(&self) -> bool {
+        // From the end: the last record is the last to be committed, so a block in use costs one load.
+        (0..self.capacity()).rev().all(|slot| self.tick(slot).load(Ordering::Acquire) != 0)
+    }
 }
 
 /// Takes a free block; `false`: it is not free.
@@ -73,25 +80,68 @@ pub fn resume(block: &impl Block) -> bool {
     block.state().compare_exchange(released, leased, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
-/// Takes a released block for the collector; `false`: a program has resumed it.
-pub fn take(block: &impl Block) -> bool {
+/// Takes a block that is released, or complete, for the collector; `false`: a program has resumed it, or is about to
+/// overwrite it.
+pub fn take(block: &impl Block, from: BlockState) -> bool {
     // Acquire: every stamp before the release is seen.
-    let (released, taken) = (BlockState::Released as u32, BlockState::Taken as u32);
-    block.state().compare_exchange(released, taken, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    block.state().compare_exchange(from as u32, BlockState::Taken as u32, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// Takes a leased block that `is_done`; `false`: it is not, or its program is about to overwrite it. Asked only once
+/// the block is taken: one that was done before may have been overwritten since, and be leased again.
+pub fn take_done(block: &impl Block, is_done: impl FnOnce() -> bool) -> bool {
+    take_if(block, BlockState::Leased, is_done)
+}
+
+/// Takes a block in that state if `is_it` once it is taken: nobody overwrites it or goes on in it meanwhile.
+pub fn take_if(block: &impl Block, from: BlockState, is_it: impl FnOnce() -> bool) -> bool {
+    if !take(block, from) {
+        return false;
+    }
+    let keeps = is_it();
+    if !keeps {
+        // Its program may have released it meanwhile: that stands.
+        let (taken, from) = (BlockState::Taken as u32, from as u32);
+        let _ = block.state().compare_exchange(taken, from, Ordering::Release, Ordering::Relaxed);
+    }
+    keeps
+}
+
+/// Takes a complete block of the program's own, whose stamps are given up; `false`: it is not complete, or the
+/// collector has it.
+pub fn overwrite(block: &impl Block) -> bool {
+    let (leased, overwritten) = (BlockState::Leased as u32, BlockState::Overwritten as u32);
+    is_complete(block)
+        && block.state().compare_exchange(leased, overwritten, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// Makes an overwritten block as empty as a claimed one.
+pub fn clear(block: &impl Block) {
+    block.magic().store(0, Ordering::Relaxed);
+    // Release: no record goes while the header still stands.
+    fence(Ordering::Release);
+    block.zero_contents();
+    // Release: whoever sees it leased sees it zeroed.
+    block.state().store(BlockState::Leased as u32, Ordering::Release);
 }
 
 /// Where the block is; `None`: a state of no version.
 pub fn state(block: &impl Block) -> Option<BlockState> {
     let state = block.state().load(Ordering::Acquire);
-    [BlockState::Free, BlockState::Leased, BlockState::Released, BlockState::Zeroing, BlockState::Taken]
-        .into_iter()
-        .find(|&known| known as u32 == state)
+    let known = [
+        BlockState::Free,
+        BlockState::Leased,
+        BlockState::Released,
+        BlockState::Zeroing,
+        BlockState::Taken,
+        BlockState::Overwritten,
+    ];
+    known.into_iter().find(|&known| known as u32 == state)
 }
 
 /// Whether every record is committed, so that nobody writes the block any more.
 pub fn is_complete(block: &impl Block) -> bool {
-    // From the end: the last record is the last to be committed, so a block in use costs one load.
-    (0..block.capacity()).rev().all(|slot| block.tick(slot).load(Ordering::Acquire) != 0)
+    block.is_full()
 }
 
 /// The slots of the committed records, in order.

@@ -22,23 +22,34 @@ pub mod entropy;
 mod environment;
 pub mod handover;
 #[cfg(not(loom))]
+pub mod id;
+#[cfg(not(loom))]
 mod point;
+pub mod policies;
 pub mod policy;
 #[cfg(not(loom))]
 pub mod pool;
 pub mod primitive;
 #[cfg(not(loom))]
 mod process;
+#[cfg(not(loom))]
+mod traceparent;
 
 #[cfg(not(loom))]
 pub use block::Fields;
 #[cfg(not(loom))]
-pub use channel::{Channel, Extra};
+pub use channel::{Channel, Extra, Reading};
 #[cfg(not(loom))]
 pub use clock::clock_now;
 #[cfg(not(loom))]
+pub use environment::expect_settings;
+#[cfg(not(loom))]
+pub use id::{Ids, id_of};
+#[cfg(not(loom))]
 pub use point::{ThreadPoint, open_kept};
 #[cfg(not(loom))]
-pub use process::OpenError;
+pub use process::{OpenError, dump};
 #[cfg(not(loom))]
 pub use tickscope_tick::{Clock, Ordering};
+#[cfg(not(loom))]
+pub use traceparent::{Traceparent, TraceparentError};

@@ -48,6 +48,16 @@ impl ThreadPoint {
         self.with(|channel| channel.record_with(id, tick, extra));
     }
 
+    /// Stamps consecutive ids by one stamp, as [`Channel::stamp_batch`] does: for a point of full records.
+    pub fn stamp_batch(self, id: i64, n: i64) {
+        self.with(|channel| channel.stamp_batch(id, n));
+    }
+
+    /// The same with what the stamp carries, as [`Channel::stamp_batch_with`] does.
+    pub fn stamp_batch_with(self, id: i64, n: i64, extra: Extra) {
+        self.with(|channel| channel.stamp_batch_with(id, n, extra));
+    }
+
     #[inline(always)]
     fn with(self, stamp: impl FnOnce(&Channel)) {
         if self.channel.try_with(stamp).is_err() {
@@ -78,6 +88,9 @@ pub fn open_kept(point: &str, ordering: Ordering, fields: Fields) -> Channel {
 /// ```
 #[macro_export]
 macro_rules! point {
+    ($name:expr) => {
+        $crate::point!(@ordering none)
+    };
     ($name:expr, $ordering:ident) => {
         $crate::point!($name, $ordering, slim)
     };
@@ -97,6 +110,9 @@ macro_rules! point {
     (@ordering after) => {
         $crate::Ordering::After
     };
+    (@ordering $other:tt) => {
+        ::std::compile_error!("expected the ordering plain, before or after, as in point!(\"send\", before)")
+    };
     (@fields slim) => {
         $crate::Fields::Slim
     };
@@ -105,5 +121,8 @@ macro_rules! point {
     };
     (@fields full) => {
         $crate::Fields::Full
+    };
+    (@fields $other:tt) => {
+        ::std::compile_error!("expected the fields slim, wide or full, as in point!(\"send\", before, wide)")
     };
 }

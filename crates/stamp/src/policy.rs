@@ -6,8 +6,8 @@
 //!
 //! Assumes: one switcher a pool at a time (whoever holds `collector.lock`), and fewer than 2^32 switches between two
 //! loads of a reader. Guarantees: [`read`] returns a parameter that was given together with that policy and epoch.
-//! Deliberately absent: a place in the stamp's path. A stamp looks at the word alone; whoever needs the parameter
-//! keeps the pair it read last, and reads anew when the word is another one.
+//! Deliberately absent: a place in the stamp's path. A stamp looks at the word alone; a channel keeps what it made of
+//! the pair that it read last, and reads anew when the word is another one.
 
 use crate::primitive::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ pub struct Setting {
     pub policy: u32,
     /// Switches since the channel was opened.
     pub epoch: u32,
-    /// Parameter of the policy: the n of `every n`, x and y of `x of y` in two halves; 0 where it takes nothing.
+    /// Parameter of the policy: the n of `every n`, x and y of `x of y` in two halves; 0 where it takes none.
     pub parameter: u64,
 }
 
@@ -57,7 +57,7 @@ fn store_parameter(parameters: &[AtomicU64; 2], next: Setting) {
 }
 
 /// The word of a setting.
-fn joined(setting: Setting) -> u64 {
+pub(crate) fn joined(setting: Setting) -> u64 {
     u64::from(setting.epoch) << 32 | u64::from(setting.policy)
 }
 
@@ -69,8 +69,10 @@ pub fn exchange(word: &AtomicU64, parameters: &[AtomicU64; 2], before: Setting, 
     word.compare_exchange(joined(before), joined(next), Ordering::SeqCst, Ordering::Relaxed).is_ok()
 }
 
-/// Returns whether the name of a point matches: `*` stands for any letters, `?` for one.
+/// Returns whether the name of a point matches: `*` stands for any letters, `?` for one. Blanks around the glob mean
+/// nothing: names hold none.
 pub fn matches(glob: &str, name: &str) -> bool {
+    let glob = glob.trim_ascii();
     let (glob, name): (Vec<char>, Vec<char>) = (glob.chars().collect(), name.chars().collect());
     // Where to go on after the last star: behind it, and one letter of the name further than before.
     let (mut at, mut found, mut star) = (0, 0, None::<(usize, usize)>);
@@ -98,10 +100,11 @@ mod tests {
     #[test]
     fn a_star_stands_for_any_letters_and_a_question_mark_for_one() {
         let matching = ["*", "send", "s*", "*d", "s?nd", "*e*", "se*nd", "**", "????", "s*n*", "*send*"];
-        for glob in matching {
+        let blanks = [" send", "s* ", "\tsend \n"];
+        for glob in matching.into_iter().chain(blanks) {
             assert!(matches(glob, "send"), "{glob}");
         }
-        for glob in ["", "sen", "sends", "?", "s?d", "*x*", "send?", "?send", "s*e", "S*"] {
+        for glob in ["", "sen", "sends", "?", "s?d", "*x*", "send?", "?send", "s*e", "S*", " ", "se nd", "send *"] {
             assert!(!matches(glob, "send"), "{glob}");
         }
         let long = "a".repeat(47);

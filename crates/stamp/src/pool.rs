@@ -15,12 +15,14 @@ use std::{fmt, io, mem};
 use tickscope_tick::{BootId, Clock};
 
 use crate::block::{
-    self, BLOCK_BYTES, BLOCK_MAGIC, BlockHeader, ChannelEntry, ENTRIES_BEFORE_3, Fields, FullRecord, POOL_MAGIC,
-    PoolHeader, PoolState, READ_VERSIONS, SUCCESSOR_MAGIC, SlimRecord, Successor, UNIT_BYTES, VERSION, WideRecord,
+    self, BLOCK_BYTES, BLOCK_MAGIC, BlockHeader, ChannelEntry, ENTRIES_BEFORE_3, FIRST_WITH_IDS, Fields, FullRecord,
+    POOL_MAGIC, PoolHeader, PoolState, READ_VERSIONS, SUCCESSOR_MAGIC, SlimRecord, Successor, UNIT_BYTES, VERSION,
+    WideRecord,
 };
 use crate::cut_off::Guard;
 use crate::directory::Trust;
 use crate::handover::Block;
+use crate::policies::Choice;
 use crate::primitive::{AtomicI64, AtomicU32};
 
 /// A mapped pool file.
@@ -390,8 +392,10 @@ pub struct Origin {
     pub parent: Option<i64>,
     /// Transmissions of the id before this one.
     pub attempt: Option<i32>,
-    /// Number of things that the stamp stands for.
+    /// Number of things that the stamp stands for, whose ids are not said.
     pub batch: Option<i32>,
+    /// Number of consecutive ids, from the stamp's on, that it stands for; the last is within 64 bits.
+    pub ids: Option<i32>,
 }
 
 impl<'a> MappedBlock<'a> {
@@ -416,17 +420,81 @@ impl<'a> MappedBlock<'a> {
         unsafe { self.base.cast::<BlockHeader>().as_ref() }
     }
 
+    /// A word of the header. For what is looked at while the block's program may describe it anew or a collector zero
+    /// it: all three go by these words, so each is read as it was written, and what they say together counts only once
+    /// the block can be claimed.
+    pub(crate) fn word(&self, offset: usize) -> &'a AtomicU32 {
+        let offset = offset.min(mem::size_of::<BlockHeader>() - 4) & !3;
+        // SAFETY: a block begins with its header, which is 64-byte aligned; of what lies there nobody has a reference
+        // that would rule out a change.
+        unsafe { self.base.add(offset).cast::<AtomicU32>().as_ref() }
+    }
+
+    fn plain_word(&self, offset: usize) -> u32 {
+        self.word(offset).load(Ordering::Relaxed)
+    }
+
+    /// Its channel, by its number within the pool, and its own number within the channel.
+    pub fn name(&self) -> (u32, u32) {
+        (self.plain_word(mem::offset_of!(BlockHeader, serial)), self.plain_word(mem::offset_of!(BlockHeader, number)))
+    }
+
+    /// Epoch of the policy that its records are under.
+    pub(crate) fn policy_epoch(&self) -> u32 {
+        self.plain_word(mem::offset_of!(BlockHeader, policy_epoch))
+    }
+
+    /// Numbers of an ordering, a shape and a counter.
+    pub(crate) fn kind(&self) -> [u8; 3] {
+        let [ordering, shape, counter, _] = self.plain_word(mem::offset_of!(BlockHeader, ordering)).to_ne_bytes();
+        [ordering, shape, counter]
+    }
+
+    /// Returns whether it is of that point.
+    pub(crate) fn is_named(&self, point: &[u8; block::NAME_BYTES]) -> bool {
+        let (first, (words, _)) = (mem::offset_of!(BlockHeader, point), point.as_chunks::<4>());
+        words.iter().enumerate().all(|(at, word)| self.plain_word(first + at * 4).to_ne_bytes() == *word)
+    }
+
     /// Whether the header stands, of its pool's version and with a shape of that version.
     pub fn is_described(&self) -> bool {
-        let header = self.header();
-        header.magic.load(Ordering::Acquire) == BLOCK_MAGIC
-            && u32::from(header.version) == self.version
-            && Fields::from_number(header.shape, self.version).is_some()
+        let version = || {
+            let [low, high, ..] = self.plain_word(mem::offset_of!(BlockHeader, version)).to_ne_bytes();
+            u16::from_ne_bytes([low, high])
+        };
+        self.word(mem::offset_of!(BlockHeader, magic)).load(Ordering::Acquire) == BLOCK_MAGIC
+            && u32::from(version()) == self.version
+            && Fields::from_number(self.kind()[1], self.version).is_some()
     }
 
     /// Fields that its records carry. A shape of no version reads as slim; [`MappedBlock::is_described`] refuses it.
     fn fields(&self) -> Fields {
-        Fields::from_number(self.header().shape, self.version).unwrap_or_default()
+        Fields::from_number(self.kind()[1], self.version).unwrap_or_default()
+    }
+
+    /// Slots of its records: all that fit, or those before the place where another policy began.
+    fn slots(&self) -> u32 {
+        let (fields, units) = (self.fields(), self.block_bytes / UNIT_BYTES as u32);
+        // Acquire: what was written before the block ended is seen.
+        let end =
+            if self.version < 4 { 0 } else { self.word(mem::offset_of!(BlockHeader, end)).load(Ordering::Acquire) };
+        let all = block::capacity(self.block_bytes, fields);
+        match end.checked_sub(block::first_unit(self.block_bytes, fields)) {
+            Some(units_used) if end <= units => units_used / fields as u32,
+            _ => all, // no end, or one that no program writes: then it ends with its program
+        }
+    }
+
+    /// Returns whether its program has said that its records end, wherever that is.
+    pub fn is_ended(&self) -> bool {
+        self.version >= 4 && self.header().end.load(Ordering::Acquire) != 0
+    }
+
+    /// The policy that its records are under, with its parameter; `None`: of a later version. In pools before version 4
+    /// every block holds every stamp.
+    pub fn choice(&self) -> Option<Choice> {
+        let header = self.header();
+        if self.version < 4 { Some(Choice::BUFFERED) } else { Choice::of(header.policy, header.parameter) }
     }
 
     /// Channels whose records lie here, in order: that of the header, and those that succeeded it. An error says what
@@ -435,10 +503,10 @@ impl<'a> MappedBlock<'a> {
     /// Where a program was killed while it described a successor, the records end.
     pub fn tenancies(&self) -> Result<Vec<Tenancy>, &'static str> {
         let (header, fields) = (self.header(), self.fields());
-        let capacity = block::capacity(self.block_bytes, fields);
+        let (capacity, end) = (block::capacity(self.block_bytes, fields), self.slots());
         let slots_taken = block::successor_units(fields) / fields as u32;
         let mut tenancies = Vec::new();
-        let mut last = Tenancy { slots: 0..capacity, serial: header.serial, thread: header.thread };
+        let mut last = Tenancy { slots: 0..end, serial: header.serial, thread: header.thread };
         // Acquire: a description is looked at after the one before pointed to it.
         let mut unit = if self.version < 3 { 0 } else { header.successor.load(Ordering::Acquire) };
         while unit != 0 {
@@ -456,7 +524,8 @@ impl<'a> MappedBlock<'a> {
                 (_, SUCCESSOR_MAGIC) => {}
                 _ => return Err("a successor of no version"),
             }
-            let slots = slot + slots_taken..capacity;
+            let first = slot + slots_taken;
+            let slots = first..end.max(first);
             let (serial, thread) = (successor.serial.load(Ordering::Relaxed), (whole >> 32) as i32);
             last = Tenancy { slots, serial, thread };
             unit = successor.next.load(Ordering::Acquire);
@@ -493,7 +562,7 @@ impl<'a> MappedBlock<'a> {
         let full = (fields == Fields::Full).then(|| unsafe { place.cast::<FullRecord>().as_ref() });
         (tick != 0).then(|| {
             let id = slim.id.load(Ordering::Relaxed);
-            let rider = wide.map(|wide| Rider::of(wide, full.map(|full| Origin::of(full, id))));
+            let rider = wide.map(|wide| Rider::of(wide, full.map(|full| Origin::of(full, id, self.version))));
             Record { tick, id, rider }
         })
     }
@@ -531,28 +600,30 @@ impl Rider {
 }
 
 impl Origin {
-    fn of(full: &FullRecord, id: i64) -> Self {
+    fn of(full: &FullRecord, id: i64, version: u32) -> Self {
         let (parent, attempt) = (full.parent.load(Ordering::Relaxed), full.attempt.load(Ordering::Relaxed));
         let batch = full.batch.load(Ordering::Relaxed);
+        let ids = batch.checked_neg().filter(|&ids| ids > 0);
         Self {
             parent: (parent != id).then_some(parent),
             attempt: (attempt >= 0).then_some(attempt),
             batch: (batch > 0).then_some(batch),
+            ids: ids.filter(|&ids| version >= FIRST_WITH_IDS && id.checked_add(i64::from(ids) - 1).is_some()),
         }
     }
 }
 
 impl Block for MappedBlock<'_> {
     fn magic(&self) -> &AtomicU32 {
-        &self.header().magic
+        self.word(mem::offset_of!(BlockHeader, magic))
     }
 
     fn state(&self) -> &AtomicU32 {
-        &self.header().state
+        self.word(mem::offset_of!(BlockHeader, state))
     }
 
     fn capacity(&self) -> u32 {
-        block::capacity(self.block_bytes, self.fields())
+        self.slots()
     }
 
     fn id(&self, slot: u32) -> &AtomicI64 {
@@ -564,10 +635,99 @@ impl Block for MappedBlock<'_> {
     }
 
     fn zero_contents(&self) {
-        let kept = mem::offset_of!(BlockHeader, state) + mem::size_of::<u32>();
+        let (kept, header) =
+            (mem::offset_of!(BlockHeader, state) + mem::size_of::<u32>(), mem::size_of::<BlockHeader>());
+        // A program may look whether it is one that it left.
+        (kept..header).step_by(4).for_each(|offset| self.word(offset).store(0, Ordering::Relaxed));
         // SAFETY: within the block; whoever calls this owns the block by the state machine of `handover`, so nobody
-        // else reads or writes these bytes until its state is stored as free. Magic and state themselves are left
+        // else reads or writes its records until its state is stored as free. Magic and state themselves are left
         // alone.
-        unsafe { self.base.add(kept).write_bytes(0, self.block_bytes as usize - kept) };
+        unsafe { self.base.add(header).write_bytes(0, self.block_bytes as usize - header) };
+    }
+
+    fn is_full(&self) -> bool {
+        // As the trait says, without asking for the shape at each record.
+        let slots = self.capacity();
+        match self.slim_records().and_then(|records| records.get(..slots as usize)) {
+            Some(records) => records.iter().rev().all(|record| record.tick.load(Ordering::Acquire) != 0),
+            None => (0..slots).rev().all(|slot| self.tick(slot).load(Ordering::Acquire) != 0),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::handover;
+    use std::sync::atomic::{AtomicI32, AtomicI64};
+
+    /// Memory of one block, as aligned as a mapped one's.
+    #[repr(align(64))]
+    struct Memory(std::cell::UnsafeCell<[u8; 4096]>);
+
+    // SAFETY: it is reached through `MappedBlock` alone.
+    unsafe impl Sync for Memory {}
+
+    impl Memory {
+        fn block(&self) -> MappedBlock<'_> {
+            // SAFETY: 4096 bytes, aligned to 64, that live as long as the block.
+            unsafe { MappedBlock::at(NonNull::new(self.0.get().cast()).unwrap(), 4096) }
+        }
+    }
+
+    /// For Miri and ThreadSanitizer: a thread looks for a block that it left while a collector zeroes it and another
+    /// thread describes it anew.
+    #[test]
+    fn a_block_is_looked_at_while_it_is_zeroed_and_described_anew() {
+        let memory = Memory(std::cell::UnsafeCell::new([0; 4096]));
+        let point = [7; block::NAME_BYTES];
+        let (rounds, kind) = (if cfg!(miri) { 5 } else { 1000 }, u32::from_ne_bytes([1, 1, 1, 0]));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let block = memory.block();
+                for number in 0..rounds {
+                    assert!(handover::claim(&block));
+                    let described = [
+                        (mem::offset_of!(BlockHeader, version), VERSION),
+                        (mem::offset_of!(BlockHeader, serial), 3),
+                        (mem::offset_of!(BlockHeader, number), number),
+                        (mem::offset_of!(BlockHeader, ordering), kind),
+                    ];
+                    for (offset, word) in described {
+                        block.word(offset).store(word, Ordering::Relaxed);
+                    }
+                    handover::publish(&block, BLOCK_MAGIC);
+                    handover::commit(block.id(0), block.tick(0), i64::from(number), 9);
+                    handover::release(&block);
+                    assert!(handover::take(&block, block::BlockState::Released));
+                    assert_eq!(block.record(0).map(|record| record.id), Some(i64::from(number)));
+                    handover::begin_zeroing(&block);
+                    handover::finish_zeroing(&block);
+                }
+            });
+            scope.spawn(|| {
+                let block = memory.block();
+                for _ in 0..rounds * 4 {
+                    let found = (block.is_described(), block.name(), block.kind(), block.policy_epoch());
+                    assert!(!block.is_named(&point) && [0, 3].contains(&found.1.0) && found.1.1 < rounds, "{found:?}");
+                    assert!([[0; 3], [1; 3]].contains(&found.2), "written whole: {found:?}");
+                }
+            });
+        });
+    }
+
+    #[test]
+    fn ids_that_a_record_stands_for_lie_within_64_bits_and_in_pools_from_version_4_on() {
+        let ids = |id: i64, batch: i32, version| {
+            let (zero, none) = (|| AtomicI64::new(0), || AtomicI32::new(0));
+            let wide = WideRecord { id: AtomicI64::new(id), tick: zero(), value: zero(), kind: none(), cpu: none() };
+            let full = FullRecord { wide, parent: zero(), attempt: none(), batch: AtomicI32::new(batch) };
+            let origin = Origin::of(&full, id, version);
+            (origin.batch, origin.ids)
+        };
+        assert_eq!([ids(5, 3, 4), ids(5, 0, 4), ids(5, -3, 4)], [(Some(3), None), (None, None), (None, Some(3))]);
+        assert_eq!([ids(5, 3, 3), ids(5, -3, 3), ids(5, -3, 1)], [(Some(3), None), (None, None), (None, None)]);
+        assert_eq!([ids(i64::MAX - 2, -3, 4), ids(i64::MAX - 2, -4, 4)], [(None, Some(3)), (None, None)]);
+        assert_eq!([ids(0, -i32::MAX, 4), ids(0, i32::MIN, 4)], [(None, Some(i32::MAX)), (None, None)]);
     }
 }

@@ -1,13 +1,13 @@
-//! The atomics of the hand-over, from one place so that a model checker can replace them.
+//! The atomics of the hand-over, from one place so that a model checker can replace them. Miri knows no assembler.
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+pub use loom::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+pub use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Compare and exchange without the lock prefix: one instruction, hence whole to signal handlers of this thread, and to
 /// nobody else. Only for words that no other thread writes.
-#[cfg(all(not(loom), target_arch = "x86_64"))]
+#[cfg(all(not(any(loom, miri)), target_arch = "x86_64"))]
 #[inline(always)]
 pub fn own_exchange(word: &AtomicU64, expected: u64, desired: u64) -> Result<(), u64> {
     let found: u64;
@@ -24,14 +24,14 @@ pub fn own_exchange(word: &AtomicU64, expected: u64, desired: u64) -> Result<(),
 }
 
 /// Compare and exchange of a word that no other thread writes.
-#[cfg(all(not(loom), not(target_arch = "x86_64")))]
+#[cfg(any(loom, miri, not(target_arch = "x86_64")))]
 #[inline(always)]
 pub fn own_exchange(word: &AtomicU64, expected: u64, desired: u64) -> Result<(), u64> {
     word.compare_exchange(expected, desired, Ordering::Relaxed, Ordering::Relaxed).map(|_| ())
 }
 
 /// Add and return what was there, without the lock prefix, as [`own_exchange`]; measured 1.5 ns cheaper than that.
-#[cfg(all(not(loom), target_arch = "x86_64"))]
+#[cfg(all(not(any(loom, miri)), target_arch = "x86_64"))]
 #[inline(always)]
 pub fn own_fetch_add(word: &AtomicU64, addend: u64) -> u64 {
     let mut taken = addend;
@@ -43,14 +43,14 @@ pub fn own_fetch_add(word: &AtomicU64, addend: u64) -> u64 {
 }
 
 /// Add to a word that no other thread writes, and return what was there.
-#[cfg(all(not(loom), not(target_arch = "x86_64")))]
+#[cfg(any(loom, miri, not(target_arch = "x86_64")))]
 #[inline(always)]
 pub fn own_fetch_add(word: &AtomicU64, addend: u64) -> u64 {
     word.fetch_add(addend, Ordering::Relaxed)
 }
 
 /// Add without the lock prefix, as [`own_exchange`].
-#[cfg(all(not(loom), target_arch = "x86_64"))]
+#[cfg(all(not(any(loom, miri)), target_arch = "x86_64"))]
 #[inline(always)]
 pub fn own_add(word: &AtomicU64, addend: u64) {
     // SAFETY: as in `own_exchange`.
@@ -60,7 +60,7 @@ pub fn own_add(word: &AtomicU64, addend: u64) {
 }
 
 /// Add to a word that no other thread writes.
-#[cfg(all(not(loom), not(target_arch = "x86_64")))]
+#[cfg(any(loom, miri, not(target_arch = "x86_64")))]
 #[inline(always)]
 pub fn own_add(word: &AtomicU64, addend: u64) {
     word.fetch_add(addend, Ordering::Relaxed);

@@ -9,13 +9,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::{fmt, io, mem};
 
 use tickscope_tick::{Clock, Ordering as ReadOrdering, PointName, printable};
 
 use crate::block::{
-    ChannelEntry, EntryState, Fields, NAME_BYTES, POOL_MAGIC, Policy, PoolHeader, PoolState, SHARED_ENTRIES, VERSION,
+    ChannelEntry, EntryState, Fields, NAME_BYTES, POOL_MAGIC, PoolHeader, PoolState, SHARED_ENTRIES, VERSION,
     block_offset, channel_entries, padded,
 };
 use crate::channel::{Handle, cut_off};
@@ -23,6 +23,7 @@ use crate::clock::Clocks;
 use crate::directory;
 use crate::entropy;
 use crate::environment::Environment;
+use crate::policies::Choice;
 use crate::pool::{MappedBlock, lock_of_first_byte};
 
 /// Why a point could not be opened.
@@ -46,8 +47,14 @@ impl fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 /// This process's own mapping of its pool; never unmapped. In a forked child other memory takes its place.
+///
+/// One word: a handler that forks may interrupt whoever copies it, and the child then changes what it was copied from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OwnPool {
+pub(crate) struct OwnPool(&'static Mapping);
+
+/// Where a pool lies in this process; never freed.
+#[derive(Debug)]
+struct Mapping {
     base: NonNull<u8>,
     length: usize,
     /// Entries for channels; the shared ones follow.
@@ -75,7 +82,7 @@ pub(crate) struct NewEntry {
     pub fields: Fields,
     /// Number of the counter that its ticks are of; 0: the pool's.
     pub counter: u8,
-    pub policy: Policy,
+    pub policy: Choice,
     /// Tick of the pool's counter.
     pub now: i64,
 }
@@ -96,11 +103,14 @@ pub(crate) struct Process {
     pub null_entries: u32,
     pub told_crowding: bool,
     pub told_refusal: bool,
+    pub told_logs: bool,
     mask_at_fork: Option<libc::sigset_t>,
 }
 
 struct Guarded {
     busy: AtomicBool,
+    /// How many spares there are, for those who do not hold the lock.
+    spare_count: AtomicUsize,
     started: AtomicU32,
     process: UnsafeCell<Process>,
 }
@@ -110,6 +120,7 @@ unsafe impl Sync for Guarded {}
 
 static PROCESS: Guarded = Guarded {
     busy: AtomicBool::new(false),
+    spare_count: AtomicUsize::new(0),
     started: AtomicU32::new(0),
     process: UnsafeCell::new(Process {
         environment: None,
@@ -123,6 +134,7 @@ static PROCESS: Guarded = Guarded {
         null_entries: 0,
         told_crowding: false,
         told_refusal: false,
+        told_logs: false,
         mask_at_fork: None,
     }),
 };
@@ -136,14 +148,25 @@ pub(crate) fn with<R>(f: impl FnOnce(&mut Process) -> R) -> R {
     result
 }
 
-fn hold() -> libc::sigset_t {
+/// Blocks all signals on this thread; returns what to give to [`restore_signals`].
+pub(crate) fn block_signals() -> libc::sigset_t {
     // SAFETY: both sets are valid for writing; blocking signals has no other effect.
-    let mask = unsafe {
+    unsafe {
         let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         before
-    };
+    }
+}
+
+/// Undoes [`block_signals`].
+pub(crate) fn restore_signals(mask: &libc::sigset_t) {
+    // SAFETY: a valid set that outlives the call.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) };
+}
+
+fn hold() -> libc::sigset_t {
+    let mask = block_signals();
     while PROCESS.busy.swap(true, Ordering::Acquire) {
         // Not a spin: one of higher priority would keep the holder from letting go.
         std::thread::sleep(std::time::Duration::from_micros(50));
@@ -153,8 +176,7 @@ fn hold() -> libc::sigset_t {
 
 fn let_go(mask: &libc::sigset_t) {
     PROCESS.busy.store(false, Ordering::Release);
-    // SAFETY: `mask` is what `hold` found.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) };
+    restore_signals(mask);
 }
 
 extern "C" fn before_fork() {
@@ -183,6 +205,7 @@ extern "C" fn after_fork_in_child() {
     }
     process.lock = None;
     process.spares.clear();
+    PROCESS.spare_count.store(0, Ordering::Relaxed);
     if let Some(mask) = process.mask_at_fork.take() {
         let_go(&mask);
     }
@@ -197,7 +220,23 @@ extern "C" fn process_ends() {
     });
 }
 
+/// Whether there is a rest of a block that a channel might go on in: a look without the lock, and so without a system
+/// call.
+pub(crate) fn has_spares() -> bool {
+    PROCESS.spare_count.load(Ordering::Relaxed) > 0
+}
+
 impl Process {
+    pub fn add_spare(&mut self, spare: Spare) {
+        self.spares.push(spare);
+        PROCESS.spare_count.store(self.spares.len(), Ordering::Relaxed);
+    }
+
+    pub fn remove_spare(&mut self, at: usize) {
+        self.spares.swap_remove(at);
+        PROCESS.spare_count.store(self.spares.len(), Ordering::Relaxed);
+    }
+
     /// Whether a collector holds the stamp directory.
     pub fn has_collector(&self) -> bool {
         let locked = self.lock.as_ref().is_some_and(|pool| directory::is_locked(pool, 1));
@@ -225,6 +264,15 @@ impl Process {
             }
         }
     }
+}
+
+/// Asks the collector to store what this process's channels under the policy `keep` hold; may be called anywhere.
+pub fn dump() {
+    with(|process| {
+        if let Some(pool) = process.pool {
+            pool.header().dumps.fetch_add(1, Ordering::Release);
+        }
+    });
 }
 
 /// Counts a stamp at a point whose channel the end of this thread has closed already.
@@ -258,29 +306,29 @@ pub(crate) fn clocks() -> &'static Clocks {
 impl OwnPool {
     pub fn header(&self) -> &'static PoolHeader {
         // SAFETY: the mapping is longer than a header and never unmapped while a handle can reach it.
-        unsafe { self.base.cast::<PoolHeader>().as_ref() }
+        unsafe { self.0.base.cast::<PoolHeader>().as_ref() }
     }
 
     /// Entries of channels and, behind them, those that are shared.
     fn entries(&self) -> (&'static [ChannelEntry], &'static [ChannelEntry]) {
         // SAFETY: `make` laid the entries out here.
         let all = unsafe {
-            let count = (self.channel_entries + SHARED_ENTRIES) as usize;
-            std::slice::from_raw_parts(self.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast(), count)
+            let count = (self.0.channel_entries + SHARED_ENTRIES) as usize;
+            std::slice::from_raw_parts(self.0.base.as_ptr().add(mem::size_of::<PoolHeader>()).cast(), count)
         };
-        all.split_at(self.channel_entries as usize)
+        all.split_at(self.0.channel_entries as usize)
     }
 
     /// Number of channels that can be open at a time.
     pub fn most_channels(&self) -> u32 {
-        self.channel_entries
+        self.0.channel_entries
     }
 
     /// In a forked child: puts memory of its own where the parent's pool was, as empty as a new one. Not a hole: fork
     /// may have been called in a signal handler that interrupted a stamp, and that stamp goes on there.
     fn forget(&self) {
         const DESCRIPTION: usize = mem::offset_of!(PoolHeader, state);
-        let base = self.base.as_ptr();
+        let base = self.0.base.as_ptr();
         // SAFETY: a header is longer than its description. The mapping is this process's own, as long as `length`,
         // and its replacement can be read and written like it; where there is none, a crash is better than the
         // parent's blocks.
@@ -288,8 +336,8 @@ impl OwnPool {
             let description = base.cast::<[u8; DESCRIPTION]>().read();
             let (both, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             let flags = flags | libc::MAP_NORESERVE | libc::MAP_FIXED;
-            if libc::mmap(base.cast(), self.length, both, flags, -1, 0) == libc::MAP_FAILED {
-                libc::munmap(base.cast(), self.length);
+            if libc::mmap(base.cast(), self.0.length, both, flags, -1, 0) == libc::MAP_FAILED {
+                libc::munmap(base.cast(), self.0.length);
             } else {
                 base.cast::<[u8; DESCRIPTION]>().write(description);
             }
@@ -299,7 +347,7 @@ impl OwnPool {
     /// Address of the first block.
     pub fn blocks(&self) -> NonNull<u8> {
         // SAFETY: within the mapping.
-        unsafe { self.base.add(block_offset(self.channel_entries + SHARED_ENTRIES) as usize) }
+        unsafe { self.0.base.add(block_offset(self.0.channel_entries + SHARED_ENTRIES) as usize) }
     }
 
     pub fn block(&self, index: u32) -> MappedBlock<'static> {
@@ -320,7 +368,8 @@ impl OwnPool {
             let instance = entropy::number()?;
             let hidden = place.join(format!(".pool-{instance:016x}.ticks"));
             let made = Self::fill(&hidden, length, environment.group).and_then(|(base, file)| {
-                let pool = Self { base, length: length as usize, channel_entries: entries };
+                let mapping = Mapping { base, length: length as usize, channel_entries: entries };
+                let pool = Self(Box::leak(Box::new(mapping)));
                 pool.describe(environment, clocks, instance, blocks);
                 lock(&file)?;
                 fs::rename(&hidden, place.join(format!("pool-{instance:016x}.ticks")))?;
@@ -358,14 +407,14 @@ impl OwnPool {
 
     fn describe(&self, environment: &Environment, clocks: &Clocks, instance: u64, block_count: u32) {
         let (process_start, command) = process_identity();
-        let header = self.base.cast::<PoolHeader>().as_ptr();
+        let header = self.0.base.cast::<PoolHeader>().as_ptr();
         // SAFETY: the file has no name yet that anyone looks for, so this is the only access to it.
         unsafe {
             (*header).version = VERSION;
             (*header).entry_offset = mem::size_of::<PoolHeader>() as u32;
             (*header).entry_bytes = mem::size_of::<ChannelEntry>() as u32;
-            (*header).entry_count = self.channel_entries + SHARED_ENTRIES;
-            (*header).block_offset = block_offset(self.channel_entries + SHARED_ENTRIES);
+            (*header).entry_count = self.0.channel_entries + SHARED_ENTRIES;
+            (*header).block_offset = block_offset(self.0.channel_entries + SHARED_ENTRIES);
             (*header).block_bytes = environment.block_bytes;
             (*header).block_count = block_count;
             (*header).instance = instance;
@@ -417,7 +466,7 @@ impl OwnPool {
 
     fn describe_entry(&self, entry: &'static ChannelEntry, wanted: NewEntry, state: EntryState) {
         let shared = state == EntryState::Shared;
-        for counter in [&entry.dropped, &entry.refused, &entry.stalls, &entry.lost] {
+        for counter in [&entry.dropped, &entry.refused, &entry.stalls, &entry.lost, &entry.counted, &entry.seen] {
             counter.store(0, Ordering::Relaxed);
         }
         let (first, last) = if shared { (i64::MAX, i64::MIN) } else { (0, 0) };
@@ -427,13 +476,14 @@ impl OwnPool {
         entry.number.store(0, Ordering::Relaxed);
         entry.thread.store(if shared { 0 } else { thread_id() }, Ordering::Relaxed);
         entry.opened_tick.store(wanted.now, Ordering::Relaxed);
-        entry.policy.store(wanted.policy as u64, Ordering::Relaxed);
-        entry.parameters.iter().for_each(|parameter| parameter.store(0, Ordering::Relaxed));
+        entry.policy.store(wanted.policy.policy() as u64, Ordering::Relaxed);
+        entry.parameters[0].store(wanted.policy.parameter(), Ordering::Relaxed);
+        entry.parameters[1].store(0, Ordering::Relaxed);
         // SAFETY: the entry lies in this process's own mapping, which can be written; the state `Opening` gives it to
         // us; a collector reads these after the release store of its state.
         unsafe {
-            let offset = ptr::from_ref(entry).addr() - self.base.addr().get();
-            let plain = self.base.as_ptr().add(offset).cast::<ChannelEntry>();
+            let offset = ptr::from_ref(entry).addr() - self.0.base.addr().get();
+            let plain = self.0.base.as_ptr().add(offset).cast::<ChannelEntry>();
             (*plain).ordering = wanted.ordering as u8;
             (*plain).shape = wanted.fields as u8;
             (*plain).counter = wanted.counter;

@@ -14,7 +14,7 @@ use proptest::test_runner::TestRunner;
 use tickscope_stamp::block::{ChannelEntry, unpadded};
 use tickscope_stamp::handover::Block;
 use tickscope_stamp::pool::{Pool, Record};
-use tickscope_stamp::{Channel, Extra, Fields, clock_now};
+use tickscope_stamp::{Channel, Extra, Fields, Reading, clock_now};
 use tickscope_tick::{Clock, Injection, Ordering as ReadOrdering, RealtimeInjection};
 
 /// The entry of a point.
@@ -90,6 +90,86 @@ fn c_a_bracket_holds_every_instant_at_which_its_clock_may_have_been_read() {
         let after = bracket.rider.unwrap().value;
         assert!(bracket.tick <= map.apply(earliest) && map.apply(latest) <= after, "{bracket:?} {earliest} {latest}");
     }
+}
+
+#[test]
+fn c_a_stamp_of_both_holds_the_raw_clock_as_it_was_read_after_the_stamps_counter() {
+    let (directory, map) = (StampDirectory::new("both"), "5:1000:12500:0:2");
+    let mut command = build("clocks", &[]);
+    directory.measure(command.args(["both", "200"])).env("TICKSCOPE_INJECT", map);
+    let told = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    let map: Injection = map.parse().unwrap();
+    let truth: Vec<Vec<i64>> =
+        told.lines().map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect();
+    let pools = directory.pools();
+    let [wide, full] = ["both", "both-full"].map(|point| stamps(&pools[0], point).0);
+    assert_eq!((truth.len(), wide.len(), full.len()), (400, 200, 200), "one reading a stamp");
+    let mut earlier = i64::MIN;
+    for (truth, stamp) in truth.iter().zip(wide.iter().zip(&full).flat_map(|(wide, full)| [wide, full])) {
+        let [ns, earliest, latest, clock] = truth[..] else { panic!("{truth:?}") };
+        let rider = stamp.rider.unwrap();
+        assert_eq!((rider.value, clock), (ns, i64::from(libc::CLOCK_MONOTONIC_RAW)));
+        assert!(earlier <= stamp.tick && stamp.tick <= map.apply(earliest), "{stamp:?} {truth:?}");
+        assert!(rider.cpu.is_some_and(|cpu| cpu >= 0));
+        earlier = map.apply(latest);
+    }
+    assert!(
+        full.iter()
+            .all(|stamp| stamp.rider.is_some_and(|rider| rider.kind == 9 && rider.origin.unwrap().batch == Some(3)))
+    );
+}
+
+/// `CLOCK_MONOTONIC_RAW` by another way than the one under test.
+fn monotonic_raw_ns() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a timespec that outlives the call.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC_RAW, &mut now) };
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+#[test]
+fn a_rust_stamp_of_both_lies_between_readings_of_both_around_it() {
+    let directory = StampDirectory::new("rust-both");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    directory.measure(command.args(["--exact", "the_rust_program"])).env("CLOCKS_ROLE", "both").stdout(Stdio::null());
+    let around = [tickscope_counter::before(), monotonic_raw_ns()];
+    assert!(command.status().unwrap().success());
+    let until = [tickscope_counter::after(), monotonic_raw_ns()];
+    let pools = directory.pools();
+    for point in ["both", "both-full"] {
+        let [stamps, between] = [point, "between"].map(|point| stamps(&pools[0], point).0);
+        assert_eq!((stamps.len(), between.len()), (1000, 1001));
+        for (stamp, pair) in stamps.iter().zip(between.windows(2)) {
+            // Those of `between` carry what the system call said of the clock.
+            let rider = stamp.rider.unwrap();
+            let [before, after] = [&pair[0], &pair[1]].map(|stamp| (stamp.tick, stamp.rider.unwrap().value));
+            assert!(before.0 <= stamp.tick && stamp.tick <= after.0, "{point}: {before:?} {stamp:?} {after:?}");
+            assert!(before.1 <= rider.value && rider.value <= after.1, "{point}: {before:?} {stamp:?} {after:?}");
+            assert_eq!((rider.kind, rider.origin.map_or(Some(3), |origin| origin.batch)), (5, Some(3)));
+        }
+        assert!(around[0] <= between[0].tick && between[1000].tick <= until[0]);
+        let raw = [&between[0], &between[1000]].map(|stamp| stamp.rider.unwrap().value);
+        assert!(around[1] <= raw[0] && raw[1] <= until[1]);
+    }
+}
+
+fn stamp_both() {
+    let raw = Reading { monotonic_raw: true, ..Reading::default() };
+    assert!(Channel::open_reading("both", ReadOrdering::After, Fields::Slim, raw).is_err(), "no room");
+    let wide = Channel::open_reading("both", ReadOrdering::After, Fields::Wide, raw).unwrap();
+    let full = Channel::open_reading("both-full", ReadOrdering::Before, Fields::Full, raw).unwrap();
+    let between = Channel::open("between", ReadOrdering::Plain, Fields::Wide).unwrap();
+    let extra = Extra { kind: 5, value: 7, batch: 3, ..Extra::default() };
+    let stamp_between = |id| {
+        let (tick, value) = (tickscope_counter::after(), monotonic_raw_ns());
+        between.record_with(id, tick, Extra { value, ..extra });
+    };
+    for id in 0..1000 {
+        stamp_between(id);
+        wide.stamp_with(id, extra);
+        full.stamp_with(id, extra);
+    }
+    stamp_between(1000);
 }
 
 #[test]
@@ -172,6 +252,7 @@ fn c_what_cannot_be_recorded_is_refused_counted_and_told() {
         "tickscope_open_bracket for a point of that name",
         "a counter of tickscope_counter",
         "a bracket of no other clock",
+        "expected TICKSCOPE_WIDE or TICKSCOPE_FULL, and no other clock, with TICKSCOPE_RDTSCP and TICKSCOPE_BOTH",
     ] {
         assert!(told.contains(expected), "{told}");
     }
@@ -184,14 +265,16 @@ fn c_what_cannot_be_recorded_is_refused_counted_and_told() {
     assert_eq!(work.refused.load(Ordering::Relaxed), 2, "a tick of 0, and a bracket");
     let header = pools[0].header();
     let counts = [&header.without_channel, &header.after_close, &header.channels_refused];
-    assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [1, 1, 3]);
+    assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [1, 1, 5]);
 }
 
 /// A program in Rust: this test file, run again.
 #[test]
 fn the_rust_program() {
-    if std::env::var("CLOCKS_ROLE").is_err() {
-        return;
+    match std::env::var("CLOCKS_ROLE").as_deref() {
+        Ok("both") => return stamp_both(),
+        Ok(_) => {}
+        Err(_) => return,
     }
     let realtime = Channel::open_clock("realtime", Clock::Realtime, ReadOrdering::After, Fields::Slim).unwrap();
     let given = Channel::open_clock("given", Clock::Phc, ReadOrdering::Before, Fields::Wide).unwrap();

@@ -142,6 +142,136 @@ fn model_a_collector_killed_while_zeroing_leaves_a_block_that_only_gets_zeroed()
     });
 }
 
+/// What the collector takes from a complete block whose program may be about to overwrite it; then frees it.
+fn collect_from_overwriter(block: &Shrunk, taken: &mut Vec<(i64, i64)>) {
+    let done = || block.magic().load(Ordering::Acquire) == MAGIC && handover::is_complete(block);
+    if done() && handover::take_done(block, done) {
+        let read = |slot| (block.id(slot).load(Ordering::Relaxed), block.tick(slot).load(Ordering::Relaxed));
+        taken.extend(handover::committed(block).map(read));
+        handover::begin_zeroing(block);
+        handover::finish_zeroing(block);
+    }
+}
+
+/// Fills a block with two stamps from `first` on.
+fn fill(block: &Shrunk, first: i64) {
+    handover::publish(block, MAGIC);
+    (0..2).for_each(|slot| {
+        handover::commit(block.id(slot), block.tick(slot), first + i64::from(slot), first + i64::from(slot) + 100)
+    });
+}
+
+#[test]
+fn model_a_full_block_is_stored_once_or_overwritten_and_never_both() {
+    loom::model(|| {
+        let blocks = Arc::new([Shrunk::new()]);
+        let theirs = Arc::clone(&blocks);
+        let stamping = thread::spawn(move || {
+            assert!(handover::claim(&theirs[0]));
+            fill(&theirs[0], 1);
+            let given_up = handover::overwrite(&theirs[0]);
+            if given_up {
+                handover::clear(&theirs[0]);
+            }
+            let again = given_up || handover::claim(&theirs[0]);
+            if again {
+                fill(&theirs[0], 5);
+            }
+            (given_up, again)
+        });
+        let mut taken = Vec::new();
+        collect_from_overwriter(&blocks[0], &mut taken);
+        let (given_up, again) = stamping.join().unwrap();
+        collect_from_overwriter(&blocks[0], &mut taken);
+        stored_once_and_whole(taken, 2 * i64::from(given_up), 2 + 2 * i64::from(again));
+    });
+}
+
+/// An ended block: `end` says how many of its slots hold records.
+struct Ended(Shrunk, AtomicU32);
+
+impl Block for Ended {
+    fn magic(&self) -> &AtomicU32 {
+        self.0.magic()
+    }
+    fn state(&self) -> &AtomicU32 {
+        self.0.state()
+    }
+    fn capacity(&self) -> u32 {
+        match self.1.load(Ordering::Acquire) {
+            0 => 2,
+            end => end,
+        }
+    }
+    fn id(&self, slot: u32) -> &AtomicI64 {
+        self.0.id(slot)
+    }
+    fn tick(&self, slot: u32) -> &AtomicI64 {
+        self.0.tick(slot)
+    }
+    fn zero_contents(&self) {
+        self.0.zero_contents();
+        self.1.store(0, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn model_a_block_that_ended_around_an_interrupted_stamp_waits_for_it() {
+    loom::model(|| {
+        let block = Arc::new(Ended(Shrunk::new(), AtomicU32::new(0)));
+        let theirs = Arc::clone(&block);
+        let stamping = thread::spawn(move || {
+            assert!(handover::claim(&*theirs));
+            handover::publish(&*theirs, MAGIC);
+            theirs.1.store(1, Ordering::Release); // a handler adopts another policy; its stamp is elsewhere
+            handover::commit(theirs.id(0), theirs.tick(0), 1, 101); // the one that it interrupted
+        });
+        let mut taken = Vec::new();
+        let mut collect = || {
+            let done = || block.magic().load(Ordering::Acquire) == MAGIC && handover::is_complete(&*block);
+            if done() && handover::take_done(&*block, done) {
+                let read = |slot| (block.id(slot).load(Ordering::Relaxed), block.tick(slot).load(Ordering::Relaxed));
+                taken.extend(handover::committed(&*block).map(read));
+                handover::begin_zeroing(&*block);
+                handover::finish_zeroing(&*block);
+            }
+        };
+        collect();
+        stamping.join().unwrap();
+        collect();
+        assert_eq!(taken, [(1, 101)]);
+    });
+}
+
+/// Two slots that the stamps of `first-last` take in turn; a reader, or a kill at any instruction, finds whole stamps.
+#[test]
+fn model_of_two_slots_in_turn_one_is_whole_at_any_instant() {
+    loom::model(|| {
+        let block = Arc::new(Shrunk::new());
+        handover::commit(block.id(0), block.tick(0), 1, 101);
+        let theirs = Arc::clone(&block);
+        let stamping = thread::spawn(move || {
+            for (slot, id) in [(1, 2), (0, 3)] {
+                theirs.tick(slot).store(0, Ordering::Relaxed);
+                loom::sync::atomic::fence(Ordering::Release);
+                handover::commit(theirs.id(slot), theirs.tick(slot), id, id + 100);
+            }
+        });
+        // From the later slot in turn: whoever reads while the program lives looks at the tick again.
+        let read = |slot| {
+            let tick = block.tick(slot).load(Ordering::Acquire);
+            let id = block.id(slot).load(Ordering::Relaxed);
+            loom::sync::atomic::fence(Ordering::Acquire);
+            (tick != 0 && block.tick(slot).load(Ordering::Relaxed) == tick).then_some((id, tick))
+        };
+        for (id, tick) in [read(0), read(1)].into_iter().flatten() {
+            assert_eq!(tick, id + 100, "torn");
+        }
+        stamping.join().unwrap();
+        assert_eq!([read(0), read(1)], [Some((3, 103)), Some((2, 102))]);
+    });
+}
+
 /// Switches to policy k with parameter 10 k in each epoch k. The checker sees no race of a store that its own
 /// thread's load came right before, so the epoch is not read here.
 fn switch_in(epochs: std::ops::RangeInclusive<u32>, (word, parameters): &(AtomicU64, [AtomicU64; 2])) {

@@ -119,11 +119,13 @@ fn manifest() -> Result<Manifest, Box<dyn Error>> {
         same_boot: SameBoot::Detect,
         points: Vec::new(),
         policies: Vec::new(),
+        dumps: Vec::new(),
         layout: layout(),
         assumptions: Vec::new(),
         seconds: None,
         began: None,
         keep_ms: None,
+        segments: Default::default(),
         cost: None,
     })
 }

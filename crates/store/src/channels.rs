@@ -58,6 +58,14 @@ columns! {
         /// Stamps stored, and removed since by the run's window; null: none. Only runs that keep a window have the
         /// column.
         removed: Option<i64> [spared],
+        /// Stamps under `every`, kept or not; null: none.
+        seen: Option<i64> [spared],
+        /// Of those, the ones that were kept and stored; null: none were seen.
+        kept: Option<i64> [spared],
+        /// Stamps under `count`; null: none.
+        counted: Option<i64> [spared],
+        /// Stamps that later ones took the place of, because the program overwrites where no block is free; null: none.
+        overwritten: Option<i64> [spared],
     }
 }
 
@@ -114,6 +122,11 @@ impl Channel {
     /// Stamps that were stored, whether or not the run's window removed them since.
     pub fn ever_stored(&self) -> i64 {
         self.stored.saturating_add(self.removed.unwrap_or(0))
+    }
+
+    /// Stamps that found no free block, or that later ones took the place of.
+    pub fn ever_lost(&self) -> i64 {
+        self.dropped.saturating_add(self.overwritten.unwrap_or(0))
     }
 
     /// Returns whether the run's window removed stamps of it.

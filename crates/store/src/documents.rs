@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::brackets::BracketColumns;
 use crate::channels::ChannelColumns;
+use crate::counts::CountColumns;
 use crate::events::EventColumns;
 use crate::removed::RemovedColumns;
+use crate::returns::ReturnColumns;
 use crate::rivals::RivalColumns;
 use crate::stamps::StampColumns;
 use crate::table::Columns;
@@ -33,8 +35,10 @@ fn the_documented_columns_of_every_table_are_the_declared_ones() {
         ("stamps", table::<StampColumns>()),
         ("removed", table::<RemovedColumns>()),
         ("channels", table::<ChannelColumns>()),
+        ("counts", table::<CountColumns>()),
         ("events", table::<EventColumns>()),
         ("brackets", table::<BracketColumns>()),
+        ("returns", table::<ReturnColumns>()),
         ("rivals", table::<RivalColumns>()),
     ] {
         let (_, rest) = page.split_once(&format!("\n## {section}\n")).unwrap();

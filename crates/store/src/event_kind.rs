@@ -7,6 +7,8 @@ words! {
     pub enum EventKind {
         /// Stamps of a channel found no free block.
         Lost = "lost",
+        /// Stamps of a channel were overwritten by later ones because no block was free; value: how many.
+        Overwritten = "overwritten",
         /// The host's counter lacks something.
         Counter = "counter",
         /// The check that cores share the counter found something.
@@ -63,6 +65,10 @@ words! {
         RoleRestarted = "role-restarted",
         /// A program that the run was to be compared with is missing, or did not work.
         RivalMissing = "rival-missing",
+        /// Acknowledgements of stamps under `return-trip` that nobody answered; value: how many.
+        ReturnsLost = "returns-lost",
+        /// More stamps under `return-trip` than may be acknowledged in a second; value: of so many ids one is.
+        ReturnsThinned = "returns-thinned",
         /// The pipe to a node's agent broke.
         AgentUnreachable = "agent-unreachable",
         /// A node's agent is reached again; value: seconds.
@@ -85,6 +91,8 @@ words! {
         PartsMissing = "parts-missing",
         /// Stamps of blocks that programs still held lie in the run that was collected before; value: how many.
         StoredElsewhere = "stored-elsewhere",
+        /// A program was killed while it overwrote its oldest stamps: what went last is in no count.
+        OverwritingCutOff = "overwriting-cut-off",
         /// A file was left out of the join.
         FileRefused = "file-refused",
         /// A file of a node elsewhere is not in the run: it cannot be read there, or may not come in.
@@ -97,6 +105,14 @@ words! {
         IdsOutOfOrder = "ids-out-of-order",
         /// Ids whose passages cannot be told apart.
         PassagesUntold = "passages-untold",
+        /// Ids of stamps that stand for very many, which nobody else saw and that have no trace.
+        IdsUnexpanded = "ids-unexpanded",
+        /// Parts without their whole, or wholes without a part.
+        IdsApart = "ids-apart",
+        /// Two originals have one id.
+        IdsCollided = "ids-collided",
+        /// Stamps of an attempt in an order that cannot be; value: of so many ids.
+        AttemptsContradicted = "attempts-contradicted",
         /// A program ended without closing its channels.
         Recovered = "recovered",
         /// A program could not make its pool.
@@ -107,6 +123,12 @@ words! {
         BlockLeftAlone = "block-left-alone",
         /// Channels got another policy while the run went on; value: how many.
         PolicySwitched = "policy-switched",
+        /// What channels under the policy `keep` held was stored because somebody asked for it; value: stamps.
+        Dumped = "dumped",
+        /// A channel under the policy `first-last` ended without its marker.
+        MarkerUnseen = "marker-unseen",
+        /// Stamps under the policy `all` that its log did not take; value: how many.
+        StampsUnwritten = "stamps-unwritten",
         /// Stamps on a channel that was never opened.
         StampsWithoutChannel = "stamps-without-channel",
         /// Stamps on a channel that was closed.
@@ -131,8 +153,34 @@ impl EventKind {
                 | Self::ProbesPaced
                 | Self::IdsOutOfOrder
                 | Self::Recovered
+                | Self::ReturnsLost
+                | Self::ReturnsThinned
                 | Self::CollectorKilled
+                | Self::Dumped
         )
+    }
+
+    /// Kinds after which nobody knows how many stamps of the node there are, nor which.
+    pub const UNTOLD: [Self; 9] = [
+        Self::StampsWithoutChannel,
+        Self::StampsAfterClose,
+        Self::ChannelsRefused,
+        Self::PoolRefused,
+        Self::PoolLeftAlone,
+        Self::BlockLeftAlone,
+        Self::PartsMissing,
+        Self::StoredElsewhere,
+        Self::OverwritingCutOff,
+    ];
+
+    /// Returns whether nobody knows after it how many stamps of the node there are, nor which.
+    pub fn leaves_untold(&self) -> bool {
+        Self::UNTOLD.contains(self)
+    }
+
+    /// Returns whether it counts stamps that no channel counted.
+    pub fn is_of_no_channel(&self) -> bool {
+        matches!(self, Self::StampsWithoutChannel | Self::StampsAfterClose | Self::ChannelsRefused)
     }
 
     /// Returns whether evidence about the clock concerned is void across it.

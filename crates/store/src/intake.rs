@@ -75,7 +75,9 @@ impl Intake {
     fn place_of(&self, parcel: &Parcel) -> Result<PathBuf> {
         let shown = Path::new(&parcel.path);
         expect_path(&parcel.path, &self.nodes).map_err(|why| refused(shown, why))?;
-        let is_part = ["stamps/", "brackets/", "rivals/"].iter().any(|table| parcel.path.starts_with(table));
+        let is_part = ["stamps/", "brackets/", "rivals/", "counts/", "returns/"]
+            .iter()
+            .any(|table| parcel.path.starts_with(table));
         if parcel.bytes > if is_part { FILE_MOST_BYTES } else { TABLE_MOST_BYTES } {
             return Err(refused(shown, "it claims more bytes than any file of a run has"));
         }
@@ -183,6 +185,10 @@ mod tests {
             uncommitted: 0,
             state: ChannelState::Open,
             removed: None,
+            seen: None,
+            counted: None,
+            overwritten: None,
+            kept: None,
         }
     }
 

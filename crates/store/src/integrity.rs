@@ -25,8 +25,19 @@ use crate::whole_file::{files_in, keyed_folders};
 pub const DIGESTED_AT_EVERY_READING: u64 = 64 << 20;
 
 /// What is fed into figures; anything else in a run's directory is the user's own.
-const FEEDS: [&str; 9] =
-    ["run.json", "digests.json", "stamps/", "removed/", "channels/", "events/", "brackets/", "rivals/", "traces/"];
+const FEEDS: [&str; 11] = [
+    "run.json",
+    "digests.json",
+    "stamps/",
+    "removed/",
+    "channels/",
+    "counts/",
+    "events/",
+    "brackets/",
+    "returns/",
+    "rivals/",
+    "traces/",
+];
 
 /// The outcome of reading a run wholly.
 #[derive(Debug, Default)]
@@ -125,6 +136,9 @@ impl Run {
             for (_, folder) in keyed_folders(&self.root().join(outer.0), outer.1)? {
                 folders.extend(keyed_folders(&folder, inner)?.into_iter().map(|(_, folder)| folder));
             }
+        }
+        for name in ["counts", "returns"] {
+            folders.extend(keyed_folders(&self.root().join(name), "node")?.into_iter().map(|(_, folder)| folder));
         }
         let mut files = Vec::new();
         for folder in folders {

@@ -6,16 +6,19 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use tickscope_tick::Place;
+use tickscope_tick::{NodeName, Place, counted, printable};
 use tickscope_trace::{
-    Attribute, Columns, Extent, JoinCounts, Layout, LayoutText, Limits, Marks, MayPrecede, StampColumns as Batch,
-    StampSource, Traces, join,
+    Attribute, Columns, Extent, JoinCounts, KeptStamps, Layout, LayoutText, Limits, LongSpans, MOST_SPANNED, Marks,
+    Match, MayPrecede, PointCounts, SHORT_SPAN, StampColumns as Batch, StampSource, Traces, join,
 };
 
 use crate::channels::{Channel, stamped_by};
 use crate::error::{Error, Result};
+use crate::event_kind::EventKind;
+use crate::kept_ids::KeptIds;
+use crate::originals::Collision;
 use crate::run::Run;
-use crate::stamps::PointStamps;
+use crate::stamps::{PointStamps, Segment};
 use crate::traces::{KeyedRows, KeyedWriter, attribute_column, layout_key, stamps_key};
 
 /// Counts of the join, and the segments it could not read.
@@ -27,6 +30,10 @@ pub struct Joined {
     pub stamps: u64,
     /// Segments that were not read, and why: their stamps count as missing.
     pub refused: Vec<Error>,
+    /// By point: ids that its policies keep, that another point saw and that it did not.
+    pub missing: Vec<u64>,
+    /// Ids that two originals have: no durations are made of them.
+    pub collisions: Vec<Collision>,
 }
 
 impl Run {
@@ -53,11 +60,141 @@ pub fn join_run(run: &Run, layout: &LayoutText, bytes: usize, may_precede: &MayP
     }
     let place = run.derived().traces().join("part-00000000.parquet");
     let stamps = source.points.iter().map(PointStamps::len).sum();
+    let collisions = source.collisions.clone();
     let mut writer = KeyedWriter::begin_traces(&place, &names, &[layout_key(layout), stamps_key(stamps)])?;
     let limits = Limits::within(bytes, names.len());
-    let counts = join(&parsed, &mut source, limits, may_precede, &mut |traces| writer.write(rows(traces)))?;
+    let mut lacking = Lacking::of(run, &parsed)?;
+    let counts = join(&parsed, &mut source, limits, may_precede, &mut |traces| {
+        lacking.add(traces);
+        writer.write(rows(traces))
+    })?;
     writer.finish()?;
-    Ok(Joined { counts, stamps, refused: source.refused() })
+    Ok(Joined { missing: lacking.counts(&counts), counts, stamps, refused: source.refused(), collisions })
+}
+
+/// By point: what its policies keep, and how many ids of that it lacks.
+struct Lacking {
+    points: Vec<(KeptIds, u64)>,
+}
+
+impl Lacking {
+    fn of(run: &Run, layout: &Layout) -> Result<Self> {
+        let (channels, events) = (run.channels()?.found, run.events()?.found);
+        let kept = |(at, point): (usize, &tickscope_trace::Point)| match KeptIds::of(&point.place, &channels, &events) {
+            // Its rule is about ids that no trace is named by.
+            KeptIds::Chosen(_) if !layout.names_traces(at) => (KeptIds::Unknown, 0),
+            kept => (kept, 0),
+        };
+        Ok(Self { points: layout.points().iter().enumerate().map(kept).collect() })
+    }
+
+    fn add(&mut self, traces: &Traces) {
+        for (point, (kept, lacking)) in self.points.iter_mut().enumerate() {
+            if let KeptIds::Chosen(_) = kept {
+                let lacks = |row: &usize| !traces.is_seen(point, *row) && kept.keeps(traces.ids()[*row]);
+                *lacking += traces.first_rows().filter(lacks).count() as u64;
+            }
+        }
+    }
+
+    fn counts(self, all: &JoinCounts) -> Vec<u64> {
+        let count = |((kept, lacking), counts): ((KeptIds, u64), &PointCounts)| match kept {
+            KeptIds::All => counts.missing,
+            KeptIds::Chosen(_) => lacking,
+            KeptIds::Unknown => 0,
+        };
+        self.points.into_iter().zip(&all.points).map(count).collect()
+    }
+}
+
+/// What a join tells of ids, beyond what is missing, repeated or out of order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JoinFinding {
+    /// The node concerned; `None`: the run as a whole.
+    pub node: Option<NodeName>,
+    /// Its kind as an event.
+    pub what: EventKind,
+    /// How many ids; of two originals of one id, the id.
+    pub value: i64,
+    /// A sentence.
+    pub text: String,
+}
+
+impl Joined {
+    /// Ids that two originals have, attempts that cannot be, ids that have no trace, and parts and wholes that did not
+    /// meet.
+    pub fn findings(&self, layout: &Layout) -> Vec<JoinFinding> {
+        let place = |point: usize| &layout.points()[point].place;
+        let mut all: Vec<JoinFinding> = self.collisions.iter().map(Collision::finding).collect();
+        all.extend(self.contradicted_attempts(layout));
+        let at = |point: usize, what, ids: u64, text: String| {
+            let value = i64::try_from(ids).unwrap_or(i64::MAX);
+            (ids > 0).then(|| JoinFinding { node: Some(place(point).node.clone()), what, value, text })
+        };
+        for (point, counts) in self.counts.points.iter().enumerate() {
+            let text = format!(
+                "ids at {} have no trace: its stamps of more than {SHORT_SPAN} ids each stand for more than \
+                 {MOST_SPANNED} together, so they are joined only where other stamps have those ids",
+                place(point)
+            );
+            all.extend(at(point, EventKind::IdsUnexpanded, counts.unexpanded, text));
+        }
+        for (edge, counts) in layout.links().iter().zip(&self.counts.links) {
+            let (part, whole) = match edge.by {
+                Match::FanIn => (edge.from, edge.to),
+                Match::FanOut => (edge.to, edge.from),
+                Match::Id | Match::Range => continue,
+            };
+            let alone = counts.unsaid + counts.repeated + counts.unreached;
+            let text = format!(
+                "{} at {} without {} whole at {}: {} say no parent, {} say several, of {} it was not stamped",
+                if alone == 1 { "part" } else { "parts" },
+                place(part),
+                if alone == 1 { "its" } else { "their" },
+                place(whole),
+                counts.unsaid,
+                counts.repeated,
+                counts.unreached
+            );
+            all.extend(at(part, EventKind::IdsApart, alone, text));
+            let apart = counts.apart.unwrap_or(0);
+            let wholes = if apart == 1 { "whole" } else { "wholes" };
+            let text = format!("{wholes} at {} that no part at {} names", place(whole), place(part));
+            all.extend(at(whole, EventKind::IdsApart, apart, text));
+        }
+        all
+    }
+}
+
+impl Joined {
+    fn contradicted_attempts(&self, layout: &Layout) -> Option<JoinFinding> {
+        let (_, id, found) = self.counts.contradiction?;
+        let [from, to] = [found.from, found.to].map(|stamp| &layout.points()[stamp.point].place);
+        let text = format!(
+            "expected each attempt of an id at {from} before it was at {to}, found {} where one was not, such as \
+             attempt {} of id {id} with the stamps {} and {}. Durations between points that contradict each other are \
+             refused: let both points say the attempt of what they stamp, or neither",
+            counted(self.counts.contradicted, "id"),
+            found.attempt,
+            found.from.tick,
+            found.to.tick
+        );
+        let value = i64::try_from(self.counts.contradicted).unwrap_or(i64::MAX);
+        Some(JoinFinding { node: None, what: EventKind::AttemptsContradicted, value, text })
+    }
+}
+
+impl Collision {
+    fn finding(&self) -> JoinFinding {
+        let originals: Vec<_> =
+            self.originals.iter().map(|original| format!("'{}'", printable(&original.to_string()))).collect();
+        let text = format!(
+            "two things have the id {}: {}. No duration is made of it; give one of them another name",
+            self.id,
+            originals.join(" and ")
+        );
+        JoinFinding { node: None, what: EventKind::IdsCollided, value: self.id, text }
+    }
 }
 
 /// The stamps of each point of a layout.
@@ -67,6 +204,54 @@ struct RunStamps {
     attributes: Vec<Vec<Attribute>>,
     /// By point, then by channel: a number for each thread of the run.
     threads: Vec<HashMap<i32, u32>>,
+    /// By point: its row groups.
+    groups: Vec<Vec<Group>>,
+    collisions: Vec<Collision>,
+    /// By point: which of its stamps are there.
+    kept: Vec<KeptStamps>,
+}
+
+/// A row group of a point.
+struct Group {
+    segment: usize,
+    group: usize,
+    stamps: u64,
+    first: i64,
+    /// The last id that a stamp stands for, and the last where long spans count as their first id.
+    last: i64,
+    last_of_short: i64,
+    long: LongSpans,
+}
+
+impl Group {
+    /// The row groups of a point, each with the ids that its stamps stand for.
+    fn all(stamps: &PointStamps) -> Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for (at, segment) in stamps.segments().iter().enumerate() {
+            for (group, (first, last, stamps)) in segment.extents().into_iter().enumerate() {
+                let long = LongSpans::default();
+                all.push(Self { segment: at, group, stamps, first, last, last_of_short: last, long }.widened(segment)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn widened(mut self, segment: &Segment) -> Result<Self> {
+        if !segment.has_column("ids") {
+            return Ok(self);
+        }
+        let ids = segment.read_ids(self.group)?;
+        for (&id, last) in ids.iter().zip(segment.read_lasts(self.group, &ids)?.into_iter().flatten()) {
+            let more = last.abs_diff(id);
+            self.last = self.last.max(last);
+            if more < SHORT_SPAN {
+                self.last_of_short = self.last_of_short.max(last);
+            } else {
+                self.long = LongSpans { stamps: self.long.stamps + 1, ids: self.long.ids.saturating_add(more + 1) };
+            }
+        }
+        Ok(self)
+    }
 }
 
 impl RunStamps {
@@ -77,7 +262,12 @@ impl RunStamps {
         let places = layout.points().iter().map(|point| &point.place);
         let attributes: Result<_> =
             places.zip(&points).map(|(place, stamps)| attributes_of(place, stamps, &channels)).collect();
-        Ok(Self { points, attributes: attributes?, threads: threads(channels, layout) })
+        let groups = points.iter().map(Group::all).collect::<Result<_>>()?;
+        let events = run.events()?.found;
+        let places = layout.points().iter().map(|point| &point.place);
+        let kept = places.map(|place| run.kept_stamps(place, &channels, &events)).collect::<Result<_>>()?;
+        let (attributes, threads, collisions) = (attributes?, threads(channels, layout), run.collisions()?);
+        Ok(Self { points, attributes, threads, groups, collisions, kept })
     }
 
     fn refused(self) -> Vec<Error> {
@@ -89,8 +279,29 @@ impl StampSource for RunStamps {
     type Error = Error;
 
     fn extents(&mut self, point: usize) -> Result<Vec<Extent>> {
-        let all = self.points[point].segments().iter().flat_map(|segment| segment.extents());
-        Ok(all.filter(|&(.., stamps)| stamps > 0).map(|(first, last, stamps)| Extent { first, last, stamps }).collect())
+        let whole = self.long_spans(point)?.are_whole();
+        let all = self.groups[point].iter().filter(|group| group.stamps > 0);
+        let extent = |group: &Group| {
+            let last = if whole { group.last } else { group.last_of_short };
+            Extent { first: group.first, last, stamps: group.stamps }
+        };
+        Ok(all.map(extent).collect())
+    }
+
+    fn long_spans(&mut self, point: usize) -> Result<LongSpans> {
+        let add = |all: LongSpans, group: &Group| LongSpans {
+            stamps: all.stamps + group.long.stamps,
+            ids: all.ids.saturating_add(group.long.ids),
+        };
+        Ok(self.groups[point].iter().fold(LongSpans::default(), add))
+    }
+
+    fn kept_stamps(&mut self, point: usize) -> Result<KeptStamps> {
+        Ok(self.kept[point])
+    }
+
+    fn ambiguous_ids(&mut self) -> Result<Vec<i64>> {
+        Ok(self.collisions.iter().map(|collision| collision.id).collect())
     }
 
     fn attributes(&mut self, point: usize) -> Result<Vec<Attribute>> {
@@ -105,13 +316,23 @@ impl StampSource for RunStamps {
         sink: &mut dyn FnMut(Batch<'_>),
     ) -> Result<()> {
         let stamps = &self.points[point];
-        for (segment, group) in stamps.groups_with(ids) {
+        let touched = |group: &&Group| group.first <= *ids.end() && *ids.start() <= group.last;
+        for &Group { segment, group, .. } in self.groups[point].iter().filter(touched) {
             let segment = &stamps.segments()[segment];
             let (ids, ticks, kinds) = segment.read_keys(group)?;
+            let lasts = segment.read_lasts(group, &ids)?;
             let kinds: Option<Vec<i32>> =
                 (!kinds.is_all_null()).then(|| kinds.iter().map(|kind| kind.copied().unwrap_or(0)).collect());
             let unequal = |e: tickscope_trace::Error| Error::corrupt(segment.path(), "equal columns", e.to_string());
             let mut batch = Batch::new(&ids, &ticks, kinds.as_deref()).map_err(unequal)?;
+            if let Some(lasts) = &lasts {
+                batch = batch.with_lasts(lasts).map_err(unequal)?;
+            }
+            if columns == Columns::KeysAndParents {
+                let parents = segment.read_parents(group)?;
+                sink(batch.with_parents(&parents).map_err(unequal)?);
+                continue;
+            }
             let optional = self.attributes[point].iter().filter(|attribute| **attribute != Attribute::Channel);
             let read = |&attribute: &Attribute| Ok((attribute, segment.read_attribute(group, attribute)?));
             let attributes: Vec<(Attribute, Vec<Option<i64>>)> = optional.map(read).collect::<Result<_>>()?;
@@ -119,6 +340,10 @@ impl StampSource for RunStamps {
                 batch = batch.with_attribute(*attribute, values).map_err(unequal)?;
             }
             let told = self.attributes[point].contains(&Attribute::Channel);
+            let attempts = if columns == Columns::Keys { None } else { Some(segment.read_attempts(group)?) };
+            if let Some(attempts) = &attempts {
+                batch = batch.with_attempts(attempts).map_err(unequal)?;
+            }
             let with_threads = columns == Columns::KeysAndThreads;
             let channels = if told || with_threads { segment.read_channels(group)? } else { Vec::new() };
             if told {
@@ -183,6 +408,7 @@ fn rows(traces: &Traces) -> KeyedRows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::channels::write_channels;
     use crate::sample::manifest;
     use crate::scratch::Scratch;
     use crate::{BlockRange, ChannelCount, Nullable, Origin, StampColumns, next_segment, write_segment};
@@ -221,6 +447,25 @@ mod tests {
     }
 
     #[test]
+    fn ids_that_a_point_keeps_are_missing_where_it_lacks_them_and_those_that_its_rule_leaves_out_are_not() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let stamps = |ids: &[i64]| ids.iter().map(|&id| (id, 10 + id)).collect::<Vec<_>>();
+        put(&run, "client", "send", &stamps(&[0, 1, 4, 5]));
+        put(&run, "server", "receive", &stamps(&[0, 1, 5]));
+        put(&run, "server", "deliver", &stamps(&[0, 1, 2, 3, 5, 6, 7]));
+        let under = crate::kept_ids::tests::under;
+        let channels = ["client.send", "server.receive"].map(|place| under(place, "2 of 4"));
+        write_channels(&run.paths().channels("server"), &channels).unwrap();
+        let joined = join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
+        assert_eq!(joined.counts.points.iter().map(|counts| counts.missing).collect::<Vec<_>>(), [4, 5, 1, 8]);
+        assert_eq!(joined.missing, [0, 1, 1, 8]);
+        let channels = [under("client.send", "2 of 4"), under("server.receive", "every 2")];
+        write_channels(&run.paths().channels("server"), &channels).unwrap();
+        assert_eq!(join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap().missing, [0, 0, 1, 8]);
+    }
+
+    #[test]
     fn the_value_of_a_stamp_stays_with_its_tick_and_points_without_one_have_no_column() {
         let scratch = Scratch::new();
         let run = Run::create(scratch.path(), manifest()).unwrap();
@@ -244,7 +489,7 @@ mod tests {
         let all = [("client.send", 1, [(1, 10), (2, 20)]), ("server.receive", 4, one), ("server.receive", 7, other)];
         for (place, channel, stamps) in all {
             let (id, tick) = stamps.into_iter().unzip();
-            let counts = vec![ChannelCount { channel, stored: 2, uncommitted: 0 }];
+            let counts = vec![ChannelCount { channel, stored: 2, ..ChannelCount::default() }];
             let place = next_segment(&run.paths().stamps(&place.parse().unwrap())).unwrap();
             let columns = StampColumns::slim(tick, id, vec![channel; 2]);
             write_segment(&place, &columns, &Origin { counts, ..Origin::default() }).unwrap();
@@ -256,6 +501,73 @@ mod tests {
         let read = traces.read_attribute(0, "server.receive", Attribute::Channel).unwrap();
         assert_eq!(traces.read_all().unwrap().id, [1, 2, 3, 4, 5]);
         assert_eq!(read, [Some(4), None, Some(4), Some(7), Some(7)].into_iter().collect());
+    }
+
+    #[test]
+    fn a_stamp_of_many_ids_is_a_stamp_of_each_whatever_segment_the_others_lie_in() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        let long = 1 << 29;
+        for (stamps, ids) in [(vec![(1, 10)], [Some(3)]), (vec![(5, 20)], [Some(long)]), (vec![(9, 30)], [None])] {
+            let (id, tick): (Vec<i64>, Vec<i64>) = stamps.into_iter().unzip();
+            let columns = StampColumns { ids: ids.into_iter().collect(), ..StampColumns::slim(tick, id, vec![1]) };
+            let place = next_segment(&run.paths().stamps(&"client.send".parse().unwrap())).unwrap();
+            write_segment(&place, &columns, &Origin::default()).unwrap();
+        }
+        put(&run, "server", "receive", &[(2, 1_011), (3, 1_012), (4, 1_013), (1 << 20, 1_014)]);
+        let joined = join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
+        let rows = run.traces().unwrap().found[0].read_all().unwrap();
+        assert_eq!(rows.id, [1, 2, 3, 4, 5, 9, 1 << 20]);
+        let sent = [Some(10), Some(10), Some(10), None, Some(20), Some(30), Some(20)];
+        assert_eq!(rows.columns[0], sent.into_iter().collect());
+        // The id 9 has a stamp of its own there, so the long one adds nothing to it.
+        assert_eq!(joined.counts.points[0].unexpanded, long as u64 - 2);
+        assert!(run.stamps(&"client.send".parse().unwrap()).unwrap().has_spans().unwrap());
+    }
+
+    #[test]
+    fn attempts_are_read_of_every_id_where_a_policy_leaves_stamps_out() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        for (place, attempts, tick) in [("client.send", [0, 0, 1], 10), ("server.receive", [1, 0, 1], 1_010)] {
+            let attempt = attempts.into_iter().map(Some).collect();
+            let columns = StampColumns { attempt, ..StampColumns::slim(vec![tick; 3], vec![1, 2, 3], vec![1; 3]) };
+            let place = next_segment(&run.paths().stamps(&place.parse().unwrap())).unwrap();
+            write_segment(&place, &columns, &Origin::default()).unwrap();
+        }
+        let told = |policy| {
+            let channels = [crate::kept_ids::tests::under("client.send", policy)];
+            write_channels(&run.paths().channels("client"), &channels).unwrap();
+            let untold = join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap().counts.untold;
+            let rows = run.traces().unwrap().found[0].read_all().unwrap();
+            (untold, rows.passages.iter().map(|text| text.cloned()).collect::<Vec<_>>())
+        };
+        assert_eq!(told("every 2"), (1, vec![Some("n?..".into()), None, Some("na..".into())]));
+        assert_eq!(told("2 of 4"), (0, vec![None; 3]));
+    }
+
+    #[test]
+    fn ids_of_two_originals_get_no_durations() {
+        let scratch = Scratch::new();
+        let run = Run::create(scratch.path(), manifest()).unwrap();
+        put(&run, "client", "send", &[(7, 10), (8, 20)]);
+        put(&run, "server", "receive", &[(7, 11), (8, 21)]);
+        let kept = |word, tick| StampColumns {
+            kind: [Some(0)].into_iter().collect(),
+            attempt: [Some(5)].into_iter().collect(),
+            value: [Some(word)].into_iter().collect(),
+            parent: [Some(0)].into_iter().collect(),
+            ..StampColumns::slim(vec![tick], vec![7], vec![2])
+        };
+        for (word, tick) in [(0x0072_6564_726f, 1), (0x6568_746f, 2)] {
+            let place = next_segment(&run.paths().stamps(&"client.id-original".parse().unwrap())).unwrap();
+            write_segment(&place, &kept(word, tick), &Origin::default()).unwrap();
+        }
+        let joined = join_run(&run, &manifest().layout, 1 << 20, &|_, _| true).unwrap();
+        assert_eq!((joined.collisions.len(), joined.counts.ambiguous, joined.counts.untold), (1, 1, 1));
+        let rows = run.traces().unwrap().found[0].read_all().unwrap();
+        let passages: Vec<_> = rows.passages.iter().map(|text| text.cloned()).collect();
+        assert_eq!((rows.id, passages), (vec![7, 8], vec![Some("**..".into()), None]));
     }
 
     #[test]

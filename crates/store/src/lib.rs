@@ -10,7 +10,9 @@
 mod aside;
 mod brackets;
 mod channels;
+mod codec;
 mod cost;
+mod counts;
 mod digests;
 mod error;
 mod event_kind;
@@ -18,9 +20,13 @@ mod events;
 mod intake;
 mod integrity;
 mod join;
+mod kept_ids;
+mod kept_stamps;
 mod manifest;
+mod originals;
 mod parcel;
 mod removed;
+mod returns;
 mod rivals;
 mod run;
 mod spool;
@@ -44,28 +50,40 @@ mod scratch;
 pub use aside::Aside;
 pub use brackets::{BracketColumns, BracketRow, BracketSource, read_brackets, write_brackets};
 pub use channels::{Channel, ChannelState, read_channels, write_channels};
+pub use codec::{Codec, Encoding, EncodingChoice, thread_cpu_ns};
 pub use cost::{Compared, Cost, NodeCost, Overhead, Passes, StampCost};
+pub use counts::{CountColumns, CountRow, read_counts, write_counts};
 pub use digests::{Difference, Digest};
 pub use error::{Error, Result};
 pub use event_kind::EventKind;
 pub use events::{Event, breaks, read_events, write_events};
 pub use intake::{Intake, Receiving};
 pub use integrity::{DIGESTED_AT_EVERY_READING, Examined};
-pub use join::{Joined, join_run};
+pub use join::{JoinFinding, Joined, join_run};
+pub use kept_stamps::{kept_stamps, policy_text};
 pub use manifest::{
-    Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, Evidence, Manifest, Node, Point, PolicyRule,
+    Assumption, AssumptionKind, CounterFacts, DeclaredFrequency, DumpRule, Evidence, Manifest, Node, Point, PolicyRule,
     ReadingWidth, Rho, RhoKind, SameBoot, Sharing, SinceBoot, window_text,
 };
+pub use originals::Collision;
 pub use parcel::Parcel;
 pub use removed::{Removed, RemovedNote, sweep_removed, unlink};
+pub use returns::{ReturnColumns, ReturnRow, read_returns, write_returns};
 pub use rivals::{RivalColumns, RivalSample, read_rivals, write_rivals};
 pub use run::{Listing, Pair, Paths, Run, Table};
 pub use spool::Spool;
 pub use stamps::{
     BlockRange, ChannelCount, ChannelNewest, OpenBlock, Origin, PointStamps, Segment, StampColumns, next_segment,
-    part_number, write_segment,
+    part_number, write_segment, write_segment_encoded,
 };
 pub use state::{RunState, Writing, newest_file, utc};
+pub use table::Written;
+/// What the rows of channels and events of switches name.
+pub use tickscope_stamp::{
+    block::Policy,
+    policies::{Choice, first_last::NO_MARKER},
+    policy::matches,
+};
 pub use tickscope_trace::{LayoutText, Nullable};
 pub use traces::{KeyedReader, KeyedRows, KeyedWriter, rho_folder};
 pub use whole_file::{WholeFile, files_in, keyed_folders, make_folders, open_regular, write_whole};

@@ -14,6 +14,7 @@ use tickscope_tick::{BootId, Clock, Label, NodeName, Ordering, Place, PointName}
 use tickscope_trace::LayoutText;
 
 use crate::SCHEMA;
+use crate::codec::EncodingChoice;
 use crate::cost::Cost;
 use crate::digests::Digest;
 use crate::error::{Error, Result};
@@ -53,6 +54,9 @@ pub struct Manifest {
     /// Which channels keep what, the first match decides.
     #[serde(default)]
     pub policies: Vec<PolicyRule>,
+    /// Durations within a node that have what `keep` holds stored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dumps: Vec<DumpRule>,
     /// How an id passes the points.
     #[serde(default)]
     pub layout: LayoutText,
@@ -68,6 +72,9 @@ pub struct Manifest {
     /// The window of stamps that the run keeps, milliseconds; absent: it keeps all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_ms: Option<u64>,
+    /// How its collectors encode segments; absent: as by default.
+    #[serde(default, skip_serializing_if = "EncodingChoice::is_default")]
+    pub segments: EncodingChoice,
     /// The cost of measuring to the target; absent in runs that did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -273,10 +280,21 @@ pub struct Point {
 /// A policy and the channels it is for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PolicyRule {
-    /// Glob over `node.point`.
+    /// Glob over the names of points.
     pub channels: String,
-    /// The policy, as options name it.
+    /// The policy with its parameter, as a run file names it.
     pub policy: String,
+}
+
+/// A duration that has what `keep` holds stored where it is longer than a limit.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DumpRule {
+    /// The point that it begins at.
+    pub from: Place,
+    /// The point that it ends at, of the same node.
+    pub to: Place,
+    /// The limit, ns.
+    pub above_ns: u64,
 }
 
 /// A sentence that the figures stand on, and where it came from.

@@ -68,7 +68,7 @@ pub(crate) fn expect_path(path: &str, nodes: &[NodeName]) -> std::result::Result
                     && point.strip_prefix("point=").is_some_and(|point| PointName::new(point).is_ok())
                     && part(file)
             }
-            ["rivals", node, file] => node.strip_prefix("node=").is_some_and(own) && part(file),
+            ["rivals" | "counts" | "returns", node, file] => node.strip_prefix("node=").is_some_and(own) && part(file),
             ["channels" | "removed", file] => {
                 file.strip_prefix("node=").and_then(|rest| rest.strip_suffix(".parquet")).is_some_and(own)
             }

@@ -40,6 +40,17 @@ columns! {
         uncommitted: i64,
         /// Tick of the newest of them; domain: the channel's.
         until: i64,
+        /// Stamps before their blocks that later ones took the place of; null: none.
+        overwritten: Option<i64> [spared],
+        /// Of the stamps that were removed: those under `every`; null: none.
+        every: Option<i64> [spared],
+    }
+}
+
+impl Removed {
+    fn nothing(channel: i32, point: &PointName) -> Self {
+        let (point, until) = (point.clone(), i64::MIN);
+        Self { channel, point, stamps: 0, uncommitted: 0, until, overwritten: None, every: None }
     }
 }
 
@@ -100,12 +111,12 @@ impl RemovedNote {
     pub fn add(&mut self, point: &PointName, number: u64, origin: &Origin) {
         for count in &origin.counts {
             let newest = origin.newest.iter().find(|newest| newest.channel == count.channel);
-            let none =
-                || Removed { channel: count.channel, point: point.clone(), stamps: 0, uncommitted: 0, until: i64::MIN };
-            let row = self.channels.entry(count.channel).or_insert_with(none);
+            let row = self.channels.entry(count.channel).or_insert_with(|| Removed::nothing(count.channel, point));
             row.stamps = row.stamps.saturating_add_unsigned(count.stored);
             row.uncommitted = row.uncommitted.saturating_add_unsigned(count.uncommitted);
             row.until = row.until.max(newest.map_or(i64::MIN, |newest| newest.tick));
+            row.overwritten = more(row.overwritten, count.overwritten);
+            row.every = more(row.every, count.every);
         }
         self.origin.follow(origin);
         self.below.insert(point.clone(), number + 1);
@@ -116,6 +127,11 @@ impl RemovedNote {
         self.origin.blocks.retain(|range| is_there(range.pool));
         self.origin.open.retain(|open| is_there(open.pool));
     }
+}
+
+/// A count that most rows lack, and more of it.
+fn more(known: Option<i64>, more: u64) -> Option<i64> {
+    if more == 0 { known } else { Some(known.unwrap_or(0).saturating_add_unsigned(more)) }
 }
 
 /// The note that covers a point's folder, `stamps/node=N/point=P` of a run, and the point; `None`: no such folder.
@@ -211,7 +227,8 @@ mod tests {
         let stamps = StampColumns::slim(ids.iter().map(|id| id * 10).collect(), ids, vec![1; rows as usize]);
         let mut origin = Origin::default();
         origin.add((7, 1), number);
-        origin.counts = vec![ChannelCount { channel: 1, stored: rows as u64, uncommitted: 1 }];
+        origin.counts =
+            vec![ChannelCount { channel: 1, stored: rows as u64, uncommitted: 1, ..ChannelCount::default() }];
         let origin = origin.aged(&stamps, 5);
         write_segment(&next_segment(folder).unwrap(), &stamps, &origin).unwrap();
         origin
@@ -227,7 +244,7 @@ mod tests {
         for (number, block) in [(0, 3), (1, 4), (2, 9)] {
             let mut origin = Origin { open: vec![open.clone()], ..Origin::default() };
             origin.add((7, 1), block);
-            origin.counts = vec![ChannelCount { channel: 1, stored: 10, uncommitted: 1 }];
+            origin.counts = vec![ChannelCount { channel: 1, stored: 10, uncommitted: 1, ..ChannelCount::default() }];
             note.add(&point(), number, &origin);
         }
         note.write(&place).unwrap();

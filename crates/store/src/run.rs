@@ -9,10 +9,12 @@ use tickscope_tick::{Interval, Label, NameError, Place, Tick};
 
 use crate::brackets::{BracketColumns, read_brackets, write_brackets};
 use crate::channels::{Channel, ChannelColumns, read_channels};
+use crate::counts::{CountColumns, read_counts};
 use crate::error::{Error, Result};
 use crate::events::{Event, EventColumns, breaks, read_events};
 use crate::manifest::Manifest;
 use crate::removed::{Removed, RemovedNote, all_parts_in, parts_in};
+use crate::returns::{ReturnColumns, read_returns};
 use crate::rivals::{RivalColumns, read_rivals};
 use crate::stamps::{PointStamps, StampColumns};
 use crate::state::Writing;
@@ -58,6 +60,8 @@ pub enum Table<'a> {
     Events,
     /// The brackets of all pairs.
     Brackets,
+    /// What was counted on all nodes.
+    Counts,
     /// The joined stamps.
     Traces,
 }
@@ -70,6 +74,7 @@ impl Table<'_> {
             Self::Channels => Some(ChannelColumns::FIELDS),
             Self::Events => Some(EventColumns::FIELDS),
             Self::Brackets => Some(BracketColumns::FIELDS),
+            Self::Counts => Some(CountColumns::FIELDS),
             Self::Traces => None,
         }
     }
@@ -132,6 +137,16 @@ impl<'a> Paths<'a> {
     /// Folder of a pair's brackets.
     pub fn brackets(&self, pair: &Pair) -> PathBuf {
         self.root.join(format!("brackets/reference={}/domain={}", pair.reference, pair.domain))
+    }
+
+    /// Folder of what was counted on a node.
+    pub fn counts(&self, node: &str) -> PathBuf {
+        self.root.join(format!("counts/node={node}"))
+    }
+
+    /// Folder of the acknowledgements of a node's stamps.
+    pub fn returns(&self, node: &str) -> PathBuf {
+        self.root.join(format!("returns/node={node}"))
     }
 
     /// Folder of what other programs said of a node's clock.
@@ -306,6 +321,18 @@ impl Run {
         Ok(Listing::gather(&files, read_brackets, BracketColumns::append))
     }
 
+    /// What was counted on a node; none where no channel only counted.
+    pub fn counts(&self, node: &str) -> Result<Listing<CountColumns>> {
+        let files = files_in(&self.paths().counts(node), "parquet")?;
+        Ok(Listing::gather(&files, read_counts, CountColumns::append))
+    }
+
+    /// The answered acknowledgements of a node's stamps; none where none were sent back.
+    pub fn returns(&self, node: &str) -> Result<Listing<ReturnColumns>> {
+        let files = files_in(&self.paths().returns(node), "parquet")?;
+        Ok(Listing::gather(&files, read_returns, ReturnColumns::append))
+    }
+
     /// What other programs said of a node's clock; none if none was asked.
     pub fn rivals(&self, node: &str) -> Result<Listing<RivalColumns>> {
         let files = files_in(&self.paths().rivals(node), "parquet")?;
@@ -343,6 +370,7 @@ impl Run {
                 refused = pairs.refused;
                 pairs.found.iter().map(|pair| self.paths().brackets(pair)).collect()
             }
+            Table::Counts => self.manifest.nodes.iter().map(|node| self.paths().counts(node.name.as_str())).collect(),
             Table::Traces => vec![self.derived().traces()],
         };
         let mut files = Vec::new();

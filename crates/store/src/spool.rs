@@ -333,6 +333,7 @@ fn is_receipt(path: &str, place: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counts::{CountColumns, CountRow, read_counts, write_counts};
     use crate::intake::{FILE_MOST_BYTES, Intake};
     use crate::parcel::PATH_MOST;
     use crate::removed::RemovedNote;
@@ -349,7 +350,8 @@ mod tests {
         let place = next_segment(&spool.join("stamps/node=n/point=p")).unwrap();
         let mut origin = Origin::default();
         origin.add((7, 1), stamps.start as u32);
-        origin.counts = vec![ChannelCount { channel: 1, stored: stamps.clone().count() as u64, uncommitted: 0 }];
+        origin.counts =
+            vec![ChannelCount { channel: 1, stored: stamps.clone().count() as u64, ..ChannelCount::default() }];
         let ids: Vec<i64> = stamps.collect();
         write_segment(&place, &StampColumns::slim(ids.clone(), ids.clone(), vec![1; ids.len()]), &origin).unwrap();
         place
@@ -420,6 +422,29 @@ mod tests {
         assert_eq!(fetch(&mut again, &intake, 1 << 20), 1);
         let stored = PointStamps::open(&here.join("stamps/node=n/point=p")).unwrap();
         assert_eq!((stored.len(), stored.segments().len(), stored.refused().len()), (1600, 3, 0));
+    }
+
+    #[test]
+    fn counts_are_fetched_as_they_grow_and_stay_for_a_collector_that_takes_over() {
+        let scratch = Scratch::new();
+        let (there, here) = (scratch.path().join("there"), scratch.path().join("here"));
+        let (mut spool, intake) = (Spool::new(&there, node(), u64::MAX), Intake::new(&here, node()));
+        let folder = there.join("counts/node=n");
+        fs::create_dir_all(&folder).unwrap();
+        let write = |part: u32, rows: i64| {
+            let mut counts = CountColumns::default();
+            (0..rows).for_each(|count| counts.push(CountRow { count, ..CountRow::default() }));
+            write_counts(&folder.join(format!("part-{part:08}.parquet")), &counts).unwrap();
+        };
+        let rows = |root: &Path| -> usize {
+            let files = files_in(&root.join("counts/node=n"), "parquet").unwrap();
+            files.iter().map(|file| read_counts(file).unwrap().rows().count()).sum()
+        };
+        for (part, count) in [(0, 3), (0, 5), (1, 7), (2, 1)] {
+            write(part, count);
+            assert!(fetch(&mut spool, &intake, 100) > 0, "part {part} of {count} rows");
+        }
+        assert_eq!((rows(&here), rows(&there)), (13, 13));
     }
 
     #[test]
@@ -515,6 +540,7 @@ mod tests {
             "events/n+lost.parquet",
             "channels/node=n.parquet",
             "brackets/reference=n.tsc/domain=m.tsc/part-00000012.parquet",
+            "counts/node=n/part-00000012.parquet",
         ] {
             assert_eq!(expect_path(path, &node()), Ok(()), "{path}");
         }
@@ -556,9 +582,9 @@ mod tests {
     fn a_spool_beyond_its_limit_tells_collectors_to_wait_and_lets_them_go_on() {
         let scratch = Scratch::new();
         let (there, here) = (scratch.path().join("there"), scratch.path().join("here"));
-        segment(&there, 0..100_000);
-        segment(&there, 0..10);
-        let (mut spool, intake) = (Spool::new(&there, node(), 2000), Intake::new(&here, node()));
+        let segments = [segment(&there, 0..100_000), segment(&there, 0..10)];
+        let bytes: u64 = segments.iter().map(|place| place.metadata().unwrap().len()).sum();
+        let (mut spool, intake) = (Spool::new(&there, node(), bytes - 1), Intake::new(&here, node()));
         spool.pending(1, true).unwrap();
         assert!(Spool::is_held(&there));
         fetch(&mut spool, &intake, 1 << 20);

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tickscope_trace::{Attribute, Nullable};
+use tickscope_trace::{Attribute, Nullable, SHORT_SPAN};
 
+use crate::codec::Encoding;
 use crate::error::{Error, Result};
 use crate::removed::{RemovedNote, all_parts_in, note_of, open_unless_removed, parts_in};
-use crate::table::{Columns, TableReader, columns, from_hexadecimal};
+use crate::table::{Columns, TableReader, Written, columns, from_hexadecimal};
 use crate::whole_file::files_in;
 
 const BLOCKS_KEY: &str = "tickscope.blocks";
@@ -47,6 +48,8 @@ columns! {
         attempt: Option<i32> [spared],
         /// How many things the stamp stands for.
         batch: Option<i32> [spared],
+        /// Consecutive ids, from `id` on, that the stamp stands for; null: one.
+        ids: Option<i32> [spared],
     }
 }
 
@@ -81,8 +84,8 @@ pub struct OpenBlock {
 }
 
 /// Counts that a segment adds to one channel's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(from = "(i32, u64, u64)", into = "(i32, u64, u64)")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u64>", into = "Vec<u64>")]
 pub struct ChannelCount {
     /// Channel.
     pub channel: i32,
@@ -90,6 +93,10 @@ pub struct ChannelCount {
     pub stored: u64,
     /// Slots of its blocks that were reserved and never committed.
     pub uncommitted: u64,
+    /// Stamps before its blocks that later ones took the place of.
+    pub overwritten: u64,
+    /// Of the stamps in this segment: those under the policy `every`.
+    pub every: u64,
 }
 
 /// The newest stamp of a channel in a segment.
@@ -197,8 +204,17 @@ impl StampColumns {
     }
 }
 
+/// Stamps a row group: what is encoded at one time, and by one thread; still large enough for its statistics to cost
+/// nothing.
+const GROUP_STAMPS: usize = 1 << 18;
+
 /// Writes `stamps` as the segment at `place`, with their origin in its footer. Returns its size in bytes.
 pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Result<u64> {
+    Ok(write_segment_encoded(place, stamps, origin, Encoding::default())?.bytes)
+}
+
+/// As [`write_segment`], encoded as `how` says. Returns what it took.
+pub fn write_segment_encoded(place: &Path, stamps: &StampColumns, origin: &Origin, how: Encoding) -> Result<Written> {
     let mut keys = vec![(BLOCKS_KEY, json(&origin.blocks)), (COUNTS_KEY, json(&origin.counts))];
     if !origin.open.is_empty() {
         keys.push((OPEN_KEY, json(&origin.open)));
@@ -206,7 +222,7 @@ pub fn write_segment(place: &Path, stamps: &StampColumns, origin: &Origin) -> Re
     if let Some(written) = origin.written {
         keys.extend([(NEWEST_KEY, json(&origin.newest)), (WRITTEN_KEY, written.to_string())]);
     }
-    stamps.write(place, &keys)
+    stamps.write_encoded(place, &keys, how, GROUP_STAMPS)
 }
 
 pub(crate) fn json(list: &impl Serialize) -> String {
@@ -290,6 +306,46 @@ impl Segment {
     pub(crate) fn read_keys(&self, group: usize) -> Result<(Vec<i64>, Vec<i64>, Nullable<i32>)> {
         let table = &self.table;
         Ok((table.column(group, "id")?, table.column(group, "tick")?, table.nullable(group, "kind")?))
+    }
+
+    /// Returns whether it has a column of that name.
+    pub(crate) fn has_column(&self, name: &str) -> bool {
+        self.table.names().iter().any(|known| known == name)
+    }
+
+    /// Ids of one row group.
+    pub(crate) fn read_ids(&self, group: usize) -> Result<Vec<i64>> {
+        self.table.column(group, "id")
+    }
+
+    /// By stamp of one row group, the last id that it stands for; `None`: each stands for its own alone. Numbers of ids
+    /// that make no sense, as another program may write, count as one.
+    pub(crate) fn read_lasts(&self, group: usize, ids: &[i64]) -> Result<Option<Vec<i64>>> {
+        let numbers = self.table.nullable::<i32>(group, "ids")?;
+        if numbers.is_all_null() {
+            return Ok(None);
+        }
+        let last = |(number, &id): (Option<&i32>, &i64)| {
+            let number = number.copied().filter(|&number| number > 0).unwrap_or(1);
+            id.checked_add(i64::from(number) - 1).unwrap_or(id)
+        };
+        Ok(Some(numbers.iter().zip(ids).map(last).collect()))
+    }
+
+    /// Returns whether some stamp stands for ids beside its own.
+    fn has_spans(&self) -> Result<bool> {
+        let has = |group| Ok(!self.table.nullable::<i32>(group, "ids")?.is_all_null());
+        (0..self.table.groups()).map(has).find(|has| !matches!(has, Ok(false))).unwrap_or(Ok(false))
+    }
+
+    /// The ids that those of one row group's stamps are part of.
+    pub(crate) fn read_parents(&self, group: usize) -> Result<Vec<Option<i64>>> {
+        Ok(self.table.nullable::<i64>(group, "parent")?.iter().map(|parent| parent.copied()).collect())
+    }
+
+    /// Which attempt of its id each of one row group's stamps was of.
+    pub(crate) fn read_attempts(&self, group: usize) -> Result<Vec<Option<i32>>> {
+        Ok(self.table.nullable::<i32>(group, "attempt")?.iter().map(|attempt| attempt.copied()).collect())
     }
 
     /// An attribute of one row group's stamps.
@@ -418,13 +474,31 @@ impl PointStamps {
         Ok(())
     }
 
-    /// Hands ids, ticks and kinds (null reads as 0) of all stamps to `sink`, a row group at a time.
+    /// Hands ids, ticks and kinds (null reads as 0) of all stamps to `sink`, a row group at a time; of a stamp of many
+    /// ids those up to [`SHORT_SPAN`], each as a stamp.
     pub fn read_keys(&self, mut sink: impl FnMut(&[i64], &[i64], &Nullable<i32>)) -> Result<()> {
         for (segment, group) in self.groups_with(i64::MIN..=i64::MAX) {
-            let (ids, ticks, kinds) = self.segments[segment].read_keys(group)?;
-            sink(&ids, &ticks, &kinds);
+            let segment = &self.segments[segment];
+            let (ids, ticks, kinds) = segment.read_keys(group)?;
+            let Some(lasts) = segment.read_lasts(group, &ids)? else {
+                sink(&ids, &ticks, &kinds);
+                continue;
+            };
+            let each = ids
+                .iter()
+                .zip(&lasts)
+                .enumerate()
+                .flat_map(|(row, (&id, &last))| (id..=last).take(SHORT_SPAN as usize).map(move |id| (row, id)));
+            let (rows, ids): (Vec<usize>, Vec<i64>) = each.unzip();
+            let kinds = rows.iter().map(|&row| kinds.get(row)).collect();
+            sink(&ids, &rows.iter().map(|&row| ticks[row]).collect::<Vec<_>>(), &kinds);
         }
         Ok(())
+    }
+
+    /// Returns whether some stamp stands for ids beside its own.
+    pub fn has_spans(&self) -> Result<bool> {
+        self.segments.iter().map(Segment::has_spans).find(|has| !matches!(has, Ok(false))).unwrap_or(Ok(false))
     }
 
     /// Every stamp, in the order stored.
@@ -493,23 +567,36 @@ impl From<ChannelNewest> for (i32, i64) {
     }
 }
 
-impl From<(i32, u64, u64)> for ChannelCount {
-    fn from((channel, stored, uncommitted): (i32, u64, u64)) -> Self {
-        Self { channel, stored, uncommitted }
+impl TryFrom<Vec<u64>> for ChannelCount {
+    type Error = String;
+
+    fn try_from(list: Vec<u64>) -> std::result::Result<Self, String> {
+        let (channel, stored, uncommitted, overwritten, every) = match list[..] {
+            [channel, stored, uncommitted] => (channel, stored, uncommitted, 0, 0),
+            [channel, stored, uncommitted, overwritten, every] => (channel, stored, uncommitted, overwritten, every),
+            _ => return Err(format!("it has {} numbers for a channel", list.len())),
+        };
+        let channel = i32::try_from(channel).map_err(|_| format!("it has {channel} for a channel's number"))?;
+        Ok(Self { channel, stored, uncommitted, overwritten, every })
     }
 }
 
-impl From<ChannelCount> for (i32, u64, u64) {
-    fn from(count: ChannelCount) -> Self {
-        (count.channel, count.stored, count.uncommitted)
+impl From<ChannelCount> for Vec<u64> {
+    fn from(ChannelCount { channel, stored, uncommitted, overwritten, every }: ChannelCount) -> Self {
+        let mut list = vec![channel as u64, stored, uncommitted];
+        if (overwritten, every) != (0, 0) {
+            list.extend([overwritten, every]);
+        }
+        list
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::Codec;
     use crate::scratch::Scratch;
-    use crate::table::GROUP_ROWS;
+    use parquet::basic::Compression;
     use proptest::prelude::*;
 
     fn stamps(ids: impl Iterator<Item = i64>) -> StampColumns {
@@ -551,7 +638,7 @@ mod tests {
         let place = next_segment(scratch.path()).unwrap();
         let blocks = vec![BlockRange { pool: 0xfeed_0000_0000_0001, serial: 2, first: 0, last: 17 }];
         let open = vec![OpenBlock { pool: 7, serial: 2, number: 18, slots: 4, uncommitted: vec![1] }];
-        let counts = vec![ChannelCount { channel: 3, stored: 5, uncommitted: 1 }];
+        let counts = vec![ChannelCount { channel: 3, stored: 5, uncommitted: 1, ..ChannelCount::default() }];
         let newest = vec![ChannelNewest { channel: 3, tick: -7 }];
         let origin = Origin { blocks, open, counts, newest, written: Some(u64::MAX) };
         write_segment(&place, &stamps(0..5), &origin).unwrap();
@@ -578,11 +665,56 @@ mod tests {
     #[test]
     fn more_stamps_than_a_row_group_holds_are_all_there() {
         let scratch = Scratch::new();
-        let all = stamps(0..GROUP_ROWS as i64 + 10);
+        let all = stamps(0..GROUP_STAMPS as i64 + 10);
         write_segment(&next_segment(scratch.path()).unwrap(), &all, &Origin::default()).unwrap();
         let point = PointStamps::open(scratch.path()).unwrap();
         assert_eq!(point.segments()[0].extents().len(), 2);
         assert!(point.read_all().unwrap() == all);
+    }
+
+    /// Stamps of more than one row group, with ids that no codec shrinks.
+    fn many() -> StampColumns {
+        let scattered = |id: u64| {
+            let mixed = (id + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+            ((mixed ^ (mixed >> 29)) >> 44) as i64
+        };
+        stamps((0..GROUP_STAMPS as u64 * 2 + 1000).map(scattered))
+    }
+
+    fn encoded(stamps: &StampColumns, codec: Codec, encoders: usize) -> (Vec<u8>, Vec<Compression>) {
+        let scratch = Scratch::new();
+        let place = next_segment(scratch.path()).unwrap();
+        let how = Encoding { codec, encoders: encoders.try_into().unwrap() };
+        let written = write_segment_encoded(&place, stamps, &Origin::default(), how).unwrap();
+        assert!(PointStamps::open(scratch.path()).unwrap().read_all().unwrap() == *stamps);
+        assert_eq!(written.bytes, place.metadata().unwrap().len());
+        assert_eq!(written.helpers_ns > 0, encoders > 1, "their time is counted");
+        (std::fs::read(&place).unwrap(), Segment::open(&place).unwrap().table.compressions())
+    }
+
+    #[test]
+    fn a_segments_bytes_are_the_same_however_many_threads_encode_it() {
+        let stamps = many();
+        let (alone, _) = encoded(&stamps, Codec::Zstd, 1);
+        for encoders in [2, 3, 16] {
+            assert!(encoded(&stamps, Codec::Zstd, encoders).0 == alone, "{encoders} threads");
+        }
+    }
+
+    #[test]
+    fn each_codec_is_what_the_columns_are_compressed_by_unless_it_saves_nothing() {
+        let stamps = many();
+        let [tick, id, channel] = [0, 1, 2];
+        for (codec, of_channel) in [
+            (Codec::None, Compression::UNCOMPRESSED),
+            (Codec::Zstd, Codec::Zstd.compression()),
+            (Codec::Lz4, Compression::LZ4_RAW),
+        ] {
+            let (_, columns) = encoded(&stamps, codec, 2);
+            assert_eq!(columns[channel], of_channel, "{codec:?}");
+            assert_eq!([columns[tick], columns[id]], [Compression::UNCOMPRESSED; 2], "{codec:?}");
+        }
     }
 
     #[test]

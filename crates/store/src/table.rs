@@ -8,7 +8,9 @@
 //! Arrow's own description of the schema, page indexes, and statistics beyond those that prune row groups: with files
 //! of ten seconds of one point, the footer is a fair part of the file.
 
+mod chunk;
 mod columns;
+mod delta;
 mod guard;
 mod reader;
 mod seal;
@@ -17,6 +19,7 @@ mod writer;
 pub(crate) use columns::{Cell, CellColumn, Columns, columns};
 pub(crate) use reader::TableReader;
 pub(crate) use seal::forget_run_id;
+pub use writer::Written;
 pub(crate) use writer::{TableWriter, WriteRows};
 
 use std::borrow::Cow;
@@ -96,7 +99,7 @@ impl Field {
 }
 
 /// A value of a column, in memory and in Parquet.
-pub trait Value: Sized + Clone {
+pub trait Value: Sized + Clone + Sync {
     /// Parquet's type.
     type Parquet: DataType;
     /// The same as a value.
@@ -105,6 +108,18 @@ pub trait Value: Sized + Clone {
     fn encode(values: &[Self]) -> Cow<'_, [<Self::Parquet as DataType>::T]>;
     /// Error: what was found that is no value, such as bytes that are no text.
     fn decode(values: Vec<<Self::Parquet as DataType>::T>) -> Result<Vec<Self>, String>;
+    /// `values` as integers; `None`: they are none.
+    fn integers(_values: &[Self]) -> Option<Integers<'_>> {
+        None
+    }
+}
+
+/// Values of a column of integers.
+pub enum Integers<'a> {
+    /// Of 64 bits.
+    Wide(&'a [i64]),
+    /// Of 32 bits.
+    Narrow(Cow<'a, [i32]>),
 }
 
 impl Value for i64 {
@@ -116,6 +131,9 @@ impl Value for i64 {
     fn decode(values: Vec<i64>) -> Result<Vec<Self>, String> {
         Ok(values)
     }
+    fn integers(values: &[Self]) -> Option<Integers<'_>> {
+        Some(Integers::Wide(values))
+    }
 }
 
 impl Value for i32 {
@@ -126,6 +144,9 @@ impl Value for i32 {
     }
     fn decode(values: Vec<i32>) -> Result<Vec<Self>, String> {
         Ok(values)
+    }
+    fn integers(values: &[Self]) -> Option<Integers<'_>> {
+        Some(Integers::Narrow(values.into()))
     }
 }
 
@@ -192,6 +213,7 @@ pub(crate) fn decode_named<V: FromStr<Err: Display>>(values: &[ByteArray]) -> Re
 mod tests {
     use super::*;
     use crate::SCHEMA;
+    use crate::codec::{Codec, Encoding};
     use crate::scratch::Scratch;
     use proptest::prelude::*;
     use tickscope_trace::Nullable;
@@ -244,6 +266,47 @@ mod tests {
                 let d = table.nullable::<String>(group, "d").unwrap();
                 prop_assert_eq!(d, rows.iter().map(|row| row.3.clone()).collect());
                 prop_assert_eq!(table.nullable::<i64>(group, "e").unwrap(), Nullable::nulls(rows.len()));
+            }
+        }
+    }
+
+    /// Integers as programs make them: near each other, far apart, all alike, or any.
+    fn integers() -> impl Strategy<Value = Vec<i64>> {
+        let steps = |step| prop::collection::vec(step, 0..1100);
+        let run = |(first, steps): (i64, Vec<i64>)| {
+            steps.into_iter().scan(first, |now: &mut i64, step| {
+                *now = now.wrapping_add(step);
+                Some(*now)
+            })
+        };
+        prop_oneof![
+            (any::<i64>(), steps((0i64..300).boxed())).prop_map(move |of| run(of).collect()),
+            (any::<i64>(), (0u32..64).prop_flat_map(move |bits| steps((0..=(i64::MAX >> (63 - bits))).boxed())))
+                .prop_map(move |of| run(of).collect()),
+            (any::<i64>(), 0usize..1100).prop_map(|(value, rows)| vec![value; rows]),
+            prop::collection::vec(any::<i64>(), 0..600),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn property_integers_of_any_width_are_read_back_by_the_parquet_crate(wide in integers()) {
+            let scratch = Scratch::new();
+            let path = scratch.path().join("t.parquet");
+            let narrow: Vec<i32> = wide.iter().map(|&value| value as i32).collect();
+            let fields = [Field::of::<i64>("a".into()), Field::of::<i32>("b".into())];
+            let fields = fields.map(|field| field.with(&["ranged"]));
+            for codec in Codec::ALL {
+                let how = Encoding { codec, ..Encoding::default() };
+                let mut table = TableWriter::begin_encoded(&path, &fields, &[], how).unwrap();
+                table.group(&[&wide, &narrow], 0..wide.len()).unwrap();
+                table.finish().unwrap();
+                let table = TableReader::open(&path).unwrap();
+                prop_assert_eq!(&table.column::<i64>(0, "a").unwrap(), &wide);
+                prop_assert_eq!(&table.column::<i32>(0, "b").unwrap(), &narrow);
+                let range = wide.iter().min().zip(wide.iter().max());
+                prop_assert_eq!(table.range(0, "a"), range.map(|(&least, &most)| (least, most)));
             }
         }
     }
@@ -353,10 +416,10 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.path().join("t.parquet");
         let later = [(SCHEMA_KEY, (SCHEMA + 1).to_string())];
-        TableWriter::begin_unmarked(&path, &fields(), &later).unwrap().finish().unwrap();
+        TableWriter::begin_unmarked(&path, &fields(), &later, Encoding::default()).unwrap().finish().unwrap();
         let error = TableReader::open(&path).err().unwrap();
         assert!(error.is_newer() && error.to_string().contains("found 3"), "{error}");
-        TableWriter::begin_unmarked(&path, &fields(), &[]).unwrap().finish().unwrap();
+        TableWriter::begin_unmarked(&path, &fields(), &[], Encoding::default()).unwrap().finish().unwrap();
         let error = TableReader::open(&path).err().unwrap();
         assert!(error.is_foreign() && error.to_string().contains(SCHEMA_KEY), "{error}");
     }

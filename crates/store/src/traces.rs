@@ -113,7 +113,7 @@ impl KeyedWriter {
     /// Completes the table and gives it its name. Returns its size in bytes.
     pub fn finish(mut self) -> Result<u64> {
         self.write_pending()?;
-        self.table.finish()
+        Ok(self.table.finish()?.bytes)
     }
 
     fn write_pending(&mut self) -> Result<()> {

@@ -67,6 +67,10 @@ fn channel((node, point, place): (&str, &str, i64)) -> Channel {
         uncommitted: 0,
         state: if node == "client" { ChannelState::Closed } else { ChannelState::Recovered },
         removed: None,
+        seen: None,
+        counted: None,
+        overwritten: None,
+        kept: None,
     }
 }
 
@@ -74,7 +78,7 @@ fn origin(place: i64, part: u32) -> Origin {
     let pool = 0xfeed_0000_0000_0000 + place as u64;
     Origin {
         blocks: vec![BlockRange { pool, serial: 0, first: part, last: part }],
-        counts: vec![ChannelCount { channel: place as i32 + 1, stored: 100, uncommitted: 0 }],
+        counts: vec![ChannelCount { channel: place as i32 + 1, stored: 100, ..ChannelCount::default() }],
         ..Origin::default()
     }
 }

@@ -38,4 +38,4 @@ pub use shell::quoted;
 pub use source::Source;
 pub use stairs::Stairs;
 pub use tick::{Local, Reference, Span, Tick};
-pub use unit::{Decimal, Unit, fraction_down, fraction_up};
+pub use unit::{Decimal, Unit, decimal_down, decimal_up, fraction_down, fraction_up};

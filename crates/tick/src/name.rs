@@ -20,6 +20,8 @@ pub const NAME_BYTES: usize = 47;
 pub mod own_points {
     /// Beginning of points that hold brackets of a clock, whose name ends theirs.
     pub const CLOCK_BRACKET: &str = "clock-bracket.";
+    /// Originals of ids that are hashes, 16 bytes a stamp.
+    pub const ID_ORIGINAL: &str = "id-original";
     /// The kernel's stamp of a probe's request, where it was sent.
     pub const PROBE_REQUEST_SENT: &str = "probe-request-sent";
     /// The kernel's stamp of a probe's request, where it was received.
@@ -39,7 +41,7 @@ pub mod own_points {
     /// Returns whether a point of that name is tickscope's own, not the program's.
     pub fn are(name: &str) -> bool {
         let probes = [PROBE_REQUEST_SENT, PROBE_REQUEST_RECEIVED, PROBE_REPLY_SENT, PROBE_REPLY_RECEIVED];
-        name.starts_with(CLOCK_BRACKET) || probes.contains(&name)
+        name.starts_with(CLOCK_BRACKET) || name == ID_ORIGINAL || probes.contains(&name)
     }
 }
 

@@ -143,6 +143,16 @@ impl Unit {
     }
 }
 
+/// A fraction that bounds from below: the next decimal that is not above. The denominator is above 0.
+pub fn decimal_down(numerator: i128, denominator: i128, decimals: u32) -> Decimal {
+    Decimal { digits: Toward::Down.divide(numerator * 10i128.pow(decimals), denominator), decimals }
+}
+
+/// A fraction that bounds from above: the next decimal that is not below. The denominator is above 0.
+pub fn decimal_up(numerator: i128, denominator: i128, decimals: u32) -> Decimal {
+    Decimal { digits: Toward::Up.divide(numerator * 10i128.pow(decimals), denominator), decimals }
+}
+
 /// A fraction that bounds from below, as a double with at most 15 digits.
 pub fn fraction_down(numerator: i128, denominator: i128) -> f64 {
     outward((numerator, denominator), DIGITS_OF_A_DOUBLE, Toward::Down)

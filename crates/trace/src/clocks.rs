@@ -259,6 +259,14 @@ impl Clocks {
             .is_none_or(|apart| i128::from(apart.hi().get()) + i128::from(self.core_ticks(&stage)) >= 0)
     }
 
+    /// How far a stamp is behind another in ticks of the reference: as estimated, at least, at most; `None` where
+    /// nothing bounds it.
+    pub fn distance(&self, first: StampAt, second: StampAt) -> Option<[i64; 3]> {
+        let (from, to) = (first.point, second.point);
+        let stage = Stage { name: String::new(), from, to, role: StageRole::Extra };
+        self.measure(&stage, self.place(from, first.tick).ok()?, self.place(to, second.tick).ok()?)
+    }
+
     /// For how many points.
     pub(crate) fn points(&self) -> usize {
         self.chains.len()

@@ -10,29 +10,36 @@
 //! and however the range was cut. Ids that passed some point several times are read once more, with the threads that
 //! stamped them, and told apart passage by passage (`passages.rs`); a run without any pays nothing for that.
 //!
+//! A stamp may stand for several consecutive ids (`spans.rs`).
+//!
 //! Where a range edge leads from one set of ids to another, rows have the ids of its first point, and go on with the
-//! offset that each belongs to (`ranges.rs`); that is looked up for the rows of one range of ids at a time.
+//! offset that each belongs to; where parts and wholes meet, rows have the parts' ids, and go on with the whole
+//! (`links.rs`); that is looked up for the rows of one range of ids at a time.
 //!
 //! Assumes: ticks of one point are of one domain, so "first" and "last" mean the smaller and the larger tick.
 //! Guarantees: every stamp is counted; every key that any point saw is a trace; no sentinel (any tick is legal).
 //! Deliberately absent: the time order of arrival. "Out of order" is judged by ticks, which is what happened, and does
 //! not depend on how channels were written to files.
 
+mod attempts;
 mod batches;
+mod links;
 mod passages;
 mod plan;
-mod ranges;
 mod rows;
+mod spans;
 mod tally;
 
+pub use attempts::AttemptContradiction;
+pub use links::LinkCounts;
 pub use passages::{MayPrecede, StampAt};
-pub use ranges::RangeCounts;
+pub use spans::{MOST_SPANNED, SHORT_SPAN};
 pub use tally::{JoinCounts, PointCounts};
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
-use crate::{Attribute, Columns, Extent, Layout, StampColumns, StampSource, Traces};
+use crate::{Attribute, Columns, Extent, KeptStamps, Layout, LongSpans, Match, StampColumns, StampSource, Traces};
 use batches::Gathered;
 use plan::JoinPlan;
 use rows::{Full, Rows};
@@ -83,18 +90,22 @@ pub fn join<S: StampSource>(
         attributes.extend(source.attributes(point)?.into_iter().map(|attribute| (point, attribute)));
     }
     let limits = limits.clamped();
-    let mut joiner = Joiner { layout, source, limits, may_precede, attributes, ended: HashSet::new() };
+    let mut joiner = Joiner::new(layout, source, limits, may_precede, attributes)?;
     let mut tally = Tally::new(layout);
     let mut batch = joiner.no_traces();
     let points = layout.id_space(layout.root());
     joiner.each_chunk(&points, i64::MIN..=i64::MAX, &mut |joiner, gathered| {
         tally.add_stamps(&gathered);
-        let linked = joiner.link(&gathered, tally.ranges())?;
+        let linked = joiner.link(&gathered, tally.links())?;
+        tally.add_ambiguous(gathered.ambiguous());
+        tally.add_contradictions(&gathered);
         gathered.emit(&linked, &mut batch, limits.rows, &mut |traces| {
             tally.add_traces(traces);
             sink(traces)
         })
     })?;
+    joiner.count_apart(tally.links())?;
+    joiner.unexpanded().into_iter().enumerate().for_each(|(point, ids)| tally.add_unexpanded(point, ids));
     for point in (0..layout.points().len()).filter(|&point| !points.contains(&point)) {
         tally.add_stamps_beyond(point, joiner.source.extents(point)?.iter().map(|extent| extent.stamps).sum());
     }
@@ -111,12 +122,63 @@ struct Joiner<'a, S> {
     attributes: Vec<(usize, Attribute)>,
     /// By range edge, kinds of whose offsets the last one was read.
     ended: HashSet<(usize, i32)>,
+    /// By edge of parts: the wholes that parts named, as kind and id; absent where they are too many.
+    named: HashMap<usize, HashSet<(i32, i64)>>,
+    /// By point: what its stamps of many ids stand for.
+    long: Vec<LongSpans>,
+    /// By point: ids of those that other stamps have, and how many more may be looked at.
+    tails: Vec<(u64, u64)>,
+    /// Ids that two things have, sorted.
+    ambiguous: Vec<i64>,
+    /// By point: which of its stamps are there.
+    kept: Vec<KeptStamps>,
 }
 
 /// Receiver of each chunk.
 type Visit<'a, J, E> = dyn FnMut(&mut J, Gathered) -> Result<(), E> + 'a;
 
-impl<S: StampSource> Joiner<'_, S> {
+impl<'a, S: StampSource> Joiner<'a, S> {
+    fn new(
+        layout: &'a Layout,
+        source: &'a mut S,
+        limits: Limits,
+        may_precede: &'a MayPrecede<'a>,
+        attributes: Vec<(usize, Attribute)>,
+    ) -> Result<Self, S::Error> {
+        let points = layout.points().len();
+        let long = (0..points).map(|point| source.long_spans(point)).collect::<Result<Vec<_>, _>>()?;
+        let ambiguous = source.ambiguous_ids()?;
+        let kept = (0..points).map(|point| source.kept_stamps(point)).collect::<Result<Vec<_>, _>>()?;
+        let of_parts = layout.links().into_iter().enumerate().filter(|(_, edge)| edge.by != Match::Range);
+        let named = of_parts.map(|(number, _)| (number, HashSet::new())).collect();
+        let tails = vec![(0, MOST_SPANNED); points];
+        Ok(Self {
+            layout,
+            source,
+            limits,
+            may_precede,
+            attributes,
+            ended: HashSet::new(),
+            named,
+            long,
+            tails,
+            ambiguous,
+            kept,
+        })
+    }
+
+    /// By point: ids of stamps of many that have no trace.
+    fn unexpanded(&self) -> Vec<u64> {
+        let left = |(long, tails): (&LongSpans, &(u64, u64))| {
+            if long.are_whole() {
+                0
+            } else {
+                long.ids - long.stamps.min(long.ids) - tails.0.min(long.ids - long.stamps)
+            }
+        };
+        self.long.iter().zip(&self.tails).map(left).collect()
+    }
+
     /// Gathers the stamps that `points`, which share their ids, have in `ids`, chunk by chunk in the order of ids.
     fn each_chunk(
         &mut self,
@@ -135,15 +197,29 @@ impl<S: StampSource> Joiner<'_, S> {
             extents[point] = within.filter(|extent| extent.first <= extent.last).collect();
         }
         let mut plan = JoinPlan::new(&extents, self.limits);
+        let whole: Vec<bool> = self.long.iter().map(|long| long.are_whole()).collect();
         while let Some(chunk) = plan.next() {
-            let mut rows = Rows::new(all, points, &self.attributes, &chunk, self.limits);
-            match gather(&mut rows, self.source, chunk.ids())? {
+            let mut rows = Rows::new(&whole, points, &self.attributes, &chunk, self.limits);
+            let left = self.tails.iter().map(|tails| tails.1).collect();
+            let columns = self.columns();
+            match gather(&mut rows, self.source, chunk.ids(), columns, left)? {
                 Some(Full::Keys) => plan.halve(chunk),
                 Some(Full::Kinds) => plan.hash(chunk),
-                None => visit(self, rows.finish(self.layout, self.may_precede))?,
+                None => {
+                    let tails = rows.tails_of(&mut self.tails);
+                    debug_assert!(tails <= MOST_SPANNED * all as u64);
+                    let ambiguous = within(&self.ambiguous, chunk.ids());
+                    visit(self, rows.finish(self.layout, self.may_precede, &self.kept, ambiguous))?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// The columns that are read of every stamp. Where a policy left stamps out, an id with one stamp at each point
+    /// may still say that these are of several passages.
+    fn columns(&self) -> Columns {
+        if self.kept.contains(&KeptStamps::Any) { Columns::KeysAndAttempts } else { Columns::Keys }
     }
 
     fn no_traces(&self) -> Traces {
@@ -152,12 +228,29 @@ impl<S: StampSource> Joiner<'_, S> {
 }
 
 /// Reads the stamps of a chunk, point by point, until it turns out not to fit.
-fn gather<S: StampSource>(rows: &mut Rows, source: &mut S, ids: RangeInclusive<i64>) -> Result<Option<Full>, S::Error> {
-    let full = read(rows, source, ids.clone(), Columns::Keys, Rows::put)?;
+fn gather<S: StampSource>(
+    rows: &mut Rows,
+    source: &mut S,
+    ids: RangeInclusive<i64>,
+    columns: Columns,
+    left: Vec<u64>,
+) -> Result<Option<Full>, S::Error> {
+    let full = read(rows, source, ids.clone(), columns, Rows::put)?;
+    if full.is_none() && rows.has_tails {
+        rows.begin_tails(left);
+        read(rows, source, ids.clone(), Columns::KeysAndThreads, Rows::put_tails)?;
+    }
     if full.is_some() || !rows.find_repeated() {
         return Ok(full);
     }
     read(rows, source, ids, Columns::KeysAndThreads, Rows::put_repeated)
+}
+
+/// Those of some sorted ids that lie in a chunk.
+fn within(sorted: &[i64], ids: RangeInclusive<i64>) -> &[i64] {
+    let from = sorted.partition_point(|id| id < ids.start());
+    let length = sorted[from..].partition_point(|id| id <= ids.end());
+    &sorted[from..from + length]
 }
 
 fn read<S: StampSource>(

@@ -8,7 +8,8 @@
 //! of 19 488 cases). So branches may be negative and never enter a sum. Any other two points may be an *extra* stage:
 //! what somebody published as one, say, from a branch's point to the trunk's; it may be negative, too.
 //!
-//! Most edges join stamps of one id. A *range* edge joins byte offsets of a stream ([`Match::Range`]).
+//! Most edges join stamps of one id. *Links* lead to other ids: byte offsets of a stream ([`Match::Range`]), or the
+//! whole that several parts become or come from ([`Match::FanIn`], [`Match::FanOut`]).
 //!
 //! Assumes: the first dot of `node.point` ends the node's name (a point's name may hold further dots).
 //! Guarantees: a [`Layout`] is valid; whatever is wrong with its description is reported once, when it is read.
@@ -51,6 +52,12 @@ pub enum Match {
     /// Their ids are byte offsets of one stream, each the offset at which its bytes end: a stamp with offset `a`
     /// belongs to the stamp with the smallest offset that is not below `a`, of the same kind.
     Range,
+    /// Parts become a whole: the parent of a stamp at the first point is the id of the one at the second, of the same
+    /// kind.
+    FanIn,
+    /// A whole comes apart: the parent of a stamp at the second point is the id of the one at the first, of the same
+    /// kind.
+    FanOut,
 }
 
 /// One point follows another.
@@ -62,6 +69,19 @@ pub struct Edge {
     pub to: usize,
     /// How their stamps belong together.
     pub by: Match,
+}
+
+impl Edge {
+    /// The end whose ids lead on to those of the other: of parts and a whole that of the parts, since each has one
+    /// whole.
+    pub fn near(&self) -> usize {
+        if self.by == Match::FanOut { self.to } else { self.from }
+    }
+
+    /// The other end.
+    pub fn far(&self) -> usize {
+        if self.by == Match::FanOut { self.from } else { self.to }
+    }
 }
 
 /// Role of a stage in its layout.
@@ -213,7 +233,7 @@ impl Layout {
         self.graph.depths[point]
     }
 
-    /// Returns whether the same id at both points names the same thing: no range edge separates them.
+    /// Returns whether the same id at both points names the same thing: no link separates them.
     pub fn shares_ids(&self, one: usize, other: usize) -> bool {
         self.spaces[one] == self.spaces[other]
     }
@@ -223,21 +243,26 @@ impl Layout {
         (0..self.points.len()).filter(|&at| self.shares_ids(at, point)).collect()
     }
 
-    /// The range edges, each after those that lead to its ids.
-    pub(crate) fn ranges(&self) -> Vec<Edge> {
-        let mut ranges: Vec<Edge> = self.edges.iter().filter(|edge| edge.by == Match::Range).copied().collect();
+    /// Returns whether traces are named by the ids of that point.
+    pub fn names_traces(&self, point: usize) -> bool {
+        self.shares_ids(point, self.root())
+    }
+
+    /// The edges that lead to other ids, each after those that lead to the ids it leads on from.
+    pub fn links(&self) -> Vec<Edge> {
+        let mut links: Vec<Edge> = self.edges.iter().filter(|edge| edge.by != Match::Id).copied().collect();
         let before =
-            |space| ranges.iter().find(|edge| self.spaces[edge.to] == space).map(|edge| self.spaces[edge.from]);
-        let steps = |edge: &Edge| std::iter::successors(Some(self.spaces[edge.from]), |&space| before(space)).count();
-        let order: Vec<usize> = ranges.iter().map(steps).collect();
-        let mut numbered: Vec<(usize, Edge)> = order.into_iter().zip(ranges.drain(..)).collect();
+            |space| links.iter().find(|edge| self.spaces[edge.far()] == space).map(|edge| self.spaces[edge.near()]);
+        let steps = |edge: &Edge| std::iter::successors(Some(self.spaces[edge.near()]), |&space| before(space)).count();
+        let order: Vec<usize> = links.iter().map(steps).collect();
+        let mut numbered: Vec<(usize, Edge)> = order.into_iter().zip(links.drain(..)).collect();
         numbered.sort_by_key(|(steps, _)| *steps);
         numbered.into_iter().map(|(_, edge)| edge).collect()
     }
 
     /// A point whose ids the rows of traces have.
     pub(crate) fn root(&self) -> usize {
-        let beyond = |point: usize| self.edges.iter().any(|e| e.by == Match::Range && self.shares_ids(e.to, point));
+        let beyond = |point: usize| self.edges.iter().any(|e| e.by != Match::Id && self.shares_ids(e.far(), point));
         (0..self.trunk).find(|&point| !beyond(point)).unwrap_or(0)
     }
 }

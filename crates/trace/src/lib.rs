@@ -32,13 +32,16 @@ pub use clocks::{Clock, Clocks, CoreTerm, CounterPair, Refusal};
 pub use duration::{Durations, OwnStamps, StageDurations};
 pub use error::Error;
 pub use infer::Sighting;
-pub use join::{JoinCounts, Limits, MayPrecede, PointCounts, RangeCounts, SPARSEST, StampAt, join};
+pub use join::{
+    AttemptContradiction, JoinCounts, Limits, LinkCounts, MOST_SPANNED, MayPrecede, PointCounts, SHORT_SPAN, SPARSEST,
+    StampAt, join,
+};
 pub use layout::{END_TO_END, Edge, Layout, LayoutText, Match, Point, Rule, Stage, StageRole, nearest, suggestion};
 pub use marks::{Mark, Marks};
 pub use nullable::Nullable;
 pub use reconstruction::{Reconstruction, reconstruct};
 pub use share::{Share, SharePlan, Sums};
-pub use source::{Attribute, Columns, Extent, StampColumns, StampSource};
-pub use table::{Answer, Sign, StageRow, slowest};
+pub use source::{Attribute, Columns, Extent, KeptStamps, LongSpans, StampColumns, StampSource};
+pub use table::{Answer, Sign, StageRow, largest_share, slowest};
 pub use tickscope_stats::Quantile;
 pub use traces::{Column, Traces};

@@ -19,6 +19,8 @@ pub enum Mark {
     ByTime,
     /// Told apart by thread: passages overlap, and each is taken to stay on its thread between the two points.
     ByThread,
+    /// Told apart by what the stamps say: which attempt of the id each was.
+    ByAttempt,
     /// One stamp, of one of several passages; nothing tells which.
     OnceUntold,
     /// Several stamps that can be assigned in more than one way, or in none.
@@ -30,11 +32,12 @@ pub enum Mark {
 pub struct Marks(Box<[Mark]>);
 
 impl Mark {
-    const LETTERS: [(Self, char); 6] = [
+    const LETTERS: [(Self, char); 7] = [
         (Self::Unseen, '.'),
         (Self::Once, '1'),
         (Self::ByTime, 'n'),
         (Self::ByThread, 't'),
+        (Self::ByAttempt, 'a'),
         (Self::OnceUntold, '?'),
         (Self::SeveralUntold, '*'),
     ];
@@ -60,11 +63,16 @@ impl Marks {
         text.chars().map(mark).collect::<Option<_>>().map(Self)
     }
 
-    /// One letter a point: `.` no stamp, `1` one, `n` several told apart by time, `t` by thread, `?` one and `*`
-    /// several that cannot be assigned to the stamps before them.
+    /// One letter a point: `.` no stamp, `1` one, `n` several told apart by time, `t` by thread, `a` by attempt, `?`
+    /// one and `*` several that cannot be assigned to the stamps before them.
     pub fn text(&self) -> String {
         let letter = |mark: &Mark| Mark::LETTERS.iter().find(|known| known.0 == *mark).map_or('*', |known| known.1);
         self.0.iter().map(letter).collect()
+    }
+
+    /// Marks of an id that two things have: a stamp of it is nobody's for certain, wherever it was taken.
+    pub(crate) fn ambiguous(points: usize, seen: impl Fn(usize) -> bool) -> Self {
+        Self::new((0..points).map(|at| if seen(at) { Mark::SeveralUntold } else { Mark::Unseen }).collect())
     }
 
     /// By point of the layout.

@@ -12,7 +12,10 @@ pub struct StampColumns<'a> {
     ids: &'a [i64],
     ticks: &'a [i64],
     kinds: Option<&'a [i32]>,
+    lasts: Option<&'a [i64]>,
     threads: Option<&'a [Option<u32>]>,
+    attempts: Option<&'a [Option<i32>]>,
+    parents: Option<&'a [Option<i64>]>,
     attributes: [Option<&'a [Option<i64>]>; Attribute::OPTIONAL.len()],
     channels: Option<&'a [i32]>,
 }
@@ -33,8 +36,29 @@ pub enum Attribute {
 pub enum Columns {
     /// Ids, ticks and kinds.
     Keys,
-    /// Also which thread took each, where that is known: only for ids that passed a point several times.
+    /// Also which attempt of its id each was, where it says so: only where a policy may have left out others.
+    KeysAndAttempts,
+    /// Also which thread took each, and which attempt of its id it was, where that is known: only for ids that passed a
+    /// point several times.
     KeysAndThreads,
+    /// Also which id each one's is part of: only for edges between parts and wholes.
+    KeysAndParents,
+}
+
+/// Stamps that stand for more than [`crate::SHORT_SPAN`] ids each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LongSpans {
+    /// How many.
+    pub stamps: u64,
+    /// Ids that they stand for together.
+    pub ids: u64,
+}
+
+impl LongSpans {
+    /// Returns whether each of their ids is a stamp of its own to the join, whoever else saw it.
+    pub fn are_whole(self) -> bool {
+        self.ids <= crate::MOST_SPANNED
+    }
 }
 
 /// Some of a point's stamps, as statistics know them: a row group, a file, or all of them.
@@ -48,13 +72,25 @@ pub struct Extent {
     pub stamps: u64,
 }
 
+/// Which of the stamps that a program took at a point are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum KeptStamps {
+    /// All, but for those that were lost.
+    #[default]
+    All,
+    /// Of each id all or none: a policy chose among the ids.
+    WholeIds,
+    /// Any: a policy may have kept one stamp of an id and left out another.
+    Any,
+}
+
 /// A source of stamps for the join. A point is named by its index in [`crate::Layout::points`].
 pub trait StampSource {
     /// The error of reading.
     type Error;
 
-    /// Which ids `point` may have: extents that together hold every stamp. The finer they are, the fewer ids the join
-    /// looks for in gaps; one a row group is fine enough.
+    /// Which ids `point` may have: extents that together hold every stamp, with all of its ids where those are taken
+    /// whole. The finer they are, the fewer ids the join looks for in gaps; one a row group is fine enough.
     fn extents(&mut self, point: usize) -> Result<Vec<Extent>, Self::Error>;
 
     /// Which attributes some stamp of `point` has; the others are neither read nor kept.
@@ -62,8 +98,24 @@ pub trait StampSource {
         Ok(Vec::new())
     }
 
-    /// Hands every stamp of `point` whose id lies in `ids` to `sink`, in batches of any size, each exactly once. Stamps
-    /// with other ids may come along (row groups are read whole) and are ignored. May be asked for one range twice.
+    /// Stamps of `point` that stand for many ids each.
+    fn long_spans(&mut self, _point: usize) -> Result<LongSpans, Self::Error> {
+        Ok(LongSpans::default())
+    }
+
+    /// Which stamps of `point` are there.
+    fn kept_stamps(&mut self, _point: usize) -> Result<KeptStamps, Self::Error> {
+        Ok(KeptStamps::All)
+    }
+
+    /// Ids that two things have, sorted: they are joined, and no durations are made of them.
+    fn ambiguous_ids(&mut self) -> Result<Vec<i64>, Self::Error> {
+        Ok(Vec::new())
+    }
+
+    /// Hands every stamp of `point` that stands for an id in `ids` to `sink`, in batches of any size, each exactly
+    /// once. Stamps with other ids may come along (row groups are read whole) and are ignored. May be asked for one
+    /// range twice.
     fn read(
         &mut self,
         point: usize,
@@ -99,7 +151,49 @@ impl<'a> StampColumns<'a> {
             let found = format!("{} ids, {} ticks, {} kinds", lengths[0], lengths[1], lengths[2]);
             return Err(Error::new("columns of equal length", found, "hand over whole rows"));
         }
-        Ok(Self { ids, ticks, kinds, threads: None, attributes: [None; Attribute::OPTIONAL.len()], channels: None })
+        Ok(Self {
+            ids,
+            ticks,
+            kinds,
+            lasts: None,
+            threads: None,
+            attempts: None,
+            parents: None,
+            attributes: [None; Attribute::OPTIONAL.len()],
+            channels: None,
+        })
+    }
+
+    /// The same stamps, each of which stands for all ids from its own to that one of `lasts`.
+    pub fn with_lasts(self, lasts: &'a [i64]) -> Result<Self, Error> {
+        match self.ids.iter().zip(lasts).find(|(id, last)| id > last) {
+            None if lasts.len() == self.ids.len() => Ok(Self { lasts: Some(lasts), ..self }),
+            None => Err(self.unequal(lasts.len(), "last ids")),
+            Some((id, last)) => {
+                Err(Error::new("a last id that is not below the first", format!("{last} of {id}"), "order the two"))
+            }
+        }
+    }
+
+    /// The same stamps with the number of transmissions of its id before each; `None`: not said.
+    pub fn with_attempts(self, attempts: &'a [Option<i32>]) -> Result<Self, Error> {
+        if attempts.len() == self.ids.len() {
+            return Ok(Self { attempts: Some(attempts), ..self });
+        }
+        Err(self.unequal(attempts.len(), "attempts"))
+    }
+
+    /// The same stamps with the id that each one's is part of; `None`: not said.
+    pub fn with_parents(self, parents: &'a [Option<i64>]) -> Result<Self, Error> {
+        if parents.len() == self.ids.len() {
+            return Ok(Self { parents: Some(parents), ..self });
+        }
+        Err(self.unequal(parents.len(), "parents"))
+    }
+
+    fn unequal(&self, found: usize, of: &str) -> Error {
+        let found = format!("{} ids, {found} {of}", self.ids.len());
+        Error::new("columns of equal length", found, "hand over whole rows")
     }
 
     /// The same stamps with the number of the thread that took each, equal at every point; `None`: not known.
@@ -107,8 +201,7 @@ impl<'a> StampColumns<'a> {
         if threads.len() == self.ids.len() {
             return Ok(Self { threads: Some(threads), ..self });
         }
-        let found = format!("{} ids, {} threads", self.ids.len(), threads.len());
-        Err(Error::new("columns of equal length", found, "hand over whole rows"))
+        Err(self.unequal(threads.len(), "threads"))
     }
 
     /// The same stamps with the channel that took each.
@@ -116,8 +209,7 @@ impl<'a> StampColumns<'a> {
         if channels.len() == self.ids.len() {
             return Ok(Self { channels: Some(channels), ..self });
         }
-        let found = format!("{} ids, {} channels", self.ids.len(), channels.len());
-        Err(Error::new("columns of equal length", found, "hand over whole rows"))
+        Err(self.unequal(channels.len(), "channels"))
     }
 
     /// The same stamps with an attribute of each, one of [`Attribute::OPTIONAL`], where it has one.
@@ -127,8 +219,7 @@ impl<'a> StampColumns<'a> {
             *place = Some(values);
             return Ok(self);
         }
-        let found = format!("{} ids, {} values of '{}'", self.ids.len(), values.len(), attribute.name());
-        Err(Error::new("columns of equal length", found, "hand over whole rows"))
+        Err(self.unequal(values.len(), &format!("values of '{}'", attribute.name())))
     }
 
     /// The id of the stamped thing.
@@ -157,6 +248,36 @@ impl<'a> StampColumns<'a> {
     /// The channels that took the stamps, where they were asked for.
     pub fn channels(&self) -> Option<&'a [i32]> {
         self.channels
+    }
+
+    /// The last id that each stamp stands for; `None`: each for its own alone.
+    pub fn lasts(&self) -> Option<&'a [i64]> {
+        self.lasts
+    }
+
+    /// The attempt of its id that the stamp with that index was of.
+    pub fn attempt(&self, index: usize) -> Option<i32> {
+        self.attempts?.get(index).copied().flatten()
+    }
+
+    /// Returns whether the stamps may say which attempts they are of.
+    pub(crate) fn says_attempts(&self) -> bool {
+        self.attempts.is_some()
+    }
+
+    /// Returns whether the stamp with that index says that others of its id came before it.
+    pub(crate) fn is_retry(&self, index: usize) -> bool {
+        self.attempt(index).is_some_and(|attempt| attempt != 0)
+    }
+
+    /// The id that the one of the stamp with that index is part of.
+    pub fn parent(&self, index: usize) -> Option<i64> {
+        self.parents?.get(index).copied().flatten()
+    }
+
+    /// The kind of the id of the stamp with that index.
+    pub fn kind(&self, index: usize) -> i32 {
+        self.kinds.map_or(0, |kinds| kinds[index])
     }
 
     /// The threads that took the stamps; `None`: of none it is known.

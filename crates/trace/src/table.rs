@@ -157,3 +157,17 @@ pub fn slowest(rows: &[StageRow]) -> Vec<usize> {
     may_be.sort_by_key(|&(index, median)| (std::cmp::Reverse(median.estimate), index));
     may_be.into_iter().map(|(index, _)| index).collect()
 }
+
+/// Which stage takes the largest share of the time of the first whole: indices into `rows` of those that may, largest
+/// estimate first. One: resolved. It need not be the slowest at the median: a tail adds to a sum, and to no median.
+pub fn largest_share(rows: &[StageRow]) -> Vec<usize> {
+    let Some(whole) = rows.iter().position(|row| row.role == StageRole::EndToEnd) else { return Vec::new() };
+    let parts = || {
+        let path = rows.iter().enumerate().filter(|(_, row)| row.role == StageRole::Path);
+        path.filter_map(|(index, row)| Some((index, row.share.filter(|share| share.whole == whole)?.part)))
+    };
+    let Some(floor) = parts().map(|(_, part)| part.lo).max() else { return Vec::new() };
+    let mut may_be: Vec<_> = parts().filter(|(_, part)| part.hi >= floor).collect();
+    may_be.sort_by_key(|&(index, part)| (std::cmp::Reverse(part.estimate), index));
+    may_be.into_iter().map(|(index, _)| index).collect()
+}

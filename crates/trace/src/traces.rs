@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Attribute, Error, Layout, Marks, Nullable, Stage};
+use crate::{Attribute, Error, Layout, Mark, Marks, Nullable, Stage};
 
 /// Raw ticks or durations, one row a trace; null where there is none.
 pub type Column = Nullable<i64>;
@@ -55,6 +55,18 @@ impl Traces {
     /// How many rows.
     pub fn len(&self) -> usize {
         self.ids.len()
+    }
+
+    /// The first row of each key.
+    pub fn first_rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.len()).filter(|&row| self.occurrences[row] == 0)
+    }
+
+    /// Returns whether the key of a row was stamped at a point, by whatever passage.
+    #[inline]
+    pub fn is_seen(&self, point: usize, row: usize) -> bool {
+        let is_marked = |marks: &Marks| marks.points()[point] != Mark::Unseen;
+        self.points[point].get(row).is_some() || self.marks(row).is_some_and(is_marked)
     }
 
     /// Returns whether there are no rows.

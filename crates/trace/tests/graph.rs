@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use memory::{Memory, Stamp};
 use proptest::prelude::*;
-use tickscope_trace::{JoinCounts, Layout, LayoutText, Limits, RangeCounts, Stage, StageRole, StampAt, Traces, join};
+use tickscope_trace::{JoinCounts, Layout, LayoutText, Limits, LinkCounts, Stage, StageRole, StampAt, Traces, join};
 
 const POINTS: usize = 6;
 
@@ -253,7 +253,7 @@ fn followed(from: &[Stamp], to: &[Stamp], id: i64, kind: i32) -> Result<(i64, i6
     }
 }
 
-fn count(counts: &mut RangeCounts, found: &Result<(i64, i64), &'static str>) {
+fn count(counts: &mut LinkCounts, found: &Result<(i64, i64), &'static str>) {
     match found {
         Ok(_) => counts.matched += 1,
         Err("unreached") => counts.unreached += 1,
@@ -283,7 +283,7 @@ proptest! {
         prop_assert_eq!(&names, &order.map(String::from));
         prop_assume!(!points[0].is_empty() || !points[1].is_empty());
         let memory = Memory { points: points.clone(), group };
-        let mut expected = [RangeCounts::default(); 2];
+        let mut expected = [LinkCounts::default(); 2];
         let mut seen = Vec::new();
         let in_order = |first: StampAt, second: StampAt| first.tick <= second.tick;
         let counts = join(&layout, &mut memory.clone(), Limits { keys, rows: 7 }, &in_order, &mut |traces| {
@@ -310,7 +310,7 @@ proptest! {
             Ok(())
         });
         let counts = counts.unwrap();
-        prop_assert_eq!(counts.ranges.as_slice(), &expected[..]);
+        prop_assert_eq!(counts.links.as_slice(), &expected[..]);
         let mut keys: Vec<_> = points[..2].iter().flatten().map(|stamp| (stamp.id, stamp.kind)).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -342,7 +342,7 @@ fn a_block_belongs_to_the_packet_that_holds_its_last_byte() {
     let (traces, counts) = joined(&layout, &Memory { points: vec![stamps(&written), stamps(&sent)], group: 9 }, WHOLE);
     let found: Vec<_> = (0..5).map(|row| traces.points()[1].get(row)).collect();
     assert_eq!(found, [Some(10), Some(10), Some(20), Some(30), None]);
-    assert_eq!(counts.ranges, [RangeCounts { matched: 4, unreached: 1, ..RangeCounts::default() }]);
+    assert_eq!(counts.links, [LinkCounts { matched: 4, unreached: 1, ..LinkCounts::default() }]);
     assert_eq!((counts.complete, counts.points[1].missing), (4, 1));
 }
 

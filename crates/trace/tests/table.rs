@@ -4,7 +4,8 @@ use tickscope_bracket::{Bracket, ClockMap, Model, Ratio, Rho};
 use tickscope_tick::Tick;
 use tickscope_trace::{
     Answer, Clock, Clocks, Column, Common, CoreTerm, Durations, Layout, LayoutText, Quantile, QuantileBounds, Refusal,
-    SUSPICIONS_KEPT, Sign, StageRole, StageRow, StageTally, StageValues, Suspicion, Traces, slowest, tally,
+    SUSPICIONS_KEPT, Share, Sign, StageRole, StageRow, StageTally, StageValues, Sums, Suspicion, Traces, largest_share,
+    slowest, tally,
 };
 
 fn layout(path: &[&str], branches: &[&str], rules: &[(&str, &str)]) -> Layout {
@@ -210,6 +211,23 @@ fn the_slowest_stage_is_one_only_where_no_other_stage_of_the_path_reaches_it() {
     assert_eq!(slowest(&rows(41)), [1]);
     assert_eq!(slowest(&rows(40)), [1, 0]);
     assert_eq!(slowest(std::slice::from_ref(&end_to_end)), Vec::<usize>::new());
+}
+
+#[test]
+fn the_largest_share_is_one_stage_only_where_no_other_of_its_whole_reaches_it_whatever_the_medians() {
+    let share = |whole, lo: i128, hi: i128| {
+        let part = Sums { estimate: (lo + hi) / 2, lo, hi };
+        Some(Share { whole, traces: 3, part, of: Sums { estimate: 900, lo: 890, hi: 910 } })
+    };
+    let rows = |lo| {
+        let stage = |name, median, share| StageRow { share, ..row(name, StageRole::Path, median, median, median) };
+        let whole = StageRow { share: share(3, 890, 910), ..row("end-to-end", StageRole::EndToEnd, 60, 60, 60) };
+        let other = stage("of another whole", 5, share(7, 5_000, 5_000));
+        vec![stage("tail", 10, share(3, lo, 800)), stage("slow", 50, share(3, 80, 100)), other, whole]
+    };
+    assert_eq!((slowest(&rows(101)), largest_share(&rows(101))), (vec![1], vec![0]));
+    assert_eq!(largest_share(&rows(100)), [0, 1]);
+    assert_eq!(largest_share(&rows(100)[..3]), Vec::<usize>::new());
 }
 
 #[test]

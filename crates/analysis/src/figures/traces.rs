@@ -8,6 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
+use tickscope_store::Run;
+use tickscope_tick::printable;
 use tickscope_trace::{Clocks, Column, Durations, Layout, Marks, StageDurations, StageRole, Traces};
 
 use super::boxes::StageBox;
@@ -35,6 +37,20 @@ pub struct KeptTraces {
     pub incomplete: Vec<DrawnTrace>,
 }
 
+impl KeptTraces {
+    /// Names what the ids are hashes of, where `run` kept it.
+    pub(crate) fn name_originals(&mut self, run: &Run) -> Result<(), Error> {
+        let mut all: Vec<&mut DrawnTrace> =
+            self.typical.iter_mut().chain(&mut self.worst).chain(&mut self.incomplete).collect();
+        let ids: Vec<i64> = all.iter().map(|trace| trace.id).collect();
+        let known = run.originals_of(&ids)?;
+        all.iter_mut().for_each(|trace| {
+            trace.original = known.get(&trace.id).map(|original| printable(&original.to_string()).into_owned())
+        });
+        Ok(())
+    }
+}
+
 /// An estimate in ticks of the reference, and how far below and above it the truth can lie. In JSON an array.
 pub type Drawn = (i64, u64, u64);
 
@@ -45,6 +61,9 @@ pub struct DrawnTrace {
     pub kind: i32,
     /// The id.
     pub id: i64,
+    /// What the id is a hash of, where it was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original: Option<String>,
     /// Which passage of the id.
     pub occurrence: i32,
     /// By point: how long after the path's first point.
@@ -221,6 +240,7 @@ fn drawn(
         DrawnTrace {
             kind: kept.kind,
             id: kept.id.0,
+            original: None,
             occurrence: kept.occurrence,
             since_first: since_first.stages().iter().map(|point| place(point, row)).collect(),
             cause: cause(layout, boxes, relative_ticks, &stages),

@@ -4,8 +4,9 @@ use num_bigint::BigInt;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use tickscope_analysis::{
-    Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, NodeRivals, PairSummary, PassageSummary,
-    Preparation, RivalMethod, RivalWidth, RoundTrips, SourceSummary,
+    Acknowledged, Analysis, AuxiliaryClockSummary, BreakSummary, ClockMapSummary, JoinedNow, Kept, KeptPolicy,
+    NodeRivals, PairSummary, PassageSummary, Preparation, RivalMethod, RivalWidth, RoundTrips, SourceSummary, Stream,
+    StreamEnd,
 };
 use tickscope_bracket::Rho;
 use tickscope_store::RunState;
@@ -119,6 +120,14 @@ fn rivals() -> NodeRivals {
         declared_hertz: 1,
         declared_tolerance_ppm: 1,
         declared_by: "kernel".into(),
+        acknowledged: Some(Acknowledged {
+            compared: 1,
+            outside_guaranteed: 0,
+            late_ns: [1, 1],
+            round_trip_ns: [1, 1, 1],
+            unmatched: 0,
+            repeated: 0,
+        }),
         refused: vec![],
         curves_from: 0,
         fastest: vec![],
@@ -126,16 +135,14 @@ fn rivals() -> NodeRivals {
 }
 
 /// A table of one stage, one clock map and one clock whose counter runs at another rate than the reference.
+fn source(alone: u64, without: u64) -> SourceSummary {
+    let (alone_ticks, without_ticks) = (Some(alone), Some(without));
+    SourceSummary { name: "probes", brackets: 1, alone_ticks, without_ticks, unused: vec![] }
+}
+
 fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Analysis {
     let [relative, half, alone, without, own, furthest] = amounts;
     let rho: Rho = "1".parse().unwrap();
-    let source = SourceSummary {
-        name: "probes",
-        brackets: 1,
-        alone_ticks: Some(alone),
-        without_ticks: Some(without),
-        unused: vec![],
-    };
     let clock_map = ClockMapSummary {
         domain: "b.tsc".parse().unwrap(),
         rho,
@@ -143,7 +150,7 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         half_width_ticks: Some(half),
         half_round_trip_ticks: None,
         other_rho: vec![(rho, Some(alone))],
-        sources: vec![source],
+        sources: vec![source(alone, without)],
         slopes: (1.0, 1.0),
         prior_ppm: 500,
         rests_on_prior: false,
@@ -191,8 +198,11 @@ fn analysis(hertz: u64, own_hertz: u64, row: StageRow, amounts: [u64; 6]) -> Ana
         refused: vec![],
         complete: 1,
         unstamped: vec![],
+        counting: vec![],
         unrelated: vec![],
         alone: vec![],
+        kept: Kept::default(),
+        stream: None,
         preparation: Default::default(),
     }
 }
@@ -207,6 +217,40 @@ prop_compose! {
     }
 }
 
+fn kept() -> Kept {
+    Kept {
+        policies: vec![KeptPolicy {
+            point: "a.x".into(),
+            policy: "every 100".into(),
+            channels: 1,
+            kept: 1,
+            seen: Some(100),
+            counted: Some(0),
+            leaves_out: true,
+        }],
+        lines: vec!["a line".into()],
+        warnings: vec!["a warning".into()],
+        unused: vec!["an unused rule".into()],
+        alike: false,
+        thinned: vec!["a.x (every 100)".into()],
+    }
+}
+
+fn stream() -> Stream {
+    let end = |point: &str| StreamEnd { point: point.into(), thread: 1, tick: 1 };
+    Stream {
+        ticks: Some(2),
+        lo_ticks: Some(1),
+        hi_ticks: Some(3),
+        from: Some(end("a.x")),
+        to: Some(end("b.y")),
+        sinks: 1,
+        sinks_ended: 0,
+        unseen: vec!["b.y, thread 1".into()],
+        unbounded: vec!["a reason".into()],
+    }
+}
+
 /// An analysis that has every part but the truth.
 pub fn with_everything() -> Analysis {
     let mut all = analysis(HERTZ, HERTZ, row(([[1; 3]; 5], [1; 6])), [1; 6]);
@@ -214,6 +258,7 @@ pub fn with_everything() -> Analysis {
     clock.breaks = vec![BreakSummary { span: (1, 2), declared: true, jump_ns: Some((3, 4)) }];
     clock.unused = vec![("reason", 1)];
     all.clock_maps[0].sources[0].unused = vec![("reason", 1)];
+    (all.kept, all.stream) = (kept(), Some(stream()));
     all.unplaced = vec![("a.x>b.y".into(), "reason", 1)];
     let edge = InferredEdge { from: "a.x".into(), to: "b.y".into(), common: 1, agree: 1 };
     let inferred = Inferred { ids: 1, edges: vec![edge.clone()], wandering: vec![edge], alone: vec!["c.z".into()] };

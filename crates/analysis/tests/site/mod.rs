@@ -85,6 +85,10 @@ pub fn write(run: &Run, points: &[Stamped<'_>]) {
             uncommitted: 0,
             state: ChannelState::Closed,
             removed: None,
+            seen: None,
+            counted: None,
+            overwritten: None,
+            kept: None,
         });
     }
     let told = points.iter().zip(0..).filter_map(|(of, channel)| lost(of, channel));

@@ -11,9 +11,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::window::since_boot_ns;
-use super::{Collector, Pending, stem};
+use super::{Collector, Pending, Watched, stem};
+use crate::ledger::Handle;
 use crate::watched_pool::{Lost, ReadyBlock, count};
-use tickscope_store::{ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampColumns, write_segment};
+use tickscope_store::{
+    ChannelCount, Event, EventKind, OpenBlock, Origin, Paths, Result, StampColumns, write_segment_encoded,
+};
 use tickscope_tick::{Place, PointName};
 
 /// Rows to be written of a point.
@@ -21,9 +24,11 @@ use tickscope_tick::{Place, PointName};
 struct Taken {
     stamps: StampColumns,
     origin: Origin,
-    /// Of each channel: stamps, and slots that were never committed.
-    sums: BTreeMap<i32, (u64, u64)>,
+    /// Counts of each channel.
+    sums: BTreeMap<i32, ChannelCount>,
     lost: Vec<Event>,
+    /// Of each channel that overwrites: number of its last block so far, and tick of the last stamp there.
+    ends: BTreeMap<Handle, (u32, i64)>,
 }
 
 /// The newest segment of a point, while it may still be replaced.
@@ -61,13 +66,28 @@ impl Collector {
 
     fn write(&mut self, point: &PointName, pending: &mut Pending, open: &[ReadyBlock]) -> Result<()> {
         pending.blocks.sort();
-        let mut taken = self.take(pending, open);
+        let columns = std::mem::take(&mut self.columns);
+        let mut taken = self.take(pending, open, columns);
         if pending.growing.as_ref().is_some_and(|growing| !growing.may_become(&taken)) {
             self.keep(point, pending)?;
-            taken = self.take(pending, open);
+            taken = self.take(pending, open, taken.stamps);
         }
+        let written = self.write_taken(point, pending, &mut taken);
+        self.keep_memory(taken.stamps);
+        written
+    }
+
+    /// Keeps the memory of columns for the next segment, unless this one was far longer than most.
+    fn keep_memory(&mut self, mut columns: StampColumns) {
+        columns.clear();
+        if columns.tick.capacity() as u64 <= 2 * self.settings.amount {
+            self.columns = columns;
+        }
+    }
+
+    fn write_taken(&mut self, point: &PointName, pending: &mut Pending, taken: &mut Taken) -> Result<()> {
         let rows = taken.stamps.len() as u64;
-        let unchanged = pending.growing.as_ref().is_some_and(|growing| growing.is_as_good_as(&taken));
+        let unchanged = pending.growing.as_ref().is_some_and(|growing| growing.is_as_good_as(taken));
         if unchanged || taken.is_nothing() {
             return Ok(());
         }
@@ -80,9 +100,10 @@ impl Collector {
             self.write_events(&format!("{point}+{}", stem(&place)), &taken.lost)?;
             self.steps.reached("losses are written")?;
         }
-        let bytes = write_segment(&place, &taken.stamps, &self.aged(&taken))?;
-        let Taken { origin, lost, .. } = taken;
-        let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes };
+        let written = write_segment_encoded(&place, &taken.stamps, &self.aged(taken), self.settings.encoding)?;
+        self.helpers_ns += written.helpers_ns;
+        let (origin, lost) = (std::mem::take(&mut taken.origin), std::mem::take(&mut taken.lost));
+        let grown = Growing { origin, lost, blocks: pending.blocks.clone(), rows, bytes: written.bytes };
         self.note(&grown, pending.growing.as_ref());
         pending.growing = Some(grown);
         self.note.is_old = true;
@@ -99,8 +120,10 @@ impl Collector {
         Paths::of(&self.settings.run).stamps(&Place { node: self.settings.node.clone(), point: point.clone() })
     }
 
-    fn take(&self, pending: &Pending, open: &[ReadyBlock]) -> Taken {
-        let mut taken = Taken::default();
+    /// What there is of a point, in `columns`, whose memory is used again.
+    fn take(&self, pending: &Pending, open: &[ReadyBlock], mut columns: StampColumns) -> Taken {
+        columns.clear();
+        let mut taken = Taken { stamps: columns, ..Taken::default() };
         taken.stamps.reserve(pending.stamps as usize);
         let mut all: Vec<(&ReadyBlock, bool)> = pending.blocks.iter().map(|block| (block, false)).collect();
         all.extend(open.iter().map(|block| (block, true)));
@@ -108,8 +131,7 @@ impl Collector {
         for (block, is_open) in all {
             if is_open { self.take_open(block, &mut taken) } else { self.take_ready(block, &mut taken) }
         }
-        let count = |(channel, (stored, uncommitted))| ChannelCount { channel, stored, uncommitted };
-        taken.origin.counts = std::mem::take(&mut taken.sums).into_iter().map(count).collect();
+        taken.origin.counts = std::mem::take(&mut taken.sums).into_values().collect();
         taken
     }
 
@@ -120,6 +142,56 @@ impl Collector {
         taken.origin.add(block.channel, block.number);
         taken.count(&counts);
         taken.lost.extend(watched.pool.lost_before(block).map(|lost| self.lost(block.channel, lost)));
+        if let Some((overwritten, event)) = self.overwritten_before(watched, block, &mut taken.ends) {
+            taken.lost.push(event);
+            taken.count(&[ChannelCount { channel: block.node_channel, overwritten, ..ChannelCount::default() }]);
+        }
+        taken.lost.extend(watched.pool.unseen_marker(block).map(|marker| self.unseen_marker(block, marker)));
+    }
+
+    /// The stamps whose blocks the program overwrote before this one, and the event: numbers of blocks have no gaps
+    /// otherwise. What an earlier policy left out is no loss, and its last block tells of what was one.
+    fn overwritten_before(
+        &self,
+        watched: &Watched,
+        block: &ReadyBlock,
+        ends: &mut BTreeMap<Handle, (u32, i64)>,
+    ) -> Option<(u64, Event)> {
+        if !watched.pool.overwrites(block) {
+            return None;
+        }
+        let (first, last) = watched.pool.ends_of(block)?;
+        let before = ends.insert(block.channel, (block.number, last));
+        if self.ledger.last_before(block.channel, u32::MAX).is_some_and(|stored| stored > block.number) {
+            return None; // what is gone before it was counted with the one behind it
+        }
+        let stored = self.ledger.last_before(block.channel, block.number);
+        let next = before.map(|(number, _)| number).max(stored).map_or(0, |number| number.saturating_add(1));
+        let next = next.max(watched.pool.first_of_policy(block));
+        let numbers = next..block.number;
+        let here = watched.pool.blocks_among(block.channel.1, &numbers);
+        let gone = u64::from(block.number.saturating_sub(next)).saturating_sub(here);
+        if gone == 0 {
+            return None;
+        }
+        let stamps = gone * u64::from(block.capacity);
+        let counter = watched.pool.counter_of(block)?;
+        let lost = Lost { stamps, first: before.map(|(_, tick)| tick), last: first, counter };
+        let text = format!(
+            "{stamps} stamps were overwritten by later ones because no block was free; enlarge the pool \
+             (TICKSCOPE_POOL_BYTES) or stamp less"
+        );
+        Some((stamps, Event { what: EventKind::Overwritten, text, ..self.lost(block.channel, lost) }))
+    }
+
+    fn unseen_marker(&self, block: &ReadyBlock, marker: i64) -> Event {
+        let text = format!(
+            "{} ended without the marker {marker}: its last stamp is the last that came, not the end of a stream; send \
+             the marker through every path of the program",
+            block.point
+        );
+        let channel = self.ledger.known_number(block.channel);
+        Event { channel, ..self.event(EventKind::MarkerUnseen, text) }
     }
 
     fn take_open(&self, block: &ReadyBlock, taken: &mut Taken) {
@@ -208,7 +280,7 @@ impl Collector {
         );
         Event {
             channel: self.ledger.known_number(channel),
-            tick: Some(lost.first),
+            tick: lost.first,
             until: Some(lost.last),
             value: Some(count(lost.stamps)),
             domain: Some(format!("{}.{}", self.settings.node, lost.counter)),
@@ -220,8 +292,12 @@ impl Collector {
 impl Taken {
     fn count(&mut self, counts: &[ChannelCount]) {
         for count in counts {
-            let sum = self.sums.entry(count.channel).or_insert((0, 0));
-            *sum = (sum.0 + count.stored, sum.1 + count.uncommitted);
+            let none = ChannelCount { channel: count.channel, ..ChannelCount::default() };
+            let sum = self.sums.entry(count.channel).or_insert(none);
+            sum.stored += count.stored;
+            sum.uncommitted += count.uncommitted;
+            sum.overwritten = sum.overwritten.saturating_add(count.overwritten);
+            sum.every += count.every;
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::fence;
 use super::*;
 use crate::watched_pool::{Due, Outcome};
 use tickscope_counter::NodeCounter;
-use tickscope_stamp::block::Policy;
+use tickscope_stamp::policies::Choice;
 use tickscope_stamp::policy;
 use tickscope_store::{Channel, ChannelState};
 use tickscope_tick::{Clock, NodeName, own_points};
@@ -26,7 +26,7 @@ pub struct LiveRule {
     /// Points that it is for; `*` and `?` as in a run file.
     pub glob: String,
     /// Their policy.
-    pub policy: Policy,
+    pub policy: Choice,
 }
 
 /// What became of a switch.
@@ -90,6 +90,11 @@ enum Occasion {
 }
 
 impl Collector {
+    /// Counter that ticks are read through.
+    pub(super) fn counter(&self) -> NodeCounter {
+        self.live.counter
+    }
+
     /// Reads ticks of switches through this counter.
     pub fn set_counter(&mut self, counter: NodeCounter) {
         self.live.counter = counter;
@@ -113,7 +118,7 @@ impl Collector {
             self.pools.iter().map(|(&pool, watched)| (pool, watched.pool.policies())).collect();
         let is_wanted = |channel: &&Channel| all || channel.state == ChannelState::Open;
         let now = |channel: &Channel| {
-            let policy = policies.get(&channel.pool).and_then(|of| of.get(&channel.serial).copied());
+            let policy = policies.get(&channel.pool).and_then(|of| of.get(&channel.serial));
             let policy = policy.unwrap_or(&channel.policy).to_owned();
             ChannelNow { policy, rate: self.rate(channel), channel: channel.clone() }
         };
@@ -126,7 +131,7 @@ impl Collector {
         for channel in self.ledger.channels() {
             totals[usize::from(channel.state != ChannelState::Open)] += 1;
             totals[2] = totals[2].saturating_add(channel.ever_stored());
-            totals[3] = totals[3].saturating_add(channel.dropped);
+            totals[3] = totals[3].saturating_add(channel.ever_lost());
         }
         totals
     }
@@ -143,7 +148,7 @@ impl Collector {
     pub(super) fn sample(&mut self, at: Instant) {
         let open = self.ledger.channels().filter(|channel| channel.state == ChannelState::Open);
         let stamps =
-            open.map(|channel| (channel.channel, channel.ever_stored().saturating_add(channel.dropped))).collect();
+            open.map(|channel| (channel.channel, channel.ever_stored().saturating_add(channel.ever_lost()))).collect();
         if self.live.samples.len() == SAMPLES {
             self.live.samples.pop_front();
         }
@@ -231,7 +236,7 @@ impl Collector {
 
     /// Notes that channels are about to be switched; where.
     fn begin_switch(&mut self, rule: &LiveRule, occasion: Occasion) -> Result<usize> {
-        let (glob, policy) = (&rule.glob, rule.policy.name());
+        let (glob, policy) = (&rule.glob, rule.policy);
         let text = format!(
             "channels that match {glob} get the policy {policy}; the collector ended before it had told how many"
         );
@@ -301,7 +306,7 @@ impl Collector {
 
 /// How the texts of events of a rule end.
 fn of_rule(rule: &LiveRule) -> String {
-    format!(" to {}, by the rule {}", rule.policy.name(), rule.glob)
+    format!(" to {}, by the rule {}", rule.policy, rule.glob)
 }
 
 /// Label of the domain of a node's counter.

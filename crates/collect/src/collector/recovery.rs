@@ -195,6 +195,7 @@ impl Collector {
             return Ok(());
         }
         let lost = self.write_last_losses(instance, |serial| finished.contains(&serial))?;
+        self.take_last_counts(instance, |serial| finished.contains(&serial))?;
         self.ledger.write()?;
         self.report.lost = self.report.lost.saturating_add(lost);
         self.steps.reached("closed channels are written")?;
@@ -225,6 +226,7 @@ impl Collector {
             return Ok(());
         }
         let lost = self.write_last_losses(instance, |_| true)?;
+        self.take_last_counts(instance, |_| true)?;
         self.write_events(&format!("pool-{instance:016x}"), &self.obituary(instance))?;
         self.ledger.write()?;
         self.steps.reached("the pool's end is written")?;
@@ -235,10 +237,12 @@ impl Collector {
             self.remove_or_leave(watched.pool.path())?;
             self.steps.reached("the pool is removed")?;
             self.ledger.forget(instance);
+            self.forget_counts(instance);
             self.note.forget_pool(instance);
         } else {
             self.ignored.insert(watched.pool.path().into());
             self.report.left_alone += 1;
+            self.forget_counts(instance);
         }
         Ok(())
     }
@@ -254,6 +258,23 @@ impl Collector {
                 pool.process()
             );
             events.push(Event { value: Some(uncommitted), ..self.event(EventKind::Recovered, text) });
+        }
+        if pool.overwriting() > 0 {
+            let text = format!(
+                "{} was killed while it overwrote its oldest stamps: what a channel overwrote since the last block \
+                 that is stored of it is in no count, so `overwritten` says at least how many there were",
+                pool.process()
+            );
+            events.push(self.event(EventKind::OverwritingCutOff, text));
+        }
+        if pool.unwritten() > 0 {
+            let number = count(pool.unwritten());
+            let text = format!(
+                "of {number} stamps under the policy all of {} the log has none: set TICKSCOPE_LOGS to a directory \
+                 with room; the stamps themselves are stored",
+                pool.process()
+            );
+            events.push(Event { value: Some(number), ..self.event(EventKind::StampsUnwritten, text) });
         }
         for (what, number) in pool.homeless() {
             let text = format!(

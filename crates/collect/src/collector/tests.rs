@@ -7,8 +7,10 @@ use tickscope_store::{Channel, ChannelState, StampColumns, next_segment, read_ch
 use tickscope_tick::{Clock, Domain};
 
 mod live;
+mod policies;
 mod runs;
 mod tenants;
+mod trigger;
 mod window;
 
 /// A stamp directory and a run.
@@ -85,6 +87,27 @@ fn a_full_block_of_a_living_program_is_stored_and_freed_and_a_partial_one_is_sto
 }
 
 #[test]
+fn the_memory_of_columns_serves_the_next_segment_unless_it_is_far_more_than_one_takes() {
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 8).live();
+    pool.open_channel(0, "send", 1);
+    let settings = Settings { amount: u64::from(SLOTS), ..site.slow_settings() };
+    let mut collector = Collector::start(settings).unwrap();
+    let now = Instant::now();
+    let mut memory_after = |seconds, blocks: std::ops::Range<u32>| {
+        for block in blocks {
+            pool.fill(block, (0, block), "send", &full(i64::from(block) * 1000 + 1));
+        }
+        collector.look(now + Duration::from_secs(seconds)).unwrap();
+        assert!(collector.columns.is_empty());
+        collector.columns.tick.capacity() as u32
+    };
+    assert!((SLOTS..=2 * SLOTS).contains(&memory_after(1, 0..1)));
+    assert_eq!(memory_after(2, 1..6), 0);
+    assert_eq!(site.stamps("send").len() as u32, 6 * SLOTS);
+}
+
+#[test]
 fn what_is_committed_later_in_a_block_that_was_open_is_stored_once_and_so_are_its_gaps() {
     let site = Site::new();
     let mut pool = Pool::make(&site.directory(), 7, 4).live();
@@ -125,7 +148,7 @@ fn a_slow_points_stamps_are_in_the_files_within_a_second_and_the_file_grows() {
     pool.fill(1, (0, 1), "send", &full(1001)[..7]);
     collector.look(start + Duration::from_secs(21)).unwrap();
     assert_eq!(site.stamps("send").id.len(), SLOTS as usize + 7);
-    assert_eq!(pool.block_state(0), BlockState::Leased as u32, "it may still be written again");
+    assert_eq!(pool.block_state(0), BlockState::Taken as u32, "it may still be written again");
     drop(collector); // as if killed
     let report = site.collect();
     assert_eq!((report.stamps, site.stamps("send").id.len()), (0, SLOTS as usize + 7));
@@ -323,17 +346,19 @@ fn full_records_keep_where_they_came_from_and_their_neighbours_have_no_such_colu
     let pool = Pool::make(&site.directory(), 7, 4);
     pool.open_channel(0, "send", 3);
     pool.open_channel(1, "receive", 2);
-    pool.fill_full(0, 0, "send", &[(1, 10, 0, 0, 64), (2, 20, 2, 3, 0), (0, 30, i64::MIN, -1, 1)]);
+    pool.fill_full(0, 0, "send", &[(1, 10, 0, 0, 64), (2, 20, 2, 3, 0), (0, 30, i64::MIN, -1, -9)]);
     pool.fill_wide(1, 1, "receive", &[(1, 11, 0, 0, 0)]);
     site.collect();
     let stamps = site.stamps("send");
     assert_eq!(stamps.id, [1, 2, 0]);
     assert_eq!(stamps.parent, [Some(0), None, Some(i64::MIN)].into_iter().collect());
     assert_eq!(stamps.attempt, [Some(0), Some(3), None].into_iter().collect());
-    assert_eq!(stamps.batch, [Some(64), None, Some(1)].into_iter().collect());
+    assert_eq!(stamps.batch, [Some(64), None, None].into_iter().collect());
+    assert_eq!(stamps.ids, [None, None, Some(9)].into_iter().collect());
     assert_eq!(stamps.kind, [Some(0); 3].into_iter().collect());
     let others = site.stamps("receive");
     assert!(others.parent.is_all_null() && others.attempt.is_all_null() && others.batch.is_all_null());
+    assert!(others.ids.is_all_null());
 }
 
 #[test]
@@ -342,9 +367,9 @@ fn a_channel_tells_the_parameter_of_its_policy_and_those_that_take_none_have_non
     let pool = Pool::make(&site.directory(), 7, 4).live();
     pool.open_channel(0, "send", 1);
     pool.open_channel(1, "receive", 1);
-    pool.set_policy(0, 7, 3, u64::MAX - 4); // of a later version
-    pool.set_policy(0, 7, 2, 100); // the place of another epoch
-    pool.set_policy(0, 7, 3, u64::MAX - 4);
+    pool.set_policy(0, 700, 3, u64::MAX - 4); // of a later version
+    pool.set_policy(0, 700, 2, 100); // the place of another epoch
+    pool.set_policy(0, 700, 3, u64::MAX - 4);
     pool.set_policy(1, 0, 1, 9);
     site.collect();
     let told: Vec<_> = site.channels().into_iter().map(|channel| (channel.policy, channel.parameter)).collect();
@@ -490,14 +515,14 @@ fn what_is_no_pool_is_named_in_an_event_and_left_alone() {
     let foreign = site.directory().join("pool-0000000000000001.ticks");
     std::fs::write(&foreign, "not a pool").unwrap();
     let newer = Pool::make(&site.directory(), 2, 4);
-    newer.damage(8, &4u32.to_le_bytes());
+    newer.damage(8, &5u32.to_le_bytes());
     let copy = Pool::make(&site.directory(), 3, 4);
     std::fs::copy(&copy.path, site.directory().join("pool-0000000000000004.ticks")).unwrap();
     let report = site.collect();
     assert_eq!((report.left_alone, report.pools_ended), (3, 1));
     assert!(foreign.exists() && newer.path.exists() && !copy.path.exists());
     let texts: Vec<_> = site.events().into_iter().filter(|e| e.what == "pool-left-alone").map(|e| e.text).collect();
-    assert!(texts.iter().any(|text| text.contains("expected version 1 to 3, found 4")), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("expected version 1 to 4, found 5")), "{texts:?}");
     assert!(texts.iter().any(|text| text.contains("it is a copy")), "{texts:?}");
     assert_eq!(site.collect().left_alone, 3);
     assert_eq!(site.events().iter().filter(|e| e.what == "pool-left-alone").count(), 3, "told once each");

@@ -55,7 +55,7 @@ impl WatchedPool {
 
     /// The open channels for which `wanted` names another policy than they have, by the number of a policy and of the
     /// rule that decides.
-    pub(crate) fn due(&self, wanted: impl Fn(&PointName) -> Option<(usize, Policy)>) -> Vec<Due> {
+    pub(crate) fn due(&self, wanted: impl Fn(&PointName) -> Option<(usize, Choice)>) -> Vec<Due> {
         let mut due = Vec::new();
         for (place, entry) in self.entries_with_memory() {
             if entry.state.load(Acquire) != EntryState::Open as u32 {
@@ -66,18 +66,25 @@ impl WatchedPool {
             if !still_describes(entry, serial, EntryState::Open) {
                 continue;
             }
-            let Some((rule, policy)) = point.as_ref().and_then(&wanted) else { continue };
-            if before.policy != policy as u32 {
+            let Some((rule, choice)) = point.as_ref().and_then(&wanted) else { continue };
+            let is_other = (before.policy, before.parameter) != (choice.policy() as u32, choice.parameter());
+            if is_other && self.knows(choice) {
                 due.push(Due { serial, rule, place, before });
             }
         }
         due
     }
 
+    /// Returns whether programs of the pool's version know a policy.
+    fn knows(&self, choice: Choice) -> bool {
+        self.pool.version() >= 4 || matches!(choice, Choice::NULL | Choice::BUFFERED)
+    }
+
     /// Gives a channel another policy. When this returns, whoever loads its word sees it.
-    pub(crate) fn switch(&self, due: &Due, policy: Policy) -> Outcome {
+    pub(crate) fn switch(&self, due: &Due, to: Choice) -> Outcome {
         let entry = &self.pool.entries()[due.place];
-        let next = Setting { policy: policy as u32, epoch: due.before.epoch.wrapping_add(1), parameter: 0 };
+        let (policy, parameter) = (to.policy() as u32, to.parameter());
+        let next = Setting { policy, epoch: due.before.epoch.wrapping_add(1), parameter };
         let done = policy::exchange(&entry.policy, &entry.parameters, due.before, next);
         if still_describes(entry, due.serial, EntryState::Open) {
             return if done { Outcome::Done } else { Outcome::Closed };
@@ -88,12 +95,20 @@ impl WatchedPool {
         if strayed && is_open { Outcome::Strayed } else { Outcome::Closed }
     }
 
+    /// The policy that a channel has now, or had when it was closed.
+    pub(super) fn choice_of(&self, serial: u32) -> Option<Choice> {
+        let (entry, _) = self.entries().find(|(entry, _)| entry.serial.load(Relaxed) == serial)?;
+        let setting = policy::read(&entry.policy, &entry.parameters);
+        Choice::of(setting.policy, setting.parameter)
+    }
+
     /// The policies of its open channels, by their numbers within the pool.
-    pub(crate) fn policies(&self) -> HashMap<u32, &'static str> {
+    pub(crate) fn policies(&self) -> HashMap<u32, String> {
         let of = |(entry, _): (&ChannelEntry, EntryState)| {
             let setting = policy::read(&entry.policy, &entry.parameters);
-            let name = Policy::from_number(setting.policy).map_or("unknown", Policy::name);
-            (entry.serial.load(Relaxed), name)
+            let choice = Choice::of(setting.policy, setting.parameter);
+            let text = choice.map_or_else(|| "unknown".into(), |choice| choice.to_string());
+            (entry.serial.load(Relaxed), text)
         };
         self.entries().map(of).collect()
     }

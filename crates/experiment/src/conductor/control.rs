@@ -9,10 +9,14 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tickscope_collect::EVERY_POINT;
 
 use super::*;
 use crate::control::{Asked, Control, RULES, RULES_NEW, RunRequest};
-use crate::roles::live::{ChannelText, CollectorAnswer as Answer, CollectorOrder as Order, RuleText, answer_of};
+use crate::plan::DumpPlan;
+use crate::roles::live::{
+    ChannelText, CollectorAnswer as Answer, CollectorOrder as Order, RuleText, TriggerText, answer_of,
+};
 
 /// Time that collectors get to answer: while a segment is written they answer nobody.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -36,6 +40,8 @@ pub(super) struct Live {
     told: BTreeMap<usize, (TaskId, u64)>,
     /// When nodes that could not follow are told again.
     again: BTreeMap<usize, Instant>,
+    /// Of each node, the process that was told which durations have what it keeps stored.
+    triggered: BTreeMap<usize, TaskId>,
     serving: Vec<Serving>,
     /// Until then answers are looked for.
     expected: Option<Instant>,
@@ -120,7 +126,9 @@ impl Conductor<'_> {
         while let Some(asked) = self.live.control.as_ref().and_then(Control::next) {
             self.begin_serving(asked);
         }
+        self.dump_on_signal();
         self.tell_rules();
+        self.tell_triggers();
         self.hear_answers();
         self.end_serving();
     }
@@ -131,6 +139,14 @@ impl Conductor<'_> {
         let (order, node) = match &asked.request {
             RunRequest::Channels { all } => (Some(Order::Channels(number, *all)), None),
             RunRequest::Status => (Some(Order::Totals(number)), None),
+            RunRequest::Dump { glob, node } => {
+                if let Err(why) = node.as_ref().map_or(Ok(()), |node| self.expect_node(node)) {
+                    return asked.reply(Err(why));
+                }
+                let of = if glob == EVERY_POINT { String::new() } else { format!(" for {glob}") };
+                let why = format!("tickscope dump asked{of}");
+                (Some(Order::Dump { number, points: glob.clone(), why }), node.clone())
+            }
             RunRequest::Policy { glob, policy, node } => {
                 let rule = RuleText { glob: glob.clone(), policy: policy.clone() };
                 if let Err(why) = self.add_rule(Given { node: node.clone(), rule }) {
@@ -167,10 +183,7 @@ impl Conductor<'_> {
 
     /// Adds a rule; it takes the place of an older one of the same points and node.
     fn add_rule(&mut self, given: Given) -> Result<(), Error> {
-        if let Some(node) = given.node.as_ref().filter(|node| self.position(node).is_none()) {
-            let known: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).take(MOST_RULES).collect();
-            return Err(Error::input(format!("expected a node of {}, found {node}. Correct it", known.join(", "))));
-        }
+        given.node.as_ref().map_or(Ok(()), |node| self.expect_node(node))?;
         let mut rules = self.live.rules.clone();
         let is_replaced = |old: &Given| {
             let all = given.node.is_none() || given.node == old.node;
@@ -194,6 +207,59 @@ impl Conductor<'_> {
         kept.map_err(|e| Error::work(format!("cannot write {}: {e}. Free some of that tmpfs", place.display())))?;
         self.live.rules = rules;
         Ok(())
+    }
+
+    fn expect_node(&self, node: &NodeName) -> Result<(), Error> {
+        if self.position(node).is_some() {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).take(MOST_RULES).collect();
+        Err(Error::input(format!("expected a node of {}, found {node}. Correct it", known.join(", "))))
+    }
+
+    /// Has all nodes store what `keep` holds, if this process was sent SIGUSR1.
+    fn dump_on_signal(&mut self) {
+        if !interrupt::take_dump() {
+            return;
+        }
+        self.live.number += 1;
+        let (points, why) = (EVERY_POINT.into(), "tickscope run was sent SIGUSR1".into());
+        let line = Order::Dump { number: self.live.number, points, why }.line();
+        for at in 0..self.nodes.len() {
+            let told = self.collector_of(at);
+            let told = told.and_then(|task| self.agent(at).post(task, &line).map_err(|why| why.to_string()));
+            if let Err(why) = told {
+                notice::say(format!("{} cannot be told to store what it keeps: {why}", self.nodes[at].name));
+            }
+        }
+    }
+
+    /// Tells each collector which durations have what it keeps stored.
+    fn tell_triggers(&mut self) {
+        for at in 0..self.nodes.len() {
+            let of: Vec<TriggerText> = self.triggers_of(at);
+            let Some(task) = self.collector_of(at).ok().filter(|_| !of.is_empty()) else { continue };
+            if self.live.triggered.get(&at) != Some(&task)
+                && self.agent(at).post(task, &Order::Triggers(0, of).line()).is_ok()
+            {
+                self.live.triggered.insert(at, task);
+            }
+        }
+    }
+
+    /// The limits in ticks by the declared frequency: a dump is no bound.
+    fn triggers_of(&self, at: usize) -> Vec<TriggerText> {
+        let name = &self.nodes[at].name;
+        let nodes = &self.record.run.manifest().nodes;
+        let hertz = nodes.iter().find(|node| node.name == *name).map_or(0, |node| node.counter.frequency.hertz);
+        let ticks = |ns: u64| i64::try_from(u128::from(ns) * u128::from(hertz) / 1_000_000_000).unwrap_or(i64::MAX);
+        let of = self.plan.dumps.iter().filter(|dump| dump.from.node == *name);
+        let text = |dump: &DumpPlan| TriggerText {
+            from: dump.from.point.clone(),
+            to: dump.to.point.clone(),
+            above_ticks: ticks(dump.above),
+        };
+        of.map(text).collect()
     }
 
     fn rules_place(&self) -> PathBuf {
@@ -319,6 +385,9 @@ impl Conductor<'_> {
                 let switched = json!({ "channels": channels, "domain": domain, "before": before, "after": after });
                 reply["switched"] = switched;
             }
+            Some(Answer::Dumped { stamps, channels }) => {
+                reply["dumped"] = json!({ "stamps": stamps, "channels": channels });
+            }
             Some(Answer::Totals { open, closed, stamps, lost }) => {
                 reply["channels"] = json!({ "open": open, "closed": closed });
                 (reply["stamps"], reply["lost"]) = (json!(stamps), json!(lost));
@@ -336,7 +405,7 @@ impl Conductor<'_> {
                 reply["connection"] = json!(connection_name(*connection));
                 reply["since_seconds"] = json!(since.elapsed().as_secs_f64());
             }
-            RunRequest::Policy { .. } => {}
+            RunRequest::Policy { .. } | RunRequest::Dump { .. } => {}
         }
         reply
     }

@@ -332,7 +332,7 @@ impl Conductor<'_> {
 }
 
 /// A key that nobody can guess.
-fn draw_key() -> Result<PairKey, Error> {
+pub(super) fn draw_key() -> Result<PairKey, Error> {
     let mut bytes = [0; PairKey::LENGTH];
     tickscope_stamp::entropy::fill(&mut bytes).map_err(no_entropy)?;
     Ok(PairKey::new(bytes))

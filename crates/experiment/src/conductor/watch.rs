@@ -82,6 +82,9 @@ impl Conductor<'_> {
             HelperKind::RivalServer | HelperKind::RivalClient => {
                 (EventKind::RoleRestarted, "Rivals start anew, and nobody asked them in between")
             }
+            HelperKind::ReturnSource | HelperKind::ReturnSink => {
+                (EventKind::RoleRestarted, "Nothing was acknowledged in between")
+            }
             _ => (EventKind::RoleRestarted, "Its brackets that were not written yet are lost; bounds may be wider"),
         };
         let text = format!("the {title} {node} {how}{again}. {then}");

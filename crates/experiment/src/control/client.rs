@@ -47,6 +47,12 @@ fn expect_own(run: &Run, stream: &UnixStream) -> Result<(), Error> {
     )))
 }
 
+/// No conductor measures it: programs stamp into a directory, which `tickscope collect` takes.
+fn is_collected(run: &Run) -> bool {
+    let manifest = run.manifest();
+    manifest.seconds.is_none() && manifest.run_file.is_none()
+}
+
 /// Why nobody answers for the run, and which command helps.
 fn unreached(run: &Run, why: &std::io::Error) -> Result<Error, Error> {
     let (root, shown) = (quoted(run.root().display()), run.root().display());
@@ -58,6 +64,11 @@ fn unreached(run: &Run, why: &std::io::Error) -> Result<Error, Error> {
         )),
         RunState::GoingOn if why.kind() == ErrorKind::PermissionDenied => Error::work(format!(
             "cannot ask {shown}: it is another user's, who alone is answered. Ask as that user, or as root"
+        )),
+        RunState::GoingOn if is_collected(run) => Error::work(format!(
+            "cannot ask {shown}: tickscope collect, which writes it, answers nobody; with --follow, it stores what \
+             channels under keep hold when it is sent SIGUSR1, and does no more than that. tickscope show {root} has \
+             what is stored so far; policies are the TICKSCOPE_POLICY that its programs are started with"
         )),
         RunState::GoingOn => Error::work(format!(
             "cannot ask {shown}: it goes on, and measures not yet or no more, or on another machine ({why}). Ask again \

@@ -96,7 +96,7 @@ mod tests {
             folder
         };
         let segment = |folder: &Path, stamps: &StampColumns| {
-            let counts = vec![ChannelCount { channel: 1, stored: 3, uncommitted: 0 }];
+            let counts = vec![ChannelCount { channel: 1, stored: 3, ..ChannelCount::default() }];
             let place = next_segment(&folder.join("run/stamps/node=n/point=p")).unwrap();
             write_segment(&place, stamps, &Origin { counts, ..Origin::default() }).unwrap();
         };

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickscope_collect::{Collector, Report, Settings, UNNAMED};
+use tickscope_collect::{Collector, EVERY_POINT, Report, Settings, UNNAMED};
 use tickscope_stamp::directory::{KEY_FILE, STORED_FILE, user_of};
-use tickscope_store::{Event, Manifest, Node, Paths, Point, Run, RunState, SameBoot, Writing};
+use tickscope_store::{EncodingChoice, Event, Manifest, Node, Paths, Point, Run, RunState, SameBoot, Writing};
 use tickscope_tick::{Domain, NodeName, Ordering, PointName, quoted};
 
 use super::{RoleContext, live, ready};
@@ -33,6 +33,8 @@ pub struct CollectorSettings {
     pub any_name: bool,
     /// It is part of a run that another process began, and ends.
     pub conducted: bool,
+    /// How segments are encoded; of a run that is conducted its manifest says it.
+    pub segments: EncodingChoice,
 }
 
 /// What was collected.
@@ -49,7 +51,8 @@ impl CollectorSettings {
     pub(super) fn of_role(place: &RoleContext, follow: bool) -> Self {
         let directory = std::env::var_os("TICKSCOPE_DIR").unwrap_or_default().into();
         let (run, node) = (place.run.clone(), place.node.clone());
-        Self { directory, run, node, follow, every: None, any_name: true, conducted: true }
+        let segments = EncodingChoice::default();
+        Self { directory, run, node, follow, every: None, any_name: true, conducted: true, segments }
     }
 
     /// The command that takes what still lies in the directory.
@@ -82,7 +85,11 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     let mut how = Settings::new(directory, run, node.clone());
     if settings.conducted {
         // A run of another schema is refused before anything is taken.
-        how.keep = Manifest::read(&Paths::of(run).manifest())?.keep_ms.map(Duration::from_millis);
+        let manifest = Manifest::read(&Paths::of(run).manifest())?;
+        how.keep = manifest.keep_ms.map(Duration::from_millis);
+        how.encoding = manifest.segments.encoding();
+    } else {
+        how.encoding = settings.segments.encoding();
     }
     how.every = settings.every.unwrap_or(how.every);
     how.any_name = settings.any_name;
@@ -105,7 +112,15 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
         };
         // What a collector is told that nobody conducts is no order.
         let orders = settings.conducted.then(|| live::Orders::listen(&mut collector)).transpose()?;
-        let serve = |collector: &mut Collector| orders.iter().for_each(|orders| orders.serve(collector));
+        interrupt::catch_dump();
+        let serve = |collector: &mut Collector| {
+            orders.iter().for_each(|orders| orders.serve(collector));
+            if interrupt::take_dump()
+                && let Err(why) = collector.dump(EVERY_POINT, "the collector was sent SIGUSR1")
+            {
+                say(settings.told(why));
+            }
+        };
         collector.follow_and_serve(&interrupt::ENDED, tell, serve)
     } else {
         collector.once()
@@ -312,11 +327,13 @@ fn undeclared(described: Node) -> Manifest {
         same_boot: SameBoot::Detect,
         points: Vec::new(),
         policies: Vec::new(),
+        dumps: Vec::new(),
         layout: Default::default(),
         assumptions: Vec::new(),
         seconds: None,
         began: None,
         keep_ms: None,
+        segments: Default::default(),
         cost: None,
     }
 }
@@ -332,7 +349,8 @@ mod tests {
             let node = NodeName::new(name).unwrap();
             let (directory, run) = (std::env::temp_dir(), run.clone());
             let (follow, every, any_name, conducted) = (false, None, true, false);
-            let settings = CollectorSettings { directory, run, node, follow, every, any_name, conducted };
+            let segments = EncodingChoice::default();
+            let settings = CollectorSettings { directory, run, node, follow, every, any_name, conducted, segments };
             let why = collect(&settings).unwrap_err();
             assert!(why.code() == 2 && why.to_string().contains("rename the node"), "{why}");
         }

@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
-use tickscope_collect::{ChannelNow, Collector, LiveRule, Switched};
+use tickscope_collect::{ChannelNow, Collector, Dumped, LiveRule, Switched, Trigger};
 use tickscope_counter::NodeCounter;
-use tickscope_stamp::block::Policy;
+use tickscope_stamp::policies::{Choice, forms};
+use tickscope_tick::PointName;
 
 use super::answer;
 use crate::Error;
@@ -25,6 +26,28 @@ pub enum CollectorOrder {
     Channels(u64, bool),
     /// Tell the counts of all channels together.
     Totals(u64),
+    /// Store what channels under `keep` hold of points that match the glob, for the reason.
+    Dump {
+        /// Number of the order.
+        number: u64,
+        /// Glob over points.
+        points: String,
+        /// What the event says.
+        why: String,
+    },
+    /// These durations have it stored from now on.
+    Triggers(u64, Vec<TriggerText>),
+}
+
+/// A duration that has what `keep` holds stored.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TriggerText {
+    /// The point that it begins at.
+    pub from: PointName,
+    /// The point that it ends at.
+    pub to: PointName,
+    /// Ticks of the node's counter that it is longer than.
+    pub above_ticks: i64,
 }
 
 /// A live rule.
@@ -32,7 +55,7 @@ pub enum CollectorOrder {
 pub struct RuleText {
     /// The points that it is for.
     pub glob: String,
-    /// Name of their policy.
+    /// Their policy, as a run file names it.
     pub policy: String,
 }
 
@@ -59,6 +82,13 @@ pub enum CollectorAnswer {
         left_out: u64,
         /// No more follow.
         last: bool,
+    },
+    /// What channels under `keep` held is stored.
+    Dumped {
+        /// Stamps of it.
+        stamps: u64,
+        /// Channels that they are of.
+        channels: u64,
     },
     /// The counts.
     Totals {
@@ -141,18 +171,27 @@ fn follow(collector: &mut Collector, order: CollectorOrder) -> Vec<CollectorAnsw
             let [open, closed, stamps, lost] = collector.totals();
             vec![CollectorAnswer::Totals { open, closed, stamps, lost }]
         }
+        CollectorOrder::Dump { points, why, .. } => vec![match collector.dump(&points, &why) {
+            Ok(Dumped { stamps, channels }) => CollectorAnswer::Dumped { stamps, channels },
+            Err(why) => CollectorAnswer::Failed(why.to_string()),
+        }],
+        CollectorOrder::Triggers(_, triggers) => {
+            let trigger = |TriggerText { from, to, above_ticks }| Trigger { from, to, above_ticks };
+            collector.set_triggers(triggers.into_iter().map(trigger).collect());
+            Vec::new()
+        }
     }
 }
 
 fn follow_rules(collector: &mut Collector, rules: &[RuleText]) -> CollectorAnswer {
     let rule = |rule: &RuleText| {
-        let policy = Policy::from_name(&rule.policy)?;
+        let policy: Choice = rule.policy.parse().ok()?;
         Some(LiveRule { glob: rule.glob.clone(), policy })
     };
     let Some(rules) = rules.iter().map(rule).collect::<Option<Vec<_>>>() else {
         return CollectorAnswer::Failed(format!(
             "expected the policies {}, found another. Use one tickscope on all machines",
-            Policy::names("and")
+            forms("and")
         ));
     };
     match collector.set_rules(rules) {
@@ -188,7 +227,7 @@ fn text_of(ChannelNow { channel, policy, rate }: &ChannelNow) -> ChannelText {
         state: channel.state.name().into(),
         stamps: channel.ever_stored(),
         rate: *rate,
-        lost: channel.dropped,
+        lost: channel.ever_lost(),
         refused: channel.refused,
     }
 }
@@ -196,7 +235,11 @@ fn text_of(ChannelNow { channel, policy, rate }: &ChannelNow) -> ChannelText {
 impl CollectorOrder {
     fn number(&self) -> u64 {
         match self {
-            Self::Rules(number, _) | Self::Channels(number, _) | Self::Totals(number) => *number,
+            Self::Rules(number, _)
+            | Self::Channels(number, _)
+            | Self::Totals(number)
+            | Self::Dump { number, .. }
+            | Self::Triggers(number, _) => *number,
         }
     }
 
@@ -222,14 +265,22 @@ mod tests {
     #[test]
     fn orders_and_answers_read_back() {
         let rule = RuleText { glob: "s*".into(), policy: "null".into() };
-        for order in
-            [CollectorOrder::Rules(1, vec![rule]), CollectorOrder::Channels(2, true), CollectorOrder::Totals(u64::MAX)]
-        {
+        let point = |name| PointName::new(name).unwrap();
+        let trigger = TriggerText { from: point("a"), to: point("b"), above_ticks: 7 };
+        for order in [
+            CollectorOrder::Rules(1, vec![rule]),
+            CollectorOrder::Channels(2, true),
+            CollectorOrder::Totals(u64::MAX),
+            CollectorOrder::Dump { number: 3, points: "s*".into(), why: "why".into() },
+            CollectorOrder::Triggers(4, vec![trigger]),
+        ] {
             assert_eq!(serde_json::from_str::<CollectorOrder>(&order.line()).unwrap(), order);
         }
-        for answer in
-            [CollectorAnswer::Switched { channels: 1, before: -2, after: 3 }, CollectorAnswer::Failed("\n".into())]
-        {
+        for answer in [
+            CollectorAnswer::Switched { channels: 1, before: -2, after: 3 },
+            CollectorAnswer::Dumped { stamps: 4, channels: 1 },
+            CollectorAnswer::Failed("\n".into()),
+        ] {
             assert_eq!(answer_of(&line_of(7, &answer)), Some((7, answer.clone())));
             assert!(!line_of(7, &answer).contains('\n'));
         }

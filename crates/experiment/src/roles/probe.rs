@@ -74,7 +74,7 @@ pub struct PeerSettings {
 }
 
 /// A key as text, for the pipe that settings are handed out through. No message repeats it.
-mod key_text {
+pub(super) mod key_text {
     use super::*;
     use serde::{Deserializer, Serializer, de};
 
@@ -126,7 +126,7 @@ pub enum Order {
 }
 
 /// Assumed rate of any counter, for the window after which a reply is late; a rough value is enough there.
-const ROUGH_HERTZ: u64 = 2_500_000_000;
+pub(super) const ROUGH_HERTZ: u64 = 2_500_000_000;
 /// How often brackets are written while the run goes on: those of one pair at a time, in turn.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 /// How often the share that the process takes is looked at.

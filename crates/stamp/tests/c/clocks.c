@@ -3,7 +3,9 @@
  *
  *     clocks stamps COUNT     ids 0, 1, ... at "realtime" (stamped), "given" (recorded, 1000 + id), "wide-given", "phc" (refused)
  *     clocks brackets COUNT   brackets of a clock that takes its time; prints before which and after which counter each
- *                             reading of it was truly made: "NS EARLIEST LATEST"
+ *                             reading of it was truly made: "NS EARLIEST LATEST CLOCK"
+ *     clocks both COUNT       wide stamps of TICKSCOPE_BOTH at "both", full ones at "both-full"; prints the same
+ *     clocks core COUNT       wide stamps of TICKSCOPE_RDTSCP at "core"
  *     clocks map              what CLOCK_REALTIME is made to read for each number on stdin
  *     clocks misuse           what is refused: ticks of 0, closed channels, names and counters that are none
  */
@@ -23,7 +25,9 @@ static int slow_gettime(clockid_t clock, struct timespec *now) {
     earliest = tickscope__before();
     int failed = clock_gettime(clock, now);
     latest = tickscope__after();
-    if (takes_its_time) printf("%lld %lld %lld\n", now->tv_sec * 1000000000LL + now->tv_nsec, (long long)earliest, (long long)latest);
+    if (takes_its_time)
+        printf("%lld %lld %lld %d\n", now->tv_sec * 1000000000LL + now->tv_nsec, (long long)earliest, (long long)latest,
+               (int)clock);
     while (takes_its_time && tickscope__after() - latest < 20000) {}
     return failed;
 }
@@ -54,6 +58,23 @@ static void run_brackets(int64_t count) {
     for (int64_t at = 0; at < count; at++) tickscope_bracket(channel);
 }
 
+static void run_both(int64_t count) {
+    tickscope_channel *wide = tickscope_open("both", TICKSCOPE_BEFORE, TICKSCOPE_WIDE | TICKSCOPE_BOTH);
+    tickscope_channel *full = tickscope_open("both-full", TICKSCOPE_AFTER, TICKSCOPE_FULL | TICKSCOPE_BOTH);
+    struct tickscope_extra extra = kind_and_value(9, 1);
+    extra.batch = 3;
+    takes_its_time = 1;
+    for (int64_t id = 0; id < count; id++) {
+        tickscope_stamp(wide, id);
+        tickscope_stamp_with(full, id, extra);
+    }
+}
+
+static void run_core(int64_t count) {
+    tickscope_channel *channel = tickscope_open("core", TICKSCOPE_AFTER, TICKSCOPE_WIDE | TICKSCOPE_RDTSCP);
+    for (int64_t id = 0; id < count; id++) tickscope_stamp_with(channel, id, kind_and_value(1, id));
+}
+
 static void run_map(void) {
     long long raw_ns;
     tickscope_open("any", TICKSCOPE_PLAIN, 0);
@@ -70,6 +91,8 @@ static void run_misuse(void) {
     tickscope_open("clock-bracket.realtime", TICKSCOPE_BEFORE, TICKSCOPE_WIDE);
     tickscope_open_clock("work", (enum tickscope_counter)2, TICKSCOPE_BEFORE, 0);
     tickscope_open_bracket(TICKSCOPE_COUNTER);
+    tickscope_open("slim", TICKSCOPE_BEFORE, TICKSCOPE_BOTH);
+    tickscope_open_clock("clock", TICKSCOPE_REALTIME, TICKSCOPE_BEFORE, TICKSCOPE_WIDE | TICKSCOPE_RDTSCP);
     tickscope_close(channel);
     tickscope_record(channel, 5, 8);
 }
@@ -79,6 +102,8 @@ int main(int argc, char **argv) {
     if (argc < 2) return 2;
     if (!strcmp(argv[1], "stamps")) run_stamps(count);
     if (!strcmp(argv[1], "brackets")) run_brackets(count);
+    if (!strcmp(argv[1], "both")) run_both(count);
+    if (!strcmp(argv[1], "core")) run_core(count);
     if (!strcmp(argv[1], "map")) run_map();
     if (!strcmp(argv[1], "misuse")) run_misuse();
     return 0;

@@ -14,11 +14,13 @@ int main(void) {
     FIELD(pool_header, created_tick), FIELD(pool_header, node), FIELD(pool_header, command), FIELD(pool_header, state);
     FIELD(pool_header, channels), FIELD(pool_header, key), FIELD(pool_header, leases), FIELD(pool_header, hint);
     FIELD(pool_header, without_channel), FIELD(pool_header, channels_refused), FIELD(pool_header, after_close);
+    FIELD(pool_header, dumps), FIELD(pool_header, unwritten);
     FIELD(entry, policy), FIELD(entry, parameters), FIELD(entry, state),
         FIELD(entry, serial), FIELD(entry, number), FIELD(entry, thread);
     FIELD(entry, ordering), FIELD(entry, shape), FIELD(entry, counter),
         FIELD(entry, opened_tick), FIELD(entry, dropped), FIELD(entry, refused);
-    FIELD(entry, stalls), FIELD(entry, lost), FIELD(entry, lost_first), FIELD(entry, lost_last), FIELD(entry, point);
+    FIELD(entry, stalls), FIELD(entry, lost), FIELD(entry, lost_first), FIELD(entry, lost_last);
+    FIELD(entry, counted), FIELD(entry, seen), FIELD(entry, point);
     FIELD(block_header, magic), FIELD(block_header, version),
         FIELD(block_header, header_bytes), FIELD(block_header, state);
     FIELD(block_header, serial), FIELD(block_header, number), FIELD(block_header, policy_epoch);
@@ -28,6 +30,8 @@ int main(void) {
         FIELD(block_header, lost), FIELD(block_header, lost_first);
     FIELD(block_header, lost_last), FIELD(block_header, point),
         FIELD(block_header, parameter), FIELD(block_header, policy), FIELD(block_header, successor);
+    FIELD(block_header, end), FIELD(block_header, following);
+    FIELD(block_header, first_of_policy);
     FIELD(successor, next), FIELD(successor, serial), FIELD(successor, whole);
     FIELD(successor, opened_tick), FIELD(successor, one);
     FIELD(slim_record, id), FIELD(slim_record, tick);

@@ -7,8 +7,12 @@
  *     stamper WITNESS fork COUNT          the same on one thread, then a child of it on the inherited channel
  *     stamper WITNESS signals COUNT       one thread, with a timer's handler that stamps -1, -2, ... on the same channel
  *     stamper WITNESS steps WAY COUNT     one thread, with a handler after its every instruction that stamps -1, -2, ... (x86)
- *     stamper WITNESS fork-steps WAY COUNT    the same with a handler that forks; the child stamps 1000000 and ends
- *                                         WAY: slim, wide, or record, which takes a tick that was read already
+ *     stamper WITNESS fork-steps WAY COUNT    the same with a handler that forks; the child stamps 1000000 and ends,
+ *                                         every other one 999999 in the handler too
+ *                                         WAY: slim, before, after, wide, full, both (a clock is read too), or
+ *                                         record, which takes a tick that was read already
+ *     stamper WITNESS core-steps COUNT    wide stamps of TICKSCOPE_RDTSCP on a thread that is moved to another core
+ *                                         right before and after that instruction; prints on which it ran
  *     stamper WITNESS wide COUNT          kind = id % 3, value = id * 10
  *     stamper WITNESS misuse              stamps before open and after close
  *     stamper WITNESS plugin LIBRARY COUNT    a loaded library stamps
@@ -99,19 +103,23 @@ static void run_signals(int64_t count) {
 }
 
 #if defined(__x86_64__)
-enum way { SLIM, GIVEN, WIDE, FULL };
-static enum way way;
+static int carries, is_given;
 
 static void stamp_that_way(int64_t id) {
-    if (way == WIDE || way == FULL) tickscope_stamp_with(signalled, id, carried(id));
-    else if (way == GIVEN) tickscope_record(signalled, id, id + 1000000000);
+    if (carries) tickscope_stamp_with(signalled, id, carried(id));
+    else if (is_given) tickscope_record(signalled, id, id + 1000000000);
     else tickscope_stamp(signalled, id);
 }
 
 static void open_that_way(const char *name) {
-    way = !strcmp(name, "wide") ? WIDE : !strcmp(name, "full") ? FULL : !strcmp(name, "record") ? GIVEN : SLIM;
-    unsigned flags = way == WIDE ? TICKSCOPE_WIDE : way == FULL ? TICKSCOPE_FULL : 0;
-    signalled = tickscope_open("work", TICKSCOPE_PLAIN, flags);
+    int both = !strcmp(name, "both"), full = !strcmp(name, "full");
+    is_given = !strcmp(name, "record");
+    carries = full || both || !strcmp(name, "wide");
+    unsigned flags = full ? TICKSCOPE_FULL : both ? TICKSCOPE_WIDE | TICKSCOPE_BOTH : carries ? TICKSCOPE_WIDE : 0;
+    enum tickscope_ordering ordering = !strcmp(name, "before")  ? TICKSCOPE_BEFORE
+                                       : !strcmp(name, "after") ? TICKSCOPE_AFTER
+                                                                : TICKSCOPE_PLAIN;
+    signalled = tickscope_open("work", ordering, flags);
 }
 
 static void on_step(int unused) {
@@ -146,6 +154,7 @@ static void on_step_fork(int unused, siginfo_t *unused_too, void *interrupted) {
     pid_t child = fork();
     if (child == 0) {
         is_child = 1;
+        if (returned[1] % 2 == 0) stamp_that_way(999999); /* within the stamp that was interrupted */
         ((ucontext_t *)interrupted)->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
         return;
     }
@@ -163,7 +172,7 @@ static void run_fork_steps(const char *name, int64_t count) {
     sigaction(SIGTRAP, &step, 0);
     returned[0] = (uint64_t)getpid();
     for (int64_t id = 0; id < count; id++) {
-        int watched = id < 2 || id > 242; /* the first lease, a plain stamp, a full block of 4096 bytes */
+        int watched = id < 2 || id > count - 4; /* the first lease, a plain stamp, a full block of count - 2 records */
         if (watched) begin_steps();
         is_within = watched;
         stamp_that_way(id);
@@ -174,6 +183,51 @@ static void run_fork_steps(const char *name, int64_t count) {
         }
         if (watched) end_steps();
     }
+}
+
+static int cores[2], on_core;
+static int *core_read; /* where the core of the stamp being made goes */
+
+static void move_to(int at) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(cores[at], &only);
+    sched_setaffinity(0, sizeof only, &only);
+    on_core = at;
+}
+
+/* Moves the thread to the other core when rdtscp is the next instruction, and again when it was the last. */
+static void on_step_move(int unused, siginfo_t *unused_too, void *interrupted) {
+    static int was_next;
+    const unsigned char *next = (const unsigned char *)((ucontext_t *)interrupted)->uc_mcontext.gregs[REG_RIP];
+    (void)unused, (void)unused_too;
+    int is_next = next[0] == 0x0f && next[1] == 0x01 && next[2] == 0xf9;
+    if (is_next || was_next) move_to(!on_core);
+    if (is_next) *core_read = cores[on_core];
+    was_next = is_next;
+}
+
+static void run_core_steps(int64_t count) {
+    struct sigaction step;
+    cpu_set_t allowed;
+    int found = 0, core_of[1000];
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    for (int core = 0; core < CPU_SETSIZE && found < 2; core++)
+        if (CPU_ISSET(core, &allowed)) cores[found++] = core;
+    if (found < 2) cores[1] = cores[0];
+    memset(&step, 0, sizeof step);
+    step.sa_sigaction = on_step_move;
+    step.sa_flags = SA_SIGINFO;
+    sigaction(SIGTRAP, &step, 0);
+    signalled = tickscope_open("work", TICKSCOPE_BEFORE, TICKSCOPE_WIDE | TICKSCOPE_RDTSCP);
+    for (int64_t id = 0; id < count && id < 1000; id++) {
+        move_to((int)(id % 2));
+        core_read = &core_of[id];
+        begin_steps();
+        tickscope_stamp_with(signalled, id, carried(id));
+        end_steps();
+    }
+    for (int64_t id = 0; id < count && id < 1000; id++) printf("%d\n", core_of[id]);
 }
 #endif
 
@@ -212,6 +266,7 @@ int main(int argc, char **argv) {
 #if defined(__x86_64__)
     if (!strcmp(argv[2], "steps")) run_steps(argv[3], last);
     if (!strcmp(argv[2], "fork-steps")) run_fork_steps(argv[3], last);
+    if (!strcmp(argv[2], "core-steps")) run_core_steps(last);
 #endif
     if (!strcmp(argv[2], "misuse")) run_misuse();
     if (!strcmp(argv[2], "plugin")) run_plugin(argv[3], last);

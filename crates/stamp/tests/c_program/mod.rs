@@ -147,3 +147,13 @@ impl Drop for Running {
         let _ = self.0.wait();
     }
 }
+
+/// Holds that of a pool's only channel every block is the collector's but the newest.
+pub fn check_handed_over(pool: &Pool) {
+    let blocks = (0..pool.block_count()).map(|index| pool.block(index)).filter(|block| block.is_described());
+    let (done, left): (Vec<_>, Vec<_>) = blocks.partition(|block| block.is_ended());
+    assert!(done.len() > 20, "{} blocks", done.len());
+    let last = done.iter().chain(&left).map(|block| block.header().number).max();
+    let left: Vec<u32> = left.iter().map(|block| block.header().number).collect();
+    assert!(left.iter().all(|&number| Some(number) == last), "left until the program ends: {left:?} of {last:?}");
+}

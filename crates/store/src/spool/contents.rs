@@ -24,7 +24,7 @@ use crate::parcel::{Version, expect_path};
 use crate::stamps::part_number;
 
 /// Tables whose files are numbered parts, and how many folders lie above them.
-const PARTS: [(&str, u32); 3] = [("stamps", 2), ("brackets", 2), ("rivals", 1)];
+const PARTS: [(&str, u32); 5] = [("stamps", 2), ("brackets", 2), ("counts", 1), ("rivals", 1), ("returns", 1)];
 /// The others; what the window removed is told before the counts that it is missing from.
 const TABLES: [&str; 3] = ["removed", "channels", "events"];
 /// A folder that changed as lately may change again without another time.

@@ -10,7 +10,8 @@ use std::path::Path;
 use parquet::basic::Type as Physical;
 use tickscope_trace::Nullable;
 
-use super::{Field, GROUP_ROWS, TableReader, TableWriter, Value, WriteRows};
+use super::{Field, GROUP_ROWS, TableReader, TableWriter, Value, WriteRows, Written};
+use crate::codec::Encoding;
 use crate::error::Result;
 
 /// One row's value in one column.
@@ -35,6 +36,8 @@ pub trait CellColumn: WriteRows + Default + Sized {
     fn join(&mut self, more: Self);
     /// Keeps the rows whose entry in `kept` is true.
     fn keep(&mut self, kept: &[bool]);
+    /// Removes every row, and keeps the memory.
+    fn empty(&mut self);
     /// Appends nulls up to `rows`; a column that may not be null has as many.
     fn fill(&mut self, rows: usize);
     /// Reads one row group of a table.
@@ -68,6 +71,9 @@ impl<V: Value> CellColumn for Vec<V> {
         let mut kept = kept.iter();
         self.retain(|_| kept.next() == Some(&true));
     }
+    fn empty(&mut self) {
+        self.clear();
+    }
     fn fill(&mut self, rows: usize) {
         debug_assert_eq!(self.len(), rows);
     }
@@ -94,6 +100,9 @@ impl<V: Value + Default> CellColumn for Nullable<V> {
     }
     fn keep(&mut self, kept: &[bool]) {
         self.retain(kept);
+    }
+    fn empty(&mut self) {
+        self.clear();
     }
     fn fill(&mut self, rows: usize) {
         self.push_nulls(rows - self.len());
@@ -124,15 +133,26 @@ pub(crate) trait Columns: Default {
 
     /// Writes the table that is to appear at `place`, with `keys` in its footer. Returns its size in bytes.
     fn write(&self, place: &Path, keys: &[(&str, String)]) -> Result<u64> {
+        Ok(self.write_encoded(place, keys, Encoding::default(), GROUP_ROWS)?.bytes)
+    }
+
+    /// As [`Columns::write`], encoded as `how` says, in row groups of so many rows.
+    fn write_encoded(
+        &self,
+        place: &Path,
+        keys: &[(&str, String)],
+        how: Encoding,
+        group_rows: usize,
+    ) -> Result<Written> {
         let columns = Self::FIELDS.iter().zip(self.each());
         let (fields, columns): (Vec<Field>, Vec<_>) = columns
             .filter(|(field, column)| !(field.spared && column.is_all_null()))
             .map(|(field, column)| (field.clone(), column))
             .unzip();
-        let mut table = TableWriter::begin(place, &fields, keys)?;
-        for start in (0..self.rows()).step_by(GROUP_ROWS) {
-            table.group(&columns, start..self.rows().min(start + GROUP_ROWS))?;
-        }
+        let mut table = TableWriter::begin_encoded(place, &fields, keys, how)?;
+        let group = |start: usize| start..self.rows().min(start + group_rows);
+        let groups: Vec<_> = (0..self.rows()).step_by(group_rows).map(group).collect();
+        table.groups(&columns, &groups)?;
         table.finish()
     }
 
@@ -203,6 +223,11 @@ macro_rules! columns {
             pub fn fill_with_nulls(&mut self) {
                 let rows = self.len();
                 $($crate::table::CellColumn::fill(&mut self.$field, rows);)+
+            }
+
+            /// Removes every row, and keeps the memory.
+            pub fn clear(&mut self) {
+                $($crate::table::CellColumn::empty(&mut self.$field);)+
             }
 
             /// Keeps the rows whose entry in `kept` is true.

@@ -179,6 +179,12 @@ impl TableReader {
         }
     }
 
+    /// What the columns of its first row group are compressed by.
+    #[cfg(test)]
+    pub(crate) fn compressions(&self) -> Vec<parquet::basic::Compression> {
+        self.metadata.row_group(0).columns().iter().map(|column| column.compression()).collect()
+    }
+
     /// Names of the columns, in the file's order.
     pub(crate) fn names(&self) -> Vec<String> {
         let schema = self.metadata.file_metadata().schema_descr();

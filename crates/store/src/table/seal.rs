@@ -15,7 +15,6 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
-use parquet::file::metadata::RowGroupMetaData;
 use serde::Deserialize;
 
 use crate::digests::Digest;
@@ -42,21 +41,6 @@ pub(super) fn chunk_digest(bytes: &[u8]) -> String {
     let mut digest = Digest::default();
     digest.write(bytes);
     format!("{:016x}", digest.finish())
-}
-
-/// Value of [`CHUNKS_KEY`] for row groups that lie in `file`.
-pub(super) fn chunk_digests<'a>(
-    file: &File,
-    groups: impl IntoIterator<Item = &'a RowGroupMetaData>,
-) -> io::Result<String> {
-    let (mut digests, mut bytes) = (String::new(), Vec::new());
-    for column in groups.into_iter().flat_map(|group| group.columns()) {
-        let (start, length) = column.byte_range();
-        bytes.resize(length as usize, 0);
-        file.read_exact_at(&mut bytes, start)?;
-        digests += &chunk_digest(&bytes);
-    }
-    Ok(digests)
 }
 
 /// Writes the footer's digest into the footer of a finished file.

@@ -1,11 +1,14 @@
 //! Writing a table, one row group after another.
+//!
+//! Each column of a row group is encoded in memory, on whichever thread is free, and appended to the file in its turn:
+//! so the bytes are the same however many threads there are, and a chunk's digest is taken while its bytes are at hand.
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::Encoding as Packing;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -13,16 +16,23 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
 use tickscope_trace::Nullable;
 
-use super::{Field, SCHEMA_KEY, Value, seal};
+use super::chunk::{self, Values};
+use super::{Field, Integers, SCHEMA_KEY, Value, seal};
 use crate::SCHEMA;
+use crate::codec::Encoding;
 use crate::error::{Error, Result};
 use crate::whole_file::WholeFile;
 
 /// A column in memory, of which some rows can be written.
-pub trait WriteRows {
+pub trait WriteRows: Sync {
     /// Returns whether no row has a value.
     fn is_all_null(&self) -> bool {
         false
+    }
+
+    /// `rows` as integers, where none can be null.
+    fn integers(&self, _rows: Range<usize>) -> Option<Integers<'_>> {
+        None
     }
 
     /// Writes `rows` and closes the column.
@@ -37,30 +47,59 @@ pub(crate) struct TableWriter {
     whole: WholeFile,
     writer: SerializedFileWriter<File>,
     place: PathBuf,
+    how: Encoding,
+    /// Of every chunk so far.
+    digests: String,
+    helpers_ns: u64,
+}
+
+/// What it took to write a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// Size of the file.
+    pub bytes: u64,
+    /// Processor time of threads other than the caller's.
+    pub helpers_ns: u64,
 }
 
 impl TableWriter {
-    /// Begins the table that is to appear at `place`, with `keys` in its footer.
+    /// Begins the table that is to appear at `place`, with `keys` in its footer; encodes it by default.
     pub(crate) fn begin(place: &Path, fields: &[Field], keys: &[(&str, String)]) -> Result<Self> {
+        Self::begin_encoded(place, fields, keys, Encoding::default())
+    }
+
+    /// Begins the table that is to appear at `place`, with `keys` in its footer.
+    pub(crate) fn begin_encoded(
+        place: &Path,
+        fields: &[Field],
+        keys: &[(&str, String)],
+        how: Encoding,
+    ) -> Result<Self> {
         let mut marked = vec![(SCHEMA_KEY, SCHEMA.to_string())];
         if let Some((root, inside)) = seal::belongs(place) {
             marked.push((seal::PLACE_KEY, inside));
             marked.extend(seal::run_id(&root).map(|id| (seal::RUN_KEY, id)));
         }
         marked.extend_from_slice(keys);
-        Self::begin_unmarked(place, fields, &marked)
+        Self::begin_unmarked(place, fields, &marked, how)
     }
 
     /// As [`TableWriter::begin`], without the schema's number: such a file is refused by readers.
-    pub(super) fn begin_unmarked(place: &Path, fields: &[Field], keys: &[(&str, String)]) -> Result<Self> {
+    pub(super) fn begin_unmarked(
+        place: &Path,
+        fields: &[Field],
+        keys: &[(&str, String)],
+        how: Encoding,
+    ) -> Result<Self> {
         let whole = WholeFile::begin(place)?;
         let file = whole.file().try_clone().map_err(|e| Error::io(place, "write", e))?;
         let types: std::result::Result<Vec<_>, _> = fields.iter().map(|f| f.parquet_type().map(Arc::new)).collect();
         let schema = types.and_then(|types| Type::group_type_builder("tickscope").with_fields(types).build());
+        let properties = properties(fields, keys, how);
         let writer = schema
-            .and_then(|schema| SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties(fields, keys))))
+            .and_then(|schema| SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)))
             .map_err(|e| unwritten(place, e))?;
-        Ok(Self { whole, writer, place: place.into() })
+        Ok(Self { whole, writer, place: place.into(), how, digests: String::new(), helpers_ns: 0 })
     }
 
     /// Adds a footer key once its value is known.
@@ -70,20 +109,57 @@ impl TableWriter {
 
     /// Adds `rows` of the columns as a row group; columns in the order of the table's fields.
     pub(crate) fn group(&mut self, columns: &[&dyn WriteRows], rows: Range<usize>) -> Result<()> {
-        write_group(&mut self.writer, columns, rows).map_err(|e| unwritten(&self.place, e))
+        self.groups(columns, &[rows])
     }
 
-    /// Completes the table and gives it its name. Returns its size in bytes.
-    pub(crate) fn finish(mut self) -> Result<u64> {
+    /// Adds a row group for each range of `rows`, as [`TableWriter::group`] would. As many as there are encoders are
+    /// in memory at one time.
+    pub(crate) fn groups(&mut self, columns: &[&dyn WriteRows], rows: &[Range<usize>]) -> Result<()> {
+        for groups in rows.chunks(self.how.encoders.get()) {
+            self.write_groups(columns, groups).map_err(|e| unwritten(&self.place, e))?;
+        }
+        Ok(())
+    }
+
+    fn write_groups(&mut self, columns: &[&dyn WriteRows], groups: &[Range<usize>]) -> Outcome {
+        let described = self.writer.schema_descr().columns();
+        if columns.len() != described.len() {
+            let (found, expected) = (columns.len(), described.len());
+            return Err(ParquetError::General(format!(
+                "expected {expected} columns, found {found}. Give one for each field"
+            )));
+        }
+        let of_group = |rows: &Range<usize>| {
+            let rows = rows.clone();
+            let columns = columns.iter().zip(described);
+            columns.map(move |(&column, described)| Values { column, rows: rows.clone(), described: described.clone() })
+        };
+        let all: Vec<_> = groups.iter().flat_map(of_group).collect();
+        let (chunks, helpers_ns) = chunk::encode(&all, self.writer.properties(), self.how.encoders);
+        self.helpers_ns += helpers_ns;
+        let mut chunks = chunks.into_iter();
+        for _ in groups {
+            let mut group = self.writer.next_row_group()?;
+            for chunk in chunks.by_ref().take(columns.len()) {
+                let chunk = chunk?;
+                group.append_column(&&chunk, chunk.closed.clone())?;
+                self.digests += &chunk.digest;
+            }
+            group.close()?;
+        }
+        Ok(())
+    }
+
+    /// Completes the table and gives it its name. Returns what it took.
+    pub(crate) fn finish(mut self) -> Result<Written> {
         let bytes = self.finish_sealed().map_err(|e| unwritten(&self.place, e))?;
         self.whole.finish()?;
-        Ok(bytes)
+        Ok(Written { bytes, helpers_ns: self.helpers_ns })
     }
 
     fn finish_sealed(&mut self) -> std::result::Result<u64, ParquetError> {
-        self.writer.flush()?;
-        let chunks = seal::chunk_digests(self.whole.file(), self.writer.flushed_row_groups())?;
-        self.key(seal::CHUNKS_KEY, chunks);
+        let digests = std::mem::take(&mut self.digests);
+        self.key(seal::CHUNKS_KEY, digests);
         self.key(seal::SEAL_KEY, seal::UNSEALED.into());
         self.writer.finish()?;
         let bytes = self.writer.bytes_written() as u64;
@@ -92,11 +168,11 @@ impl TableWriter {
     }
 }
 
-fn properties(fields: &[Field], keys: &[(&str, String)]) -> WriterProperties {
+fn properties(fields: &[Field], keys: &[(&str, String)], how: Encoding) -> WriterProperties {
     let keys = keys.iter().map(|(key, value)| KeyValue::new(key.to_string(), value.clone())).collect();
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("tickscope ", env!("CARGO_PKG_VERSION")).into())
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_compression(how.codec.compression())
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_offset_index_disabled(true)
@@ -112,7 +188,7 @@ fn properties(fields: &[Field], keys: &[(&str, String)]) -> WriterProperties {
             properties = properties.set_column_dictionary_enabled(path.clone(), true);
         }
         if !field.is_text() {
-            properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+            properties = properties.set_column_encoding(path, Packing::DELTA_BINARY_PACKED);
         }
     }
     properties.build()
@@ -121,17 +197,11 @@ fn properties(fields: &[Field], keys: &[(&str, String)]) -> WriterProperties {
 /// Rows encoded at a time; also the size at which a page is looked at, so pages stay near their byte limit.
 const BATCH: usize = 1 << 14;
 
-fn write_group(writer: &mut SerializedFileWriter<File>, columns: &[&dyn WriteRows], rows: Range<usize>) -> Outcome {
-    let mut group = writer.next_row_group()?;
-    let mut columns = columns.iter();
-    while let Some(column) = group.next_column()? {
-        let values = columns.next().ok_or_else(|| ParquetError::General("a column has no values".into()))?;
-        values.write(rows.clone(), column)?;
-    }
-    group.close().map(|_| ())
-}
-
 impl<V: Value> WriteRows for Vec<V> {
+    fn integers(&self, rows: Range<usize>) -> Option<Integers<'_>> {
+        V::integers(&self[rows])
+    }
+
     fn write(&self, rows: Range<usize>, mut column: SerializedColumnWriter<'_>) -> Outcome {
         write_batch::<V>(&mut column, &self[rows], None)?;
         column.close()

@@ -36,6 +36,7 @@ pub fn manifest() -> Manifest {
             point("server", "deliver", Ordering::Plain),
         ],
         policies: vec![PolicyRule { channels: "*".into(), policy: "buffered".into() }],
+        dumps: Vec::new(),
         layout: LayoutText {
             path: ["client.send", "server.receive", "server.deliver"].map(String::from).to_vec(),
             branches: vec!["client.send > client.sent".into()],
@@ -50,6 +51,7 @@ pub fn manifest() -> Manifest {
         seconds: None,
         began: None,
         keep_ms: None,
+        segments: Default::default(),
         cost: None,
     }
 }

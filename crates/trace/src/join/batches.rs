@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::attempts::AttemptContradiction;
+use super::links::Linked;
 use super::passages::{MayPrecede, Passages, Threaded};
-use super::ranges::Linked;
 use super::rows::{Keys, Rows, Slots};
-use crate::{Attribute, Layout, Mark, Traces};
+use crate::{Attribute, KeptStamps, Layout, Mark, Marks, Traces};
 
 /// Rows that no stamp is added to any more.
 pub struct Gathered {
@@ -13,6 +14,8 @@ pub struct Gathered {
     order: Order,
     /// The traces of rows with several stamps at some point, by row.
     passages: HashMap<usize, Passages>,
+    /// Ids that two things have, sorted.
+    ambiguous: Vec<i64>,
 }
 
 /// Which row is which key, in the order that traces leave.
@@ -33,15 +36,21 @@ struct Pick<'a> {
 
 impl Rows {
     /// Sorts what has to be sorted and tells passages apart; nothing is added afterwards.
-    pub fn finish(mut self, layout: &Layout, may_precede: &MayPrecede<'_>) -> Gathered {
+    pub fn finish(
+        mut self,
+        layout: &Layout,
+        may_precede: &MayPrecede<'_>,
+        kept: &[KeptStamps],
+        ambiguous: &[i64],
+    ) -> Gathered {
         let rows = self.len();
         self.of.iter().for_each(|&point| self.points[point].grow(rows));
         let order = self.order();
         let passages = self.repeated.into_iter().map(|(row, mut stamps)| {
             stamps.sort_unstable();
-            (row as usize, Passages::of(layout, may_precede, &stamps))
+            (row as usize, Passages::of(layout, may_precede, kept, &stamps))
         });
-        Gathered { passages: passages.collect(), points: self.points, order }
+        Gathered { passages: passages.collect(), points: self.points, order, ambiguous: ambiguous.to_vec() }
     }
 
     fn order(&self) -> Order {
@@ -74,11 +83,16 @@ impl Gathered {
         let mut key = 0;
         self.each_key(&mut |id, kind, row| {
             let passages = self.passages_of(row);
-            let marks = linked.marks(key, passages.map(|passages| &passages.marks), |point| {
+            let seen = |point: usize| {
                 let beyond =
                     || linked.at(point, key).is_some_and(|(traces, row)| traces.points()[point].get(row).is_some());
                 self.points[point].seen.get(row).copied().unwrap_or_else(beyond)
-            });
+            };
+            let marks = if self.is_ambiguous(id) {
+                Some(Marks::ambiguous(self.points.len(), seen))
+            } else {
+                linked.marks(key, passages.map(|passages| &passages.marks), seen)
+            };
             let mut push = |occurrence: usize, passage| {
                 batch.push_key(id, kind, i32::try_from(occurrence).unwrap_or(i32::MAX));
                 marks.iter().for_each(|marks| batch.mark_last(marks.clone()));
@@ -121,6 +135,36 @@ impl Gathered {
                 rows.filter(|&(_, row)| used[row]).try_for_each(|(kind, row)| visit(id, kind, row))
             }),
         }
+    }
+
+    fn is_ambiguous(&self, id: i64) -> bool {
+        !self.ambiguous.is_empty() && self.ambiguous.binary_search(&id).is_ok()
+    }
+
+    /// Keys whose id two things have.
+    pub fn ambiguous(&self) -> u64 {
+        let mut keys = 0;
+        if !self.ambiguous.is_empty() {
+            let counted: Result<(), std::convert::Infallible> = self.each_key(&mut |id, _, _| {
+                keys += u64::from(self.is_ambiguous(id));
+                Ok(())
+            });
+            counted.unwrap_or(());
+        }
+        keys
+    }
+
+    /// Calls `visit` with every key whose stamps contradict what they say of its attempts, by kind and id.
+    pub fn each_contradiction(&self, visit: &mut dyn FnMut(i32, i64, AttemptContradiction)) {
+        if self.passages.is_empty() {
+            return;
+        }
+        let visited: Result<(), std::convert::Infallible> = self.each_key(&mut |id, kind, row| {
+            let found = self.passages_of(row).and_then(|passages| passages.contradiction);
+            found.filter(|_| !self.is_ambiguous(id)).into_iter().for_each(|found| visit(kind, id, found));
+            Ok(())
+        });
+        visited.unwrap_or(());
     }
 
     fn passages_of(&self, row: usize) -> Option<&Passages> {

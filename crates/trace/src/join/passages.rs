@@ -4,23 +4,31 @@
 //! id. One stamp there: all
 //! stamps here come from it, as with a fan-out or a datagram that the network doubled. Several there: every passage has
 //! one stamp at most at either point and comes to this one later. If only one assignment obeys that, it is taken: with
-//! both sides in order of time, the k-th here can then come from the first k there and from no later one. Where
+//! both sides in order of time, the k-th here can then come from the first k there and from no later one. Where the
+//! stamps of both points say which attempt of the id each was, that alone decides (`attempts.rs`). Where
 //! passages overlap, they are told apart by thread: if every stamp here follows one of its own thread there, and within
 //! each thread only one assignment is left, a passage is taken to have stayed on its thread. Anything else is *untold*:
 //! no duration between the two points is made of it.
+//!
+//! A policy may keep one stamp of an id and leave out another ([`KeptStamps::Any`]). What is left out did happen: such
+//! a point never shows how many passages there were, and neither one stamp there nor the order of several tells which
+//! of them is whose. So of an id that is known to have several passages, stamps are paired *from* such a point by
+//! attempt alone; *to* it they are paired as ever, since the point before shows all that can have come.
 //!
 //! A trace follows one passage. Where passages part, at the first point or after a single stamp, the rule of the
 //! point says which is followed, of those that came furthest: an attempt that failed on the way is no id's trace where
 //! another arrived.
 //!
 //! Assumes: a passage that came to a point has a stamp at those before it where any passage of its id has one; stamps
-//! that were lost are events, and may make this false. Deliberately absent: guesses; and any use of points further away
-//! than the one before.
+//! that were lost are events, and may make this false; so may policies for an id of which
+//! no point has several stamps and no stamp says that it was retried. Deliberately absent: guesses; and any use of
+//! points further away than the one before.
 
 use std::collections::HashMap;
 
+use super::attempts::{AttemptContradiction, ByAttempt};
 use crate::marks::{Mark, Marks};
-use crate::{Attribute, Layout, Rule};
+use crate::{Attribute, KeptStamps, Layout, Rule};
 
 /// A stamp, by the index of its point in the layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +48,8 @@ pub type MayPrecede<'a> = dyn Fn(StampAt, StampAt) -> bool + 'a;
 pub(super) struct Threaded {
     pub point: usize,
     pub tick: i64,
+    /// Transmissions of the id before it.
+    pub attempt: Option<i32>,
     pub thread: Option<u32>,
     pub attributes: [Option<i64>; Attribute::COUNT],
 }
@@ -50,6 +60,14 @@ pub(super) struct Passages {
     pub marks: Marks,
     /// By trace, then by point: the stamp.
     pub traces: Vec<Vec<Option<Threaded>>>,
+    /// An attempt whose stamps cannot be.
+    pub contradiction: Option<AttemptContradiction>,
+}
+
+impl StampAt {
+    pub(super) fn of(stamp: &Threaded) -> Self {
+        Self { point: stamp.point, tick: stamp.tick }
+    }
 }
 
 /// How the stamps of a point come from those of the point before it.
@@ -64,54 +82,72 @@ enum Link {
 }
 
 /// The stamps of one id.
-struct Id<'a> {
+pub(super) struct Id<'a> {
     layout: &'a Layout,
     may_precede: &'a MayPrecede<'a>,
+    /// By point.
+    kept: &'a [KeptStamps],
     /// By point, in order of ticks.
-    stamps: Vec<&'a [Threaded]>,
+    pub(super) stamps: Vec<&'a [Threaded]>,
 }
 
 impl Passages {
-    /// The passages of an id with these stamps, sorted.
-    pub fn of(layout: &Layout, may_precede: &MayPrecede<'_>, stamps: &[Threaded]) -> Self {
+    /// The passages of an id with these stamps, sorted; `kept`: by point, which stamps are there.
+    pub fn of(layout: &Layout, may_precede: &MayPrecede<'_>, kept: &[KeptStamps], stamps: &[Threaded]) -> Self {
         let mut by_point: Vec<&[Threaded]> = vec![&[]; layout.points().len()];
         for group in stamps.chunk_by(|a, b| a.point == b.point) {
             by_point[group[0].point] = group;
         }
-        let id = Id { layout, may_precede, stamps: by_point };
-        let (marks, links): (Vec<Mark>, Vec<Link>) = (0..id.stamps.len()).map(|point| id.link(point)).unzip();
+        let id = Id { layout, may_precede, kept, stamps: by_point };
+        let mut contradiction = None;
+        let links = (0..id.stamps.len()).map(|point| id.link(point, &mut contradiction));
+        let (marks, links): (Vec<Mark>, Vec<Link>) = links.unzip();
         let stamp = |(point, chosen): (usize, &Option<usize>)| chosen.map(|index| id.stamps[point][index]);
         let traces = id.follow(&links);
         let traces = traces.iter().map(|chosen| chosen.iter().enumerate().map(stamp).collect()).collect();
-        Self { marks: Marks::new(marks), traces }
+        Self { marks: Marks::new(marks), traces, contradiction }
     }
 }
 
 impl Id<'_> {
-    fn link(&self, point: usize) -> (Mark, Link) {
+    fn link(&self, point: usize, contradiction: &mut Option<AttemptContradiction>) -> (Mark, Link) {
         let here = self.stamps[point];
-        let [once, untold] = match here.len() {
+        let [told, untold] = match here.len() {
             0 => return (Mark::Unseen, Link::Unseen),
-            1 => [Mark::Once, Mark::OnceUntold],
-            _ => [Mark::ByTime, Mark::SeveralUntold],
+            1 if self.shows_all(point) => [Mark::Once, Mark::OnceUntold],
+            _ => [Mark::ByTime, Mark::SeveralUntold], // or one of several, whose others were left out
         };
-        let Some(before) = self.before(point) else { return (once, Link::Free) };
+        let Some(before) = self.before(point) else { return (told, Link::Free) };
         let there = self.stamps[before];
+        match self.by_attempt(before, here) {
+            ByAttempt::Told(matched) => return (Mark::ByAttempt, Link::Matched(before, matched)),
+            ByAttempt::Untold(found) => {
+                *contradiction = contradiction.or(found);
+                return (untold, Link::Free);
+            }
+            ByAttempt::Unsaid if !self.shows_all(before) => return (untold, Link::Free),
+            ByAttempt::Unsaid => {}
+        }
         let earlier = |&stamp: &Threaded| !self.may_precede(there[0], stamp);
         if there.len() == 1 && here.len() > 1 && here.iter().any(earlier) {
             return (untold, Link::Free); // it comes from a passage without a stamp there, and so may others
         }
         if there.len() == 1 {
-            return (once, Link::From(before));
+            return (told, Link::From(before));
         }
         if self.one_by_one(there, here) {
             let matched = (0..there.len()).map(|index| (index < here.len()).then_some(index));
-            return (once, Link::Matched(before, matched.collect()));
+            return (told, Link::Matched(before, matched.collect()));
         }
-        match self.within_threads(there, here) {
+        match self.within(there, here, |stamp| stamp.thread) {
             Some(matched) => (Mark::ByThread, Link::Matched(before, matched)),
             None => (untold, Link::Free),
         }
+    }
+
+    /// Returns whether every passage of the id that came to the point has its stamp there, but for lost ones.
+    pub(super) fn shows_all(&self, point: usize) -> bool {
+        self.kept[point] != KeptStamps::Any
     }
 
     /// The point that an id comes to before `point`: the nearest on the way back that saw it, else the first that did.
@@ -135,12 +171,17 @@ impl Id<'_> {
             })
     }
 
-    /// By stamp there: the one here that its own thread took, if that is so for all here in exactly one way.
-    fn within_threads(&self, there: &[Threaded], here: &[Threaded]) -> Option<Vec<Option<usize>>> {
-        let (earlier, later) = (by_thread(there)?, by_thread(here)?);
+    /// By stamp there: the one here with the same key, if that is so for all here in exactly one way.
+    pub(super) fn within(
+        &self,
+        there: &[Threaded],
+        here: &[Threaded],
+        key: fn(&Threaded) -> Option<u32>,
+    ) -> Option<Vec<Option<usize>>> {
+        let (earlier, later) = (by_key(there, key)?, by_key(here, key)?);
         let mut matched = vec![None; there.len()];
-        for (thread, of_here) in &later {
-            let of_there = earlier.get(thread)?;
+        for (key, of_here) in &later {
+            let of_there = earlier.get(key)?;
             let pick = |stamps: &[Threaded], of: &[usize]| of.iter().map(|&index| stamps[index]).collect::<Vec<_>>();
             if !self.one_by_one(&pick(there, of_there), &pick(here, of_here)) {
                 return None;
@@ -150,9 +191,8 @@ impl Id<'_> {
         Some(matched)
     }
 
-    fn may_precede(&self, first: Threaded, second: Threaded) -> bool {
-        let at = |stamp: Threaded| StampAt { point: stamp.point, tick: stamp.tick };
-        (self.may_precede)(at(first), at(second))
+    pub(super) fn may_precede(&self, first: Threaded, second: Threaded) -> bool {
+        (self.may_precede)(StampAt::of(&first), StampAt::of(&second))
     }
 
     /// Traces as the indices of their stamps, by point.
@@ -226,11 +266,11 @@ impl Id<'_> {
     }
 }
 
-/// Indices of the stamps of each thread; `None` where a thread is not known.
-fn by_thread(stamps: &[Threaded]) -> Option<HashMap<u32, Vec<usize>>> {
+/// Indices of the stamps of each thread or attempt; `None` where that of one is not known.
+pub(super) fn by_key(stamps: &[Threaded], key: fn(&Threaded) -> Option<u32>) -> Option<HashMap<u32, Vec<usize>>> {
     let mut found: HashMap<u32, Vec<usize>> = HashMap::new();
     for (index, stamp) in stamps.iter().enumerate() {
-        found.entry(stamp.thread?).or_default().push(index);
+        found.entry(key(stamp)?).or_default().push(index);
     }
     Some(found)
 }

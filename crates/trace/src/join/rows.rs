@@ -5,6 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::passages::Threaded;
 use super::plan::{Chunk, Method};
+use super::spans::{KeyIndex, Tails, threaded};
 use super::{Limits, SPARSEST};
 use crate::{Attribute, StampColumns};
 
@@ -14,15 +15,26 @@ pub struct Rows {
     pub(super) of: Vec<usize>,
     first: i64,
     /// Ids in the range, less one.
-    span: u64,
+    pub(super) span: u64,
     pub(super) keys: Keys,
     pub(super) points: Vec<Slots>,
     /// The most rows; `None` where the chunk is a single id, which cannot be cut further.
-    most: Option<usize>,
-    /// Every stamp of the rows that have several at some point, once they are known.
+    pub(super) most: Option<usize>,
+    /// Rows of which a stamp says that others of its id came before it.
+    pub(super) retried: Vec<u32>,
+    /// Every stamp of the rows that have several at some point or were retried, once they are known.
     pub(super) repeated: Repeated,
     /// How many those are.
-    held: usize,
+    pub(super) held: usize,
+    /// By point of the layout: whether long spans are taken whole.
+    pub(super) whole: Vec<bool>,
+    /// True if a stamp stands for several ids.
+    pub(super) has_spans: bool,
+    /// True if ids of a long span are only taken where other stamps have them.
+    pub(super) has_tails: bool,
+    pub(super) tails: Tails,
+    /// Keys of the rows in `repeated`, where stamps stand for several ids.
+    pub(super) repeated_keys: KeyIndex,
 }
 
 /// Stamps by row, of some rows.
@@ -50,6 +62,8 @@ pub(super) struct Slots {
     pub again: Vec<u32>,
     pub stamps: u64,
     pub duplicates: u64,
+    /// Ids of long spans, but the first of each, that other stamps have.
+    pub tails: u64,
 }
 
 /// Why a chunk cannot be joined as it was planned.
@@ -62,8 +76,10 @@ pub enum Full {
 }
 
 impl Rows {
-    /// No rows yet, for the stamps of the points in `of`, out of `points`, with their `attributes`.
-    pub fn new(points: usize, of: &[usize], attributes: &[(usize, Attribute)], chunk: &Chunk, limits: Limits) -> Self {
+    /// No rows yet, for the stamps of the points in `of`, with their `attributes`; by point of the layout, whether long
+    /// spans are taken `whole`.
+    pub fn new(whole: &[bool], of: &[usize], attributes: &[(usize, Attribute)], chunk: &Chunk, limits: Limits) -> Self {
+        let points = whole.len();
         let keys = match chunk.method {
             Method::Scatter => Keys::Planes { kinds: Vec::new() },
             Method::Hash => Keys::Table(HashMap::default()),
@@ -74,7 +90,22 @@ impl Rows {
         }
         let (first, span) = (chunk.first, chunk.span());
         let most = (span > 0).then_some(limits.keys);
-        Self { of: of.to_vec(), first, span, keys, points, most, repeated: Repeated::default(), held: 0 }
+        Self {
+            of: of.to_vec(),
+            first,
+            span,
+            keys,
+            points,
+            most,
+            retried: Vec::new(),
+            repeated: Repeated::default(),
+            held: 0,
+            whole: whole.to_vec(),
+            has_spans: false,
+            has_tails: false,
+            tails: Tails::default(),
+            repeated_keys: KeyIndex::default(),
+        }
     }
 
     /// The points whose stamps these are.
@@ -84,32 +115,49 @@ impl Rows {
 
     /// Takes those stamps of `point` whose ids are in the range.
     pub fn put(&mut self, point: usize, stamps: StampColumns<'_>) -> Result<(), Full> {
+        if let Some(lasts) = stamps.lasts() {
+            return self.put_spans(point, &stamps, lasts);
+        }
         match &mut self.keys {
-            Keys::Planes { .. } => self.scatter(point, stamps)?,
-            Keys::Table(_) => self.look_up(point, stamps)?,
+            Keys::Planes { .. } => self.scatter(point, &stamps)?,
+            Keys::Table(_) => self.look_up(point, &stamps)?,
         }
-        match self.most {
-            Some(most) if self.points[point].again.len() > most => Err(Full::Keys),
-            _ => Ok(()),
+        if stamps.says_attempts() {
+            let retries = (0..stamps.ids().len()).filter(|&index| stamps.is_retry(index));
+            let rows =
+                retries.filter_map(|index| self.row(stamps.ids()[index], stamps.kind(index))).collect::<Vec<_>>();
+            self.retried.extend(rows);
         }
+        self.hold_again(point)
     }
 
-    /// Returns whether a row has several stamps at some point: then all of its stamps are needed, with their threads.
+    /// Refuses more stamps at `point`, or in all, than can be told apart at once.
+    pub(super) fn hold_again(&self, point: usize) -> Result<(), Full> {
+        let again = self.points[point].again.len().max(self.retried.len());
+        if self.most.is_some_and(|most| again > most) { Err(Full::Keys) } else { Ok(()) }
+    }
+
+    /// Returns whether a row has several stamps at some point, or was retried: then all of its stamps are needed, with
+    /// their threads.
     pub fn find_repeated(&mut self) -> bool {
         let rows = self.points.iter_mut().flat_map(|slots| std::mem::take(&mut slots.again));
+        let rows = rows.chain(std::mem::take(&mut self.retried));
         self.repeated = rows.map(|row| (row, Vec::new())).collect();
+        if self.has_spans {
+            self.index_repeated();
+        }
         !self.repeated.is_empty()
     }
 
     /// Takes those stamps of `point` that belong to such rows.
     pub fn put_repeated(&mut self, point: usize, batch: StampColumns<'_>) -> Result<(), Full> {
-        for (index, (&id, &tick)) in batch.ids().iter().zip(batch.ticks()).enumerate() {
-            let kind = batch.kinds().map_or(0, |kinds| kinds[index]);
-            let thread = batch.threads().and_then(|threads| threads[index]);
-            let row = self.row(id, kind);
+        if let Some(lasts) = batch.lasts() {
+            return self.put_repeated_spans(point, &batch, lasts);
+        }
+        for (index, &id) in batch.ids().iter().enumerate() {
+            let row = self.row(id, batch.kind(index));
             if let Some(stamps) = row.and_then(|row| self.repeated.get_mut(&row)) {
-                let attributes = Attribute::ALL.map(|attribute| batch.attribute(attribute, index));
-                stamps.push(Threaded { point, tick, thread, attributes });
+                stamps.push(threaded(point, &batch, index));
                 self.held += 1;
             }
         }
@@ -129,7 +177,30 @@ impl Rows {
         }
     }
 
-    fn scatter(&mut self, point: usize, stamps: StampColumns<'_>) -> Result<(), Full> {
+    /// The row of a key of the range, which is made where there is none yet.
+    pub(super) fn row_or_new(&mut self, point: usize, id: i64, kind: i32) -> Result<usize, Full> {
+        if let Keys::Planes { .. } = self.keys {
+            let offset = id.wrapping_sub(self.first) as u64 as usize;
+            return Ok(self.plane(point, kind)? + offset);
+        }
+        let Keys::Table(table) = &mut self.keys else { return Err(Full::Kinds) };
+        let next = table.len() as u32;
+        let row = *table.entry((id, kind)).or_insert(next);
+        if row == next && self.most.is_some_and(|most| next as usize >= most) {
+            return Err(Full::Keys);
+        }
+        self.points[point].grow(row as usize + 1);
+        Ok(row as usize)
+    }
+
+    /// The key of a row of a plane, as kind, id and row.
+    pub(super) fn key(&self, row: usize) -> (i32, i64, u32) {
+        let Keys::Planes { kinds } = &self.keys else { return (0, 0, row as u32) };
+        let (plane, offset) = (row / self.width(), row % self.width());
+        (kinds[plane], self.first.wrapping_add_unsigned(offset as u64), row as u32)
+    }
+
+    fn scatter(&mut self, point: usize, stamps: &StampColumns<'_>) -> Result<(), Full> {
         let mut plane = None;
         for (index, (&id, &tick)) in stamps.ids().iter().zip(stamps.ticks()).enumerate() {
             let offset = id.wrapping_sub(self.first) as u64;
@@ -142,7 +213,7 @@ impl Rows {
                 _ => self.plane(point, kind)?,
             };
             plane = Some((kind, base));
-            self.points[point].put(base + offset as usize, tick, &stamps, index);
+            self.points[point].put(base + offset as usize, tick, stamps, index);
         }
         Ok(())
     }
@@ -167,7 +238,7 @@ impl Rows {
         Ok(plane * width)
     }
 
-    fn look_up(&mut self, point: usize, stamps: StampColumns<'_>) -> Result<(), Full> {
+    fn look_up(&mut self, point: usize, stamps: &StampColumns<'_>) -> Result<(), Full> {
         let Keys::Table(table) = &mut self.keys else { return Err(Full::Kinds) };
         let slots = &mut self.points[point];
         for (index, (&id, &tick)) in stamps.ids().iter().zip(stamps.ticks()).enumerate() {
@@ -181,7 +252,7 @@ impl Rows {
                 return Err(Full::Keys);
             }
             slots.grow(row as usize + 1);
-            slots.put(row as usize, tick, &stamps, index);
+            slots.put(row as usize, tick, stamps, index);
         }
         Ok(())
     }
@@ -229,7 +300,7 @@ impl Slots {
     }
 
     #[inline]
-    fn put(&mut self, row: usize, tick: i64, stamps: &StampColumns<'_>, index: usize) {
+    pub(super) fn put(&mut self, row: usize, tick: i64, stamps: &StampColumns<'_>, index: usize) {
         self.stamps += 1;
         if self.seen[row] {
             return self.put_again(row);

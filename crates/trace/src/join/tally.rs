@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::RangeCounts;
+use super::LinkCounts;
+use super::attempts::AttemptContradiction;
 use super::batches::Gathered;
-use crate::{Layout, Mark, Rule, Traces};
+use crate::{Layout, Rule, Traces};
 
 /// Counts at one point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,6 +20,9 @@ pub struct PointCounts {
     pub duplicates: u64,
     /// Treatment of those keys.
     pub rule: Rule,
+    /// Ids of stamps that stand for many, which no other stamp has, and that have no trace: the stamps stand for too
+    /// many ([`crate::MOST_SPANNED`]).
+    pub unexpanded: u64,
     /// Keys whose tick is earlier than that of the next smaller id of their kind here: they overtook it.
     pub out_of_order: u64,
 }
@@ -41,8 +45,14 @@ pub struct JoinCounts {
     pub repeated: u64,
     /// Repeated keys with stamps that can be assigned to those before them in more than one way, or in none.
     pub untold: u64,
-    /// By range edge, in the layout's order: outcomes of the keys stamped at its first point.
-    pub ranges: Vec<RangeCounts>,
+    /// Keys whose id two things have ([`crate::StampSource::ambiguous_ids`]): no durations are made of them.
+    pub ambiguous: u64,
+    /// Keys with an attempt whose stamps stand in the wrong order; no durations are made of them between these points.
+    pub contradicted: u64,
+    /// Kind and id of the first of them, with both stamps.
+    pub contradiction: Option<(i32, i64, AttemptContradiction)>,
+    /// By edge that leads to other ids, in the order of [`Layout::links`]: outcomes of the keys that it leads on from.
+    pub links: Vec<LinkCounts>,
 }
 
 /// The counts, growing.
@@ -66,8 +76,8 @@ impl<'a> Tally<'a> {
         let counts = |rule| PointCounts { rule, ..PointCounts::default() };
         let points: Vec<_> = layout.points().iter().map(|point| counts(point.rule)).collect();
         let latest = vec![Latest::default(); points.len()];
-        let ranges = vec![RangeCounts::default(); layout.ranges().len()];
-        Self { counts: JoinCounts { points, ranges, ..JoinCounts::default() }, layout, latest }
+        let links = vec![LinkCounts::default(); layout.links().len()];
+        Self { counts: JoinCounts { points, links, ..JoinCounts::default() }, layout, latest }
     }
 
     /// Counts what only the stamps tell.
@@ -83,15 +93,33 @@ impl<'a> Tally<'a> {
         self.counts.points[point].stamps += stamps;
     }
 
-    /// Outcomes of keys at range edges, for the caller to add to.
-    pub fn ranges(&mut self) -> &mut [RangeCounts] {
-        &mut self.counts.ranges
+    /// Outcomes of keys at edges that lead to other ids, for the caller to add to.
+    pub fn links(&mut self) -> &mut [LinkCounts] {
+        &mut self.counts.links
+    }
+
+    /// Counts ids of a point's long spans that have no trace.
+    pub fn add_unexpanded(&mut self, point: usize, ids: u64) {
+        self.counts.points[point].unexpanded += ids;
+    }
+
+    /// Counts keys that two things have.
+    pub fn add_ambiguous(&mut self, keys: u64) {
+        self.counts.ambiguous += keys;
+    }
+
+    /// Counts keys whose stamps contradict what they say of their attempts.
+    pub fn add_contradictions(&mut self, gathered: &Gathered) {
+        gathered.each_contradiction(&mut |kind, id, found| {
+            self.counts.contradicted += 1;
+            self.counts.contradiction.get_or_insert((kind, id, found));
+        });
     }
 
     /// Counts what the traces tell; to be called in the order that traces leave.
     pub fn add_traces(&mut self, traces: &Traces) {
         self.counts.traces += traces.len() as u64;
-        for row in first_rows(traces) {
+        for row in traces.first_rows() {
             self.counts.ids += 1;
             let Some(marks) = traces.marks(row) else { continue };
             self.counts.repeated += 1;
@@ -106,8 +134,8 @@ impl<'a> Tally<'a> {
     fn add_point(&mut self, point: usize, traces: &Traces) {
         let (counts, latest) = (&mut self.counts.points[point], &mut self.latest[point]);
         let column = &traces.points()[point];
-        for row in first_rows(traces) {
-            counts.ids += u64::from(seen(traces, point, row));
+        for row in traces.first_rows() {
+            counts.ids += u64::from(traces.is_seen(point, row));
             let Some(tick) = column.get(row) else { continue };
             let before = latest.replace(traces.kinds()[row], tick);
             counts.out_of_order += u64::from(before.is_some_and(|before| tick < before));
@@ -116,8 +144,8 @@ impl<'a> Tally<'a> {
 
     fn add_routes(&mut self, traces: &Traces) {
         let trunk = self.layout.trunk().len();
-        for row in first_rows(traces) {
-            let seen = |point: usize| seen(traces, point, row);
+        for row in traces.first_rows() {
+            let seen = |point: usize| traces.is_seen(point, row);
             if (0..trunk).all(seen) {
                 self.counts.complete += 1;
             } else {
@@ -133,18 +161,6 @@ impl<'a> Tally<'a> {
         }
         self.counts
     }
-}
-
-/// The first trace of each key.
-fn first_rows(traces: &Traces) -> impl Iterator<Item = usize> + '_ {
-    (0..traces.len()).filter(|&row| traces.occurrences()[row] == 0)
-}
-
-/// Returns whether the key of a row was stamped at a point, by whatever passage.
-#[inline]
-fn seen(traces: &Traces, point: usize, row: usize) -> bool {
-    let column = &traces.points()[point];
-    column.get(row).is_some() || traces.marks(row).is_some_and(|marks| marks.points()[point] != Mark::Unseen)
 }
 
 impl Latest {

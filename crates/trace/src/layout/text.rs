@@ -35,7 +35,8 @@ use crate::Error;
 pub struct LayoutText {
     /// Points as `node.point`, in the order an id passes them: short for an edge between each two neighbours.
     pub path: Vec<String>,
-    /// Edges: `node.point > node.point` by id, `node.point ~ node.point` by range of byte offsets.
+    /// Edges: `node.point > node.point` by id, `node.point ~ node.point` by range of byte offsets, `node.point +
+    /// node.point` from parts to the whole that they become, `node.point / node.point` from a whole to its parts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<String>,
     /// Pairs that leave the trunk, as `node.point > node.point`; the first is on the trunk, the second is not.
@@ -101,12 +102,12 @@ impl LayoutText {
         }
         self.apply_rules(&mut points)?;
         refuse_unknown(&points, known)?;
-        let spaces = if edges.iter().any(|edge| edge.by == Match::Range) {
+        let spaces = if edges.iter().any(|edge| edge.by != Match::Id) {
             id_spaces(points.len(), &edges, &branches)
         } else {
             vec![0; points.len()] // nothing leads from one id to another
         };
-        refuse_ranges_out_of_scope(&points, &edges, &spaces)?;
+        refuse_links_out_of_scope(&points, &edges, &spaces)?;
         Ok(Layout { points, trunk, edges, stages, graph, spaces, inferred: self.inferred })
     }
 
@@ -211,8 +212,10 @@ fn parse_pair(text: &str, sign: char, expected: &str, remedy: &str) -> Result<(P
 }
 
 fn parse_edge(text: &str, points: &mut Vec<Point>) -> Result<Edge, Error> {
-    let (sign, by) = if text.contains('~') { ('~', Match::Range) } else { ('>', Match::Id) };
-    let remedy = "put a '>' between two points that stamp the same id, a '~' between two that stamp byte offsets";
+    const SIGNS: [(char, Match); 3] = [('~', Match::Range), ('+', Match::FanIn), ('/', Match::FanOut)];
+    let (sign, by) = SIGNS.into_iter().find(|(sign, _)| text.contains(*sign)).unwrap_or(('>', Match::Id));
+    let remedy = "put a '>' between two points that stamp the same id, a '~' between two that stamp byte offsets, \
+                  a '+' between parts and what they become, a '/' between a whole and its parts";
     let (from, to) = parse_pair(text, sign, "an edge as node.point > node.point", remedy)?;
     if from.place == to.place {
         let found = format!("'{}' with itself", from.place);
@@ -261,38 +264,69 @@ fn parse_branch(text: &str, points: &mut Vec<Point>, trunk: usize) -> Result<Sta
     Ok(stage_between(points, start, end, StageRole::Branch))
 }
 
-/// Rows of traces have one id: that of the points before the first range edge on any way.
-fn refuse_ranges_out_of_scope(points: &[Point], edges: &[Edge], spaces: &[usize]) -> Result<(), Error> {
-    let ranges: Vec<&Edge> = edges.iter().filter(|edge| edge.by == Match::Range).collect();
-    let name = |edge: &Edge| format!("'{} ~ {}'", points[edge.from].place, points[edge.to].place);
-    for (number, edge) in ranges.iter().enumerate() {
+/// Rows of traces have one id: that of the points that no link leads to.
+fn refuse_links_out_of_scope(points: &[Point], edges: &[Edge], spaces: &[usize]) -> Result<(), Error> {
+    let links: Vec<&Edge> = edges.iter().filter(|edge| edge.by != Match::Id).collect();
+    let name = |edge: &Edge| format!("'{} {} {}'", points[edge.from].place, edge.by.sign(), points[edge.to].place);
+    for (number, edge) in links.iter().enumerate() {
         if spaces[edge.from] == spaces[edge.to] {
             let remedy = "let one id lead from point to point on each side of it, and none across";
-            return Err(Error::new("a range edge between points that share no id", name(edge), remedy));
+            let expected = format!("{} between points that share no id", edge.by.name());
+            return Err(Error::new(expected, name(edge), remedy));
         }
-        if let Some(other) = ranges[..number].iter().find(|other| spaces[other.to] == spaces[edge.to]) {
+        if let Some(other) = links[..number].iter().find(|other| spaces[other.far()] == spaces[edge.far()]) {
             let found = format!("{} and {}", name(other), name(edge));
             let remedy = "leave one of them to a run of its own: whose ids the rows have would be open";
-            return Err(Error::new("one range edge to the points of one id", found, remedy));
+            let expected = format!(
+                "one {} to the points of one id",
+                edge.by.name().trim_start_matches("an ").trim_start_matches("a ")
+            );
+            return Err(Error::new(expected, found, remedy));
         }
     }
-    let before = |space: usize| ranges.iter().find(|edge| spaces[edge.to] == space).map(|edge| spaces[edge.from]);
+    let before = |space: usize| links.iter().find(|edge| spaces[edge.far()] == space).map(|edge| spaces[edge.near()]);
     let first = |space: usize| std::iter::successors(Some(space), |&space| before(space)).nth(points.len());
     let roots = (0..points.len()).filter(|&point| spaces[point] == point && before(point).is_none()).count();
-    if !ranges.is_empty() && (roots != 1 || spaces.iter().any(|&space| first(space).is_some())) {
+    if !links.is_empty() && (roots != 1 || spaces.iter().any(|&space| first(space).is_some())) {
         let remedy = "join them by edges, or leave them to a run of their own";
         return Err(Error::new(
-            "range edges that lead on from the points of one id",
+            "range edges, and edges of parts, that lead on from the points of one id",
             format!("{roots} such sets of points"),
             remedy,
         ));
     }
-    let beyond = |point: usize| before(spaces[point]).is_some();
-    match (0..points.len()).find(|&point| beyond(point) && points[point].rule == Rule::All) {
+    let ruled = |edge: &&Edge| {
+        (0..points.len()).find(|&point| spaces[point] == spaces[edge.far()] && points[point].rule == Rule::All)
+    };
+    match links.iter().copied().find_map(|edge| Some((edge, ruled(&edge)?))) {
         None => Ok(()),
-        Some(point) => {
+        Some((edge, point)) => {
             let found = format!("'all' at '{}'", points[point].place);
-            Err(Error::new("rule first or last beyond a range edge", found, "use one of them there"))
+            let expected = if edge.by == Match::Range {
+                "rule first or last beyond a range edge"
+            } else {
+                "rule first or last at a whole of parts"
+            };
+            Err(Error::new(expected, found, "use one of them there"))
+        }
+    }
+}
+
+impl Match {
+    fn sign(self) -> char {
+        match self {
+            Match::Id => '>',
+            Match::Range => '~',
+            Match::FanIn => '+',
+            Match::FanOut => '/',
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Match::Id => "an edge",
+            Match::Range => "a range edge",
+            Match::FanIn | Match::FanOut => "an edge of parts",
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::watched_pool::Outcome;
-use tickscope_stamp::block::Policy;
+use tickscope_stamp::policies::Choice;
 
-fn rules(rules: &[(&str, Policy)]) -> Vec<LiveRule> {
+fn rules(rules: &[(&str, Choice)]) -> Vec<LiveRule> {
     rules.iter().map(|&(glob, policy)| LiveRule { glob: glob.into(), policy }).collect()
 }
 
@@ -28,12 +28,12 @@ fn a_switch_is_an_event_with_the_ticks_around_it_and_a_channel_that_was_switched
     let site = Site::new();
     let _pool = pool(&site, &["send", "receive", "sent"]);
     let mut collector = Collector::start(site.settings()).unwrap();
-    for (policy, kept) in [(Policy::Null, "null"), (Policy::Buffered, "switched")] {
+    for (policy, kept) in [(Choice::NULL, "null"), (Choice::BUFFERED, "switched")] {
         let before = tickscope_counter::before();
         let switched = collector.set_rules(rules(&[("sen*", policy)])).unwrap();
         let after = tickscope_counter::after();
         assert!(before < switched.before && switched.before < switched.after && switched.after < after);
-        assert_eq!((switched.channels, policies(&collector)[0].as_str()), (2, policy.name()));
+        assert_eq!((switched.channels, policies(&collector)[0].as_str()), (2, policy.to_string().as_str()));
         let events = site.events();
         let event = events.last().unwrap();
         assert_eq!((event.tick, event.until, event.value), (Some(switched.before), Some(switched.after), Some(2)));
@@ -45,7 +45,7 @@ fn a_switch_is_an_event_with_the_ticks_around_it_and_a_channel_that_was_switched
         assert_eq!(told, [(kept.into(), false), ("buffered".into(), true), (kept.into(), false)]);
     }
     assert_eq!(
-        (site.events().len(), collector.set_rules(rules(&[("sen*", Policy::Buffered)])).unwrap().channels),
+        (site.events().len(), collector.set_rules(rules(&[("sen*", Choice::BUFFERED)])).unwrap().channels),
         (2, 0)
     );
     assert_eq!(site.events().len(), 2, "what changes nothing is no event");
@@ -56,7 +56,7 @@ fn a_live_rule_holds_for_channels_that_are_opened_later_and_the_last_that_matche
     let site = Site::new();
     let pool = pool(&site, &["send"]);
     let mut collector = Collector::start(site.settings()).unwrap();
-    let both = [("*", Policy::Null), ("s*", Policy::Buffered)];
+    let both = [("*", Choice::NULL), ("s*", Choice::BUFFERED)];
     assert_eq!(collector.set_rules(rules(&both)).unwrap().channels, 0);
     let own = format!("{}x", tickscope_tick::own_points::CLOCK_BRACKET);
     for (serial, point) in [(1, "receive"), (2, "sent"), (3, own.as_str())] {
@@ -78,7 +78,7 @@ fn no_channel_is_switched_without_an_event_whichever_step_a_kill_follows() {
         let site = Site::new();
         let _pool = pool(&site, &["send"]);
         let mut killed = Collector::start_with(site.settings(), Steps::ending_after(steps)).unwrap();
-        let done = killed.set_rules(rules(&[("send", Policy::Null)]));
+        let done = killed.set_rules(rules(&[("send", Choice::NULL)]));
         let now = policies(&killed);
         drop(killed);
         let events = site.events();
@@ -86,7 +86,7 @@ fn no_channel_is_switched_without_an_event_whichever_step_a_kill_follows() {
         assert!(now == ["buffered"] || !site.channels()[0].keeps_all(), "{steps}: what was switched proves nothing");
         assert_eq!(done.is_err(), events.first().is_none_or(|event| event.until.is_none()), "{steps}: {events:?}");
         let mut next = Collector::start(site.settings()).unwrap();
-        let switched = next.set_rules(rules(&[("send", Policy::Null)])).unwrap();
+        let switched = next.set_rules(rules(&[("send", Choice::NULL)])).unwrap();
         assert_eq!((policies(&next), switched.channels), (vec!["null".into()], u64::from(now == ["buffered"])));
         let told: i64 = site.events().iter().filter_map(|event| event.value).sum();
         assert!(told == 1 || events.len() == 1, "{steps}: {:?}", site.events());
@@ -99,7 +99,7 @@ fn what_cannot_be_noted_is_not_switched() {
     let _pool = pool(&site, &["send"]);
     let mut collector = Collector::start(site.settings()).unwrap();
     std::fs::write(Paths::of(&site.run()).events(), "").unwrap();
-    assert!(collector.set_rules(rules(&[("send", Policy::Null)])).is_err());
+    assert!(collector.set_rules(rules(&[("send", Choice::NULL)])).is_err());
     assert_eq!(policies(&collector), ["buffered"]);
 }
 
@@ -110,15 +110,18 @@ fn a_channel_that_was_opened_where_another_closed_gets_its_policy_back() {
     let mut collector = Collector::start(site.settings()).unwrap();
     collector.look(Instant::now()).unwrap();
     let watched = &collector.pools[&7].pool;
-    let due = watched.due(|_| Some((0, Policy::Null)))[0];
+    let due = watched.due(|_| Some((0, Choice::NULL)))[0];
     pool.open_in(0, 1, "other");
-    assert_eq!(watched.switch(&due, Policy::Null), Outcome::Strayed);
-    assert_eq!(watched.policies(), [(1, "buffered")].into());
+    assert_eq!(watched.switch(&due, Choice::NULL), Outcome::Strayed);
+    assert_eq!(watched.policies(), [(1, "buffered".to_owned())].into());
     pool.set_entry(0, EntryState::Free);
-    assert_eq!(watched.switch(&due, Policy::Null), Outcome::Closed);
+    assert_eq!(watched.switch(&due, Choice::NULL), Outcome::Closed);
     pool.open_in(0, 0, "send");
     pool.set_entry(0, EntryState::Open);
-    assert_eq!((watched.switch(&due, Policy::Null), watched.policies()), (Outcome::Done, [(0, "null")].into()));
+    assert_eq!(
+        (watched.switch(&due, Choice::NULL), watched.policies()),
+        (Outcome::Done, [(0, "null".to_owned())].into())
+    );
 }
 
 #[test]
