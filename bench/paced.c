@@ -1,8 +1,9 @@
 /*
  * paced - one thread that stamps at a fixed rate, and says what that schedule suffered.
  *
- *     paced CPU SECONDS STAMPS_A_SECOND
+ *     paced CPU SECONDS STAMPS_A_SECOND IDS SPACING
  *
+ * IDS: sequential, or random (of 20 bits). SPACING: tight, or uneven: 0 to 15 multiplications between two stamps.
  * Stamps are due in batches of 100. A batch that is late is made up for at once, so the rate holds over the run; lateness is
  * how far behind its due time a batch began, which includes what the kernel took from this thread. Prints JSON.
  */
@@ -23,12 +24,27 @@ static void pin(int cpu) {
     if (sched_setaffinity(0, sizeof one, &one) != 0) perror("paced: expected to be pinned, found"), exit(1);
 }
 
+static int random_ids, uneven;
+
 static void stamp_batch(tickscope_channel *channel, int64_t first) {
     for (int64_t id = first; id < first + BATCH; id++) tickscope_stamp(channel, id);
 }
 
+static void stamp_varied_batch(tickscope_channel *channel, int64_t first) {
+    static uint64_t state = 1, product = 1;
+    for (int64_t id = first; id < first + BATCH; id++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        tickscope_stamp(channel, random_ids ? (int64_t)(state >> 44) : id);
+        for (int left = uneven ? (int)(state >> 40 & 15) : 0; left > 0; left--) {
+            product *= UINT64_C(6364136223846793005);
+            __asm__ __volatile__("" : "+r"(product));
+        }
+    }
+}
+
 int main(int argc, char **argv) {
-    if (argc != 4) return fprintf(stderr, "paced: expected CPU SECONDS STAMPS_A_SECOND\n"), 1;
+    if (argc != 6) return fprintf(stderr, "paced: expected CPU SECONDS STAMPS_A_SECOND IDS SPACING\n"), 1;
+    random_ids = !strcmp(argv[4], "random"), uneven = !strcmp(argv[5], "uneven");
     pin(atoi(argv[1]));
     double rate = atof(argv[3]);
     int64_t stamps = (int64_t)(atof(argv[2]) * rate), late_1ms = 0, latest = 0, longest_batch = 0;
@@ -40,7 +56,8 @@ int main(int argc, char **argv) {
         while (now < due) now = now_ns();
         if (now - due > latest) latest = now - due;
         late_1ms += now - due > 1000000;
-        stamp_batch(channel, first);
+        if (random_ids || uneven) stamp_varied_batch(channel, first);
+        else stamp_batch(channel, first);
         int64_t took = now_ns() - now;
         if (took > longest_batch) longest_batch = took;
     }

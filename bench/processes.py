@@ -92,3 +92,7 @@ def blocks_of(output):
     for name, ns in re.findall(r"^block (.+)\t(.+)$", output, re.MULTILINE):
         blocks.setdefault(name, []).append(round(float(ns), 2))
     return blocks
+
+
+def filesystem(folder):
+    return subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True).stdout.strip()

@@ -91,7 +91,7 @@ static void one_round(const struct rounds *how, float *ticks_an_event) {
 }
 
 /* Measures and prints. */
-static void measure(const struct rounds *how) {
+static inline void measure(const struct rounds *how) {
     float *ticks = (float *)calloc((size_t)(how->rounds * how->count), sizeof *ticks), unused[MOST_VARIANTS];
     for (int warm = 0; warm < WARM_ROUNDS; warm++) one_round(how, unused);
     int64_t start = tickscope__after(), start_ns = clock_monotonic();

@@ -17,12 +17,17 @@ import subprocess
 import sys
 import tempfile
 
+from codecs_cost import measure_codecs
 from figures import at_most, figure, median, none_of, print_table, quantile
 from foreign import SECONDS as FOREIGN_SECONDS
 from foreign import foreign_clocks
 from path import kernel_path
-from processes import BUILD, CPUS, RELEASE, ROOT, STAMPING_CPU, blocks_of, collector, measured, output_of, stamp_directory
+from policies import measure_policies
+from processes import (
+    BUILD, CPUS, RELEASE, ROOT, STAMPING_CPU, blocks_of, collector, filesystem, measured, output_of, stamp_directory,
+)
 from recorders import measure_rivals
+from sustained import Pace, figures_of, measure_sustained, pace
 
 INJECTION = "0:1000000000:12500:900:150000000000"
 
@@ -34,7 +39,8 @@ INJECTION = "0:1000000000:12500:900:150000000000"
 CRATES = {
     "stamp": ("cli", "stamp"), "paced": ("cli",), "demo": ("cli", "store"), "join": ("store",), "report": ("cli", "analysis"),
     "clock_map": ("bracket",), "medcouple": ("stats",), "outliers": ("stats",), "rivals": ("cli",), "path": ("cli",),
-    "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",),
+    "overhead": ("cli",), "python": ("cli", "analysis"), "foreign": ("cli",), "policies": ("cli", "stamp"),
+    "codecs": ("store",), "sustained": ("cli", "store"),
 }
 
 
@@ -45,6 +51,7 @@ def build(names):
     BUILD.mkdir(parents=True, exist_ok=True)
     compile_c("bench/stamp_library.c", BUILD / "libstamp_library.so", "-shared", "-fPIC")
     compile_c("bench/stamp.c", BUILD / "stamp")
+    compile_c("bench/policies.c", BUILD / "policies")
     compile_c("bench/paced.c", BUILD / "paced")
     compile_c("targets/udp-echo/udp-echo.c", ROOT / "build" / "udp-echo")
 
@@ -128,25 +135,13 @@ def rust_blocks(rounds):
 
 # ---- 2. a paced producer and its collector ---------------------------------------------------------------------------
 
-PACED_SECONDS, PACED_HZ = 12, 10_000_000
+PACED = Pace(seconds=12, hz=10_000_000)
 
 
 def paced(options):
-    with stamp_directory(64 << 20) as environment, tempfile.TemporaryDirectory(dir=options.scratch) as run:
-        with collector(environment["TICKSCOPE_DIR"], run) as report:
-            command = [BUILD / "paced", STAMPING_CPU, options.of(PACED_SECONDS), PACED_HZ]
-            # Waiting counts a stall each time no block is free, and a drop where waiting did not help.
-            produced = json.loads(output_of(command, None, {**environment, "TICKSCOPE_WHEN_FULL": "wait"}))
-    collected = report[0]
-    if collected["stamps"] + produced["dropped"] != produced["stamps"]:
-        sys.exit(f"bench: {produced['stamps']} stamps, but {collected['stamps']} collected, {produced['dropped']} dropped")
-    rows = [
-        none_of(f"10 M stamps/s for {options.of(PACED_SECONDS)} s: dropped", produced["dropped"]),
-        none_of(f"10 M stamps/s for {options.of(PACED_SECONDS)} s: producer stalls", produced["stalls"]),
-        figure("latest batch behind its due time", produced["latest_ns"] / 1e6, "ms"),
-        figure("collector, processor time a stamp", collected["cpu_ns"] / collected["stamps"], "ns"),
-        figure("bytes a stamp, tight batches", collected["bytes"] / collected["stamps"], "B"),
-    ]
+    produced, collected = pace(PACED, options)
+    rows = figures_of(PACED, options, produced, collected)
+    rows.append(figure("bytes a stamp, tight batches", collected["bytes"] / collected["stamps"], "B"))
     return rows, {"producer": produced, "collector": collected, "files on": filesystem(options.scratch)}
 
 
@@ -198,10 +193,6 @@ def join(options):
         at_most("join, peak memory", cost["peak_bytes"] / 1e9, "GB", 2),
     ]
     return rows, {"join": {**json.loads(counts), **cost}, "scatter": scattered, "files on": filesystem(options.scratch)}
-
-
-def filesystem(folder):
-    return subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=True).stdout.strip()
 
 
 # ---- 5. the report ---------------------------------------------------------------------------------------------------
@@ -376,12 +367,36 @@ def foreign(options):
     return foreign_clocks(RELEASE / "tickscope", options.scratch, seconds, figure, at_most, none_of)
 
 
+# ---- 14. the policies ------------------------------------------------------------------------------------------------
+
+
+def policies(options):
+    """What a stamp costs under each policy, beside Cloudprofiler's Table III: bench/policies.py."""
+    return measure_policies(options)
+
+
+# ---- 15. codecs ------------------------------------------------------------------------------------------------------
+
+
+def codecs(options):
+    """General codecs over records, beside the disk: bench/codecs_cost.py."""
+    return measure_codecs(options)
+
+
+# ---- 16. twice the rate for a minute ---------------------------------------------------------------------------------
+
+
+def sustained(options):
+    """20 M stamps/s for a minute, to Parquet that DuckDB reads: bench/sustained.py."""
+    return measure_sustained(options)
+
+
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
 BENCHMARKS = {
     "stamp": stamp_cost, "paced": paced, "demo": demo_bytes, "join": join, "report": report, "clock_map": clock_map,
     "medcouple": medcouple, "outliers": outliers, "rivals": rivals, "path": path, "overhead": overhead, "python": python,
-    "foreign": foreign,
+    "foreign": foreign, "policies": policies, "codecs": codecs, "sustained": sustained,
 }
 
 

@@ -7,7 +7,7 @@ use fastrace::Span;
 use fastrace::collector::{Config, Reporter, SpanContext, SpanRecord};
 use fastrace::local::LocalSpan;
 
-use crate::Recorder;
+use crate::recorder::Recorder;
 use crate::rounds::{repeat, variant};
 
 /// Counts spans and drops them: fastrace's own part ends where a reporter begins.

@@ -9,8 +9,8 @@ use tickscope_counter as counter;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
+use crate::recorder::{Failed, Recorder};
 use crate::rounds::{repeat, variant};
-use crate::{Failed, Recorder};
 
 /// Room for so many events; then it begins anew, as if somebody had taken them.
 const ROOM: usize = 1 << 20;

@@ -1,4 +1,6 @@
 //! The rounds of `bench/rounds.h`: every variant once a round, in random order, each in a block of events.
+//!
+//! A file of each program that measures by it: `crates/stamp/examples/*_cost.rs`, `bench/rivals/rust`.
 
 use std::time::{Duration, Instant};
 
@@ -10,6 +12,19 @@ pub const WARM: usize = 10;
 /// A name, and a block of so many events.
 pub struct Variant(&'static str, Box<dyn Fn(u64)>);
 
+impl Variant {
+    /// The name that its blocks are printed under.
+    pub fn name(&self) -> &'static str {
+        self.0
+    }
+
+    /// Runs a block of so many events.
+    pub fn run(&self, events: u64) {
+        (self.1)(events);
+    }
+}
+
+/// A variant of a name, of what runs a block of it.
 pub fn variant(name: &'static str, block: impl Fn(u64) + 'static) -> Variant {
     Variant(name, Box::new(block))
 }
@@ -28,7 +43,7 @@ pub fn measure(variants: &[Variant], rounds: usize, events: u64, pause: Duration
     let all: Vec<_> = (0..rounds).map(|_| one_round(variants, events, pause, &mut random)).collect();
     let ns_a_tick = start.elapsed().as_nanos() as f64 / (counter::after() - start_tick) as f64;
     for (variant, ticks) in all.iter().flat_map(|round| variants.iter().zip(round)) {
-        println!("block {}\t{:.3}", variant.0, *ticks as f64 * ns_a_tick / events as f64);
+        println!("block {}\t{:.3}", variant.name(), *ticks as f64 * ns_a_tick / events as f64);
     }
 }
 
@@ -41,7 +56,7 @@ fn one_round(variants: &[Variant], events: u64, pause: Duration, random: &mut u6
     let mut ticks = vec![0; variants.len()];
     for at in order {
         let start = counter::after();
-        (variants[at].1)(events);
+        variants[at].run(events);
         ticks[at] = counter::after() - start;
     }
     // Idle, not asleep: a consumer beside it keeps up, and this core keeps its frequency.
