@@ -73,8 +73,15 @@ impl Scene {
             .read(i64::MIN..=i64::MAX, |part| {
                 for ((&id, &tick), &channel) in part.id.iter().zip(&part.tick).zip(&part.channel) {
                     let before = last.insert(channel, tick).unwrap_or(0);
-                    assert!(before <= tick, "channel {channel}, id {id}: torn, its tick is {tick} after {before}");
-                    ids.entry(channel).or_default().push(id);
+                    let stored = ids.entry(channel).or_default();
+                    let previous = stored.last().copied();
+                    assert!(
+                        before <= tick,
+                        "channel {channel}, id {id} after {previous:?}: its tick is {tick} after {before}, and it is \
+                         {}",
+                        if stored.contains(&id) { "stored twice" } else { "out of order or torn" }
+                    );
+                    stored.push(id);
                 }
             })
             .unwrap();

@@ -27,7 +27,7 @@ use std::{fmt, io};
 use tickscope_counter as counter;
 use tickscope_counter::NodeCounter;
 use tickscope_host::step::{CounterStep, Evidence};
-use tickscope_tick::{InjectionError, Interval, Local, Ordering, Span};
+use tickscope_tick::{InjectionError, Interval, Local, Span};
 
 /// The counter that sections are measured by, and what beginning and ending one costs.
 #[derive(Clone, Copy, Debug)]
@@ -169,7 +169,7 @@ impl Meter {
 }
 
 fn step_of(counter: NodeCounter) -> CounterStep {
-    CounterStep::measure(|| counter.read(Ordering::Plain))
+    CounterStep::of_counter(counter)
 }
 
 impl Begun {

@@ -101,7 +101,7 @@ fn counted(compiler: &str, flags: &[&str], kind: &str) -> Vec<(String, [usize; 4
 fn c_no_section_leaves_its_interval_whatever_the_step_of_the_counter() {
     for (compiler, flags) in LANGUAGES {
         let cases = counted(compiler, &flags, "simulated");
-        assert_eq!(cases.len(), 9);
+        assert_eq!(cases.len(), 11);
         for (name, [sections, false_at_most, ended, false_lower_end]) in cases {
             assert_eq!((false_at_most, false_lower_end), (0, 0), "{name}, {flags:?}");
             assert!(ended * 10 > sections * 9, "{name}, {flags:?}: {ended} of {sections} with a lower end");

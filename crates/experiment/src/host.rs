@@ -9,7 +9,7 @@ use tickscope_host::posix_clock::PosixClock;
 use tickscope_host::sharing::Sharing;
 use tickscope_host::step::{CounterStep, Evidence};
 use tickscope_store as store;
-use tickscope_tick::{Injection, NodeName, Ordering, RealtimeInjection};
+use tickscope_tick::{Injection, NodeName, RealtimeInjection};
 
 use crate::Error;
 
@@ -98,8 +98,7 @@ fn hostname() -> Option<String> {
 
 /// How the counter moves, as a node with that map reads it.
 fn step_of(map: Option<&Injection>) -> CounterStep {
-    let counter = NodeCounter::new(map.copied());
-    CounterStep::measure(|| counter.read(Ordering::Plain))
+    CounterStep::of_counter(NodeCounter::new(map.copied()))
 }
 
 /// How wide the readings of the other clocks are.

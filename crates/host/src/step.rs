@@ -7,17 +7,26 @@
 //! rounded down and up, and `width` is `s`, where that is whole and every value fits, else `s + 1` rounded up
 //! (`docs/proof.md`, "Readings").
 //!
-//! How the step is found: where readings repeat, every step shows, and the widest gap counts. Where a reading takes
-//! longer than a step, the largest `s` counts whose lattice fits all readings on all processors; never a greatest
-//! common divisor, which says 1 of steps of 24 and 25. Below 3 ticks only a step of exactly 2 is told from another,
-//! since gaps of 1 and 2 hit nearly every number: there the width is [`FINEST_WIDTH_TICKS`], which holds for every step
-//! up to 3 ticks.
+//! How the step is found, in each of the orderings that stamps are read in; the widest counts. Readings one tick apart
+//! are one: a processor that never returns a number twice (AMD family 26) shows `n`, then `n + 1` within a step, so a
+//! reading may lie a tick above its lattice. Where readings repeat so, every step shows, and the widest gap counts
+//! unless a regular step fits. Where a reading takes longer than a step, the largest `s` counts whose lattice fits all
+//! readings on all processors; never a greatest common divisor, which says 1 of steps of 24 and 25. Below 3 ticks only
+//! a step of exactly 2 is told from another, since gaps of 1 and 2 hit nearly every number: there the width is
+//! [`FINEST_WIDTH_TICKS`], which holds for every step up to 3 ticks.
+//!
+//! A gap of more than [`INTERRUPTED`] usual ones is an interruption and says nothing: no lattice is looked for across
+//! it. The candidates are bounded; where a bound is met, the shortest gap counts, which no regular step exceeds.
 //!
 //! Assumes: where a reading takes longer than a step, steps are regular. Guarantees: widths are rounded up; how the
-//! step was seen is told, to be printed with every bound. Deliberately absent: a width from a data sheet.
+//! step was seen is told, to be printed with every bound; the work is bounded, whatever the readings. Deliberately
+//! absent: a width from a data sheet.
 
 use std::fmt;
 use std::thread;
+
+use tickscope_counter::NodeCounter;
+use tickscope_tick::Ordering;
 
 use crate::affinity;
 
@@ -46,6 +55,8 @@ pub enum Evidence {
     Fine,
     /// The largest regular step that fits all readings.
     Lattice,
+    /// Too many regular steps were to be tried: none is wider than the shortest gap.
+    ShortestGap,
     /// Readings repeat, and steps are uneven: the widest gap seen, interruptions left out.
     WidestGap,
     /// The readings never moved: nothing is known.
@@ -55,54 +66,64 @@ pub enum Evidence {
 /// Readings of one processor in the order they were taken.
 pub type Series = Vec<i64>;
 
-/// How far rounding down twice spreads the readings of a regular counter that is scaled from another, in ticks; once:
-/// 1.
+/// How far rounding down twice spreads the readings of a regular counter that is scaled from another, in ticks, or
+/// rounding once and a tick above; once alone: 1.
 const TWICE_ROUNDED_TICKS: f64 = 2.0;
 /// By how much a candidate's residues may smear over a window, in ticks, because the candidate is one of a grid.
 const SMEAR_TICKS: f64 = 0.25;
 /// Readings in the first, shortest windows that candidates are tried on.
 const WINDOW: usize = 8;
-/// One pair of neighbouring readings in so many is equal: then a reading is faster than a step.
+/// One pair of neighbouring readings in so many is equal, or a tick apart: then a reading is faster than a step.
 const REPEATS_ONE_IN: usize = 16;
+/// Readings so close are one.
+const ONE_READING_TICKS: i64 = 1;
 /// A gap beyond so many times the median is an interruption.
-const INTERRUPTED: i64 = 4;
-/// Across a gap beyond so many times the median no lattice is looked for: that would take as long as the gap is wide.
-const PAUSED: i64 = 1000;
+const INTERRUPTED: i64 = 30;
+/// The most interruptions among readings, one in so many.
+const INTERRUPTED_ONE_IN: usize = 64;
+/// The most candidates that are tried: some ten milliseconds.
+const CANDIDATES_MAX: f64 = 300_000.0;
 
 impl CounterStep {
     /// The step that readings of one counter show, a series a processor.
     pub fn of(series: &[Series]) -> Self {
-        let gaps = Gaps::of(series);
         let readings = series.iter().map(Vec::len).sum();
+        let found = |width_ticks, step_ticks, evidence| Self { width_ticks, step_ticks, evidence, readings };
+        let gaps = Gaps::of(series);
         let Some((least, median, widest)) = gaps.quiet() else {
-            return Self { width_ticks: 0, step_ticks: 0.0, evidence: Evidence::Still, readings };
+            let moved = if gaps.single > 0 { Evidence::Fine } else { Evidence::Still };
+            let width = if gaps.single > 0 { FINEST_WIDTH_TICKS } else { 0 };
+            return found(width, if gaps.single > 0 { 1.0 } else { 0.0 }, moved);
         };
-        let unbroken = unbroken(series, median.saturating_mul(PAUSED));
-        let series = &unbroken[..];
+        let series = &unbroken(series, median.saturating_mul(INTERRUPTED))[..];
         let from = if gaps.repeat() { least as f64 - 1.0 } else { LEAST_STEP_TICKS };
-        let lattice = Lattice::largest(series, from.max(LEAST_STEP_TICKS), least as f64 + TWICE_ROUNDED_TICKS)
-            .or_else(|| fits_exactly(series, 2).then_some(Lattice { step: 2.0, whole: true, spread: 0.0 }));
+        let lattice = Lattice::largest(series, from.max(LEAST_STEP_TICKS), least as f64 + TWICE_ROUNDED_TICKS);
         match lattice {
+            // No regular step is wider than two ticks more than what lies between two readings, rounded down and one of
+            // them above its lattice; a reading is as much wider than its step.
+            Err(TooMany) => found(least.unsigned_abs() + 4, least as f64 + 2.0, Evidence::ShortestGap),
             // An uneven counter fits small steps only, if any.
-            Some(lattice) if !gaps.repeat() || lattice.step >= 0.75 * median as f64 => Self {
-                width_ticks: lattice.width_ticks(),
-                step_ticks: lattice.step,
-                evidence: Evidence::Lattice,
-                readings,
-            },
+            Ok(Some(lattice)) if gaps.may_be_steps_of(lattice.step) => {
+                found(lattice.width_ticks(gaps.single > 0), lattice.step, Evidence::Lattice)
+            }
             // A reading that repeats shows that a step outlasts it: then the widest gap is a step, or several.
-            _ if gaps.equal > 0 && widest >= 3 => Self {
-                width_ticks: widest.unsigned_abs() + 1,
-                step_ticks: median as f64,
-                evidence: Evidence::WidestGap,
-                readings,
-            },
-            _ => Self { width_ticks: FINEST_WIDTH_TICKS, step_ticks: 1.0, evidence: Evidence::Fine, readings },
+            _ if gaps.equal + gaps.single > 0 && widest >= 3 => {
+                let above = u64::from(gaps.single > 0);
+                found(widest.unsigned_abs() + 1 + above, median as f64, Evidence::WidestGap)
+            }
+            _ if gaps.single == 0 && residue_arc(series, 2) == Some(0) => found(2, 2.0, Evidence::Lattice),
+            _ => found(FINEST_WIDTH_TICKS, 1.0, Evidence::Fine),
         }
     }
 
+    /// The step of `counter` in the orderings that stamps are read in; the widest counts.
+    pub fn of_counter(counter: NodeCounter) -> Self {
+        let of = |ordering| Self::measure(move || counter.read(ordering));
+        Ordering::ALL.map(of).into_iter().reduce(Self::widest).expect("there are orderings")
+    }
+
     /// The step of the counter that `read` reads, on every processor that the calling thread may run on: at most
-    /// [`CPUS_MAX`] of them, each for some milliseconds.
+    /// [`CPUS_MAX`] of them, each for a millisecond.
     pub fn measure(read: impl Fn() -> i64 + Sync) -> Self {
         let cpus = affinity::allowed_cpus().unwrap_or_default();
         let mut series: Vec<Series> = Vec::new();
@@ -133,6 +154,9 @@ impl fmt::Display for CounterStep {
                 let step = (step_ticks * 1000.0).round() / 1000.0;
                 write!(f, "regular steps of {step} ticks: the largest that fits {readings} readings")
             }
+            Evidence::ShortestGap => {
+                write!(f, "regular steps of at most {step_ticks} ticks, the shortest gap of {readings} readings")
+            }
             Evidence::WidestGap => {
                 write!(
                     f,
@@ -149,7 +173,7 @@ impl fmt::Display for CounterStep {
 pub const CPUS_MAX: usize = 16;
 /// Series a processor, and readings a series.
 const SERIES: usize = 4;
-const SERIES_READINGS: usize = 1024;
+const SERIES_READINGS: usize = 512;
 /// Readings are a varying number of such rounds apart, so that no loop stays in step with the counter.
 const PAUSES: u32 = 13;
 
@@ -177,29 +201,44 @@ fn taken(read: &impl Fn() -> i64) -> Vec<Series> {
 
 /// Distances of neighbouring readings.
 struct Gaps {
-    /// Above zero, in ascending order.
+    /// Above [`ONE_READING_TICKS`], in ascending order.
     steps: Vec<i64>,
     equal: usize,
+    /// Of a single tick.
+    single: usize,
 }
 
 impl Gaps {
     fn of(series: &[Series]) -> Self {
         let all =
             series.iter().flat_map(|readings| readings.windows(2)).filter_map(|pair| pair[1].checked_sub(pair[0]));
-        let (mut steps, mut equal) = (Vec::new(), 0);
+        let (mut steps, mut equal, mut single) = (Vec::new(), 0, 0);
         for gap in all {
             match gap {
                 0 => equal += 1,
+                ONE_READING_TICKS => single += 1,
                 forward if forward > 0 => steps.push(forward),
                 _ => {} // a step back is another check's finding
             }
         }
         steps.sort_unstable();
-        Self { steps, equal }
+        Self { steps, equal, single }
     }
 
     fn repeat(&self) -> bool {
-        self.equal * REPEATS_ONE_IN >= self.equal + self.steps.len()
+        let repeated = self.equal + self.single;
+        repeated * REPEATS_ONE_IN >= repeated + self.steps.len()
+    }
+
+    /// Whether gaps of one and more such steps are those of a regular counter that is read as often as these repeat.
+    fn may_be_steps_of(&self, step: f64) -> bool {
+        let multiples = self.steps.len() - self.steps.partition_point(|&gap| (gap as f64) < 1.5 * step);
+        let median = self.steps[self.steps.len() / 2] as f64;
+        // Two readings a step and more leave no step out, but for interruptions.
+        let repeated = self.equal + self.single;
+        let are_interruptions =
+            repeated < self.steps.len() || multiples * INTERRUPTED_ONE_IN <= repeated + self.steps.len();
+        !self.repeat() || step >= 0.75 * median && are_interruptions
     }
 
     /// The least, the median, and the widest gap that is no interruption.
@@ -212,43 +251,91 @@ impl Gaps {
     }
 }
 
+/// More candidates than [`CANDIDATES_MAX`].
+#[derive(Debug)]
+struct TooMany;
+
 /// A regular step.
 struct Lattice {
     step: f64,
-    /// Whether the step is a whole number and every value of a series lies that far from every other.
+    /// Whether the step is a whole number and the values of a series lie on one lattice.
     whole: bool,
     /// The widest spread of residues over a series, smear included.
     spread: f64,
 }
 
 impl Lattice {
-    /// The largest step in `[from, to]` whose lattice fits every series.
-    fn largest(series: &[Series], from: f64, to: f64) -> Option<Self> {
-        let mut candidates = if from <= to { vec![(from, to)] } else { Vec::new() };
+    /// The largest step in `[from, to]` whose lattice fits every series; an octave after the other from the top, since
+    /// small candidates are many and fit much of anything.
+    fn largest(series: &[Series], from: f64, to: f64) -> Result<Option<Self>, TooMany> {
+        let (mut hi, mut left) = (to, CANDIDATES_MAX);
+        while hi >= from {
+            let lo = (hi / 2.0).max(from);
+            let found = Self::largest_between(series, (lo, hi), &mut left)?;
+            if found.is_some() || lo <= from {
+                return Ok(found);
+            }
+            hi = lo;
+        }
+        Ok(None)
+    }
+
+    /// The same in one octave; `left`: how many candidates may still be tried.
+    fn largest_between(series: &[Series], octave: (f64, f64), left: &mut f64) -> Result<Option<Self>, TooMany> {
+        let mut candidates = vec![octave];
         let longest = series.iter().map(Vec::len).max().unwrap_or(0);
         let mut window = WINDOW;
         loop {
-            candidates = fitting(&candidates, &windows(series, window));
-            candidates.last()?;
+            let mut of_length = windows(series, window);
+            while window > 2 && candidates_of(&candidates, &of_length) > *left {
+                window /= 2;
+                of_length = windows(series, window);
+            }
+            *left -= candidates_of(&candidates, &of_length);
+            if *left < 0.0 {
+                return Err(TooMany);
+            }
+            candidates = fitting(&candidates, &of_length);
+            if candidates.is_empty() {
+                return Ok(None);
+            }
             if window >= longest {
                 break;
             }
             window *= 4;
         }
-        let &(lo, hi) = candidates.last()?;
-        if lo <= hi.round() && fits_exactly(series, hi.round() as i64) {
-            return Some(Self { step: hi.round(), whole: true, spread: 0.0 });
+        Ok(candidates.last().map(|&range| Self::in_range(series, range)))
+    }
+
+    /// The step of a range of candidates that fit.
+    fn in_range(series: &[Series], (lo, hi): (f64, f64)) -> Self {
+        if lo <= hi.round()
+            && let Some(arc) = residue_arc(series, hi.round() as i64)
+        {
+            return Self { step: hi.round(), whole: true, spread: arc as f64 };
         }
         let mut residues = Vec::new();
         let spread = series.iter().map(|all| spread(all, (lo + hi) / 2.0, &mut residues)).fold(0.0, f64::max);
-        Some(Self { step: hi, whole: false, spread })
+        Self { step: hi, whole: false, spread }
     }
 
-    /// `s` where it is whole; else `s + 1`, or `s + 2` of a counter that was rounded down twice; rounded up.
-    fn width_ticks(&self) -> u64 {
-        let rounded = if self.spread <= 1.0 + SMEAR_TICKS { 1.0 } else { TWICE_ROUNDED_TICKS };
-        if self.whole { self.step as u64 } else { (self.step + rounded).ceil() as u64 }
+    /// `s` where it is whole, and `s + 1` if readings lie a tick above it; else `s + 1`, or `s + 2` of a counter that
+    /// was rounded down twice, or that was rounded down and shows readings a tick above; rounded up.
+    fn width_ticks(&self, lie_above: bool) -> u64 {
+        let rounded = if self.spread <= 1.0 + SMEAR_TICKS && !lie_above { 1.0 } else { TWICE_ROUNDED_TICKS };
+        if self.whole { (self.step + self.spread) as u64 } else { (self.step + rounded).ceil() as u64 }
     }
+}
+
+/// How many candidates are tried on those windows.
+fn candidates_of(ranges: &[(f64, f64)], windows: &[&[i64]]) -> f64 {
+    let finest = reach_of(windows) / SMEAR_TICKS;
+    ranges.iter().map(|(from, to)| (to / from).ln() * finest + 1.0).sum()
+}
+
+/// The longest way from the first to the last reading of a window, in ticks; the windows are sorted by it.
+fn reach_of(windows: &[&[i64]]) -> f64 {
+    windows.last().map_or(1.0, |window| (window[window.len() - 1].wrapping_sub(window[0]) as f64).max(1.0))
 }
 
 /// The stretches of the series without a gap, or a step back, of more than `longest` ticks.
@@ -259,7 +346,7 @@ fn unbroken(series: &[Series], longest: i64) -> Vec<Series> {
 
 /// How far residues of a step may spread, but for smear: twice a step's own lattice spreads by half of it at least.
 fn allowed_spread(step: f64) -> f64 {
-    if step < 8.0 { 1.0 } else { TWICE_ROUNDED_TICKS }
+    if step < 5.0 { 1.0 } else { TWICE_ROUNDED_TICKS }
 }
 
 /// Stretches of up to `length` readings; the shorter ones only where no interruption makes them long.
@@ -276,7 +363,7 @@ fn windows(series: &[Series], length: usize) -> Vec<&[i64]> {
 
 /// The parts of the candidates, in ascending order, that fit every window; joined where they touch.
 fn fitting(candidates: &[(f64, f64)], windows: &[&[i64]]) -> Vec<(f64, f64)> {
-    let reach = windows.last().map_or(1.0, |window| (window[window.len() - 1].wrapping_sub(window[0]) as f64).max(1.0));
+    let reach = reach_of(windows);
     let (mut ranges, mut residues): (Vec<(f64, f64)>, _) = (Vec::new(), Vec::new());
     for &(from, to) in candidates {
         let mut lo = from;
@@ -331,9 +418,24 @@ fn spread(readings: &[i64], step: f64, residues: &mut Vec<f64>) -> f64 {
     step - widest
 }
 
-fn fits_exactly(series: &[Series], step: i64) -> bool {
-    let fits = |readings: &Series| readings.iter().all(|reading| reading.wrapping_sub(readings[0]) % step == 0);
-    step > 0 && series.iter().all(fits)
+/// How far above a lattice of whole steps the readings lie: 0, or 1 tick; `None`: further.
+fn residue_arc(series: &[Series], step: i64) -> Option<i64> {
+    let residue = |readings: &Series, reading: &i64| reading.wrapping_sub(readings[0]).rem_euclid(step);
+    let lies_within = |readings: &Series, lo: i64, hi: i64| {
+        readings.iter().all(|reading| {
+            let residue = residue(readings, reading);
+            (lo..=hi).contains(&residue) || (lo..=hi).contains(&(residue - step))
+        })
+    };
+    if step <= 0 {
+        return None;
+    }
+    // The first reading may be the one above.
+    let above = |readings: &Series| lies_within(readings, 0, 1) || lies_within(readings, -1, 0);
+    [0, 1].into_iter().find(|&arc| match arc {
+        0 => series.iter().all(|readings| lies_within(readings, 0, 0)),
+        _ => series.iter().all(above),
+    })
 }
 
 #[cfg(test)]
@@ -432,6 +534,23 @@ mod tests {
         }
         let paused = CounterStep::of(&series);
         assert_eq!((paused.width_ticks, paused.evidence), (quiet.width_ticks, quiet.evidence));
+    }
+
+    #[test]
+    fn where_too_many_steps_were_to_be_tried_the_shortest_gap_counts_and_the_search_ends() {
+        // Read so seldom that a step of some ticks lies millions of times between two readings.
+        let seldom =
+            |seed: u64| stepping(7_500, 5, 1_000_000_000, seed).concat().into_iter().take(512).collect::<Series>();
+        let found = CounterStep::of(&[seldom(3)]);
+        assert_eq!(found.evidence, Evidence::ShortestGap, "{found}");
+        assert!(found.width_ticks > 1_000_000_000 && found.to_string().contains("at most"), "{found}");
+    }
+
+    #[test]
+    fn the_wider_of_two_looks_counts_whichever_came_first() {
+        let look = |width_ticks| CounterStep { width_ticks, step_ticks: 1.0, evidence: Evidence::Fine, readings: 1 };
+        assert_eq!(look(26).widest(look(27)).width_ticks, 27);
+        assert_eq!(look(27).widest(look(26)).width_ticks, 27);
     }
 
     #[test]

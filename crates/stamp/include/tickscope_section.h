@@ -77,8 +77,8 @@ enum {
     TICKSCOPE__STEP_READINGS = 2048,
     TICKSCOPE__STEP_WINDOW = 8,
     TICKSCOPE__REPEATS_ONE_IN = 16, /* of neighbouring readings: then a reading is faster than a step */
-    TICKSCOPE__INTERRUPTED = 4,     /* a gap beyond so many times the median is an interruption */
-    TICKSCOPE__FINEST_WIDTH = 3,    /* where no step of 2 ticks or more fits */
+    TICKSCOPE__INTERRUPTED = 30,    /* a gap beyond so many times the median is an interruption */
+    TICKSCOPE__FINEST_WIDTH = 4,    /* where no step of 3 ticks or more fits, nor one of exactly 2 */
     /* Elsewhere begin and end are aligned otherwise, have to be fetched, or share their core: seen to cost up to 3
      * times what they do in 99 of 100 empty sections. Beyond that lie delays. */
     TICKSCOPE__DEARER_ELSEWHERE = 4,
@@ -184,23 +184,32 @@ TICKSCOPE__COLD int64_t tickscope__spread(const int64_t *readings, int64_t step,
     return widest;
 }
 
-TICKSCOPE__COLD int tickscope__all_multiples(const int64_t *readings, int64_t step) {
-    for (int at = 1; at < TICKSCOPE__STEP_READINGS; at++)
-        if ((readings[at] - readings[0]) % step) return 0;
-    return 1;
+/* How far above a lattice of whole steps the readings lie: 0, or 1 tick; -1: further. The first may be above, too. */
+TICKSCOPE__COLD int tickscope__above(const int64_t *readings, int64_t step) {
+    int above = 0, below = 0;
+    for (int at = 1; at < TICKSCOPE__STEP_READINGS; at++) {
+        int64_t residue = ((readings[at] - readings[0]) % step + step) % step;
+        if (residue == 1) above = 1;
+        else if (residue == step - 1) below = 1;
+        else if (residue) return -1;
+    }
+    return above && below ? -1 : above + below;
 }
 
 /*
  * The width by the largest regular step up to `longest` whose values, rounded down once or twice, are all the readings;
- * 0: there is none of `least` ticks or more. Never a common divisor, which is 1 of steps of 24 and 25.
+ * 0: there is none of `least` ticks or more. Never a common divisor, which is 1 of steps of 24 and 25. `lie_above`:
+ * some readings are a tick above the lattice.
  */
-TICKSCOPE__COLD int64_t tickscope__lattice_width(const int64_t *readings, int64_t least, int64_t longest) {
+TICKSCOPE__COLD int64_t tickscope__lattice_width(const int64_t *readings, int64_t least, int64_t longest,
+                                                 int lie_above) {
     for (int64_t rounded = 1; rounded <= 2; rounded++) {
         for (int64_t step = longest * 1000; step >= least * 1000; step -= TICKSCOPE__COARSE(step)) {
             int64_t allowed = rounded * 1000 < step / 2 ? rounded * 1000 : step / 2;
             if (tickscope__spread(readings, step, allowed + 250) < 0) continue;
-            if (tickscope__all_multiples(readings, step / 1000)) return step / 1000;
-            return (step + 999) / 1000 + rounded;
+            int above = tickscope__above(readings, step / 1000);
+            if (above >= 0) return step / 1000 + above;
+            return (step + 999) / 1000 + (lie_above ? 2 : rounded);
         }
     }
     return 0;
@@ -208,36 +217,42 @@ TICKSCOPE__COLD int64_t tickscope__lattice_width(const int64_t *readings, int64_
 
 /* The width of a counter's readings, of which these are neighbours in time. `gaps` has room for as many. */
 TICKSCOPE__COLD int64_t tickscope__width(const int64_t *readings, int64_t *gaps) {
-    int64_t count = 0, equal = 0, widest;
+    int64_t count = 0, equal = 0, single = 0;
     for (int at = 1; at < TICKSCOPE__STEP_READINGS; at++) {
         int64_t gap = readings[at] - readings[at - 1];
-        equal += gap == 0;
-        if (gap > 0) gaps[count++] = gap;
+        equal += gap == 0, single += gap == 1; /* some processors never return a number twice */
+        if (gap > 1) gaps[count++] = gap;
     }
-    if (count == 0) return INT64_MAX / 8; /* a counter that stands still bounds nothing */
+    if (count == 0 && single == 0) return INT64_MAX / 8; /* a counter that stands still bounds nothing */
+    if (count == 0) return TICKSCOPE__FINEST_WIDTH;
     qsort(gaps, (size_t)count, sizeof gaps[0], tickscope__by_size);
     int64_t least = gaps[0], median = gaps[count / 2];
-    int repeats = equal * TICKSCOPE__REPEATS_ONE_IN >= TICKSCOPE__STEP_READINGS;
+    int repeats = (equal + single) * TICKSCOPE__REPEATS_ONE_IN >= TICKSCOPE__STEP_READINGS;
     /* Where readings repeat, every step shows, and an uneven counter fits smaller steps than it has, if any. */
-    int64_t shortest = repeats && median * 3 / 4 > 2 ? median * 3 / 4 : 2;
-    int64_t width = tickscope__lattice_width(readings, shortest, least + 1);
-    if (width || !repeats) return width ? width : (int64_t)TICKSCOPE__FINEST_WIDTH;
-    for (widest = least; count > 0; count--)
-        if (gaps[count - 1] <= median * TICKSCOPE__INTERRUPTED) return gaps[count - 1] + 1;
-    return widest + 1;
+    int64_t shortest = repeats && median * 3 / 4 > 3 ? median * 3 / 4 : 3;
+    int64_t width = tickscope__lattice_width(readings, shortest, least + 1, single > 0);
+    if (width) return width;
+    while (count > 1 && gaps[count - 1] > median * TICKSCOPE__INTERRUPTED) count--;
+    if (equal + single > 0 && gaps[count - 1] >= 3) return gaps[count - 1] + 1 + (single > 0);
+    return single == 0 && tickscope__above(readings, 2) == 0 ? 2 : TICKSCOPE__FINEST_WIDTH;
 }
 
+/* In the orderings that sections and stamps are read in; the widest counts. */
 TICKSCOPE__COLD int64_t tickscope__measured_width(void) {
-    int64_t readings[TICKSCOPE__STEP_READINGS], gaps[TICKSCOPE__STEP_READINGS];
+    int64_t readings[TICKSCOPE__STEP_READINGS], gaps[TICKSCOPE__STEP_READINGS], widest = 0;
     uint32_t random = 1;
-    for (int at = 0; at < TICKSCOPE__STEP_READINGS; at++) {
-        /* At changing distances in the first half, so that no loop stays in step with the counter. */
-        random = random * 1664525 + 1013904223;
-        volatile uint32_t pause = at < TICKSCOPE__STEP_READINGS / 2 ? (random >> 16) % 13 : 0;
-        while (pause > 0) pause = pause - 1;
-        readings[at] = tickscope__as_read(TICKSCOPE__SECTION_READ(TICKSCOPE_PLAIN));
+    for (int ordering = TICKSCOPE_PLAIN; ordering <= TICKSCOPE_AFTER; ordering++) {
+        for (int at = 0; at < TICKSCOPE__STEP_READINGS; at++) {
+            /* At changing distances in the first half, so that no loop stays in step with the counter. */
+            random = random * 1664525 + 1013904223;
+            volatile uint32_t pause = at < TICKSCOPE__STEP_READINGS / 2 ? (random >> 16) % 13 : 0;
+            while (pause > 0) pause = pause - 1;
+            readings[at] = tickscope__as_read(TICKSCOPE__SECTION_READ((enum tickscope_ordering)ordering));
+        }
+        int64_t width = tickscope__width(readings, gaps);
+        if (width > widest) widest = width;
     }
-    return tickscope__width(readings, gaps);
+    return widest;
 }
 
 /* Measures empty sections, begun and ended here by the code that begins and ends them anywhere. */

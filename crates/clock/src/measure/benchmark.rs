@@ -48,7 +48,7 @@ pub fn benchmark(
         frequency: facts.frequency,
         latest,
         budget: Budget::new(begun, deadline, windows(plan, &clocks, cpus.len())),
-        counter_step: CounterStep::measure(counter::after),
+        counter_step: CounterStep::of_counter(counter::NodeCounter::true_counter()),
     };
     progress("every processor: the same work");
     let speeds = speeds(&cpus, run.window_ticks(SPEED_WINDOWS * cpus.len()), facts.frequency);

@@ -1,7 +1,7 @@
 /*
  * Sections of known length between tickscope_section_begin and _end: how many intervals do not hold it.
  *
- *     section_truth simulated SECTIONS   counters that move by 1, 2, 24.5, 40, 1000 or uneven ticks; the truth is exact
+ *     section_truth simulated SECTIONS   counters that move by 1, 2, 24.5, 26, 40, 1000 or uneven ticks; exact truth
  *     section_truth real SECTIONS        this machine's, around chains of multiplications that take at least so long
  *
  * A line each: what, sections, those whose at_most is false, those with a lower end, those whose lower end is beyond
@@ -19,6 +19,9 @@ static int simulating;
 static int64_t now, step, cost;
 static const int64_t UNEVEN[] = {41000, 63000, 45000, 58000, 41000, 50000, 47000, 61000};
 static uint64_t state = 88172645463325252u;
+/* Whether a second reading within a step shows a tick more, and the last value shown. */
+static int never_repeats;
+static int64_t last_value;
 
 static int64_t random_below(int64_t end) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
@@ -41,6 +44,8 @@ static int64_t simulated_read(int ordering) {
     int64_t reading, passes = cost + random_below(cost / 2);
     if (ordering != TICKSCOPE_BEFORE) now += passes;
     reading = shown();
+    if (never_repeats && reading == last_value) reading++;
+    else last_value = reading;
     if (ordering != TICKSCOPE_AFTER) now += passes;
     return reading;
 }
@@ -169,6 +174,10 @@ int main(int count, char **words) {
     }
     simulate("step-1", 1000, 5000, sections);
     simulate("step-2", 2000, 20000, sections);
+    never_repeats = 1;
+    simulate("step-26-never-twice", 26000, 19000, sections);
+    simulate("step-24.5-never-twice", 24500, 19000, sections);
+    never_repeats = 0;
     simulate("step-24.5", 24500, 5000, sections);
     simulate("step-24.5-slow", 24500, 31000, sections);
     simulate("step-40", 40000, 5000, sections);
