@@ -34,8 +34,8 @@ demo-hosts: python build ## the demo between three hosts on this machine, over s
 	ip netns exec tsh1-0 target/release/tickscope run demo/hosts.toml --report; code=$$?; \
 	python3 tests/hosts/cluster.py down build/hosts; exit $$code
 
-test: python ## all tests, counted by kind; within 30 minutes on two processors
-	python3 tests/run.py
+test: python ## the tests, counted by kind; SLOW=1: on one processor beside two busy processes
+	python3 tests/run.py $(if $(SLOW),--slow)
 
 test-all: python ## the same with every mutant, case and kill: hours
 	python3 tests/run.py --all
@@ -53,8 +53,8 @@ lint: python ## formatting, lints, the tree's own rules
 bench: python build ## benchmarks, each beside its floor and its rivals measured in the same run
 	python3 bench/run.py
 
-mutants: python ## change the code in ways that must turn its tests red: all of them, half an hour and more
-	python3 tests/mutants/run.py
+mutants: python ## change the code in ways that must turn its tests red: all, or of files changed SINCE=COMMIT
+	python3 tests/mutants/run.py $(if $(SINCE),--since $(SINCE))
 
 clean: ## remove what was built
 	rm -rf target build .venv

@@ -1,49 +1,52 @@
 """Runs the tests of a tier, and says how many of each kind ran, what failed, which tier it was, and what it left out.
 
-`make test`: every test, but few of the cases and kills that take long, and some of the mutants: within 30 minutes on
-two processors, from a fresh clone. `make test-all` (`--all`): all of them, ten million true durations, a million
-sections in each language.
+    tests/run.py          `make test`: all that is deterministic, and one path through each command with real processes
+    tests/run.py --slow   the same on one processor beside two busy processes: what passes there passes anywhere
+    tests/run.py --all    `make test-all`: every case, kill and mutant, ten million true durations
+
+Programs of tests run side by side, those that need the machine for themselves one after the other. A test that fails is
+run again twice when nothing else runs: if it passes both times it is *unstable*, which is named and counted; more than
+UNSTABLE_MOST of them fail the run, and with --all each does. `tests/heavy.toml` has what `make test` leaves out.
+build/test-logs has what each program printed, and summary.json.
 """
 
+import json
 import os
-import re
+import queue
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+import tomllib
+from collections import Counter, defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-LOGS = ROOT / "build" / "test-logs"
-RUST_TEST = re.compile(r"^test (?P<name>\S+)(?: .*)? \.\.\. (?P<outcome>ok|FAILED|ignored)", re.M)
-PYTEST = re.compile(r"^(?P<name>\S+::.+?) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
-# What tells why: cargo's and pytest's account of each failed test, the line of a mutant that is not red.
-ACCOUNT = re.compile(
-    r"^failures:\n\n---- .*?^failures:$|^=+ FAILURES =+$.*|^mutant \S+ \.\.\. (?:SURVIVED|ROTTED).*?(?=^mutant |\Z)",
-    re.M | re.S,
-)
-SHOWN_CHARS, SHOWN_END_CHARS = 16_000, 4_000
-# cargo's account of its build and of each program of tests, pytest's of its slowest.
-BUILT = re.compile(r"^ +Finished .* in (?P<time>\S+(?: \S+s)?)$", re.M)
-PROGRAM = re.compile(r"^ +Running .*/(?P<name>\w+)-\w+\)$|^test result: .* finished in (?P<seconds>[\d.]+)s$", re.M)
-SLOW_PYTEST = re.compile(r"^(?P<seconds>[\d.]+)s (?:call|setup) +(?P<name>\S+)", re.M)
-MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED|LEFT-OUT)", re.M)
+import jobs
+from jobs import LEFT_OUT, LOGS, MUTANT, PASSED, PYTEST, ROOT, Job
+
+ALL, SLOW = "--all" in sys.argv[1:], "--slow" in sys.argv[1:]
+TIER = "make test-all" if ALL else "make test SLOW=1" if SLOW else "make test"
 KINDS = ("unit", "property", "model-checked", "C", "end-to-end", "Python", "tree", "mutants")
-PASSED = {"ok", "PASSED", "red"}
-LEFT_OUT = {"ignored", "SKIPPED"}
-# All of them take longer than anyone waits for tests; every commit begins at another one.
-MUTANT_MINUTES = 2
-ALL = "--all" in sys.argv[1:]
-TIER = "make test-all" if ALL else "make test"
-# What a test of many cases or kills reads: all of them, instead of a third or less.
-EVERY_CASE = {"TICKSCOPE_TESTS": "all"} if ALL else {}
-HEAVY = {"TICKSCOPE_TRUE_DURATIONS": "10000000", "TICKSCOPE_SECTIONS": "1000000"}
+UNSTABLE_MOST = 0 if ALL else 3
+# Beyond so many failed tests it is no bad luck, and none is run again.
+AGAIN_MOST = 12
+SIDE_BY_SIDE = 3
+# How much longer than on a machine of its own a program may take.
+PATIENCE = 20 if ALL else 4 if SLOW else 1
+# Tests of many cases or kills read it: all of them, instead of a third or less.
+EVERY_CASE = {"TICKSCOPE_TESTS": "all"} if ALL else {"PROPTEST_RNG_SEED": "20260317"}
+HEAVY = {"TICKSCOPE_TRUE_DURATIONS": "10000000", "TICKSCOPE_SECTIONS": "1000000", "TICKSCOPE_STEPS": "1000000"}
+MIRI = ["cargo", "+nightly", "miri"]
+HAS_MIRI = ALL and subprocess.run([*MIRI, "--version"], cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
-def kind_of_rust_test(name):
-    """The kind by the last segment of a test's name."""
+def kind_of(group, name):
+    """The kind by a test's group, and by the last segment of a Rust test's name."""
+    if group == "readers":
+        return "Python" if name.startswith("tests/readers/test_python_") else "end-to-end"
+    if group in ("tree", "mutants"):
+        return group
     last = name.rsplit("::", 1)[-1]
     for prefix, kind in (("property_", "property"), ("model_", "model-checked"), ("c_", "C"), ("e2e_", "end-to-end")):
         if last.startswith(prefix):
@@ -51,157 +54,152 @@ def kind_of_rust_test(name):
     return "unit"
 
 
-def kind_of_pytest(name):
-    return "Python" if name.startswith("tests/readers/test_python_") else "end-to-end"
+def left_out_here():
+    """Tests that only `make test-all` runs, by program; and programs that need the machine for themselves."""
+    table = tomllib.loads((ROOT / "tests" / "heavy.toml").read_text())
+    return ({} if ALL else table["heavy"]), set(table["exclusive"])
 
 
-GROUPS = (
-    (
-        "Rust and C",
-        ["cargo", "test", "--workspace", "--locked", "--no-fail-fast"],
-        EVERY_CASE,
-        RUST_TEST,
-        kind_of_rust_test,
-    ),
-    (
-        "model checker",
-        ["cargo", "test", "--locked", "--release", "-p", "tickscope-stamp", "--test", "model"],
-        {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom"},
-        RUST_TEST,
-        kind_of_rust_test,
-    ),
-    (
-        "other readers and runners",
-        [".venv/bin/pytest", "-v", "-p", "no:cacheprovider", "--durations=3", "tests"],
-        EVERY_CASE,
-        PYTEST,
-        kind_of_pytest,
-    ),
-    ("tree", [sys.executable, "tests/tree", "--self-test"], {}, RUST_TEST, lambda name: "tree"),
-    (
-        "mutants",
-        [sys.executable, "tests/mutants/run.py"] + ([] if ALL else ["--minutes", str(MUTANT_MINUTES)]),
-        {} if ALL else {"CARGO_BUILD_JOBS": "1"},
-        MUTANT,
-        lambda name: "mutants",
-    ),
-) + (
-    (
-        (
-            "true durations and sections by the million",
-            [
-                "cargo",
-                "test",
-                "--release",
-                "--locked",
-                "-p",
-                "tickscope-analysis",
-                "-p",
-                "tickscope-clock",
-                "--test",
-                "stepping",
-                "--test",
-                "section",
-                "--",
-                "--nocapture",
-            ],
-            HEAVY,
-            RUST_TEST,
-            kind_of_rust_test,
-        ),
-    )
-    if ALL
-    else ()
-)
-MIRI = ["cargo", "+nightly", "miri"]
-HAS_MIRI = ALL and subprocess.run([*MIRI, "--version"], cwd=ROOT, capture_output=True, check=False).returncode == 0
-if HAS_MIRI:
-    # Those that need no mapping of a file, which Miri does not have.
-    small = ["--lib", "--test", "memory_model", "--", "--skip", "property_", "policies::", "policy", "pool::"]
-    command = [*MIRI, "test", "--locked", "-p", "tickscope-stamp", *small]
-    GROUPS += (("Miri", command, {}, RUST_TEST, kind_of_rust_test),)
-
-
-def slowest(text):
-    """The build and the three programs of tests, or tests, that took longest, as cargo or pytest says."""
-    name, programs = "", []
-    for found in PROGRAM.finditer(text):
-        name = found["name"] or name
-        if found["seconds"]:
-            programs.append((float(found["seconds"]), name))
-    programs += [(float(found["seconds"]), found["name"]) for found in SLOW_PYTEST.finditer(text)]
-    programs = [f"{name} {seconds:.0f} s" for seconds, name in sorted(programs, reverse=True)[:3]]
-    return ", ".join([f"build {built['time']}" for built in BUILT.finditer(text)] + programs)
-
-
-# Compiled and run by one processor each, one after the other, while those of "other readers and runners" mostly wait.
-ASIDE = ("model checker",) if ALL else ("model checker", "tree", "mutants")
-
-
-def run_groups():
-    """Runs all groups in their order, but some aside; (outcomes, well) of each."""
-    with ThreadPoolExecutor(1) as pool:
-        yield run_group(*GROUPS[0])
-        aside = [pool.submit(run_group, *group) for group in GROUPS if group[0] in ASIDE]
-        yield from (run_group(*group) for group in GROUPS[1:] if group[0] not in ASIDE)
-        yield from (done.result() for done in aside)
-
-
-def run_group(title, command, environment, pattern, kind_of):
-    """Runs one group; returns its outcomes as (kind, name, outcome), and whether it went well."""
-    log = LOGS / f"{title.replace(' ', '-')}.log"
-    started = time.monotonic()
-    with log.open("wb") as output:
-        code = subprocess.run(
-            command,
-            cwd=ROOT,
-            env=os.environ | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        ).returncode
-    text = log.read_text(errors="replace")
-    outcomes = [(kind_of(found["name"]), found["name"], found["outcome"]) for found in pattern.finditer(text)]
-    well = code == 0 and bool(outcomes)
-    print(
-        f"{title}: {len(outcomes)} tests in {time.monotonic() - started:.0f} s{'' if well else ', NOT WELL'}",
-        f" ({slowest(text)})" if slowest(text) else "",
-        sep="",
-        flush=True,
-    )
-    if not well:
-        print("\n".join(ACCOUNT.findall(text))[:SHOWN_CHARS], text[-SHOWN_END_CHARS:], sep="\n", flush=True)
-        if not outcomes:
-            print(f"{title}: expected tests, found none", flush=True)
-    return outcomes, well
-
-
-def main():
-    LOGS.mkdir(parents=True, exist_ok=True)
-    begun = time.monotonic()
-    outcomes, wells = [], []
-    for found, well in run_groups():
-        outcomes += found
-        wells.append(well)
-    passed = Counter(kind for kind, _, outcome in outcomes if outcome in PASSED)
-    left_out = [(kind, name) for kind, name, outcome in outcomes if outcome in LEFT_OUT]
-    untried = sum(1 for *_, outcome in outcomes if outcome == "LEFT-OUT")
-    failed = [(kind, name) for kind, name, outcome in outcomes if outcome not in PASSED | LEFT_OUT | {"LEFT-OUT"}]
-    print(f"\n{'kind':14} passed failed")
-    for kind in KINDS:
-        print(f"{kind:14} {passed[kind]:6} {sum(1 for of, _ in failed if of == kind):6}")
-    for kind, name in failed:
-        print(f"failed: {kind} {name}")
-    for _, name in left_out:
-        print(f"left out: {name}: a role that other tests start as a process, or a generator run by hand")
-    if not ALL:
-        print(
-            "left out: ten million true durations, a million sections in each language, and two thirds or more "
-            "of the cases and kills that take long. make test-all has all"
+def built(words, environment=None):
+    """Builds the test programs of a cargo command; cargo's messages of each."""
+    command = ["cargo", "test", "--locked", "--no-run", "--message-format=json-render-diagnostics", *words]
+    with (LOGS / "build.log").open("ab") as log:
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | (environment or {}), stdout=subprocess.PIPE, stderr=log, check=False
         )
-    if untried:
-        print(f"left out: {untried} mutants, after {MUTANT_MINUTES} minutes of them. make mutants tries all")
+    if done.returncode != 0:
+        print((LOGS / "build.log").read_text(errors="replace")[-jobs.SHOWN_CHARS :])
+        sys.exit("the tests do not build, see above")
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b"{")]
+    return [m for m in messages if m.get("executable") and m.get("profile", {}).get("test")]
+
+
+def rust_jobs(heavy, exclusive):
+    """A job for each program of Rust tests, and one for the examples in comments."""
+    unknown = []
+    for message in built(["--workspace"]):
+        directory = Path(message["manifest_path"]).parent
+        target = message["target"]["name"]
+        name = f"{directory.name}/{target}"
+        binary = message["executable"]
+        listed = subprocess.run([binary, "--list"], cwd=directory, capture_output=True, text=True, check=True).stdout
+        names = [line.removesuffix(": test") for line in listed.splitlines() if line.endswith(": test")]
+        skipped = heavy.pop(name, [])
+        unknown += [f"{name}: {test}" for test in skipped if test not in names]
+        environment = EVERY_CASE | {"CARGO_MANIFEST_DIR": str(directory)}
+        yield Job(
+            "Rust and C",
+            name,
+            [binary, "--exact", *(word for test in skipped for word in ("--skip", test))],
+            directory=directory,
+            environment=environment,
+            limit_s=240 * PATIENCE,
+            alone=[binary, "--exact"],
+            expected=[test for test in names if test not in skipped],
+            exclusive=name in exclusive,
+        )
+    if unknown:
+        sys.exit("tests/heavy.toml names tests that are not there: " + ", ".join(unknown))
+    yield Job("Rust and C", "doctests", ["cargo", "test", "--workspace", "--locked", "--doc"], limit_s=400 * PATIENCE)
+
+
+def pytest_jobs(heavy, exclusive):
+    """A job for each file of pytest; the command is built already."""
+    pytest = [str(ROOT / ".venv/bin/pytest"), "-v", "-p", "no:cacheprovider"]
+    for file in sorted((ROOT / "tests").glob("*/test_*.py")):
+        name = str(file.relative_to(ROOT))
+        if shutil.which("chromium") is None and name.endswith("_in_browser.py"):
+            continue
+        skipped = heavy.pop(name, [])
+        yield Job(
+            "readers",
+            name,
+            [*pytest, name, *(f"--deselect={name}::{test}" for test in skipped)],
+            PYTEST,
+            environment=EVERY_CASE,
+            limit_s=300 * PATIENCE,
+            alone=pytest,
+            exclusive=name in exclusive,
+        )
+
+
+def other_jobs():
+    """What is neither: the model checker, the tree's rules; with --all the mutants and what takes hours."""
+    model = ["cargo", "test", "--locked", "--release", "-p", "tickscope-stamp", "--test", "model"]
+    loom = {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom", "CARGO_BUILD_JOBS": "1"}
+    yield Job("model checker", "model checker", model, environment=loom, limit_s=600 * PATIENCE)
+    yield Job("tree", "tree", [sys.executable, "tests/tree", "--self-test"], limit_s=200 * PATIENCE)
+    if not ALL:
+        return
+    million = ["cargo", "test", "--release", "--locked", "--no-fail-fast"]
+    million += ["-p", "tickscope-analysis", "-p", "tickscope-clock", "-p", "tickscope-host"]
+    million += ["--test", "stepping", "--test", "section", "--test", "step", "--", "--nocapture"]
+    yield Job("by the million", "by the million", million, environment=HEAVY, limit_s=7200, exclusive=True)
+    mutants = [sys.executable, "tests/mutants/run.py"]
+    yield Job("mutants", "mutants", mutants, MUTANT, limit_s=36_000, exclusive=True)
+    if HAS_MIRI:
+        # Those that need no mapping of a file, which Miri does not have.
+        small = ["--lib", "--test", "memory_model", "--", "--skip", "property_", "policies::", "policy", "pool::"]
+        miri = [*MIRI, "test", "--locked", "-p", "tickscope-stamp", *small]
+        yield Job("Miri", "Miri", miri, limit_s=7200, exclusive=True)
+
+
+def run_all(all_jobs):
+    """Runs the jobs side by side, then the exclusive ones one after the other; yields each as it ends."""
+    waiting, ended = queue.SimpleQueue(), queue.SimpleQueue()
+    beside = [job for job in all_jobs if not job.exclusive]
+    for job in beside:
+        waiting.put(job)
+
+    def work():
+        while True:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                return
+            ended.put(jobs.run(job))
+
+    for _ in range(SIDE_BY_SIDE):
+        threading.Thread(target=work, daemon=True).start()
+    for _ in beside:
+        yield ended.get()
+    yield from (jobs.run(job) for job in all_jobs if job.exclusive)
+
+
+def told(all_jobs):
+    """Runs the jobs, and prints how far they are each half a minute and what did not go well at once."""
+    results, last = [], time.monotonic()
+    for ended in run_all(all_jobs):
+        results.append(ended)
+        if not ended.went_well or not ended.outcomes and ended.job.name != "doctests" and not ended.job.alone:
+            print(jobs.account(ended), flush=True)
+        if time.monotonic() - last > 30:
+            last = time.monotonic()
+            tests = sum(len(of.outcomes) for of in results)
+            print(f"{len(results)} of {len(all_jobs)} programs ended, {tests} tests", flush=True)
+    return results
+
+
+def judged(results):
+    """(failed, unstable) tests as (group, name); what failed is run again when nothing else runs."""
+    failed = [(ended.job, name) for ended in results for name in ended.failed]
+    # A program that ended badly without naming a failed test counts as one.
+    unnamed = [(ended.job, ended.job.name) for ended in results if ended.code != 0 and not ended.failed]
+    unnamed += [(ended.job, ended.job.name) for ended in results if not ended.outcomes and ended.job.alone is None]
+    if len(failed) > AGAIN_MOST:
+        return [(job.group, name) for job, name in failed + unnamed], []
+    unstable = [(job, name) for job, name in failed if jobs.passes_again(job, name)]
+    still = [one for one in failed if one not in unstable] + unnamed
+    named = [[(job.group, f"{name} ({job.name})") for job, name in some] for some in (still, unstable)]
+    return named[0], named[1]
+
+
+def print_left_out(heavy):
+    """What did not run here, and why."""
+    if not ALL:
+        count = sum(len(tests) for tests in heavy.values())
+        print(f"left out: {count} tests that take long (tests/heavy.toml), two thirds or more of the cases and kills")
+        print("left out: of others, all mutants, ten million true durations. make test-all has them all")
     if shutil.which("c++") is None:
         print("left out: tickscope.h as C++17, there is no C++ compiler. Install g++")
     if shutil.which("clang") is None:
@@ -220,15 +218,99 @@ def main():
     if not all(shutil.which(name, path=path) for name in ("chronyd", "ptp4l")):
         print("left out: chrony and ptp4l beside a run, they are not installed. Run scripts/setup.sh as root")
     if os.geteuid() != 0:
-        print(
-            "left out, unprivileged: runs over network namespaces (loopback was used), a full tmpfs of 1 MiB. "
-            "Run as root for them"
-        )
-    # A group that ended badly without naming a failed test counts as one.
-    unnamed = wells.count(False) if not failed else 0
-    print(f"tier: {TIER}, in {(time.monotonic() - begun) / 60:.0f} minutes")
-    print(f"{sum(passed.values())} passed, {len(failed) + unnamed} failed")
-    sys.exit(0 if all(wells) and not failed else 1)
+        print("left out, unprivileged: runs over network namespaces (loopback was used), a full tmpfs. Run as root")
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def slow_machine():
+    """One processor, and two busy processes on it."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    spin = ["sh", "-c", "while :; do :; done"]
+    return [subprocess.Popen(spin, start_new_session=True) for _ in range(2)]
+
+
+def main():
+    if LOGS.exists():
+        shutil.rmtree(LOGS)
+    LOGS.mkdir(parents=True)
+    begun = time.monotonic()
+    heavy, exclusive = left_out_here()
+    remaining = dict(heavy)
+    rust = list(rust_jobs(remaining, exclusive))
+    os.environ["TICKSCOPE"] = str(ROOT / "target/debug/tickscope")
+    readers = list(pytest_jobs(remaining, exclusive))
+    if remaining:
+        sys.exit("tests/heavy.toml names programs of tests that are not there: " + ", ".join(remaining))
+    build_s = time.monotonic() - begun
+    print(f"built in {build_s:.0f} s: {len(rust)} programs of Rust tests, {len(readers)} of pytest", flush=True)
+    busy = slow_machine() if SLOW else []
+    try:
+        # The longest first, as they are known: else the last one is waited for alone.
+        order = sorted([*readers, *rust, *other_jobs()], key=lambda job: -expected_s(job))
+        results = told(order)
+        failed, unstable = judged(results)
+    finally:
+        for process in busy:
+            process.kill()
+    sys.exit(report(results, failed, unstable, heavy, (begun, build_s)))
+
+
+def expected_s(job):
+    """About how long a job takes, of those that take long; a guess only orders them."""
+    long = tomllib.loads((ROOT / "tests" / "heavy.toml").read_text())["longest"]
+    return len(long) - long.index(job.name) if job.name in long else 0
+
+
+def report(results, failed, unstable, heavy, times):
+    """Prints the counts, writes summary.json; the exit code."""
+    begun, build_s = times
+    passed, skipped, seconds = Counter(), [], defaultdict(float)
+    for ended in results:
+        seconds[ended.job.group] += ended.seconds
+        for name, outcome in ended.outcomes:
+            if outcome in PASSED:
+                passed[kind_of(ended.job.group, name)] += 1
+            elif outcome in LEFT_OUT:
+                skipped.append(name)
+    passed["end-to-end"] += 0
+    slowest = sorted(results, key=lambda ended: -ended.seconds)[:8]
+    print("longest:", ", ".join(f"{ended.job.name} {ended.seconds:.0f} s" for ended in slowest))
+    print("seconds of programs, side by side:", ", ".join(f"{group} {of:.0f}" for group, of in seconds.items()))
+    print(f"\n{'kind':14} passed failed")
+    kinds_failed = Counter(kind_of(group, name) for group, name in failed)
+    for kind in KINDS:
+        print(f"{kind:14} {passed[kind]:6} {kinds_failed[kind]:6}")
+    for group, name in failed:
+        print(f"failed: {kind_of(group, name)} {name}")
+    for group, name in unstable:
+        print(f"unstable, failed once and passed twice by itself: {kind_of(group, name)} {name}")
+    print(f"left out: {len(skipped)} roles that other tests start as a process, and generators run by hand")
+    print_left_out(heavy)
+    minutes = (time.monotonic() - begun) / 60
+    is_too_unstable = len(unstable) > UNSTABLE_MOST
+    if is_too_unstable:
+        print(f"{len(unstable)} unstable tests, {UNSTABLE_MOST} are allowed: each counts as failed")
+    count = sum(passed.values()) + (0 if is_too_unstable else len(unstable))
+    bad = len(failed) + (len(unstable) if is_too_unstable else 0)
+    summary = {
+        "tier": TIER,
+        "commit": git("rev-parse", "HEAD"),
+        "clean": not git("status", "--porcelain"),
+        "passed": count,
+        "failed": [name for _, name in failed],
+        "unstable": [name for _, name in unstable],
+        "minutes": round(minutes, 1),
+        "build_seconds": round(build_s),
+        "group_seconds": {group: round(of) for group, of in seconds.items()},
+        "program_seconds": {ended.job.name: round(ended.seconds, 1) for ended in results},
+    }
+    (LOGS / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+    print(f"tier: {TIER}, in {minutes:.1f} minutes; {len(unstable)} unstable")
+    print(f"{count} passed, {bad} failed")
+    return 0 if not bad else 1
 
 
 if __name__ == "__main__":
