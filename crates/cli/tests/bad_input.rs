@@ -84,9 +84,18 @@ fn e2e_a_command_that_is_killed_leaves_the_table_of_what_it_had_measured() {
     ended.said(1, &["command of client", "signal: 9"]);
     let table = ended.json(1);
     let (known, inside) = truth(&table);
-    // As many as were stamped before the kill: how many depends on when the collector first looked.
-    assert!(count(&table, "end-to-end") > 0, "{table:#}");
-    assert_eq!(known, inside, "{table:#}");
+    // As many as were stamped before the kill: the client's pool counts them, whatever had been stored by then.
+    let counted = |point: &str| {
+        let channels = site.opened().channels().unwrap().found.into_iter();
+        let of_point = channels.filter(|channel| channel.point.as_str() == point);
+        of_point.fold([0, 0], |[stored, dropped], one| [stored + one.stored, dropped + one.dropped])
+    };
+    let [sent, responses] = ["send", "response"].map(counted);
+    assert_eq!((sent[1], responses[1]), (0, 0), "nothing is dropped");
+    assert!(responses[0] > 0 && count(&table, "end-to-end") == responses[0] as u64, "{responses:?} {table:#}");
+    let missing = stage(&table, "end-to-end")["missing"].as_u64().unwrap();
+    assert_eq!(responses[0] as u64 + missing, sent[0] as u64, "each that was sent has a response, or lacks one");
+    assert!(known >= 5 * responses[0] as u64 && known == inside, "{inside} of {known}: {table:#}");
     assert_eq!((site.events("target-failed").len(), site.events("recovered").len()), (1, 1));
 }
 
@@ -363,7 +372,7 @@ fn e2e_ctrl_c_keeps_what_was_measured_and_prints_the_table() {
     ended.said(1, &["interrupted", "is kept"]);
     let table = ended.json(1);
     let (whole, (known, inside)) = (count(&table, "end-to-end"), truth(&table));
-    assert!(whole > 100 && known == inside, "{whole} packets, {inside} of {known}");
+    assert!(whole > 0 && known == inside, "{whole} packets, {inside} of {known}");
     assert_eq!(count(&site.show(&[]).json(0), "end-to-end"), whole);
 }
 
