@@ -259,6 +259,13 @@ fn missing(root: &Path) -> Vec<PathBuf> {
 /// A file in the run's directory that whoever begins a run there holds, until there is a run.
 const CLAIM: &str = ".starting";
 
+/// Returns whether a process that lives begins a run in that directory.
+pub(crate) fn is_claimed(root: &Path) -> bool {
+    let Ok(file) = File::open(root.join(CLAIM)) else { return false };
+    // SAFETY: a system call on a descriptor that outlives it.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) != 0 }
+}
+
 /// A directory that this process alone begins a run in.
 #[derive(Debug)]
 pub(crate) struct Claimed {
@@ -371,8 +378,9 @@ mod tests {
         fs::write(root.join("of the first"), "").unwrap();
         let refused = Claimed::take(&root).unwrap_err();
         assert!(refused.code() == 2 && refused.to_string().contains("another run begins there"), "{refused}");
-        assert!(root.join("of the first").exists());
+        assert!(root.join("of the first").exists() && is_claimed(&root));
         first.let_go();
+        assert!(!is_claimed(&root));
         assert!(Claimed::take(&root).unwrap_err().to_string().contains("found files in it"));
         assert!(root.join("of the first").exists() && !root.join(CLAIM).exists());
         first.remove();
