@@ -36,7 +36,7 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     let addresses = addresses(plan, arrangement);
     plan.nodes.iter().try_for_each(|node| plan.fill(node, &addresses, "").map(drop))?;
     if arrangement == Arrangement::Loopback {
-        check_ports(plan)?; // namespaces of this run's own have every port free
+        check_ports(plan, &addresses)?; // namespaces of this run's own have every port free
     }
     leftovers::expect_room(least_pool(plan))?;
     Ok(arrangement)
@@ -236,10 +236,10 @@ fn expect_few_strangers(nodes: usize) -> Result<(), Error> {
     )))
 }
 
-fn check_ports(plan: &Plan) -> Result<(), Error> {
+fn check_ports(plan: &Plan, addresses: &BTreeMap<NodeName, String>) -> Result<(), Error> {
     let port = plan.clock.probe_port;
-    for at in probed(plan) {
-        let address = Arrangement::Loopback.address(at);
+    for node in probed(plan).map(|at| &plan.nodes[at]).filter(|node| node.connect.is_empty()) {
+        let address = node.probe_address.as_ref().unwrap_or(&addresses[&node.name]);
         UdpSocket::bind((address.as_str(), port)).map_err(|e| {
             Error::work(format!(
                 "cannot bind the probe to {address}, port {port}: {e}. Is another run going on? Give this one another \
