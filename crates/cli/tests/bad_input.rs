@@ -84,9 +84,18 @@ fn e2e_a_command_that_is_killed_leaves_the_table_of_what_it_had_measured() {
     ended.said(1, &["command of client", "signal: 9"]);
     let table = ended.json(1);
     let (known, inside) = truth(&table);
-    // As many as were stamped before the kill: how many depends on when the collector first looked.
-    assert!(count(&table, "end-to-end") > 0, "{table:#}");
-    assert_eq!(known, inside, "{table:#}");
+    // As many as were stamped before the kill: the client's pool counts them, whatever had been stored by then.
+    let counted = |point: &str| {
+        let channels = site.opened().channels().unwrap().found.into_iter();
+        let of_point = channels.filter(|channel| channel.point.as_str() == point);
+        of_point.fold([0, 0], |[stored, dropped], one| [stored + one.stored, dropped + one.dropped])
+    };
+    let [sent, responses] = ["send", "response"].map(counted);
+    assert_eq!((sent[1], responses[1]), (0, 0), "nothing is dropped");
+    assert!(responses[0] > 0 && count(&table, "end-to-end") == responses[0] as u64, "{responses:?} {table:#}");
+    let missing = stage(&table, "end-to-end")["missing"].as_u64().unwrap();
+    assert_eq!(responses[0] as u64 + missing, sent[0] as u64, "each that was sent has a response, or lacks one");
+    assert!(known >= 5 * responses[0] as u64 && known == inside, "{inside} of {known}: {table:#}");
     assert_eq!((site.events("target-failed").len(), site.events("recovered").len()), (1, 1));
 }
 
@@ -363,7 +372,7 @@ fn e2e_ctrl_c_keeps_what_was_measured_and_prints_the_table() {
     ended.said(1, &["interrupted", "is kept"]);
     let table = ended.json(1);
     let (whole, (known, inside)) = (count(&table, "end-to-end"), truth(&table));
-    assert!(whole > 100 && known == inside, "{whole} packets, {inside} of {known}");
+    assert!(whole > 0 && known == inside, "{whole} packets, {inside} of {known}");
     assert_eq!(count(&site.show(&[]).json(0), "end-to-end"), whole);
 }
 
@@ -400,8 +409,9 @@ fn e2e_a_file_that_is_no_pool_is_told_and_left_alone() {
 fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothing() {
     let _alone = alone();
     let site = Site::new("hostile");
-    let relayed = Experiment { client_port: site::free_port(), ..Experiment::new(6.0, 250) };
-    let relay = relay::Relay::start(relayed.client_port, relayed.server_port, relayed.probe_port);
+    let relayed = Experiment { client_port: 7401, ..Experiment::new(6.0, 250) };
+    let address = relayed.addresses.as_ref().unwrap()[0].parse().unwrap();
+    let relay = relay::Relay::start(address, [relayed.client_port, relayed.server_port, relayed.probe_port]);
     let ran = site.run(&relayed);
     let did = relay.stop();
     println!("{did:?}");
@@ -430,7 +440,7 @@ fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothi
 
 /// A hostile network in between: every hundredth datagram is lost, another doubled, another late; some are forged.
 mod relay {
-    use std::net::{SocketAddr, UdpSocket};
+    use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread::JoinHandle;
@@ -451,16 +461,17 @@ mod relay {
     }
 
     impl Relay {
-        pub fn start(listen: u16, server: u16, probe: u16) -> Self {
-            let near = UdpSocket::bind(("127.0.0.1", listen)).unwrap();
-            let far = UdpSocket::bind("127.0.0.1:0").unwrap();
-            far.connect(("127.0.0.1", server)).unwrap();
+        /// At the server's address, by the ports on which it listens, the server does, and its probe.
+        pub fn start(address: Ipv4Addr, [listen, server, probe]: [u16; 3]) -> Self {
+            let near = UdpSocket::bind((address, listen)).unwrap();
+            let far = UdpSocket::bind((address, 0)).unwrap();
+            far.connect((address, server)).unwrap();
             for socket in [&near, &far] {
                 socket.set_nonblocking(true).unwrap();
             }
             let stop = Arc::new(AtomicBool::new(false));
             let stopped = stop.clone();
-            let thread = std::thread::spawn(move || work(&near, &far, ("127.0.0.1", probe), &stopped));
+            let thread = std::thread::spawn(move || work(&near, &far, (address, probe), &stopped));
             Self { stop, thread }
         }
 
@@ -470,7 +481,7 @@ mod relay {
         }
     }
 
-    fn work(near: &UdpSocket, far: &UdpSocket, probe: (&str, u16), stop: &AtomicBool) -> Did {
+    fn work(near: &UdpSocket, far: &UdpSocket, probe: (Ipv4Addr, u16), stop: &AtomicBool) -> Did {
         let (mut did, mut client, mut seen) = (Did::default(), None::<SocketAddr>, 0u64);
         let mut late: Vec<(Instant, Vec<u8>)> = Vec::new();
         let mut buffer = [0; 2048];
@@ -513,7 +524,7 @@ mod relay {
     }
 
     /// The same packet under another token; and a probe's request of another run.
-    fn forge(far: &UdpSocket, datagram: &[u8], probe: (&str, u16), did: &mut Did) {
+    fn forge(far: &UdpSocket, datagram: &[u8], probe: (Ipv4Addr, u16), did: &mut Did) {
         let mut forged = datagram.to_vec();
         forged[8] ^= 0xff;
         far.send(&forged).unwrap();

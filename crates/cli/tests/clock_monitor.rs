@@ -8,7 +8,7 @@ mod site;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -58,6 +58,21 @@ impl Scene {
         Self::begin_in(Site::new(name), map)
     }
 
+    /// Begins one that is ready before its map changes anything: that begins at the true time that the map is made with
+    /// and this returns, the later the longer such a process takes to start here.
+    fn begin_before(site: &dyn Fn() -> Site, map: &dyn Fn(i64) -> String) -> (Self, RealtimeInjection, i64) {
+        for seconds in (0..8).map(|doubled| 1 << doubled) {
+            let begun = now() + seconds * SECOND;
+            let map = map(begun).parse().unwrap();
+            let scene = Self::begin_in(site(), Some(&map));
+            if now() < begun {
+                return (scene, map, begun);
+            }
+            scene.truth.end();
+        }
+        panic!("expected a clock monitor that is ready within two minutes, found none");
+    }
+
     fn begin_in(site: Site, map: Option<&RealtimeInjection>) -> Self {
         let truth = Witnessing::begin();
         let mut command = tickscope(&["role", "clock-monitor", "--node", "n", "--run"]);
@@ -72,8 +87,15 @@ impl Scene {
     }
 
     /// Goes on until the true REALTIME reads so much, then ends.
-    fn until(mut self, realtime_ns: i64) -> Seen {
-        while now() < realtime_ns {
+    fn until(self, realtime_ns: i64) -> Seen {
+        self.until_told(realtime_ns, |_| true)
+    }
+
+    /// The same, but not before its events are such; for a minute at most.
+    fn until_told(mut self, realtime_ns: i64, are_such: impl Fn(&[Event]) -> bool) -> Seen {
+        let run = self.site.run_directory();
+        while now() < realtime_ns || now() < realtime_ns + 60 * SECOND && !are_such(&events_at(&run)) {
+            assert!(self.monitor.0.try_wait().unwrap().is_none(), "it ended before it was told to");
             std::thread::sleep(Duration::from_millis(10));
         }
         // SAFETY: a signal to a child that has not been waited for.
@@ -242,54 +264,96 @@ fn void(events: &[Event], domain: &str) -> Vec<Interval<Tick<Reference>>> {
     breaks(events, domain).unwrap()
 }
 
+/// Steps: when, in milliseconds from the map's begin, and by how much. No successive ones undo each other: a machine
+/// that stands still between two looks sees them as one.
+const STEPS: [(i64, i64); 4] = [(2_700, 100 * MS), (3_200, -300 * MS), (3_700, SECOND), (4_200, -500 * MS)];
+/// Slews: from when until when, and at which rate, in parts per 10^9.
+const SLEWS: [(i64, i64, i64); 3] = [(500, 1_300, 100_000), (1_700, 2_500, 500_000), (4_700, 5_700, -100_000)];
+
+/// Steps and slews, from that true time on.
+fn changes(begun: i64) -> String {
+    let mut text = format!("{begun}:3600000000000:0:0:2");
+    for (ms, ns) in STEPS {
+        text += &format!(";step@{}:{ns}", begun + ms * MS);
+    }
+    for (from, until, ppb) in SLEWS {
+        text += &format!(";slew@{}:{}:{ppb}", begun + from * MS, begun + until * MS);
+    }
+    text
+}
+
+/// Fails unless each step that is told is the sum of some successive ones that its span holds, as far as its readings
+/// leave open, and each true one is told.
+fn expect_steps(seen: &Seen, at: &dyn Fn(i64) -> i64) {
+    let told = seen.events("clock-step", "n.realtime");
+    let mut first = 0;
+    for event in &told {
+        let words: Vec<&str> = event.text.split_whitespace().collect();
+        let open = words.windows(3).find(|word| word[0] == "within" && word[2].starts_with("ns"));
+        let open: i64 = open.unwrap()[1].parse().unwrap();
+        let sum = |end: usize| STEPS[first..end].iter().map(|&(_, ns)| ns).sum::<i64>();
+        let end = (first + 1..=STEPS.len()).find(|&end| (event.value.unwrap() - sum(end)).abs() <= open);
+        let end = end.unwrap_or_else(|| panic!("{event:?} is no sum of steps from number {first} on: {told:#?}"));
+        seen.spans(event, &STEPS[first..end].iter().map(|&(ms, _)| at(ms)).collect::<Vec<_>>());
+        first = end;
+    }
+    assert_eq!(first, STEPS.len(), "each is told: {told:#?}");
+}
+
+/// Fails unless each slew that is told spans some of a true one of its direction, and all of each true one is void.
+fn expect_slews(seen: &Seen, at: &dyn Fn(i64) -> i64) {
+    let events = events_at(&seen.site.run_directory());
+    for domain in ["n.realtime", "n.monotonic"] {
+        let told = seen.events("clock-slew", domain);
+        for event in &told {
+            let is_it = |&&(from, until, ppb): &&(i64, i64, i64)| {
+                let (earliest, latest) = (seen.truth.tick_at(at(from)).0, seen.truth.tick_at(at(until)).1);
+                ppb.signum() == event.value.unwrap().signum()
+                    && event.tick.unwrap() <= latest
+                    && earliest <= event.until.unwrap_or(i64::MAX)
+            };
+            assert!(SLEWS.iter().find(is_it).is_some(), "{event:?} is none of the true ones");
+        }
+        let void = void(&events, domain);
+        for (from, until, _) in SLEWS {
+            let holds = |span: &&Interval<Tick<Reference>>| {
+                let (begins, ends) = (seen.truth.tick_at(at(from)).1, seen.truth.tick_at(at(until)).0);
+                span.lo().get() <= begins && ends <= span.hi().get()
+            };
+            assert!(void.iter().find(holds).is_some(), "{from} to {until} ms in {void:?}: {told:#?}");
+        }
+    }
+}
+
 #[test]
 fn e2e_each_slew_and_step_is_told_once_in_a_span_that_holds_it_and_every_bracket_is_true() {
-    let begun = now() + 2 * SECOND; // a busy machine takes a while to start the monitor
+    let (scene, map, begun) = Scene::begin_before(&|| Site::new("changes"), &changes);
     let at = |ms: i64| begun + ms * MS;
-    let steps = [(3_700, MS), (4_200, -MS), (4_700, SECOND), (5_200, -SECOND)];
-    let slews = [(1_500, 2_300, 100_000), (2_700, 3_500, 500_000), (5_700, 6_700, -100_000)];
-    let mut text = format!("{begun}:3600000000000:0:0:2");
-    for (ms, ns) in steps {
-        text += &format!(";step@{}:{ns}", at(ms));
-    }
-    for (from, until, ppb) in slews {
-        text += &format!(";slew@{}:{}:{ppb}", at(from), at(until));
-    }
-    let map: RealtimeInjection = text.parse().unwrap();
-    let seen = Scene::begin("changes", Some(&map)).until(at(7_700));
+    let are_over = |events: &[Event]| {
+        let mut slews = events.iter().filter(|event| event.what == "clock-slew");
+        slews.all(|slew| slew.until.is_some())
+    };
+    let seen = scene.until_told(at(6_700), are_over);
 
     let brackets = seen.all_brackets_are_true_under(&map);
     assert_eq!(brackets as u64, seen.report["brackets"].as_u64().unwrap());
     println!("{brackets} brackets, {}", seen.report);
-
-    let told = seen.events("clock-step", "n.realtime");
-    assert_eq!(told.len(), steps.len(), "{told:#?}");
-    for (event, (ms, ns)) in told.iter().zip(steps) {
-        seen.spans(event, &[at(ms)]);
-        // What the readings leave open is far below the smallest step.
-        assert!((event.value.unwrap() - ns).abs() < MS / 10, "{event:?} but {ns} ns");
-    }
-    for domain in ["n.realtime", "n.monotonic"] {
-        let told = seen.events("clock-slew", domain);
-        assert_eq!(told.len(), slews.len(), "{told:#?}");
-        for (event, (from, until, ppb)) in told.iter().zip(slews) {
-            seen.spans(event, &[at(from), at((from + until) / 2), at(until)]);
-            assert!((event.value.unwrap() - ppb).abs() < 50_000, "{event:?} but {ppb} ppb");
-        }
-    }
+    expect_steps(&seen, &at);
+    expect_slews(&seen, &at);
+    let number = |what: &str, clock: &str| seen.events(what, clock).len() as u64;
     assert_eq!(
-        [seen.count("steps"), seen.count("slews"), seen.count("suspends"), seen.count("backward")],
-        [4, 3, 0, 0]
+        ["steps", "slews", "suspends", "backward"].map(|what| seen.count(what)),
+        [number("clock-step", "n.realtime"), number("clock-slew", "n.realtime"), 0, 0]
     );
     assert!(seen.events("clock-step", "n.monotonic").is_empty(), "a set does not move MONOTONIC");
 
-    let events = events_at(&seen.site.run_directory());
-    let tick = |ms: i64| Tick::new(seen.truth.tick_at(at(ms)).0);
-    let void = void(&events, "n.realtime");
-    for (ms, _) in steps {
-        assert!(void.iter().any(|span| span.contains(tick(ms))));
+    let void = void(&events_at(&seen.site.run_directory()), "n.realtime");
+    for (ms, _) in STEPS {
+        let (earliest, latest) = seen.truth.tick_at(at(ms));
+        assert!(void.iter().any(|span| span.lo().get() <= latest && earliest <= span.hi().get()));
     }
-    assert!(void.iter().any(|span| span.contains(tick(2_000))) && !void.iter().any(|span| span.contains(tick(7_500))));
+    let last = rows(&seen.brackets("realtime")).into_iter().map(|(_, _, after)| after).max().unwrap();
+    assert!(!void.iter().any(|span| span.contains(Tick::new(last))), "all are over by {last}: {void:?}");
 }
 
 #[test]
@@ -332,10 +396,8 @@ fn e2e_a_rate_unlike_the_account_voids_the_whole_run_and_offset_and_wander_keep_
 
 #[test]
 fn e2e_a_watch_that_is_killed_leaves_the_slew_it_saw_without_an_end_and_one_started_again_adds_to_it() {
-    let begun = now() + 2 * SECOND; // a busy machine takes a while to start the monitor
-    let map: RealtimeInjection =
-        format!("{begun}:0:0:0:2;slew@{}:{}:-500000", begun + SECOND, begun + 3600 * SECOND).parse().unwrap();
-    let scene = Scene::begin("killed", Some(&map));
+    let map = |begun: i64| format!("{begun}:0:0:0:2;slew@{}:{}:-500000", begun + SECOND, begun + 3600 * SECOND);
+    let (scene, _, begun) = Scene::begin_before(&|| Site::new("killed"), &map);
     let run = scene.site.run_directory();
     while now() < begun + 60 * SECOND && void(&events_at(&run), "n.realtime").is_empty() {
         std::thread::sleep(Duration::from_millis(20));
@@ -348,10 +410,18 @@ fn e2e_a_watch_that_is_killed_leaves_the_slew_it_saw_without_an_end_and_one_star
     assert_eq!(void[0].hi().get(), i64::MAX);
     assert!(void[0].lo().get() <= truth.tick_at(begun + SECOND).1);
 
-    let again = now();
-    let stepping = format!("{again}:0:0:0:2;step@{}:{SECOND}", again + SECOND).parse().unwrap();
-    let seen = Scene::begin_in(scene.site, Some(&stepping)).until(again + 2 * SECOND);
-    assert_eq!(seen.events("clock-step", "n.realtime").len(), 1);
-    let all = events_at(&run);
+    let taken_up = || {
+        let again = Site::new("again");
+        let copied = Command::new("cp").arg("-r").args([&run, &again.run_directory()]).status();
+        assert!(copied.unwrap().success());
+        again
+    };
+    let stepping = |begun: i64| format!("{begun}:0:0:0:2;step@{}:{SECOND}", begun + SECOND);
+    let (again, _, begun) = Scene::begin_before(&taken_up, &stepping);
+    let seen = again.until(begun + 2 * SECOND);
+    let told = seen.events("clock-step", "n.realtime");
+    assert_eq!(told.len(), 1, "{told:#?}");
+    seen.spans(&told[0], &[begun + SECOND]);
+    let all = events_at(&seen.site.run_directory());
     assert!(left.iter().all(|event| all.contains(event)), "{all:#?}");
 }

@@ -13,6 +13,8 @@ use site::{Ended, Site, few_or_all, free_port, tickscope};
 use tickscope_store::{Paths, Run, RunState, read_channels};
 
 const NODES: [&str; 2] = ["a", "b"];
+/// What a process that was killed, or told to end, leaves to the kernel and to others is over by then on any machine.
+const WITHIN: Duration = Duration::from_secs(60);
 
 /// A run of two stampers, each with a file in which it counts the stamps that returned.
 struct Scene {
@@ -57,9 +59,13 @@ impl Scene {
 
     /// Waits until the kernel has let go of what the killed process held.
     fn until_nobody_writes(&self) {
-        while self.run_exists() && self.site.opened().state().unwrap() == RunState::GoingOn {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let goes_on = || self.run_exists() && self.site.opened().state().unwrap() == RunState::GoingOn;
+        within("that nobody writes the run that was killed", || (!goes_on()).then_some(()));
+    }
+
+    /// Waits until each node of the run has stamped; a run that ended before has failed.
+    fn until_all_stamp(&self, run: &mut Child) {
+        awaited(run, "stamps of each node", || self.returned.iter().all(|of| of.word(0) > 0).then_some(()));
     }
 
     /// Folders in shared memory that name this run's directory, or this run's passes.
@@ -89,13 +95,11 @@ impl Scene {
     /// own, which sees the end of its pipe and clears up by itself.
     fn expect_nothing_left(&self, folders: &[PathBuf]) {
         let marks = [self.site.run_directory().display().to_string(), self.returned[0].0.display().to_string()];
-        for _ in 0..500 {
-            if self.folders().is_empty() && processes(&marks).is_empty() {
-                break;
-            }
+        let until = Instant::now() + WITHIN;
+        while Instant::now() < until && !(self.folders().is_empty() && processes(&marks).is_empty()) {
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(self.folders(), Vec::<PathBuf>::new());
+        assert_eq!((self.folders(), processes(&marks)), (Vec::<PathBuf>::new(), Vec::<String>::new()), "is left");
         for folder in folders {
             let name = folder.file_name().unwrap().to_str().unwrap();
             assert!(!folder.exists() && !folder.with_extension("cost").exists(), "{name} is left");
@@ -105,7 +109,6 @@ impl Scene {
                 named.filter(|entry| entry.file_name().to_string_lossy().starts_with(&spaces)).collect();
             assert!(named.is_empty(), "{named:?}");
         }
-        assert_eq!(processes(&marks), [""; 0]);
     }
 }
 
@@ -197,9 +200,7 @@ fn e2e_a_run_that_goes_on_is_not_finished_and_one_that_is_cut_off_says_so_first(
     let stamper = compile_with("cc", "stamper", &[], "stamper");
     let scene = Scene::new("going-on", &stamper, 100_000_000);
     let mut run = scene.start();
-    while scene.returned[1].word(0) == 0 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    scene.until_all_stamp(&mut run);
     scene.finish().said(1, &["cannot finish", "it goes on"]);
     run.kill().unwrap();
     run.wait().unwrap();
@@ -229,9 +230,7 @@ fn e2e_a_copy_of_a_run_is_not_finished_and_one_that_was_moved_is() {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
     let scene = Scene::new("copied", &stamper, 100_000_000);
     let mut run = scene.start();
-    while scene.returned[1].word(0) == 0 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    scene.until_all_stamp(&mut run);
     let root = scene.site.run_directory();
     let [copied, moved] = ["copied", "moved"].map(|name| root.with_file_name(name));
     copy(&root, &copied);
@@ -244,7 +243,7 @@ fn e2e_a_copy_of_a_run_is_not_finished_and_one_that_was_moved_is() {
     run.kill().unwrap();
     finish(&copied).said(1, &refused);
     run.wait().unwrap();
-    awaited(|| pids(&[root.display().to_string()]).is_empty().then_some(()));
+    within("the end of the run's processes", || pids(&[root.display().to_string()]).is_empty().then_some(()));
     fs::rename(&root, &moved).unwrap();
     std::os::unix::fs::symlink("moved", moved.with_file_name("link")).unwrap();
     let finished = finish(&moved.with_file_name("link"));
@@ -297,17 +296,32 @@ fn e2e_stamp_directories_that_a_run_handed_over_names_are_not_emptied_unless_the
     let _ = fs::remove_dir_all(own);
 }
 
-/// The process of the run that plays that role.
-fn helper(site: &Site, role: &str) -> Option<i32> {
+/// The processes of the run that play that role.
+fn helpers(site: &Site, role: &str) -> Vec<i32> {
     let root = site.run_directory().display().to_string();
-    found(&[format!(" role {role} ")]).find(|(_, line)| line.contains(&root)).map(|(pid, _)| pid)
+    found(&[format!(" role {role} ")]).filter(|(_, line)| line.contains(&root)).map(|(pid, _)| pid).collect()
 }
 
-fn awaited<T>(look: impl Fn() -> Option<T>) -> T {
+/// What is awaited of a run, however long it takes on a slow machine: what has not come when it ends never will.
+fn awaited<T>(run: &mut Child, what: &str, look: impl Fn() -> Option<T>) -> T {
+    loop {
+        let ended = run.try_wait().unwrap();
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(ended.is_none(), "expected {what}, found the run at its end: {ended:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What comes without anybody's doing, such as the end of what was killed.
+fn within<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let until = Instant::now() + WITHIN;
     loop {
         if let Some(found) = look() {
             return found;
         }
+        assert!(Instant::now() < until, "expected {what} within {WITHIN:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -315,25 +329,26 @@ fn awaited<T>(look: impl Fn() -> Option<T>) -> T {
 #[test]
 fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_and_no_stamp_is_lost() {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
-    let scene = Scene::new("killed", &stamper, 60_000);
-    let (mut run, mut kills) = (scene.start(), 0);
-    let mut last = 0;
+    let scene = Scene::new("killed", &stamper, 100_000_000);
+    let mut run = scene.start();
+    scene.until_all_stamp(&mut run);
     for word in ["collect"; 5].into_iter().chain(["clock-monitor", "probe", "probe"]) {
-        let victim = awaited(|| {
-            let stamping = scene.returned.iter().all(|returned| returned.word(0) > 0);
-            helper(&scene.site, word).filter(|&pid| stamping && pid != last)
-        });
+        let before = helpers(&scene.site, word);
         std::thread::sleep(Duration::from_millis(any(60)));
         // SAFETY: a process of the run that this test started.
-        kills += i32::from(unsafe { libc::kill(victim, libc::SIGKILL) } == 0);
-        last = victim;
+        assert_eq!(unsafe { libc::kill(before[0], libc::SIGKILL) }, 0, "{word} was there");
+        let is_new = |pid: &i32| !before.contains(pid);
+        awaited(&mut run, word, || helpers(&scene.site, word).into_iter().find(is_new));
     }
+    // SAFETY: the run that this test started.
+    assert_eq!(unsafe { libc::kill(run.id() as i32, libc::SIGINT) }, 0);
     let code = run.wait().unwrap().code();
-    assert!([Some(0), Some(3)].contains(&code), "{code:?}");
-    assert!(scene.expect_every_stamp() > 60_000, "one node at least came to its end");
+    assert_eq!(code, Some(1), "interrupted, and its table is there");
+    assert!(scene.expect_every_stamp() > 0);
     let dropped: usize = scene.site.events("lost").len();
     let (collectors, roles) = (scene.site.events("collector-killed").len(), scene.site.events("role-restarted").len());
-    assert_eq!((kills, dropped, collectors, roles), (8, 0, 5, 3));
+    // Each is told; one that is killed before it is ready may be started more than once more.
+    assert!(dropped == 0 && collectors >= 5 && roles >= 3, "{dropped} dropped, {collectors} and {roles} told");
     scene.expect_nothing_left(&[]);
 }
 
@@ -343,10 +358,7 @@ fn e2e_an_agent_that_is_told_to_end_ends_its_commands_and_stores_every_stamp_and
     let scene = Scene::new("told", &stamper, 100_000_000);
     let mut command = scene.site.run_command(&scene.text);
     let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    while scene.returned.iter().any(|returned| returned.word(0) == 0) {
-        assert!(run.try_wait().unwrap().is_none(), "the run ended before its nodes stamped");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    scene.until_all_stamp(&mut run);
     let folders = scene.folders();
     let parent = |pid: i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -376,16 +388,12 @@ fn e2e_a_detached_run_that_is_killed_is_finished_with_every_stamp_while_its_node
         let mut command = scene.site.run_command(&scene.text);
         command.arg("--detach").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut run = command.spawn().unwrap();
-        while scene.returned.iter().any(|returned| returned.word(0) == 0) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        scene.until_all_stamp(&mut run);
         run.kill().unwrap();
         run.wait().unwrap();
         scene.until_nobody_writes();
         let (folders, before) = (scene.folders(), scene.returned[0].word(0));
-        while scene.returned[0].word(0) == before {
-            std::thread::sleep(Duration::from_millis(5)); // its nodes go on
-        }
+        within("that its nodes go on", || (scene.returned[0].word(0) != before).then_some(()));
         let finished = scene.finish();
         assert!([Some(0), Some(3)].contains(&finished.code), "{finished:?}");
         scene.expect_every_stamp();
@@ -417,9 +425,8 @@ fn e2e_a_run_taken_up_again_lasts_as_long_as_its_command_said() {
     assert!(run.try_wait().unwrap().is_none(), "its command says longer");
     run.kill().unwrap();
     run.wait().unwrap();
-    while site.opened().state().unwrap() == RunState::GoingOn {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let goes_on = || site.opened().state().unwrap() == RunState::GoingOn;
+    within("the end of the run that was killed", || (!goes_on()).then_some(()));
     let mut resumed = quietly(tickscope(&["resume"]).arg(site.run_directory()));
     while site.events("resumed").is_empty() {
         assert!(resumed.try_wait().unwrap().is_none(), "it was not taken up");
@@ -457,9 +464,7 @@ fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them(
     scene.finish().said(1, &["stays in /dev/shm/"]);
     // SAFETY: the program that this test's run left behind.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
-    while !pids(&marks).is_empty() {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    within("the end of the program that was killed", || pids(&marks).is_empty().then_some(()));
     let finished = scene.finish();
     assert!([Some(0), Some(3)].contains(&finished.code), "{finished:?}");
     let channels = read_channels(&Paths::of(&scene.site.run_directory()).channels("b")).unwrap();
@@ -478,7 +483,7 @@ fn e2e_a_disk_that_is_full_for_some_seconds_of_a_run_or_at_its_end_loses_no_stam
         let scene = Scene::new(name, &stamper, 40_000);
         let Some(disk) = SmallDisk::mount(&scene.site.run_directory()) else { return };
         let mut run = scene.start();
-        awaited(|| scene.returned.iter().all(|returned| returned.word(0) > 0).then_some(()));
+        scene.until_all_stamp(&mut run);
         disk.fill();
         std::thread::sleep(Duration::from_secs(3));
         if !until_the_end {

@@ -178,19 +178,20 @@ fn e2e_all_pairs_of_many_nodes_are_related_and_who_lies_is_named() {
     let run = site.opened();
     let analysis = expect_related(&run, nodes);
     print(&analysis);
-    let hertz = analysis.frequency.hertz as i64;
-    let microseconds = |us: i64| us * hertz / 1_000_000;
-    // It tells every second peer another time: with each of them alone it agrees. By 20 us, or by more than what the
-    // exchanges leave open on a busy machine: below that no evidence contradicts it.
-    let direct = analysis.pairs.iter().filter_map(|pair| pair.direct_half_width_ticks).max().unwrap_or(0);
-    let lie = microseconds(20).max(4 * direct as i64);
+    // Below what the exchanges leave open no evidence contradicts a lie: a ring of three pairs does not contradict one
+    // of three times the widest, and a lie is contradicted by a ring wherever it is told.
+    let direct = analysis.pairs.iter().filter_map(|pair| pair.direct_half_width_ticks).max().unwrap() as i64;
+    let least = |us: i64| (us * analysis.frequency.hertz as i64 / 1_000_000).max(10 * direct);
+    // It tells every second peer another time: with each of them alone it agrees.
+    let lie = least(20);
     expect_named(&site, 3, "lies", &|peer, tick| tick + if peer % 2 == 0 { lie } else { 0 });
     let domain = run.manifest().nodes.iter().find(|node| node.name == "n2").unwrap().domain();
     let of_domain = run.pairs().unwrap().found.into_iter().find(|pair| pair.domain == domain).unwrap();
     let ticks = run.brackets(&of_domain).unwrap().found.at;
     let (first, last) = (*ticks.iter().min().unwrap(), *ticks.iter().max().unwrap());
-    let middle = first + (last - first) / 2;
-    expect_named(&site, 2, "steps", &|_, tick| tick + (tick - middle).max(0) / 5000);
+    let (middle, gains) = (first + (last - first) / 2, i128::from(least(150)));
+    let gained = |tick: i64| (i128::from((tick - middle).max(0)) * gains / i128::from(last - middle)) as i64;
+    expect_named(&site, 2, "steps", &|_, tick| tick + gained(tick));
     let shown = Ended::of(tickscope(&["show"]).arg(site.run_directory()));
     assert_eq!(shown.code, Some(0), "{shown:?}");
     println!("{}", shown.out);

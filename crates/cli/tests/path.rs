@@ -13,6 +13,7 @@ fn demo(wait: &str) -> String {
     let replaced = [
         ("../build/udp-echo", echo),
         ("\"7400\"", format!("\"{port}\"")),
+        ("ready = 7400", format!("ready = {port}")),
         ("kind = \"auto\"", "kind = \"loopback\"".into()),
         ("seconds = 20", "seconds = 2".into()),
         ("probes_hz = 1000", format!("probes_hz = 500\nprobe_port = {probe_port}")),

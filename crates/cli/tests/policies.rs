@@ -129,6 +129,25 @@ impl Going {
         }
     }
 
+    /// Waits until these points have a rate, which takes two readings: what a figure is drawn of.
+    fn await_rates(&self, points: &[&str]) {
+        let until = Instant::now() + Duration::from_secs(120);
+        let has_rate = |found: &Value, point: &str| {
+            let of_point = found["counts"].as_array().into_iter().flatten().filter(|of| of["point"] == point);
+            let mut periods = of_point.flat_map(|of| of["periods"].as_array().into_iter().flatten());
+            periods.any(|period| period["lo_hz"] != Value::Null)
+        };
+        loop {
+            let shown = self.shown(&["--counts", "--json"]);
+            let found = serde_json::from_str(&shown.out).unwrap_or_default();
+            if points.iter().all(|point| has_rate(&found, point)) {
+                return;
+            }
+            assert!(Instant::now() < until, "no rate of {points:?}: {shown:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// Stops the writer and waits for the run's end; how many turns it made.
     fn stop(&mut self) -> i64 {
         self.stopped().1
@@ -244,7 +263,7 @@ fn e2e_each_policy_keeps_what_it_says_and_the_table_tells_it_and_what_is_kept_is
     let trigger = "[[dump]]\nfrom = \"n.early\"\nto = \"n.late\"\nabove = \"1us\"\n";
     let layout = "[layout]\npath = [\"n.sent\", \"n.received\"]\n";
     let mut going = Going::start("all", &format!("{}{trigger}{layout}", rules.concat()));
-    std::thread::sleep(Duration::from_millis(500));
+    going.await_rates(&["n.counted"]);
     expect_hints(&going);
     let early = going.ask(&["dump", "earl?"]).json(0);
     assert_eq!(early["nodes"][0]["dumped"]["channels"], 1, "{early}");
@@ -328,7 +347,7 @@ fn expect_hints(going: &Going) {
 fn e2e_a_run_whose_points_only_count_ends_well_and_prints_and_draws_the_counts() {
     let policy = "[[policy]]\nchannels = \"*\"\npolicy = \"count 10ms\"\n";
     let mut going = Going::start("only-counted", policy);
-    std::thread::sleep(Duration::from_millis(300)); // some readings
+    going.await_rates(&["n.counted"]);
     let turns = going.stop_well();
     let ended = going.shown(&[]);
     let said = format!("n.in: {} stamps of 1 channel, ", turns + 1);
@@ -369,7 +388,7 @@ fn e2e_a_run_that_was_killed_is_finished_as_it_would_have_ended_where_points_cou
         ("cut-layout", with_layout, "policy: n.in only counts (count 10ms): "),
     ] {
         let mut going = Going::start(name, &more);
-        std::thread::sleep(Duration::from_millis(300)); // some readings
+        going.await_rates(&["n.in"]);
         let mut run = going.run.take().unwrap();
         run.kill().unwrap();
         run.wait().unwrap();

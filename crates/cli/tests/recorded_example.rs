@@ -23,9 +23,11 @@ fn demo(pairs: &str, words: &str, repetitions: u32) -> String {
 /// The same between network namespaces, where the rights are there.
 fn anywhere(pairs: &str, words: &str, repetitions: u32) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/cm-star.toml");
+    let port = ports();
     let replaced = [
         ("../build/cm-star", cm_star().display().to_string()),
-        ("\"7430\"", format!("\"{}\"", ports())),
+        ("\"7430\"", format!("\"{port}\"")),
+        ("ready = 7430", format!("ready = {port}")),
         ("probes_hz = 1000", format!("probes_hz = 500\nprobe_port = {}", free_port())),
         ("\"1,2,3\"", format!("\"{pairs}\"")),
         ("\"0,50,100,150,200\"", format!("\"{words}\"")),
@@ -268,7 +270,8 @@ fn e2e_a_lost_answer_costs_its_repetition_and_an_answer_that_comes_twice_nothing
         let (_, after) = after.split_once('"').unwrap();
         format!("{before}\"127.0.0.1\", \"{port}\"{after}")
     };
-    let server = at(server, "{address}", port);
+    let (words, _) = server.split_once("ready = ").unwrap();
+    let server = format!("{}ready = {port}\n", at(words, "{address}", port));
     let client = at(client, "{server.address}", carrier.port);
     let table = Ended::of(&mut site.run_command(&format!("{server}[[node]]\nname = \"client\"{client}"))).json(0);
     carrier.end();

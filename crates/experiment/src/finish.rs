@@ -27,6 +27,7 @@ use crate::notice;
 use crate::original::{expect_original, expect_own_directories, goes_on};
 use crate::pipe::{PipeAgent, session_goes_on};
 use crate::plan::Plan;
+use crate::preflight;
 use crate::record::RunRecord;
 use crate::roles::collector::{CollectorSettings, collect};
 use crate::sites;
@@ -152,6 +153,9 @@ fn cleared(run: Run, root: &Path) -> Result<Option<Finished>, Error> {
 
 /// The answer where no run was begun; what a killed `run` left before that goes.
 fn nothing_begun(root: &Path) -> Result<Error, Error> {
+    if !preflight::is_claimed(root) {
+        leftovers::await_agents(root);
+    }
     let done = leftovers::discard(root)?;
     let _ = std::fs::remove_dir_all(root.join(".overhead")); // passes of a comparison; mostly there are none
     let place = root.display();

@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tickscope_collect::{Cleared, Foreign, Stays};
@@ -24,6 +25,7 @@ use tickscope_tick::{NodeName, counted, quoted};
 
 use crate::Error;
 use crate::agent::Left;
+use crate::interrupt;
 
 /// Where stamp directories are.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -88,7 +90,29 @@ pub(crate) struct Claim {
     _held: Writing,
 }
 
+/// Held while an agent makes its folder.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// Ends this process at once, but not while it makes its folder.
+pub(crate) fn end_at_once() -> ! {
+    let _made = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    std::process::exit(0)
+}
+
 impl Claim {
+    /// The same for an agent: no folder is made, or stays, once this process was told to end. So who finds none of a
+    /// run that was killed need not look again.
+    pub fn take_unless_told_to_end(run: u64, root: &Path) -> Result<Self, Error> {
+        let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let claim = Self::take(run, root)?;
+        if interrupt::ended() {
+            return Err(Error::work(
+                "expected to begin a run's nodes, found that this agent is told to end. Run it again",
+            ));
+        }
+        Ok(claim)
+    }
+
     /// Makes the folder of run number `run`, whose directory is `root`, or takes the one that a killed run left.
     pub fn take(run: u64, root: &Path) -> Result<Self, Error> {
         let folder = stamps_of(run);
@@ -351,6 +375,21 @@ pub(crate) fn remove_namespaces(run: u64) -> Result<Vec<String>, Error> {
     Ok(done)
 }
 
+/// Waits, within reason, for the agent of a run that was killed just now before there was a `run.json`: it ends by
+/// itself, and holds the run's folder until then.
+pub(crate) fn await_agents(root: &Path) {
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.into());
+    let is_of = |of: PathBuf| of == root || of.starts_with(root.join(".overhead"));
+    let is_held = |folder: PathBuf| {
+        let run = run_of(&folder).filter(|_| root_of(&folder).is_some_and(is_of) && is_ours(&folder));
+        run.is_some_and(|run| lives(&folder, &run))
+    };
+    let until = Instant::now() + PATIENCE;
+    while Instant::now() < until && entries(Path::new(SHARED_MEMORY)).into_iter().any(is_held) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Removes what runs left that began no run in `root` or below, stamps too: of passes without a run, and of a run that
 /// was killed before there was a `run.json`. Returns in words what it was.
 pub(crate) fn discard(root: &Path) -> Result<Vec<String>, Error> {
@@ -521,6 +560,23 @@ fn end_processes(run: &str, ended: &mut dyn FnMut(&(u32, String))) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_agent_of_a_run_that_was_killed_before_it_began_is_waited_for_and_its_folder_goes() {
+        let run = 0x00fe_dcba_0000_0000 | u64::from(std::process::id());
+        let (folder, root) = (stamps_of(run), std::env::temp_dir().join(format!("tickscope-unbegun-{run:016x}")));
+        own_folder(&folder).unwrap();
+        let held = Writing::hold(&folder.join(".run")).unwrap();
+        fs::write(folder.join(".run"), root.display().to_string()).unwrap();
+        // An agent that ends at once lets go of its folder, and removes nothing.
+        let agent = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(held);
+        });
+        let finished = crate::finish::finish(&root).map(drop).unwrap_err().to_string();
+        agent.join().unwrap();
+        assert!(finished.contains(&format!("removed {}", folder.display())) && !folder.exists(), "{finished}");
+    }
 
     #[test]
     fn shared_memory_that_is_not_there_or_has_no_room_is_refused_with_what_helps() {

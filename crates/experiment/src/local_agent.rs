@@ -80,7 +80,7 @@ impl LocalAgent {
         let clocks_before = Snapshot::of_this_host(&NodeCounter::true_counter()).map_err(Error::work)?;
         // From the file system's root on: a command may run elsewhere.
         let root = std::path::absolute(&root).unwrap_or(root);
-        let claim = Claim::take(run, &root)?;
+        let claim = Claim::take_unless_told_to_end(run, &root)?;
         if settings.generation > 1 {
             leftovers::remove_namespaces(run)?; // of an agent that was killed; its processes have ended with it
         }

@@ -36,7 +36,7 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     let addresses = addresses(plan, arrangement);
     plan.nodes.iter().try_for_each(|node| plan.fill(node, &addresses, "").map(drop))?;
     if arrangement == Arrangement::Loopback {
-        check_ports(plan)?; // namespaces of this run's own have every port free
+        check_ports(plan, &addresses)?; // namespaces of this run's own have every port free
     }
     leftovers::expect_room(least_pool(plan))?;
     Ok(arrangement)
@@ -236,10 +236,10 @@ fn expect_few_strangers(nodes: usize) -> Result<(), Error> {
     )))
 }
 
-fn check_ports(plan: &Plan) -> Result<(), Error> {
+fn check_ports(plan: &Plan, addresses: &BTreeMap<NodeName, String>) -> Result<(), Error> {
     let port = plan.clock.probe_port;
-    for at in probed(plan) {
-        let address = Arrangement::Loopback.address(at);
+    for node in probed(plan).map(|at| &plan.nodes[at]).filter(|node| node.connect.is_empty()) {
+        let address = node.probe_address.as_ref().unwrap_or(&addresses[&node.name]);
         UdpSocket::bind((address.as_str(), port)).map_err(|e| {
             Error::work(format!(
                 "cannot bind the probe to {address}, port {port}: {e}. Is another run going on? Give this one another \
@@ -258,6 +258,13 @@ fn missing(root: &Path) -> Vec<PathBuf> {
 
 /// A file in the run's directory that whoever begins a run there holds, until there is a run.
 const CLAIM: &str = ".starting";
+
+/// Returns whether a process that lives begins a run in that directory.
+pub(crate) fn is_claimed(root: &Path) -> bool {
+    let Ok(file) = File::open(root.join(CLAIM)) else { return false };
+    // SAFETY: a system call on a descriptor that outlives it.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) != 0 }
+}
 
 /// A directory that this process alone begins a run in.
 #[derive(Debug)]
@@ -371,8 +378,9 @@ mod tests {
         fs::write(root.join("of the first"), "").unwrap();
         let refused = Claimed::take(&root).unwrap_err();
         assert!(refused.code() == 2 && refused.to_string().contains("another run begins there"), "{refused}");
-        assert!(root.join("of the first").exists());
+        assert!(root.join("of the first").exists() && is_claimed(&root));
         first.let_go();
+        assert!(!is_claimed(&root));
         assert!(Claimed::take(&root).unwrap_err().to_string().contains("found files in it"));
         assert!(root.join("of the first").exists() && !root.join(CLAIM).exists());
         first.remove();

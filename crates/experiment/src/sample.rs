@@ -32,7 +32,7 @@ reference = "client"             # durations are in ticks of this node's counter
 [[node]]
 name = "server"
 command = ["./server", "{address}", "7400"]
-# ready = 7400                   # the next node starts once something listens on this port, or
+ready = 7400                     # the next node starts once something listens on this port, or
 # ready = "listening"            # once it has printed a line that contains this text
 # environment = { KEY = "value" }
 

@@ -24,6 +24,7 @@ use super::protocol::{
 use super::session::Folder;
 use crate::agent::{Agent, TaskId, Unread};
 use crate::interrupt;
+use crate::leftovers;
 use crate::local_agent::LocalAgent;
 use crate::notice;
 use crate::{Error, LocalPlace};
@@ -97,7 +98,7 @@ fn end_with_a_killed_run() {
     let until = Instant::now() + ONE_MOMENT;
     while Instant::now() < until {
         if interrupt::ended() {
-            std::process::exit(0);
+            leftovers::end_at_once();
         }
         thread::sleep(Duration::from_millis(1));
     }
