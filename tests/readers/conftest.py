@@ -1,6 +1,8 @@
 """Runs of the real command for the tests in Python; the tables they leave are read by libraries that are not ours."""
 
 import functools
+import ipaddress
+import itertools
 import os
 import pathlib
 import shutil
@@ -24,14 +26,17 @@ reference = "client"
 rho = "{rho}"
 same_boot = "ignore"
 probes_hz = {probes_hz}
-probe_port = {probe_port}
+probe_port = 7411
 [[node]]
 name = "server"
-command = ["{echo}", "server", "{{address}}", "{port}"]
+address = "{server}"
+command = ["{echo}", "server", "{{address}}", "7400"]
+ready = 7400
 {inject}
 [[node]]
 name = "client"
-command = ["{echo}", "client", "{{server.address}}", "{port}", "--rate", "{rate}", "--seconds", "{{seconds}}"]
+address = "{client}"
+command = ["{echo}", "client", "{{server.address}}", "7400", "--rate", "{rate}", "--seconds", "{{seconds}}"]
 ends_run = true
 [evidence]
 kernel_probes = {kernel_probes}
@@ -39,6 +44,12 @@ kernel_probes = {kernel_probes}
 path = ["client.send", "server.received", "server.reply", "client.response"]
 branches = ["client.send > client.sent"]
 """
+
+
+def own_address(serials=itertools.count()):
+    """An address of loopback that no other living test has, by the process and a serial number."""
+    number = (1 + os.getpid() % 8191) * 1024 + next(serials) % 1024  # as in crates/cli/tests/site/mod.rs
+    return str(ipaddress.IPv4Address((127 << 24) + number))
 
 
 def free_port():
@@ -83,7 +94,7 @@ def begin_run_with(udp_echo):
     """The same with a command of choice."""
 
     def begin(command, folder, seconds, rate, rho="unknown", probes_hz=1000, inject="", kernel_probes=True):
-        settings = {"port": free_port(), "probe_port": free_port(), "kernel_probes": str(kernel_probes).lower()}
+        settings = {"server": own_address(), "client": own_address(), "kernel_probes": str(kernel_probes).lower()}
         text = RUN_FILE.format(
             seconds=float(seconds), rate=rate, rho=rho, probes_hz=probes_hz, inject=inject, echo=udp_echo, **settings
         )

@@ -409,8 +409,9 @@ fn e2e_a_file_that_is_no_pool_is_told_and_left_alone() {
 fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothing() {
     let _alone = alone();
     let site = Site::new("hostile");
-    let relayed = Experiment { client_port: site::free_port(), ..Experiment::new(6.0, 250) };
-    let relay = relay::Relay::start(relayed.client_port, relayed.server_port, relayed.probe_port);
+    let relayed = Experiment { client_port: 7401, ..Experiment::new(6.0, 250) };
+    let address = relayed.addresses.as_ref().unwrap()[0].parse().unwrap();
+    let relay = relay::Relay::start(address, [relayed.client_port, relayed.server_port, relayed.probe_port]);
     let ran = site.run(&relayed);
     let did = relay.stop();
     println!("{did:?}");
@@ -439,7 +440,7 @@ fn e2e_lost_doubled_reordered_and_forged_datagrams_are_counted_and_falsify_nothi
 
 /// A hostile network in between: every hundredth datagram is lost, another doubled, another late; some are forged.
 mod relay {
-    use std::net::{SocketAddr, UdpSocket};
+    use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread::JoinHandle;
@@ -460,16 +461,17 @@ mod relay {
     }
 
     impl Relay {
-        pub fn start(listen: u16, server: u16, probe: u16) -> Self {
-            let near = UdpSocket::bind(("127.0.0.1", listen)).unwrap();
-            let far = UdpSocket::bind("127.0.0.1:0").unwrap();
-            far.connect(("127.0.0.1", server)).unwrap();
+        /// At the server's address, by the ports on which it listens, the server does, and its probe.
+        pub fn start(address: Ipv4Addr, [listen, server, probe]: [u16; 3]) -> Self {
+            let near = UdpSocket::bind((address, listen)).unwrap();
+            let far = UdpSocket::bind((address, 0)).unwrap();
+            far.connect((address, server)).unwrap();
             for socket in [&near, &far] {
                 socket.set_nonblocking(true).unwrap();
             }
             let stop = Arc::new(AtomicBool::new(false));
             let stopped = stop.clone();
-            let thread = std::thread::spawn(move || work(&near, &far, ("127.0.0.1", probe), &stopped));
+            let thread = std::thread::spawn(move || work(&near, &far, (address, probe), &stopped));
             Self { stop, thread }
         }
 
@@ -479,7 +481,7 @@ mod relay {
         }
     }
 
-    fn work(near: &UdpSocket, far: &UdpSocket, probe: (&str, u16), stop: &AtomicBool) -> Did {
+    fn work(near: &UdpSocket, far: &UdpSocket, probe: (Ipv4Addr, u16), stop: &AtomicBool) -> Did {
         let (mut did, mut client, mut seen) = (Did::default(), None::<SocketAddr>, 0u64);
         let mut late: Vec<(Instant, Vec<u8>)> = Vec::new();
         let mut buffer = [0; 2048];
@@ -522,7 +524,7 @@ mod relay {
     }
 
     /// The same packet under another token; and a probe's request of another run.
-    fn forge(far: &UdpSocket, datagram: &[u8], probe: (&str, u16), did: &mut Did) {
+    fn forge(far: &UdpSocket, datagram: &[u8], probe: (Ipv4Addr, u16), did: &mut Did) {
         let mut forged = datagram.to_vec();
         forged[8] ^= 0xff;
         far.send(&forged).unwrap();

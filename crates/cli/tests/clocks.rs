@@ -7,18 +7,19 @@
 mod site;
 
 use serde_json::Value;
-use site::{Ended, Site, free_port, tickscope, truth, udp_echo};
+use site::{Ended, Site, own_address, tickscope, truth, udp_echo};
 
 /// A run of a few seconds whose nodes' `CLOCK_REALTIME` are read through these maps.
 fn run(site: &Site, server_map: &str, client_map: &str, clock: &str) -> Ended {
-    let (echo, port, probe_port) = (udp_echo().display(), free_port(), free_port());
+    let (echo, [server, client]) = (udp_echo().display(), [own_address(), own_address()]);
     let text = format!(
         "run = {{ name = \"clocks\", seconds = 6 }}\nnetwork.kind = \"loopback\"\n[clock]\nreference = \
          \"client\"\nrho = 1\nsame_boot = \"ignore\"\nprobes_hz = 1000\nprobe_port = \
-         {probe_port}\n{clock}\n[layout]\npath = [\"client.send\", \"server.received\", \"server.reply\", \
+         7411\n{clock}\n[layout]\npath = [\"client.send\", \"server.received\", \"server.reply\", \
          \"client.response\"]\n[[node]]\nname = \"server\"\ninject_realtime = {server_map}\ncommand = [\"{echo}\", \
-         \"server\", \"{{address}}\", \"{port}\"]\n[[node]]\nname = \"client\"\nends_run = true\ninject_realtime = \
-         {client_map}\ncommand = [\"{echo}\", \"client\", \"{{server.address}}\", \"{port}\", \"--rate\", \"1000\", \
+ \
+         \"server\", \"{{address}}\", \"7400\"]\naddress = \"{server}\"\nready = 7400\n[[node]]\nname = \"client\"\naddress = \"{client}\"\nends_run = true\ninject_realtime = \
+         {client_map}\ncommand = [\"{echo}\", \"client\", \"{{server.address}}\", \"7400\", \"--rate\", \"1000\", \
          \"--seconds\", \"{{seconds}}\"]\n"
     );
     Ended::of(&mut site.run_command(&text))

@@ -5,20 +5,21 @@ mod site;
 use std::path::Path;
 
 use site::c_program::compile;
-use site::{Ended, Site, count, free_port, stage, udp_echo};
+use site::{Ended, Site, count, own_address, stage, udp_echo};
 
 /// A client in Java that logs `System.nanoTime()` to files in the run's directory.
 fn java_run(sent: &str, ordering: &str) -> String {
-    let (echo, port, probe_port) = (udp_echo().display(), free_port(), free_port());
+    let (echo, [server, at_client]) = (udp_echo().display(), [own_address(), own_address()]);
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/java-echo/EchoClient.java");
     let client = client.display();
     format!(
         "run = {{ name = \"java\", seconds = 2 }}\nnetwork.kind = \"loopback\"\n\
-         [clock]\nreference = \"client\"\nrho = 1\nsame_boot = \"ignore\"\nprobes_hz = 500\nprobe_port = {probe_port}\n\
+         [clock]\nreference = \"client\"\nrho = 1\nsame_boot = \"ignore\"\nprobes_hz = 500\nprobe_port = 7411\n\
          [layout]\npath = [\"client.java-send\", \"server.received\", \"server.reply\", \"client.java-response\"]\n\
-         [[node]]\nname = \"server\"\ncommand = [\"{echo}\", \"server\", \"{{address}}\", \"{port}\"]\n\
-         [[node]]\nname = \"client\"\nends_run = true\n\
-         command = [\"java\", \"{client}\", \"{{server.address}}\", \"{port}\", \"{{run}}/sent.csv\", \"{{run}}/responses.csv\", \"500\", \"{{seconds}}\"]\n\
+         [[node]]\nname = \"server\"\ncommand = [\"{echo}\", \"server\", \"{{address}}\", \"7400\"]\n\
+         address = \"{server}\"\nready = 7400\n\
+         [[node]]\nname = \"client\"\nends_run = true\naddress = \"{at_client}\"\n\
+         command = [\"java\", \"{client}\", \"{{server.address}}\", \"7400\", \"{{run}}/sent.csv\", \"{{run}}/responses.csv\", \"500\", \"{{seconds}}\"]\n\
          [[log]]\nnode = \"client\"\npoint = \"java-send\"\nfile = \"{{run}}/{sent}\"\nclock = \"monotonic\"\nordering = \"{ordering}\"\n\
          [[log]]\nnode = \"client\"\npoint = \"java-response\"\nfile = \"{{run}}/responses.csv\"\nclock = \"monotonic\"\n"
     )

@@ -25,7 +25,7 @@ fn method<'a>(table: &'a Value, name: &str) -> &'a Value {
 
 /// A run of the demo's kind with these rivals.
 fn run(site: &Site, seconds: f64, rivals: &str, path: &str) -> Value {
-    let experiment = Experiment { probes_hz: 200, ..Experiment::new(seconds, 50) };
+    let experiment = Experiment { probes_hz: 200, addresses: None, ..Experiment::new(seconds, 50) };
     let text = experiment.text().replace("kind = \"loopback\"", "kind = \"namespaces\"");
     let mut command = site.run_command(&format!("{text}\n[rivals]\n{rivals}\n"));
     Ended::of(command.env("PATH", path)).json(0)
@@ -67,7 +67,7 @@ fn e2e_chrony_and_ptp4l_are_asked_beside_the_run_and_the_truth_is_held_against_e
 /// The run's one pair of nodes, with a link between namespaces that the client fills or hardly uses.
 fn over_a_narrow_link(name: &str, rate_hz: u32) -> Value {
     let site = Site::new(name);
-    let experiment = Experiment { probes_hz: 100, ..Experiment::new(few_or_all(2.5, 10.0), rate_hz) };
+    let experiment = Experiment { probes_hz: 100, addresses: None, ..Experiment::new(few_or_all(2.5, 10.0), rate_hz) };
     let link = "kind = \"namespaces\"\nnetwork.link = { mbit = 1, queue_ms = 100 }";
     let text = experiment.text().replace("kind = \"loopback\"", link);
     Ended::of(&mut site.run_command(&text)).json(0)

@@ -16,6 +16,8 @@ use tickscope_experiment::may_make_namespaces;
 fn with_server(site: &Site, experiment: &Experiment, script: &str, more: &str) -> Command {
     let text = experiment.text();
     let at = text.find("name = \"server\"").unwrap();
+    let says = format!("ready = {}\n", experiment.server_port);
+    let text = if more.contains("ready") { text.replace(&says, "") } else { text };
     let shell = format!("{more}\ncommand = [\"sh\", \"-c\", '{script}', \"sh\", ");
     site.run_command(&format!("{}{}", &text[..at], text[at..].replacen("command = [", &shell, 1)))
 }
@@ -67,7 +69,8 @@ fn e2e_a_start_that_fails_halfway_leaves_nothing() {
     left_nothing(&site, &ended, 1, &["command of client: cannot start './broken'"]);
 
     let experiment = Experiment::new(1.0, 100);
-    let taken = UdpSocket::bind(("127.0.0.1", experiment.probe_port)).unwrap();
+    let [_, address] = experiment.addresses.as_ref().unwrap();
+    let taken = UdpSocket::bind((address.as_str(), experiment.probe_port)).unwrap();
     left_nothing(&site, &site.run(&experiment), 1, &["Is another run going on?", "clock.probe_port"]);
     drop(taken);
 
@@ -110,7 +113,7 @@ fn e2e_three_and_five_nodes_are_namespaces_on_a_bridge_each_with_its_probe() {
     }
     for nodes in [3, 5] {
         let site = Site::new("bridge");
-        let experiment = Experiment { probes_hz: 200, ..Experiment::new(1.0, 100) };
+        let experiment = Experiment { probes_hz: 200, addresses: None, ..Experiment::new(1.0, 100) };
         let mut text = experiment.text().replace("kind = \"loopback\"", "kind = \"namespaces\"");
         for more in 2..nodes {
             let (echo, port) = (udp_echo().display(), experiment.server_port);

@@ -40,6 +40,8 @@ pub struct Experiment {
     pub probes_hz: u32,
     /// By node: `offset, drift_ppb, wander_ppb, wander_period` of its counter.
     pub inject: Option<(&'static str, [i64; 4])>,
+    /// Of the server and of the client, this test's alone; `None`: those of the run's network.
+    pub addresses: Option<[String; 2]>,
     pub server_port: u16,
     pub client_port: u16,
     pub probe_port: u16,
@@ -50,16 +52,17 @@ impl Experiment {
     /// Where every packet must arrive, 250 a second: the kernel keeps some 270 for a program that stands still, so a
     /// machine may pause for a second.
     pub fn new(seconds: f64, rate_hz: u32) -> Self {
-        let server_port = free_port();
+        let server_port = 7400; // below those that a kernel gives to whoever asks for none
         Self {
             seconds,
             rate_hz,
             rho: "unknown",
             probes_hz: 1000,
             inject: None,
+            addresses: Some([own_address(), own_address()]),
             server_port,
             client_port: server_port,
-            probe_port: free_port(),
+            probe_port: 7411,
             client: udp_echo().display().to_string(),
         }
     }
@@ -79,12 +82,21 @@ impl Experiment {
             "\"{client}\", \"client\", \"{{server.address}}\", \"{client_port}\", \"--rate\", \"{rate_hz}\", \
              \"--seconds\", \"{{seconds}}\""
         );
-        for (node, words) in [
+        for (at, (node, words)) in [
             ("server", format!("\"{echo}\", \"server\", \"{{address}}\", \"{server_port}\"")),
             ("client", client_words),
-        ] {
+        ]
+        .into_iter()
+        .enumerate()
+        {
             let _ = write!(text, "[[node]]\nname = \"{node}\"\nends_run = {}\n", node == "client");
             let _ = writeln!(text, "command = [{words}]");
+            if let Some(addresses) = &self.addresses {
+                let _ = writeln!(text, "address = \"{}\"", addresses[at]);
+            }
+            if node == "server" {
+                let _ = writeln!(text, "ready = {server_port}");
+            }
             if let Some((_, [offset, drift, wander, period])) = self.inject.filter(|(injected, _)| *injected == node) {
                 let _ = writeln!(
                     text,
@@ -212,6 +224,16 @@ pub fn udp_echo() -> &'static Path {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets/udp-echo/udp-echo.c");
         c_program::compile("cc", &source, &["-D_GNU_SOURCE"], "udp-echo")
     })
+}
+
+/// An address of loopback that no other living test has: by this process and a serial number.
+pub fn own_address() -> String {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    const SERIALS: u32 = 1 << 10;
+    const PROCESSES: u32 = (1 << 13) - 1; // fewer than live at a time, and 127.0.0.0 to 127.0.3.255 are left to runs
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed) % SERIALS;
+    let number = (1 + std::process::id() % PROCESSES) * SERIALS + serial;
+    std::net::Ipv4Addr::from((127 << 24) + number).to_string()
 }
 
 /// A port that nothing is bound to on any loopback address just now.
