@@ -17,8 +17,8 @@ fn run(site: &Site, server_map: &str, client_map: &str, clock: &str) -> Ended {
          \"client\"\nrho = 1\nsame_boot = \"ignore\"\nprobes_hz = 1000\nprobe_port = \
          7411\n{clock}\n[layout]\npath = [\"client.send\", \"server.received\", \"server.reply\", \
          \"client.response\"]\n[[node]]\nname = \"server\"\ninject_realtime = {server_map}\ncommand = [\"{echo}\", \
- \
-         \"server\", \"{{address}}\", \"7400\"]\naddress = \"{server}\"\nready = 7400\n[[node]]\nname = \"client\"\naddress = \"{client}\"\nends_run = true\ninject_realtime = \
+         \"server\", \"{{address}}\", \"7400\"]\naddress = \"{server}\"\nready = 7400\n[[node]]\n\
+         name = \"client\"\naddress = \"{client}\"\nends_run = true\ninject_realtime = \
          {client_map}\ncommand = [\"{echo}\", \"client\", \"{{server.address}}\", \"7400\", \"--rate\", \"1000\", \
          \"--seconds\", \"{{seconds}}\"]\n"
     );
