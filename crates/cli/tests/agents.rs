@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use site::c_program::{ReturnedCounts, compile_with};
-use site::{Ended, Site, few_or_all, free_port, tickscope};
+use site::{Ended, Site, few_or_all, free_port, tickscope, within};
 use tickscope_store::{Event, EventKind, Paths, RunState, read_channels, write_events};
 
 /// Stamps of each node, enough for its parts to be killed meanwhile.
@@ -79,9 +79,8 @@ impl Scene {
 
     /// Waits until the kernel has let go of what the killed process held.
     fn until_nobody_writes(&self) {
-        while self.site.opened().state().unwrap() == RunState::GoingOn {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let goes_on = || self.site.opened().state().unwrap() == RunState::GoingOn;
+        within("that nobody writes the run that was killed", || (!goes_on()).then_some(()));
     }
 
     /// Sessions of the run, by node.
@@ -240,8 +239,11 @@ fn e2e_a_run_killed_while_its_nodes_go_on_is_resumed_or_finished_with_every_stam
             scene.expect_every_stamp();
             continue; // it had come to its end
         }
-        std::thread::sleep(Duration::from_millis(200));
-        let after: Vec<u64> = scene.returned.iter().map(|returned| returned.word(0)).collect();
+        let after = within("stamps while there is no conductor, or all of them", || {
+            let after: Vec<u64> = scene.returned.iter().map(|returned| returned.word(0)).collect();
+            let went_on = before.iter().zip(&after).any(|(before, after)| after > before);
+            (went_on || after[4] == STAMPS).then_some(after)
+        });
         let command = ["resume", "finish"][round % 2];
         let ended = scene.command(&[command]);
         assert!([Some(0), Some(3)].contains(&ended.code), "{ended:?}");
@@ -264,9 +266,7 @@ fn e2e_an_agent_that_nobody_comes_back_to_ends_its_node_at_its_deadline_and_keep
     let sessions = scene.sessions();
     run.kill().unwrap();
     run.wait().unwrap();
-    while !scene.parts("daemon", &sessions).is_empty() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    within("the agents' end at their deadline", || scene.parts("daemon", &sessions).is_empty().then_some(()));
     let spool = scene.site.path("state/tickscope/sessions").join(&sessions[0]).join("run/stamps");
     assert!(spool.exists(), "what it has waits in its spool");
     let ended = scene.command(&["finish"]);
@@ -306,9 +306,8 @@ impl Machine {
         self.begin_boot(2);
         scene.parts("daemon", &[session.to_owned()]).into_iter().for_each(kill);
         let folder = format!("/dev/shm/tickscope-{session}");
-        while processes(|line| line.contains(session) && !line.contains(" attach ")) != [0; 0] {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let is_there = |line: &str| line.contains(session) && !line.contains(" attach ");
+        within("the end of what was killed", || processes(is_there).is_empty().then_some(()));
         let _ = fs::remove_dir_all(folder);
     }
 }
@@ -483,9 +482,10 @@ fn e2e_finish_fetches_the_logs_of_a_node_elsewhere_also_where_its_agent_is_gone(
             let session = fs::read_dir(site.path("state/tickscope/sessions")).unwrap().next().unwrap().unwrap();
             let session = session.file_name().into_string().unwrap();
             let daemons = || processes(|line| line.contains(&format!("agent daemon --session {session}")));
-            while !daemons().is_empty() {
+            within("the end of its agent", || {
                 daemons().into_iter().for_each(kill);
-            }
+                daemons().is_empty().then_some(())
+            });
         }
         let place = site.run_directory().display().to_string();
         let mut finish = tickscope(&["finish", &place, "--json"]);
@@ -525,9 +525,7 @@ fn e2e_a_second_ctrl_c_waits_for_no_node_that_cannot_be_reached_and_finish_has_i
     interrupt(&run);
     // It ends commands, the last first, until it waits for that node.
     let last = scene.returned[4].0.display().to_string();
-    while !processes(|line| line.contains(&last)).is_empty() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    within("the end of the last command", || processes(|line| line.contains(&last)).is_empty().then_some(()));
     interrupt(&run);
     let (code, said) = code_of(run);
     assert!(code == Some(1) && said.contains("b was not waited for any longer"), "{code:?} {said}");
@@ -565,6 +563,7 @@ fn e2e_an_agent_that_does_not_answer_is_named_and_holds_up_nobody_who_asks() {
         if status.code == Some(0) && failures(&status.json(0)).is_empty() {
             break;
         }
+        assert!(run.try_wait().unwrap().is_none(), "it ended before it answered: {status:?}");
         std::thread::sleep(Duration::from_millis(20)); // it does not measure yet
     }
     signal(libc::SIGSTOP);
@@ -595,10 +594,13 @@ fn e2e_an_agent_that_does_not_answer_is_named_and_holds_up_nobody_who_asks() {
     scene.expect_nothing_left(&sessions);
 }
 
-/// A run of one node elsewhere whose command leaves a program behind that stamps until it is killed.
+/// A run of one node elsewhere whose command leaves a program behind that stamps until it is killed; it ends once there
+/// is a file `stamped`.
 fn outliving(site: &Site, returned: &ReturnedCounts) -> Command {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
-    let script = format!("setsid {} {} slow 1 0 & sleep 0.5", stamper.display(), returned.0.display());
+    let (program, counts, stamped) = (stamper.display(), returned.0.display(), site.path("stamped"));
+    let until = format!("until test -e {}; do sleep 0.01; done", stamped.display());
+    let script = format!("setsid {program} {counts} slow 1 0 & {until}");
     let text = format!(
         "run = {{ name = \"outlive\", seconds = 1 }}\nclock.reference = \"n\"\n\
          [[node]]\nname = \"n\"\nends_run = true\n\
@@ -624,6 +626,7 @@ fn e2e_a_node_elsewhere_whose_program_outlives_the_run_keeps_its_session_until_a
         if is_cut_off {
             run.kill().unwrap();
         }
+        fs::write(site.path("stamped"), "").unwrap();
         let (code, said) = code_of(run);
         assert!(is_cut_off || code == Some(1) && said.contains("tickscope finish"), "{code:?} {said}");
         let finish = || {
@@ -638,9 +641,7 @@ fn e2e_a_node_elsewhere_whose_program_outlives_the_run_keeps_its_session_until_a
         assert!(told.err.contains("node n may still hold stamps") || is_cut_off, "{told:?}");
         let mark = returned.0.display().to_string();
         processes(|line| line.contains(&mark)).into_iter().for_each(kill);
-        while !processes(|line| line.contains(&mark)).is_empty() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        within("the end of what was killed", || processes(|line| line.contains(&mark)).is_empty().then_some(()));
         let ended = finish();
         assert!(!ended.err.contains("stays in"), "{ended:?}");
         assert!(site.opened().manifest().sessions.is_empty(), "{ended:?}");
@@ -719,9 +720,8 @@ fn e2e_finish_takes_what_a_program_of_somebody_elses_stamped_where_the_agent_is_
     run.wait().unwrap();
     processes(|line| line.contains(&format!("agent daemon --session {session}"))).into_iter().for_each(kill);
     let root = site.path("state").display().to_string();
-    while processes(|line| line.contains(&session) || line.contains(&root)) != [0; 0] {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let is_there = |line: &str| line.contains(&session) || line.contains(&root);
+    within("the end of what was killed", || processes(is_there).is_empty().then_some(()));
     let stamper = compile_with("cc", "stamper", &[], "stamper");
     let mut program = Command::new(stamper);
     program.arg(&returned.0).args(["slow", "1", "500"]).env("TICKSCOPE_DIR", &stamps);

@@ -95,8 +95,9 @@ impl Beside {
     fn start(&self, mut command: Command, directory: &str) -> Running {
         command.env("TICKSCOPE_DIR", directory).env("TICKSCOPE_NODE", "app");
         let child = command.arg(&self.returned.0).args(["slow", "1", "0"]).stdout(Stdio::null()).spawn().unwrap();
-        let child = Running(child);
+        let mut child = Running(child);
         while self.returned.word(0) == 0 {
+            assert!(child.0.try_wait().unwrap().is_none(), "it ended before it stamped");
             std::thread::sleep(Duration::from_millis(5));
         }
         child

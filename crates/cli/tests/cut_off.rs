@@ -9,12 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use site::c_program::{ReturnedCounts, compile_with};
-use site::{Ended, Site, few_or_all, free_port, tickscope};
+use site::{Ended, Site, WITHIN, few_or_all, free_port, tickscope, within};
 use tickscope_store::{Paths, Run, RunState, read_channels};
 
 const NODES: [&str; 2] = ["a", "b"];
-/// What a process that was killed, or told to end, leaves to the kernel and to others is over by then on any machine.
-const WITHIN: Duration = Duration::from_secs(60);
 
 /// A run of two stampers, each with a file in which it counts the stamps that returned.
 struct Scene {
@@ -314,18 +312,6 @@ fn awaited<T>(run: &mut Child, what: &str, look: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// What comes without anybody's doing, such as the end of what was killed.
-fn within<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let until = Instant::now() + WITHIN;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < until, "expected {what} within {WITHIN:?}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[test]
 fn e2e_collectors_probes_and_clock_monitors_that_are_killed_are_started_again_and_no_stamp_is_lost() {
     let stamper = compile_with("cc", "stamper", &[], "stamper");
@@ -448,12 +434,19 @@ fn e2e_a_program_that_outlives_its_run_keeps_its_stamps_until_finish_takes_them(
     let daemon = ReturnedCounts::new("outlives-daemon");
     // Node b's command leaves a program behind, in a session of its own, that stamps a while and lives on.
     let words = format!("{} {} slow 1 0", stamper.display(), daemon.0.display());
-    let stays = format!("setsid sh -c '{words} & sleep 0.3; kill -STOP $!; wait'");
-    let script = format!("{stays} > /dev/null 2>&1 & sleep 1; exec \\\"$@\\\"");
+    // It has stamped before it stands still, and stands still before its run may end.
+    let [stamped, still] = ["stamped", "still"].map(|name| scene.site.path(name).display().to_string());
+    let until = |file: &str| format!("until test -e {file}; do sleep 0.01; done");
+    let stays = format!("setsid sh -c '{words} & {}; kill -STOP $!; : > {still}; wait'", until(&stamped));
+    let script = format!("{stays} > /dev/null 2>&1 & {}; exec \\\"$@\\\"", until(&still));
     let command = format!("name = \"b\"\nends_run = true\ncommand = [\"sh\", \"-c\", \"{script}\", \"sh\", ");
     let text = scene.text.replacen("name = \"b\"\nends_run = true\ncommand = [", &command, 1);
     assert_ne!(text, scene.text);
-    Ended::of(&mut scene.site.run_command(&text)).said(1, &["cannot take every stamp", "tickscope finish"]);
+    let mut command = scene.site.run_command(&text);
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    awaited(&mut run, "stamps of what stays", || (daemon.word(0) > 0).then_some(()));
+    fs::write(&stamped, "").unwrap();
+    Ended::from(run.wait_with_output().unwrap()).said(1, &["cannot take every stamp", "tickscope finish"]);
     let marks = [daemon.0.display().to_string()];
     let (pid, _) = found(&marks).find(|(_, line)| line.starts_with(stamper.to_str().unwrap())).unwrap();
     let (folders, run) = (scene.folders(), scene.site.opened());
@@ -500,7 +493,10 @@ fn e2e_a_disk_that_is_full_for_some_seconds_of_a_run_or_at_its_end_loses_no_stam
             assert!([Some(0), Some(3)].contains(&code), "{code:?}");
         }
         let dropped = scene.site.events("lost");
-        assert_eq!((scene.expect_every_stamp(), dropped.len()), (80_000, 0), "{dropped:?}");
+        // The end of b ends the run, and a with it.
+        let found = scene.expect_every_stamp();
+        assert!((40_001..=80_000).contains(&found) && dropped.is_empty(), "{found} {dropped:?}");
+        assert_eq!(scene.returned[1].word(0), 40_000, "b came to its end");
         scene.expect_nothing_left(&[]);
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tickscope_store::{Event, Run};
@@ -18,6 +19,22 @@ use tickscope_store::{Event, Run};
 /// `few` of a count that takes long, or `all` of it under `make test-all`, which sets TICKSCOPE_TESTS.
 pub fn few_or_all<T>(few: T, all: T) -> T {
     if std::env::var_os("TICKSCOPE_TESTS").is_some() { all } else { few }
+}
+
+/// What a process that was killed, or told to end, leaves to the kernel and to others is over by then on any machine.
+pub const WITHIN: Duration = Duration::from_secs(60);
+
+/// What comes without anybody's doing, such as the end of what was killed.
+#[track_caller]
+pub fn within<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let until = Instant::now() + WITHIN;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "expected {what} within {WITHIN:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// A directory for one experiment and its run; gone at the end.
