@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use site::{Ended, Site, free_port};
 use tickscope_experiment::may_make_namespaces;
@@ -158,25 +158,36 @@ fn files_under(folder: &Path, found: &mut Vec<Vec<u8>>) {
 #[test]
 fn e2e_the_keys_of_the_probes_are_in_no_argument_no_environment_and_no_file() {
     let site = Site::new("keys");
-    let mut command = site.run_command(&sleepers(3, 2.0, "loopback"));
+    // It goes on until its keys were seen: each probe reads those of its pairs when it comes to it.
+    let mut command = site.run_command(&sleepers(3, 1000.0, "loopback"));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (facts, keys) = loop {
+    let end = |child: &Child| {
+        // SAFETY: the run that this test started, and did not wait for yet.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    };
+    let (mut facts, mut keys) = (Vec::new(), BTreeSet::new());
+    let until = Instant::now() + Duration::from_secs(60);
+    while keys.len() < 3 {
         std::thread::sleep(Duration::from_millis(20));
+        assert!(child.try_wait().unwrap().is_none(), "it ended before its keys were seen");
+        assert!(Instant::now() < until, "expected a key for each two nodes, found {}", keys.len());
         let (pids, probes) = processes(&child, &site.run_directory());
-        if probes == 3 {
-            std::thread::sleep(Duration::from_millis(300));
-            let of = |pid| ["cmdline", "environ"].map(|file| fs::read(format!("/proc/{pid}/{file}")).unwrap());
-            let facts: Vec<Vec<u8>> = pids.iter().flat_map(of).collect();
-            break (facts, keys_in_memory(&pids[1..]));
+        if probes < 3 {
+            continue;
         }
-        assert!(child.try_wait().unwrap().is_none(), "it ended before its probes were seen");
-    };
-    let Some(keys) = keys else {
-        println!("not tried: the memory of another process may not be read here");
-        child.wait().unwrap();
-        return;
-    };
+        let of = |pid| ["cmdline", "environ"].map(|file| fs::read(format!("/proc/{pid}/{file}")).unwrap());
+        facts = pids.iter().flat_map(of).collect();
+        let Some(found) = keys_in_memory(&pids[1..]) else {
+            println!("not tried: the memory of another process may not be read here");
+            end(&child);
+            child.wait().unwrap();
+            return;
+        };
+        keys.extend(found);
+    }
+    let keys: Vec<Vec<u8>> = keys.into_iter().collect();
     assert_eq!(keys.len(), 3, "one for each two nodes");
+    end(&child);
     assert!(facts.iter().all(|fact| !fact.is_empty() && !holds(fact, &keys)));
     let output = child.wait_with_output().unwrap();
     assert!(!holds(&output.stdout, &keys) && !holds(&output.stderr, &keys));
