@@ -1,12 +1,13 @@
-/* overlap DIRECTORY IDS: each id is worked on by two threads at once, A for 10 ms, B from 1 ms on for 2 ms. */
+/* overlap DIRECTORY IDS: each id is worked on by two threads at once, by A for 10 ms, by B meanwhile for 2 ms. */
 #include "account.h"
 
 static pthread_barrier_t together;
 static int ids;
 
 struct worker {
-    long wait_us, work_us;
+    long work_us;
     unsigned passage;
+    int is_outer;
 };
 
 static void *run(void *argument) {
@@ -15,16 +16,19 @@ static void *run(void *argument) {
     tickscope_channel *end = tickscope_open("end", TICKSCOPE_PLAIN, 0);
     for (int id = 0; id < ids; id++) {
         pthread_barrier_wait(&together);
-        work(worker->wait_us);
+        if (!worker->is_outer) pthread_barrier_wait(&together); /* A has begun */
         keep(begin, "begin", id, tickscope_now(TICKSCOPE_PLAIN), worker->passage);
+        if (worker->is_outer) pthread_barrier_wait(&together);
         work(worker->work_us);
+        if (worker->is_outer) pthread_barrier_wait(&together); /* B has ended */
         keep(end, "end", id, tickscope_now(TICKSCOPE_PLAIN), worker->passage);
+        if (!worker->is_outer) pthread_barrier_wait(&together);
     }
     return NULL;
 }
 
 int main(int count, char **words) {
-    struct worker workers[] = {{0, 10000, 1}, {1000, 2000, 2}};
+    struct worker workers[] = {{10000, 1, 1}, {2000, 2, 0}};
     pthread_t threads[2];
     if (count != 3) {
         return 2;
