@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "test-logs"
 RUST_TEST = re.compile(r"^test (?P<name>\S+)(?: .*)? \.\.\. (?P<outcome>ok|FAILED|ignored)", re.M)
 PYTEST = re.compile(r"^(?P<name>\S+::.+?) (?P<outcome>PASSED|FAILED|ERROR|SKIPPED)", re.M)
+# The harness's own account at its end.
+RUST_END = re.compile(r"test result: ok\. (?P<passed>\d+) passed; 0 failed; (?P<ignored>\d+) ignored;")
 MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED|LEFT-OUT)", re.M)
 # What tells why: the account of each failed test by cargo's harness and pytest, the line of a mutant that is not red.
 ACCOUNT = re.compile(
@@ -87,10 +89,19 @@ def run(job, command=None, log=None):
         text += f"\n{job.name}: no end within {job.limit_s:.0f} s; it was ended\n"
     outcomes = [(found["name"], found["outcome"]) for found in job.pattern.finditer(text)]
     if command is None:
-        # What a test's processes print may stand in the line of another. The harness ends with 0 if all passed.
-        seen = {name for name, _ in outcomes}
-        outcomes += [(name, "ok" if code == 0 else NO_END) for name in job.expected if name not in seen]
+        outcomes += unseen(job.expected, outcomes, text, code)
     return Ended(job, -1 if code is None else code, seconds, text, outcomes)
+
+
+def unseen(expected, outcomes, text, code):
+    """Outcomes of the tests that no line names: what a test's processes print may stand in the line of another.
+
+    They passed if the harness ended with 0 and counts as many as were to run: a program that ends early with 0 has none.
+    """
+    ends = [int(found["passed"]) + int(found["ignored"]) for found in RUST_END.finditer(text)]
+    is_whole = code == 0 and len(expected) in ends
+    seen = {name for name, _ in outcomes}
+    return [(name, "ok" if is_whole else NO_END) for name in expected if name not in seen]
 
 
 def end_of(process, limit_s):
@@ -98,14 +109,33 @@ def end_of(process, limit_s):
     try:
         return process.wait(timeout=limit_s)
     except subprocess.TimeoutExpired:
+        started = descendants(process.pid)
         for number in (signal.SIGTERM, signal.SIGKILL):
+            for group in {process.pid, *started}:
+                try:
+                    os.killpg(group, number)
+                except (ProcessLookupError, PermissionError):
+                    continue
             try:
-                os.killpg(process.pid, number)
                 process.wait(timeout=GRACE_S)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
+            except subprocess.TimeoutExpired:
                 continue
         process.wait()
         return None
+
+
+def descendants(root):
+    """The process groups of a process and of all that it started, those in sessions of their own among them."""
+    table = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True, check=True).stdout
+    rows = [tuple(map(int, row.split())) for row in table.splitlines()]
+    found, groups = {root}, {root}
+    for _ in rows:
+        more = [(pid, group) for pid, parent, group in rows if parent in found and pid not in found]
+        if not more:
+            break
+        found |= {pid for pid, _ in more}
+        groups |= {group for _, group in more}
+    return groups
 
 
 def account(ended):

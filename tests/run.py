@@ -249,19 +249,15 @@ def main():
     busy = slow_machine() if SLOW else []
     try:
         # The longest first, as they are known: else the last one is waited for alone.
-        order = sorted([*readers, *rust, *other_jobs()], key=lambda job: -expected_s(job))
+        longest = tomllib.loads((ROOT / "tests" / "heavy.toml").read_text())["longest"]
+        rank = {name: number for number, name in enumerate(longest)}
+        order = sorted([*readers, *rust, *other_jobs()], key=lambda job: rank.get(job.name, len(rank)))
         results = told(order)
         failed, unstable = judged(results)
     finally:
         for process in busy:
             process.kill()
     sys.exit(report(results, failed, unstable, heavy, (begun, build_s)))
-
-
-def expected_s(job):
-    """About how long a job takes, of those that take long; a guess only orders them."""
-    long = tomllib.loads((ROOT / "tests" / "heavy.toml").read_text())["longest"]
-    return len(long) - long.index(job.name) if job.name in long else 0
 
 
 def report(results, failed, unstable, heavy, times):
