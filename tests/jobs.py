@@ -96,7 +96,7 @@ def run(job, command=None, log=None):
 def unseen(expected, outcomes, text, code):
     """Outcomes of the tests that no line names: what a test's processes print may stand in the line of another.
 
-    They passed if the harness ended with 0 and counts as many as were to run: a program that ends early with 0 has none.
+    They passed if the harness ended with 0 and counts as many as were to run; a program that ends early has no count.
     """
     ends = [int(found["passed"]) + int(found["ignored"]) for found in RUST_END.finditer(text)]
     is_whole = code == 0 and len(expected) in ends
@@ -126,8 +126,8 @@ def end_of(process, limit_s):
 
 def descendants(root):
     """The process groups of a process and of all that it started, those in sessions of their own among them."""
-    table = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True, check=True).stdout
-    rows = [tuple(map(int, row.split())) for row in table.splitlines()]
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,pgid="], capture_output=True, text=True, check=True)
+    rows = [tuple(map(int, row.split())) for row in listed.stdout.splitlines()]
     found, groups = {root}, {root}
     for _ in rows:
         more = [(pid, group) for pid, parent, group in rows if parent in found and pid not in found]

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import direction  # noqa: F401  each declares its rules
 import paper  # noqa: F401
 import shape  # noqa: F401
+import wait  # noqa: F401
 import word  # noqa: F401
 from source import GOOD, RATCHET, RULES, tightened
 

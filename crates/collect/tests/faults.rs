@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use site::Site;
+use site::{Site, until};
 use tickscope_collect::{Collector, Settings, clear};
 use tickscope_tick::NodeName;
 
@@ -42,9 +42,7 @@ impl Daemon {
             }
         });
         let daemon = Self { process, said };
-        while daemon.said() == 0 {
-            sleep(Duration::from_millis(5));
-        }
+        until(|| daemon.said() > 0);
         daemon
     }
 
@@ -109,9 +107,7 @@ fn stamps_of_a_slow_program_are_in_one_file_while_it_and_the_collector_go_on() {
         let folder = site.root.join("run/stamps/node=host/point=send");
         for _ in 0..5 {
             let said = daemon.said();
-            while !folder.is_dir() || (site.ids("send").len() as i64) < said {
-                sleep(Duration::from_millis(10));
-            }
+            until(|| folder.is_dir() && site.ids("send").len() as i64 >= said);
         }
         assert_eq!(tickscope_store::files_in(&folder, "parquet").unwrap().len(), 1);
         stop.store(true, Ordering::Relaxed);
@@ -167,9 +163,7 @@ fn of_a_disk_that_is_slower_than_the_stamps_each_is_stored_once_or_counted_as_lo
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let collector = scope.spawn(|| Collector::start(site.settings()).unwrap().follow(&stop));
-        while !mount.0.join("stamps/node=host/point=send").is_dir() {
-            sleep(Duration::from_millis(10));
-        }
+        until(|| mount.0.join("stamps/node=host/point=send").is_dir());
         for _ in 0..few_or_all(5, 20) {
             mount.fill_for(Duration::from_millis(700));
             sleep(Duration::from_millis(30));
@@ -202,13 +196,9 @@ fn a_disk_that_is_full_for_a_while_costs_no_stamp_and_is_told_once() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let collector = scope.spawn(|| Collector::start(site.settings()).unwrap().follow(&stop));
-        while !mount.0.join("stamps/node=host/point=send").is_dir() {
-            sleep(Duration::from_millis(10));
-        }
+        until(|| mount.0.join("stamps/node=host/point=send").is_dir());
         mount.fill_for(Duration::from_secs_f64(seconds));
-        while site.events("disk-full").is_empty() {
-            sleep(Duration::from_millis(10));
-        }
+        until(|| !site.events("disk-full").is_empty());
         stop.store(true, Ordering::Relaxed);
         collector.join().unwrap().unwrap();
     });

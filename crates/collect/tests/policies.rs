@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use c_program::compile_with;
-use site::{ROLE, Site};
+use site::{ROLE, Site, until};
 use tickscope_collect::{Collector, Settings};
 use tickscope_stamp::{Channel, Fields};
 use tickscope_store::{Channel as ChannelRow, Paths, files_in, read_channels, read_counts};
@@ -332,9 +332,7 @@ fn kill(
             scope.spawn(move || collector.follow_and_serve(stop, |_| {}, serve).map(|_| ()))
         });
         let mut child: Child = command.spawn().unwrap();
-        while read() == 0 {
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        until(|| read() > 0);
         std::thread::sleep(after);
         child.kill().unwrap();
         child.wait().unwrap();

@@ -168,8 +168,8 @@ fn readings_a_tick_apart_of_a_counter_of_single_ticks_are_no_coarse_steps() {
     assert_eq!((found.width_ticks, found.evidence), (FINEST_WIDTH_TICKS, Evidence::Fine), "{found}");
 }
 
-/// One and the same work between two fenced readings: whatever their difference, all intervals hold one value. Where the
-/// counter's steps are finer than the work's own variation, that says nothing of the width.
+/// One and the same work between two fenced readings: whatever their difference, all intervals hold one value. Where
+/// the counter's steps are finer than the work's own variation, that says nothing of the width.
 #[test]
 fn intervals_of_work_of_fixed_length_on_this_host_share_a_value() {
     use tickscope_counter::{NodeCounter, after};

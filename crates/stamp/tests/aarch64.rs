@@ -8,7 +8,7 @@ mod c_program;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 
-use c_program::{ReturnedCounts, Running, StampDirectory, build, compile_with, ids, records};
+use c_program::{ReturnedCounts, Running, StampDirectory, build, compile_with, ids, records, until};
 use tickscope_stamp::block::PoolState;
 use tickscope_tick::Clock;
 
@@ -82,9 +82,7 @@ fn c_a_killed_program_of_aarch64_leaves_its_stamps_and_a_point_that_is_off_none(
     let mut command = emulated("stamper");
     let child = directory.measure(command.arg(&returned.0).args(["paced", "1", "0"])).spawn().unwrap();
     let child = Running(child);
-    while returned.word(0) < 3000 {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    until(|| returned.word(0) >= 3000);
     assert!(directory.pools()[0].is_held().unwrap(), "the lock is the host's");
     child.kill();
     let pools = directory.pools();

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use c_program::{Running, StampDirectory, compile_with};
+use c_program::{Running, StampDirectory, compile_with, until};
 use tickscope_stamp::block::unpadded;
 use tickscope_stamp::handover::Block;
 use tickscope_stamp::pool::Record;
@@ -118,9 +118,7 @@ fn exchange(
     let mut receiver = within(receives);
     let child = directory.measure(receiver.args(["receive", address, &port, every])).spawn().unwrap();
     let mut receiver = Running(child);
-    while !is_bound(receives, &port) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until(|| is_bound(receives, &port));
     let mut sending = within(sends);
     let sent = directory.measure(sending.args(["send", address, &port, count, every, flags])).output().unwrap();
     let (mut out, mut err) = (receiver.0.stdout.take().unwrap(), receiver.0.stderr.take().unwrap());

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use c_program::{ReturnedCounts, Running, StampDirectory, compile_with, ids, records};
+use c_program::{ReturnedCounts, Running, StampDirectory, compile_with, ids, records, until};
 use tickscope_stamp::block::{BlockState, ChannelEntry, Policy};
 use tickscope_stamp::policies::{Choice, first_last};
 use tickscope_stamp::pool::{MappedBlock, Pool, Record};
@@ -178,9 +178,7 @@ fn kill_each(is_c: bool) {
         let mut command = program(&directory, is_c, &returned, ["stamp", "0"]);
         under(&mut command, policy);
         let child = Running(command.spawn().unwrap());
-        while returned.word(0) <= 40 * round * round {
-            std::thread::sleep(std::time::Duration::from_micros(50));
-        }
+        until(|| returned.word(0) > 40 * round * round);
         child.kill();
         let pool = &directory.pools()[0];
         if entry(pool).dropped.load(Ordering::Relaxed) == 0 {
@@ -340,17 +338,12 @@ fn overwrite_beside_a_collector(is_c: bool) {
     command.env("TICKSCOPE_POOL_BYTES", "16384").env("TICKSCOPE_BLOCK_BYTES", "4096");
     under(command.env("TICKSCOPE_WHEN_FULL", "overwrite"), "buffered");
     let child = Running(command.spawn().unwrap());
-    let until = |is: &dyn Fn() -> bool| {
-        while !is() {
-            std::thread::sleep(std::time::Duration::from_micros(100)); // the program goes on meanwhile
-        }
-    };
-    until(&|| returned.word(0) > 2000);
+    until(|| returned.word(0) > 2000);
     let pool = &directory.pools()[0];
     let is_taken = |block: &MappedBlock<'_>| handover::take_done(block, || handover::is_complete(block));
-    until(&|| (0..4).any(|index| is_taken(&pool.block(index))));
+    until(|| (0..4).any(|index| is_taken(&pool.block(index))));
     let begun = returned.word(0);
-    until(&|| returned.word(0) > begun + 20_000);
+    until(|| returned.word(0) > begun + 20_000);
     child.kill();
     let own = (0..4)
         .map(|index| pool.block(index))
@@ -377,9 +370,7 @@ fn c_all_records_of_a_block_are_under_the_policy_that_it_names_however_often_it_
     command.env("TICKSCOPE_BLOCK_BYTES", "4096");
     let child = Running(command.spawn().unwrap());
     let opened = |pool: &Pool| pool.header().channels.load(Ordering::Relaxed);
-    while directory.pools().first().is_none_or(|pool| opened(pool) < 3) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    until(|| directory.pools().first().is_some_and(|pool| opened(pool) >= 3));
     let pool = &directory.pools()[0];
     for policy in
         ["2 of 5", "own", "null", "count 1s", "first-last", "every 3", "buffered", "all"].iter().cycle().take(64)

@@ -6,19 +6,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use c_program::{ReturnedCounts, Running, StampDirectory, build, compile_with, ids, records};
+use c_program::{ReturnedCounts, Running, StampDirectory, build, compile_with, ids, records, until};
 use tickscope_stamp::block::{Policy, PoolState};
 use tickscope_stamp::policy;
 use tickscope_stamp::pool::{MappedBlock, Origin, Pool, Record};
 use tickscope_stamp::{Channel, Extra, Fields};
 use tickscope_tick::Ordering as ReadOrdering;
-
-/// Waits, without a limit that a slow machine could miss, until the program has done something.
-fn until(done: impl Fn() -> bool) {
-    while !done() {
-        std::thread::sleep(Duration::from_micros(200));
-    }
-}
 
 #[test]
 fn c_a_killed_program_leaves_exactly_the_stamps_that_returned_or_one_more() {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use c_program::{Running, StampDirectory, compile};
+use c_program::{Running, StampDirectory, compile, until};
 use tickscope_stamp::block::unpadded;
 use tickscope_stamp::handover::Block;
 use tickscope_tick::{Clock, Ordering};
@@ -49,9 +49,7 @@ fn exchange(wait: &str, kernel: &str, log: &Path) -> Exchange {
     let mut server = Command::new(udp_echo());
     directory.measure(server.args(["server", "127.0.0.1", &port]).args(common).stdout(Stdio::piped()));
     let mut server = Running(server.spawn().unwrap());
-    while UdpSocket::bind(format!("127.0.0.1:{port}")).is_ok() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    until(|| UdpSocket::bind(format!("127.0.0.1:{port}")).is_err());
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.send_to(b"no packet of ours", format!("127.0.0.1:{port}")).unwrap();
     // Past the warm-up of the server, whose queue is then seen empty at the first packet.

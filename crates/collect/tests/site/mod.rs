@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tickscope_collect::{Collector, Report, Settings};
 use tickscope_stamp::{Channel, Fields};
@@ -16,6 +16,16 @@ use tickscope_tick::{NodeName, Ordering};
 pub const ROLE: &str = "TICKSCOPE_TEST_ROLE";
 pub const RUN: &str = "TICKSCOPE_TEST_RUN";
 pub const STAMPS: &str = "TICKSCOPE_TEST_STAMPS";
+
+/// Waits until something has happened; a minute is more than a slow machine needs.
+#[track_caller]
+pub fn until(done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "what is waited for has not come within a minute");
+        sleep(Duration::from_millis(1));
+    }
+}
 
 /// A stamp directory on tmpfs and a run; gone at the end.
 pub struct Site {

@@ -7,6 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use tickscope_stamp::directory::{self, Trust};
 use tickscope_stamp::pool::{Pool, Record};
@@ -106,6 +107,16 @@ pub fn records(pool: &Pool) -> BTreeMap<i32, (Vec<Record>, usize)> {
 
 pub fn ids(records: &[Record]) -> Vec<i64> {
     records.iter().map(|record| record.id).collect()
+}
+
+/// Waits until a program has done something; a minute is more than a slow machine needs.
+#[track_caller]
+pub fn until(done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "what is waited for has not come within a minute");
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 /// The file in which a stamper tells how many stamps have returned.
