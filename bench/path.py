@@ -26,7 +26,7 @@ def run_file(mode, kernel):
         text = text.replace(f'"{point}",', "")
     text = text.replace('"--kernel", "1"', '"--kernel", "0"')
     text = re.sub(r"^messages = .*$", "kernel_probes = false", text, flags=re.MULTILINE)
-    return re.sub(r"^beside = .*$", "", text, flags=re.MULTILINE)
+    return re.sub(r"^extra = .*$", "", text, flags=re.MULTILINE)
 
 
 def one_pass(tickscope, mode, kernel, scratch):

@@ -19,13 +19,15 @@ PYTEST = re.compile(r"^(?P<name>\S+::.+?) (?P<outcome>PASSED|FAILED|ERROR|SKIPPE
 # The harness's own account at its end.
 RUST_END = re.compile(r"test result: ok\. (?P<passed>\d+) passed; 0 failed; (?P<ignored>\d+) ignored;")
 MUTANT = re.compile(r"^mutant (?P<name>\S+) \.\.\. (?P<outcome>red|SURVIVED|ROTTED|LEFT-OUT)", re.M)
+# Its last lines: a missed target is a figure, and what goes wrong has none.
+BENCHMARKS = re.compile(r"^(?P<name>\d+ of \d+ targets) (?P<outcome>met)", re.M)
 # What tells why: the account of each failed test by cargo's harness and pytest, the line of a mutant that is not red.
 ACCOUNT = re.compile(
     r"^failures:\n\n---- .*?^failures:$|^=+ FAILURES =+$.*|^mutant \S+ \.\.\. (?:SURVIVED|ROTTED).*?(?=^mutant |\Z)",
     re.M | re.S,
 )
 SHOWN_CHARS, SHOWN_END_CHARS = 12_000, 3_000
-PASSED = {"ok", "PASSED", "red"}
+PASSED = {"ok", "PASSED", "red", "met"}
 LEFT_OUT = {"ignored", "SKIPPED", "LEFT-OUT"}
 # A test of the harness whose end is missing: the program hung, or died.
 NO_END = "NO END"

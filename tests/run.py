@@ -23,7 +23,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import jobs
-from jobs import LEFT_OUT, LOGS, MUTANT, PASSED, PYTEST, ROOT, Job
+from jobs import BENCHMARKS, LEFT_OUT, LOGS, MUTANT, PASSED, PYTEST, ROOT, Job
 
 ALL, SLOW = "--all" in sys.argv[1:], "--slow" in sys.argv[1:]
 TIER = "make test-all" if ALL else "make test SLOW=1" if SLOW else "make test"
@@ -43,6 +43,8 @@ HAS_MIRI = ALL and subprocess.run([*MIRI, "--version"], cwd=ROOT, capture_output
 
 def kind_of(group, name):
     """The kind by a test's group, and by the last segment of a Rust test's name."""
+    if group == "benchmarks":
+        return "end-to-end"
     if group == "readers":
         return "Python" if name.startswith("tests/readers/test_python_") else "end-to-end"
     if group in ("tree", "mutants"):
@@ -135,6 +137,8 @@ def other_jobs():
     million += ["-p", "tickscope-analysis", "-p", "tickscope-clock", "-p", "tickscope-host"]
     million += ["--test", "stepping", "--test", "section", "--test", "step", "--", "--nocapture"]
     yield Job("by the million", "by the million", million, environment=HEAVY, limit_s=7200, exclusive=True)
+    bench = [sys.executable, "bench/run.py", "--quick"]
+    yield Job("benchmarks", "benchmarks to their end", bench, BENCHMARKS, limit_s=7200, exclusive=True)
     mutants = [sys.executable, "tests/mutants/run.py"]
     yield Job("mutants", "mutants", mutants, MUTANT, limit_s=36_000, exclusive=True)
     if HAS_MIRI:

@@ -153,7 +153,9 @@ fn expect_each_once(runs: &[PathBuf], returned: u64) {
     let of_each: Vec<Vec<i64>> = runs.iter().map(|run| ids(run)).collect();
     assert!(of_each.iter().all(|ids| !ids.is_empty()));
     let all = of_each.concat();
-    assert!(all.iter().copied().eq(0..all.len() as i64), "{:?}", of_each.iter().map(Vec::len).collect::<Vec<_>>());
+    let ends: Vec<_> = of_each.iter().map(|ids| (ids[0], ids[ids.len() - 1], ids.len())).collect();
+    let wrong = all.iter().zip(0..).find(|&(&id, number)| id != number);
+    assert!(wrong.is_none(), "{wrong:?}: an id, and the one expected; first, last and count of each run: {ends:?}");
     assert!((returned..=returned + 1).contains(&(all.len() as u64)), "{} of {returned}", all.len());
 }
 
