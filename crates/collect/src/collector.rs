@@ -339,7 +339,7 @@ impl Collector {
                 self.look_at(pool, now)?;
                 self.take_last_counts(pool, |_| true)?;
             }
-            let mut open = self.open_blocks();
+            let mut open = self.open_blocks()?;
             self.keep_back(None);
             for point in self.pending.keys() {
                 open.entry(point.clone()).or_default();
@@ -410,7 +410,7 @@ impl Collector {
             return Ok(());
         }
         let began = cpu_ns();
-        let open = self.open_blocks();
+        let open = self.open_blocks()?;
         let points: BTreeSet<PointName> = open.keys().chain(self.pending.keys()).cloned().collect();
         for point in points {
             if is_due(self.fresh.get(&point).copied(), now, self.pace / 2) {
@@ -478,7 +478,7 @@ impl Collector {
     /// Stores a point; where its newest segment holds parts of open blocks, with those.
     fn store_with_open(&mut self, point: &PointName, now: Instant) -> Result<()> {
         let grows = self.pending.get(point).is_some_and(|pending| pending.growing.is_some());
-        let open = if grows { self.open_blocks().remove(point) } else { None };
+        let open = if grows { self.open_blocks()?.remove(point) } else { None };
         self.store(point, &open.unwrap_or_default())?;
         self.fresh.insert(point.clone(), now);
         Ok(())

@@ -4,6 +4,7 @@
 //! decides only whether a block is taken and under which channel, never where is read; a block that makes no sense is
 //! left as it is, with the reason. Deliberately absent: writing, except through the hand-over's own steps.
 
+mod in_use;
 mod kept;
 mod live;
 mod rows;
@@ -506,22 +507,6 @@ impl WatchedPool {
             fence(Acquire);
             !is_it(&entry) || said == (header.point, header.ordering, self.domain_of(header.counter))
         })
-    }
-
-    /// Blocks of a living program that are not ready: some of their stamps may be committed.
-    pub(crate) fn open_blocks(&self, ledger: &mut Ledger) -> Vec<ReadyBlock> {
-        let open = |index: &u32| self.is_to_be_examined(*index) && self.is_in_use(*index, ledger);
-        let open: Vec<u32> = (0..self.pool.block_count()).filter(open).collect();
-        open.into_iter().filter_map(|index| self.describe(index, ledger)).collect()
-    }
-
-    fn is_in_use(&self, index: u32, ledger: &Ledger) -> bool {
-        let block = self.pool.block(index);
-        let state = handover::state(&block);
-        matches!(state, Some(BlockState::Leased | BlockState::Released))
-            && self.is_whole(&block)
-            && kept::first_last(&block).is_none()
-            && matches!(self.examine_taken(&block, BlockState::Released, ledger), Finding::Ready)
     }
 
     fn claim(&mut self, index: u32, ledger: &mut Ledger) -> Option<ReadyBlock> {

@@ -49,7 +49,7 @@ impl Collector {
         for pool in self.watched() {
             self.look_at(pool, now)?;
         }
-        let mut open = self.open_blocks();
+        let mut open = self.open_blocks()?;
         for point in self.pending.keys() {
             open.entry(point.clone()).or_default();
         }

@@ -263,14 +263,14 @@ impl Collector {
     }
 
     /// Blocks that are still being filled, by point.
-    pub(super) fn open_blocks(&mut self) -> BTreeMap<PointName, Vec<ReadyBlock>> {
+    pub(super) fn open_blocks(&mut self) -> Result<BTreeMap<PointName, Vec<ReadyBlock>>> {
         let mut open: BTreeMap<PointName, Vec<ReadyBlock>> = BTreeMap::new();
         for watched in self.pools.values().filter(|watched| watched.pool.is_held()) {
-            for block in watched.pool.open_blocks(&mut self.ledger) {
+            for block in watched.pool.open_blocks(&mut self.ledger, &mut self.steps)? {
                 open.entry(block.point.clone()).or_default().push(block);
             }
         }
-        open
+        Ok(open)
     }
 
     pub(super) fn lost(&self, channel: (u64, u32), lost: Lost) -> Event {

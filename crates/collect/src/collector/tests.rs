@@ -7,6 +7,7 @@ use tickscope_store::{Channel, ChannelState, StampColumns, next_segment, read_ch
 use tickscope_tick::{Clock, Domain};
 
 mod live;
+mod order;
 mod policies;
 mod runs;
 mod tenants;
@@ -182,23 +183,6 @@ fn a_loss_in_a_segment_that_grows_is_told_once_whichever_step_a_kill_follows() {
         assert_eq!(ids.len(), site.stamps("send").id.len(), "stored twice after {steps} steps");
         assert_eq!(lost.iter().sum::<i64>(), (0..blocks as i64).sum::<i64>(), "killed after {steps} steps: {lost:?}");
     }
-}
-
-#[test]
-fn a_block_that_was_filled_behind_the_collectors_back_comes_before_its_successor() {
-    static FILLED: std::sync::OnceLock<Pool> = std::sync::OnceLock::new();
-    let site = Site::new();
-    let pool = Pool::make(&site.directory(), 7, 4).live();
-    pool.open_channel(0, "send", 1);
-    // The look passes block 0 while it is partial; then its program fills it, leases block 1 and fills that too.
-    pool.fill(0, (0, 0), "send", &full(1)[..5]);
-    pool.fill(1, (0, 1), "send", &full(1001));
-    assert!(FILLED.set(pool).is_ok());
-    let fills = || FILLED.get().unwrap().fill(0, (0, 0), "send", &full(1));
-    let steps = Steps::meanwhile("every block was looked at", fills);
-    Collector::start_with(site.settings(), steps).unwrap().once().unwrap();
-    let ids = site.stamps("send").id;
-    assert_eq!((ids.len(), ids.is_sorted()), (2 * SLOTS as usize, true), "{:?}", &ids[..8]);
 }
 
 #[test]

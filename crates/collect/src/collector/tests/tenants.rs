@@ -75,12 +75,12 @@ fn a_successor_that_is_described_while_its_block_is_read_is_no_record() {
     succeed_by_and_by(&pool, 0);
     let mut collector = Collector::start(site.settings()).unwrap();
     collector.list(Instant::now()).unwrap();
-    let open = collector.open_blocks();
+    let open = collector.open_blocks().unwrap();
     succeed_by_and_by(&pool, 1);
     let point = "send".parse().unwrap();
     collector.grow(&point, &open[&point]).unwrap();
     assert_eq!(site.stamps("send").id, [1, 2]);
-    let open = collector.open_blocks();
+    let open = collector.open_blocks().unwrap();
     succeed_by_and_by(&pool, 2);
     collector.grow(&point, &open[&point]).unwrap();
     collector.ledger.write().unwrap();

@@ -1,0 +1,40 @@
+//! Blocks in the order in which a program filled them, whatever it does while they are looked at.
+
+use super::*;
+
+#[test]
+fn a_block_that_was_filled_behind_the_collectors_back_comes_before_its_successor() {
+    static FILLED: std::sync::OnceLock<Pool> = std::sync::OnceLock::new();
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    // The look passes block 0 while it is partial; then its program fills it, leases block 1 and fills that too.
+    pool.fill(0, (0, 0), "send", &full(1)[..5]);
+    pool.fill(1, (0, 1), "send", &full(1001));
+    assert!(FILLED.set(pool).is_ok());
+    let fills = || FILLED.get().unwrap().fill(0, (0, 0), "send", &full(1));
+    let steps = Steps::meanwhile("every block was looked at", fills);
+    // Full blocks are stored at once and alone.
+    let mut collector = Collector::start_with(Settings { age: Duration::ZERO, ..site.slow_settings() }, steps).unwrap();
+    collector.look(Instant::now()).unwrap();
+    collector.once().unwrap();
+    drop(collector);
+    let ids = site.stamps("send").id;
+    assert_eq!((ids.len(), ids.is_sorted()), (2 * SLOTS as usize, true), "{:?}", &ids[..8]);
+}
+
+#[test]
+fn a_block_that_was_taken_and_filled_while_the_open_ones_were_looked_at_comes_before_its_successor() {
+    static FILLED: std::sync::OnceLock<Pool> = std::sync::OnceLock::new();
+    let site = Site::new();
+    let pool = Pool::make(&site.directory(), 7, 4).live();
+    pool.open_channel(0, "send", 1);
+    // The look at open blocks passes block 0 while it is free, and finds block 1; its program filled block 0 before.
+    pool.fill(1, (0, 1), "send", &full(1001)[..5]);
+    assert!(FILLED.set(pool).is_ok());
+    let fills = || FILLED.get().unwrap().fill(0, (0, 0), "send", &full(1));
+    let steps = Steps::meanwhile("every open block was looked at", fills);
+    Collector::start_with(site.settings(), steps).unwrap().once().unwrap();
+    let ids = site.stamps("send").id;
+    assert_eq!((ids.len(), ids.is_sorted()), (SLOTS as usize + 5, true), "{:?}", &ids[..5]);
+}
