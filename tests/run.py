@@ -95,7 +95,7 @@ def rust_jobs(heavy, exclusive):
             [binary, "--exact", *(word for test in skipped for word in ("--skip", test))],
             directory=directory,
             environment=environment,
-            limit_s=240 * PATIENCE,
+            limit_s=400 * PATIENCE,
             alone=[binary, "--exact"],
             expected=[test for test in names if test not in skipped],
             exclusive=name in exclusive,
@@ -119,7 +119,7 @@ def pytest_jobs(heavy, exclusive):
             [*pytest, name, *(f"--deselect={name}::{test}" for test in skipped)],
             PYTEST,
             environment=EVERY_CASE,
-            limit_s=300 * PATIENCE,
+            limit_s=480 * PATIENCE,
             alone=pytest,
             exclusive=name in exclusive,
         )
