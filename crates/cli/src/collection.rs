@@ -15,7 +15,7 @@ pub fn collect(options: &CollectOptions) -> Result<(), Failure> {
     let collected = collected(&CollectorSettings {
         directory: directory.clone(),
         run: run.clone(),
-        node: node.clone().map_or_else(|| node_of(directory), Ok)?,
+        node: node.clone().map_or_else(|| node_of(directory, run), Ok)?,
         any_name: node.is_some(),
         follow: *follow,
         every: every.map(std::time::Duration::from_secs_f64),

@@ -15,8 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use site::c_program::{ReturnedCounts, StampDirectory, compile_with};
-use site::{Ended, Experiment, Site, count, stage, tickscope, truth};
-use tickscope_store::{Pair, Paths, read_events};
+use site::{Ended, Experiment, Site, count, stage, tickscope, truth, within};
+use tickscope_store::{Pair, Paths, Run, read_events};
 
 /// One run at a time: they would measure each other.
 fn alone() -> MutexGuard<'static, ()> {
@@ -564,6 +564,46 @@ fn e2e_collectors_of_two_nodes_make_one_run_and_what_is_no_stamp_directory_is_re
 /// `collect` with these words.
 fn collect_into(directory: &Path, run: &Path, words: &[&str]) -> Ended {
     Ended::of(tickscope(&["collect", "--json"]).arg(directory).arg("--run").arg(run).args(words))
+}
+
+#[test]
+fn e2e_stamps_are_not_collected_into_a_run_that_others_made_and_both_stay_whole() {
+    let (site, directory) = (Site::new("into-another"), StampDirectory::new("e2e-into-another"));
+    assert_eq!(site.run(&Experiment::new(0.5, 250)).code, Some(0));
+    assert_eq!(stamp(&directory.0, &["threads", "1", "100"], &[]).code, Some(0));
+    for words in [&[][..], &["--node", "client"], &["--node", "client", "--follow"]] {
+        let refused = collect_into(&directory.0, &site.run_directory(), words);
+        refused.said(2, &["expected a run that collectors made", "--run", "tickscope finish"]);
+    }
+    assert_eq!(Ended::of(tickscope(&["check"]).arg(site.run_directory())).code, Some(0));
+    assert_eq!(collect_into(&directory.0, &site.path("other"), &[]).json(0)["stamps"], 100, "they were left alone");
+}
+
+#[test]
+fn e2e_a_collector_that_is_started_again_keeps_the_node_that_the_stamps_had() {
+    let (site, directory) = (Site::new("same-node"), StampDirectory::new("e2e-same-node"));
+    let (run, stamper) = (site.run_directory(), compile_with("cc", "stamper", &[], "stamper"));
+    // It begins before any program says what node it is of, as it does where a service manager starts both.
+    let follow = || {
+        let mut command = tickscope(&["collect", "--follow"]);
+        command.arg(&directory.0).arg("--run").arg(&run).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let returned = ReturnedCounts::new("same-node");
+    let mut first = follow();
+    within("the run of the first collector", || Run::open(&run).ok());
+    let mut command = Command::new(stamper);
+    command.arg(&returned.0).args(["slow", "1", "20000"]).env("TICKSCOPE_DIR", &directory.0);
+    let mut program = command.env("TICKSCOPE_NODE", "server").spawn().unwrap();
+    let stored = || Run::open(&run).ok()?.stamps(&"node.work".parse().unwrap()).ok().map(|stamps| stamps.len());
+    within("stamps in the run", || stored().filter(|&stamps| stamps > 0));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let mut second = follow();
+    assert!(program.wait().unwrap().success());
+    signal(second.id() as i32, libc::SIGTERM);
+    second.wait().unwrap();
+    let nodes: Vec<_> = site.opened().manifest().nodes.iter().map(|node| node.name.to_string()).collect();
+    assert_eq!((nodes, stored()), (vec!["node".to_owned()], Some(20_000)));
 }
 
 #[test]

@@ -57,6 +57,9 @@ impl CollectorSettings {
 
     /// The command that takes what still lies in the directory.
     fn command(&self) -> String {
+        if self.conducted {
+            return format!("tickscope finish {}", quoted(self.run.display()));
+        }
         let [directory, run] = [&self.directory, &self.run].map(|place| quoted(place.display()));
         format!("tickscope collect {directory} --run {run} --node {}", self.node)
     }
@@ -132,9 +135,13 @@ pub fn collect(settings: &CollectorSettings) -> Result<Collected, Error> {
     Ok(collected)
 }
 
-/// The node that the programs of a stamp directory say they belong to; `node` where none names one.
-pub fn node_of(directory: &Path) -> Result<NodeName, Error> {
+/// The node of a stamp directory: the one under which the run has its stamps already, however its programs came to be
+/// named since; else the one that its programs say they belong to; `node` where none names one.
+pub fn node_of(directory: &Path, run: &Path) -> Result<NodeName, Error> {
     expect_stamp_directory(directory)?;
+    if let Some(node) = node_before(directory, run)? {
+        return Ok(node);
+    }
     let names: Vec<_> = tickscope_collect::node_names(directory)?.into_iter().collect();
     match names.as_slice() {
         [] => NodeName::new(UNNAMED).map_err(Error::input),
@@ -149,6 +156,34 @@ pub fn node_of(directory: &Path) -> Result<NodeName, Error> {
             )))
         }
     }
+}
+
+/// The node that an earlier collector of that directory gave its stamps, in a run of collectors.
+fn node_before(directory: &Path, run: &Path) -> Result<Option<NodeName>, Error> {
+    let Some(manifest) = made_by_collectors(run)? else { return Ok(None) };
+    let directory = canonical(directory);
+    let of_directory = manifest.stamp_directories.iter().find(|(_, of)| **of == directory);
+    let of_unnamed = manifest.points.iter().find(|point| point.node.as_str() == UNNAMED);
+    Ok(of_directory.map(|(node, _)| node.clone()).or_else(|| of_unnamed.map(|point| point.node.clone())))
+}
+
+/// The manifest of a run that collectors made; `None`: there is no run yet. Any other is refused: its nodes are
+/// declared, and its digests name the files that it has.
+fn made_by_collectors(run: &Path) -> Result<Option<Manifest>, Error> {
+    let place = Paths::of(run).manifest();
+    let manifest = if place.exists() { Manifest::read(&place)? } else { return Ok(None) };
+    if is_undeclared(&manifest) {
+        return Ok(Some(manifest));
+    }
+    let run = quoted(run.display());
+    Err(Error::input(format!(
+        "expected a run that collectors made, or no run yet, found {run}, which tickscope run made: these stamps would \
+         ruin it. Name another directory with --run; what that run left in shared memory, tickscope finish {run} takes"
+    )))
+}
+
+fn canonical(directory: &Path) -> PathBuf {
+    std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned())
 }
 
 /// A file that grows past a limit is an error and not a signal; pools of many programs may be open at one time.
@@ -199,9 +234,9 @@ impl<'a> Part<'a> {
     fn begin(settings: &'a CollectorSettings) -> Result<Self, Error> {
         let CollectorSettings { directory, run, node, .. } = settings;
         let place = Paths::of(run).manifest();
-        let known = if place.exists() { Manifest::read(&place)?.nodes } else { Vec::new() };
+        let known = made_by_collectors(run)?.map_or_else(Vec::new, |manifest| manifest.nodes);
         let described = if known.iter().any(|one| one.name == *node) { None } else { Some(describe(node)?) };
-        let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.clone());
+        let directory = canonical(directory);
         let opened = Run::amend(run, |before, _| {
             let mut manifest = match (before, &described) {
                 (Some(manifest), _) => manifest,
