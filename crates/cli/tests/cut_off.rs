@@ -211,6 +211,8 @@ fn e2e_a_run_that_goes_on_is_not_finished_and_one_that_is_cut_off_says_so_first(
     let folders = scene.folders();
     Ended::of(&mut tickscope(&["doctor", "--clean"]));
     assert_eq!(scene.folders(), folders, "nothing is removed unread");
+    let resumed = Ended::of(tickscope(&["resume"]).arg(scene.site.run_directory()));
+    resumed.said(1, &["nothing of it went on", "tickscope finish"]);
     scene.finish();
     scene.expect_every_stamp();
     scene.expect_nothing_left(&folders);

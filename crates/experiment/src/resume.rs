@@ -81,6 +81,13 @@ impl<'a> Conductor<'a> {
             inventories.push(agent.inventory()?);
             agents.push(agent);
         }
+        if inventories.iter().all(|found| found.nodes.is_empty()) {
+            let place = quoted(run.root().display());
+            return Err(Error::work(format!(
+                "cannot resume {place}: nothing of it went on when tickscope run was killed, so nothing more can be \
+                 measured. tickscope finish {place} takes what it left"
+            )));
+        }
         let mut nodes = Vec::new();
         for ((of_plan, facts), &at) in plan.nodes.iter().zip(&run.manifest().nodes).zip(&lives) {
             let known = inventories[at].nodes.iter().find(|known| known.facts.name == of_plan.name).cloned();

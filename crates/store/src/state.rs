@@ -81,9 +81,16 @@ impl Run {
                 places.join(", ")
             )));
         }
+        if !sessions.is_empty() {
+            return Ok(Some(format!(
+                "tickscope run was killed, and nodes of this run may go on: tickscope resume {run} goes on with it; \
+                 tickscope finish {run} ends them and takes what they hold"
+            )));
+        }
         let newest = newest_file(self.root()).map_or("an unknown time".into(), utc);
         Ok(Some(format!(
-            "this run was cut off at about {newest}; tickscope finish {run} collects what is left in shared memory"
+            "this run was cut off at about {newest}; tickscope finish {run} collects what is left in shared memory \
+             (one begun with --detach may go on: tickscope resume {run}; finish ends it)"
         )))
     }
 
@@ -243,6 +250,11 @@ mod tests {
         let told = run.unfinished().unwrap().unwrap();
         let finish = format!("tickscope finish {}", scratch.path().display());
         assert!(told.starts_with("this run was cut off at about 20") && told.contains(&finish), "{told}");
+        let sessions = [(manifest().nodes[0].name.clone(), "a session".into())].into_iter().collect();
+        run.set_manifest(Manifest { sessions, ..of(None, true) }).unwrap();
+        let told = run.unfinished().unwrap().unwrap();
+        assert!(told.contains("may go on: tickscope resume") && told.contains(&finish), "{told}");
+        run.set_manifest(of(None, true)).unwrap();
         let going_on = run.write().unwrap();
         assert_eq!(run.unfinished().unwrap(), None);
         drop(going_on);
