@@ -29,6 +29,7 @@ pub(crate) fn check(plan: &Plan, root: &Path) -> Result<Arrangement, Error> {
     let mut targets = plan.nodes.iter().filter(|node| !node.command.is_empty());
     targets.try_for_each(|node| expect_settings(plan, node, own)).map_err(Error::input)?;
     here.clone().try_for_each(expect_stamps)?;
+    plan.nodes.iter().try_for_each(|node| expect_files(plan, node))?;
     check_logs(plan)?;
     expect_few_strangers(probed(plan).count())?;
     let arrangement = Arrangement::of(plan.network_kind(), here.count())?;
@@ -65,6 +66,8 @@ pub(crate) fn probed_pairs(plan: &Plan) -> u64 {
 
 /// What a run would do, in lines.
 pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Result<String, Error> {
+    let elsewhere = plan.nodes.iter().filter(|node| !node.connect.is_empty()).count();
+    let arrangement = if elsewhere == plan.nodes.len() { Arrangement::Host } else { arrangement };
     let mut text = format!("network: {}\n", arrangement.told(plan.network.link));
     let addresses = addresses(plan, arrangement);
     let run = root.display().to_string();
@@ -96,13 +99,18 @@ pub(crate) fn describe(plan: &Plan, root: &Path, arrangement: Arrangement) -> Re
         "none is declared, points are ordered when the run is shown"
     };
     let probes = match probed(plan).count() {
+        0 if !plan.evidence.probes => "none: evidence.probes is off".to_owned(),
+        0 if elsewhere > 0 => format!(
+            "{} a second between each two nodes that read counters of their own, port {}; their machines are not asked \
+             here",
+            plan.clock.probes_hz, plan.clock.probe_port
+        ),
         0 => "none: the nodes read one counter".to_owned(),
         nodes => format!(
             "{} a second between each two of {nodes} nodes, port {}",
             plan.clock.probes_hz, plan.clock.probe_port
         ),
     };
-    let elsewhere = plan.nodes.iter().filter(|node| !node.connect.is_empty()).count();
     let folder = match elsewhere {
         0 => folder,
         all if all == plan.nodes.len() => "a folder of its own on each node's machine".into(),
@@ -158,6 +166,17 @@ pub(crate) fn expect_stamps(node: &NodePlan) -> Result<(), Error> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Refuses a file that a node's machine is to have from here, and that is not here.
+fn expect_files(plan: &Plan, node: &NodePlan) -> Result<(), Error> {
+    for file in &node.files {
+        let path: PathBuf = plan.origin.folder.join(file).components().collect();
+        tickscope_store::open_regular(&path).map_err(|e| {
+            Error::input(format!("node '{}': cannot read {}: {e}. Correct files", node.name, path.display()))
+        })?;
+    }
+    Ok(())
 }
 
 fn check_command(plan: &Plan, node: &NodePlan) -> Result<(), Error> {
