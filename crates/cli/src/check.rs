@@ -8,6 +8,7 @@ use serde::Serialize;
 use tickscope_store::{Error, Run, RunState};
 use tickscope_tick::{counted, printable};
 
+use crate::chosen_run;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::output::{note, print, print_json};
@@ -90,7 +91,7 @@ struct Fault {
 
 /// Reads a run wholly. A fault, or an end that was never written, ends with exit code 1.
 pub fn check(options: &CheckOptions) -> Result<(), Failure> {
-    let run = Run::open(&options.run)?;
+    let run = chosen_run::open(Some(&options.run))?;
     let (terminal, mut told) = (stderr().is_terminal(), Instant::now());
     let examined = run.examine(|bytes| {
         if terminal && told.elapsed() > Duration::from_secs(2) {

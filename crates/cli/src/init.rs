@@ -23,6 +23,9 @@ pub fn init(options: &InitOptions) -> Result<(), Failure> {
         ErrorKind::AlreadyExists => {
             Failure::input(format!("expected no file {place}, found one. Name another, or replace it with --force"))
         }
+        ErrorKind::NotFound => {
+            Failure::input(format!("expected a directory for {place}, found none. Make it, or name another file"))
+        }
         _ => Failure::work(format!("cannot write {place}: {e}. Name another file")),
     })?;
     let next = if command.is_empty() { "set its commands, then " } else { "" };

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::options::{ResumeOptions, RunOptions};
 use crate::output::{line, note};
 use crate::show::Opened;
-use crate::{counts, output, report, show};
+use crate::{chosen_run, counts, output, report, show};
 
 /// Runs an experiment and prints its table.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
@@ -25,7 +25,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
 
 /// Goes on with a run, and prints its table.
 pub fn resume(options: &ResumeOptions) -> Result<(), Failure> {
-    let (run, measured) = tickscope_experiment::resume(&options.run)?;
+    let (run, measured) = tickscope_experiment::resume(chosen_run::open(Some(&options.run))?.root())?;
     print(&run, measured, options.json, options.report)
 }
 

@@ -159,10 +159,13 @@ fn nothing_begun(root: &Path) -> Result<Error, Error> {
     let done = leftovers::discard(root)?;
     let _ = std::fs::remove_dir_all(root.join(".overhead")); // passes of a comparison; mostly there are none
     let place = root.display();
-    Ok(Error::work(match done.is_empty() {
-        true => format!("cannot finish {place}: there is no run.json. Name the directory of a run"),
-        false => format!("cannot finish {place}: it was cut off before it measured anything; {}", done.join(", ")),
-    }))
+    Ok(match done.is_empty() {
+        true => Error::input(format!("cannot finish {place}: there is no run.json. Name the directory of a run")),
+        false => {
+            let done = done.join(", ");
+            Error::work(format!("cannot finish {place}: it was cut off before it measured anything; {done}"))
+        }
+    })
 }
 
 /// Lets one process at a time finish a run, by a lock of another kind than the one that says that it goes on.

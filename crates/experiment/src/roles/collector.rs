@@ -171,6 +171,12 @@ fn node_before(directory: &Path, run: &Path) -> Result<Option<NodeName>, Error> 
 /// declared, and its digests name the files that it has.
 fn made_by_collectors(run: &Path) -> Result<Option<Manifest>, Error> {
     let place = Paths::of(run).manifest();
+    if run.exists() && !run.is_dir() {
+        let run = run.display();
+        return Err(Error::input(format!(
+            "expected a directory for the run, found the file {run}. Name another, --run"
+        )));
+    }
     let manifest = if place.exists() { Manifest::read(&place)? } else { return Ok(None) };
     if is_undeclared(&manifest) {
         return Ok(Some(manifest));
