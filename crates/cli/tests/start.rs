@@ -215,7 +215,8 @@ fn e2e_a_run_file_to_start_from_is_written_once_and_checked_without_a_run() {
     let elsewhere = |more: &str| {
         let node = |name: &str| {
             format!(
-                "[[node]]\nname = \"{name}\"\nconnect = [\"ssh\", \"{name}.invalid\"]\ncommand = [\"./x\"]\nends_run = true\n"
+            let connect = format!("connect = [\"ssh\", \"{name}.invalid\"]");
+            format!("[[node]]\nname = \"{name}\"\n{connect}\ncommand = [\"./x\"]\nends_run = true\n")
             )
         };
         let run = "run = { name = \"a\", seconds = 1 }\nclock.reference = \"a\"\nnetwork.kind = \"namespaces\"\n";
