@@ -214,10 +214,8 @@ fn e2e_a_run_file_to_start_from_is_written_once_and_checked_without_a_run() {
     // Of a machine that nobody asked nothing is asserted.
     let elsewhere = |more: &str| {
         let node = |name: &str| {
-            format!(
             let connect = format!("connect = [\"ssh\", \"{name}.invalid\"]");
             format!("[[node]]\nname = \"{name}\"\n{connect}\ncommand = [\"./x\"]\nends_run = true\n")
-            )
         };
         let run = "run = { name = \"a\", seconds = 1 }\nclock.reference = \"a\"\nnetwork.kind = \"namespaces\"\n";
         fs::write(site.path("elsewhere.toml"), format!("{run}{}{more}{}", node("a"), node("b"))).unwrap();
