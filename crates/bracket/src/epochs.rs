@@ -12,7 +12,8 @@
 //! Never extrapolated: a reading has an interval only between two brackets of one epoch. A backward step makes the
 //! clock read the same twice, so a reading that may have been read in two epochs, or before a break and after it, is
 //! refused as ambiguous: every epoch reaches, at its fastest, to the end of the break that follows and to the beginning
-//! of the one before.
+//! of the one before. Of breaks that are told together, so that no bracket certainly lies between them, each bracket
+//! among them says what else the clock read meanwhile.
 //!
 //! Assumes: brackets are true; between two breaks the rate stays within the model's rho of a constant within its prior;
 //! a break is one instant within its span, or a stretch in which the clock only ran forward; nothing was stamped before
@@ -144,7 +145,8 @@ impl Epochs {
             let (before, after) = (division.cuts[number].as_ref(), division.cuts[number + 1].as_ref());
             Range::of(epoch, edges[number], [before, after], cones[number], clock_width)
         });
-        let readings = Readings::new(&ranges.collect::<Vec<_>>());
+        let among = |&(reading, span): &(Reading, [i64; 2])| Range::among(reading, span, widest, clock_width);
+        let readings = Readings::new(&ranges.chain(division.among.iter().map(among)).collect::<Vec<_>>());
         let break_at = |(number, cut): (usize, &Option<Cut>)| {
             let around = (number > 0 && number < edges.len()).then(|| {
                 let cone = [cones[number - 1], cones[number]];

@@ -429,6 +429,28 @@ fn what_was_read_between_two_steps_is_not_taken_for_the_time_before_both() {
     assert_eq!(clock.interval(Tick::new(3_800)), Err(Refused::InBreak));
 }
 
+/// Set at `set`, and set back before the next reading but one; told from the reading before to the one after each, as
+/// who looks now and then tells it. What it read between the two is read again much later, or was much earlier.
+#[test]
+fn of_two_sets_that_are_told_together_no_reading_between_them_is_placed_elsewhere() {
+    for (by, set, back) in [(12_000, 25_500, 26_400), (-12_000, 25_500, 26_400), (9_000, 25_001, 26_999)] {
+        let jumps = [(set, by), (back, -by)];
+        let told = [ticks(24_990, 26_010), ticks(25_990, 27_010)];
+        let clock = Epochs::new(&jumping(&jumps, 50_000), &told, &exact()).unwrap();
+        let [found] = clock.breaks() else { panic!("{:?}", clock.breaks()) };
+        assert_eq!((found.span, found.declared), (ticks(24_990, 27_010), 2));
+        let mut refused = 0;
+        for at in 0..50_000 {
+            let read = at + jumps.iter().filter(|&&(when, _)| at >= when).map(|&(_, by)| by).sum::<i64>();
+            match clock.interval(Tick::new(read)) {
+                Ok(found) => assert!(found.contains(Tick::new(at)), "{at}: read as {read}, {found:?}"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused < 7_000, "{refused} of 50000 are refused");
+    }
+}
+
 #[test]
 fn two_brackets_that_overlap_show_no_break_but_contradict_each_other() {
     let brackets = [Bracket::new(Some(4_000), 4_500, Some(9_000)), Bracket::new(Some(7_990), 8_700, Some(8_010))];

@@ -52,6 +52,8 @@ pub(super) struct Division {
     pub cuts: Vec<Option<Cut>>,
     /// The first and the last reading.
     pub ends: [Reading; 2],
+    /// Readings that lie among the breaks of one cut, each with the ticks between which the clock was as it was read.
+    pub among: Vec<(Reading, [i64; 2])>,
 }
 
 impl Division {
@@ -61,7 +63,7 @@ impl Division {
         let ends = [readings[0], readings[readings.len() - 1]];
         let cuts = cuts(&readings, merged(declared, loose.counter_width), loose);
         let mut groups: Vec<Vec<Reading>> = vec![Vec::new(); cuts.len() + 1];
-        let mut passed = 0;
+        let (mut passed, mut of_none) = (0, Vec::new());
         for reading in readings {
             while cuts.get(passed).is_some_and(|cut| reading.before > cut.last) {
                 passed += 1;
@@ -71,14 +73,18 @@ impl Division {
             let shows_begin = |cut: &Cut| cut.shown.iter().any(|pair| pair[0] == reading.index);
             if cuts.get(epoch).is_none_or(|cut| reading.after < cut.first || shows_begin(cut)) {
                 groups[epoch].push(reading);
+            } else {
+                of_none.push(reading);
             }
         }
-        Ok(Self::joined(groups, cuts, ends))
+        let mut division = Self::joined(groups, cuts, ends);
+        division.among = division.cuts.iter().flatten().flat_map(|cut| cut.among(&of_none)).collect();
+        Ok(division)
     }
 
     /// Cuts without a bracket between them are one break.
     fn joined(groups: Vec<Vec<Reading>>, cuts: Vec<Cut>, ends: [Reading; 2]) -> Self {
-        let mut division = Self { groups: Vec::new(), cuts: vec![None], ends };
+        let mut division = Self { groups: Vec::new(), cuts: vec![None], ends, among: Vec::new() };
         let mut cuts = cuts.into_iter();
         for readings in groups {
             if !readings.is_empty() {
@@ -94,6 +100,19 @@ impl Division {
 }
 
 impl Cut {
+    /// The readings that lie among its breaks, if it is several, and from and up to when the clock was as each says: it
+    /// is told of each break between two readings.
+    fn among(&self, of_none: &[Reading]) -> Vec<(Reading, [i64; 2])> {
+        if self.declared + self.shown.len() < 2 {
+            return Vec::new();
+        }
+        let is_here = |reading: &&Reading| reading.before <= self.last && reading.after >= self.first;
+        let here: Vec<Reading> = of_none.iter().filter(is_here).copied().collect();
+        let befores = std::iter::once(self.first).chain(here.iter().map(|reading| reading.before));
+        let afters = here.iter().skip(1).map(|reading| reading.after).chain(std::iter::once(self.last));
+        here.iter().copied().zip(befores.zip(afters)).map(|(reading, (from, to))| (reading, [from, to])).collect()
+    }
+
     fn with(mut self, other: Self) -> Self {
         self.shown.extend(other.shown);
         let (first, last) = (self.first.min(other.first), self.last.max(other.last));

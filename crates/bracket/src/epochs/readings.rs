@@ -8,7 +8,8 @@ use crate::epochs::{Epoch, Refused};
 
 /// Readings of a clock in one epoch: between its brackets, and at most up to the breaks around.
 pub(super) struct Range {
-    known: [i128; 2],
+    /// `None`: between breaks that were told together, where no reading is placed.
+    known: Option<[i128; 2]>,
     reach: [i128; 2],
 }
 
@@ -38,7 +39,17 @@ impl Range {
             let ticks = i128::from(cut.last) + 1 - i128::from(last.before);
             i128::from(last.at) + i128::from(clock_width) + cone.local_at_most(ticks.max(0))
         });
-        Self { known, reach: [known[0].min(back), known[1].max(on)] }
+        Self { known: Some(known), reach: [known[0].min(back), known[1].max(on)] }
+    }
+
+    /// What the clock may have read around a reading that lies among several breaks: the clock was set to what it then
+    /// read at `from` or later, and set anew at `to` or earlier.
+    pub fn among(reading: Reading, [from, to]: [i64; 2], cone: Cone, clock_width: i64) -> Self {
+        let ran = |ticks: i128| cone.local_at_most(ticks.max(0));
+        let back = ran(i128::from(reading.after) + 1 - i128::from(from));
+        let on = ran(i128::from(to) + 1 - i128::from(reading.before));
+        let at = i128::from(reading.at);
+        Self { known: None, reach: [at - i128::from(clock_width - 1) - back, at + i128::from(clock_width) + on] }
     }
 }
 
@@ -53,8 +64,10 @@ impl Readings {
     pub fn new(ranges: &[Range]) -> Self {
         let mut edges: Vec<(i128, Edge)> = Vec::with_capacity(4 * ranges.len());
         for (epoch, &Range { known, reach }) in ranges.iter().enumerate() {
-            edges.push((known[0], Edge::Known { epoch, begins: true }));
-            edges.push((known[1] + 1, Edge::Known { epoch, begins: false }));
+            if let Some([first, last]) = known {
+                edges.push((first, Edge::Known { epoch, begins: true }));
+                edges.push((last + 1, Edge::Known { epoch, begins: false }));
+            }
             edges.push((reach[0], Edge::Reach { epoch, begins: true }));
             edges.push((reach[1] + 1, Edge::Reach { epoch, begins: false }));
         }
