@@ -218,7 +218,10 @@ impl Telling<'_> {
             let declared = counters.declared_rho(manifest, query, pair)?;
             let sources = evidence.between(pair.0, pair.1);
             let has_evidence = sources.iter().any(|source| source.pieces > 0);
-            let own = declared.or(has_evidence.then(Rho::default));
+            // What a query asks for takes the place of what was declared. Where nothing was, its chains say what holds:
+            // a larger rho of each of them never narrows.
+            let is_declared = counters.declared_rho(manifest, &Query::default(), pair)?.is_some();
+            let own = (is_declared || has_evidence).then(|| declared.unwrap_or_default());
             let Some((rho, prior_ppm)) = chains.least(pair, own) else { continue }; // nothing relates the two
             let prior_ppm = if has_evidence { Model::DEFAULT_PRIOR_PPM } else { prior_ppm };
             told.push(Told::of(pair, sources, (rho, counters.nominal(pair.0, pair.1)?, prior_ppm)));

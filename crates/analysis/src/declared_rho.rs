@@ -26,12 +26,13 @@ pub(crate) fn declared_for(manifest: &Manifest, pair: &Pair) -> Result<Option<(R
         let found = declared_twice.max_by_key(|rho| rho.ppb); // the narrower one may be the wrong one
         found.map(|rho| Ok::<_, Error>((declared(rho)?, rho.origin.clone()))).transpose()
     };
-    if let Some(found) = of(&pair.reference, &pair.domain)? {
-        return Ok(Some(found));
-    }
-    let Some((reversed, origin)) = of(&pair.domain, &pair.reference)? else { return Ok(None) };
+    let found = of(&pair.reference, &pair.domain)?;
+    let Some((reversed, origin)) = of(&pair.domain, &pair.reference)? else { return Ok(found) };
     let rho = if is_default(reversed) { reversed } else { of_the_inverse(reversed)? };
-    Ok(Some((rho, format!("{origin}, declared for {} against {}", pair.reference, pair.domain))))
+    let reversed = (rho, format!("{origin}, declared for {} against {}", pair.reference, pair.domain));
+    // Whatever somebody declared rather than a default; of two the larger, for the narrower may be the wrong one.
+    let weight = |rho: Rho| (!is_default(rho), rho.ppb());
+    Ok(found.filter(|(found, _)| weight(*found) >= weight(rho)).or(Some(reversed)))
 }
 
 /// Returns whether nobody declared it.

@@ -162,6 +162,33 @@ fn a_short_way_through_a_third_node_narrows_the_long_one_and_is_told() {
     assert!(pair["closed_half_width_ticks"].as_u64() < Some(3_000), "{pair}");
 }
 
+/// Between the first and the third nothing is declared, and what follows from the chain is wider than what is asked for.
+#[test]
+fn a_larger_rho_than_declared_narrows_no_stage_of_a_pair_that_follows_from_a_chain() {
+    let told: Told = |local, asked| matches!((local, asked), (1, 0) | (2, 1)).then_some((40, 0));
+    let site = Site::new();
+    let mut run = run(&site, 3, told);
+    let declared = |domain, reference| tickscope_store::Rho {
+        domain,
+        reference,
+        ppb: 12_510,
+        origin: "declared".into(),
+        kind: Some(tickscope_store::RhoKind::Declared),
+    };
+    let mut manifest = run.manifest().clone();
+    manifest.rho = vec![declared(domain(1), domain(0)), declared(domain(2), domain(1))];
+    run.set_manifest(manifest).unwrap();
+    let widths = |rho: Option<&str>| -> Vec<i64> {
+        let query = Query { rho: rho.map(|rho| rho.parse().unwrap()), ..Query::default() };
+        let found = spans(&run, &query).unwrap();
+        let stages = found.traces.iter().flat_map(|trace| trace.stages.iter());
+        stages.map(|stage| stage.as_ref().map_or(i64::MAX, |span| span.hi - span.lo)).collect()
+    };
+    let (as_declared, larger) = (widths(None), widths(Some("12.6")));
+    assert!(as_declared.iter().zip(&larger).all(|(declared, larger)| declared <= larger));
+    assert!(as_declared.iter().any(|&width| width < i64::MAX));
+}
+
 #[test]
 fn rates_of_some_pairs_are_assumed_of_these_alone() {
     let told: Told = |local, asked| ((local, asked) != (2, 1) && local > asked).then_some((1_000, 0));
