@@ -351,6 +351,21 @@ fn each_pair_has_the_rho_that_was_declared_for_it() {
 }
 
 /// Three counters of other frequencies and widths, each pair asked by one of the two.
+/// The second and the third node read one counter, and less is declared of the one than of the other.
+#[test]
+fn of_a_counter_that_several_nodes_read_the_largest_rho_declared_for_any_of_them_holds() {
+    let site = Site::new();
+    let mut world = wandering();
+    world.counters[2] = Counter { name: "third", ..world.counters[1] };
+    world.asked = vec![asked(0, 1), asked(1, 3)];
+    world.rho = vec![(0, 1, 200_000), (0, 2, 400_000), (0, 3, 220_000), (1, 3, 230_000), (2, 3, 210_000)];
+    let run = world.run(&site);
+    let json = json(&run, &analyse(&run, &default(), false).unwrap());
+    let all = json["pairs"].as_array().unwrap();
+    let pair = all.iter().find(|pair| pair["domain"] == "server.tsc" && pair["reference"] == "client.tsc").unwrap();
+    assert!(pair["rho"].as_str().unwrap().starts_with("400 ppm"), "{pair}");
+}
+
 fn unequal(asked: Vec<Asked>) -> World {
     World {
         counters: vec![

@@ -206,7 +206,11 @@ fn a_node_without_evidence_against_the_reference_is_related_through_another() {
     let run = run(&site, 3, told);
     let found = widest(&run, 3);
     assert!(found.iter().all(|width| width.is_some_and(|width| width < 4_500)), "{found:?}");
-    assert!(analyse(&run, &query(), false).unwrap().lack().is_none());
+    let analysis = analyse(&run, &query(), false).unwrap();
+    assert!(analysis.lack().is_none());
+    // Two priors of 500 ppm, each of a map or of its inverse, multiplied: of the pair between nothing else is known.
+    let pair = analysis.pairs.iter().find(|pair| (&pair.domain, &pair.reference) == (&domain(2), &domain(0))).unwrap();
+    assert_eq!(pair.prior_ppm, 1003, "{pair:?}");
 }
 
 #[test]

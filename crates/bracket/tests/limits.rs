@@ -33,6 +33,16 @@ fn ticks_just_within_the_limit_of_the_first_are_taken_and_the_next_refused() {
     }
 }
 
+/// 1 / ((1 - p) * (1 - rho^2)) - 1, rounded up.
+#[test]
+fn a_prior_holds_for_the_inverse_of_every_map_that_it_holds_for() {
+    for (ppm, rho_ppb, either_way) in [(500, 0, 501), (500, 50_000, 501), (0, 1_000_000, 2), (100_000, 0, 111_112)] {
+        let rho = Rho::declared_ppb(rho_ppb).unwrap();
+        let model = Model { prior_ppm: ppm, ..Model::new(rho, Ratio::new(1, 1).unwrap(), Tick::new(0)) };
+        assert_eq!(model.prior_ppm_either_way(), either_way, "{ppm} ppm, rho {rho_ppb} ppb");
+    }
+}
+
 #[test]
 fn an_anchor_is_taken_within_the_limit_either_way() {
     for side in [1, -1] {

@@ -498,9 +498,14 @@ mod tests {
             let series: Vec<Series> =
                 stepping(24_500, 5, 35, 9).iter().map(|series| series.iter().map(scaled).collect()).collect();
             let found = CounterStep::of(&series);
-            let least = (24_500 * scale) as f64 / 1e6 + 1.0;
-            let enough = least.ceil() as u64..=(least + 1.0).ceil() as u64;
-            assert!(enough.contains(&found.width_ticks) && found.evidence == Evidence::Lattice, "{scale}: {found:?}");
+            // How far the scaled counter stands from what it reads just before it moves on, in millionths of a tick.
+            let beyond = |number: i64| {
+                let reads = (number * 24_500).div_euclid(1000) * scale / 1000;
+                (number + 1) * 24_500 * scale - reads * 1_000_000
+            };
+            let truth = (1_000_000..1_004_000).map(beyond).max().unwrap() as f64 / 1e6;
+            let enough = truth.ceil() as u64..=truth.ceil() as u64 + 1;
+            assert!(enough.contains(&found.width_ticks) && found.evidence == Evidence::Lattice, "{truth}: {found:?}");
         }
     }
 
@@ -520,6 +525,14 @@ mod tests {
                 .collect::<Series>()
         };
         let found = CounterStep::of(&[uneven(3), uneven(4)]);
+        assert_eq!((found.width_ticks, found.evidence), (41 + 22 + 1, Evidence::WidestGap), "{found}");
+        // One reading in twelve repeats: enough that no step was passed over, but for those.
+        let repeats = |series: Series| {
+            let mut distinct = series;
+            distinct.dedup();
+            distinct.chunks(11).flat_map(|some| some.iter().copied().chain(some.last().copied())).collect::<Series>()
+        };
+        let found = CounterStep::of(&[repeats(uneven(3)), repeats(uneven(4))]);
         assert_eq!((found.width_ticks, found.evidence), (41 + 22 + 1, Evidence::WidestGap), "{found}");
     }
 
