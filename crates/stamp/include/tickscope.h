@@ -55,6 +55,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -826,11 +827,21 @@ struct tickscope__change {
 };
 #define TICKSCOPE__CHANGES 8
 
+/* What a descriptor led to once; an inode of 0: to nothing. */
+struct tickscope__file {
+    uint64_t device, inode;
+};
+#define TICKSCOPE__SAID_BYTES 1024
+
 struct tickscope__process {
     uint32_t busy; /* guards everything below; taken with signals blocked */
     uint32_t ready;
     uint32_t complaints, crowding_told, logs_told;
     int cancel_state; /* of the thread that is busy, to be restored */
+    int32_t holder;   /* that thread; 0: none */
+    uint32_t said_bytes;
+    char said[TICKSCOPE__SAID_BYTES]; /* complaints that wait until it lets go */
+    struct tickscope__file stderr_at_load;
     struct tickscope__chunk *chunk; /* the last one */
     tickscope_channel *ended_first, *ended_last; /* handles whose threads have ended, the oldest first */
     struct tickscope__spare *spares;
@@ -875,12 +886,66 @@ TICKSCOPE__ONCE tickscope_channel tickscope__unopened_channel;
 #define TICKSCOPE__WAITING UINT32_C(0xfffffffc)
 #define TICKSCOPE__UNOPENED UINT32_C(0xfffffffb)
 
+TICKSCOPE__COLD struct tickscope__file tickscope__file_of(int fd) {
+    struct stat found;
+    struct tickscope__file file = {0, 0};
+    if (fstat(fd, &found) == 0) file.device = found.st_dev, file.inode = found.st_ino;
+    return file;
+}
+
+/* Whether a descriptor leads there still: the program may have closed it, and got its number for a file of its own. */
+TICKSCOPE__COLD int tickscope__leads_to(int fd, struct tickscope__file file) {
+    struct tickscope__file now = tickscope__file_of(fd);
+    return file.inode != 0 && now.device == file.device && now.inode == file.inode;
+}
+
+/*
+ * Writes to stderr, if it is the file that it was when this object was loaded, and takes the text at once. No signal
+ * comes of it: neither of a reader that is gone, nor of `ulimit -f`, nor of a terminal whose foreground is another's.
+ */
+TICKSCOPE__COLD void tickscope__say(const char *text, size_t length) {
+    struct pollfd out = {2, POLLOUT, 0};
+    struct timespec at_once = {0, 0};
+    sigset_t ours, mask, pending;
+    int error = errno, cancel;
+    if (length == 0 || !tickscope__leads_to(2, tickscope__process.stderr_at_load)) return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGPIPE), sigaddset(&ours, SIGXFSZ), sigaddset(&ours, SIGTTOU);
+    pthread_sigmask(SIG_BLOCK, &ours, &mask);
+    sigpending(&pending);
+    if (poll(&out, 1, 0) == 1 && out.revents == POLLOUT && write(2, text, length) < 0) {
+        int raised = errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0;
+        sigemptyset(&ours);
+        if (raised) sigaddset(&ours, raised);
+        /* One that was pending before is the program's. */
+        if (raised && !sigismember(&pending, raised))
+            while (sigtimedwait(&ours, 0, &at_once) < 0 && errno == EINTR) continue;
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, 0);
+    pthread_setcancelstate(cancel, 0);
+    errno = error;
+}
+
+/* Whoever is busy says it when letting go: with its signals. */
 TICKSCOPE__COLD void tickscope__complain(const char *expected, const char *found, const char *remedy) {
+    struct tickscope__process *own = &tickscope__process;
     char line[512];
-    if (__atomic_fetch_add(&tickscope__process.complaints, 1, __ATOMIC_RELAXED) >= 8) return;
+    if (__atomic_fetch_add(&own->complaints, 1, __ATOMIC_RELAXED) >= 8) return;
     int length = snprintf(line, sizeof line, "tickscope: expected %s, found %s. %s\n", expected, found, remedy);
     if (length > (int)sizeof line - 1) length = (int)sizeof line - 1;
-    if (length > 0 && write(2, line, (size_t)length) < 0) return; /* nothing better can be done with it */
+    if (length <= 0) return;
+    if (__atomic_load_n(&own->holder, __ATOMIC_RELAXED) != (int32_t)syscall(SYS_gettid)) {
+        tickscope__say(line, (size_t)length);
+    } else if (own->said_bytes + (size_t)length <= sizeof own->said) {
+        memcpy(own->said + own->said_bytes, line, (size_t)length);
+        own->said_bytes += (uint32_t)length;
+    }
+}
+
+/* Before main: what gets number 2 later may be a file of the program's. */
+__attribute__((constructor)) TICKSCOPE__COLD void tickscope__loaded(void) {
+    if (tickscope__process.stderr_at_load.inode == 0) tickscope__process.stderr_at_load = tickscope__file_of(2);
 }
 
 __extension__ typedef __int128 tickscope__wide;
@@ -978,12 +1043,19 @@ TICKSCOPE__COLD void tickscope__hold(sigset_t *before) {
     pthread_sigmask(SIG_SETMASK, &all, before);
     while (__atomic_exchange_n(&tickscope__process.busy, 1, __ATOMIC_ACQUIRE)) nanosleep(&nap, 0);
     tickscope__process.cancel_state = cancel;
+    __atomic_store_n(&tickscope__process.holder, (int32_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
 }
 
 TICKSCOPE__COLD void tickscope__let_go(const sigset_t *before) {
     int cancel = tickscope__process.cancel_state;
+    char said[TICKSCOPE__SAID_BYTES];
+    size_t bytes = tickscope__process.said_bytes;
+    memcpy(said, tickscope__process.said, bytes);
+    tickscope__process.said_bytes = 0;
+    __atomic_store_n(&tickscope__process.holder, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&tickscope__process.busy, 0, __ATOMIC_RELEASE);
     pthread_sigmask(SIG_SETMASK, before, 0);
+    tickscope__say(said, bytes);
     pthread_setcancelstate(cancel, 0);
 }
 

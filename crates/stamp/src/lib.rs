@@ -13,6 +13,8 @@ mod channel;
 #[cfg(not(loom))]
 mod clock;
 #[cfg(not(loom))]
+mod complaint;
+#[cfg(not(loom))]
 mod cut_off;
 #[cfg(not(loom))]
 pub mod directory;

@@ -20,6 +20,7 @@ use crate::block::{
 };
 use crate::channel::{Handle, cut_off};
 use crate::clock::Clocks;
+use crate::complaint;
 use crate::directory;
 use crate::entropy;
 use crate::environment::Environment;
@@ -104,6 +105,8 @@ pub(crate) struct Process {
     pub told_crowding: bool,
     pub told_refusal: bool,
     pub told_logs: bool,
+    /// What is said on stderr once the lock is let go of.
+    pub said: String,
     mask_at_fork: Option<libc::sigset_t>,
 }
 
@@ -135,6 +138,7 @@ static PROCESS: Guarded = Guarded {
         told_crowding: false,
         told_refusal: false,
         told_logs: false,
+        said: String::new(),
         mask_at_fork: None,
     }),
 };
@@ -143,8 +147,13 @@ static PROCESS: Guarded = Guarded {
 pub(crate) fn with<R>(f: impl FnOnce(&mut Process) -> R) -> R {
     let mask = hold();
     // SAFETY: `busy` is ours until `let_go`, and `f` cannot keep the reference.
-    let result = f(unsafe { &mut *PROCESS.process.get() });
+    let process = unsafe { &mut *PROCESS.process.get() };
+    let result = f(process);
+    let said = mem::take(&mut process.said);
     let_go(&mask);
+    if !said.is_empty() {
+        complaint::say(&said);
+    }
     result
 }
 
@@ -293,7 +302,7 @@ pub(crate) fn tell_refusal(error: &OpenError) {
         !mem::replace(&mut process.told_refusal, true)
     });
     if first {
-        eprintln!("tickscope: {}. This point is off.", printable(&error.to_string()));
+        complaint::say(&format!("tickscope: {}. This point is off.\n", printable(&error.to_string())));
     }
 }
 

@@ -56,9 +56,9 @@ pub(super) fn open_log(handle: &Handle, pool: OwnPool, process: &mut Process) {
         }
         Err(why) if !mem::replace(&mut process.told_logs, true) => {
             let found = logs.map_or("none".to_owned(), |directory| format!("{}: {why}", directory.display()));
-            eprintln!(
+            process.said += &format!(
                 "tickscope: expected TICKSCOPE_LOGS to name a directory for the logs of channels under the policy all, \
-                 found {}. Their stamps are kept as under buffered{}.",
+                 found {}. Their stamps are kept as under buffered{}.\n",
                 printable(&found),
                 remedy(&why)
             );

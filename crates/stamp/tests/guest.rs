@@ -1,0 +1,147 @@
+//! What the stamp library must not do to the program that it is a guest of: end it, hold it up, or touch its files.
+
+mod c_program;
+
+use std::fs::{self, File};
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+
+use c_program::{Running, StampDirectory, compile_with, until};
+use tickscope_stamp::{Channel, Fields, Ordering, point};
+
+/// The program in both languages, in that role.
+fn guests(role: &[&str]) -> [Command; 2] {
+    static IN_C: OnceLock<PathBuf> = OnceLock::new();
+    let mut in_c = Command::new(IN_C.get_or_init(|| compile_with("cc", "guest", &[], "guest")));
+    in_c.args(role);
+    let mut in_rust = Command::new(std::env::current_exe().unwrap());
+    in_rust.args(["--exact", "the_rust_program", "--nocapture"]).env("GUEST_ROLE", role.join("\n"));
+    [in_c, in_rust].map(|mut command| {
+        command.env("TICKSCOPE_DIR", "/no/such/directory");
+        command
+    })
+}
+
+/// How a program ends, and what it prints, within a minute.
+fn ended(command: &mut Command) -> (ExitStatus, String) {
+    let mut program = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let status = std::cell::Cell::new(None);
+    let mut stdout = program.0.stdout.take().unwrap();
+    let program = std::cell::RefCell::new(program);
+    until(|| {
+        status.set(program.borrow_mut().0.try_wait().unwrap());
+        status.get().is_some()
+    });
+    let mut printed = String::new();
+    stdout.read_to_string(&mut printed).unwrap();
+    (status.get().unwrap(), printed)
+}
+
+#[track_caller]
+fn expect_alive(command: &mut Command) {
+    let (status, printed) = ended(command);
+    assert!(status.success() && printed.contains("alive"), "{command:?}: {status}, {printed}");
+}
+
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    // SAFETY: flags of a descriptor of this test's own.
+    let set = |flags: i32| unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, flags) };
+    assert_eq!(set(libc::O_NONBLOCK), 0);
+    while (&writer).write(&[0; 4096]).is_ok() {}
+    assert_eq!(set(0), 0);
+    (reader, writer)
+}
+
+#[test]
+fn c_and_rust_programs_outlive_a_complaint_that_nobody_reads() {
+    for mut program in guests(&["complain"]).into_iter().chain(guests(&["pending"])) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        expect_alive(program.stderr(writer));
+    }
+}
+
+#[test]
+fn c_and_rust_programs_go_on_where_stderr_is_full() {
+    for mut program in guests(&["complain"]) {
+        let (_reader, writer) = full_pipe();
+        expect_alive(program.stderr(writer));
+    }
+}
+
+#[test]
+fn c_and_rust_programs_outlive_a_complaint_beyond_the_largest_file() {
+    let directory = StampDirectory::new("guest-limit");
+    for mut program in guests(&["complain"]) {
+        let log = File::create(directory.0.join("stderr")).unwrap();
+        // SAFETY: a call that may be made between fork and exec.
+        let limit = || unsafe {
+            let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            if libc::setrlimit(libc::RLIMIT_FSIZE, &limit) == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        };
+        // SAFETY: as above.
+        expect_alive(unsafe { program.pre_exec(limit) }.stderr(log));
+    }
+}
+
+#[test]
+fn c_and_rust_complaints_go_to_a_file_that_is_stderr_and_to_none_that_has_its_number() {
+    let directory = StampDirectory::new("guest-reuse");
+    let (data, log) = (directory.0.join("data"), directory.0.join("stderr"));
+    for mut program in guests(&["reuse", data.to_str().unwrap()]) {
+        expect_alive(program.stderr(Stdio::null()));
+        assert_eq!(fs::read_to_string(&data).unwrap(), "mine");
+    }
+    for mut program in guests(&["complain"]) {
+        expect_alive(program.stderr(File::create(&log).unwrap()));
+        let told = fs::read_to_string(&log).unwrap();
+        assert!(told.contains("/no/such/directory") && told.ends_with('\n'), "{told}");
+    }
+}
+
+/// A program in Rust: this test file, run again.
+#[test]
+fn the_rust_program() {
+    let Ok(role) = std::env::var("GUEST_ROLE") else { return };
+    match role.split('\n').collect::<Vec<_>>()[..] {
+        ["complain"] => complain(),
+        ["reuse", path] => reuse(path),
+        ["pending"] => keep_pending(),
+        _ => panic!("expected a role, found {role}"),
+    }
+    println!("alive");
+}
+
+fn complain() {
+    point!("work", before).stamp(1);
+    assert!(Channel::open("no such name", Ordering::Plain, Fields::Slim).is_err());
+}
+
+fn reuse(path: &str) {
+    // SAFETY: nobody in this program writes to stderr.
+    unsafe { libc::close(2) };
+    let mut data = File::create(path).unwrap();
+    assert_eq!(data.as_raw_fd(), 2);
+    complain();
+    data.write_all(b"mine").unwrap();
+}
+
+fn keep_pending() {
+    // SAFETY: sets that outlive the calls; the signal is blocked when it is raised.
+    unsafe {
+        let mut pipe = std::mem::zeroed();
+        libc::sigemptyset(&mut pipe);
+        libc::sigaddset(&mut pipe, libc::SIGPIPE);
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, std::ptr::null_mut());
+        libc::raise(libc::SIGPIPE);
+        complain();
+        libc::sigpending(&mut pipe);
+        assert_eq!(libc::sigismember(&pipe, libc::SIGPIPE), 1);
+    }
+}
